@@ -1,0 +1,204 @@
+package percolator
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// closeTimeout bounds Close when the store is down.
+const closeTimeout = 10 * time.Second
+
+// Client runs transactions on one Bigtable instance. Use one for each process. All methods may be called concurrently.
+type Client struct {
+	cfg     Config
+	store   *store
+	count   *counters
+	catalog atomic.Pointer[catalog]
+	meta    *metaWatcher
+	bulk    *bulkWriter
+	batch   *readBatcher
+	predict *predictor
+	trace   spans
+
+	oracle    tso.Oracle
+	dialed    *tso.Client // the oracle, when NewClient dialed it
+	prefetch  chan stamp  // start timestamps for Blind, asked for ahead
+	committed sync.Map    // start_ts → commit_ts of our own transactions whose phase two is under way
+
+	listeners listeners
+
+	background context.Context // ends with Close
+	stop       context.CancelFunc
+	running    sync.WaitGroup
+	closed     atomic.Bool
+}
+
+// stamp is a timestamp with the monotonic time at which it was asked for.
+type stamp struct {
+	ts   tso.Timestamp
+	when time.Time
+}
+
+// NewClient connects to the instance and the oracle, reads the stored schema, and compares it with cfg.Schema. It fails
+// with ErrSchemaMismatch if there is no schema or another one, and with an error that names the endpoint if the
+// instance or the oracle does not answer before ctx ends, at most 30 s. opts are those of Google's own clients.
+func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	bt, err := newBigtable(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, opts)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, count: &counters{}, oracle: cfg.Oracle, prefetch: make(chan stamp, 64)}
+	c.background, c.stop = context.WithCancel(context.Background())
+	c.store = newStore(bt, c.count)
+	c.meta = &metaWatcher{store: c.store, version: c.adopt}
+	c.bulk = newBulkWriter(c.background, c.store)
+	c.batch = newReadBatcher(c)
+	c.predict = newPredictor()
+	c.trace = newSpans(cfg.TracerProvider)
+	if err := c.connect(ctx, bt); err != nil {
+		c.stop()
+		bt.Close()
+		return nil, err
+	}
+	c.running.Add(1)
+	go func() {
+		defer c.running.Done()
+		c.meta.run(c.background)
+	}()
+	return c, nil
+}
+
+// connect dials the oracle, reads the schema and registers the metrics.
+func (c *Client) connect(ctx context.Context, bt *bigtable.Client) error {
+	m, err := c.meta.refresh(ctx)
+	if err != nil {
+		return fmt.Errorf("%w (endpoint %s)", withContext(ctx, err), endpoint())
+	}
+	if err := c.checkSchema(m); err != nil {
+		return err
+	}
+	if c.oracle == nil {
+		addr := os.Getenv("PERCOLATOR_TSO_ADDR")
+		if addr == "" {
+			return fmt.Errorf("percolator: %w: no oracle: set Config.Oracle or PERCOLATOR_TSO_ADDR=host:port of a running oracle", ErrInvalidArgument)
+		}
+		if c.dialed, err = tso.Dial(ctx, addr); err != nil {
+			return fmt.Errorf("percolator: oracle at %s: %w", addr, withContext(ctx, err))
+		}
+		c.oracle = c.dialed
+	}
+	if err := registerMetrics(c.cfg.MeterProvider, c.count); err != nil {
+		return fmt.Errorf("percolator: registering metrics: %w", err)
+	}
+	return nil
+}
+
+func endpoint() string {
+	if e := os.Getenv("BIGTABLE_EMULATOR_HOST"); e != "" {
+		return e
+	}
+	return "of the client options, or Bigtable's default"
+}
+
+func (c *Client) checkSchema(m meta) error {
+	if m.schema == nil {
+		return fmt.Errorf("percolator: %w: the instance %s has no schema; create it with CreateSchema", ErrSchemaMismatch, c.cfg.Instance)
+	}
+	if c.cfg.Schema != nil {
+		if err := c.cfg.Schema.Validate(); err != nil {
+			return err
+		}
+		if string(m.schema.encode()) != string(c.cfg.Schema.encode()) {
+			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", ErrSchemaMismatch, m.version)
+		}
+	}
+	c.catalog.Store(newCatalog(m.schema))
+	return nil
+}
+
+// adopt takes over a newer schema that somebody has stored.
+func (c *Client) adopt(old, now meta) {
+	if now.schema != nil {
+		c.catalog.Store(newCatalog(now.schema))
+		c.cfg.Logger.Info("schema changed", "from", old.version, "to", now.version)
+	}
+}
+
+// Schema is the stored schema as this client knows it. It must not be modified.
+func (c *Client) Schema() *Schema { return c.catalog.Load().schema }
+
+// Stats reads the client's counters.
+func (c *Client) Stats() Stats { return c.count.read() }
+
+// Flush waits until phase two of everything that was committed before the call has been applied, or ctx ends.
+func (c *Client) Flush(ctx context.Context) error {
+	return c.bulk.flush(ctx)
+}
+
+// Close finishes phase two (at most 10 s when the store is down) and releases the connections. What could not be
+// finished is left to lock resolution; nothing is lost. A second Close does nothing.
+func (c *Client) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := c.bulk.flush(ctx)
+	c.stop()
+	c.running.Wait()
+	c.bulk.wait()
+	if c.dialed != nil {
+		c.dialed.Close()
+	}
+	if cerr := c.store.bt.Close(); err == nil && cerr != nil && !strings.Contains(cerr.Error(), "closing") {
+		err = cerr
+	}
+	return err
+}
+
+// next asks the oracle (I1).
+func (c *Client) next(ctx context.Context) (tso.Timestamp, error) {
+	if c.closed.Load() {
+		return 0, fmt.Errorf("percolator: %w", ErrClosed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	c.count.oracle.Add(1)
+	ts, err := c.oracle.Next(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("percolator: oracle: %w", withContext(ctx, err))
+	}
+	return ts, nil
+}
+
+// SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the list may be empty.
+func (c *Client) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
+	if _, ok := c.catalog.Load().user(table); !ok {
+		return nil, unknownTable(table)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	c.count.samples.Add(1)
+	keys, err := c.store.table(table).SampleRowKeys(ctx)
+	return keys, storeErr(ctx, table, err)
+}
+
+func unknownTable(table string) error {
+	return fmt.Errorf("percolator: table %q: %w: it is not in the schema; add it with CreateSchema", table, ErrSchemaMismatch)
+}

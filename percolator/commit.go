@@ -1,0 +1,353 @@
+package percolator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Commit is the two-phase commit of section 2.2 of the paper, coordinated by the client:
+//
+//	prewrite every row                                         all at once; a conflict ends it (I2)
+//	commit_ts ← oracle                                         after every prewrite was acknowledged (I5)
+//	weak notifications @commit_ts                              before the commit, or a crash would lose them (I11)
+//	commit the primary's row, if it still holds the lock       the commit point (I6)
+//	commit the other rows                                      in the background; the caller has its answer (I7)
+//
+// A request whose outcome is unknown may have been applied. A prewrite is sent again. A commit is decided by reading the
+// primary (I17): a record of ours means committed, our lock means that the same request is sent again with the same
+// commit_ts, a rollback marker means aborted. Nothing at all means aborted too, unless the record may have been collected.
+//
+// Rejected: answering the caller only after phase two. It would double the latency and promise nothing more, since anyone
+// who meets a secondary's lock finds the record on the primary.
+
+// commit is the commit of one transaction.
+type commit struct {
+	c       *Client
+	startTS tso.Timestamp
+	begun   time.Time
+	rows    []*rowWrites // the primary's row first
+	primary *write
+	weak    []Cell
+
+	mu      sync.Mutex
+	outcome map[*rowWrites]prewriteOutcome
+}
+
+// Commit makes the buffered writes visible, all or none, and returns the commit timestamp; of a transaction without writes
+// its start timestamp, without any request.
+//
+// Errors: ErrConflict (*ConflictError), ErrExists, ErrUnique, ErrTooLarge and ErrSnapshotTooOld mean that nothing was
+// written. ErrOutcomeUnknown means that it may have been. When ctx ends before the commit point was tried, the
+// transaction is definitely aborted and the error is the context's.
+func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("percolator: commit not begun: %w", err)
+	}
+	writes, weak, err := tx.seal()
+	if err != nil || (len(writes) == 0 && len(weak) == 0) {
+		return tx.snap.ts, err
+	}
+	c := tx.c
+	ctx, span := c.trace.start(ctx, "percolator.commit")
+	defer span.End()
+	ts, err := tx.commit(ctx, writes, weak)
+	switch {
+	case err == nil:
+		c.count.transactions.Add(1)
+	case errors.Is(err, ErrConflict):
+		c.count.conflicts.Add(1)
+	default:
+		c.count.aborts.Add(1)
+	}
+	c.trace.failed(span, err)
+	return ts, err
+}
+
+// seal ends the buffering phase.
+func (tx *Txn) seal() (writes []*write, weak []Cell, err error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.done {
+		return nil, nil, errTxnDone()
+	}
+	tx.done = true
+	for c := range tx.weak {
+		weak = append(weak, c)
+	}
+	return tx.order, weak, nil
+}
+
+func (tx *Txn) commit(ctx context.Context, writes []*write, weak []Cell) (tso.Timestamp, error) {
+	if err := tx.checkInserts(ctx, writes); err != nil {
+		return 0, err
+	}
+	writes, err := tx.withIndexes(ctx, writes)
+	if err != nil {
+		return 0, err
+	}
+	cm := &commit{c: tx.c, startTS: tx.snap.ts, begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
+	if err := cm.group(writes, tx.erase); err != nil {
+		return 0, err
+	}
+	if err := cm.checkAge(ctx); err != nil {
+		return 0, err
+	}
+	if len(writes) == 0 {
+		return cm.notifyOnly(ctx)
+	}
+	return cm.run(ctx)
+}
+
+// checkInserts reads the cells that must not exist; a concurrent writer of them conflicts later.
+func (tx *Txn) checkInserts(ctx context.Context, writes []*write) error {
+	var cells []Cell
+	for _, w := range writes {
+		if w.insert {
+			cells = append(cells, w.cell)
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	values, err := tx.snap.GetMulti(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		if v != nil {
+			return cellErr(ErrExists, cells[i], "Insert found a value at %d", tx.snap.ts)
+		}
+	}
+	return nil
+}
+
+// group sorts the writes by row, in the order in which rows were first written; the first write is the primary.
+func (cm *commit) group(writes []*write, erase map[Cell]bool) error {
+	type key struct{ table, row string }
+	rows := map[key]*rowWrites{}
+	for _, w := range writes {
+		k := key{w.cell.Table, w.cell.Row}
+		rw := rows[k]
+		if rw == nil {
+			rw = &rowWrites{table: k.table, row: k.row}
+			rows[k] = rw
+			cm.rows = append(cm.rows, rw)
+		}
+		if rw.writes = append(rw.writes, w); len(rw.writes) > MaxColumnsPerRow {
+			return cellErr(ErrTooLarge, w.cell, "the transaction writes more than %d columns of the row", MaxColumnsPerRow)
+		}
+	}
+	if len(writes) > 0 {
+		cm.primary = writes[0]
+	}
+	for c := range erase {
+		if rw := rows[key{c.Table, c.Row}]; rw != nil {
+			rw.erase = append(rw.erase, c.Column)
+		}
+	}
+	return nil
+}
+
+// checkAge refuses to commit what the collector may already be working against (I16).
+func (cm *commit) checkAge(ctx context.Context) error {
+	if age := time.Since(cm.begun); age > cm.c.cfg.Retention/2 {
+		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", ErrSnapshotTooOld, age.Round(time.Second), cm.c.cfg.Retention)
+	}
+	return cm.c.meta.checkRead(ctx, cm.startTS)
+}
+
+// run is the protocol for a transaction with writes.
+func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
+	stop := cm.keepAlive(ctx)
+	defer stop()
+	pctx, span := cm.c.trace.start(ctx, "percolator.prewrite")
+	err := cm.prewrite(pctx)
+	span.End()
+	if err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	commitTS, err := cm.c.next(ctx)
+	if err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	if err := cm.notifyWeak(ctx, commitTS); err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	if err := cm.checkAge(ctx); err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	stop()
+	pctx, span = cm.c.trace.start(ctx, "percolator.commit_primary")
+	err = cm.commitPrimary(pctx, commitTS)
+	span.End()
+	if err != nil {
+		return 0, err
+	}
+	cm.phaseTwo(commitTS)
+	return commitTS, nil
+}
+
+// keepAlive refreshes the time in the primary's lock while the commit takes longer than a third of the TTL. The refresh is
+// conditional on the lock: a plain write that landed late would bring back a lock that was rolled back.
+func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	interval := cm.c.cfg.LockTTL / 3
+	timer := time.AfterFunc(interval, func() {
+		for ctx.Err() == nil {
+			mut := bigtable.NewMutation()
+			mut.Set(lockFamily, cm.primary.cell.Column, cellTime(cm.startTS), cm.lock(cm.primary).encode())
+			rctx, done := context.WithTimeout(ctx, interval)
+			cm.c.store.checkAndMutate(rctx, cm.primary.cell.Table, cm.primary.cell.Row, lockFilter(cm.primary.cell.Column, cm.startTS), mut, nil)
+			done()
+			(&backoff{interval, interval}).wait(ctx)
+		}
+	})
+	return func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// commitCell adds the mutations that commit one cell: the record, the lock gone, and the notification in the same breath (I10).
+func commitCell(mut *bigtable.Mutation, column string, k kind, startTS, commitTS tso.Timestamp, observed bool) {
+	mut.Set(writeFamily, column, cellTime(commitTS), encodeWrite(startTS, k))
+	eraseExactly(mut, lockFamily, column, startTS)
+	if observed {
+		mut.Set(notifyFamily, column, cellTime(commitTS), nil)
+	}
+}
+
+// commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are erased first: only those
+// at or below start_ts, so a change that came during the run survives (I13).
+func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *bigtable.Mutation {
+	mut := bigtable.NewMutation()
+	for _, col := range rw.erase {
+		mut.DeleteTimestampRange(notifyFamily, col, 0, cellTime(cm.startTS+1))
+	}
+	for _, w := range rw.writes {
+		commitCell(mut, w.cell.Column, w.kind, cm.startTS, commitTS, w.observed)
+	}
+	return mut
+}
+
+// commitPrimary passes the commit point, or finds out that it cannot.
+func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) error {
+	if err := ctx.Err(); err != nil { // not sent: a definite abort
+		return cm.abort(ctx, fmt.Errorf("percolator: commit of transaction %d: %w", cm.startTS, err))
+	}
+	rw, p := cm.rows[0], cm.primary.cell
+	mut := cm.commitMutation(rw, commitTS)
+	lifetime, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	pause := newBackoff(5*time.Millisecond, time.Second)
+	for {
+		held, err := cm.c.store.checkAndMutate(lifetime, p.Table, p.Row, lockFilter(p.Column, cm.startTS), mut, nil)
+		if err == nil && held {
+			cm.committed(commitTS)
+			return nil
+		}
+		resend, err := cm.outcomeOfCommit(lifetime, commitTS, err)
+		if !resend {
+			return err
+		}
+		if pause.wait(lifetime) != nil {
+			return cm.unknown(lifetime, err)
+		}
+	}
+}
+
+func (cm *commit) committed(commitTS tso.Timestamp) {
+	cm.c.committed.Store(cm.startTS, commitTS)
+	cm.announce(cm.rows[0], commitTS)
+}
+
+// outcomeOfCommit reads the primary to decide a commit that was not acknowledged (I17). cause is the error of the request, nil
+// if it did not match.
+func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, cause error) (resend bool, err error) {
+	if ctx.Err() != nil {
+		return false, cm.unknown(ctx, cause)
+	}
+	var d decision
+	pause := newBackoff(5*time.Millisecond, time.Second)
+	for {
+		if d, err = cm.c.fateOf(ctx, cm.primary.cell, cm.startTS); err == nil || !maybeApplied(err) {
+			break
+		}
+		if pause.wait(ctx) != nil {
+			return false, cm.unknown(ctx, err)
+		}
+	}
+	switch {
+	case err != nil:
+		return false, cm.unknown(ctx, err)
+	case d.fate == fateCommitted:
+		cm.committed(d.commitTS)
+		return false, nil
+	case d.fate == fateLocked && cause != nil && !maybeApplied(cause):
+		return false, cm.abort(ctx, cause) // refused for good, and our lock still there: nothing was applied
+	case d.fate == fateLocked:
+		return true, cause
+	case d.fate == fateUnknown:
+		m, err := cm.c.meta.refresh(ctx)
+		if err != nil || cm.startTS <= m.mark {
+			return false, cm.unknown(ctx, errors.Join(cause, err))
+		}
+	}
+	cm.cleanUp(ctx)
+	return false, &ConflictError{Cell: cm.primary.cell, StartTS: cm.startTS}
+}
+
+func (cm *commit) unknown(ctx context.Context, cause error) error {
+	err := fmt.Errorf("percolator: transaction %d with primary %s: %w", cm.startTS, cm.primary.cell, ErrOutcomeUnknown)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return withContext(ctx, err)
+}
+
+// phaseTwo commits the secondaries in the background.
+func (cm *commit) phaseTwo(commitTS tso.Timestamp) {
+	rest := cm.rows[1:]
+	if len(rest) == 0 {
+		cm.c.committed.Delete(cm.startTS)
+		return
+	}
+	left := int32(len(rest))
+	var mu sync.Mutex
+	deadline := time.Now().Add(requestLifetime)
+	for _, rw := range rest {
+		cm.c.bulk.add(rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: deadline, done: func(err error) {
+			if err == nil {
+				cm.announce(rw, commitTS)
+			} else {
+				cm.c.cfg.Logger.Warn("phase two left to lock resolution", "table", rw.table, "start_ts", cm.startTS, "error", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if left--; left == 0 {
+				cm.c.committed.Delete(cm.startTS)
+			}
+		}})
+	}
+}
+
+// announce tells listeners and counters of the notify cells that a row now carries.
+func (cm *commit) announce(rw *rowWrites, commitTS tso.Timestamp) {
+	for _, w := range rw.writes {
+		if w.observed {
+			cm.c.notified(Notification{w.cell, commitTS})
+		}
+	}
+	if rw == cm.rows[0] {
+		for _, cell := range cm.weak {
+			cm.c.notified(Notification{cell, commitTS})
+		}
+	}
+}

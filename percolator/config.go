@@ -1,0 +1,86 @@
+package percolator
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	mnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tnoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Config is what a client needs to know. The zero value of every field is useful, except that Project and Instance must
+// name the Bigtable instance (any name will do on an emulator).
+type Config struct {
+	Project, Instance string
+
+	// AppProfile is the Bigtable app profile; "" is the default one. In production it must route to a single cluster
+	// and allow transactional writes: two clusters must never both take this traffic.
+	AppProfile string
+
+	// Oracle gives timestamps. nil: dial the servers named by the environment variable PERCOLATOR_TSO_ADDR.
+	Oracle tso.Oracle
+
+	// Schema, when set, must be the one stored in the instance (ErrSchemaMismatch otherwise). nil: take the stored one.
+	Schema *Schema
+
+	// LockTTL is how long after it was placed or refreshed a lock may be judged dead by others. Locks of a commit that
+	// takes longer are refreshed, so it need only exceed the longest pause of a healthy process. 0: 10 s. From 100 ms to 1 h.
+	LockTTL time.Duration
+
+	// Retention is how far back snapshots reach. A transaction older than half of it refuses to commit. 0: 1 h. At least 1 min.
+	Retention time.Duration
+
+	// DisableBatching sends one request for each read instead of joining concurrent ones; for comparison.
+	DisableBatching bool
+
+	// MaxParallelism is how many requests one commit or GetMulti has in flight at once. 0: 64.
+	MaxParallelism int
+
+	// Logger receives rare events: lock resolution that failed, phase two that was given up. Never values. nil: discard.
+	Logger *slog.Logger
+	// MeterProvider receives the counters of Stats as metrics. nil: none.
+	MeterProvider metric.MeterProvider
+	// TracerProvider receives a span for each commit and its phases. nil: none.
+	TracerProvider trace.TracerProvider
+}
+
+// withDefaults fills what is zero and refuses what cannot work.
+func (cfg Config) withDefaults() (Config, error) {
+	if cfg.LockTTL == 0 {
+		cfg.LockTTL = 10 * time.Second
+	}
+	if cfg.Retention == 0 {
+		cfg.Retention = time.Hour
+	}
+	if cfg.MaxParallelism == 0 {
+		cfg.MaxParallelism = 64
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MeterProvider == nil {
+		cfg.MeterProvider = mnoop.NewMeterProvider()
+	}
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = tnoop.NewTracerProvider()
+	}
+	bad := func(field, must string) error {
+		return fmt.Errorf("percolator: %w: Config.%s must be %s", ErrInvalidArgument, field, must)
+	}
+	switch {
+	case cfg.Project == "" || cfg.Instance == "":
+		return cfg, bad("Project and Config.Instance", "set")
+	case cfg.LockTTL < 100*time.Millisecond || cfg.LockTTL > time.Hour:
+		return cfg, bad("LockTTL", "between 100 ms and 1 h")
+	case cfg.Retention < time.Minute:
+		return cfg, bad("Retention", "at least 1 min")
+	case cfg.MaxParallelism < 1:
+		return cfg, bad("MaxParallelism", "positive")
+	}
+	return cfg, nil
+}

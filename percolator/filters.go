@@ -1,0 +1,115 @@
+package percolator
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Filters name columns by ranges or by patterns in which every byte that is not a letter or digit is escaped: a
+// column filter is a regular expression, in which "a.b" also matches "axb" and ".*" misses a newline.
+
+const hexDigits = "0123456789abcdef"
+
+// pattern matches exactly the given column names.
+func pattern(columns []string) string {
+	var b strings.Builder
+	for i, c := range columns {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for j := 0; j < len(c); j++ {
+			if ch := c[j]; ch >= '0' && ch <= '9' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' {
+				b.WriteByte(ch)
+			} else {
+				b.WriteString(`\x`)
+				b.WriteByte(hexDigits[ch>>4])
+				b.WriteByte(hexDigits[ch&15])
+			}
+		}
+	}
+	return b.String()
+}
+
+// patternBytes is an upper bound of what a column adds to a pattern.
+func patternBytes(column string) int { return 4*len(column) + 1 }
+
+// oneColumn selects one column of one family.
+func oneColumn(family, column string) bigtable.Filter {
+	return bigtable.ColumnRangeFilter(family, column, column+"\x00")
+}
+
+// from and upTo are bounds on cell timestamps, both inclusive. An end of 0 would mean unbounded.
+func from(ts tso.Timestamp) bigtable.Filter {
+	return bigtable.TimestampRangeFilterMicros(cellTime(ts), 0)
+}
+
+func upTo(ts tso.Timestamp) bigtable.Filter {
+	return bigtable.TimestampRangeFilterMicros(0, cellTime(ts+1))
+}
+
+func exactly(ts tso.Timestamp) bigtable.Filter {
+	return bigtable.TimestampRangeFilterMicros(cellTime(ts), cellTime(ts+1))
+}
+
+// snapshotFilter returns, for each of the columns (all if none), the newest n locks, write records and data versions
+// at or below ts. It is a plain chain, which costs what a raw read costs. ts = 0 sets no bound.
+func snapshotFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
+	parts := make([]bigtable.Filter, 0, 3)
+	if len(columns) > 0 {
+		parts = append(parts, bigtable.ColumnFilter(pattern(columns)))
+	}
+	if ts != 0 {
+		parts = append(parts, upTo(ts))
+	}
+	parts = append(parts, bigtable.LatestNFilter(n))
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return bigtable.ChainFilters(parts...)
+}
+
+// conflictFilter is the predicate of prewrite (I2, I3): for any of the columns a lock of another transaction, or a write
+// record at or after startTS, be it only a rollback marker.
+func conflictFilter(columns []string, startTS tso.Timestamp) bigtable.Filter {
+	before := bigtable.TimestampRangeFilterMicros(0, cellTime(startTS))
+	after := from(startTS + 1)
+	if len(columns) == 1 {
+		c := columns[0]
+		return bigtable.InterleaveFilters(
+			bigtable.ChainFilters(oneColumn(lockFamily, c), before),
+			bigtable.ChainFilters(oneColumn(lockFamily, c), after),
+			bigtable.ChainFilters(oneColumn(writeFamily, c), from(startTS)))
+	}
+	return bigtable.ChainFilters(
+		bigtable.ColumnFilter(pattern(columns)),
+		bigtable.InterleaveFilters(
+			bigtable.ChainFilters(bigtable.ColumnRangeFilter(lockFamily, "", ""), before),
+			bigtable.ChainFilters(bigtable.ColumnRangeFilter(lockFamily, "", ""), after),
+			bigtable.ChainFilters(bigtable.ColumnRangeFilter(writeFamily, "", ""), from(startTS))))
+}
+
+// lockFilter is "does this transaction still hold the cell?" (I6, I9).
+func lockFilter(column string, startTS tso.Timestamp) bigtable.Filter {
+	return bigtable.ChainFilters(oneColumn(lockFamily, column), exactly(startTS))
+}
+
+// startFilter is "is there a write record, or a marker, of this transaction?" (I8).
+func startFilter(column string, startTS tso.Timestamp) bigtable.Filter {
+	lo := binary.BigEndian.AppendUint64(nil, uint64(startTS))
+	hi := binary.BigEndian.AppendUint64(nil, uint64(startTS)+1)
+	return bigtable.ChainFilters(oneColumn(writeFamily, column), from(startTS), bigtable.ValueRangeFilter(lo, hi))
+}
+
+// primaryFilter reads what decides a transaction: its record or marker on the primary, or its lock there.
+func primaryFilter(column string, startTS tso.Timestamp) bigtable.Filter {
+	return bigtable.InterleaveFilters(startFilter(column, startTS), lockFilter(column, startTS))
+}
+
+// eraseExactly removes the version at ts. The range is half open.
+func eraseExactly(m *bigtable.Mutation, family, column string, ts tso.Timestamp) {
+	m.DeleteTimestampRange(family, column, cellTime(ts), cellTime(ts+1))
+}

@@ -1,0 +1,189 @@
+package percolator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// The meta row carries what every client must know: the schema and how far collection has come. All cells have one
+// fixed timestamp, so that a new value replaces the old one.
+const (
+	metaFamily   = "meta"
+	oracleFamily = "oracle"
+	metaRow      = "meta"
+	metaVersion  = "version"
+	metaSchema   = "schema"
+	metaSafe     = "safepoint"
+	metaMark     = "mark"
+
+	metaTimestamp = bigtable.Timestamp(1000)
+
+	// MetaRefresh is how often a client re-reads the meta row.
+	MetaRefresh = 10 * time.Second
+	// MetaMaxAge is the age of that knowledge at which a client refuses to commit and to answer reads (I16): a
+	// collector waits longer than this between announcing a safepoint and deleting anything.
+	MetaMaxAge = 45 * time.Second
+)
+
+// meta is the meta row as it was read.
+type meta struct {
+	schema    *Schema
+	version   uint64
+	safepoint tso.Timestamp // reads at or below it are refused
+	mark      tso.Timestamp // nothing newer has been collected
+}
+
+func readMeta(ctx context.Context, s *store) (meta, error) {
+	row, err := s.readRow(ctx, metaTable, metaRow, bigtable.LatestNFilter(1))
+	if err != nil {
+		return meta{}, fmt.Errorf("percolator: reading %s (does the instance have a schema? CreateSchema makes it): %w", metaTable, err)
+	}
+	var m meta
+	for _, item := range row[metaFamily] {
+		switch item.Column[len(metaFamily)+1:] {
+		case metaSchema:
+			if m.schema, err = decodeSchema(item.Value); err != nil {
+				return meta{}, fmt.Errorf("percolator: %w: the schema in %s cannot be read", ErrCorrupt, metaTable)
+			}
+		case metaVersion:
+			m.version, err = decodeUint64(item.Value)
+		case metaSafe:
+			var v uint64
+			v, err = decodeUint64(item.Value)
+			m.safepoint = tso.Timestamp(v)
+		case metaMark:
+			var v uint64
+			v, err = decodeUint64(item.Value)
+			m.mark = tso.Timestamp(v)
+		}
+		if err != nil {
+			return meta{}, fmt.Errorf("percolator: %w: column %q of %s cannot be read", ErrCorrupt, item.Column, metaTable)
+		}
+	}
+	return m, nil
+}
+
+func decodeUint64(b []byte) (uint64, error) {
+	if len(b) != 8 {
+		return 0, ErrCorrupt
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
+
+// storeSchema replaces the stored schema, unless somebody else has replaced it since old was read.
+func storeSchema(ctx context.Context, s *store, old meta, next *Schema) error {
+	if old.schema != nil && string(old.schema.encode()) == string(next.encode()) {
+		return nil
+	}
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, metaSchema, metaTimestamp, next.encode())
+	mut.Set(metaFamily, metaVersion, metaTimestamp, binary.BigEndian.AppendUint64(nil, old.version+1))
+	version := bigtable.ColumnRangeFilter(metaFamily, metaVersion, metaVersion+"\x00")
+	var applied bool
+	var err error
+	if old.schema == nil {
+		applied, err = s.checkAndMutate(ctx, metaTable, metaRow, version, nil, mut)
+		applied = !applied
+	} else {
+		v := binary.BigEndian.AppendUint64(nil, old.version)
+		applied, err = s.checkAndMutate(ctx, metaTable, metaRow,
+			bigtable.ChainFilters(version, bigtable.ValueRangeFilter(v, append(v[:8:8], 0))), mut, nil)
+	}
+	if err == nil && applied {
+		return nil
+	}
+	// Somebody was faster, or the answer was lost: what counts is what is stored now.
+	now, rerr := readMeta(ctx, s)
+	switch {
+	case rerr != nil:
+		return errors.Join(err, rerr)
+	case now.schema != nil && string(now.schema.encode()) == string(next.encode()):
+		return nil
+	case err != nil:
+		return fmt.Errorf("percolator: storing the schema: %w", err)
+	default:
+		return fmt.Errorf("percolator: %w: somebody else stored another schema at the same time; run it again", ErrSchemaMismatch)
+	}
+}
+
+// metaWatcher keeps a client's knowledge of the meta row fresh. Ages are measured by the monotonic clock, from before
+// the request that read the row was sent.
+type metaWatcher struct {
+	store   *store
+	version func(old, now meta) // called when the schema version changed
+
+	mu   sync.RWMutex
+	last meta
+	asOf time.Time
+}
+
+// refresh reads the meta row now.
+func (w *metaWatcher) refresh(ctx context.Context) (meta, error) {
+	asked := time.Now()
+	m, err := readMeta(ctx, w.store)
+	if err != nil {
+		return m, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if asked.Before(w.asOf) {
+		return m, nil
+	}
+	old := w.last
+	w.last, w.asOf = m, asked
+	if w.version != nil && old.version != m.version && old.version != 0 {
+		w.version(old, m)
+	}
+	return m, nil
+}
+
+// run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows old.
+func (w *metaWatcher) run(ctx context.Context) {
+	wait := MetaRefresh
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = MetaRefresh
+		if _, err := w.refresh(ctx); err != nil {
+			wait = time.Second
+		}
+	}
+}
+
+// known returns the newest knowledge, asking the store when it has grown too old.
+func (w *metaWatcher) known(ctx context.Context) (meta, error) {
+	w.mu.RLock()
+	m, fresh := w.last, time.Since(w.asOf) < MetaMaxAge
+	w.mu.RUnlock()
+	if fresh {
+		return m, nil
+	}
+	m, err := w.refresh(ctx)
+	if err != nil {
+		return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", ErrSnapshotTooOld, MetaMaxAge, err)
+	}
+	return m, nil
+}
+
+// checkRead refuses what was read at ts when it may have been collected (I16). It is asked after the data arrived.
+func (w *metaWatcher) checkRead(ctx context.Context, ts tso.Timestamp) error {
+	m, err := w.known(ctx)
+	if err != nil {
+		return err
+	}
+	if ts <= m.safepoint {
+		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", ErrSnapshotTooOld, ts, m.safepoint)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package percolator
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/bigtable"
+)
+
+// Pending is a row in which the scan for work found something.
+type Pending struct {
+	Table, Row string
+	Notified   []Notification // the newest notify cell of each column, by column
+	Locks      []Lock         // every lock in the row that can be decoded, by column
+	Corrupt    []Cell         // cells of the two families that cannot be decoded
+}
+
+// pendingPage is how many dirty rows one request of the scan for work returns.
+const pendingPage = 1024
+
+// ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It reads only these two
+// families, which hold nothing of clean rows (section 2.4 of the paper). A crash between the commit point and a secondary
+// leaves an observed cell locked and without its notify cell, so both are needed to find all work.
+func (c *Client) ScanPending(ctx context.Context, table string, r Range) iter.Seq2[Pending, error] {
+	return func(yield func(Pending, error) bool) {
+		if _, ok := c.catalog.Load().user(table); !ok {
+			yield(Pending{}, unknownTable(table))
+			return
+		}
+		filter := bigtable.ChainFilters(bigtable.FamilyFilter(notifyFamily+"|"+lockFamily), bigtable.LatestNFilter(1))
+		for !r.empty() {
+			var page []Pending
+			err := c.store.readRows(ctx, table, rowSet(r), func(row bigtable.Row) bool {
+				page = append(page, decodePending(table, row))
+				return true
+			}, bigtable.RowFilter(filter), bigtable.LimitRows(pendingPage))
+			if err != nil {
+				yield(Pending{}, err)
+				return
+			}
+			for _, p := range page {
+				if !yield(p, nil) {
+					return
+				}
+			}
+			if len(page) < pendingPage {
+				return
+			}
+			r.Start = page[len(page)-1].Row + "\x00"
+		}
+	}
+}
+
+// decodePending never fails: what it cannot decode is listed, because one hostile cell must not hide a table's work.
+func decodePending(table string, row bigtable.Row) Pending {
+	p := Pending{Table: table, Row: row.Key()}
+	for _, it := range row[notifyFamily] {
+		cell := Cell{table, p.Row, strings.TrimPrefix(it.Column, notifyFamily+":")}
+		if ts, err := fromCell(it.Timestamp); err == nil {
+			p.Notified = append(p.Notified, Notification{cell, ts})
+		} else {
+			p.Corrupt = append(p.Corrupt, cell)
+		}
+	}
+	for _, it := range row[lockFamily] {
+		cell := Cell{table, p.Row, strings.TrimPrefix(it.Column, lockFamily+":")}
+		if l, err := decodeLock(it.Timestamp, it.Value); err == nil {
+			p.Locks = append(p.Locks, l.export(cell))
+		} else {
+			p.Corrupt = append(p.Corrupt, cell)
+		}
+	}
+	slices.SortFunc(p.Notified, func(a, b Notification) int { return compareCells(a.Cell, b.Cell) })
+	slices.SortFunc(p.Locks, func(a, b Lock) int { return compareCells(a.Cell, b.Cell) })
+	return p
+}

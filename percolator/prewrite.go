@@ -1,0 +1,221 @@
+package percolator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Prewrite locks every cell that the transaction writes and puts its data beside the lock (lines 25–41 of Figure 6 of the paper).
+// The paper's row transaction – read, then write – is one CheckAndMutateRow for each row here, all rows at once: the
+// predicate is the conflict check, and nothing is written when it matches (I2).
+//
+// The predicate leaves out the transaction's own lock, so the same request may be sent again after an unknown outcome
+// (I3). It includes rollback markers, so a request that arrives after the transaction was rolled back fails (I4).
+//
+// Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code does. The marker makes the
+// order unnecessary, and one round trip is saved.
+
+// chunkBytes bounds the data of one prewrite request.
+const chunkBytes = 32 << 20
+
+// rowWrites is what a transaction writes in one row.
+type rowWrites struct {
+	table, row string
+	writes     []*write
+	erase      []string // columns whose notify cells ≤ start_ts go with the commit (I13)
+}
+
+// chunks cuts the writes of a row to what one request may hold. Almost always that is one chunk.
+func (rw *rowWrites) chunks() [][]*write {
+	var out [][]*write
+	filter, bytes := 0, 0
+	for _, w := range rw.writes {
+		f, b := patternBytes(w.cell.Column), len(w.value)+2*len(w.cell.Column)
+		last := len(out) - 1
+		if last < 0 || filter+f > maxFilterBytes || bytes+b > chunkBytes || 2*len(out[last]) >= maxMutationsPerRow-2 {
+			out = append(out, nil)
+			filter, bytes, last = 0, 0, last+1
+		}
+		out[last] = append(out[last], w)
+		filter, bytes = filter+f, bytes+b
+	}
+	return out
+}
+
+func columnsOf(ws []*write) []string {
+	cols := make([]string, len(ws))
+	for i, w := range ws {
+		cols[i] = w.cell.Column
+	}
+	return cols
+}
+
+// prewriteOutcome says what is known of one row after prewrite.
+type prewriteOutcome int
+
+const (
+	notSent prewriteOutcome = iota
+	refused                 // every request of the row was definitely refused: nothing of ours is there
+	touched                 // a lock of ours is or may be there
+)
+
+// prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or failure; rows not yet sent are
+// then left alone, but those under way are waited for, so that none lands after the clean-up.
+func (cm *commit) prewrite(ctx context.Context) error {
+	if len(cm.rows) == 1 {
+		return cm.prewriteRow(ctx, cm.rows[0])
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first error
+		slots = make(chan struct{}, cm.c.cfg.MaxParallelism)
+	)
+	failed := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return first != nil
+	}
+	for _, rw := range cm.rows {
+		slots <- struct{}{}
+		if failed() {
+			break
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			defer func() { <-slots }()
+			if err := cm.prewriteRow(ctx, rw); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	return first
+}
+
+func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	for _, chunk := range rw.chunks() {
+		if err := cm.prewriteChunk(ctx, rw, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prewriteChunk sends one request until its outcome is known. Locks of others that stand in the way are settled where that
+// needs no waiting; a live one is a conflict.
+func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*write) error {
+	columns := columnsOf(chunk)
+	predicate := conflictFilter(columns, cm.startTS)
+	pause := newBackoff(5*time.Millisecond, time.Second)
+	for {
+		if err := ctx.Err(); err != nil {
+			return withContext(ctx, err)
+		}
+		conflict, err := cm.c.store.checkAndMutate(ctx, rw.table, rw.row, predicate, nil, cm.prewriteMutation(chunk))
+		switch {
+		case err == nil && !conflict:
+			cm.note(rw, touched)
+			return nil
+		case err == nil:
+			cm.note(rw, refused)
+			if err := cm.clearTheWay(ctx, rw, columns); err != nil {
+				return err
+			}
+		case !maybeApplied(err):
+			cm.note(rw, refused)
+			return err
+		default:
+			cm.note(rw, touched)
+			if pause.wait(ctx) != nil {
+				return withContext(ctx, err)
+			}
+		}
+	}
+}
+
+// prewriteMutation is data@start_ts and lock@start_ts for each write. The lock's time is taken anew for each sending.
+func (cm *commit) prewriteMutation(chunk []*write) *bigtable.Mutation {
+	mut := bigtable.NewMutation()
+	at := cellTime(cm.startTS)
+	for _, w := range chunk {
+		if w.kind == kindPut {
+			mut.Set(dataFamily, w.cell.Column, at, w.value)
+		}
+		mut.Set(lockFamily, w.cell.Column, at, cm.lock(w).encode())
+	}
+	return mut
+}
+
+func (cm *commit) lock(w *write) *lockRecord {
+	return &lockRecord{startTS: cm.startTS, kind: w.kind, primary: cm.primary.cell, placed: cm.now(), ttl: cm.c.cfg.LockTTL, observed: w.observed}
+}
+
+// now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic time since it was asked for.
+func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
+
+// clearTheWay looks at what refused a prewrite. It returns nil when the request should be sent again because all that stood
+// in the way has been settled, and a *ConflictError when another transaction has won or is alive.
+func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []string) error {
+	rv, err := cm.c.readVersions(ctx, rw.table, rw.row, snapshotFilter(columns, 0, 1))
+	if err != nil {
+		return err
+	}
+	for _, col := range rv.columns() {
+		v, cell := rv[col], Cell{rw.table, rw.row, col}
+		if err := cm.foreignWrite(cell, v); err != nil {
+			return err
+		}
+		for _, l := range v.locks {
+			if l.startTS == cm.startTS {
+				continue
+			}
+			s, err := cm.c.resolve(ctx, cell, l)
+			if err != nil {
+				return err
+			}
+			if s.resolution == LockAlive {
+				return &ConflictError{Cell: cell, StartTS: cm.startTS, OtherTS: l.startTS, Locked: true}
+			}
+			if s.commitTS > cm.startTS {
+				return &ConflictError{Cell: cell, StartTS: cm.startTS, OtherTS: s.commitTS}
+			}
+		}
+	}
+	return nil
+}
+
+// foreignWrite reports a write record at or after the start timestamp.
+func (cm *commit) foreignWrite(cell Cell, v *versions) error {
+	for _, w := range v.writes {
+		switch {
+		case w.commitTS < cm.startTS:
+		case w.kind == kindRollback && w.startTS == cm.startTS:
+			return &ConflictError{Cell: cell, StartTS: cm.startTS}
+		default:
+			return &ConflictError{Cell: cell, StartTS: cm.startTS, OtherTS: w.commitTS}
+		}
+	}
+	return nil
+}
+
+// note remembers what is known of a row; once touched it stays so.
+func (cm *commit) note(rw *rowWrites, o prewriteOutcome) {
+	cm.mu.Lock()
+	defer cm.mu.Unlock()
+	if cm.outcome[rw] != touched {
+		cm.outcome[rw] = o
+	}
+}

@@ -1,0 +1,312 @@
+package percolator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Reading a cell at ts (lines 8–24 of Figure 6 of the paper) takes one request: it returns the newest lock, write record and
+// data version at or below ts. A lock means that a transaction may be committing below ts, so it is waited for or
+// resolved (I15). Otherwise the newest record that changes the cell decides; the newest data is only a guess at its value,
+// accepted when its timestamp is the record's start_ts.
+//
+// The alternative of the paper, one read for each of the three families, was rejected: Bigtable reads a row atomically, so
+// one request is both cheaper and free of the races between them.
+
+// readRowsLimit is the most rows that one ReadRows request names.
+const readRowsLimit = 512
+
+// A reader that meets a live lock looks again after about minLockWait, then ever later up to maxLockWait.
+const (
+	minLockWait = 2 * time.Millisecond
+	maxLockWait = 250 * time.Millisecond
+)
+
+// viewState is what versions say about a cell at a timestamp.
+type viewState int
+
+const (
+	viewAbsent   viewState = iota // never written, or deleted
+	viewValue                     // the value is at hand
+	viewLocked                    // a lock at or below the timestamp hides the answer
+	viewNeedData                  // the record is known, its data was not among the versions
+	viewDeeper                    // only records that change nothing were seen, and there may be more
+)
+
+type view struct {
+	state  viewState
+	lock   lockRecord
+	record writeRecord
+	value  []byte
+}
+
+// at decides what a snapshot at ts sees. window is how many versions of each family were asked for. It is pure.
+func (v *versions) at(ts tso.Timestamp, window int) view {
+	if v == nil {
+		return view{state: viewAbsent}
+	}
+	for _, l := range v.locks {
+		if l.startTS <= ts {
+			return view{state: viewLocked, lock: l}
+		}
+	}
+	for _, w := range v.writes {
+		switch {
+		case w.commitTS > ts || !w.kind.changes():
+			continue
+		case w.kind == kindDelete:
+			return view{state: viewAbsent, record: w}
+		}
+		for _, d := range v.data {
+			if d.startTS == w.startTS {
+				return view{state: viewValue, record: w, value: d.value}
+			}
+		}
+		return view{state: viewNeedData, record: w}
+	}
+	if len(v.writes) >= window {
+		return view{state: viewDeeper}
+	}
+	return view{state: viewAbsent}
+}
+
+// cellResult is the answer for one cell. value is nil where there is none.
+type cellResult struct {
+	cell    Cell
+	value   []byte
+	record  writeRecord // the record that decided; zero if there was none
+	skipped bool        // locked, and nobody insisted
+}
+
+// readCells reads cells at ts. The first required ones are waited for; the others are skipped when they are locked.
+func (c *Client) readCells(ctx context.Context, ts tso.Timestamp, cells []Cell, required int) ([]cellResult, error) {
+	if c.closed.Load() {
+		return nil, fmt.Errorf("percolator: %w", ErrClosed)
+	}
+	out := make([]cellResult, len(cells))
+	groups := groupReads(cells)
+	finish := func(ctx context.Context, g *readGroup) error {
+		rows, window, err := c.fetch(ctx, ts, g)
+		if err != nil {
+			return err
+		}
+		for _, r := range g.rows {
+			for i, col := range r.columns {
+				at := r.index[i]
+				out[at], err = c.settleRead(ctx, ts, Cell{g.table, r.row, col}, rows[r.row][col], window, at < required)
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if len(groups) == 1 {
+		if err := finish(ctx, groups[0]); err != nil {
+			return nil, err
+		}
+	} else {
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(c.cfg.MaxParallelism)
+		for _, group := range groups {
+			g.Go(func() error { return finish(gctx, group) })
+		}
+		if err := g.Wait(); err != nil {
+			return nil, withContext(ctx, err)
+		}
+	}
+	return out, c.meta.checkRead(ctx, ts)
+}
+
+// readGroup is rows of one table of which the same columns are wanted: they travel in one request.
+type readGroup struct {
+	table   string
+	columns []string
+	rows    []*rowWants
+}
+
+type rowWants struct {
+	row     string
+	columns []string
+	index   []int // positions in the caller's list
+}
+
+// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request may name.
+func groupReads(cells []Cell) []*readGroup {
+	if len(cells) == 1 {
+		c := cells[0]
+		return []*readGroup{{c.Table, []string{c.Column}, []*rowWants{{c.Row, []string{c.Column}, []int{0}}}}}
+	}
+	type rowKey struct{ table, row string }
+	byRow := map[rowKey]*rowWants{}
+	var order []rowKey
+	for i, c := range cells {
+		k := rowKey{c.Table, c.Row}
+		w := byRow[k]
+		if w == nil {
+			w = &rowWants{row: c.Row}
+			byRow[k] = w
+			order = append(order, k)
+		}
+		w.columns, w.index = append(w.columns, c.Column), append(w.index, i)
+	}
+	var groups []*readGroup
+	open := map[string]*readGroup{}
+	for _, k := range order {
+		for _, w := range byRow[k].split() {
+			columns := slices.Compact(slices.Sorted(slices.Values(w.columns)))
+			name := k.table + "\x00" + strings.Join(columns, "\x00")
+			g := open[name]
+			if g == nil || len(g.rows) == readRowsLimit {
+				g = &readGroup{table: k.table, columns: columns}
+				open[name] = g
+				groups = append(groups, g)
+			}
+			g.rows = append(g.rows, w)
+		}
+	}
+	return groups
+}
+
+// split cuts the wanted columns of one row to what one filter holds.
+func (w *rowWants) split() []*rowWants {
+	var out []*rowWants
+	size := 0
+	for i, col := range w.columns {
+		n := patternBytes(col)
+		if len(out) == 0 || size+n > maxFilterBytes {
+			out = append(out, &rowWants{row: w.row})
+			size = 0
+		}
+		last := out[len(out)-1]
+		last.columns, last.index = append(last.columns, col), append(last.index, w.index[i])
+		size += n
+	}
+	return out
+}
+
+// fetch sends the request of a group, or joins a batch with other goroutines' requests.
+func (c *Client) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (rows map[string]rowVersions, window int, err error) {
+	if len(g.rows) == 1 {
+		row := g.rows[0].row
+		var rv rowVersions
+		if c.cfg.DisableBatching {
+			window = 1
+			rv, err = c.readVersions(ctx, g.table, row, snapshotFilter(g.columns, ts, 1))
+		} else {
+			rv, window, err = c.batch.read(ctx, ts, g.table, g.columns, row)
+		}
+		return map[string]rowVersions{row: rv}, window, err
+	}
+	keys := make([]string, len(g.rows))
+	for i, r := range g.rows {
+		keys[i] = r.row
+	}
+	rows, err = c.readManyVersions(ctx, g.table, keys, snapshotFilter(g.columns, ts, 1))
+	return rows, 1, err
+}
+
+func (c *Client) readVersions(ctx context.Context, table, row string, f bigtable.Filter) (rowVersions, error) {
+	r, err := c.store.readRow(ctx, table, row, f)
+	if err != nil {
+		return nil, err
+	}
+	return decodeRow(table, r)
+}
+
+func (c *Client) readManyVersions(ctx context.Context, table string, rows []string, f bigtable.Filter) (map[string]rowVersions, error) {
+	out := make(map[string]rowVersions, len(rows))
+	var derr error
+	err := c.store.readRows(ctx, table, bigtable.RowList(rows), func(r bigtable.Row) bool {
+		out[r.Key()], derr = decodeRow(table, r)
+		return derr == nil
+	}, bigtable.RowFilter(f))
+	return out, errors.Join(derr, err)
+}
+
+// settleRead turns what a request saw of one cell into the answer, with further requests where it must: past locks, past
+// records that change nothing, and for data that the guess missed.
+func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v *versions, window int, wait bool) (cellResult, error) {
+	pause := newBackoff(minLockWait, maxLockWait)
+	for {
+		seen := v.at(ts, window)
+		switch seen.state {
+		case viewAbsent:
+			return cellResult{cell: cell, record: seen.record}, nil
+		case viewValue:
+			return cellResult{cell: cell, record: seen.record, value: nonNil(seen.value)}, nil
+		case viewNeedData:
+			return c.readData(ctx, ts, cell, seen.record)
+		case viewDeeper:
+			window *= 4
+		case viewLocked:
+			if !wait {
+				return cellResult{cell: cell, skipped: true}, nil
+			}
+			if err := c.passLock(ctx, cell, seen.lock, pause); err != nil {
+				return cellResult{}, err
+			}
+		}
+		rv, err := c.readVersions(ctx, cell.Table, cell.Row, snapshotFilter([]string{cell.Column}, ts, window))
+		if err != nil {
+			return cellResult{}, err
+		}
+		v = rv[cell.Column]
+	}
+}
+
+// passLock resolves a lock, or pauses while its owner is alive.
+func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, pause *backoff) error {
+	settled, err := c.resolve(ctx, cell, l)
+	if err != nil {
+		return err
+	}
+	if settled.resolution != LockAlive {
+		return nil
+	}
+	if err := pause.wait(ctx); err != nil {
+		return fmt.Errorf("percolator: %s: %w: held by transaction %d: %w", cell, ErrLocked, l.startTS, err)
+	}
+	return nil
+}
+
+// readData reads exactly the version that a record names.
+func (c *Client) readData(ctx context.Context, ts tso.Timestamp, cell Cell, w writeRecord) (cellResult, error) {
+	rv, err := c.readVersions(ctx, cell.Table, cell.Row, bigtable.ChainFilters(oneColumn(dataFamily, cell.Column), exactly(w.startTS)))
+	if err != nil {
+		return cellResult{}, err
+	}
+	if v := rv[cell.Column]; v != nil {
+		return cellResult{cell: cell, record: w, value: nonNil(v.data[0].value)}, nil
+	}
+	// The data is gone. Below the mark this is the trace of a phase-two write that landed after collection; a snapshot
+	// that may itself have been collected is refused first.
+	m, err := c.meta.refresh(ctx)
+	if err != nil {
+		return cellResult{}, err
+	}
+	if err := c.meta.checkRead(ctx, ts); err != nil {
+		return cellResult{}, err
+	}
+	if w.commitTS <= m.mark {
+		c.count.lateRecords.Add(1)
+		return cellResult{cell: cell, record: w}, nil
+	}
+	return cellResult{}, cellErr(ErrCorrupt, cell, "the put record at %d names data at %d, which does not exist", w.commitTS, w.startTS)
+}
+
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,197 @@
+package percolator
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Reader is what *Txn and *Snapshot share. Reads answer from one snapshot, however long they take.
+type Reader interface {
+	// StartTimestamp is the snapshot that is read.
+	StartTimestamp() tso.Timestamp
+	// Get returns a cell's value, ErrNotFound where there is none. An empty value is not absence.
+	Get(ctx context.Context, c Cell) ([]byte, error)
+	// GetMulti returns the values in order, nil where there is none.
+	GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error)
+	// Scan streams entries in row order, then column order; no columns means all.
+	Scan(ctx context.Context, table string, r Range, columns ...string) iter.Seq2[Entry, error]
+	// ScanIndex streams the indexed cells whose value lies in values, in the order of values, then rows.
+	ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error]
+}
+
+// Snapshot reads the state at one timestamp. It needs no Close and may be used concurrently.
+type Snapshot struct {
+	c     *Client
+	ts    tso.Timestamp
+	cache readCache
+}
+
+func newSnapshot(c *Client, ts tso.Timestamp) *Snapshot { return &Snapshot{c: c, ts: ts} }
+
+// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf, AsOfTimestamp).
+func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, error) {
+	var o readOptions
+	for _, opt := range opts {
+		opt.applyRead(&o)
+	}
+	now, err := c.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !o.set {
+		return newSnapshot(c, now), nil
+	}
+	switch {
+	case o.asOf <= 0:
+		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is before the first possible one", ErrInvalidArgument, o.asOf)
+	case o.asOf > now:
+		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is in the future of the oracle (%d)", ErrInvalidArgument, o.asOf, now)
+	case now.Sub(o.asOf) > c.cfg.Retention:
+		return nil, fmt.Errorf("percolator: %w: AsOf %v is beyond the retention of %v", ErrSnapshotTooOld, o.asOf.Time(), c.cfg.Retention)
+	}
+	if err := c.meta.checkRead(ctx, o.asOf); err != nil {
+		return nil, err
+	}
+	return newSnapshot(c, o.asOf), nil
+}
+
+// View calls f with a snapshot and returns f's error. It never conflicts.
+func (c *Client) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, opts ...ReadOption) error {
+	s, err := c.Snapshot(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	return f(ctx, s)
+}
+
+// StartTimestamp is the timestamp of the snapshot.
+func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.ts }
+
+// Get returns the value of c in the snapshot; ErrNotFound if there is none.
+func (s *Snapshot) Get(ctx context.Context, c Cell) ([]byte, error) {
+	values, err := s.GetMulti(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if values[0] == nil {
+		return nil, cellErr(ErrNotFound, c, "no value at %d", s.ts)
+	}
+	return values[0], nil
+}
+
+// GetMulti returns the values of the cells in order, nil where there is none.
+func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error) {
+	out := make([][]byte, len(cells))
+	var ask []Cell
+	var at []int
+	for i, c := range cells {
+		if err := s.c.checkReadable(c); err != nil {
+			return nil, err
+		}
+		if v, ok, prefetched := s.cache.take(c); ok {
+			if prefetched {
+				s.c.predict.hit(&s.cache, c)
+			}
+			out[i] = slices.Clone(v)
+			continue
+		}
+		ask, at = append(ask, c), append(at, i)
+	}
+	if len(ask) == 0 {
+		return out, nil
+	}
+	found, err := s.read(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	for j, i := range at {
+		out[i] = found[j]
+	}
+	return out, nil
+}
+
+// read asks for cells that are not cached, and for those that the predictor expects next.
+func (s *Snapshot) read(ctx context.Context, ask []Cell) ([][]byte, error) {
+	extra := s.c.predict.expect(&s.cache, ask)
+	results, err := s.c.readCells(ctx, s.ts, append(slices.Clip(ask), extra...), len(ask))
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(ask))
+	for i, r := range results {
+		if r.skipped {
+			continue // a prefetched cell that was locked: nobody asked for it
+		}
+		s.cache.put(r.cell, r.value, i >= len(ask))
+		if i < len(ask) {
+			out[i] = slices.Clone(r.value)
+		}
+	}
+	return out, nil
+}
+
+// checkReadable validates the name of a cell that is to be read.
+func (c *Client) checkReadable(cell Cell) error {
+	if _, ok := c.catalog.Load().user(cell.Table); !ok {
+		return unknownTable(cell.Table)
+	}
+	if err := validateRow(cell); err != nil {
+		return err
+	}
+	return validateColumn(cell)
+}
+
+// readCacheBytes bounds what one snapshot keeps of what it has read.
+const readCacheBytes = 32 << 20
+
+// readCache holds what a snapshot has read, absence included: a snapshot cannot change.
+type readCache struct {
+	mu    sync.Mutex
+	cells map[Cell]*cachedCell
+	rows  map[Cell]string // the column of a row that was read first, keyed by the cell without its column
+	bytes int
+}
+
+// cachedCell is one cell's value, nil for absence.
+type cachedCell struct {
+	value      []byte
+	prefetched bool // nobody has asked for it yet
+}
+
+func (rc *readCache) has(c Cell) bool {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return rc.cells[c] != nil
+}
+
+// take returns a cached value, and whether this is the first use of a prefetched one.
+func (rc *readCache) take(c Cell) (value []byte, ok, prefetched bool) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	cc := rc.cells[c]
+	if cc == nil {
+		return nil, false, false
+	}
+	prefetched, cc.prefetched = cc.prefetched, false
+	return cc.value, true, prefetched
+}
+
+// put keeps value, which nobody may modify afterwards.
+func (rc *readCache) put(c Cell, value []byte, prefetched bool) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	size := len(c.Row) + len(c.Column) + len(value) + 64
+	if rc.bytes+size > readCacheBytes {
+		return
+	}
+	if rc.cells == nil {
+		rc.cells = map[Cell]*cachedCell{}
+	}
+	rc.bytes += size
+	rc.cells[c] = &cachedCell{value, prefetched}
+}

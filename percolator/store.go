@@ -1,0 +1,144 @@
+package percolator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// requestLifetime bounds every request (I14): nobody sends after it, so that a collector that waits longer knows of
+// no late duplicate.
+const requestLifetime = 30 * time.Second
+
+// store is the four operations of Bigtable on which everything rests. It adds deadlines, counts, and nothing else:
+// ReadRows and MutateRows are retried by Google's client, CheckAndMutateRow never is.
+type store struct {
+	bt     *bigtable.Client
+	count  *counters
+	tables sync.Map // name → *bigtable.Table
+}
+
+func newStore(bt *bigtable.Client, count *counters) *store { return &store{bt: bt, count: count} }
+
+// newBigtable opens the data client with the settings that transactions need: no direct access and no sessions unless
+// measured, and no metrics exported behind the user's back.
+func newBigtable(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (*bigtable.Client, error) {
+	bt, err := bigtable.NewClientWithConfig(ctx, project, instance, bigtable.ClientConfig{
+		AppProfile:          appProfile,
+		MetricsProvider:     bigtable.NoopMetricsProvider{},
+		DisableDirectAccess: true,
+		DisableSession:      true,
+	}, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, withContext(ctx, err))
+	}
+	return bt, nil
+}
+
+func (s *store) table(name string) *bigtable.Table {
+	if t, ok := s.tables.Load(name); ok {
+		return t.(*bigtable.Table)
+	}
+	t, _ := s.tables.LoadOrStore(name, s.bt.Open(name))
+	return t.(*bigtable.Table)
+}
+
+// readRow reads one row atomically; a missing row is nil.
+func (s *store) readRow(ctx context.Context, table, row string, f bigtable.Filter) (bigtable.Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	s.count.readRows.Add(1)
+	r, err := s.table(table).ReadRow(ctx, row, bigtable.RowFilter(f))
+	if r != nil {
+		s.count.rowsRead.Add(1)
+	}
+	return r, storeErr(ctx, table, err)
+}
+
+// readRows streams rows in key order (each atomic by itself) until f returns false.
+func (s *store) readRows(ctx context.Context, table string, set bigtable.RowSet, f func(bigtable.Row) bool, opts ...bigtable.ReadOption) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	s.count.readRows.Add(1)
+	err := s.table(table).ReadRows(ctx, set, func(r bigtable.Row) bool {
+		s.count.rowsRead.Add(1)
+		return f(r)
+	}, opts...)
+	return storeErr(ctx, table, err)
+}
+
+// checkAndMutate applies onMatch if the predicate lets a cell of the row through, onMiss otherwise, and says which it
+// was. Either may be nil. An error for which maybeApplied holds leaves open whether it was applied.
+func (s *store) checkAndMutate(ctx context.Context, table, row string, predicate bigtable.Filter, onMatch, onMiss *bigtable.Mutation) (matched bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	s.count.checkAndMutate.Add(1)
+	s.count.rowsMutated.Add(1)
+	err = s.table(table).Apply(ctx, row, bigtable.NewCondMutation(predicate, onMatch, onMiss), bigtable.GetCondMutationResult(&matched))
+	return matched, storeErr(ctx, table, err)
+}
+
+// mutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for each row.
+func (s *store) mutateRows(ctx context.Context, table string, rows []string, muts []*bigtable.Mutation) (errs []error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	defer cancel()
+	s.count.mutateRows.Add(1)
+	s.count.rowsMutated.Add(int64(len(rows)))
+	errs, err = s.table(table).ApplyBulk(ctx, rows, muts)
+	return errs, storeErr(ctx, table, err)
+}
+
+// storeErr names the table, and the remedy where the table or a family does not exist.
+func storeErr(ctx context.Context, table string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if status.Code(err) == codes.NotFound {
+		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; CreateSchema creates it: %w", table, ErrSchemaMismatch, err)
+	}
+	return fmt.Errorf("percolator: table %q: %w", table, withContext(ctx, err))
+}
+
+// counters are a client's counts since NewClient, each incremented where the thing happens.
+type counters struct {
+	transactions, conflicts, aborts                       atomic.Int64
+	rolledForward, rolledBack, notifications              atomic.Int64
+	readRows, checkAndMutate, mutateRows, samples, oracle atomic.Int64
+	rowsRead, rowsMutated                                 atomic.Int64
+	lateRecords                                           atomic.Int64
+}
+
+// Stats is a reading of a client's counters since NewClient.
+type Stats struct {
+	Transactions              int64 // committed with at least one write or notification
+	Conflicts                 int64 // attempts that ended in ErrConflict
+	Aborts                    int64 // attempts that were rolled back for another reason
+	RolledForward, RolledBack int64 // cells of other transactions that lock resolution settled
+	Notifications             int64 // notify cells written
+	// Requests counts calls by kind: "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys" and "Oracle". Retries
+	// inside Google's client are not seen.
+	Requests              map[string]int64
+	RowsRead, RowsMutated int64
+	// LateRecords counts put records found without their data below the mark: traces of commits that landed after
+	// collection, read as absent.
+	LateRecords int64
+}
+
+func (n *counters) read() Stats {
+	return Stats{
+		Transactions: n.transactions.Load(), Conflicts: n.conflicts.Load(), Aborts: n.aborts.Load(),
+		RolledForward: n.rolledForward.Load(), RolledBack: n.rolledBack.Load(), Notifications: n.notifications.Load(),
+		Requests: map[string]int64{
+			"ReadRows": n.readRows.Load(), "CheckAndMutateRow": n.checkAndMutate.Load(), "MutateRows": n.mutateRows.Load(),
+			"SampleRowKeys": n.samples.Load(), "Oracle": n.oracle.Load(),
+		},
+		RowsRead: n.rowsRead.Load(), RowsMutated: n.rowsMutated.Load(), LateRecords: n.lateRecords.Load(),
+	}
+}

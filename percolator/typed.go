@@ -1,0 +1,154 @@
+package percolator
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Column is a column whose values have a type: a thin layer that encodes and decodes. It is a value and may be copied and used
+// concurrently.
+type Column[T any] struct {
+	Table, Name string
+	encode      func(T) ([]byte, error)
+	decode      func([]byte) (T, error)
+}
+
+// Bytes is a column of plain bytes.
+func Bytes(table, column string) Column[[]byte] {
+	return Column[[]byte]{table, column, func(v []byte) ([]byte, error) { return v, nil }, func(b []byte) ([]byte, error) { return b, nil }}
+}
+
+// String is a column of strings.
+func String(table, column string) Column[string] {
+	return Column[string]{table, column, func(v string) ([]byte, error) { return []byte(v), nil }, func(b []byte) (string, error) { return string(b), nil }}
+}
+
+// Int64 is a column of integers, stored as 8 bytes big-endian (the encoding that Bigtable's own counters use).
+func Int64(table, column string) Column[int64] {
+	return Column[int64]{table, column,
+		func(v int64) ([]byte, error) { return binary.BigEndian.AppendUint64(nil, uint64(v)), nil },
+		func(b []byte) (int64, error) {
+			if len(b) != 8 {
+				return 0, fmt.Errorf("%d bytes are not an int64", len(b))
+			}
+			return int64(binary.BigEndian.Uint64(b)), nil
+		}}
+}
+
+// JSON is a column of values encoded by encoding/json.
+func JSON[T any](table, column string) Column[T] {
+	return Column[T]{table, column, func(v T) ([]byte, error) { return json.Marshal(v) }, func(b []byte) (T, error) {
+		var v T
+		if err := json.Unmarshal(b, &v); err != nil {
+			return v, errors.New("not the JSON of the column's type") // the library's message may quote the value
+		}
+		return v, nil
+	}}
+}
+
+// Proto is a column of protocol buffers; T is a pointer to a generated message.
+func Proto[T proto.Message](table, column string) Column[T] {
+	return Column[T]{table, column,
+		func(v T) ([]byte, error) { return proto.MarshalOptions{Deterministic: true}.Marshal(v) },
+		func(b []byte) (T, error) {
+			var zero T
+			v := reflect.New(reflect.TypeOf(zero).Elem()).Interface().(T)
+			if err := proto.Unmarshal(b, v); err != nil {
+				return zero, errors.New("not a message of the column's type")
+			}
+			return v, nil
+		}}
+}
+
+// Cell is the column's cell in a row.
+func (c Column[T]) Cell(row string) Cell { return Cell{c.Table, row, c.Name} }
+
+// Decode decodes bytes as a value of the column, for callers that got them elsewhere. ErrCorrupt if they are not one.
+func (c Column[T]) Decode(row string, b []byte) (T, error) {
+	v, err := c.decode(b)
+	if err != nil {
+		return v, cellErr(ErrCorrupt, c.Cell(row), "%v", err)
+	}
+	return v, nil
+}
+
+// Get returns the column's value in a row; ErrNotFound, or ErrCorrupt if the bytes are not of the type.
+func (c Column[T]) Get(ctx context.Context, r Reader, row string) (T, error) {
+	b, err := r.Get(ctx, c.Cell(row))
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return c.Decode(row, b)
+}
+
+// GetOr is Get with a value for absence.
+func (c Column[T]) GetOr(ctx context.Context, r Reader, row string, absent T) (T, error) {
+	v, err := c.Get(ctx, r, row)
+	if errors.Is(err, ErrNotFound) {
+		return absent, nil
+	}
+	return v, err
+}
+
+// GetForUpdate is Get that conflicts with concurrent writers of the cell.
+func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, error) {
+	b, err := tx.GetForUpdate(ctx, c.Cell(row))
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return c.Decode(row, b)
+}
+
+// Set buffers a value; ErrInvalidArgument if it cannot be encoded.
+func (c Column[T]) Set(tx *Txn, row string, v T) error {
+	b, err := c.encode(v)
+	if err != nil {
+		return cellErr(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+	}
+	return tx.Set(c.Cell(row), b)
+}
+
+// Insert is Set for a cell that must have no value; Commit fails with ErrExists otherwise.
+func (c Column[T]) Insert(tx *Txn, row string, v T) error {
+	b, err := c.encode(v)
+	if err != nil {
+		return cellErr(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+	}
+	return tx.Insert(c.Cell(row), b)
+}
+
+// Delete buffers a deletion.
+func (c Column[T]) Delete(tx *Txn, row string) error { return tx.Delete(c.Cell(row)) }
+
+// Notify buffers a weak notification.
+func (c Column[T]) Notify(tx *Txn, row string) error { return tx.Notify(c.Cell(row)) }
+
+// Scan streams the rows of r that have a value in the column, with the value.
+func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[TypedEntry[T], error] {
+	return func(yield func(TypedEntry[T], error) bool) {
+		for e, err := range r.Scan(ctx, c.Table, rows, c.Name) {
+			te := TypedEntry[T]{Entry: e}
+			if err == nil {
+				te.Value, err = c.Decode(e.Cell.Row, e.Value)
+			}
+			if !yield(te, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// TypedEntry is an Entry with its value decoded.
+type TypedEntry[T any] struct {
+	Entry
+	Value T // shadows Entry.Value, the bytes
+}
