@@ -95,11 +95,14 @@ func (c *Client) readAcks(ctx context.Context, ts tso.Timestamp, cell Cell, obse
 func (c *Client) settleAck(ctx context.Context, ts tso.Timestamp, ack Cell, v *versions) (tso.Timestamp, error) {
 	pause := newBackoff(minLockWait, maxLockWait)
 	for window := 1; ; {
+		if v != nil && v.corrupt != nil {
+			return 0, v.corrupt
+		}
 		last, lock, deeper := v.lastRun(ts, window)
 		switch {
 		case lock != nil:
 			if err := c.passLock(ctx, ack, *lock, pause); err != nil {
-				return 0, err
+				return 0, lockedErr(ctx, ack, *lock, err)
 			}
 		case !deeper:
 			return last, nil

@@ -35,6 +35,7 @@ type bulkWriter struct {
 	mu      sync.Mutex
 	tables  map[string]*bulkTable
 	epoch   *bulkEpoch
+	closed  bool
 	senders sync.WaitGroup
 }
 
@@ -68,6 +69,11 @@ func (b *bulkWriter) add(m rowMutation) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		<-b.slots
+		m.done(ErrClosed)
+		return
+	}
 	m.epoch = b.epoch
 	m.epoch.open++
 	t := b.tables[m.table]
@@ -112,8 +118,27 @@ func (b *bulkWriter) send(table string, t *bulkTable) {
 	}
 }
 
-// apply sends one request and answers everybody in it.
+// apply sends one request and answers everybody in it. The request must end with the earliest deadline in it; those that
+// could have waited longer are then sent again.
 func (b *bulkWriter) apply(table string, batch []rowMutation) {
+	for now := time.Now(); len(batch) > 0; now = time.Now() {
+		live := batch[:0:0]
+		for _, m := range batch {
+			if m.deadline.After(now) {
+				live = append(live, m)
+			} else {
+				b.finish(m, context.DeadlineExceeded)
+			}
+		}
+		if batch = live; len(batch) == 0 {
+			return
+		}
+		batch = b.sendOnce(table, batch)
+	}
+}
+
+// sendOnce returns those whose request ran into somebody else's deadline.
+func (b *bulkWriter) sendOnce(table string, batch []rowMutation) (again []rowMutation) {
 	rows, muts := make([]string, len(batch)), make([]*bigtable.Mutation, len(batch))
 	deadline := batch[0].deadline
 	for i, m := range batch {
@@ -127,21 +152,24 @@ func (b *bulkWriter) apply(table string, batch []rowMutation) {
 	cancel()
 	for i, m := range batch {
 		switch {
-		case err != nil:
-			m.done(err)
-		case errs != nil:
-			m.done(errs[i])
+		case err != nil && b.ctx.Err() == nil && !time.Now().Before(deadline) && m.deadline.After(deadline):
+			again = append(again, m)
+		case err == nil && errs != nil:
+			b.finish(m, errs[i])
 		default:
-			m.done(nil)
+			b.finish(m, err)
 		}
-		<-b.slots
 	}
+	return again
+}
+
+func (b *bulkWriter) finish(m rowMutation, err error) {
+	m.done(err)
+	<-b.slots
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, m := range batch {
-		m.epoch.open--
-		m.epoch.closeIfDone()
-	}
+	m.epoch.open--
+	m.epoch.closeIfDone()
 }
 
 func (e *bulkEpoch) closeIfDone() {
@@ -203,5 +231,10 @@ func (b *bulkWriter) do(ctx context.Context, muts []rowMutation) error {
 	return first
 }
 
-// wait returns when no sender is left; the context has ended.
-func (b *bulkWriter) wait() { b.senders.Wait() }
+// close refuses further mutations and returns when no sender is left. The context has ended.
+func (b *bulkWriter) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.senders.Wait()
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -30,8 +31,12 @@ const (
 // Cell names one cell. Table is a table of the schema; Row and Column are byte strings.
 type Cell struct{ Table, Row, Column string }
 
-// String quotes row and column, so that no byte of them can damage a terminal or a log.
+// String quotes row and column, so that no byte of them can damage a terminal or a log. The row of an index's entry is a
+// value and is left out.
 func (c Cell) String() string {
+	if strings.Contains(c.Table, ".") {
+		return c.Table + "/…/" + strconv.Quote(c.Column)
+	}
 	return fmt.Sprintf("%s/%s/%s", c.Table, strconv.Quote(c.Row), strconv.Quote(c.Column))
 }
 

@@ -164,29 +164,29 @@ type dataVersion struct {
 
 // versions is what one request saw of one cell, newest first in each family.
 type versions struct {
-	locks  []lockRecord
-	writes []writeRecord
-	data   []dataVersion
+	corrupt error // a cell that cannot be decoded: nothing can be said about this column
+	locks   []lockRecord
+	writes  []writeRecord
+	data    []dataVersion
 }
 
 // rowVersions is what one request saw of one row, by column.
 type rowVersions map[string]*versions
 
-// decodeRow sorts the cells of a Bigtable row by column. Cells of the notify family are left out.
-func decodeRow(table string, row bigtable.Row) (rowVersions, error) {
+// decodeRow sorts the cells of a Bigtable row by column. Cells of the notify family are left out. A cell that cannot be
+// decoded spoils its column only: rows and columns of strangers travel in one answer.
+func decodeRow(table string, row bigtable.Row) rowVersions {
 	out := make(rowVersions, 2)
 	key := row.Key()
 	for _, family := range []string{lockFamily, writeFamily, dataFamily} {
 		for i := range row[family] {
-			if err := out.add(table, key, family, &row[family][i]); err != nil {
-				return nil, err
-			}
+			out.add(table, key, family, &row[family][i])
 		}
 	}
-	return out, nil
+	return out
 }
 
-func (rv rowVersions) add(table, key, family string, item *bigtable.ReadItem) error {
+func (rv rowVersions) add(table, key, family string, item *bigtable.ReadItem) {
 	column := strings.TrimPrefix(item.Column[len(family):], ":")
 	v := rv[column]
 	if v == nil {
@@ -212,9 +212,8 @@ func (rv rowVersions) add(table, key, family string, item *bigtable.ReadItem) er
 		}
 	}
 	if err != nil {
-		return cellErr(ErrCorrupt, Cell{table, key, column}, "%v", err)
+		v.corrupt = cellErr(ErrCorrupt, Cell{table, key, column}, "%v", err)
 	}
-	return nil
 }
 
 // columns lists the columns seen, in order.

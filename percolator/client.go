@@ -3,7 +3,9 @@ package percolator
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +37,8 @@ type Client struct {
 	prefetch  chan stamp  // start timestamps for Blind, asked for ahead
 	committed sync.Map    // start_ts → commit_ts of our own transactions whose phase two is under way
 
+	recent recentWrites // for blind transactions
+
 	listeners listeners
 
 	background context.Context // ends with Close
@@ -65,12 +69,13 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	}
 	c := &Client{cfg: cfg, count: &counters{}, oracle: cfg.Oracle, prefetch: make(chan stamp, 64)}
 	c.background, c.stop = context.WithCancel(context.Background())
-	c.store = newStore(bt, c.count)
+	c.store = newStore(c.background, bt, c.count)
 	c.meta = &metaWatcher{store: c.store, version: c.adopt}
 	c.bulk = newBulkWriter(c.background, c.store)
 	c.batch = newReadBatcher(c)
 	c.predict = newPredictor()
 	c.trace = newSpans(cfg.TracerProvider)
+	c.recent.seed = maphash.MakeSeed()
 	if err := c.connect(ctx, bt); err != nil {
 		c.stop()
 		bt.Close()
@@ -162,7 +167,7 @@ func (c *Client) Close() error {
 	err := c.bulk.flush(ctx)
 	c.stop()
 	c.running.Wait()
-	c.bulk.wait()
+	c.bulk.close()
 	if c.dialed != nil {
 		c.dialed.Close()
 	}
@@ -196,7 +201,8 @@ func (c *Client) SampleRowKeys(ctx context.Context, table string) ([]string, err
 	defer cancel()
 	c.count.samples.Add(1)
 	keys, err := c.store.table(table).SampleRowKeys(ctx)
-	return keys, storeErr(ctx, table, err)
+	slices.Sort(keys)
+	return keys, c.store.err(ctx, table, err)
 }
 
 func unknownTable(table string) error {

@@ -47,12 +47,15 @@ type commit struct {
 // written. ErrOutcomeUnknown means that it may have been. When ctx ends before the commit point was tried, the
 // transaction is definitely aborted and the error is the context's.
 func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
+	writes, weak, err := tx.seal()
+	if err != nil {
+		return 0, err
+	}
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("percolator: commit not begun: %w", err)
 	}
-	writes, weak, err := tx.seal()
-	if err != nil || (len(writes) == 0 && len(weak) == 0) {
-		return tx.snap.ts, err
+	if len(writes) == 0 && len(weak) == 0 {
+		return tx.snap.ts, nil
 	}
 	c := tx.c
 	ctx, span := c.trace.start(ctx, "percolator.commit")
@@ -61,6 +64,8 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 	switch {
 	case err == nil:
 		c.count.transactions.Add(1)
+	case errors.Is(err, ErrOutcomeUnknown):
+		c.count.unknown.Add(1)
 	case errors.Is(err, ErrConflict):
 		c.count.conflicts.Add(1)
 	default:
@@ -91,6 +96,11 @@ func (tx *Txn) commit(ctx context.Context, writes []*write, weak []Cell) (tso.Ti
 	writes, err := tx.withIndexes(ctx, writes)
 	if err != nil {
 		return 0, err
+	}
+	if tx.opts.blind {
+		if err := tx.freshen(ctx, writes); err != nil {
+			return 0, err
+		}
 	}
 	cm := &commit{c: tx.c, startTS: tx.snap.ts, begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err := cm.group(writes, tx.erase); err != nil {
@@ -264,6 +274,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 }
 
 func (cm *commit) committed(commitTS tso.Timestamp) {
+	cm.c.recent.wrote(cm.rows, commitTS)
 	cm.c.committed.Store(cm.startTS, commitTS)
 	cm.announce(cm.rows[0], commitTS)
 }
@@ -291,7 +302,7 @@ func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, c
 		cm.committed(d.commitTS)
 		return false, nil
 	case d.fate == fateLocked && cause != nil && !maybeApplied(cause):
-		return false, cm.abort(ctx, cause) // refused for good, and our lock still there: nothing was applied
+		return false, cm.giveUp(ctx, cause)
 	case d.fate == fateLocked:
 		return true, cause
 	case d.fate == fateUnknown:
@@ -302,6 +313,20 @@ func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, c
 	}
 	cm.cleanUp(ctx)
 	return false, &ConflictError{Cell: cm.primary.cell, StartTS: cm.startTS}
+}
+
+// giveUp rolls back a transaction whose commit was refused for good, although an earlier sending may still be on its way. The
+// primary decides who came first, as always (I8).
+func (cm *commit) giveUp(ctx context.Context, cause error) error {
+	d, err := cm.rollBack(ctx)
+	switch {
+	case err != nil:
+		return cm.unknown(ctx, errors.Join(cause, err))
+	case d.fate == fateCommitted:
+		cm.committed(d.commitTS)
+		return nil
+	}
+	return withContext(ctx, cause)
 }
 
 func (cm *commit) unknown(ctx context.Context, cause error) error {

@@ -3,6 +3,7 @@ package percolator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -42,13 +43,16 @@ func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts
 	if err := createTable(ctx, admin, metaTable, nil, metaFamily, oracleFamily); err != nil {
 		return err
 	}
-	meta := newStore(bt, &counters{})
+	meta := newStore(context.Background(), bt, &counters{})
 	stored, err := readMeta(ctx, meta)
 	if err != nil {
 		return err
 	}
 	if stored.schema != nil {
 		if err := s.covers(stored.schema); err != nil {
+			return err
+		}
+		if err := refuseNewIndexes(ctx, meta, stored.schema, s); err != nil {
 			return err
 		}
 	}
@@ -69,6 +73,27 @@ func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts
 		return err
 	}
 	return storeSchema(ctx, meta, stored, s)
+}
+
+// refuseNewIndexes refuses an index on a table that holds data already: its entries would be missing, scans of the index would
+// silently lack rows, and a unique index would admit duplicates.
+func refuseNewIndexes(ctx context.Context, st *store, old, next *Schema) error {
+	had := newCatalog(old)
+	for _, t := range next.Tables {
+		before, ok := had.user(t.Name)
+		if !ok || !slices.ContainsFunc(t.Indexes, func(ix Index) bool { return !slices.Contains(before.Indexes, ix) }) {
+			continue
+		}
+		empty := true
+		err := st.readRows(ctx, t.Name, bigtable.InfiniteRange(""), func(bigtable.Row) bool { empty = false; return false }, bigtable.LimitRows(1))
+		if err != nil {
+			return err
+		}
+		if !empty {
+			return fmt.Errorf("percolator: table %q: %w: an index can be added only to an empty table, as existing rows would be missing in it; create the index with the table, or copy the rows to a new one", t.Name, ErrSchemaMismatch)
+		}
+	}
+	return nil
 }
 
 // createTable creates the table with its families, or adds the families that an existing one lacks.

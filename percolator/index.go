@@ -29,6 +29,14 @@ func (ix Index) entryCell(table, value, row string) Cell {
 	return Cell{ix.table(table), key, indexColumn}
 }
 
+// checkEntry refuses a value for which no row key can hold an entry.
+func (ix Index) checkEntry(c Cell, value []byte) error {
+	if len(ix.entryCell(c.Table, string(value), c.Row).Row) > MaxRowKeyBytes {
+		return cellErr(ErrTooLarge, c, "the value makes an entry of index %q longer than %d bytes", ix.Name, MaxRowKeyBytes)
+	}
+	return nil
+}
+
 // valueOf recovers the indexed value from the key of an entry.
 func valueOf(key string) (string, bool) {
 	for i := 0; i+1 < len(key); i++ {
@@ -119,7 +127,7 @@ func indexEntries(changes []indexChange) ([]*write, error) {
 	}
 	for _, ch := range changes {
 		if ch.old != nil {
-			put(&write{cell: ch.ix.entryCell(ch.cell.Table, *ch.old, ch.cell.Row), kind: kindDelete})
+			put(&write{cell: ch.ix.entryCell(ch.cell.Table, *ch.old, ch.cell.Row), kind: kindDelete, indexed: ch.cell})
 		}
 	}
 	for _, ch := range changes {
@@ -127,13 +135,10 @@ func indexEntries(changes []indexChange) ([]*write, error) {
 			continue
 		}
 		cell := ch.ix.entryCell(ch.cell.Table, *ch.new, ch.cell.Row)
-		if len(cell.Row) > MaxRowKeyBytes {
-			return nil, cellErr(ErrTooLarge, ch.cell, "the value makes an entry of index %q longer than %d bytes", ch.ix.Name, MaxRowKeyBytes)
-		}
 		if w := byCell[cell]; w != nil && w.kind == kindPut && string(w.value) != ch.cell.Row {
 			return nil, cellErr(ErrUnique, ch.cell, "the transaction gives two rows the same value in index %q", ch.ix.Name)
 		}
-		put(&write{cell: cell, kind: kindPut, value: []byte(ch.cell.Row)})
+		put(&write{cell: cell, kind: kindPut, value: []byte(ch.cell.Row), indexed: ch.cell})
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package percolator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,6 +97,9 @@ type decision struct {
 func decide(primary Cell, startTS tso.Timestamp, v *versions) (decision, error) {
 	if v == nil {
 		return decision{}, nil
+	}
+	if v.corrupt != nil {
+		return decision{}, v.corrupt
 	}
 	for _, w := range v.writes {
 		switch {
@@ -242,7 +246,7 @@ func (c *Client) sendAgain(ctx context.Context, send func(context.Context) (bool
 	pause := newBackoff(5*time.Millisecond, time.Second)
 	for {
 		matched, err := send(ctx)
-		if err == nil || !maybeApplied(err) {
+		if err == nil || !maybeApplied(err) || errors.Is(err, ErrClosed) {
 			return matched, err
 		}
 		if perr := pause.wait(ctx); perr != nil {

@@ -2,6 +2,7 @@ package percolator
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -137,6 +138,9 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*wri
 		case !maybeApplied(err):
 			cm.note(rw, refused)
 			return err
+		case errors.Is(err, ErrClosed):
+			cm.note(rw, touched)
+			return err
 		default:
 			cm.note(rw, touched)
 			if pause.wait(ctx) != nil {
@@ -175,6 +179,9 @@ func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []stri
 	}
 	for _, col := range rv.columns() {
 		v, cell := rv[col], Cell{rw.table, rw.row, col}
+		if v.corrupt != nil {
+			return v.corrupt
+		}
 		if err := cm.foreignWrite(cell, v); err != nil {
 			return err
 		}
@@ -187,10 +194,10 @@ func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []stri
 				return err
 			}
 			if s.resolution == LockAlive {
-				return &ConflictError{Cell: cell, StartTS: cm.startTS, OtherTS: l.startTS, Locked: true}
+				return &ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: l.startTS, Locked: true}
 			}
 			if s.commitTS > cm.startTS {
-				return &ConflictError{Cell: cell, StartTS: cm.startTS, OtherTS: s.commitTS}
+				return &ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: s.commitTS}
 			}
 		}
 	}
@@ -203,12 +210,28 @@ func (cm *commit) foreignWrite(cell Cell, v *versions) error {
 		switch {
 		case w.commitTS < cm.startTS:
 		case w.kind == kindRollback && w.startTS == cm.startTS:
-			return &ConflictError{Cell: cell, StartTS: cm.startTS}
+			return &ConflictError{Cell: cm.named(cell), StartTS: cm.startTS}
 		default:
-			return &ConflictError{Cell: cell, StartTS: cm.startTS, OtherTS: w.commitTS}
+			return &ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: w.commitTS}
 		}
 	}
 	return nil
+}
+
+// named is the cell by which the caller knows a contested cell: for an entry of an index the cell that was indexed, since the
+// entry's row is a value.
+func (cm *commit) named(c Cell) Cell {
+	for _, rw := range cm.rows {
+		if rw.table != c.Table || rw.row != c.Row {
+			continue
+		}
+		for _, w := range rw.writes {
+			if w.cell == c && w.indexed != (Cell{}) {
+				return w.indexed
+			}
+		}
+	}
+	return c
 }
 
 // note remembers what is known of a row; once touched it stays so.

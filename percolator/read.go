@@ -2,7 +2,6 @@ package percolator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +39,7 @@ const (
 	viewLocked                    // a lock at or below the timestamp hides the answer
 	viewNeedData                  // the record is known, its data was not among the versions
 	viewDeeper                    // only records that change nothing were seen, and there may be more
+	viewCorrupt                   // a cell cannot be decoded
 )
 
 type view struct {
@@ -53,6 +53,9 @@ type view struct {
 func (v *versions) at(ts tso.Timestamp, window int) view {
 	if v == nil {
 		return view{state: viewAbsent}
+	}
+	if v.corrupt != nil {
+		return view{state: viewCorrupt}
 	}
 	for _, l := range v.locks {
 		if l.startTS <= ts {
@@ -84,7 +87,7 @@ type cellResult struct {
 	cell    Cell
 	value   []byte
 	record  writeRecord // the record that decided; zero if there was none
-	skipped bool        // locked, and nobody insisted
+	skipped bool        // locked or corrupt, and nobody insisted
 }
 
 // readCells reads cells at ts. The first required ones are waited for; the others are skipped when they are locked.
@@ -220,23 +223,23 @@ func (c *Client) readVersions(ctx context.Context, table, row string, f bigtable
 	if err != nil {
 		return nil, err
 	}
-	return decodeRow(table, r)
+	return decodeRow(table, r), nil
 }
 
 func (c *Client) readManyVersions(ctx context.Context, table string, rows []string, f bigtable.Filter) (map[string]rowVersions, error) {
 	out := make(map[string]rowVersions, len(rows))
-	var derr error
 	err := c.store.readRows(ctx, table, bigtable.RowList(rows), func(r bigtable.Row) bool {
-		out[r.Key()], derr = decodeRow(table, r)
-		return derr == nil
+		out[r.Key()] = decodeRow(table, r)
+		return true
 	}, bigtable.RowFilter(f))
-	return out, errors.Join(derr, err)
+	return out, err
 }
 
 // settleRead turns what a request saw of one cell into the answer, with further requests where it must: past locks, past
 // records that change nothing, and for data that the guess missed.
 func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v *versions, window int, wait bool) (cellResult, error) {
 	pause := newBackoff(minLockWait, maxLockWait)
+	var blocker lockRecord // the lock that was last waited for
 	for {
 		seen := v.at(ts, window)
 		switch seen.state {
@@ -248,17 +251,23 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 			return c.readData(ctx, ts, cell, seen.record)
 		case viewDeeper:
 			window *= 4
+		case viewCorrupt:
+			if !wait {
+				return cellResult{cell: cell, skipped: true}, nil
+			}
+			return cellResult{}, v.corrupt
 		case viewLocked:
 			if !wait {
 				return cellResult{cell: cell, skipped: true}, nil
 			}
+			blocker = seen.lock
 			if err := c.passLock(ctx, cell, seen.lock, pause); err != nil {
-				return cellResult{}, err
+				return cellResult{}, lockedErr(ctx, cell, blocker, err)
 			}
 		}
 		rv, err := c.readVersions(ctx, cell.Table, cell.Row, snapshotFilter([]string{cell.Column}, ts, window))
 		if err != nil {
-			return cellResult{}, err
+			return cellResult{}, lockedErr(ctx, cell, blocker, err)
 		}
 		v = rv[cell.Column]
 	}
@@ -273,10 +282,15 @@ func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, pause *b
 	if settled.resolution != LockAlive {
 		return nil
 	}
-	if err := pause.wait(ctx); err != nil {
-		return fmt.Errorf("percolator: %s: %w: held by transaction %d: %w", cell, ErrLocked, l.startTS, err)
+	return pause.wait(ctx)
+}
+
+// lockedErr says that a reader whose context ended had been waiting for a lock, in whichever request it ended.
+func lockedErr(ctx context.Context, cell Cell, blocker lockRecord, err error) error {
+	if ctx.Err() == nil || blocker.startTS == 0 {
+		return withContext(ctx, err)
 	}
-	return nil
+	return fmt.Errorf("percolator: %s: %w: held by transaction %d: %w", cell, ErrLocked, blocker.startTS, withContext(ctx, err))
 }
 
 // readData reads exactly the version that a record names.
@@ -285,7 +299,9 @@ func (c *Client) readData(ctx context.Context, ts tso.Timestamp, cell Cell, w wr
 	if err != nil {
 		return cellResult{}, err
 	}
-	if v := rv[cell.Column]; v != nil {
+	if v := rv[cell.Column]; v != nil && v.corrupt != nil {
+		return cellResult{}, v.corrupt
+	} else if v != nil {
 		return cellResult{cell: cell, record: w, value: nonNil(v.data[0].value)}, nil
 	}
 	// The data is gone. Below the mark this is the trace of a phase-two write that landed after collection; a snapshot

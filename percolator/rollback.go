@@ -2,7 +2,7 @@ package percolator
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -21,23 +21,21 @@ func (cm *commit) abort(ctx context.Context, cause error) error {
 // cleanUp makes sure that the transaction can never commit and then erases what it left. It passes the primary like every
 // other roll back (I8). When no prewrite can have been applied there is nothing to do.
 func (cm *commit) cleanUp(ctx context.Context) {
-	var left []*rowWrites
-	for _, rw := range cm.rows {
-		if cm.outcome[rw] == touched {
-			left = append(left, rw)
-		}
-	}
-	if len(left) == 0 {
+	if !slices.ContainsFunc(cm.rows, cm.touched) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
-	defer cancel()
-	if err := cm.rollBackAll(ctx, left); err != nil {
+	if _, err := cm.rollBack(ctx); err != nil {
 		cm.c.cfg.Logger.Warn("roll back left to lock resolution", "start_ts", cm.startTS, "table", cm.primary.cell.Table, "error", err)
 	}
 }
 
-func (cm *commit) rollBackAll(ctx context.Context, left []*rowWrites) error {
+func (cm *commit) touched(rw *rowWrites) bool { return cm.outcome[rw] == touched }
+
+// rollBack decides the transaction on its primary and, unless it turns out to have committed, erases what it left. It has a
+// deadline of its own, as the caller's context may have ended.
+func (cm *commit) rollBack(ctx context.Context) (decision, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
 	p := cm.primary.cell
 	var siblings []string
 	for _, w := range cm.rows[0].writes {
@@ -47,28 +45,26 @@ func (cm *commit) rollBackAll(ctx context.Context, left []*rowWrites) error {
 	}
 	decided, err := cm.c.rollBackPrimary(ctx, p, cm.startTS, siblings)
 	if err != nil {
-		return err
+		return decision{}, err
 	}
-	if decided {
-		// A marker of somebody else, or of our own first sending. A commit can be there only if one was sent; then it has
-		// been decided by reading the primary before anything is cleaned up.
-		d, err := cm.c.fateOf(ctx, p, cm.startTS)
-		if err != nil {
-			return err
-		}
-		if d.fate != fateRolledBack {
-			return fmt.Errorf("percolator: %s: transaction %d is not rolled back on its primary", p, cm.startTS)
+	d := decision{fate: fateRolledBack}
+	if decided { // by somebody else, by our own first sending, or by a commit request that was given up too early
+		if d, err = cm.c.fateOf(ctx, p, cm.startTS); err != nil {
+			return decision{}, err
 		}
 	}
-	return cm.c.bulk.do(ctx, cm.erasures(left, decided))
+	if d.fate != fateRolledBack {
+		return d, nil
+	}
+	return d, cm.c.bulk.do(ctx, cm.erasures(decided))
 }
 
 // erasures removes lock@start_ts and data@start_ts of the rows. The primary's row is included when somebody else's roll
 // back, which knows only the primary cell, came first.
-func (cm *commit) erasures(left []*rowWrites, primaryToo bool) []rowMutation {
+func (cm *commit) erasures(primaryToo bool) []rowMutation {
 	var muts []rowMutation
-	for _, rw := range left {
-		if rw == cm.rows[0] && (!primaryToo || len(rw.writes) == 1) {
+	for _, rw := range cm.rows {
+		if !cm.touched(rw) || rw == cm.rows[0] && (!primaryToo || len(rw.writes) == 1) {
 			continue
 		}
 		mut := bigtable.NewMutation()

@@ -3,7 +3,6 @@ package percolator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -98,14 +97,9 @@ type pageRow struct {
 
 // readPage reads up to limit rows from the beginning of r; more says that there may be others behind them.
 func (c *Client) readPage(ctx context.Context, table string, r Range, filter bigtable.Filter, limit int) (page []*pageRow, more bool, err error) {
-	var derr error
 	size := 0
 	err = c.store.readRows(ctx, table, rowSet(r), func(row bigtable.Row) bool {
-		var seen rowVersions
-		if seen, derr = decodeRow(table, row); derr != nil {
-			return false
-		}
-		page = append(page, &pageRow{key: row.Key(), seen: seen})
+		page = append(page, &pageRow{key: row.Key(), seen: decodeRow(table, row)})
 		for _, items := range row {
 			for _, it := range items {
 				size += len(it.Value)
@@ -114,7 +108,7 @@ func (c *Client) readPage(ctx context.Context, table string, r Range, filter big
 		return size < scanPageBytes
 	}, bigtable.RowFilter(filter), bigtable.LimitRows(int64(limit)))
 	more = len(page) == limit || size >= scanPageBytes
-	return page, more, errors.Join(derr, err)
+	return page, more, err
 }
 
 func rowSet(r Range) bigtable.RowSet {

@@ -14,8 +14,11 @@ import (
 // metaTable holds one row with the schema, the safepoint and the mark, and the oracle's row when that is kept in Bigtable.
 const metaTable = "percolator_meta"
 
-// tableName is what Bigtable accepts as the id of a table.
-var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
+// tableName is what Bigtable accepts as the id of a table, less the dot, which separates a table from its index.
+var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
+
+// bigtableName is what Bigtable accepts.
+var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
 // Schema is the set of Percolator tables of an instance. It is stored in the instance and versioned, because a writer
 // with another schema would silently omit notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10).
@@ -41,13 +44,16 @@ type Index struct {
 
 // Validate reports what is wrong with the schema, as ErrInvalidArgument.
 func (s *Schema) Validate() error {
+	if s == nil {
+		return fmt.Errorf("percolator: %w: no schema", ErrInvalidArgument)
+	}
 	seen := map[string]bool{metaTable: true}
 	for _, t := range s.Tables {
 		if !tableName.MatchString(t.Name) || t.Name == metaTable {
 			return fmt.Errorf("percolator: table %q: %w: not a table name", t.Name, ErrInvalidArgument)
 		}
 		for _, name := range t.bigtableNames() {
-			if !tableName.MatchString(name) || seen[name] {
+			if !bigtableName.MatchString(name) || seen[name] {
 				return fmt.Errorf("percolator: table %q: %w: the table %q is named twice or is not a table name", t.Name, ErrInvalidArgument, name)
 			}
 			seen[name] = true

@@ -23,9 +23,13 @@ type store struct {
 	bt     *bigtable.Client
 	count  *counters
 	tables sync.Map // name → *bigtable.Table
+	// closing ends when the client is closed: requests that it cut off are not sent again.
+	closing context.Context
 }
 
-func newStore(bt *bigtable.Client, count *counters) *store { return &store{bt: bt, count: count} }
+func newStore(closing context.Context, bt *bigtable.Client, count *counters) *store {
+	return &store{closing: closing, bt: bt, count: count}
+}
 
 // newBigtable opens the data client with the settings that transactions need: no direct access and no sessions unless
 // measured, and no metrics exported behind the user's back.
@@ -59,7 +63,7 @@ func (s *store) readRow(ctx context.Context, table, row string, f bigtable.Filte
 	if r != nil {
 		s.count.rowsRead.Add(1)
 	}
-	return r, storeErr(ctx, table, err)
+	return r, s.err(ctx, table, err)
 }
 
 // readRows streams rows in key order (each atomic by itself) until f returns false.
@@ -71,18 +75,21 @@ func (s *store) readRows(ctx context.Context, table string, set bigtable.RowSet,
 		s.count.rowsRead.Add(1)
 		return f(r)
 	}, opts...)
-	return storeErr(ctx, table, err)
+	return s.err(ctx, table, err)
 }
 
 // checkAndMutate applies onMatch if the predicate lets a cell of the row through, onMiss otherwise, and says which it
 // was. Either may be nil. An error for which maybeApplied holds leaves open whether it was applied.
 func (s *store) checkAndMutate(ctx context.Context, table, row string, predicate bigtable.Filter, onMatch, onMiss *bigtable.Mutation) (matched bool, err error) {
+	if s.closing.Err() != nil {
+		return false, fmt.Errorf("percolator: %w", ErrClosed)
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
 	defer cancel()
 	s.count.checkAndMutate.Add(1)
 	s.count.rowsMutated.Add(1)
 	err = s.table(table).Apply(ctx, row, bigtable.NewCondMutation(predicate, onMatch, onMiss), bigtable.GetCondMutationResult(&matched))
-	return matched, storeErr(ctx, table, err)
+	return matched, s.err(ctx, table, err)
 }
 
 // mutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for each row.
@@ -92,13 +99,16 @@ func (s *store) mutateRows(ctx context.Context, table string, rows []string, mut
 	s.count.mutateRows.Add(1)
 	s.count.rowsMutated.Add(int64(len(rows)))
 	errs, err = s.table(table).ApplyBulk(ctx, rows, muts)
-	return errs, storeErr(ctx, table, err)
+	return errs, s.err(ctx, table, err)
 }
 
-// storeErr names the table, and the remedy where the table or a family does not exist.
-func storeErr(ctx context.Context, table string, err error) error {
+// err names the table, and the remedy where the table or a family does not exist.
+func (s *store) err(ctx context.Context, table string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if s.closing.Err() != nil {
+		return fmt.Errorf("percolator: table %q: %w: %w", table, ErrClosed, err)
 	}
 	if status.Code(err) == codes.NotFound {
 		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; CreateSchema creates it: %w", table, ErrSchemaMismatch, err)
@@ -112,7 +122,7 @@ type counters struct {
 	rolledForward, rolledBack, notifications              atomic.Int64
 	readRows, checkAndMutate, mutateRows, samples, oracle atomic.Int64
 	rowsRead, rowsMutated                                 atomic.Int64
-	lateRecords                                           atomic.Int64
+	lateRecords, unknown                                  atomic.Int64
 }
 
 // Stats is a reading of a client's counters since NewClient.
@@ -126,6 +136,7 @@ type Stats struct {
 	// inside Google's client are not seen.
 	Requests              map[string]int64
 	RowsRead, RowsMutated int64
+	Unknown               int64 // commits that ended in ErrOutcomeUnknown
 	// LateRecords counts put records found without their data below the mark: traces of commits that landed after
 	// collection, read as absent.
 	LateRecords int64
@@ -139,6 +150,6 @@ func (n *counters) read() Stats {
 			"ReadRows": n.readRows.Load(), "CheckAndMutateRow": n.checkAndMutate.Load(), "MutateRows": n.mutateRows.Load(),
 			"SampleRowKeys": n.samples.Load(), "Oracle": n.oracle.Load(),
 		},
-		RowsRead: n.rowsRead.Load(), RowsMutated: n.rowsMutated.Load(), LateRecords: n.lateRecords.Load(),
+		RowsRead: n.rowsRead.Load(), RowsMutated: n.rowsMutated.Load(), LateRecords: n.lateRecords.Load(), Unknown: n.unknown.Load(),
 	}
 }

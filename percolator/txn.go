@@ -38,6 +38,7 @@ type write struct {
 	value    []byte
 	insert   bool // the cell must be absent in the snapshot
 	observed bool
+	indexed  Cell // for an entry of an index: the cell that the caller wrote
 }
 
 // Begin starts a transaction: one request to the oracle, none with Blind if a timestamp is at hand.
@@ -92,7 +93,12 @@ func (c *Client) refillPrefetched() {
 }
 
 // StartTimestamp is the transaction's snapshot, and identifies it.
-func (tx *Txn) StartTimestamp() tso.Timestamp { return tx.snap.ts }
+// That of a blind transaction may move forward in Commit.
+func (tx *Txn) StartTimestamp() tso.Timestamp {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	return tx.snap.ts
+}
 
 // Set buffers a write; value is copied. Setting the bytes that are already there still conflicts with other writers.
 // Errors: ErrInvalidArgument (names, weak columns), ErrTooLarge, ErrSchemaMismatch (unknown table), ErrTxnDone. The
@@ -158,6 +164,13 @@ func (tx *Txn) buffer(w write) error {
 	if len(w.value) > MaxValueBytes {
 		return cellErr(ErrTooLarge, w.cell, "the value has %d bytes, the limit is %d", len(w.value), MaxValueBytes)
 	}
+	if w.kind == kindPut {
+		for _, ix := range info.indexes[w.cell.Column] {
+			if err := ix.checkEntry(w.cell, w.value); err != nil {
+				return err
+			}
+		}
+	}
 	w.observed = info.observed[w.cell.Column] && w.kind.changes()
 	w.value = slices.Clone(w.value)
 	if w.kind == kindPut && w.value == nil {
@@ -173,9 +186,12 @@ func (tx *Txn) put(w *write) error {
 		return errTxnDone()
 	}
 	old := tx.writes[w.cell]
+	if old != nil && w.kind == kindLock {
+		return nil // a write conflicts at least as much as a lock
+	}
 	size := len(w.value) + len(w.cell.Row) + len(w.cell.Column)
 	if old != nil {
-		size -= len(old.value) + len(w.cell.Row) + len(w.cell.Column)
+		size = len(w.value) - len(old.value)
 	}
 	if tx.bytes+size > MaxTxnBytes {
 		return cellErr(ErrTooLarge, w.cell, "the transaction would buffer more than %d bytes", MaxTxnBytes)
@@ -185,9 +201,6 @@ func (tx *Txn) put(w *write) error {
 		tx.writes[w.cell] = w
 		tx.order = append(tx.order, w)
 		return nil
-	}
-	if w.kind == kindLock && old.kind.changes() {
-		return nil // a write conflicts at least as much as a lock
 	}
 	w.insert = w.insert || old.insert
 	*old = *w
@@ -205,6 +218,15 @@ func (tx *Txn) own(c Cell) (w write, ok bool, err error) {
 		return *p, true, nil
 	}
 	return write{}, false, nil
+}
+
+func (tx *Txn) open() error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.done {
+		return errTxnDone()
+	}
+	return nil
 }
 
 func (tx *Txn) mayRead(c Cell) error {
@@ -229,6 +251,9 @@ func (tx *Txn) Get(ctx context.Context, c Cell) ([]byte, error) {
 
 // GetMulti returns the values of the cells in order, nil where there is none, with as few requests as possible.
 func (tx *Txn) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error) {
+	if err := tx.open(); err != nil {
+		return nil, err
+	}
 	out := make([][]byte, len(cells))
 	var ask []Cell
 	var at []int

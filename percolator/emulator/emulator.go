@@ -1,0 +1,87 @@
+package emulator
+
+import (
+	"fmt"
+	"sync"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"cloud.google.com/go/bigtable/bttest"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// maxMessageSize bounds one request and one response, in bytes: what the Bigtable client allows too.
+const maxMessageSize = 256 << 20
+
+// Server is a running emulator. Its methods are safe for concurrent use.
+type Server struct {
+	bigtable *bttest.Server
+	guard    *guard
+	close    sync.Once
+}
+
+// Option changes how Start runs the emulator.
+type Option func(*settings)
+
+type settings struct {
+	address string
+	limits  pageLimits
+	holding func(*btpb.ReadRowsRequest) // called under the table's lock, before the page that it asks for is read
+}
+
+// Address makes the emulator listen on addr (host:port) instead of on a free port of 127.0.0.1.
+func Address(addr string) Option {
+	return func(s *settings) { s.address = addr }
+}
+
+// Start runs the official emulator in this process on a loopback port. It serves when Start returns, and until Close.
+func Start(opts ...Option) (*Server, error) {
+	s := settings{address: "127.0.0.1:0", limits: defaultPageLimits}
+	for _, o := range opts {
+		o(&s)
+	}
+	g := &guard{limits: s.limits, holding: s.holding}
+	bt, err := bttest.NewServer(s.address,
+		grpc.MaxRecvMsgSize(maxMessageSize),
+		grpc.MaxSendMsgSize(maxMessageSize),
+		grpc.ChainUnaryInterceptor(recoverUnary, g.unary),
+		grpc.ChainStreamInterceptor(recoverStream, g.stream),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)
+	}
+	return &Server{bigtable: bt, guard: g}, nil
+}
+
+// Addr returns the host:port on which the emulator listens, usable as BIGTABLE_EMULATOR_HOST.
+func (s *Server) Addr() string { return s.bigtable.Addr }
+
+// ClientOptions returns options with which a Bigtable data or admin client connects to this emulator, whatever
+// BIGTABLE_EMULATOR_HOST says: without encryption, without credentials, messages up to 256 MiB. Every client made with them has a
+// connection of its own, so the same options serve any number of clients, and further gRPC dial options (interceptors, say) may be
+// appended.
+func (s *Server) ClientOptions() []option.ClientOption { return Connect(s.Addr()) }
+
+// Connect returns the options of ClientOptions for the emulator that listens on addr (host:port), in this process or another.
+func Connect(addr string) []option.ClientOption {
+	return []option.ClientOption{
+		// The client dials BIGTABLE_EMULATOR_HOST by itself and prefers that connection to any endpoint: take it away again.
+		option.WithGRPCConn(nil),
+		option.WithEndpoint(addr),
+		option.WithoutAuthentication(),
+		option.WithTelemetryDisabled(),
+		option.WithGRPCConnectionPool(1),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+		option.WithGRPCDialOption(grpc.WithDefaultCallOptions(
+			grpc.MaxCallSendMsgSize(maxMessageSize),
+			grpc.MaxCallRecvMsgSize(maxMessageSize),
+		)),
+	}
+}
+
+// Close stops the emulator, ends every connection, and frees what was stored. Closing twice is harmless. The error is always nil.
+func (s *Server) Close() error {
+	s.close.Do(s.bigtable.Close)
+	return nil
+}

@@ -1,0 +1,104 @@
+package percolator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator/emulator"
+)
+
+// newBareClient is a client of an emulator of its own with the table t.
+func newBareClient(t *testing.T) (context.Context, *Client) {
+	t.Helper()
+	em, err := emulator.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { em.Close() })
+	h := newHistory(t, em, "i")
+	return h.ctx, h.c
+}
+
+// Reads of strangers travel together; a row of one that cannot be decoded is that one's alone.
+func TestCorruptRowFailsOnlyItsOwnReaderInABatch(t *testing.T) {
+	t.Parallel()
+	ctx, c := newBareClient(t)
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Set(cell("good", "c"), []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	mut := bigtable.NewMutation()
+	mut.Set(lockFamily, "c", 1000, []byte("not a lock"))
+	if err := c.store.table("t").Apply(ctx, "bad", mut); err != nil {
+		t.Fatal(err)
+	}
+	batch := []*batchedRead{{"bad", 100, make(chan batchAnswer, 1)}, {"good", 100, make(chan batchAnswer, 1)}}
+	c.batch.send(&readQueue{table: "t", columns: []string{"c"}}, batch)
+	if a := <-batch[0].answer; a.err != nil || !errors.Is(a.rv["c"].corrupt, ErrCorrupt) {
+		t.Errorf("the reader of the corrupt row got %v, %+v", a.err, a.rv)
+	}
+	a := <-batch[1].answer
+	if a.err != nil {
+		t.Fatalf("the reader of the other row got %v", a.err)
+	}
+	if seen := a.rv["c"].at(100, a.window); string(seen.value) != "v" {
+		t.Errorf("the reader of the other row saw %+v", seen)
+	}
+}
+
+// A mutation whose time is over is not sent, and the others in its request are none the worse.
+func TestExpiredMutationDoesNotFailItsBatch(t *testing.T) {
+	t.Parallel()
+	ctx, c := newBareClient(t)
+	results := make([]error, 2)
+	batch := make([]rowMutation, 2)
+	for i, deadline := range []time.Time{time.Now().Add(-time.Second), time.Now().Add(time.Minute)} {
+		mut := bigtable.NewMutation()
+		mut.Set(notifyFamily, "c", 1000, nil)
+		epoch := &bulkEpoch{open: 1, done: make(chan struct{})}
+		batch[i] = rowMutation{table: "t", row: []string{"late", "fresh"}[i], mut: mut, deadline: deadline, epoch: epoch,
+			done: func(err error) { results[i] = err }}
+		c.bulk.slots <- struct{}{}
+	}
+	c.bulk.apply("t", batch)
+	if results[0] == nil {
+		t.Error("a mutation was sent after its deadline")
+	}
+	if results[1] != nil {
+		t.Errorf("a fresh mutation failed with its neighbour: %v", results[1])
+	}
+	row, err := c.store.readRow(ctx, "t", "fresh", bigtable.PassAllFilter())
+	if err != nil || len(row[notifyFamily]) != 1 {
+		t.Errorf("the fresh mutation was not applied: %v, %v", row, err)
+	}
+}
+
+// GetForUpdate on a cell that has been written changes nothing, the accounting of bytes included.
+func TestBytesAreCountedOnceAndKept(t *testing.T) {
+	t.Parallel()
+	ctx, c := newBareClient(t)
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Set(cell("r", "c"), make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	want := tx.bytes
+	if _, err := tx.GetForUpdate(ctx, cell("r", "c")); err != nil {
+		t.Fatal(err)
+	}
+	if tx.bytes != want {
+		t.Errorf("%d bytes counted after GetForUpdate, want %d", tx.bytes, want)
+	}
+}

@@ -1,0 +1,40 @@
+package percolatortest
+
+// Action is what happens to a request: an [Effect], or one of a [Hold]'s.
+type Action interface{ action() }
+
+// Effect is an action that needs no further word from the test.
+type Effect int
+
+// What can happen to a request. A lost request or answer shows to the client as the code Unavailable, at once.
+const (
+	// Pass delivers the request and its answer.
+	Pass Effect = iota
+	// LoseRequest never delivers the request.
+	LoseRequest
+	// LoseAnswer delivers the request and loses the answer.
+	LoseAnswer
+	// Duplicate delivers the request twice, the second time after the first was answered. The client gets the first answer.
+	Duplicate
+	// Crash kills the client: neither this request nor any later one is delivered; they end with an error at once. Those that were
+	// sent before may still arrive, and those that are held can still be released.
+	Crash
+)
+
+func (Effect) action() {}
+
+func (e Effect) String() string {
+	switch e {
+	case Pass:
+		return "pass"
+	case LoseRequest:
+		return "lose the request"
+	case LoseAnswer:
+		return "lose the answer"
+	case Duplicate:
+		return "duplicate"
+	case Crash:
+		return "crash"
+	}
+	return "unknown effect"
+}

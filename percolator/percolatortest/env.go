@@ -1,0 +1,194 @@
+package percolatortest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/google/uuid"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// setupLimit bounds each step of starting and stopping an environment.
+const setupLimit = 30 * time.Second
+
+// Env is a store, an oracle and clients for one test. Its methods are safe for concurrent use; those that say that they end the test must
+// be called from the test's goroutine.
+type Env struct {
+	Client *percolator.Client // the first client
+	Oracle tso.Oracle         // in this process, without faults
+	Clock  *Clock             // of the oracle
+
+	// Project and Instance name the Bigtable instance, which is this environment's alone.
+	Project, Instance string
+
+	t       testing.TB
+	address string
+
+	mu      sync.Mutex
+	clients int
+	faults  map[*percolator.Client]*Faults
+
+	store     func() *bigtable.Client
+	inspector func() *percolator.Client
+}
+
+// New starts an environment with the tables of s and one client. It ends the test if that fails, and stops everything when the test ends.
+func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
+	t.Helper()
+	var set envSettings
+	for _, o := range opts {
+		o.applyEnv(&set)
+	}
+	e := &Env{
+		Clock:    new(Clock),
+		Project:  "percolatortest",
+		Instance: "test-" + uuid.NewString()[:13],
+		t:        t,
+		address:  set.address,
+		faults:   make(map[*percolator.Client]*Faults),
+	}
+	e.store = sync.OnceValue(e.openStore)
+	e.inspector = sync.OnceValue(func() *percolator.Client { return e.newClient(e.Oracle, e.Options()) })
+	if e.address == "" {
+		e.startEmulator()
+	} else {
+		t.Cleanup(e.deleteTables)
+	}
+	e.startOracle()
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	if err := percolator.CreateSchema(ctx, e.Project, e.Instance, s, e.Options()...); err != nil {
+		t.Fatalf("percolatortest: %v", err)
+	}
+	e.Client = e.NewClient(set.client...)
+	return e
+}
+
+// Options returns the options with which a Bigtable client, or percolator.NewClient, connects to the store: without faults, each client
+// with a connection of its own.
+func (e *Env) Options() []option.ClientOption { return emulator.Connect(e.address) }
+
+// NewClient makes one more client of the same store and oracle, with its own connection and its own faults. It ends the test if that
+// fails; the client is closed when the test ends, if not before.
+func (e *Env) NewClient(opts ...ClientOption) *percolator.Client {
+	e.t.Helper()
+	e.mu.Lock()
+	e.clients++
+	set := clientSettings{name: fmt.Sprintf("client-%d", e.clients)}
+	e.mu.Unlock()
+	for _, o := range opts {
+		o.applyClient(&set)
+	}
+	f := newFaults(set.name)
+	f.Handle(set.handler)
+	c := e.newClient(clientOracle{faults: f, oracle: e.Oracle}, append(e.Options(), f.options()...), set.configure...)
+	e.t.Cleanup(f.end) // before the client is closed
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults[c] = f
+	return c
+}
+
+func (e *Env) newClient(oracle tso.Oracle, opts []option.ClientOption, configure ...func(*percolator.Config)) *percolator.Client {
+	e.t.Helper()
+	cfg := percolator.Config{Project: e.Project, Instance: e.Instance, Oracle: oracle}
+	for _, f := range configure {
+		f(&cfg)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	c, err := percolator.NewClient(ctx, cfg, opts...)
+	if err != nil {
+		e.t.Fatalf("percolatortest: %v", err)
+	}
+	e.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			e.t.Logf("percolatortest: closing a client: %v", err)
+		}
+	})
+	return c
+}
+
+// FaultsOf returns the faults of a client that this environment has made. It ends the test when c is another's.
+func (e *Env) FaultsOf(c *percolator.Client) *Faults {
+	e.t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f := e.faults[c]
+	if f == nil {
+		e.t.Fatalf("percolatortest: FaultsOf: not a client of this environment")
+	}
+	return f
+}
+
+// Store returns a plain Bigtable client of the store, without faults, to look at cells and to plant some. It is closed when the test ends.
+func (e *Env) Store() *bigtable.Client { return e.store() }
+
+func (e *Env) openStore() *bigtable.Client {
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	c, err := bigtable.NewClientWithConfig(ctx, e.Project, e.Instance, bigtable.ClientConfig{
+		MetricsProvider:     bigtable.NoopMetricsProvider{},
+		DisableSession:      true,
+		DisableDirectAccess: true,
+	}, e.Options()...)
+	if err != nil {
+		e.t.Fatalf("percolatortest: %v", err)
+	}
+	e.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (e *Env) startEmulator() {
+	s, err := emulator.Start()
+	if err != nil {
+		e.t.Fatalf("percolatortest: %v", err)
+	}
+	e.t.Cleanup(func() { _ = s.Close() })
+	e.address = s.Addr()
+}
+
+func (e *Env) startOracle() {
+	s, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Now: e.Clock.Now})
+	if err != nil {
+		e.t.Fatalf("percolatortest: %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	e.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			e.t.Errorf("percolatortest: the oracle: %v", err)
+		}
+	})
+	e.Oracle = s
+}
+
+func (e *Env) deleteTables() {
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	admin, err := bigtable.NewAdminClient(ctx, e.Project, e.Instance, e.Options()...)
+	if err != nil {
+		e.t.Errorf("percolatortest: %v", err)
+		return
+	}
+	defer func() { _ = admin.Close() }()
+	tables, err := admin.Tables(ctx)
+	for _, name := range tables {
+		if err == nil {
+			err = admin.DeleteTable(ctx, name)
+		}
+	}
+	if err != nil {
+		e.t.Errorf("percolatortest: deleting the tables of %s: %v", e.Instance, err)
+	}
+}

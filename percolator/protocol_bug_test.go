@@ -1,0 +1,353 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// A transaction that was begun before Close must not hang in Commit: its requests can only fail.
+func TestCommitAfterCloseIsErrClosed(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, cancel := context.WithTimeout(testContext(t), 3*time.Second)
+	defer cancel()
+	tx := mustBegin(t, ctx, env.Client)
+	must(t, tx.Set(cell("r", "c"), []byte("v")))
+	must(t, env.Client.Close())
+	_, err := tx.Commit(ctx)
+	wantErr(t, err, percolator.ErrClosed)
+	if ctx.Err() != nil {
+		t.Error("Commit waited for the context")
+	}
+}
+
+// The first commit request is delayed in the network and the second one is refused for good. The primary still shows our
+// lock, so the transaction is rolled back – but the delayed request lands first. It has committed, and Commit must not report an abort
+// (I17).
+func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	var mu sync.Mutex
+	commits := 0
+	var late func() error
+	intercept := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		mu.Lock()
+		defer mu.Unlock()
+		m, ok := req.(*btpb.CheckAndMutateRowRequest)
+		switch {
+		case ok && sets(m.TrueMutations, "write"):
+			commits++
+			if commits == 1 {
+				late = func() error {
+					return invoke(context.WithoutCancel(ctx), method, req, new(btpb.CheckAndMutateRowResponse), cc)
+				}
+				return status.Error(codes.Unavailable, "connection lost")
+			}
+			return status.Error(codes.PermissionDenied, "access was withdrawn")
+		case ok && sets(m.FalseMutations, "write") && late != nil: // the roll back: the delayed commit overtakes it
+			if err := late(); err != nil {
+				t.Error(err)
+			}
+			late = nil
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	c, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle},
+		append(env.Options(), option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(intercept)))...)
+	must(t, err)
+	defer c.Close()
+	tx := mustBegin(t, ctx, c)
+	must(t, tx.Set(cell("a", "c"), []byte("v")))
+	must(t, tx.Set(cell("b", "c"), []byte("v")))
+	_, err = tx.Commit(ctx)
+	wantNow(t, ctx, env.Client, cell("a", "c"), "v") // it has committed
+	wantNow(t, ctx, env.Client, cell("b", "c"), "v")
+	if err != nil && !errors.Is(err, percolator.ErrOutcomeUnknown) {
+		t.Errorf("the transaction has committed, and Commit reports a definite abort: %v", err)
+	}
+}
+
+// Column names are byte strings. One that is not UTF-8 must survive the schema's way through the store, or be refused.
+func TestSchemaKeepsColumnsThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"\xff"}, Weak: []string{"\xfe"},
+		Indexes: []percolator.Index{{Name: "ix", Column: "\xfd"}}}}}
+	if err := schema.Validate(); err != nil {
+		wantErr(t, err, percolator.ErrInvalidArgument)
+		return
+	}
+	env := percolatortest.New(t, schema)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	must(t, tx.Set(cell("r", "\xff"), []byte("v")))
+	must(t, tx.Set(cell("r", "\xfd"), []byte("v")))
+	if err := tx.Notify(cell("r", "\xfe")); err != nil {
+		t.Error(err)
+	}
+	mustCommit(t, ctx, tx)
+	if n := cellsOf(t, ctx, env, "t", "notify"); n != 2 {
+		t.Errorf("%d notify cells, want 2: the write of an observed column and the weak notification", n)
+	}
+	s, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	n := 0
+	for _, err := range s.ScanIndex(ctx, "t", "ix", percolator.All()) {
+		must(t, err)
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d index entries, want 1", n)
+	}
+}
+
+// A column that was only prefetched must not decide whether the read of another succeeds.
+func TestCorruptPrefetchedColumnDoesNotFailTheRead(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	for i := range 20 {
+		must(t, tx.Set(cell(key(i), "a"), []byte("a")))
+		must(t, tx.Set(cell(key(i), "b"), []byte("b")))
+	}
+	mustCommit(t, ctx, tx)
+	must(t, env.Client.Flush(ctx))
+	plant(t, ctx, env, "t", key(19), "lock", "b", 1000, "not a lock")
+	for i := range 20 {
+		s, err := env.Client.Snapshot(ctx)
+		must(t, err)
+		wantValue(t, ctx, s, cell(key(i), "a"), "a")
+		if i < 19 {
+			wantValue(t, ctx, s, cell(key(i), "b"), "b")
+		} else {
+			_, err := s.Get(ctx, cell(key(i), "b"))
+			wantErr(t, err, percolator.ErrCorrupt)
+		}
+	}
+}
+
+// An index that is added to a table with data must know that data, or adding it must be refused: ScanIndex that silently lacks
+// rows, and a unique index that admits duplicates, would be worse.
+func TestIndexAddedToTableWithData(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	ctx := testContext(t)
+	put(t, ctx, env.Client, "old", "mail", "x@example.org")
+	must(t, env.Client.Close())
+	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}}}}
+	if err := percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...); err != nil {
+		wantErr(t, err, percolator.ErrSchemaMismatch)
+		return
+	}
+	c := env.NewClient()
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	n := 0
+	for _, err := range s.ScanIndex(ctx, "t", "mail", percolator.All()) {
+		must(t, err)
+		n++
+	}
+	if n != 1 {
+		t.Errorf("ScanIndex finds %d of 1 rows", n)
+	}
+	// Another row takes the value that the old row holds.
+	_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		return tx.Set(cell("new", "mail"), []byte("x@example.org"))
+	})
+	wantErr(t, err, percolator.ErrUnique)
+}
+
+// Errors never contain values; the row of an index entry is one.
+func TestConflictOnIndexDoesNotShowTheValue(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	mail := percolator.String("people", "mail")
+	a, b := mustBegin(t, ctx, env.Client), mustBegin(t, ctx, env.Client)
+	must(t, mail.Set(a, "ann", "secret@example.org"))
+	must(t, mail.Set(b, "bob", "secret@example.org"))
+	mustCommit(t, ctx, a)
+	_, err := b.Commit(ctx)
+	wantErr(t, err, percolator.ErrConflict)
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error shows a value: %v", err)
+	}
+	var conflict *percolator.ConflictError
+	if !errors.As(err, &conflict) {
+		t.Fatalf("%v is not a ConflictError", err)
+	}
+	if want := (percolator.Cell{Table: "people", Row: "bob", Column: "mail"}); conflict.Cell != want {
+		t.Errorf("the conflict is on %s, want the cell that the caller wrote, %s", conflict.Cell, want)
+	}
+}
+
+// After Commit, whatever it returned, the transaction is finished.
+func TestCommitWithEndedContextFinishesTheTransaction(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	tx := mustBegin(t, ctx, env.Client)
+	must(t, tx.Set(cell("r", "c"), []byte("v")))
+	_, err := tx.Commit(ended)
+	wantErr(t, err, context.Canceled)
+	wantErr(t, tx.Set(cell("r", "c"), []byte("v")), percolator.ErrTxnDone)
+	_, err = tx.Commit(ctx)
+	wantErr(t, err, percolator.ErrTxnDone)
+	_, err = tx.Commit(ended)
+	wantErr(t, err, percolator.ErrTxnDone)
+}
+
+func TestGetMultiOfNothingOnFinishedTransaction(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	must(t, tx.Rollback(ctx))
+	_, err := tx.GetMulti(ctx)
+	wantErr(t, err, percolator.ErrTxnDone)
+}
+
+// A blind transaction must not lose against what its own client has committed before it began.
+func TestBlindTransactionsOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	for i := range 20 {
+		_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+			return tx.Set(cell("r", "c"), fmt.Append(nil, i))
+		}, percolator.Blind(), percolator.MaxAttempts(1))
+		if err != nil {
+			t.Fatalf("transaction %d, alone in the store: %v", i, err)
+		}
+	}
+}
+
+// Transactions race with Close: each gets an answer at once, and nothing is used after it was closed (run with -race).
+func TestCloseDuringCommits(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		env := newEnv(t)
+		ctx, cancel := context.WithTimeout(testContext(t), 10*time.Second)
+		c := env.NewClient()
+		var wg sync.WaitGroup
+		started := make(chan struct{}, 1000)
+		for g := range 16 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for i := 0; ; i++ {
+					_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+						for j := range 3 {
+							if err := tx.Set(cell(fmt.Sprint(g, i, j), "c"), []byte("v")); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if err != nil {
+						if !errors.Is(err, percolator.ErrClosed) && !errors.Is(err, percolator.ErrOutcomeUnknown) {
+							t.Errorf("during Close: %v", err)
+						}
+						return
+					}
+					select {
+					case started <- struct{}{}:
+					default:
+					}
+				}
+			}()
+		}
+		for range 50 {
+			<-started
+		}
+		must(t, c.Close())
+		wg.Wait()
+		if ctx.Err() != nil {
+			t.Error("a transaction hung until its context ended")
+		}
+		cancel()
+	}
+}
+
+func TestCreateSchemaOfNil(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("panic: %v", p)
+		}
+	}()
+	wantErr(t, percolator.CreateSchema(testContext(t), env.Project, env.Instance, nil, env.Options()...), percolator.ErrInvalidArgument)
+}
+
+// An outcome that is unknown is not an abort, in the counters either.
+func TestUnknownOutcomeIsNotCountedAsAbort(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	hold := percolatortest.NewHold()
+	env.FaultsOf(env.Client).Handle(atMost(1, isCommit, hold))
+	tx := mustBegin(t, ctx, env.Client)
+	must(t, tx.Set(cell("r", "c"), []byte("v")))
+	done := make(chan error)
+	go func() {
+		_, err := tx.Commit(ctx)
+		done <- err
+	}()
+	hold.Wait(t, 1)
+	cancel()
+	wantErr(t, <-done, percolator.ErrOutcomeUnknown, context.Canceled)
+	hold.Release()
+	wantNow(t, testContext(t), env.Client, cell("r", "c"), "v")
+	if n := env.Client.Stats().Aborts; n != 0 {
+		t.Errorf("%d aborts counted; the transaction has committed", n)
+	}
+}
+
+// An index entry that no row key can hold is known at Set already.
+func TestIndexedValueTooLargeIsRefusedAtSet(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	c := percolator.Cell{Table: "people", Row: "ann", Column: "city"}
+	wantErr(t, tx.Set(c, make([]byte, 5000)), percolator.ErrTooLarge)
+	must(t, tx.Set(c, []byte("Rome")))
+	mustCommit(t, ctx, tx)
+}
+
+// SampleRowKeys promises an order.
+func TestSampleRowKeysAreSorted(t *testing.T) {
+	t.Parallel()
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Splits: []string{"q", "d", "m"}}}}
+	env := percolatortest.New(t, schema)
+	ctx := testContext(t)
+	for i := range 200 {
+		put(t, ctx, env.Client, key(i), "c", strings.Repeat("x", 1000))
+	}
+	keys, err := env.Client.SampleRowKeys(ctx, "t")
+	must(t, err)
+	if !slices.IsSorted(keys) {
+		t.Errorf("not sorted: %q", keys)
+	}
+}
