@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -109,8 +107,7 @@ func (c *Client) settleAck(ctx context.Context, ts tso.Timestamp, ack Cell, v *v
 		default:
 			window *= 4
 		}
-		rv, err := c.readVersions(ctx, ack.Table, ack.Row, bigtable.ChainFilters(
-			bigtable.ColumnFilter(pattern([]string{ack.Column})), upTo(ts), bigtable.LatestNFilter(window)))
+		rv, err := c.readVersions(ctx, ack.Table, ack.Row, snapshotFilter([]string{ack.Column}, ts, window))
 		if err != nil {
 			return 0, err
 		}

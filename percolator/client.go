@@ -93,7 +93,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 func (c *Client) connect(ctx context.Context, bt *bigtable.Client) error {
 	m, err := c.meta.refresh(ctx)
 	if err != nil {
-		return fmt.Errorf("%w (endpoint %s)", withContext(ctx, err), endpoint())
+		return fmt.Errorf("%w (%s)", withContext(ctx, err), endpoint())
 	}
 	if err := c.checkSchema(m); err != nil {
 		return err
@@ -116,9 +116,9 @@ func (c *Client) connect(ctx context.Context, bt *bigtable.Client) error {
 
 func endpoint() string {
 	if e := os.Getenv("BIGTABLE_EMULATOR_HOST"); e != "" {
-		return e
+		return "BIGTABLE_EMULATOR_HOST is " + e
 	}
-	return "of the client options, or Bigtable's default"
+	return "endpoint from the client options, or Bigtable's default"
 }
 
 func (c *Client) checkSchema(m meta) error {

@@ -90,17 +90,17 @@ func (tx *Txn) seal() (writes []*write, weak []Cell, err error) {
 }
 
 func (tx *Txn) commit(ctx context.Context, writes []*write, weak []Cell) (tso.Timestamp, error) {
+	if tx.opts.blind { // before anything is read at the start timestamp, for indexes
+		if err := tx.freshen(ctx, writes); err != nil {
+			return 0, err
+		}
+	}
 	if err := tx.checkInserts(ctx, writes); err != nil {
 		return 0, err
 	}
 	writes, err := tx.withIndexes(ctx, writes)
 	if err != nil {
 		return 0, err
-	}
-	if tx.opts.blind {
-		if err := tx.freshen(ctx, writes); err != nil {
-			return 0, err
-		}
 	}
 	cm := &commit{c: tx.c, startTS: tx.snap.ts, begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err := cm.group(writes, tx.erase); err != nil {

@@ -56,20 +56,46 @@ func exactly(ts tso.Timestamp) bigtable.Filter {
 }
 
 // snapshotFilter returns, for each of the columns (all if none), the newest n locks, write records and data versions
-// at or below ts. It is a plain chain, which costs what a raw read costs. ts = 0 sets no bound.
+// at or below ts. ts = 0 sets no bound.
+//
+// A few columns are named by ranges, many by a pattern that comes last: the emulator compiles a pattern anew for every cell
+// that reaches it, and took four times as long over a scan with the pattern in front.
 func snapshotFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
 	parts := make([]bigtable.Filter, 0, 3)
-	if len(columns) > 0 {
-		parts = append(parts, bigtable.ColumnFilter(pattern(columns)))
+	ranges := rangesOf(columns)
+	if ranges != nil {
+		parts = append(parts, bigtable.InterleaveFilters(ranges...))
 	}
 	if ts != 0 {
 		parts = append(parts, upTo(ts))
 	}
 	parts = append(parts, bigtable.LatestNFilter(n))
+	if ranges == nil && len(columns) > 0 {
+		parts = append(parts, bigtable.ColumnFilter(pattern(columns)))
+	}
 	if len(parts) == 1 {
 		return parts[0]
 	}
 	return bigtable.ChainFilters(parts...)
+}
+
+// rangesOf names a few short columns by ranges, in the three families of a read; nil when there are too many for that.
+func rangesOf(columns []string) []bigtable.Filter {
+	const most, bytes = 4, 512
+	size := 0
+	for _, c := range columns {
+		size += len(c)
+	}
+	if len(columns) == 0 || len(columns) > most || size > bytes {
+		return nil
+	}
+	out := make([]bigtable.Filter, 0, 3*len(columns))
+	for _, family := range [...]string{lockFamily, writeFamily, dataFamily} {
+		for _, c := range columns {
+			out = append(out, oneColumn(family, c))
+		}
+	}
+	return out
 }
 
 // conflictFilter is the predicate of prewrite (I2, I3): for any of the columns a lock of another transaction, or a write

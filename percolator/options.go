@@ -15,6 +15,7 @@ type ReadOption interface{ applyRead(*readOptions) }
 type txnOptions struct {
 	maxAttempts int
 	blind       bool
+	retry       bool // after a conflict: no prefetched start timestamp, which may be as old as the last
 }
 
 type readOptions struct {

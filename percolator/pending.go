@@ -29,7 +29,8 @@ func (c *Client) ScanPending(ctx context.Context, table string, r Range) iter.Se
 			yield(Pending{}, unknownTable(table))
 			return
 		}
-		filter := bigtable.ChainFilters(bigtable.FamilyFilter(notifyFamily+"|"+lockFamily), bigtable.LatestNFilter(1))
+		filter := bigtable.ChainFilters(bigtable.InterleaveFilters(
+			bigtable.ColumnRangeFilter(notifyFamily, "", ""), bigtable.ColumnRangeFilter(lockFamily, "", "")), bigtable.LatestNFilter(1))
 		for !r.empty() {
 			var page []Pending
 			err := c.store.readRows(ctx, table, rowSet(r), func(row bigtable.Row) bool {

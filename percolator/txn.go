@@ -51,7 +51,7 @@ func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 }
 
 func (c *Client) begin(ctx context.Context, o txnOptions) (*Txn, error) {
-	start, err := c.startTimestamp(ctx, o.blind)
+	start, err := c.startTimestamp(ctx, o.blind && !o.retry)
 	if err != nil {
 		return nil, err
 	}
@@ -347,6 +347,7 @@ func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn
 	}
 	pause := newBackoff(2*time.Millisecond, time.Second)
 	for attempt := 1; ; attempt++ {
+		o.retry = attempt > 1
 		ts, err := c.attempt(ctx, f, o)
 		if err == nil || !errors.Is(err, ErrConflict) || errors.Is(err, ErrOutcomeUnknown) || attempt == o.maxAttempts {
 			return ts, err

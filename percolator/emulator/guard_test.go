@@ -155,7 +155,7 @@ func TestTogglingNeverDisturbsUnchangedColumn(t *testing.T) {
 	var anomalies atomic.Int64
 	for range 4 {
 		readers.Go(func() error {
-			for range 300 {
+			for range 150 {
 				row, err := tbl.ReadRow(testContext(t), "r")
 				if err != nil {
 					return err
@@ -181,7 +181,7 @@ func TestTogglingNeverDisturbsUnchangedColumn(t *testing.T) {
 		t.Error(err)
 	}
 	if n := anomalies.Load(); n != 0 {
-		t.Errorf("%d of 1200 reads missed or repeated the unchanged column", n)
+		t.Errorf("%d of 600 reads missed or repeated the unchanged column", n)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestScanConsumerMayWriteToTheTable(t *testing.T) {
 	s := start(t)
 	createTable(t, s.ClientOptions(), "t", "f")
 	tbl := openClient(t, s.ClientOptions()).Open("t")
-	const rows = 6000
+	const rows = 3000
 	fill(t, tbl, rows, make([]byte, 2000))
 	ctx := testContext(t)
 	n := 0

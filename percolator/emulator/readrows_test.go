@@ -204,18 +204,16 @@ func TestLargeScanIsNotQuadratic(t *testing.T) {
 		name  string
 		atMax int
 	}{
-		{"first", 6 * rows}, // twice everything before it is cut, then window by window
+		{"first", 4 * rows}, // twice everything before it is cut, then window by window
 		{"second", 3 * rows},
 	} {
 		gathered = 0
-		n := 0
-		if err := tbl.ReadRows(testContext(t), bigtable.InfiniteRange(""), func(bigtable.Row) bool { n++; return true }); err != nil {
+		err := tbl.ReadRows(testContext(t), bigtable.InfiniteRange(""), func(bigtable.Row) bool { return true },
+			bigtable.RowFilter(bigtable.BlockAllFilter())) // every row is looked at, none is sent
+		if err != nil {
 			t.Fatal(err)
 		}
-		if n != rows {
-			t.Errorf("%s scan: %d rows, want %d", scan.name, n, rows)
-		}
-		if gathered > scan.atMax {
+		if gathered < rows || gathered > scan.atMax {
 			t.Errorf("%s scan: %d rows gathered for a table of %d", scan.name, gathered, rows)
 		}
 	}

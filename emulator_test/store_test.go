@@ -1,0 +1,222 @@
+package emulator_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator/emulator"
+)
+
+const (
+	toolPackage = "cloud.google.com/go/bigtable/cmd/emulator"
+	buildLimit  = 2 * time.Minute
+	startLimit  = 20 * time.Second
+	stopLimit   = 5 * time.Second
+)
+
+// store is a running emulator.
+type store struct {
+	name string // for people
+	addr string
+	stop func()
+}
+
+// startStore starts the first emulator of the list in the package documentation that can be had.
+func startStore(getenv func(string) string) (*store, error) {
+	if host := getenv("BIGTABLE_EMULATOR_HOST"); host != "" {
+		_, bare, found := strings.Cut(host, "://")
+		if !found {
+			bare = host
+		}
+		return &store{name: "the emulator of BIGTABLE_EMULATOR_HOST", addr: bare, stop: func() {}}, nil
+	}
+	kinds := []struct {
+		name  string
+		start func(func(string) string) (*store, error)
+	}{
+		{"gcloud", startGcloud},
+		{"module", startModule},
+		{"process", startInProcess},
+	}
+	wanted := getenv("PERCOLATOR_TEST_EMULATOR")
+	var failures []error
+	for _, k := range kinds {
+		if wanted != "" && wanted != k.name {
+			continue
+		}
+		s, err := k.start(getenv)
+		if err == nil {
+			return s, nil
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", k.name, err))
+	}
+	return nil, fmt.Errorf("no emulator (PERCOLATOR_TEST_EMULATOR=%q): %w", wanted, errors.Join(failures...))
+}
+
+func startGcloud(getenv func(string) string) (*store, error) {
+	path, err := findGcloud(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return startCommand("gcloud's "+path, path, func() {})
+}
+
+// findGcloud returns the path of gcloud's cbtemulator.
+func findGcloud(getenv func(string) string) (string, error) {
+	if path, err := exec.LookPath("cbtemulator"); err == nil {
+		return path, nil
+	}
+	var roots []string
+	if root := getenv("CLOUDSDK_ROOT_DIR"); root != "" {
+		roots = append(roots, root)
+	}
+	if gcloud, err := exec.LookPath("gcloud"); err == nil {
+		if real, err := filepath.EvalSymlinks(gcloud); err == nil {
+			roots = append(roots, filepath.Dir(filepath.Dir(real))) // …/google-cloud-sdk/bin/gcloud
+		}
+	}
+	for _, root := range roots {
+		path := filepath.Join(root, "platform", "bigtable-emulator", "cbtemulator")
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no cbtemulator in PATH nor in a gcloud SDK (%q)", roots)
+}
+
+func startModule(func(string) string) (*store, error) {
+	dir, err := os.MkdirTemp("", "emulator")
+	if err != nil {
+		return nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
+	defer cancel()
+	path := filepath.Join(dir, "cbtemulator")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, toolPackage).CombinedOutput(); err != nil {
+		remove()
+		return nil, fmt.Errorf("building %s: %w: %s", toolPackage, err, out)
+	}
+	s, err := startCommand("the emulator built from "+toolPackage, path, remove)
+	if err != nil {
+		remove()
+	}
+	return s, err
+}
+
+func startInProcess(func(string) string) (*store, error) {
+	s, err := emulator.Start()
+	if err != nil {
+		return nil, err
+	}
+	return &store{name: "the emulator in this process", addr: s.Addr(), stop: func() { _ = s.Close() }}, nil
+}
+
+var running = regexp.MustCompile(`running on (\S+:\d+)`)
+
+// startCommand runs an emulator on a free port, which it prints.
+func startCommand(name, path string, cleanUp func()) (*store, error) {
+	cmd := exec.Command(path, "-host", "127.0.0.1", "-port", "0")
+	cmd.WaitDelay = stopLimit
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if m := running.FindStringSubmatch(lines.Text()); m != nil {
+				found <- m[1]
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out) // it must not stop at a full pipe
+	}()
+	stop := func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		kill := time.AfterFunc(stopLimit, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		_ = cmd.Wait()
+		cleanUp()
+	}
+	select {
+	case addr, ok := <-found:
+		if ok {
+			return &store{name: name, addr: addr, stop: stop}, nil
+		}
+		err = errors.New("it ended without saying where it listens")
+	case <-time.After(startLimit):
+		err = fmt.Errorf("it did not say within %v where it listens", startLimit)
+	}
+	stop()
+	return nil, fmt.Errorf("%s: %w", path, err)
+}
+
+func environment(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+func TestStoreOfTheEnvironmentComesFirst(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]string{"localhost:8086": "localhost:8086", "http://localhost:8086": "localhost:8086"} {
+		s, err := startStore(environment(map[string]string{"BIGTABLE_EMULATOR_HOST": host, "PERCOLATOR_TEST_EMULATOR": "process"}))
+		if err != nil || s.addr != want {
+			t.Errorf("BIGTABLE_EMULATOR_HOST=%s: %+v, %v", host, s, err)
+		}
+	}
+}
+
+func TestStoreOfUnknownKind(t *testing.T) {
+	t.Parallel()
+	if s, err := startStore(environment(map[string]string{"PERCOLATOR_TEST_EMULATOR": "other"})); err == nil {
+		s.stop()
+		t.Error("an unknown kind was started")
+	}
+}
+
+func TestStoreThatDoesNotServe(t *testing.T) {
+	t.Parallel()
+	path, err := exec.LookPath("go") // it ends at once, not knowing these flags
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := startCommand("no emulator", path, func() {}); err == nil {
+		s.stop()
+		t.Error("it was taken for an emulator")
+	}
+}
+
+func TestGcloudInSDKDirectory(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	root := t.TempDir()
+	dir := filepath.Join(root, "platform", "bigtable-emulator")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := environment(map[string]string{"CLOUDSDK_ROOT_DIR": root})
+	if path, err := findGcloud(env); err == nil {
+		t.Errorf("found %s before it was there", path)
+	}
+	want := filepath.Join(dir, "cbtemulator")
+	if err := os.WriteFile(want, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := findGcloud(env); err != nil || path != want {
+		t.Errorf("found %q, %v, want %q", path, err, want)
+	}
+}

@@ -1,0 +1,522 @@
+package percolator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// What cannot be written is refused when it is buffered, with the right sentinel, and the transaction goes on.
+func TestRefusedArgumentsLeaveTheTransactionUsable(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for name, c := range map[string]struct {
+		cell percolator.Cell
+		want error
+	}{
+		"no row":                 {cell("", "c"), percolator.ErrInvalidArgument},
+		"no column":              {cell("r", ""), percolator.ErrInvalidArgument},
+		"0x00 in the column":     {cell("r", "a\x00b"), percolator.ErrInvalidArgument},
+		"a reserved column":      {cell("r", "\x00ack\x00O\x00seen"), percolator.ErrInvalidArgument},
+		"a long row":             {cell(long(4097), "c"), percolator.ErrTooLarge},
+		"a long column":          {cell("r", long(2049)), percolator.ErrTooLarge},
+		"an unknown table":       {percolator.Cell{Table: "x", Row: "r", Column: "c"}, percolator.ErrSchemaMismatch},
+		"no table":               {percolator.Cell{Row: "r", Column: "c"}, percolator.ErrSchemaMismatch},
+		"the table of an index":  {percolator.Cell{Table: "people.mail", Row: "r", Column: "row"}, percolator.ErrSchemaMismatch},
+		"the meta table":         {percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "schema"}, percolator.ErrSchemaMismatch},
+		"a weak column":          {cell("r", "poke"), percolator.ErrInvalidArgument},
+		"a long row, no column":  {cell(long(5000), ""), percolator.ErrTooLarge},
+		"an invalid UTF-8 table": {percolator.Cell{Table: "\xff", Row: "r", Column: "c"}, percolator.ErrSchemaMismatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantErr(t, tx.Set(c.cell, []byte("v")), c.want)
+			wantErr(t, tx.Insert(c.cell, []byte("v")), c.want)
+			wantErr(t, tx.Delete(c.cell), c.want)
+			_, err := tx.GetForUpdate(ctx, c.cell)
+			wantErr(t, err, c.want)
+			if c.cell.Column != "poke" {
+				_, err = tx.Get(ctx, c.cell)
+				wantErr(t, err, c.want)
+				_, err = tx.GetMulti(ctx, cell("r", "c"), c.cell)
+				wantErr(t, err, c.want)
+				wantErr(t, tx.Notify(c.cell), c.want)
+			}
+		})
+	}
+	wantErr(t, tx.Notify(cell("r", "c")), percolator.ErrInvalidArgument)
+	wantErr(t, tx.Notify(cell("r", "seen")), percolator.ErrInvalidArgument)
+	wantErr(t, tx.Set(cell("r", "c"), make([]byte, percolator.MaxValueBytes+1)), percolator.ErrTooLarge)
+
+	must(t, tx.Set(cell(long(4096), long(2048)), []byte("at the limits")))
+	must(t, tx.Set(cell("\x00\xff", "\xff.*\n"), nil))
+	must(t, tx.Notify(cell("r", "poke")))
+	mustCommit(t, ctx, tx)
+	wantNow(t, ctx, env.Client, cell(long(4096), long(2048)), "at the limits")
+	s, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	if v, err := s.Get(ctx, cell("\x00\xff", "\xff.*\n")); err != nil || v == nil || len(v) != 0 {
+		t.Errorf("an empty value came back as %q, %v", v, err)
+	}
+	wantErr(t, errOf(s.Get(ctx, cell("r", "c"))), percolator.ErrNotFound)
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func TestColumnsInARowAreLimited(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	for i := range percolator.MaxColumnsPerRow + 1 {
+		must(t, tx.Set(cell("r", fmt.Sprint(i)), nil))
+	}
+	env.FaultsOf(env.Client).Forget()
+	_, err := tx.Commit(ctx)
+	wantErr(t, err, percolator.ErrTooLarge)
+	if n := len(env.FaultsOf(env.Client).Requests()); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+// A row is prewritten in pieces when its columns do not fit into one predicate, and committed in one.
+func TestWideRowCommitsAtomically(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	const n = 3000
+	name := func(i int) string { return fmt.Sprintf("column-%04d", i) }
+	for i := range n {
+		must(t, tx.Set(cell("r", name(i)), fmt.Append(nil, i)))
+	}
+	env.FaultsOf(env.Client).Forget()
+	mustCommit(t, ctx, tx)
+	prewrites, commits := 0, 0
+	for _, r := range env.FaultsOf(env.Client).Requests() {
+		if isPrewrite(r) {
+			prewrites++
+		}
+		if isCommit(r) {
+			commits++
+		}
+	}
+	if prewrites < 2 || commits != 1 {
+		t.Errorf("%d prewrites and %d commits, want several and one", prewrites, commits)
+	}
+	s, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	var cells []percolator.Cell
+	for i := range n {
+		cells = append(cells, cell("r", name(i)))
+	}
+	values, err := s.GetMulti(ctx, cells...)
+	must(t, err)
+	for i, v := range values {
+		if string(v) != fmt.Sprint(i) {
+			t.Fatalf("column %d is %q", i, v)
+		}
+	}
+}
+
+// Every method of a finished transaction but Rollback says so.
+func TestFinishedTransaction(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	finish := map[string]func(tx *percolator.Txn){
+		"committed":       func(tx *percolator.Txn) { mustCommit(t, ctx, tx) },
+		"rolled back":     func(tx *percolator.Txn) { must(t, tx.Rollback(ctx)) },
+		"committed empty": func(tx *percolator.Txn) { mustCommit(t, ctx, tx) },
+		"failed to commit": func(tx *percolator.Txn) {
+			put(t, ctx, env.Client, "r", "x", "other")
+			must(t, tx.Set(cell("r", "x"), nil))
+			wantErr(t, errOf(tx.Commit(ctx)), percolator.ErrConflict)
+		},
+	}
+	for name, end := range finish {
+		tx := mustBegin(t, ctx, env.Client)
+		if name != "committed empty" {
+			must(t, tx.Set(cell("r", name), []byte("v")))
+		}
+		end(tx)
+		for method, err := range map[string]error{
+			"Set":          tx.Set(cell("r", "c"), nil),
+			"Insert":       tx.Insert(cell("r", "c"), nil),
+			"Delete":       tx.Delete(cell("r", "c")),
+			"Notify":       tx.Notify(cell("r", "poke")),
+			"Get":          errOf(tx.Get(ctx, cell("r", "c"))),
+			"GetMulti":     errOf(tx.GetMulti(ctx, cell("r", "c"))),
+			"GetForUpdate": errOf(tx.GetForUpdate(ctx, cell("r", "c"))),
+			"Commit":       errOf(tx.Commit(ctx)),
+			"Acknowledge":  errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})),
+			"Scan":         firstError(tx.Scan(ctx, "t", percolator.All())),
+			"ScanIndex":    firstError(tx.ScanIndex(ctx, "people", "city", percolator.All())),
+		} {
+			if !errors.Is(err, percolator.ErrTxnDone) {
+				t.Errorf("%s: %s gave %v", name, method, err)
+			}
+		}
+		must(t, tx.Rollback(ctx))
+	}
+	wantNow(t, ctx, env.Client, cell("r", "committed"), "v")
+}
+
+func firstError(stream func(func(percolator.Entry, error) bool)) (first error) {
+	for _, err := range stream {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Slices belong to whoever passed or got them.
+func TestSlicesAreCopied(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	v := []byte("value")
+	must(t, tx.Set(cell("r", "c"), v))
+	v[0] = 'X'
+	spoil := func(b []byte) {
+		for i := range b {
+			b[i] = '#'
+		}
+	}
+	own, err := tx.Get(ctx, cell("r", "c"))
+	must(t, err)
+	spoil(own)
+	for e, err := range tx.Scan(ctx, "t", percolator.All()) {
+		must(t, err)
+		spoil(e.Value)
+	}
+	wantValue(t, ctx, tx, cell("r", "c"), "value")
+	mustCommit(t, ctx, tx)
+	s, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	for range 3 { // the second and third are answered from the cache
+		got, err := s.Get(ctx, cell("r", "c"))
+		must(t, err)
+		if string(got) != "value" {
+			t.Fatalf("read %q", got)
+		}
+		spoil(got)
+		many, err := s.GetMulti(ctx, cell("r", "c"), cell("r", "c"))
+		must(t, err)
+		spoil(many[0])
+		if string(many[1]) != "value" {
+			t.Errorf("two answers share their bytes: %q", many[1])
+		}
+		for e, err := range s.Scan(ctx, "t", percolator.All()) {
+			must(t, err)
+			spoil(e.Value)
+		}
+	}
+}
+
+func TestInsert(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	insert := func(row string) error {
+		_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return tx.Insert(cell(row, "c"), []byte("v")) })
+		return err
+	}
+	must(t, insert("r"))
+	wantErr(t, insert("r"), percolator.ErrExists)
+	_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return tx.Delete(cell("r", "c")) })
+	must(t, err)
+	must(t, insert("r")) // what was deleted is absent
+	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+		t.Errorf("%d locks left", n)
+	}
+	put(t, ctx, env.Client, "empty", "c", "")
+	wantErr(t, insert("empty"), percolator.ErrExists) // an empty value is one
+	put(t, ctx, env.Client, "siblings", "d", "v")
+	must(t, insert("siblings"))
+}
+
+func TestConcurrentInsertsHaveOneWinner(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	clients := []*percolator.Client{env.Client, env.NewClient()}
+	for round := range 5 {
+		var won, lost atomic.Int64
+		var wg sync.WaitGroup
+		for g := range 16 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				_, err := clients[g%2].Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+					return errors.Join(tx.Set(cell(fmt.Sprint("other", g), "c"), nil), tx.Insert(cell(key(round), "c"), fmt.Append(nil, g)))
+				})
+				switch {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, percolator.ErrExists):
+					lost.Add(1)
+				default:
+					t.Errorf("%v", err)
+				}
+			}()
+		}
+		wg.Wait()
+		if won.Load() != 1 || lost.Load() != 15 {
+			t.Errorf("%d inserts won and %d lost", won.Load(), lost.Load())
+		}
+	}
+}
+
+// Two doctors on call: each leaves if the other stays. Snapshot isolation lets both leave; GetForUpdate does not.
+func TestWriteSkew(t *testing.T) {
+	t.Parallel()
+	for _, safe := range []bool{false, true} {
+		env := newEnv(t)
+		ctx := testContext(t)
+		put(t, ctx, env.Client, "ann", "call", "yes", "bob", "call", "yes")
+		leave := func(who, other string) *percolator.Txn {
+			tx := mustBegin(t, ctx, env.Client)
+			read := tx.Get
+			if safe {
+				read = tx.GetForUpdate
+			}
+			v, err := read(ctx, cell(other, "call"))
+			must(t, err)
+			if string(v) == "yes" {
+				must(t, tx.Set(cell(who, "call"), []byte("no")))
+			}
+			return tx
+		}
+		a, b := leave("ann", "bob"), leave("bob", "ann")
+		mustCommit(t, ctx, a)
+		_, err := b.Commit(ctx)
+		if !safe {
+			must(t, err)
+			continue
+		}
+		var conflict *percolator.ConflictError
+		if !errors.As(err, &conflict) {
+			t.Fatalf("write skew under GetForUpdate: %v", err)
+		}
+		if conflict.StartTS != b.StartTimestamp() || conflict.OtherTS <= a.StartTimestamp() || conflict.Locked {
+			t.Errorf("the conflict is told as %+v", conflict)
+		}
+	}
+}
+
+// GetForUpdate on an absent cell locks the absence, and notifies nobody.
+func TestGetForUpdateOfAbsentCell(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	a, b := mustBegin(t, ctx, env.Client), mustBegin(t, ctx, env.Client)
+	for _, tx := range []*percolator.Txn{a, b} {
+		wantErr(t, errOf(tx.GetForUpdate(ctx, cell("r", "seen"))), percolator.ErrNotFound)
+	}
+	mustCommit(t, ctx, a)
+	wantErr(t, errOf(b.Commit(ctx)), percolator.ErrConflict)
+	wantNow(t, ctx, env.Client, cell("r", "seen"), "")
+	if n := cellsOf(t, ctx, env, "t", "notify"); n != 0 {
+		t.Errorf("%d notifications", n)
+	}
+}
+
+func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old", "d", "c", "old", "d", "e", "old")
+	tx := mustBegin(t, ctx, env.Client)
+	must(t, tx.Set(cell("a", "c"), []byte("new")))
+	must(t, tx.Delete(cell("b", "c")))
+	must(t, tx.Set(cell("c", "c"), []byte("new")))
+	must(t, tx.Set(cell("d", "d"), []byte("new")))
+	must(t, tx.Set(cell("d", "e"), []byte("gone")))
+	must(t, tx.Delete(cell("d", "e")))
+	must(t, tx.Set(cell("z", "c"), []byte("first")))
+	must(t, tx.Set(cell("z", "c"), []byte("last")))
+	must(t, tx.Set(percolator.Cell{Table: "u", Row: "a", Column: "c"}, []byte("another table")))
+	wantErr(t, errOf(tx.GetForUpdate(ctx, cell("b", "c"))), percolator.ErrNotFound)
+	wantErr(t, errOf(tx.GetForUpdate(ctx, cell("y", "c"))), percolator.ErrNotFound)
+
+	wantValue(t, ctx, tx, cell("a", "c"), "new")
+	wantValue(t, ctx, tx, cell("b", "c"), "")
+	values, err := tx.GetMulti(ctx, cell("a", "c"), cell("b", "c"), cell("c", "c"), cell("d", "c"), cell("x", "x"))
+	must(t, err)
+	if got := fmt.Sprintf("%q", values); got != `["new" "" "new" "old" ""]` || values[1] != nil || values[4] != nil {
+		t.Errorf("GetMulti: %s", got)
+	}
+	list := func(r percolator.Range, columns ...string) string {
+		var b strings.Builder
+		for e, err := range tx.Scan(ctx, "t", r, columns...) {
+			must(t, err)
+			fmt.Fprintf(&b, "%s.%s=%s ", e.Cell.Row, e.Cell.Column, e.Value)
+			if own := bytes.Contains(e.Value, []byte("old")); own == (e.CommitTS == 0) {
+				t.Errorf("%s has the commit timestamp %d", e.Cell, e.CommitTS)
+			}
+		}
+		return b.String()
+	}
+	for _, c := range []struct {
+		r       percolator.Range
+		columns []string
+		want    string
+	}{
+		{percolator.All(), nil, "a.c=new c.c=new d.c=old d.d=new z.c=last "},
+		{percolator.Between("b", "d"), nil, "c.c=new "},
+		{percolator.Row("d"), nil, "d.c=old d.d=new "},
+		{percolator.Prefix("z"), nil, "z.c=last "},
+		{percolator.All(), []string{"d"}, "d.d=new "},
+		{percolator.All(), []string{"c", "c"}, "a.c=new c.c=new d.c=old z.c=last "},
+		{percolator.Between("x", "b"), nil, ""},
+		{percolator.Between("b", "b"), nil, ""},
+	} {
+		if got := list(c.r, c.columns...); got != c.want {
+			t.Errorf("scan of %q %q: %s, want %s", c.r, c.columns, got, c.want)
+		}
+	}
+	must(t, tx.Rollback(ctx))
+	wantNow(t, ctx, env.Client, cell("a", "c"), "old")
+}
+
+// A transaction without writes commits at its start timestamp and asks nobody.
+func TestCommitWithoutWrites(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	tx := mustBegin(t, ctx, env.Client)
+	wantErr(t, errOf(tx.Get(ctx, cell("r", "c"))), percolator.ErrNotFound)
+	before, stats := len(env.FaultsOf(env.Client).Requests()), env.Client.Stats()
+	if ts := mustCommit(t, ctx, tx); ts != tx.StartTimestamp() {
+		t.Errorf("committed at %d, want %d", ts, tx.StartTimestamp())
+	}
+	if n := len(env.FaultsOf(env.Client).Requests()) - before; n != 0 {
+		t.Errorf("%d requests", n)
+	}
+	if after := env.Client.Stats(); after.Transactions != stats.Transactions || after.Requests["Oracle"] != stats.Requests["Oracle"] {
+		t.Errorf("counted %+v after %+v", after, stats)
+	}
+}
+
+func TestUpdateAgainAfterConflict(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	attempts := 0
+	ts, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		attempts++
+		if attempts < 3 {
+			put(t, ctx, env.Client, "r", "c", "in the way")
+		}
+		return tx.Set(cell("r", "c"), fmt.Append(nil, attempts))
+	})
+	must(t, err)
+	if attempts != 3 || ts == 0 {
+		t.Errorf("%d attempts, committed at %d", attempts, ts)
+	}
+	wantNow(t, ctx, env.Client, cell("r", "c"), "3")
+
+	attempts = 0
+	ts, err = env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		attempts++
+		put(t, ctx, env.Client, "r", "c", "in the way")
+		return tx.Set(cell("r", "c"), nil)
+	}, percolator.MaxAttempts(4))
+	wantErr(t, err, percolator.ErrConflict)
+	if attempts != 4 || ts != 0 {
+		t.Errorf("%d attempts, committed at %d", attempts, ts)
+	}
+	if n := env.Client.Stats().Conflicts; n != 6 {
+		t.Errorf("%d conflicts counted, want 6", n)
+	}
+}
+
+func TestUpdateReturnsTheFunctionsErrorAsItIs(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	mine := fmt.Errorf("mine: %w", percolator.ErrNotFound)
+	attempts := 0
+	_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		attempts++
+		must(t, tx.Set(cell("r", "c"), nil))
+		return mine
+	})
+	if err != mine || attempts != 1 {
+		t.Errorf("%v after %d attempts", err, attempts)
+	}
+	wantNow(t, ctx, env.Client, cell("r", "c"), "")
+	if err := env.Client.View(ctx, func(context.Context, *percolator.Snapshot) error { return mine }); err != mine {
+		t.Errorf("View: %v", err)
+	}
+}
+
+func TestUpdateEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	attempts := 0
+	_, err := env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		put(t, testContext(t), env.Client, "r", "c", "in the way")
+		if attempts++; attempts == 3 {
+			cancel()
+		}
+		return tx.Set(cell("r", "c"), nil)
+	})
+	wantErr(t, err, context.Canceled)
+	if attempts != 3 {
+		t.Errorf("%d attempts", attempts)
+	}
+}
+
+// A context that has ended before the commit point is tried aborts for certain and leaves nothing behind.
+func TestCancelledCommitIsADefiniteAbort(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{"before", "during prewrite", "at the oracle"} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			env := newEnv(t)
+			ctx, cancel := context.WithCancel(testContext(t))
+			defer cancel()
+			tx := mustBegin(t, ctx, env.Client)
+			for i := range 5 {
+				must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+			}
+			if stage == "before" {
+				cancel()
+			}
+			env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+				if stage == "during prewrite" && isPrewrite(r) && r.Row == key(3) || stage == "at the oracle" && r.Method == percolatortest.Oracle {
+					cancel()
+				}
+				return percolatortest.Pass
+			})
+			_, err := tx.Commit(ctx)
+			wantErr(t, err, context.Canceled)
+			if errors.Is(err, percolator.ErrOutcomeUnknown) {
+				t.Errorf("%v, want a definite abort", err)
+			}
+			env.FaultsOf(env.Client).Handle(nil)
+			after := testContext(t)
+			eventually(t, "no locks and no data", func() bool {
+				return cellsOf(t, after, env, "t", "lock") == 0 && cellsOf(t, after, env, "t", "data") == 0
+			})
+			if n := env.Client.Stats().Aborts; stage != "before" && n != 1 {
+				t.Errorf("%d aborts counted", n)
+			}
+		})
+	}
+}
