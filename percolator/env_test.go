@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,4 +198,36 @@ func plant(t testing.TB, ctx context.Context, env *percolatortest.Env, table, ro
 	mut := bigtable.NewMutation()
 	mut.Set(family, column, bigtable.Timestamp(ts), []byte(value))
 	must(t, env.Store().Open(table).Apply(ctx, row, mut))
+}
+
+// lockTTL is more than the TTL of a lock, for Clock.Advance.
+const lockTTL = 11 * time.Second
+
+// crashAfter has a client of its own write "crashed" to column c of the rows, the first of which is the primary, and die before
+// the commit, or after the request that is describes.
+func crashAfter(t testing.TB, env *percolatortest.Env, is func(percolatortest.Request) bool, rows ...string) {
+	t.Helper()
+	ctx := testContext(t)
+	c := env.NewClient()
+	tx := mustBegin(t, ctx, c)
+	for _, r := range rows {
+		must(t, tx.Set(cell(r, "c"), []byte("crashed")))
+	}
+	var dead atomic.Bool
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		switch {
+		case dead.Load() || is == nil && isCommit(r):
+			return percolatortest.Crash
+		case is != nil && is(r):
+			dead.Store(true)
+		}
+		return percolatortest.Pass
+	})
+	if _, err := tx.Commit(ctx); is == nil && err == nil {
+		t.Fatal("the client did not crash")
+	}
+	eventually(t, "the crash", func() bool {
+		c.Flush(ctx)
+		return env.FaultsOf(c).Crashed() || dead.Load() && len(rows) == 1
+	})
 }

@@ -17,7 +17,7 @@ import (
 // fixed timestamp, so that a new value replaces the old one.
 const (
 	metaFamily   = "meta"
-	oracleFamily = "oracle"
+	oracleFamily = tso.BigtableFamily
 	metaRow      = "meta"
 	metaVersion  = "version"
 	metaSchema   = "schema"

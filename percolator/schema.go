@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/tso"
 )
 
 // metaTable holds one row with the schema, the safepoint and the mark, and the oracle's row when that is kept in Bigtable.
-const metaTable = "percolator_meta"
+const metaTable = tso.BigtableTable
 
 // tableName is what Bigtable accepts as the id of a table, less the dot, which separates a table from its index.
 var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"cloud.google.com/go/bigtable/bttest"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// asProgram makes the test binary behave as the program, for tests that need
+// processes.
+const asProgram = "PERCOLATOR_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run())
+	}
+	os.Exit(m.Run())
+}
+
+// startBigtable starts Google's emulator with the oracle's table and returns its
+// address.
+func startBigtable(t *testing.T) string {
+	t.Helper()
+	server, err := bttest.NewServer("localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	conn, err := grpc.NewClient(server.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	admin, err := bigtable.NewAdminClient(t.Context(), "p", "i", option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.CreateTable(t.Context(), tso.BigtableTable); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.CreateColumnFamily(t.Context(), tso.BigtableTable, tso.BigtableFamily); err != nil {
+		t.Fatal(err)
+	}
+	return server.Addr
+}
+
+// output collects what a process writes, for several goroutines.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// program is the program as a process of its own.
+type program struct {
+	cmd            *exec.Cmd
+	stdout, stderr output
+	ended          chan struct{}
+	err            error
+}
+
+func start(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
+	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%v wrote:\n%s", args, p.stderr.String())
+		}
+	})
+	return p
+}
+
+func (p *program) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wait returns the exit status.
+func (p *program) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(30 * time.Second):
+		t.Fatal("the program does not end")
+		return -1
+	}
+}
+
+// awaitLog waits until the program has logged what pattern matches and returns the
+// first group.
+func (p *program) awaitLog(t *testing.T, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if match := re.FindStringSubmatch(p.stderr.String()); match != nil {
+			return match[len(match)-1]
+		}
+		select {
+		case <-p.ended:
+			t.Fatalf("the program ended before it logged %q", pattern)
+		default:
+		}
+	}
+	t.Fatalf("the program did not log %q", pattern)
+	return ""
+}
+
+const lead = "leading the oracle"
+
+// startServer starts a server of an oracle in the emulator and returns it with its
+// address.
+func startServer(t *testing.T, emulator string, args ...string) (*program, string) {
+	t.Helper()
+	p := start(t, []string{"BIGTABLE_EMULATOR_HOST=" + emulator},
+		append([]string{"tso", "serve", "--listen", "127.0.0.1:0", "--project", "p", "--instance", "i"}, args...)...)
+	return p, p.awaitLog(t, `serving the oracle.* address=(\S+)`)
+}
+
+func take(t *testing.T, client *tso.Client) tso.Timestamp {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	ts, err := client.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ts
+}
+
+// A life of an oracle: planned and unplanned changes of leader, and a leader that was
+// stopped.
+func TestServeChangesOfLeader(t *testing.T) {
+	t.Parallel()
+	emulator := startBigtable(t)
+	lease := []string{"--lease", "1500ms", "--window", "1s"}
+	a, addressA := startServer(t, emulator, lease...)
+	a.awaitLog(t, lead)
+	b, addressB := startServer(t, emulator, lease...)
+	client, err := tso.Dial(t.Context(), addressA+","+addressB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	last := take(t, client)
+	greater := func(what string) {
+		t.Helper()
+		ts := take(t, client)
+		if ts <= last {
+			t.Fatalf("%s: %d after %d", what, ts, last)
+		}
+		last = ts
+	}
+
+	a.signal(t, syscall.SIGTERM)
+	greater("after SIGTERM")
+	if code := a.wait(t); code != 0 {
+		t.Errorf("after SIGTERM the exit status is %d", code)
+	}
+	a.awaitLogged(t, "handed the oracle's lease over")
+	b.awaitLog(t, lead)
+
+	c, addressC := startServer(t, emulator, lease...)
+	b.signal(t, syscall.SIGSTOP)
+	c.awaitLog(t, lead)
+	successor, err := tso.Dial(t.Context(), addressC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = successor.Close() })
+	if ts := take(t, successor); ts <= last {
+		t.Fatalf("after SIGSTOP: %d after %d", ts, last)
+	}
+	b.signal(t, syscall.SIGCONT) // the client still talks to b, which refuses and names c
+	for range 20 {
+		greater("after SIGCONT")
+		if ts := take(t, successor); ts <= last {
+			t.Fatalf("the successor gave %d after the former leader's %d", ts, last)
+		} else {
+			last = ts
+		}
+	}
+
+	c.signal(t, syscall.SIGKILL)
+	greater("after SIGKILL")
+}
+
+// awaitLogged is awaitLog for a program that has ended.
+func (p *program) awaitLogged(t *testing.T, text string) {
+	t.Helper()
+	if !strings.Contains(p.stderr.String(), text) {
+		t.Errorf("the program did not log %q", text)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	emulator := []string{"BIGTABLE_EMULATOR_HOST=" + startBigtable(t)}
+	instance := []string{"tso", "serve", "--project", "p", "--instance", "i"}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no store":             {[]string{"tso", "serve"}, "spanner"},
+		"two stores":           {append(instance, "--spanner", "projects/p/instances/i/databases/d"), "spanner"},
+		"half an instance":     {[]string{"tso", "serve", "--project", "p"}, "instance"},
+		"plaintext everywhere": {append(instance, "--listen", ":0"), "--insecure"},
+		"nothing to advertise": {append(instance, "--listen", ":0", "--insecure"), "--advertise"},
+		"a bad window":         {append(instance, "--listen", "127.0.0.1:0", "--window", "-1s"), "Window"},
+		"a bad name":           {append(instance, "--listen", "127.0.0.1:0", "--name", ""), "name"},
+		"a bad listener":       {append(instance, "--listen", "127.0.0.1:99999"), "99999"},
+		"an argument":          {append(instance, "more"), "more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, emulator, c.args...)
+			if code := p.wait(t); code != 1 || !strings.Contains(p.stderr.String(), c.want) {
+				t.Errorf("exit status %d, %q, want 1 and %q", code, p.stderr.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestServeWithoutTable(t *testing.T) {
+	t.Parallel()
+	empty, err := bttest.NewServer("localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(empty.Close)
+	p := start(t, []string{"BIGTABLE_EMULATOR_HOST=" + empty.Addr}, "tso", "serve", "--listen", "127.0.0.1:0", "--project", "p", "--instance", "i")
+	if code := p.wait(t); code != 1 || !strings.Contains(p.stderr.String(), tso.BigtableTable) {
+		t.Errorf("exit status %d, %q", code, p.stderr.String())
+	}
+}
+
+func TestNext(t *testing.T) {
+	t.Parallel()
+	_, address := startServer(t, startBigtable(t))
+	before := time.Now().Truncate(time.Millisecond)
+	for name, p := range map[string]*program{
+		"by flag":        start(t, nil, "tso", "next", "--tso", address),
+		"by environment": start(t, []string{tsoAddrEnv + "=" + address}, "tso", "next"),
+	} {
+		if code := p.wait(t); code != 0 {
+			t.Fatalf("%s: exit status %d, %q", name, code, p.stderr.String())
+		}
+		number, text, _ := strings.Cut(strings.TrimSpace(p.stdout.String()), "\t")
+		ts, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: printed %q", name, p.stdout.String())
+		}
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil || tso.At(at) != tso.Timestamp(ts) {
+			t.Errorf("%s: printed %q: %v", name, p.stdout.String(), err)
+		}
+		if at.Before(before) || at.After(time.Now().Add(time.Minute)) {
+			t.Errorf("%s: the time is %v, now is %v", name, at, before)
+		}
+	}
+}
+
+func TestNextFails(t *testing.T) {
+	t.Parallel()
+	if p := start(t, []string{tsoAddrEnv + "="}, "tso", "next"); p.wait(t) != 1 || !strings.Contains(p.stderr.String(), "--tso") {
+		t.Errorf("without an address: %q", p.stderr.String())
+	}
+	const nobody = "127.0.0.1:1"
+	if p := start(t, nil, "tso", "next", "--timeout", "1s", "--tso", nobody); p.wait(t) != 1 || !strings.Contains(p.stderr.String(), nobody) {
+		t.Errorf("without a server: %q", p.stderr.String())
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "version")
+	if code := p.wait(t); code != 0 || !strings.HasPrefix(p.stdout.String(), "percolator ") || !strings.Contains(p.stdout.String(), "go1.") {
+		t.Errorf("exit status %d, printed %q", code, fmt.Sprint(p.stdout.String()))
+	}
+}

@@ -1,0 +1,451 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// Requests and answers that are lost, once or often, in any phase: the transaction commits exactly once (I3, I17).
+func TestLostRequestsAndAnswers(t *testing.T) {
+	t.Parallel()
+	phases := map[string]func(percolatortest.Request) bool{
+		"prewrite":  isPrewrite,
+		"commit":    isCommit,
+		"phase two": func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows },
+		"reads":     func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows },
+		"all":       func(r percolatortest.Request) bool { return r.Method != percolatortest.Oracle },
+	}
+	for name, phase := range phases {
+		for _, effect := range []percolatortest.Effect{percolatortest.LoseRequest, percolatortest.LoseAnswer, percolatortest.Duplicate} {
+			for _, times := range []int{1, 4} {
+				t.Run(fmt.Sprintf("%s/%v/%d", name, effect, times), func(t *testing.T) {
+					t.Parallel()
+					env := newEnv(t)
+					ctx, c := testContext(t), env.Client
+					put(t, ctx, c, "a", "c", "10", "b", "c", "10")
+					env.FaultsOf(c).Handle(atMost(times, phase, effect))
+					tx := mustBegin(t, ctx, c)
+					wantValue(t, ctx, tx, cell("a", "c"), "10")
+					must(t, tx.Set(cell("a", "c"), []byte("7")))
+					must(t, tx.Set(cell("b", "c"), []byte("13")))
+					must(t, tx.Set(cell("b", "seen"), []byte("x")))
+					ts := mustCommit(t, ctx, tx)
+					must(t, c.Flush(ctx))
+					wantNow(t, ctx, c, cell("a", "c"), "7")
+					wantNow(t, ctx, c, cell("b", "c"), "13")
+					before, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts-1))
+					must(t, err)
+					wantValue(t, ctx, before, cell("b", "c"), "10")
+					for family, want := range map[string]int{"lock": 0, "data": 5, "write": 5, "notify": 1} {
+						if n := cellsOf(t, ctx, env, "t", family); n != want {
+							t.Errorf("%d cells of family %s, want %d", n, family, want)
+						}
+					}
+					if s := c.Stats(); s.Transactions != 2 || s.Conflicts+s.Aborts+s.Unknown != 0 {
+						t.Errorf("counted %+v", s)
+					}
+				})
+			}
+		}
+	}
+}
+
+// The context ends while the commit is under way: only then is the outcome unknown, and it is never reported as an abort.
+func TestOutcomeIsUnknownOnlyWhenTheContextEnds(t *testing.T) {
+	t.Parallel()
+	for _, lands := range []bool{true, false} {
+		t.Run(fmt.Sprint("the commit lands: ", lands), func(t *testing.T) {
+			t.Parallel()
+			env := newEnv(t)
+			ctx, cancel := context.WithCancel(testContext(t))
+			defer cancel()
+			held := percolatortest.NewHold()
+			env.FaultsOf(env.Client).Handle(atMost(1, isCommit, held))
+			tx := mustBegin(t, ctx, env.Client)
+			must(t, tx.Set(cell("a", "c"), []byte("v")))
+			must(t, tx.Set(cell("b", "c"), []byte("v")))
+			done := make(chan error, 1)
+			go func() { done <- errOf(tx.Commit(ctx)) }()
+			held.Wait(t, 1)
+			cancel()
+			err := <-done
+			wantErr(t, err, percolator.ErrOutcomeUnknown, context.Canceled)
+			if errors.Is(err, percolator.ErrConflict) {
+				t.Errorf("%v is reported as a conflict too", err)
+			}
+			after, want := testContext(t), "v"
+			if lands {
+				held.Release()
+			} else {
+				held.Drop()
+				env.Clock.Advance(lockTTL)
+				want = ""
+			}
+			wantNow(t, after, env.NewClient(), cell("b", "c"), want)
+			wantNow(t, after, env.NewClient(), cell("a", "c"), want)
+		})
+	}
+}
+
+// Update never repeats a transaction whose outcome it does not know.
+func TestUpdateDoesNotRepeatAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	held := percolatortest.NewHold()
+	env.FaultsOf(env.Client).Handle(atMost(1, isCommit, held))
+	var attempts atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		done <- update(ctx, env.Client, func(tx *percolator.Txn) error { attempts.Add(1); return tx.Set(cell("r", "c"), nil) })
+	}()
+	held.Wait(t, 1)
+	cancel()
+	wantErr(t, <-done, percolator.ErrOutcomeUnknown)
+	if n := attempts.Load(); n != 1 {
+		t.Errorf("%d attempts", n)
+	}
+}
+
+// The zombies of I4: a prewrite that arrives after its transaction was rolled back by others, of the primary or of a
+// secondary, and a commit that arrives late. None brings anything back.
+func TestLateRequestsAfterRollback(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]func(percolatortest.Request) bool{
+		"prewrite of the primary":   func(r percolatortest.Request) bool { return isPrewrite(r) && r.Row == "a" },
+		"prewrite of the secondary": func(r percolatortest.Request) bool { return isPrewrite(r) && r.Row == "b" },
+		"commit":                    isCommit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := newEnv(t)
+			ctx, c := testContext(t), env.Client
+			put(t, ctx, c, "a", "c", "old", "b", "c", "old")
+			slow := env.NewClient()
+			held := percolatortest.NewHold()
+			env.FaultsOf(slow).Handle(atMost(1, late, held))
+			tx := mustBegin(t, ctx, slow)
+			must(t, tx.Set(cell("a", "c"), []byte("zombie")))
+			must(t, tx.Set(cell("b", "c"), []byte("zombie")))
+			own, giveUp := context.WithCancel(ctx)
+			done := make(chan error, 1)
+			go func() { done <- errOf(tx.Commit(own)) }()
+			held.Wait(t, 1)
+			giveUp()
+			<-done
+			env.Clock.Advance(lockTTL)
+			wantNow(t, ctx, c, cell("a", "c"), "old")
+			wantNow(t, ctx, c, cell("b", "c"), "old")
+			put(t, ctx, c, "a", "c", "new") // others go on
+			held.Release()
+			env.Clock.Advance(lockTTL)
+			wantNow(t, ctx, c, cell("a", "c"), "new")
+			wantNow(t, ctx, c, cell("b", "c"), "old")
+			put(t, ctx, c, "b", "c", "new")
+			if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+				t.Errorf("%d locks left", n)
+			}
+		})
+	}
+}
+
+// A prewrite whose answer is lost, and that meets its transaction's end when it is sent again: a conflict, which
+// Update repeats in a new transaction.
+func TestPrewriteSentAgainAfterRollback(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	slow := env.NewClient()
+	other := env.Client
+	held := percolatortest.NewHold()
+	env.FaultsOf(slow).Handle(atMost(1, isPrewrite, held.Answer()))
+	done := make(chan error, 1)
+	attempts := 0
+	go func() {
+		done <- update(ctx, slow, func(tx *percolator.Txn) error { attempts++; return tx.Set(cell("r", "c"), []byte("v")) })
+	}()
+	held.Wait(t, 1)
+	env.Clock.Advance(lockTTL)
+	wantNow(t, ctx, other, cell("r", "c"), "") // rolls it back
+	held.Release()
+	must(t, <-done)
+	if attempts != 2 {
+		t.Errorf("%d attempts, want 2", attempts)
+	}
+	wantNow(t, ctx, other, cell("r", "c"), "v")
+	if s := slow.Stats(); s.Conflicts != 1 || s.Transactions != 1 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
+// After the commit point nobody waits for a TTL: readers, scans, writers and the scan for work roll forward, with the notification (I10).
+func TestCrashAfterTheCommitPoint(t *testing.T) {
+	t.Parallel()
+	for name, meet := range map[string]func(ctx context.Context, c *percolator.Client) error{
+		"Get": func(ctx context.Context, c *percolator.Client) error {
+			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error { return errOf(s.Get(ctx, cell("b", "seen"))) })
+		},
+		"GetMulti": func(ctx context.Context, c *percolator.Client) error {
+			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				return errOf(s.GetMulti(ctx, cell("a", "seen"), cell("b", "seen")))
+			})
+		},
+		"Scan": func(ctx context.Context, c *percolator.Client) error {
+			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error { return firstError(s.Scan(ctx, "t", percolator.All())) })
+		},
+		"a writer": func(ctx context.Context, c *percolator.Client) error {
+			return update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(cell("b", "seen"), []byte("v")) })
+		},
+		"Acknowledge": func(ctx context.Context, c *percolator.Client) error {
+			tx, err := c.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			a, err := tx.Acknowledge(ctx, cell("b", "seen"), "O", []string{"O", "P"})
+			if err == nil && !a.Run {
+				err = errors.New("nothing to acknowledge")
+			}
+			return err
+		},
+		"ResolveLock": func(ctx context.Context, c *percolator.Client) error {
+			for p, err := range c.ScanPending(ctx, "t", percolator.All()) {
+				if err != nil {
+					return err
+				}
+				for _, l := range p.Locks {
+					if r, err := c.ResolveLock(ctx, l); err != nil || r != percolator.LockRolledForward {
+						return fmt.Errorf("%v, %w", r, err)
+					}
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := newEnv(t)
+			ctx := testContext(t)
+			dying := env.NewClient()
+			tx := mustBegin(t, ctx, dying)
+			must(t, tx.Set(cell("a", "seen"), []byte("v")))
+			must(t, tx.Set(cell("b", "seen"), []byte("v")))
+			env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+				if r.Method == percolatortest.MutateRows {
+					return percolatortest.Crash
+				}
+				return percolatortest.Pass
+			})
+			mustCommit(t, ctx, tx)
+			must(t, dying.Flush(ctx))
+			if n := cellsOf(t, ctx, env, "t", "lock"); n != 1 {
+				t.Fatalf("%d locks after the crash, want the secondary's", n)
+			}
+			must(t, meet(ctx, env.Client))
+			must(t, env.Client.Flush(ctx))
+			if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+				t.Errorf("%d locks left", n)
+			}
+			if n := cellsOf(t, ctx, env, "t", "notify"); n < 2 {
+				t.Errorf("%d notifications, want that of both rows", n)
+			}
+			if n := env.Client.Stats().RolledForward; n != 1 {
+				t.Errorf("%d rolled forward", n)
+			}
+		})
+	}
+}
+
+// Before the commit point a reader waits while the lock may be alive, and not longer.
+func TestCrashBeforeTheCommitPoint(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
+	early, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	crashAfter(t, env, nil, "a", "b")
+	s, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = s.Get(short, cell("b", "c"))
+	wantErr(t, err, percolator.ErrLocked, context.DeadlineExceeded)
+	wantValue(t, ctx, early, cell("b", "c"), "old") // what began before the lock does not care
+	err = errOf(env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell("b", "c"), nil) }, percolator.MaxAttempts(2)))
+	wantErr(t, err, percolator.ErrConflict, percolator.ErrLocked)
+
+	got := make(chan error, 1)
+	go func() { got <- errOf(s.Get(ctx, cell("b", "c"))) }()
+	env.Clock.Advance(lockTTL)
+	must(t, <-got)
+	wantValue(t, ctx, s, cell("b", "c"), "old")
+	wantValue(t, ctx, s, cell("a", "c"), "old")
+	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+		t.Errorf("%d locks left", n)
+	}
+	put(t, ctx, env.Client, "a", "c", "new", "b", "c", "new")
+}
+
+// A commit that takes long keeps its primary's lock young (the refresh is conditional on the lock).
+func TestLongCommitRefreshesItsPrimary(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 300 * time.Millisecond }))
+	ctx, c := testContext(t), env.Client
+	held := percolatortest.NewHold()
+	var refreshed atomic.Int64
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		switch {
+		case isRefresh(r):
+			refreshed.Add(1)
+		case isPrewrite(r) && r.Row == "b":
+			return held
+		}
+		return percolatortest.Pass
+	})
+	tx := mustBegin(t, ctx, c)
+	must(t, tx.Set(cell("a", "c"), []byte("v")))
+	must(t, tx.Set(cell("b", "c"), []byte("v")))
+	done := make(chan error, 1)
+	go func() { done <- errOf(tx.Commit(ctx)) }()
+	held.Wait(t, 1)
+	eventually(t, "several refreshes", func() bool { return refreshed.Load() >= 5 }) // at least twice the TTL
+	other, err := env.NewClient().Snapshot(ctx)
+	must(t, err)
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	wantErr(t, errOf(other.Get(short, cell("a", "c"))), percolator.ErrLocked)
+	held.Release()
+	must(t, <-done)
+	n := refreshed.Load()
+	wantNow(t, ctx, c, cell("b", "c"), "v")
+	if late := refreshed.Load(); late > n+1 {
+		t.Errorf("%d refreshes after the commit", late-n)
+	}
+}
+
+// Own aborts leave nothing: the next attempt must not meet them.
+func TestAbortCleansUp(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	tx := mustBegin(t, ctx, c)
+	for i := range 20 {
+		must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+		must(t, tx.Set(cell(key(i), "d"), []byte("v")))
+	}
+	put(t, ctx, c, key(13), "d", "in the way")
+	_, err := tx.Commit(ctx)
+	var conflict *percolator.ConflictError
+	if !errors.As(err, &conflict) || conflict.Cell != cell(key(13), "d") || conflict.Locked {
+		t.Errorf("%v, want a conflict on the cell in the way", err)
+	}
+	if locks, data := cellsOf(t, ctx, env, "t", "lock"), cellsOf(t, ctx, env, "t", "data"); locks != 0 || data != 1 {
+		t.Errorf("%d locks and %d versions of data left, want 0 and 1", locks, data)
+	}
+}
+
+// Money moves between accounts while requests are lost, repeated and late, clients die, and locks expire early. In every snapshot the sum is
+// the same, and every transfer that was reported as committed is there exactly once.
+func TestTransfersUnderFaults(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 100 * time.Millisecond }))
+	ctx := testContext(t)
+	const accounts, workers, transfers = 6, 6, 15
+	balance := percolator.Int64("t", "balance")
+	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+		for i := range accounts {
+			if err := balance.Set(tx, key(i), 100); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	sum := func(c *percolator.Client) {
+		total, n := int64(0), 0
+		err := c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			for e, err := range balance.Scan(ctx, s, percolator.All()) {
+				if err != nil {
+					return err
+				}
+				total, n = total+e.Value, n+1
+			}
+			return nil
+		})
+		if err != nil || total != 100*accounts || n != accounts {
+			t.Errorf("%d accounts hold %d, %v", n, total, err)
+		}
+	}
+	var wg sync.WaitGroup
+	var committed atomic.Int64
+	for w := range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 100 * time.Millisecond }))
+			f := env.FaultsOf(c)
+			f.Handle(func(r percolatortest.Request) percolatortest.Action {
+				switch (r.Seq*7 + w*3) % 23 {
+				case 0:
+					return percolatortest.LoseAnswer
+				case 1:
+					return percolatortest.LoseRequest
+				case 2, 3:
+					return percolatortest.Duplicate
+				}
+				return percolatortest.Pass
+			})
+			for i := range transfers {
+				from, to := key((w+i)%accounts), key((w+2*i+1)%accounts)
+				if from == to {
+					continue
+				}
+				attempt, cancel := context.WithTimeout(ctx, 20*time.Second)
+				err := update(attempt, c, func(tx *percolator.Txn) error {
+					a, err := balance.Get(attempt, tx, from)
+					if err != nil {
+						return err
+					}
+					b, err := balance.Get(attempt, tx, to)
+					if err != nil {
+						return err
+					}
+					return errors.Join(balance.Set(tx, from, a-1), balance.Set(tx, to, b+1), percolator.Int64("u", "done").Insert(tx, fmt.Sprint(w, ".", i), 1))
+				})
+				cancel()
+				switch {
+				case err == nil:
+					committed.Add(1)
+				case errors.Is(err, percolator.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
+				default:
+					// An answer of the store that was lost on the way to the oracle or to a read that nobody repeats.
+					t.Logf("transfer: %v", err)
+				}
+				if i%5 == 4 {
+					sum(env.Client)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	env.Clock.Advance(lockTTL)
+	sum(env.Client)
+	done := int64(0)
+	s, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	for _, err := range s.Scan(ctx, "u", percolator.All()) {
+		must(t, err)
+		done++
+	}
+	if c := committed.Load(); done < c || c == 0 {
+		t.Errorf("%d transfers are there, %d were reported as committed", done, c)
+	}
+}

@@ -1,0 +1,275 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+var (
+	mail = percolator.String("people", "mail") // unique
+	city = percolator.String("people", "city")
+)
+
+func update(ctx context.Context, c *percolator.Client, f func(tx *percolator.Txn) error) error {
+	_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return f(tx) })
+	return err
+}
+
+// listIndex prints what ScanIndex finds, as value:row.
+func listIndex(t testing.TB, ctx context.Context, r percolator.Reader, index string, values percolator.Range) string {
+	t.Helper()
+	var b strings.Builder
+	for e, err := range r.ScanIndex(ctx, "people", index, values) {
+		must(t, err)
+		if e.Cell.Table != "people" || e.Cell.Column != index {
+			t.Errorf("entry for %s", e.Cell)
+		}
+		fmt.Fprintf(&b, "%s:%s ", e.Value, e.Cell.Row)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func listIndexNow(t testing.TB, ctx context.Context, c *percolator.Client, index string, values percolator.Range) string {
+	t.Helper()
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	return listIndex(t, ctx, s, index, values)
+}
+
+func TestIndexFollowsItsColumn(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	steps := []struct {
+		change func(tx *percolator.Txn) error
+		want   string
+	}{
+		{func(tx *percolator.Txn) error { return city.Set(tx, "ann", "Rome") }, "Rome:ann"},
+		{func(tx *percolator.Txn) error { return city.Set(tx, "bob", "Rome") }, "Rome:ann Rome:bob"},
+		{func(tx *percolator.Txn) error { return city.Set(tx, "bob", "Bern") }, "Bern:bob Rome:ann"},
+		{func(tx *percolator.Txn) error { return city.Set(tx, "bob", "Bern") }, "Bern:bob Rome:ann"},
+		{func(tx *percolator.Txn) error { return city.Insert(tx, "cid", "Bern") }, "Bern:bob Bern:cid Rome:ann"},
+		{func(tx *percolator.Txn) error { return city.Delete(tx, "bob") }, "Bern:cid Rome:ann"},
+		{func(tx *percolator.Txn) error { return city.Delete(tx, "bob") }, "Bern:cid Rome:ann"},
+		{func(tx *percolator.Txn) error {
+			return errors.Join(city.Set(tx, "ann", "Oslo"), city.Delete(tx, "ann"))
+		}, "Bern:cid"},
+		{func(tx *percolator.Txn) error {
+			return errors.Join(city.Delete(tx, "cid"), city.Set(tx, "cid", "Bern"))
+		}, "Bern:cid"},
+		{func(tx *percolator.Txn) error { return city.Set(tx, "dan", "") }, ":dan Bern:cid"},
+		{func(tx *percolator.Txn) error { return mail.Set(tx, "dan", "Bern") }, ":dan Bern:cid"},
+	}
+	var snapshots []*percolator.Snapshot
+	for i, step := range steps {
+		if err := update(ctx, c, step.change); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		s, err := c.Snapshot(ctx)
+		must(t, err)
+		snapshots = append(snapshots, s)
+	}
+	for i, s := range snapshots { // each sees its own time, also afterwards
+		if got := listIndex(t, ctx, s, "city", percolator.All()); got != steps[i].want {
+			t.Errorf("after step %d: %q, want %q", i, got, steps[i].want)
+		}
+	}
+}
+
+// Values hold any bytes; they come back in their order, and ranges of values are exact.
+func TestIndexOfValuesWithZeroBytes(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	values := []string{"", "\x00", "\x00\x00", "\x00\x01", "\x00\xff", "\x01", "a", "a\x00", "a\x00\x00", "a\x00\x01", "a\x00b", "a\x01", "b", "\xff", "\xff\xff"}
+	must(t, update(ctx, c, func(tx *percolator.Txn) error {
+		for i, v := range values {
+			for _, suffix := range []string{"", "\x00", "\x01\xff"} {
+				if err := city.Set(tx, fmt.Sprint("row", i)+suffix, v); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	list := func(r percolator.Range) (got []string) {
+		for e, err := range s.ScanIndex(ctx, "people", "city", r) {
+			must(t, err)
+			got = append(got, string(e.Value))
+		}
+		return got
+	}
+	ranges := []percolator.Range{percolator.All(), percolator.Prefix("a"), percolator.Prefix("\xff"), percolator.Between("\x00\x00", "a\x00\x01"), percolator.Between("", "\x00")}
+	for _, v := range values {
+		ranges = append(ranges, percolator.Row(v))
+	}
+	for _, r := range ranges {
+		var want []string
+		for _, v := range values {
+			if v >= r.Start && (r.End == "" || v < r.End) {
+				want = append(want, v, v, v)
+			}
+		}
+		if got := list(r); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+			t.Errorf("values %q: %q, want %q", r, got, want)
+		}
+	}
+}
+
+func TestUniqueIndex(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	set := func(pairs ...string) error {
+		return update(ctx, c, func(tx *percolator.Txn) error {
+			for i := 0; i < len(pairs); i += 2 {
+				if err := mail.Set(tx, pairs[i], pairs[i+1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	want := func(what, list string) {
+		t.Helper()
+		if got := listIndexNow(t, ctx, c, "mail", percolator.All()); got != list {
+			t.Errorf("%s: %q, want %q", what, got, list)
+		}
+	}
+	must(t, set("ann", "a@x", "bob", "b@x"))
+	wantErr(t, set("cid", "a@x"), percolator.ErrUnique)
+	wantErr(t, set("cid", "c@x", "dan", "c@x"), percolator.ErrUnique)
+	wantErr(t, set("ann", "b@x"), percolator.ErrUnique)
+	want("refused", "a@x:ann b@x:bob")
+	must(t, set("ann", "a@x"))
+	want("the same again", "a@x:ann b@x:bob")
+	must(t, set("ann", "b@x", "bob", "a@x"))
+	want("swapped", "a@x:bob b@x:ann")
+	must(t, set("cid", "a@x", "bob", "c@x"))
+	want("handed over", "a@x:cid b@x:ann c@x:bob")
+	must(t, update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(mail.Delete(tx, "cid"), mail.Set(tx, "dan", "a@x")) }))
+	want("deleted and taken", "a@x:dan b@x:ann c@x:bob")
+	must(t, update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(mail.Set(tx, "eve", "a@x"), mail.Delete(tx, "eve")) }))
+	want("given up again", "a@x:dan b@x:ann c@x:bob")
+	must(t, set("ann", "z@x", "bob", "b@x", "dan", "c@x", "cid", "a@x"))
+	want("rotated", "a@x:cid b@x:bob c@x:dan z@x:ann")
+	if n := cellsOf(t, ctx, env, "people", "lock") + cellsOf(t, ctx, env, "people.mail", "lock"); n != 0 {
+		t.Errorf("%d locks left", n)
+	}
+}
+
+func TestUniqueIndexUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	var won, lost atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			err := update(ctx, env.Client, func(tx *percolator.Txn) error { return mail.Set(tx, fmt.Sprint("row", g), "a@x") })
+			switch {
+			case err == nil:
+				won.Add(1)
+			case errors.Is(err, percolator.ErrUnique):
+				lost.Add(1)
+			default:
+				t.Error(err)
+			}
+		}()
+	}
+	wg.Wait()
+	if won.Load() != 1 || lost.Load() != 15 {
+		t.Errorf("%d rows got the value, %d did not", won.Load(), lost.Load())
+	}
+}
+
+// A transaction sees its own entries, and its own deletions, in the order of values.
+func TestScanIndexReadsYourWrites(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	must(t, update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(city.Set(tx, "ann", "Rome"), city.Set(tx, "bob", "Bern"), city.Set(tx, "cid", "Oslo"), mail.Set(tx, "ann", "a@x"))
+	}))
+	tx := mustBegin(t, ctx, c)
+	must(t, errors.Join(city.Set(tx, "ann", "Athens"), city.Delete(tx, "bob"), city.Set(tx, "dan", "Oslo"), mail.Delete(tx, "ann"), mail.Set(tx, "dan", "a@x")))
+	if got := listIndex(t, ctx, tx, "city", percolator.All()); got != "Athens:ann Oslo:cid Oslo:dan" {
+		t.Errorf("all: %q", got)
+	}
+	if got := listIndex(t, ctx, tx, "city", percolator.Between("B", "P")); got != "Oslo:cid Oslo:dan" {
+		t.Errorf("a range: %q", got)
+	}
+	if got := listIndex(t, ctx, tx, "mail", percolator.All()); got != "a@x:dan" {
+		t.Errorf("handed over: %q", got)
+	}
+	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:bob Oslo:cid Rome:ann" {
+		t.Errorf("others see %q", got)
+	}
+	mustCommit(t, ctx, tx)
+	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Athens:ann Oslo:cid Oslo:dan" {
+		t.Errorf("committed: %q", got)
+	}
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	wantErr(t, firstError(s.ScanIndex(ctx, "people", "none", percolator.All())), percolator.ErrSchemaMismatch)
+	wantErr(t, firstError(s.ScanIndex(ctx, "none", "city", percolator.All())), percolator.ErrSchemaMismatch)
+}
+
+// Random changes by several clients, crashes among them: index and column never disagree, in any snapshot.
+func TestIndexAndColumnAgreeInEverySnapshot(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	var wg sync.WaitGroup
+	var done atomic.Bool
+	for g := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 25 {
+				row, value := fmt.Sprint("row", (g+i)%6), fmt.Sprint("city", (g*i)%5)
+				err := update(ctx, env.Client, func(tx *percolator.Txn) error {
+					if i%5 == 4 {
+						return city.Delete(tx, row)
+					}
+					return city.Set(tx, row, value)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	go func() { wg.Wait(); done.Store(true) }()
+	for last := false; !last; {
+		last = done.Load()
+		s, err := env.Client.Snapshot(ctx)
+		must(t, err)
+		byColumn, byIndex := map[string]string{}, map[string]string{}
+		for e, err := range s.Scan(ctx, "people", percolator.All(), "city") {
+			must(t, err)
+			byColumn[e.Cell.Row] = string(e.Value)
+		}
+		for e, err := range s.ScanIndex(ctx, "people", "city", percolator.All()) {
+			must(t, err)
+			if other, twice := byIndex[e.Cell.Row]; twice {
+				t.Errorf("row %s has two entries, %s and %s", e.Cell.Row, other, e.Value)
+			}
+			byIndex[e.Cell.Row] = string(e.Value)
+		}
+		if fmt.Sprint(byColumn) != fmt.Sprint(byIndex) {
+			t.Fatalf("at %d the rows hold %v and the index says %v", s.StartTimestamp(), byColumn, byIndex)
+		}
+	}
+}

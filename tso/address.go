@@ -1,0 +1,32 @@
+package tso
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// checkAddress returns an error unless address is a host:port that can be dialed.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%.140q is not host:port", address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("%.140q: the port is not between 1 and 65535", address)
+	}
+	if len(address) > maxAddressBytes {
+		return fmt.Errorf("%.140q… is longer than %d bytes", address, maxAddressBytes)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return fmt.Errorf("%q names no host", address)
+	}
+	return nil
+}
+
+// isLocal reports whether l can be reached from this machine only. What is no TCP
+// listener (a Unix socket, a pipe in memory) is local.
+func isLocal(l net.Listener) bool {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}

@@ -1,0 +1,230 @@
+package tso
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Client is an [Oracle] that asks the servers of one. It keeps one request on the
+// way; callers that come meanwhile travel together in the next (section 2.3 of the
+// paper). It may be used from many goroutines; a process needs one.
+type Client struct {
+	opts  dialOptions
+	names string // the targets, for messages
+	batch *batcher
+	peers *peers // used by the sender only
+
+	// last is the greatest timestamp received; the sender's.
+	last Timestamp
+
+	// failure is what the last attempt failed with, nil after a success.
+	failure atomic.Pointer[error]
+
+	ctx    context.Context // ends at Close
+	cancel context.CancelFunc
+	sender sync.WaitGroup
+	once   sync.Once
+}
+
+// Dial connects to the oracle whose servers are at targets, a comma-separated list of
+// host:port, of which any may lead now or later. Give all of them: the client finds
+// the leader from every one, but needs one that lives.
+//
+// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10
+// s; the error names the targets and what was last wrong. ErrInvalidArgument: targets
+// is no such list. The caller has to Close the client.
+func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, error) {
+	addresses, err := parseTargets(targets)
+	if err != nil {
+		return nil, err
+	}
+	o := newDialOptions(opts)
+	clientCtx, cancel := context.WithCancel(context.Background())
+	c := &Client{
+		opts: o, names: strings.Join(addresses, ","), batch: newBatcher(), peers: newPeers(addresses, o),
+		ctx: clientCtx, cancel: cancel,
+	}
+	c.sender.Add(1)
+	go c.send()
+
+	ctx, cancelWait := context.WithTimeout(ctx, o.timeout)
+	defer cancelWait()
+	if _, err := c.Next(ctx); err != nil {
+		return nil, fmt.Errorf("%w%s", err, closing(c.Close()))
+	}
+	return c, nil
+}
+
+func closing(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "; closing: " + err.Error()
+}
+
+// parseTargets splits a list of host:port.
+func parseTargets(targets string) ([]string, error) {
+	var addresses []string
+	for _, address := range strings.Split(targets, ",") {
+		if address = strings.TrimSpace(address); address == "" {
+			continue
+		}
+		if err := checkAddress(address); err != nil {
+			return nil, fmt.Errorf("tso: %w: target %w", ErrInvalidArgument, err)
+		}
+		addresses = append(addresses, address)
+	}
+	if len(addresses) == 0 || len(addresses) > maxTargets {
+		return nil, fmt.Errorf("tso: %w: %d targets in %.140q, not 1 to %d", ErrInvalidArgument, len(addresses), targets, maxTargets)
+	}
+	return addresses, nil
+}
+
+// Next implements [Oracle]. While no server answers, the client goes on trying; Next
+// returns ErrUnavailable, with what was last wrong, when 10 s (see [WithTimeout])
+// have not brought an answer, and ctx's error if ctx ends before. ErrClosed: the
+// client was closed.
+//
+// A caller that gives up affects no other; the timestamp meant for it is skipped.
+func (c *Client) Next(ctx context.Context) (Timestamp, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("tso: asking for a timestamp: %w", err)
+	}
+	b, position, err := c.batch.join()
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("tso: waiting for a timestamp from %s: %w%s", c.names, ctx.Err(), because(c.lastFailure()))
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.first + Timestamp(position), nil
+}
+
+func (c *Client) lastFailure() error {
+	if p := c.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Close ends the client; callers that wait get ErrClosed. Close may be called more
+// than once.
+func (c *Client) Close() error {
+	var err error
+	c.once.Do(func() {
+		c.batch.close(errClientClosed)
+		c.cancel()
+		c.sender.Wait()
+		err = c.peers.close()
+	})
+	return err
+}
+
+var errClientClosed = fmt.Errorf("tso: %w", ErrClosed)
+
+// send sends one batch after the other until the client is closed.
+func (c *Client) send() {
+	defer c.sender.Done()
+	for {
+		b := c.batch.take()
+		if b == nil {
+			select {
+			case <-c.batch.ready:
+				continue
+			case <-c.ctx.Done():
+				return
+			}
+		}
+		b.settle(c.ask(b.n))
+		// The callers that have just got their answer come first: many will ask again
+		// at once, and should find room in the next batch.
+		runtime.Gosched()
+	}
+}
+
+// ask gets n timestamps and returns the first. It tries servers until one answers or
+// the time is up.
+func (c *Client) ask(n int) (Timestamp, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.opts.timeout)
+	defer cancel()
+	first, err := c.attempt(ctx, n)
+	if err != nil {
+		first, err = c.askAgain(ctx, n, err)
+	}
+	if err == nil && c.failure.Load() != nil {
+		c.failure.Store(nil)
+	}
+	return first, err
+}
+
+// askAgain goes on after an attempt that failed with err.
+func (c *Client) askAgain(ctx context.Context, n int, err error) (Timestamp, error) {
+	deadline, _ := ctx.Deadline()
+	pause := newPause()
+	c.noteFailure(err, false)
+	for {
+		if !c.peers.next(err) && sleep(ctx, pause.NextBackOff()) != nil || ctx.Err() != nil {
+			break
+		}
+		cut := time.Until(deadline) < c.opts.callTimeout
+		var first Timestamp
+		if first, err = c.attempt(ctx, n); err == nil {
+			return first, nil
+		}
+		c.noteFailure(err, cut)
+	}
+	if c.ctx.Err() != nil {
+		return 0, errClientClosed
+	}
+	return 0, fmt.Errorf("tso: %w: no timestamp from %s within %v%s", ErrUnavailable, c.names, c.opts.timeout, because(c.lastFailure()))
+}
+
+// noteFailure keeps err for messages, unless it says only that the attempt was cut
+// short: then what was wrong before says more.
+func (c *Client) noteFailure(err error, cut bool) {
+	if cut && status.Code(err) == codes.DeadlineExceeded && c.failure.Load() != nil {
+		return
+	}
+	c.failure.Store(&err)
+}
+
+// attempt asks one server.
+func (c *Client) attempt(ctx context.Context, n int) (Timestamp, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.callTimeout)
+	defer cancel()
+	first, err := c.peers.current.ask(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	// Nobody but this client has to trust the server blindly: its own order can be
+	// seen.
+	if last := first + Timestamp(n) - 1; first <= c.last || last < first || last > MaxTimestamp {
+		return 0, fmt.Errorf("tso: %s went back: it answered %d after %d", c.peers.current.address, first, c.last)
+	}
+	c.last = first + Timestamp(n) - 1
+	return first, nil
+}
+
+// newPause returns the pauses between rounds of attempts: from 10 ms to a quarter of
+// a second, with jitter. A hand-over takes a fraction of a second, and a server that
+// is down refuses at once.
+func newPause() backoff.BackOff {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval = 10 * time.Millisecond
+	pause.MaxInterval = 250 * time.Millisecond
+	return pause
+}

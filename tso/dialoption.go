@@ -1,0 +1,79 @@
+package tso
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Defaults and bounds of a Client.
+const (
+	defaultTimeout     = 10 * time.Second
+	defaultCallTimeout = time.Second
+
+	maxTargets       = 64
+	maxResponseBytes = 64 << 10
+	serverPingAfter  = 10 * time.Second
+	serverPingWait   = 3 * time.Second
+	maxReconnect     = time.Second // the longest pause between attempts to connect
+)
+
+// DialOption changes how [Dial] connects.
+type DialOption func(*dialOptions)
+
+type dialOptions struct {
+	credentials credentials.TransportCredentials
+	timeout     time.Duration
+	callTimeout time.Duration
+	grpc        []grpc.DialOption
+}
+
+func newDialOptions(opts []DialOption) dialOptions {
+	o := dialOptions{credentials: insecure.NewCredentials(), timeout: defaultTimeout, callTimeout: defaultCallTimeout}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// WithTransportCredentials secures the connections, to the targets and to the leaders
+// that they name. Default: plaintext.
+func WithTransportCredentials(creds credentials.TransportCredentials) DialOption {
+	return func(o *dialOptions) { o.credentials = creds }
+}
+
+// WithTimeout sets how long Next, and Dial, wait at most for an answer of the oracle
+// when the caller's context ends later. Default: 10 s. It should be longer than the
+// servers' lease, so that a change of leader is waited for.
+func WithTimeout(d time.Duration) DialOption {
+	return func(o *dialOptions) { o.timeout = d }
+}
+
+// WithCallTimeout sets how long one server is waited for before another one is tried.
+// Default: 1 s.
+func WithCallTimeout(d time.Duration) DialOption {
+	return func(o *dialOptions) { o.callTimeout = d }
+}
+
+// WithGRPCDialOptions adds options to every connection, for instance interceptors.
+func WithGRPCDialOptions(opts ...grpc.DialOption) DialOption {
+	return func(o *dialOptions) { o.grpc = append(o.grpc, opts...) }
+}
+
+// dial returns a connection to address, which is made when it is needed, and again
+// when it is lost.
+func (o dialOptions) dial(address string) (*grpc.ClientConn, error) {
+	reconnect := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect}
+	return grpc.NewClient(address, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(o.credentials),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: o.callTimeout}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: serverPingAfter, Timeout: serverPingWait}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0), // a server that stands by has to be reached quickly
+	}, o.grpc...)...)
+}

@@ -1,0 +1,333 @@
+package tso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// timing is what follows from the configured lease and window.
+type timing struct {
+	// term is what a holder writes into the record: how long others wait. It is
+	// shorter than the configured lease, which is the promise that a new leader
+	// serves that long after the old one has died, by the time that it takes to see
+	// the last renewal and to take over.
+	term time.Duration
+
+	// serve is how long the holder itself serves, counted from before it sent the
+	// write. It is 2 % shorter than term: so much may the speed of two machines'
+	// monotonic clocks differ.
+	serve time.Duration
+
+	renew   time.Duration // between renewals, each of which extends the window too
+	poll    time.Duration // between a follower's readings of the record
+	attempt time.Duration // deadline of one write to the store
+	read    time.Duration // deadline of one reading
+	retry   time.Duration // pause after the store failed
+	window  time.Duration
+}
+
+func newTiming(lease, window time.Duration) timing {
+	term := lease * 5 / 6
+	return timing{
+		term:    term,
+		serve:   term - term/50,
+		renew:   min(lease/3, window/2),
+		poll:    min(lease/24, 125*time.Millisecond),
+		attempt: max(lease/6, 250*time.Millisecond),
+		read:    max(lease/3, time.Second),
+		retry:   min(lease/30, 100*time.Millisecond),
+		window:  window,
+	}
+}
+
+// firstReadTimeout bounds a server's first reading of the record, when connections
+// are made and credentials are fetched.
+const firstReadTimeout = 10 * time.Second
+
+// elector takes part in the choice of the leader (run), and leads.
+//
+// A record is the holder's from the moment its write is applied. The holder counts
+// its lease from before it sent that write, a follower from after it read the record:
+// whatever the delays, the holder has stopped when the follower has waited. Only the
+// record decides who is next: of two followers that have waited, the swap of one
+// fails.
+type elector struct {
+	timing
+	clock  clock
+	store  Store
+	alloc  *allocator
+	id     string
+	logger *slog.Logger
+
+	// address is this server's, leader the one that followers tell their clients.
+	address string
+	leader  atomic.Pointer[string]
+
+	// seen is the record that was read or written last. unsettled: a write was given
+	// up without knowing whether it replaced seen. renewed is when the write by which
+	// this server leads was sent, by the monotonic clock.
+	seen      State
+	unsettled bool
+	renewed   time.Duration
+
+	writes    atomic.Int64 // swaps sent to the store
+	elections atomic.Int64 // times this server became the leader
+}
+
+// leaderAddress returns the address of the leader, "" when none is known.
+func (e *elector) leaderAddress() string {
+	if p := e.leader.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+func (e *elector) setLeader(address string) { e.leader.Store(&address) }
+
+// run follows and leads in turn until ctx ends; it then hands the lease over and
+// returns nil. It returns an error if the record is damaged or cannot be read at the
+// start.
+func (e *elector) run(ctx context.Context) error {
+	if err := e.firstLoad(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	for {
+		err := e.follow(ctx)
+		if err == nil {
+			err = e.acquire(ctx)
+		}
+		if err == nil {
+			err = e.lead(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			e.release(ctx)
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// firstLoad reads the record, tries again while the store is merely unreachable, and
+// fails if waiting would not help.
+func (e *elector) firstLoad(ctx context.Context) error {
+	for {
+		loadCtx, cancel := context.WithTimeout(ctx, firstReadTimeout)
+		st, err := e.store.Load(loadCtx)
+		cancel()
+		if err == nil {
+			e.seen = st
+			return nil
+		}
+		if lasting(err) {
+			return err
+		}
+		e.logger.Warn("the oracle's store does not answer", "error", err)
+		if err := sleep(ctx, max(e.retry, 100*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+// follow returns when the lease in e.seen may be taken: it was handed over, or the
+// record has not changed for as long as the lease says.
+func (e *elector) follow(ctx context.Context) error {
+	seenAt, failing := e.clock.mono(), false
+	for e.seen.held() {
+		e.setLeader(e.seen.Address)
+		left := e.seen.Lease - (e.clock.mono() - seenAt)
+		if left <= 0 {
+			e.logger.Info("the lease of the oracle's leader has run out", "epoch", e.seen.Epoch, "address", e.seen.Address)
+			break
+		}
+		if err := sleep(ctx, min(e.poll, left)); err != nil {
+			return err
+		}
+		changed, err := e.reload(ctx)
+		switch {
+		case errors.Is(err, ErrCorrupt):
+			return err
+		case err != nil && !failing: // the lease goes on running out
+			e.logger.Warn("the oracle's record cannot be read", "error", err)
+		case changed:
+			seenAt = e.clock.mono() // after the reading: see elector
+		}
+		failing = err != nil
+	}
+	e.setLeader("")
+	return ctx.Err()
+}
+
+// reload reads the record into e.seen.
+func (e *elector) reload(ctx context.Context) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.read)
+	defer cancel()
+	st, err := e.store.Load(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := e.seen.checkReread(st); err != nil {
+		return false, err
+	}
+	changed = st != e.seen
+	e.seen = st
+	return changed, nil
+}
+
+// acquire takes the lease that e.seen leaves free, and with the same write reserves
+// the first window. When somebody else was faster, it returns nil without having it.
+func (e *elector) acquire(ctx context.Context) error {
+	if e.seen.HighWater >= MaxTimestamp {
+		return fmt.Errorf("tso: %w: the high-water mark is %d", ErrExhausted, e.seen.HighWater)
+	}
+	floor := e.seen.HighWater
+	next := e.seen.successor()
+	next.Epoch++
+	next.Holder, next.Address, next.Lease = e.id, e.address, e.term
+	next.HighWater = min(max(floor, e.clock.now())+ticksIn(e.window), MaxTimestamp)
+
+	if err := e.swap(ctx, next); err != nil || e.seen != next {
+		return err
+	}
+	e.elections.Add(1)
+	e.setLeader(e.address)
+	e.alloc.lead(floor, next.HighWater, e.renewed+e.serve)
+	e.logger.Info("leading the oracle", "epoch", next.Epoch, "address", e.address, "above", int64(floor))
+	if ahead := floor.Sub(e.clock.now()); ahead > e.window {
+		e.logger.Warn("the clock is behind the timestamps served so far", "by", ahead)
+	}
+	return nil
+}
+
+// swap replaces e.seen by next and sends the same swap again until its outcome is
+// known. It returns with next or another server's record in e.seen; after next,
+// e.renewed is when the swap was sent first.
+func (e *elector) swap(ctx context.Context, next State) error {
+	sentAt := e.clock.mono()
+	for failed := false; ; failed = true {
+		err := e.swapOnce(ctx, next)
+		if err == nil {
+			e.seen, e.renewed = next, sentAt
+			if failed {
+				e.logger.Info("the oracle's store answers again")
+			}
+			return nil
+		}
+		if errors.Is(err, ErrFenced) {
+			if _, err = e.reload(ctx); err == nil {
+				return nil
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			e.unsettled = true
+			return ctx.Err()
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrInvalidArgument), lasting(err) && !e.mine():
+			return err // a leader, on the other hand, hopes for its permissions to come back
+		}
+		if !failed {
+			e.logger.Warn("the oracle's record cannot be written", "error", err)
+		}
+		e.alloc.fail(err)
+		if err := sleep(ctx, e.retry); err != nil {
+			e.unsettled = true
+			return err
+		}
+	}
+}
+
+func (e *elector) swapOnce(ctx context.Context, next State) error {
+	ctx, cancel := context.WithTimeout(ctx, e.attempt)
+	defer cancel()
+	e.writes.Add(1)
+	return e.store.CompareAndSwap(ctx, e.seen, next)
+}
+
+// mine reports whether this server holds the lease in the record seen last.
+func (e *elector) mine() bool { return e.seen.Holder == e.id }
+
+// lead renews the lease and extends the window until another server has the lease or
+// ctx ends. Nothing is served after it has returned.
+func (e *elector) lead(ctx context.Context) error {
+	if !e.mine() {
+		return nil
+	}
+	defer e.alloc.revoke()
+	watch := clockWatch{clock: e.clock, logger: e.logger, tolerance: e.window}
+	watch.start()
+	for {
+		if err := e.untilRenewal(ctx); err != nil {
+			return err
+		}
+		watch.check(e.alloc.isBehind())
+		next := e.seen.successor()
+		next.HighWater = max(next.HighWater, e.alloc.target())
+		if err := e.swap(ctx, next); err != nil {
+			return err
+		}
+		if e.seen != next {
+			e.logger.Warn("no longer leading the oracle, the record has changed",
+				"epoch", next.Epoch, "now", e.seen.Epoch, "leader", e.seen.Address)
+			return nil
+		}
+		// A swap that took long to succeed may have got a lease that is over already.
+		// It is renewed at once, and nothing is served until then.
+		e.alloc.extend(next.HighWater, e.renewed+e.serve)
+	}
+}
+
+// untilRenewal waits until the lease has to be renewed or the window is running out.
+func (e *elector) untilRenewal(ctx context.Context) error {
+	timer := time.NewTimer(e.renewed + e.renew - e.clock.mono())
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.alloc.wanted:
+			if e.alloc.low() { // it may have been asked for before the last extension
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// releaseTimeout bounds the handing over of the lease when a server ends.
+const releaseTimeout = time.Second
+
+// release hands the lease over if this server holds it, so that the next leader need
+// not wait. Nothing is served any more; if the writing fails, the lease runs out.
+func (e *elector) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if e.unsettled && !e.mine() { // it may have become the holder after all
+		if _, err := e.reload(ctx); err != nil {
+			return
+		}
+	}
+	for tries := 0; tries < 3 && e.mine(); tries++ {
+		next := e.seen.successor()
+		next.Holder, next.Address, next.Lease = "", "", 0
+		err := e.swapOnce(ctx, next)
+		if err == nil {
+			e.logger.Info("handed the oracle's lease over", "epoch", next.Epoch)
+			return
+		}
+		// An unsettled renewal may have been applied: the lease is still this
+		// server's, in another record.
+		if _, reloadErr := e.reload(ctx); reloadErr != nil {
+			e.logger.Warn("the oracle's lease could not be handed over and runs out", "error", err)
+			return
+		}
+	}
+}

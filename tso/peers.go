@@ -1,0 +1,151 @@
+package tso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso/tsopb"
+)
+
+// peers is the servers that a client knows: its targets, and leaders that servers
+// named. It is used by one goroutine.
+type peers struct {
+	opts    dialOptions
+	targets []string
+	known   map[string]*peer
+	current *peer
+
+	turn     int // the target to try next
+	failures int // attempts since the last pause
+	followed int // leaders followed since the last pause
+}
+
+const (
+	// maxFollowed is how often a client goes from server to server on their word
+	// without a pause: they may, for a moment, name each other.
+	maxFollowed = 3
+
+	// shunned is how long a client does not go back to a server that did not answer
+	// because another server says that it leads.
+	shunned = 500 * time.Millisecond
+)
+
+// peer is one server.
+type peer struct {
+	address  string
+	conn     *grpc.ClientConn
+	oracle   tsopb.OracleClient
+	err      error     // the address cannot be dialed
+	failedAt time.Time // of the last call without an answer; zero after a success
+}
+
+func newPeers(targets []string, opts dialOptions) *peers {
+	p := &peers{opts: opts, targets: targets, known: make(map[string]*peer, len(targets)), turn: 1}
+	p.current = p.get(targets[0])
+	return p
+}
+
+// get returns the peer at address.
+func (p *peers) get(address string) *peer {
+	if known, ok := p.known[address]; ok {
+		return known
+	}
+	conn, err := p.opts.dial(address)
+	added := &peer{address: address, conn: conn, err: err}
+	if err == nil {
+		added.oracle = tsopb.NewOracleClient(conn)
+	}
+	p.known[address] = added
+	return added
+}
+
+// ask asks this server for n timestamps.
+func (p *peer) ask(ctx context.Context, n int) (Timestamp, error) {
+	if p.err != nil {
+		return 0, fmt.Errorf("%s: %w", p.address, p.err)
+	}
+	resp, err := p.oracle.Next(ctx, &tsopb.NextRequest{Count: uint32(n)})
+	if err != nil {
+		if status.Code(err) != codes.FailedPrecondition { // a follower is in order
+			p.failedAt = time.Now()
+		}
+		return 0, fmt.Errorf("%s: %w", p.address, err)
+	}
+	p.failedAt = time.Time{}
+	if int(resp.GetCount()) != n || resp.GetFirst() <= 0 {
+		return 0, fmt.Errorf("%s: answered %d timestamps from %d to a request for %d", p.address, resp.GetCount(), resp.GetFirst(), n)
+	}
+	return Timestamp(resp.GetFirst()), nil
+}
+
+// next chooses the server to try after err of the current one: the leader that it
+// named, otherwise the next target. It reports whether to try without a pause.
+func (p *peers) next(err error) bool {
+	if leader := namedLeader(err); leader != "" && leader != p.current.address && p.followed < maxFollowed {
+		if to := p.get(leader); time.Since(to.failedAt) > shunned {
+			p.followed++
+			p.current = to
+			return true
+		}
+	}
+	p.current = p.get(p.targets[p.turn%len(p.targets)])
+	p.turn++
+	p.forget()
+	if p.failures++; p.failures < len(p.targets) {
+		return true
+	}
+	p.failures, p.followed = 0, 0
+	return false
+}
+
+// forget closes the connections to servers that are neither target nor current:
+// addresses come and go while a client lives.
+func (p *peers) forget() {
+	if len(p.known) <= len(p.targets)+maxFollowed {
+		return
+	}
+	keep := make(map[string]*peer, len(p.targets))
+	for _, target := range p.targets {
+		if known, ok := p.known[target]; ok {
+			keep[target] = known
+		}
+	}
+	keep[p.current.address] = p.current
+	for address, known := range p.known {
+		if _, ok := keep[address]; !ok && known.conn != nil {
+			_ = known.conn.Close()
+		}
+	}
+	p.known = keep
+}
+
+func (p *peers) close() error {
+	var errs []error
+	for _, known := range p.known {
+		if known.conn != nil {
+			errs = append(errs, known.conn.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// namedLeader returns the leader's address in the answer of a server that does not
+// lead, "" when err is no such answer or no leader is known there.
+func namedLeader(err error) string {
+	st, ok := status.FromError(err)
+	if !ok {
+		return ""
+	}
+	for _, detail := range st.Details() {
+		if follower, ok := detail.(*tsopb.NotLeader); ok && checkAddress(follower.GetAddress()) == nil {
+			return follower.GetAddress()
+		}
+	}
+	return ""
+}

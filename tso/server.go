@@ -1,0 +1,182 @@
+package tso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+)
+
+// Server is one of the servers of an oracle. Any number of servers may share a store
+// under one name; one of them leads at a time and hands out timestamps, the others
+// stand by.
+type Server struct {
+	cfg     ServerConfig
+	alloc   *allocator
+	elector *elector
+	started atomic.Bool
+	ended   chan struct{} // closed when Run has returned
+}
+
+// NotLeaderError is the error of a server that does not lead.
+type NotLeaderError struct {
+	// Leader is the address of the leader as registered in the store, "" when none is
+	// known.
+	Leader string
+}
+
+func (e *NotLeaderError) Error() string {
+	if e.Leader == "" {
+		return "tso: " + ErrNotLeader.Error() + ", and no leader is known at present"
+	}
+	return "tso: " + ErrNotLeader.Error() + ", " + e.Leader + " does"
+}
+
+// Is makes errors.Is(err, ErrNotLeader) true.
+func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
+
+// NewServer returns a server that keeps its record in store. It does nothing until
+// Serve or Run is called. ErrInvalidArgument: cfg is out of bounds.
+func NewServer(store Store, cfg ServerConfig) (*Server, error) {
+	return newServer(store, cfg, newClock(cfg.Now))
+}
+
+func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if store == nil {
+		return nil, fmt.Errorf("tso: %w: no store", ErrInvalidArgument)
+	}
+	id := uuid.NewString()
+	alloc := newAllocator(c, cfg.Window)
+	return &Server{
+		cfg:   cfg,
+		alloc: alloc,
+		elector: &elector{
+			timing: newTiming(cfg.Lease, cfg.Window), clock: c, store: store, alloc: alloc,
+			id: id, address: cfg.Advertise, logger: cfg.Logger.With("server", id),
+		},
+		ended: make(chan struct{}),
+	}, nil
+}
+
+// Run takes part in the election of the leader, and leads when elected, until ctx
+// ends; it then hands the lease over, for at most a second, and returns nil. It
+// listens nowhere: timestamps are handed out by Next, in this process. A server runs
+// once.
+//
+// Run returns an error if the record cannot be read or written for a reason that
+// lasts, such as a missing table; ErrCorrupt if the record is damaged; ErrExhausted.
+func (s *Server) Run(ctx context.Context) error {
+	if !s.started.CompareAndSwap(false, true) {
+		return fmt.Errorf("tso: %w: a server runs only once", ErrInvalidArgument)
+	}
+	return s.run(ctx)
+}
+
+func (s *Server) run(ctx context.Context) error {
+	defer close(s.ended)
+	unregister, err := s.registerMetrics()
+	if err != nil {
+		return err
+	}
+	defer unregister()
+	return s.elector.run(ctx)
+}
+
+// Serve is Run with a gRPC server on l, which it closes. When ctx ends, it hands the
+// lease over, finishes the calls on the way, and returns nil. See Run for the errors;
+// ErrInvalidArgument also means plaintext on an address that is not loopback, or an
+// address that cannot be advertised.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if !s.started.CompareAndSwap(false, true) {
+		return fmt.Errorf("tso: %w: a server runs only once", ErrInvalidArgument)
+	}
+	if err := s.checkListener(l); err != nil {
+		close(s.ended)
+		return errors.Join(err, l.Close())
+	}
+	rpc, listener := s.newGRPC(l)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		err := s.run(ctx)
+		stopGracefully(rpc)
+		return err
+	})
+	group.Go(func() error {
+		// ErrServerStopped: ctx ended before this began.
+		if err := rpc.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("tso: serving on %s: %w", l.Addr(), err)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// checkListener decides under which address others find this server.
+func (s *Server) checkListener(l net.Listener) error {
+	if s.cfg.Credentials == nil && !s.cfg.AllowPlaintext && !isLocal(l) {
+		return fmt.Errorf("tso: %w: plaintext on %s, which is not a loopback address, without AllowPlaintext", ErrInvalidArgument, l.Addr())
+	}
+	if s.cfg.Advertise != "" {
+		return nil
+	}
+	if _, ok := l.Addr().(*net.TCPAddr); !ok {
+		return nil // nothing that others could dial
+	}
+	if err := checkAddress(l.Addr().String()); err != nil {
+		return fmt.Errorf("tso: %w: Advertise is needed: the listener's address %w", ErrInvalidArgument, err)
+	}
+	s.elector.address = l.Addr().String()
+	return nil
+}
+
+// nextTimeout bounds Next of a server whose caller has set no deadline.
+const nextTimeout = 10 * time.Second
+
+// Next implements [Oracle] for callers in the same process. While this server does
+// not lead, or cannot reserve timestamps, Next waits, at most for 10 s; the error
+// then satisfies errors.Is with ErrNotLeader or ErrUnavailable. ErrClosed: Run has
+// ended.
+func (s *Server) Next(ctx context.Context) (Timestamp, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("tso: asking for a timestamp: %w", err)
+	}
+	ts, err := s.take(ctx, 1)
+	if err == nil {
+		return ts, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nextTimeout)
+	defer cancel()
+	for {
+		changed := s.alloc.watch()
+		ts, err := s.take(ctx, 1)
+		if err == nil || errors.Is(err, ErrExhausted) {
+			return ts, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, withContext(ctx, err)
+		case <-s.ended:
+			return 0, fmt.Errorf("tso: %w", ErrClosed)
+		}
+	}
+}
+
+// take hands out n timestamps if this server leads.
+func (s *Server) take(ctx context.Context, n int) (Timestamp, error) {
+	first, err := s.alloc.take(ctx, n)
+	if errors.Is(err, errNotLeading) {
+		return 0, &NotLeaderError{Leader: s.elector.leaderAddress()}
+	}
+	return first, err
+}

@@ -1,0 +1,225 @@
+package tso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// allocator hands out timestamps of the window that the leader has reserved in the
+// store. Its invariants, under mu:
+//
+//   - last < every timestamp handed out from now on: the order of the calls is the
+//     order of the timestamps.
+//   - last ≤ limit, and limit is at most the high-water mark that the store holds:
+//     a successor, which starts above the mark, is above all that was served.
+//   - Nothing is handed out when the monotonic clock, read after the call
+//     arrived, shows expires or later. That the process may be stopped between
+//     the reading and the answer does no harm: at the reading, within the call, no
+//     successor could be serving.
+type allocator struct {
+	clock  clock
+	window Timestamp // the length of the window in ticks
+
+	// wanted, with room for one, asks the leader's loop for more.
+	wanted chan struct{}
+
+	mu      sync.Mutex
+	leading bool
+	last    Timestamp     // the greatest timestamp handed out, or skipped
+	limit   Timestamp     // the last timestamp of the window
+	expires time.Duration // when the lease ends, by the monotonic clock
+	demand  Timestamp     // what the waiting calls need the window to contain
+	failure error         // why the last attempt to extend the window failed
+	changed chan struct{} // closed when one of the above changes; nil if nobody waits
+
+	// While the clock is more than a window behind, timestamps advance from anchor,
+	// at half the speed of the monotonic clock since anchorAt.
+	behind   bool
+	anchor   Timestamp
+	anchorAt time.Duration
+	served   int64 // timestamps handed out so far
+}
+
+func newAllocator(c clock, window time.Duration) *allocator {
+	return &allocator{clock: c, window: ticksIn(window), wanted: make(chan struct{}, 1)}
+}
+
+// take hands out n consecutive timestamps and returns the first. When the window is
+// used up, or the clock has left it behind, take waits for the attempt to extend it.
+// Errors: ErrNotLeader, ErrUnavailable, ErrExhausted, and ctx's.
+func (a *allocator) take(ctx context.Context, n int) (Timestamp, error) {
+	for {
+		first, changed, err := a.tryTake(Timestamp(n))
+		if changed == nil {
+			return first, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("tso: waiting for timestamps to be reserved: %w", ctx.Err())
+		}
+	}
+}
+
+// tryTake is take without the waiting: it returns a channel that is closed when it is
+// worth trying again.
+func (a *allocator) tryTake(n Timestamp) (first Timestamp, again <-chan struct{}, err error) {
+	now, mono := a.clock.now(), a.clock.mono()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !a.leading:
+		return 0, nil, errNotLeading
+	case mono >= a.expires:
+		a.want()
+		return 0, nil, fmt.Errorf("tso: %w: its lease has ended and could not be renewed%s", ErrUnavailable, because(a.failure))
+	}
+	first = max(a.last+1, a.present(now, mono))
+	last := first + n - 1
+	if last <= a.limit {
+		a.last = last
+		a.served += int64(n)
+		if a.limit-last < a.window/2 {
+			a.want()
+		}
+		return first, nil, nil
+	}
+	a.want()
+	switch {
+	case last > MaxTimestamp:
+		return 0, nil, fmt.Errorf("tso: %w: the last one was %d", ErrExhausted, a.last)
+	case a.failure != nil:
+		return 0, nil, fmt.Errorf("tso: %w: no timestamps beyond %d are reserved%s", ErrUnavailable, a.limit, because(a.failure))
+	}
+	a.demand = max(a.demand, last)
+	return 0, a.watchLocked(), nil
+}
+
+// errNotLeading is made into a NotLeaderError by the server, which knows who leads.
+var errNotLeading = errors.New("not leading")
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+// present returns the time that timestamps follow: the clock's, unless the clock has
+// fallen far behind what was handed out (see the package's documentation). A window's
+// worth is usual after a change of leader and waited out.
+func (a *allocator) present(now Timestamp, mono time.Duration) Timestamp {
+	if a.last-now <= a.window {
+		a.behind = false
+		return now
+	}
+	if !a.behind {
+		a.behind, a.anchor, a.anchorAt = true, a.last, mono
+	}
+	return a.anchor + ticksIn((mono-a.anchorAt)/2)
+}
+
+// want tells the leader's loop, without waiting, that the window should be extended.
+func (a *allocator) want() {
+	select {
+	case a.wanted <- struct{}{}:
+	default: // it has been told already
+	}
+}
+
+// watchLocked returns a channel that is closed at the next change.
+func (a *allocator) watchLocked() <-chan struct{} {
+	if a.changed == nil {
+		a.changed = make(chan struct{})
+	}
+	return a.changed
+}
+
+// watch returns a channel that is closed when take may have something else to say.
+func (a *allocator) watch() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.watchLocked()
+}
+
+func (a *allocator) notifyLocked() {
+	if a.changed != nil {
+		close(a.changed)
+		a.changed = nil
+	}
+}
+
+// low reports whether the record should be written before the lease is due to be
+// renewed: the window is running out, or the lease has ended already.
+func (a *allocator) low() bool {
+	mono := a.clock.mono()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return mono >= a.expires || a.demand > a.limit || a.limit-a.last < a.window/2
+}
+
+// target returns how far the window should be reserved now.
+func (a *allocator) target() Timestamp {
+	now, mono := a.clock.now(), a.clock.mono()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return min(max(a.last, a.demand, a.present(now, mono))+a.window, MaxTimestamp)
+}
+
+// lead begins to hand out timestamps above floor.
+func (a *allocator) lead(floor, limit Timestamp, expires time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leading, a.behind, a.demand = true, false, 0
+	a.last, a.limit, a.expires = max(a.last, floor), limit, expires
+	a.failure = nil
+	a.notifyLocked()
+}
+
+// extend moves the end of the window, which the store now holds, and that of the
+// lease.
+func (a *allocator) extend(limit Timestamp, expires time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limit, a.expires, a.failure = limit, expires, nil
+	if a.demand <= a.limit {
+		a.demand = 0
+	}
+	a.notifyLocked()
+}
+
+// fail tells those who wait that the store could not be written. The window is served
+// to its end.
+func (a *allocator) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failure = err
+	a.notifyLocked()
+}
+
+// revoke stops handing out timestamps: after it has returned, none is handed out.
+func (a *allocator) revoke() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leading, a.failure = false, nil
+	a.notifyLocked()
+}
+
+// isBehind reports whether the clock has fallen behind by more than a window.
+func (a *allocator) isBehind() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.leading && a.behind
+}
+
+// counts returns how many timestamps were handed out, and whether this server can
+// hand them out now.
+func (a *allocator) counts() (served int64, leading bool) {
+	mono := a.clock.mono()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.served, a.leading && mono < a.expires
+}
