@@ -2,6 +2,7 @@ package percolator
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/gopercolator/percolator/tso"
@@ -27,7 +28,7 @@ type Acknowledgment struct {
 // commits the acknowledgment (I13). Locks are waited for as in Get. Call it before anything else of the transaction, so that
 // the acknowledgment becomes the primary.
 func (tx *Txn) Acknowledge(ctx context.Context, c Cell, observer string, observers []string) (Acknowledgment, error) {
-	if err := tx.mayRead(c); err != nil {
+	if err := errors.Join(tx.open(), tx.mayRead(c)); err != nil {
 		return Acknowledgment{}, err
 	}
 	info, err := tx.check(c)

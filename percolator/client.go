@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/tso"
@@ -32,10 +33,10 @@ type Client struct {
 	predict *predictor
 	trace   spans
 
-	oracle    tso.Oracle
-	dialed    *tso.Client // the oracle, when NewClient dialed it
-	prefetch  chan stamp  // start timestamps for Blind, asked for ahead
-	committed sync.Map    // start_ts → commit_ts of our own transactions whose phase two is under way
+	oracle   tso.Oracle
+	dialed   *tso.Client                 // the oracle, when NewClient dialed it
+	prefetch chan stamp                  // start timestamps for Blind, asked for ahead
+	fates    *lru.Cache[txnID, decision] // of transactions that are decided for good
 
 	recent recentWrites // for blind transactions
 
@@ -68,6 +69,9 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 		return nil, err
 	}
 	c := &Client{cfg: cfg, count: &counters{}, oracle: cfg.Oracle, prefetch: make(chan stamp, 64)}
+	if c.fates, err = lru.New[txnID, decision](fatesRemembered); err != nil {
+		return nil, err
+	}
 	c.background, c.stop = context.WithCancel(context.Background())
 	c.store = newStore(c.background, bt, c.count)
 	c.meta = &metaWatcher{store: c.store, version: c.adopt}

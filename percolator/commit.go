@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -36,9 +37,12 @@ type commit struct {
 	primary *write
 	weak    []Cell
 
+	failed  atomic.Bool // a row's prewrite has failed: the others stop
 	mu      sync.Mutex
 	outcome map[*rowWrites]prewriteOutcome
 }
+
+func (cm *commit) id() txnID { return txnID{cm.primary.cell, cm.startTS} }
 
 // Commit makes the buffered writes visible, all or none, and returns the commit timestamp; of a transaction without writes
 // its start timestamp, without any request.
@@ -275,7 +279,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 
 func (cm *commit) committed(commitTS tso.Timestamp) {
 	cm.c.recent.wrote(cm.rows, commitTS)
-	cm.c.committed.Store(cm.startTS, commitTS)
+	cm.c.fates.Add(cm.id(), decision{fate: fateCommitted, commitTS: commitTS}) // phase two is under way: spare others the look
 	cm.announce(cm.rows[0], commitTS)
 }
 
@@ -288,7 +292,7 @@ func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, c
 	var d decision
 	pause := newBackoff(5*time.Millisecond, time.Second)
 	for {
-		if d, err = cm.c.fateOf(ctx, cm.primary.cell, cm.startTS); err == nil || !maybeApplied(err) {
+		if d, err = cm.c.fateOf(ctx, cm.primary.cell, cm.startTS); err == nil || !maybeApplied(err) || errors.Is(err, ErrClosed) {
 			break
 		}
 		if pause.wait(ctx) != nil {
@@ -340,12 +344,6 @@ func (cm *commit) unknown(ctx context.Context, cause error) error {
 // phaseTwo commits the secondaries in the background.
 func (cm *commit) phaseTwo(commitTS tso.Timestamp) {
 	rest := cm.rows[1:]
-	if len(rest) == 0 {
-		cm.c.committed.Delete(cm.startTS)
-		return
-	}
-	left := int32(len(rest))
-	var mu sync.Mutex
 	deadline := time.Now().Add(requestLifetime)
 	for _, rw := range rest {
 		cm.c.bulk.add(rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: deadline, done: func(err error) {
@@ -353,11 +351,6 @@ func (cm *commit) phaseTwo(commitTS tso.Timestamp) {
 				cm.announce(rw, commitTS)
 			} else {
 				cm.c.cfg.Logger.Warn("phase two left to lock resolution", "table", rw.table, "start_ts", cm.startTS, "error", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if left--; left == 0 {
-				cm.c.committed.Delete(cm.startTS)
 			}
 		}})
 	}

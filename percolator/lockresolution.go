@@ -93,6 +93,19 @@ type decision struct {
 	lock     lockRecord // the primary's lock, for fateLocked
 }
 
+// final reports that the fate cannot change any more. Such a decision is remembered: a reader that meets many locks of one
+// transaction looks at its primary once.
+func (d decision) final() bool { return d.fate == fateCommitted || d.fate == fateRolledBack }
+
+// txnID names a transaction as its locks do.
+type txnID struct {
+	primary Cell
+	startTS tso.Timestamp
+}
+
+// fatesRemembered bounds what a client remembers of decided transactions; an entry is a cell's name and two numbers.
+const fatesRemembered = 4096
+
 // decide reads the fate of startTS off what primaryFilter returned. It is pure.
 func decide(primary Cell, startTS tso.Timestamp, v *versions) (decision, error) {
 	if v == nil {
@@ -142,13 +155,17 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord) (settleme
 	if _, ok := c.catalog.Load().tables[l.primary.Table]; !ok {
 		return settlement{}, cellErr(ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.startTS, l.primary.Table)
 	}
-	if commitTS, ok := c.committed.Load(l.startTS); ok { // one of our own, in phase two
-		return c.rollForward(ctx, cell, l, commitTS.(tso.Timestamp))
-	}
+	id := txnID{l.primary, l.startTS}
 	for {
-		d, err := c.fateOf(ctx, l.primary, l.startTS)
-		if err != nil {
-			return settlement{}, err
+		d, known := c.fates.Get(id)
+		if !known {
+			var err error
+			if d, err = c.fateOf(ctx, l.primary, l.startTS); err != nil {
+				return settlement{}, err
+			}
+		}
+		if d.final() {
+			c.fates.Add(id, d)
 		}
 		switch d.fate {
 		case fateCommitted:
@@ -171,6 +188,7 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord) (settleme
 		if matched {
 			continue // it was committed, or somebody else was faster: read which
 		}
+		c.fates.Add(id, decision{fate: fateRolledBack})
 		if cell == l.primary {
 			c.count.rolledBack.Add(1)
 			return settlement{resolution: LockRolledBack}, nil

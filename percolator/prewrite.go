@@ -65,8 +65,12 @@ const (
 	touched                 // a lock of ours is or may be there
 )
 
+// stragglers is how long a prewrite that has failed waits for its requests under way. A request that is cut off may land
+// after the clean-up and leave a lock for others to resolve, so it is worth a moment.
+const stragglers = time.Second
+
 // prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or failure; rows not yet sent are
-// then left alone, but those under way are waited for, so that none lands after the clean-up.
+// then left alone, nothing is sent again, and those under way are waited for a little.
 func (cm *commit) prewrite(ctx context.Context) error {
 	if len(cm.rows) == 1 {
 		return cm.prewriteRow(ctx, cm.rows[0])
@@ -77,14 +81,20 @@ func (cm *commit) prewrite(ctx context.Context) error {
 		first error
 		slots = make(chan struct{}, cm.c.cfg.MaxParallelism)
 	)
-	failed := func() bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fail := func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		return first != nil
+		if first == nil {
+			first = err
+			cm.failed.Store(true)
+			time.AfterFunc(stragglers, cancel)
+		}
 	}
 	for _, rw := range cm.rows {
 		slots <- struct{}{}
-		if failed() {
+		if cm.failed.Load() {
 			break
 		}
 		wg.Add(1)
@@ -92,11 +102,7 @@ func (cm *commit) prewrite(ctx context.Context) error {
 			defer wg.Done()
 			defer func() { <-slots }()
 			if err := cm.prewriteRow(ctx, rw); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				if first == nil {
-					first = err
-				}
+				fail(err)
 			}
 		}()
 	}
@@ -143,7 +149,7 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*wri
 			return err
 		default:
 			cm.note(rw, touched)
-			if pause.wait(ctx) != nil {
+			if cm.failed.Load() || pause.wait(ctx) != nil {
 				return withContext(ctx, err)
 			}
 		}

@@ -216,7 +216,7 @@ func (h *history) phase(cmd string, w []string) (string, error) {
 			return "", err
 		}
 		err := cm.commitPrimary(h.ctx, h.ts[name])
-		h.c.committed.Delete(cm.startTS) // what another client would know
+		h.c.fates.Purge() // what another client would know
 		return "", err
 	default:
 		cm.phaseTwo(h.ts[name])

@@ -29,7 +29,11 @@ func (cm *commit) cleanUp(ctx context.Context) {
 	}
 }
 
-func (cm *commit) touched(rw *rowWrites) bool { return cm.outcome[rw] == touched }
+func (cm *commit) touched(rw *rowWrites) bool {
+	cm.mu.Lock()
+	defer cm.mu.Unlock()
+	return cm.outcome[rw] == touched
+}
 
 // rollBack decides the transaction on its primary and, unless it turns out to have committed, erases what it left. It has a
 // deadline of its own, as the caller's context may have ended.

@@ -159,7 +159,6 @@ func TestFinishedTransaction(t *testing.T) {
 			"GetMulti":     errOf(tx.GetMulti(ctx, cell("r", "c"))),
 			"GetForUpdate": errOf(tx.GetForUpdate(ctx, cell("r", "c"))),
 			"Commit":       errOf(tx.Commit(ctx)),
-			"Acknowledge":  errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})),
 			"Scan":         firstError(tx.Scan(ctx, "t", percolator.All())),
 			"ScanIndex":    firstError(tx.ScanIndex(ctx, "people", "city", percolator.All())),
 		} {

@@ -1,27 +1,12 @@
 package percolator
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/bigtable"
-
-	"github.com/gopercolator/percolator/percolator/emulator"
 )
-
-// newBareClient is a client of an emulator of its own with the table t.
-func newBareClient(t *testing.T) (context.Context, *Client) {
-	t.Helper()
-	em, err := emulator.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { em.Close() })
-	h := newHistory(t, em, "i")
-	return h.ctx, h.c
-}
 
 // Reads of strangers travel together; a row of one that cannot be decoded is that one's alone.
 func TestCorruptRowFailsOnlyItsOwnReaderInABatch(t *testing.T) {
