@@ -3,6 +3,7 @@ package percolator
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/gopercolator/percolator/tso"
@@ -72,9 +73,13 @@ func (c *Client) readAcks(ctx context.Context, ts tso.Timestamp, cell Cell, obse
 	for _, o := range observers {
 		columns = append(columns, ackColumn(cell.Column, o))
 	}
-	rv, err := c.readVersions(ctx, cell.Table, cell.Row, snapshotFilter(columns, ts, 1))
-	if err != nil {
-		return cellResult{}, nil, err
+	rv := rowVersions{}
+	for _, part := range (&rowWants{row: cell.Row, columns: columns, index: make([]int, len(columns))}).split() { // almost always one
+		seen, err := c.readVersions(ctx, cell.Table, cell.Row, snapshotFilter(part.columns, ts, 1))
+		if err != nil {
+			return cellResult{}, nil, err
+		}
+		maps.Copy(rv, seen)
 	}
 	change, err := c.settleRead(ctx, ts, cell, rv[cell.Column], 1, true)
 	if err != nil {

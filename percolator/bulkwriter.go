@@ -57,12 +57,12 @@ func newBulkWriter(ctx context.Context, s *store) *bulkWriter {
 		epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
-// add queues a mutation. It waits while the queue is full, at most until the mutation's deadline.
-func (b *bulkWriter) add(m rowMutation) {
+// add queues a mutation. It waits while the queue is full, at most until ctx ends or the mutation's deadline.
+func (b *bulkWriter) add(ctx context.Context, m rowMutation) {
 	select {
 	case b.slots <- struct{}{}:
 	default:
-		if err := b.waitForSlot(m.deadline); err != nil {
+		if err := b.waitForSlot(ctx, m.deadline); err != nil {
 			m.done(err)
 			return
 		}
@@ -89,14 +89,16 @@ func (b *bulkWriter) add(m rowMutation) {
 	}
 }
 
-func (b *bulkWriter) waitForSlot(deadline time.Time) error {
-	ctx, cancel := context.WithDeadline(b.ctx, deadline)
+func (b *bulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	select {
 	case b.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-b.ctx.Done():
+		return ErrClosed
 	}
 }
 
@@ -215,7 +217,7 @@ func (b *bulkWriter) do(ctx context.Context, muts []rowMutation) error {
 	errs := make(chan error, len(muts))
 	for _, m := range muts {
 		m.done = func(err error) { errs <- err }
-		b.add(m)
+		b.add(ctx, m)
 	}
 	var first error
 	for range muts {

@@ -13,6 +13,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 	lru "github.com/hashicorp/golang-lru/v2"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/tso"
@@ -32,11 +33,13 @@ type Client struct {
 	batch   *readBatcher
 	predict *predictor
 	trace   spans
+	metrics metric.Registration
 
-	oracle   tso.Oracle
-	dialed   *tso.Client                 // the oracle, when NewClient dialed it
-	prefetch chan stamp                  // start timestamps for Blind, asked for ahead
-	fates    *lru.Cache[txnID, decision] // of transactions that are decided for good
+	oracle    tso.Oracle
+	dialed    *tso.Client                 // the oracle, when NewClient dialed it
+	prefetch  chan stamp                  // start timestamps for Blind, asked for ahead
+	refilling atomic.Bool                 // one goroutine at most asks for them
+	fates     *lru.Cache[txnID, decision] // of transactions that are decided for good
 
 	recent recentWrites // for blind transactions
 
@@ -83,6 +86,9 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	if err := c.connect(ctx, bt); err != nil {
 		c.stop()
 		bt.Close()
+		if c.dialed != nil {
+			c.dialed.Close()
+		}
 		return nil, err
 	}
 	c.running.Add(1)
@@ -112,7 +118,7 @@ func (c *Client) connect(ctx context.Context, bt *bigtable.Client) error {
 		}
 		c.oracle = c.dialed
 	}
-	if err := registerMetrics(c.cfg.MeterProvider, c.count); err != nil {
+	if c.metrics, err = registerMetrics(c.cfg.MeterProvider, c.count); err != nil {
 		return fmt.Errorf("percolator: registering metrics: %w", err)
 	}
 	return nil
@@ -155,7 +161,8 @@ func (c *Client) Schema() *Schema { return c.catalog.Load().schema }
 // Stats reads the client's counters.
 func (c *Client) Stats() Stats { return c.count.read() }
 
-// Flush waits until phase two of everything that was committed before the call has been applied, or ctx ends.
+// Flush waits until phase two of everything that was committed before the call is over, or ctx ends. A row that Bigtable
+// refused for 30 s is over as well: it was logged, and whoever meets its lock finishes it.
 func (c *Client) Flush(ctx context.Context) error {
 	return c.bulk.flush(ctx)
 }
@@ -172,6 +179,7 @@ func (c *Client) Close() error {
 	c.stop()
 	c.running.Wait()
 	c.bulk.close()
+	c.metrics.Unregister()
 	if c.dialed != nil {
 		c.dialed.Close()
 	}

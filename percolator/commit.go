@@ -191,6 +191,9 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	if err != nil {
 		return 0, cm.abort(ctx, err)
 	}
+	if commitTS <= cm.startTS {
+		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
+	}
 	if err := cm.notifyWeak(ctx, commitTS); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
@@ -204,7 +207,7 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	if err != nil {
 		return 0, err
 	}
-	cm.phaseTwo(commitTS)
+	cm.phaseTwo(ctx, commitTS)
 	return commitTS, nil
 }
 
@@ -341,12 +344,12 @@ func (cm *commit) unknown(ctx context.Context, cause error) error {
 	return withContext(ctx, err)
 }
 
-// phaseTwo commits the secondaries in the background.
-func (cm *commit) phaseTwo(commitTS tso.Timestamp) {
+// phaseTwo commits the secondaries in the background. It waits for room in the queue at most as long as the caller does.
+func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 	rest := cm.rows[1:]
 	deadline := time.Now().Add(requestLifetime)
 	for _, rw := range rest {
-		cm.c.bulk.add(rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: deadline, done: func(err error) {
+		cm.c.bulk.add(ctx, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: deadline, done: func(err error) {
 			if err == nil {
 				cm.announce(rw, commitTS)
 			} else {

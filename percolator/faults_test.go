@@ -450,3 +450,40 @@ func TestTransfersUnderFaults(t *testing.T) {
 		t.Errorf("%d transfers are there, %d were reported as committed", done, c)
 	}
 }
+
+// The anomaly that the rollback marker prevents (I4): the primary is prewritten, rolled back as dead, and then a duplicate of the
+// prewrite lands. Were it to succeed, the commit would too, and half of the transaction would be gone.
+func TestDuplicatedPrewriteDoesNotCommitHalfATransaction(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	slow := env.NewClient()
+	duplicate, commit := percolatortest.NewHold(), percolatortest.NewHold()
+	env.FaultsOf(slow).Handle(func(r percolatortest.Request) percolatortest.Action {
+		switch {
+		case isPrewrite(r) && r.Row == "a":
+			return duplicate.Copy()
+		case isCommit(r):
+			return commit
+		}
+		return percolatortest.Pass
+	})
+	tx := mustBegin(t, ctx, slow)
+	must(t, tx.Set(cell("a", "c"), []byte("v")))
+	must(t, tx.Set(cell("b", "c"), []byte("v")))
+	done := make(chan error, 1)
+	go func() { done <- errOf(tx.Commit(ctx)) }()
+	commit.Wait(t, 1)
+	env.Clock.Advance(lockTTL)
+	wantNow(t, ctx, c, cell("b", "c"), "") // rolls both back
+	wantNow(t, ctx, c, cell("a", "c"), "")
+	duplicate.Release()
+	commit.Release()
+	wantErr(t, <-done, percolator.ErrConflict)
+	env.Clock.Advance(lockTTL)
+	wantNow(t, ctx, c, cell("a", "c"), "")
+	wantNow(t, ctx, c, cell("b", "c"), "")
+	if n := cellsOf(t, ctx, env, "t", "lock") + cellsOf(t, ctx, env, "t", "data"); n != 0 {
+		t.Errorf("%d locks and versions of data left", n)
+	}
+}

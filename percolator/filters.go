@@ -101,21 +101,26 @@ func rangesOf(columns []string) []bigtable.Filter {
 // conflictFilter is the predicate of prewrite (I2, I3): for any of the columns a lock of another transaction, or a write
 // record at or after startTS, be it only a rollback marker.
 func conflictFilter(columns []string, startTS tso.Timestamp) bigtable.Filter {
+	if len(columns) == 1 {
+		return spanFilter(columns[0], columns[0], startTS)
+	}
 	before := bigtable.TimestampRangeFilterMicros(0, cellTime(startTS))
 	after := from(startTS + 1)
-	if len(columns) == 1 {
-		c := columns[0]
-		return bigtable.InterleaveFilters(
-			bigtable.ChainFilters(oneColumn(lockFamily, c), before),
-			bigtable.ChainFilters(oneColumn(lockFamily, c), after),
-			bigtable.ChainFilters(oneColumn(writeFamily, c), from(startTS)))
-	}
 	return bigtable.ChainFilters(
 		bigtable.ColumnFilter(pattern(columns)),
 		bigtable.InterleaveFilters(
 			bigtable.ChainFilters(bigtable.ColumnRangeFilter(lockFamily, "", ""), before),
 			bigtable.ChainFilters(bigtable.ColumnRangeFilter(lockFamily, "", ""), after),
 			bigtable.ChainFilters(bigtable.ColumnRangeFilter(writeFamily, "", ""), from(startTS))))
+}
+
+// spanFilter is conflictFilter for all columns from first to last.
+func spanFilter(first, last string, startTS tso.Timestamp) bigtable.Filter {
+	span := func(family string) bigtable.Filter { return bigtable.ColumnRangeFilter(family, first, last+"\x00") }
+	return bigtable.InterleaveFilters(
+		bigtable.ChainFilters(span(lockFamily), bigtable.TimestampRangeFilterMicros(0, cellTime(startTS))),
+		bigtable.ChainFilters(span(lockFamily), from(startTS+1)),
+		bigtable.ChainFilters(span(writeFamily), from(startTS)))
 }
 
 // lockFilter is "does this transaction still hold the cell?" (I6, I9).

@@ -241,7 +241,7 @@ func TestPredicatesStayBelowTheLimit(t *testing.T) {
 		rw.writes = append(rw.writes, &write{cell: Cell{"t", "r", fmt.Sprint("c", i)}, kind: kindPut})
 	}
 	n := 0
-	for _, chunk := range rw.chunks() {
+	for _, chunk := range rw.chunks(false) {
 		n += len(chunk)
 		if size := filterSize(t, conflictFilter(columnsOf(chunk), 1<<40)); size > 20<<10 {
 			t.Errorf("the predicate of %d columns has %d bytes", len(chunk), size)

@@ -106,7 +106,7 @@ func (c *Client) ClearNotification(ctx context.Context, cell Cell, upTo tso.Time
 	}
 	mut := bigtable.NewMutation()
 	mut.DeleteTimestampRange(notifyFamily, cell.Column, 0, cellTime(upTo+1))
-	c.bulk.add(rowMutation{table: cell.Table, row: cell.Row, mut: mut, deadline: time.Now().Add(requestLifetime), done: func(err error) {
+	c.bulk.add(ctx, rowMutation{table: cell.Table, row: cell.Row, mut: mut, deadline: time.Now().Add(requestLifetime), done: func(err error) {
 		if err != nil {
 			c.cfg.Logger.Warn("notification not erased; it will be found again", "table", cell.Table, "column", cell.Column, "error", err)
 		}

@@ -40,7 +40,7 @@ func MaxAttempts(n int) TxnOption { return txnOption(func(o *txnOptions) { o.max
 func Blind() TxnOption { return txnOption(func(o *txnOptions) { o.blind = true }) }
 
 // AsOf reads the snapshot at time t: what had been committed by then, by the oracle's clock. Older than the retention is
-// ErrSnapshotTooOld; later than the oracle's present is ErrInvalidArgument, because it would not be repeatable.
+// ErrSnapshotTooOld; before the first possible timestamp (2025) or later than the oracle's present is ErrInvalidArgument, because it would not be repeatable.
 func AsOf(t time.Time) ReadOption { return AsOfTimestamp(tso.At(t)) }
 
 // AsOfTimestamp reads the snapshot at ts, under the rules of AsOf.

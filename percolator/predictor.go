@@ -34,7 +34,9 @@ func newPredictor() *predictor { return &predictor{stats: map[columnName]*column
 // expect records that ask is being read and returns what is worth fetching along with it.
 func (p *predictor) expect(cache *readCache, ask []Cell) []Cell {
 	var extra []Cell
+	asked := make(map[Cell]bool, len(ask))
 	for _, c := range ask {
+		asked[c] = true
 		first, isFirst := cache.firstOfRow(c)
 		p.mu.Lock()
 		if isFirst {
@@ -45,7 +47,7 @@ func (p *predictor) expect(cache *readCache, ask []Cell) []Cell {
 		p.mu.Unlock()
 	}
 	return slices.DeleteFunc(extra, func(c Cell) bool {
-		return cache.has(c) || slices.Contains(ask, c)
+		return cache.has(c) || asked[c]
 	})
 }
 

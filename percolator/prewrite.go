@@ -3,6 +3,7 @@ package percolator
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,14 +32,15 @@ type rowWrites struct {
 	erase      []string // columns whose notify cells ≤ start_ts go with the commit (I13)
 }
 
-// chunks cuts the writes of a row to what one request may hold. Almost always that is one chunk.
-func (rw *rowWrites) chunks() [][]*write {
+// chunks cuts the writes of a row to what one request may hold; span says that its filter does not name them one by one.
+// Almost always that is one chunk.
+func (rw *rowWrites) chunks(span bool) [][]*write {
 	var out [][]*write
 	filter, bytes := 0, 0
 	for _, w := range rw.writes {
 		f, b := patternBytes(w.cell.Column), len(w.value)+2*len(w.cell.Column)
 		last := len(out) - 1
-		if last < 0 || filter+f > maxFilterBytes || bytes+b > chunkBytes || 2*len(out[last]) >= maxMutationsPerRow-2 {
+		if last < 0 || (!span && filter+f > maxFilterBytes) || bytes+b > chunkBytes || 2*len(out[last]) >= maxMutationsPerRow-2 {
 			out = append(out, nil)
 			filter, bytes, last = 0, 0, last+1
 		}
@@ -113,8 +115,38 @@ func (cm *commit) prewrite(ctx context.Context) error {
 func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
 	defer cancel()
-	for _, chunk := range rw.chunks() {
-		if err := cm.prewriteChunk(ctx, rw, chunk); err != nil {
+	exact := len(rw.writes) <= fewColumns
+	for _, chunk := range rw.chunks(!exact) {
+		var err error
+		if exact {
+			err = cm.prewriteChunk(ctx, rw, chunk)
+		} else {
+			err = cm.prewriteSpan(ctx, rw, chunk)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fewColumns is up to how many columns of a row a filter names one by one.
+const fewColumns = 4
+
+// prewriteSpan prewrites many columns of one row with a predicate that spans all columns from the first to the last of them:
+// short, however many they are. If something stirs in between, be it in a column that is not ours, the exact predicates decide.
+func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*write) error {
+	columns := columnsOf(chunk)
+	stirs, err := cm.c.store.checkAndMutate(ctx, rw.table, rw.row, spanFilter(slices.Min(columns), slices.Max(columns), cm.startTS), nil, cm.prewriteMutation(chunk))
+	if err == nil && !stirs {
+		cm.note(rw, touched)
+		return nil
+	}
+	if err != nil && maybeApplied(err) {
+		cm.note(rw, touched)
+	}
+	for _, part := range (&rowWrites{writes: chunk}).chunks(false) {
+		if err := cm.prewriteChunk(ctx, rw, part); err != nil {
 			return err
 		}
 	}

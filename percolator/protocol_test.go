@@ -219,7 +219,7 @@ func (h *history) phase(cmd string, w []string) (string, error) {
 		h.c.fates.Purge() // what another client would know
 		return "", err
 	default:
-		cm.phaseTwo(h.ts[name])
+		cm.phaseTwo(h.ctx, h.ts[name])
 		return "", h.c.Flush(h.ctx)
 	}
 }

@@ -60,7 +60,10 @@ func (cm *commit) rollBack(ctx context.Context) (decision, error) {
 	if d.fate != fateRolledBack {
 		return d, nil
 	}
-	return d, cm.c.bulk.do(ctx, cm.erasures(decided))
+	if err := cm.c.bulk.do(ctx, cm.erasures(decided)); err != nil {
+		cm.c.cfg.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", p.Table, "error", err)
+	}
+	return d, nil
 }
 
 // erasures removes lock@start_ts and data@start_ts of the rows. The primary's row is included when somebody else's roll

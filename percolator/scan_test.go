@@ -239,3 +239,29 @@ func TestScanWithEndedContext(t *testing.T) {
 	}
 	cancel()
 }
+
+// Rows whose keys follow each other immediately are not skipped between pages.
+func TestScanOfAdjacentKeys(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	const n = 200
+	tx := mustBegin(t, ctx, env.Client)
+	for i := range n {
+		must(t, tx.Set(percolator.Cell{Table: "u", Row: "a" + strings.Repeat("\x00", i), Column: "c"}, nil))
+	}
+	mustCommit(t, ctx, tx)
+	s, err := env.Client.Snapshot(ctx)
+	must(t, err)
+	next := 0
+	for e, err := range s.Scan(ctx, "u", percolator.All()) {
+		must(t, err)
+		if len(e.Cell.Row) != next+1 {
+			t.Fatalf("row %q follows %d others", e.Cell.Row, next)
+		}
+		next++
+	}
+	if next != n {
+		t.Errorf("%d rows, want %d", next, n)
+	}
+}

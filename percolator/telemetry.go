@@ -14,19 +14,19 @@ import (
 const scope = "github.com/gopercolator/percolator/percolator"
 
 // registerMetrics exports the counters. No row keys, no values: only kinds.
-func registerMetrics(p metric.MeterProvider, n *counters) error {
+func registerMetrics(p metric.MeterProvider, n *counters) (metric.Registration, error) {
 	m := p.Meter(scope)
 	txns, err1 := m.Int64ObservableCounter("percolator.transactions", metric.WithUnit("{transaction}"), metric.WithDescription("Transactions by outcome"))
 	locks, err2 := m.Int64ObservableCounter("percolator.locks.resolved", metric.WithUnit("{lock}"), metric.WithDescription("Locks of other transactions settled, by result"))
 	reqs, err3 := m.Int64ObservableCounter("percolator.requests", metric.WithUnit("{request}"), metric.WithDescription("Requests to Bigtable and the oracle, by kind"))
 	notes, err4 := m.Int64ObservableCounter("percolator.notifications", metric.WithUnit("{notification}"), metric.WithDescription("Notify cells written"))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return err
+		return nil, err
 	}
 	label := func(key, value string) metric.MeasurementOption {
 		return metric.WithAttributes(attribute.String(key, value))
 	}
-	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	return m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := n.read()
 		o.ObserveInt64(txns, s.Transactions, label("outcome", "committed"))
 		o.ObserveInt64(txns, s.Conflicts, label("outcome", "conflict"))
@@ -39,7 +39,6 @@ func registerMetrics(p metric.MeterProvider, n *counters) error {
 		}
 		return nil
 	}, txns, locks, reqs, notes)
-	return err
 }
 
 // spans makes the client's trace spans.

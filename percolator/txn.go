@@ -62,17 +62,8 @@ func (c *Client) begin(ctx context.Context, o txnOptions) (*Txn, error) {
 // startTimestamp asks the oracle; for a blind transaction it takes a young prefetched one and asks for its replacement.
 func (c *Client) startTimestamp(ctx context.Context, blind bool) (stamp, error) {
 	if blind && !c.closed.Load() {
-		go c.refillPrefetched()
-		for {
-			select {
-			case s := <-c.prefetch:
-				if time.Since(s.when) < c.cfg.LockTTL/4 {
-					return s, nil
-				}
-				continue
-			default:
-			}
-			break
+		if s, ok := c.prefetched(); ok {
+			return s, nil
 		}
 	}
 	asked := time.Now()
@@ -80,17 +71,42 @@ func (c *Client) startTimestamp(ctx context.Context, blind bool) (stamp, error) 
 	return stamp{ts, asked}, err
 }
 
-func (c *Client) refillPrefetched() {
-	asked := time.Now()
-	ts, err := c.next(c.background)
-	if err != nil {
-		return
+// prefetched takes a young timestamp if there is one, and has more of them fetched.
+func (c *Client) prefetched() (s stamp, ok bool) {
+	if !c.refilling.Swap(true) {
+		go c.refill()
 	}
-	select {
-	case c.prefetch <- stamp{ts, asked}:
-	default:
+	for {
+		select {
+		case s = <-c.prefetch:
+			if time.Since(s.when) < c.cfg.LockTTL/4 {
+				return s, true
+			}
+		default:
+			return stamp{}, false
+		}
 	}
 }
+
+// refill fetches timestamps, a few at a time, until there is room for no more of them.
+func (c *Client) refill() {
+	defer c.refilling.Store(false)
+	for range prefetchAhead {
+		asked := time.Now()
+		ts, err := c.next(c.background)
+		if err != nil {
+			return
+		}
+		select {
+		case c.prefetch <- stamp{ts, asked}:
+		default:
+			return
+		}
+	}
+}
+
+// prefetchAhead is how many start timestamps one blind transaction has fetched for those after it.
+const prefetchAhead = 4
 
 // StartTimestamp is the transaction's snapshot, and identifies it.
 // That of a blind transaction may move forward in Commit.
@@ -135,9 +151,15 @@ func (tx *Txn) Notify(c Cell) error {
 	if tx.done {
 		return errTxnDone()
 	}
+	if !tx.weak[c] && len(tx.weak) >= maxWeak {
+		return cellErr(ErrTooLarge, c, "the transaction would notify more than %d cells", maxWeak)
+	}
 	tx.weak[c] = true
 	return nil
 }
+
+// maxWeak is how many weak notifications one transaction may carry.
+const maxWeak = 100_000
 
 // check validates the name of a cell that is to be written or notified.
 func (tx *Txn) check(c Cell) (*tableInfo, error) {
