@@ -1,0 +1,46 @@
+package observers
+
+import "context"
+
+// runAcknowledged runs one observer for one observed cell, unless it has acknowledged the newest change already. Of
+// concurrent runs at most one commits, because all of them write the acknowledgment (docs/PROTOCOL.md, I12). Notify cells
+// are erased up to the run's start timestamp, once nothing is left to do up to there (I13): by the mutation that commits the
+// last acknowledgment, or here if another worker was faster.
+func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
+	tx, err := w.client.Begin(ctx)
+	if err != nil {
+		return w.failed(tn, err, stagePrepare)
+	}
+	defer tx.Rollback(ctx)
+	col := tn.entry.column
+	cell := col.cell(tn.entry.row)
+	ack, err := tx.Acknowledge(ctx, cell, tn.lane.name, col.names)
+	if err != nil {
+		return w.failed(tn, err, stagePrepare)
+	}
+
+	var out outcome
+	if ack.Run {
+		out = w.attempt(ctx, tn, tx, Change{
+			Cell: cell, Value: ack.Value, Deleted: ack.Deleted, CommitTS: ack.CommitTS, Attempt: tn.attempt,
+		})
+		if out.start == 0 {
+			return out
+		}
+	} else {
+		tn.lane.counters.acknowledged.Add(1)
+		out.start = tx.StartTimestamp()
+	}
+	if !ack.Settled {
+		return out
+	}
+	if !ack.Run {
+		if err := w.client.ClearNotification(ctx, cell, out.start); err != nil {
+			// It is still there, so the scan finds it and comes here again.
+			w.log.Debug("observers: a notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
+			return out
+		}
+	}
+	out.settled = out.start
+	return out
+}

@@ -1,0 +1,93 @@
+package observers
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Column names a column of a table.
+type Column struct{ Table, Name string }
+
+// Config is how a worker works. The zero value is useful.
+type Config struct {
+	// Concurrency is how many runs are under way at once. 0: 16 × GOMAXPROCS.
+	Concurrency int
+	// Scanners is how many goroutines search the tables for notifications and stranded locks. 0: 2.
+	Scanners int
+	// ScanInterval is the pause between two searches by one scanner. 0: adaptive, from 50 ms after a search that found
+	// something new, doubling up to 2 s while there is nothing.
+	ScanInterval time.Duration
+	// MaxAttempts is after how many attempts at a change a cell is parked. 0: 20. Attempts that failed because the store
+	// could not be reached do not count.
+	MaxAttempts int
+	// DrainTimeout is how long Run waits for the runs that are under way when its context ends; after that they are
+	// cancelled. 0: 10 s.
+	DrainTimeout time.Duration
+
+	// MinBackoff and MaxBackoff bound the pause before a cell is tried again: it starts with MinBackoff, doubles with each
+	// failure in a row up to MaxBackoff, and is shortened at random by up to a half. 0: 10 ms and 5 s. After a conflict
+	// the pause is at most a tenth of MaxBackoff: somebody else made progress, so the next attempt has good prospects. (An
+	// observer whose runs conflict with each other has fewer of them under way at once.)
+	MinBackoff, MaxBackoff time.Duration
+	// QueueLength bounds how many directly dispatched cells wait in memory. 0: 65,536, which is 20 MB and the row keys.
+	// Notifications that do not fit are left to the scan.
+	QueueLength int
+	// Columns are the columns that this worker takes; each of them needs an observer, and observers of other columns do not
+	// run here. nil: every observed and weak column of the schema.
+	Columns []Column
+
+	// Logger receives failures (with the names of observer, table and column) and, at debug level only, row keys and the
+	// texts of errors. Never values. nil: discard.
+	Logger *slog.Logger
+}
+
+// withDefaults fills what is zero and refuses what cannot work.
+func (cfg Config) withDefaults() (Config, error) {
+	for _, n := range []struct {
+		field string
+		value *int
+		zero  int
+	}{
+		{"Concurrency", &cfg.Concurrency, 16 * runtime.GOMAXPROCS(0)},
+		{"Scanners", &cfg.Scanners, 2},
+		{"MaxAttempts", &cfg.MaxAttempts, 20},
+		{"QueueLength", &cfg.QueueLength, 1 << 16},
+	} {
+		if *n.value < 0 {
+			return cfg, negative(n.field)
+		}
+		if *n.value == 0 {
+			*n.value = n.zero
+		}
+	}
+	for _, d := range []struct {
+		field string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"ScanInterval", &cfg.ScanInterval, 0},
+		{"DrainTimeout", &cfg.DrainTimeout, 10 * time.Second},
+		{"MinBackoff", &cfg.MinBackoff, 10 * time.Millisecond},
+		{"MaxBackoff", &cfg.MaxBackoff, 5 * time.Second},
+	} {
+		if *d.value < 0 {
+			return cfg, negative(d.field)
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg, nil
+}
+
+func negative(field string) error {
+	return fmt.Errorf("observers: %w: Config.%s is negative", percolator.ErrInvalidArgument, field)
+}

@@ -1,0 +1,107 @@
+package observers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// column is an observed or weak column that a worker takes, with its observers in the order of their registration.
+type column struct {
+	Column
+	weak  bool
+	lanes []*lane
+	names []string // of all its observers: who has to acknowledge before a notification is erased (I13)
+
+	cells map[string]*entry // by row key; guarded by queue.mu
+}
+
+func (c *column) cell(row string) percolator.Cell {
+	return percolator.Cell{Table: c.Table, Row: row, Column: c.Name}
+}
+
+// lane is what one worker keeps of one observer.
+type lane struct {
+	*observer
+	counters counters
+
+	// The rest is guarded by queue.mu.
+	active     int // runs under way
+	congestion congestion
+	blocked    fifo[*entry] // cells that wait for a place
+}
+
+// places is how many more runs may begin now.
+func (l *lane) places() int {
+	limit := l.congestion.limit()
+	if l.concurrent > 0 {
+		limit = min(limit, l.concurrent)
+	}
+	return limit - l.active
+}
+
+// coverage is what a worker takes of what a schema observes.
+type coverage struct {
+	taken    map[Column]*column
+	observed map[Column]bool // all that the schema observes, taken or not: WaitIdle waits for them
+	tables   []string        // with a column in observed, sorted
+	lanes    []*lane         // in the order of registration
+}
+
+// cover matches the observers with the schema. A writer notifies what the schema observes and nothing else, so an observer
+// of any other column would silently never run; and a column without observer would pile up notifications.
+func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverage, error) {
+	weak := map[Column]bool{}
+	cov := &coverage{taken: map[Column]*column{}, observed: map[Column]bool{}}
+	for _, t := range s.Tables {
+		for _, name := range t.Observed {
+			weak[Column{t.Name, name}] = false
+		}
+		for _, name := range t.Weak {
+			weak[Column{t.Name, name}] = true
+		}
+		if len(t.Observed)+len(t.Weak) > 0 {
+			cov.tables = append(cov.tables, t.Name)
+		}
+	}
+	slices.Sort(cov.tables)
+	for c := range weak {
+		cov.observed[c] = true
+		if take == nil || slices.Contains(take, c) {
+			cov.taken[c] = &column{Column: c, weak: weak[c], cells: map[string]*entry{}}
+		}
+	}
+
+	var errs []error
+	for _, c := range take {
+		if !cov.observed[c] {
+			errs = append(errs, fmt.Errorf("observers: %w: Config.Columns names %q of table %q, which the schema does not observe", percolator.ErrSchemaMismatch, c.Name, c.Table))
+		}
+	}
+	for _, o := range observers {
+		c := Column{o.table, o.column}
+		switch col := cov.taken[c]; {
+		case col != nil:
+			l := &lane{observer: o}
+			cov.lanes = append(cov.lanes, l)
+			col.lanes = append(col.lanes, l)
+			col.names = append(col.names, o.name)
+		case !cov.observed[c]:
+			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the schema does not observe column %q of table %q", o.name, percolator.ErrSchemaMismatch, o.column, o.table))
+		}
+	}
+	for c, col := range cov.taken {
+		if len(col.lanes) == 0 {
+			errs = append(errs, fmt.Errorf("observers: %w: column %q of table %q is observed and has no observer (name the columns that this worker takes in Config.Columns)", percolator.ErrSchemaMismatch, c.Name, c.Table))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { // maps have no order, messages should
+		if a.Error() < b.Error() {
+			return -1
+		}
+		return 1
+	})
+	return cov, errors.Join(errs...)
+}

@@ -1,0 +1,73 @@
+package observers
+
+import (
+	"container/heap"
+	"time"
+)
+
+// delayed holds entries that wait for a pause to end, with one timer for all of them. It is guarded by queue.mu.
+type delayed struct {
+	heap  dueHeap
+	timer *time.Timer
+	armed time.Time // when the timer fires; zero: it does not
+}
+
+func (d *delayed) add(e *entry) {
+	heap.Push(&d.heap, e)
+	d.arm()
+}
+
+func (d *delayed) remove(e *entry) { heap.Remove(&d.heap, e.index) }
+
+// arm sets the timer to the first entry. A timer that fires early does no harm, so it is never set back.
+func (d *delayed) arm() {
+	if len(d.heap) == 0 {
+		return
+	}
+	if due := d.heap[0].due; d.armed.IsZero() || due.Before(d.armed) {
+		d.armed = due
+		d.timer.Reset(time.Until(due))
+	}
+}
+
+// ripen moves what is due to the ready entries. The timer calls it.
+func (q *queue) ripen() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.delayed.armed = time.Time{}
+	if q.closed {
+		return
+	}
+	for now := time.Now(); len(q.delayed.heap) > 0 && !q.delayed.heap[0].due.After(now); {
+		e := q.delayed.heap[0]
+		q.delayed.remove(e)
+		e.state = stateReady
+		q.ready.push(e)
+		q.work.Signal()
+	}
+	q.delayed.arm()
+}
+
+// dueHeap orders entries by when they are due; it implements heap.Interface.
+type dueHeap []*entry
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*h)
+	*h = append(*h, e)
+}
+
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return e
+}

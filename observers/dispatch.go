@@ -1,0 +1,19 @@
+package observers
+
+import "github.com/gopercolator/percolator/percolator"
+
+// dispatch takes in a notify cell that this process's own client has just written, so that a chain of observers in one
+// worker does not wait for the scan. It never blocks. What does not fit is dropped, which is safe: the notify cell is in the
+// table.
+func (w *Worker) dispatch(n percolator.Notification) {
+	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
+	if col == nil {
+		return
+	}
+	switch v, _ := w.queue.offer(col, n.Cell.Row, n.Timestamp, dispatched); v {
+	case accepted, joined:
+		w.counters.dispatched.Add(1)
+	case full, crowded:
+		w.counters.dropped.Add(1)
+	}
+}

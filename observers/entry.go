@@ -1,0 +1,125 @@
+package observers
+
+import (
+	"time"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// entry is a dirty cell that this worker knows of. There is one for each cell at most, so that a cell is never run for
+// twice at once here, and notifications of a cell that is waiting join it. All fields are guarded by queue.mu.
+type entry struct {
+	column *column
+	row    string
+	newest tso.Timestamp // the newest notification heard of
+	state  entryState
+	class  entryClass
+	tasks  []task    // one for each observer of the column
+	turn   int       // the task that is running, in stateRunning
+	due    time.Time // when it becomes ready, in stateDelayed
+	index  int       // in the heap of delayed entries
+}
+
+type entryState uint8
+
+const (
+	stateReady   entryState = iota // in queue.ready, or in lane.blocked
+	stateDelayed                   // in queue.delayed
+	stateRunning                   // its observers run one after the other
+	stateParked                    // in queue.parked, with nothing else left to do
+)
+
+// entryClass says what an entry counts as. Each class has its own bound: a flood of dispatched cells does not keep the scan
+// from finding those of other writers, and cells that fail or collapse do not keep out those that could run.
+type entryClass uint8
+
+const (
+	dispatched entryClass = iota // heard of from this process's own client
+	found                        // by a scan
+	waiting                      // failed before, or waits for more notifications to join
+	classes
+)
+
+// class is what a cell of the column counts as when it is heard of as told.
+func (c *column) class(how entryClass) entryClass {
+	for _, l := range c.lanes {
+		if l.collapse == 0 {
+			return how
+		}
+	}
+	return waiting
+}
+
+// task is one observer's part of an entry.
+type task struct {
+	ran      tso.Timestamp // nothing is left to do for notifications up to here
+	due      time.Time     // not to be run before; while it runs: zero, unless it was notified again
+	failures int           // in a row; the pause grows with them
+	attempts int           // those failures that the cell or the observer is to blame for
+	parked   *parking      // nil: not parked
+}
+
+type parking struct {
+	err   error
+	since time.Time
+}
+
+// pending tells whether t has to run.
+func (e *entry) pending(t *task) bool { return t.parked == nil && t.ran < e.newest }
+
+// notify records a newer notification, heard of at now. What was done or parked has to be done again; what was waiting
+// anyway keeps its place, because the notification joins it.
+func (e *entry) notify(ts tso.Timestamp, now time.Time) {
+	for i := range e.tasks {
+		t := &e.tasks[i]
+		switch {
+		case t.parked != nil:
+			*t = task{ran: t.ran, due: now.Add(e.column.lanes[i].collapse)}
+		case e.state == stateRunning && i == e.turn:
+			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
+				t.due = now.Add(e.column.lanes[i].collapse)
+			}
+		case !e.pending(t):
+			t.due = now.Add(e.column.lanes[i].collapse)
+		}
+	}
+	e.newest = ts
+}
+
+// next returns the first task that may run at now and whose observer has a place. If there is only one that has none, it
+// returns that with blocked = true; if there is none at all, −1.
+func (e *entry) next(now time.Time) (i int, blocked bool) {
+	i = -1
+	for j := range e.tasks {
+		if t := &e.tasks[j]; !e.pending(t) || t.due.After(now) {
+			continue
+		}
+		if e.column.lanes[j].places() > 0 {
+			return j, false
+		}
+		if i < 0 {
+			i, blocked = j, true
+		}
+	}
+	return i, blocked
+}
+
+// earliest returns when the next task may run, and whether there is one.
+func (e *entry) earliest() (due time.Time, ok bool) {
+	for j := range e.tasks {
+		if t := &e.tasks[j]; e.pending(t) && (!ok || t.due.Before(due)) {
+			due, ok = t.due, true
+		}
+	}
+	return due, ok
+}
+
+// hasParked tells whether an observer of the cell is parked.
+func (e *entry) hasParked() bool {
+	for i := range e.tasks {
+		if e.tasks[i].parked != nil {
+			return true
+		}
+	}
+	return false
+}

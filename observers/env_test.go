@@ -1,0 +1,202 @@
+package observers_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// patience bounds what a test waits for; nothing waits for it to pass.
+const patience = 2 * time.Minute
+
+// env is a store for one test, with an oracle whose time only the test moves.
+type env struct {
+	testing.TB
+	*percolatortest.Env
+	ctx    context.Context
+	client *percolator.Client
+}
+
+func newEnv(t testing.TB, tables ...percolator.Table) *env {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	e := percolatortest.New(t, &percolator.Schema{Tables: tables})
+	e.Clock.Stop()
+	return &env{t, e, ctx, e.Client}
+}
+
+// start runs a worker until the test ends, and returns a function that ends it earlier.
+func (e *env) start(c *percolator.Client, r *observers.Registry, cfg observers.Config) (*observers.Worker, func()) {
+	e.Helper()
+	w, err := observers.NewWorker(c, r, cfg)
+	if err != nil {
+		e.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			e.Errorf("Run: %v", err)
+		}
+	})
+	e.Cleanup(stop)
+	return w, stop
+}
+
+func (e *env) idle(w *observers.Worker) {
+	e.Helper()
+	if err := w.WaitIdle(e.ctx); err != nil {
+		e.Fatal(err)
+	}
+}
+
+func cell(row, column string) percolator.Cell {
+	return percolator.Cell{Table: "t", Row: row, Column: column}
+}
+
+// set writes a celj.
+func (e *env) set(c *percolator.Client, row, column, value string) tso.Timestamp {
+	e.Helper()
+	ts, err := c.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell(row, column), []byte(value)) })
+	if err != nil {
+		e.Fatal(err)
+	}
+	return ts
+}
+
+func (e *env) get(row, column string) string {
+	e.Helper()
+	var value []byte
+	err := e.client.View(e.ctx, func(ctx context.Context, s *percolator.Snapshot) (err error) {
+		values, err := s.GetMulti(ctx, cell(row, column))
+		if err == nil {
+			value = values[0]
+		}
+		return err
+	})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return string(value)
+}
+
+// pending lists the rows that carry notifications or locks.
+func (e *env) pending() []string {
+	e.Helper()
+	var rows []string
+	for p, err := range e.client.ScanPending(e.ctx, "t", percolator.All()) {
+		if err != nil {
+			e.Fatal(err)
+		}
+		rows = append(rows, p.Row)
+	}
+	return rows
+}
+
+// journal is what the observers of a test have seen.
+type journal struct {
+	mu      sync.Mutex
+	changes []observers.Change
+	names   []string
+	grown   chan struct{}
+}
+
+func newJournal() *journal { return &journal{grown: make(chan struct{})} }
+
+func (j *journal) add(name string, ch observers.Change) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.changes, j.names = append(j.changes, ch), append(j.names, name)
+	close(j.grown)
+	j.grown = make(chan struct{})
+}
+
+func (j *journal) count(name string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for _, x := range j.names {
+		if x == name {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits until name has been called n times.
+func (e *env) await(j *journal, name string, n int) {
+	e.Helper()
+	for {
+		j.mu.Lock()
+		grown := j.grown
+		j.mu.Unlock()
+		if j.count(name) >= n {
+			return
+		}
+		select {
+		case <-grown:
+		case <-e.ctx.Done():
+			e.Fatalf("%s was called %d times, want %d", name, j.count(name), n)
+		}
+	}
+}
+
+func (j *journal) all() []observers.Change {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.changes)
+}
+
+// observer returns a Func that logs its changes.
+func (j *journal) observer(name string) observers.Func {
+	return func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		j.add(name, ch)
+		return nil
+	}
+}
+
+// until waits until cond holds.
+func (e *env) until(what string, cond func() bool) {
+	e.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-e.ctx.Done():
+			e.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// searched waits until the scanners of w have begun n more searches after those that are under way.
+func (e *env) searched(w *observers.Worker, n int64) {
+	e.Helper()
+	begun := w.Stats().Searches
+	e.until("another search", func() bool { return w.Stats().Searches > begun+n })
+}
+
+// reads waits until the client has sent n more requests that read rows.
+func (e *env) reads(c *percolator.Client, n int) {
+	e.Helper()
+	count := func() (n int) {
+		for _, r := range e.FaultsOf(c).Requests() {
+			if r.Method == percolatortest.ReadRows {
+				n++
+			}
+		}
+		return n
+	}
+	before := count()
+	e.until("another read", func() bool { return count() >= before+n })
+}

@@ -1,0 +1,6 @@
+package observers
+
+// LockRow locks a row against the scanners, as another scanner would. It is part of the package's tests.
+func (w *Worker) LockRow(table, row string) (unlock func(), ok bool) {
+	return func() { w.rows.unlock(table, row) }, w.rows.tryLock(table, row)
+}

@@ -1,0 +1,122 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// cleanSweeps is how many sweeps in a row have to find nothing. One is enough for what happens in this process, because the
+// queue tells whether anything began meanwhile. A worker in another process can move work from a row that this one has yet
+// to read to a row that it has read already; the second sweep finds that.
+const cleanSweeps = 2
+
+// WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished run on this worker, and no
+// transaction whose commit may still notify. Notifications that other workers have in hand count, because they remain in
+// the tables until they are done. Cells that are parked here do not count. While transactions keep writing it does not
+// return. Some worker has to be running, not necessarily this one.
+//
+// It returns an error only if ctx ends (errors.Is with the context's error; the error also tells what is left) or the client
+// is closed.
+func (w *Worker) WaitIdle(ctx context.Context) error {
+	pauses := backoff{idlePause, maxIdlePause}
+	failures := 0
+	for clean := 0; clean < cleanSweeps; {
+		started, err := w.queue.awaitIdle(ctx)
+		if err != nil {
+			return err
+		}
+		changed := w.queue.changed()
+		left, err := w.sweepAll(ctx)
+		switch {
+		case errors.Is(err, percolator.ErrClosed):
+			return err
+		case err == nil && left == remains{} && w.queue.quietSince(started):
+			clean++
+			failures = 0
+			continue
+		case err == nil && left.elsewhere == 0:
+			clean, failures = 0, 0 // what was left is in the queue by now
+			continue
+		}
+		clean = 0
+		failures++
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("observers: not idle, %s: %w", left, ctx.Err()), err)
+		case <-changed:
+		case <-time.After(pauses.pause(failures)):
+		}
+	}
+	return nil
+}
+
+const (
+	idlePause    = 10 * time.Millisecond
+	maxIdlePause = time.Second
+)
+
+// remains counts what a sweep found that is not done.
+type remains struct {
+	here      int // taken into this worker's queue
+	elsewhere int // for others to do, or under way
+}
+
+func (r remains) String() string {
+	return fmt.Sprintf("%d cells queued here, %d notifications or locks for others", r.here, r.elsewhere)
+}
+
+// sweepAll goes once through all observed tables, queues what is dirty and resolves what is stranded.
+func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
+	// Phase two of what this client has committed writes notifications.
+	if err := w.flush(ctx); err != nil {
+		return left, err
+	}
+	for _, table := range w.coverage.tables {
+		r := percolator.All()
+		for more := true; more; {
+			p, err := w.readPage(ctx, table, r, nil)
+			if err != nil {
+				return left, err
+			}
+			w.count(ctx, p.rows, &left)
+			if more = p.more; more {
+				r.Start = p.rows[len(p.rows)-1].Row + afterLastRow
+			}
+		}
+	}
+	return left, nil
+}
+
+func (w *Worker) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	defer cancel()
+	return w.client.Flush(ctx)
+}
+
+// count adds what is not done in rows to left.
+func (w *Worker) count(ctx context.Context, rows []percolator.Pending, left *remains) {
+	w.resolveStranded(ctx, rows)
+	for _, row := range rows {
+		for _, n := range row.Notified {
+			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] {
+				continue // nobody's: a column that the schema does not observe (any more)
+			}
+			switch w.offerFound(ctx, n) {
+			case parked:
+			case accepted, joined, known:
+				left.here++
+			default:
+				left.elsewhere++
+			}
+		}
+		for _, l := range row.Locks {
+			if l.Observed {
+				left.elsewhere++
+			}
+		}
+	}
+}

@@ -1,0 +1,363 @@
+package observers
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// queue holds the dirty cells that a worker knows of, and hands them to its goroutines: first come, first served, except
+// that a cell waits for its pause to end and for its observer to have a place. It holds nothing that could be lost: the
+// notify cells in the table remain until everything is done.
+type queue struct {
+	mu       sync.Mutex
+	work     sync.Cond // ready is not empty, or the queue is closed
+	ready    fifo[*entry]
+	delayed  delayed
+	parked   map[*entry]struct{} // those with a parked task
+	lanes    []*lane
+	settled  *simplelru.LRU[cellKey, tso.Timestamp]
+	wake     chan struct{} // closed when something happened that a waiter may wait for; nil: nobody waits
+	dropped  bool          // a dispatched notification, since missed was last sent to
+	missed   chan struct{} // receives when there is room again after notifications were dropped
+	limits   [classes]int
+	counts   [classes]int // of the entries that are not in stateParked
+	running  int
+	started  uint64 // how many entries and runs were ever begun: a sweep during which it moved proves nothing
+	open     bool
+	closed   bool
+	attempts int // after which a task is parked
+	failure  backoff
+	conflict backoff
+}
+
+// cellKey is a cell, cheap to compare.
+type cellKey struct {
+	column *column
+	row    string
+}
+
+const (
+	parkedLimit  = 10_000 // what is beyond is forgotten, found again by the scan, and tried again
+	settledLimit = 8192
+)
+
+func newQueue(cfg Config, lanes []*lane) *queue {
+	settled, err := simplelru.NewLRU[cellKey, tso.Timestamp](settledLimit, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	q := &queue{
+		parked:   map[*entry]struct{}{},
+		lanes:    lanes,
+		settled:  settled,
+		missed:   make(chan struct{}, 1),
+		attempts: cfg.MaxAttempts,
+		failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
+		conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},
+	}
+	for _, l := range lanes {
+		l.congestion = newCongestion(cfg.Concurrency)
+	}
+	q.limits[dispatched] = cfg.QueueLength
+	q.limits[found] = max(1024, 8*cfg.Concurrency)
+	q.limits[waiting] = cfg.QueueLength
+	q.work.L = &q.mu
+	q.delayed.timer = time.AfterFunc(time.Hour, q.ripen)
+	q.delayed.timer.Stop()
+	return q
+}
+
+// verdict is what became of a notification.
+type verdict uint8
+
+const (
+	accepted verdict = iota // a new entry
+	joined                  // newer than what the cell's entry knew
+	known                   // not newer
+	parked                  // not newer, and nothing is left to do but what is parked
+	settled                 // everything up to the notification has been done: it only has to be erased
+	full                    // no room: wait for it
+	crowded                 // no room among the cells that wait: come back some other time
+	refused                 // the worker does not run
+	foreign                 // the worker does not take the column
+)
+
+// offer enters a notification of col in row with timestamp ts; how is dispatched or found. With settled, upTo is until when
+// everything is done.
+func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass) (v verdict, upTo tso.Timestamp) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.open {
+		return refused, 0
+	}
+	e := col.cells[row]
+	switch {
+	case e == nil:
+		if upTo, ok := q.settled.Get(cellKey{col, row}); ok && ts <= upTo {
+			return settled, upTo
+		}
+	case ts <= e.newest && e.state == stateParked:
+		return parked, 0
+	case ts <= e.newest:
+		return known, 0
+	}
+	class := col.class(how)
+	if (e == nil || e.state == stateParked) && q.counts[class] >= q.limits[class] {
+		q.dropped = q.dropped || how == dispatched
+		if class == waiting {
+			return crowded, 0
+		}
+		return full, 0
+	}
+	now := time.Now()
+	if e == nil {
+		e = &entry{column: col, row: row, state: stateParked, tasks: make([]task, len(col.lanes))}
+		col.cells[row] = e
+		v = accepted
+	} else {
+		v = joined
+	}
+	e.notify(ts, now)
+	if !e.hasParked() {
+		delete(q.parked, e)
+	}
+	switch e.state {
+	case stateParked: // or new
+		e.class = class
+		q.counts[class]++
+		q.started++
+		q.place(e, now)
+	case stateDelayed: // a task that was done may be due before those that wait
+		q.delayed.remove(e)
+		q.place(e, now)
+	}
+	return v, 0
+}
+
+// place puts an entry, which is nowhere and counted, where it belongs now.
+func (q *queue) place(e *entry, now time.Time) {
+	due, ok := e.earliest()
+	switch {
+	case !ok && e.hasParked():
+		e.state = stateParked
+		q.uncount(e)
+	case !ok:
+		q.forget(e)
+	case due.After(now):
+		e.state, e.due = stateDelayed, due
+		q.delayed.add(e)
+	default:
+		e.state = stateReady
+		q.ready.push(e)
+		q.work.Signal()
+	}
+}
+
+// turn is one run of one observer for one cell.
+type turn struct {
+	entry   *entry
+	lane    *lane
+	newest  tso.Timestamp // the newest notification known when it began
+	attempt int
+	stale   bool // the notification may have been dealt with by another worker since it was heard of
+}
+
+// take waits for a turn. It returns false when the queue has been closed.
+func (q *queue) take() (turn, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		for q.ready.len() == 0 && !q.closed {
+			q.work.Wait()
+		}
+		if q.closed {
+			return turn{}, false
+		}
+		e, now := q.ready.pop(), time.Now()
+		i, blocked := e.next(now)
+		switch {
+		case i < 0: // what was due has been settled with another observer's run
+			q.unblock(e.column)
+			q.place(e, now)
+			continue
+		case blocked:
+			e.column.lanes[i].blocked.push(e)
+			continue
+		}
+		t, l := &e.tasks[i], e.column.lanes[i]
+		t.due = time.Time{}
+		e.state, e.turn = stateRunning, i
+		l.active++
+		q.running++
+		q.started++
+		return turn{
+			entry: e, lane: l, newest: e.newest, attempt: t.attempts + 1,
+			stale: e.class != dispatched,
+		}, true
+	}
+}
+
+// unblock lets cells of the column that wait for a place with one of its observers try again. It is called whenever one of
+// them leaves, and not only by the observer that it waited for: a cell that was let in may have found something else to do.
+func (q *queue) unblock(c *column) {
+	for _, l := range c.lanes {
+		for free := l.places(); free > 0 && l.blocked.len() > 0; free-- {
+			q.ready.push(l.blocked.pop())
+			q.work.Signal()
+		}
+	}
+}
+
+// outcome is how a run ended.
+type outcome struct {
+	start   tso.Timestamp // the observer has nothing left to do for notifications up to here; 0: it failed
+	settled tso.Timestamp // nor has any other observer of the column up to here; 0: not known
+
+	committed bool // the observer was called, and the transaction committed
+
+	err       error // why it failed
+	conflict  bool  // because another transaction won
+	contended bool  // and that was not another run for the same change
+	blameless bool  // because the store did not answer: not an attempt
+}
+
+// finish ends a turn: the cell is done, or has another turn, or waits, or is parked.
+func (q *queue) finish(tn turn, out outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e, l, now := tn.entry, tn.lane, time.Now()
+	q.running--
+	l.active--
+	switch {
+	case out.contended:
+		l.congestion.conflicted()
+	case out.committed:
+		l.congestion.committed()
+	}
+	q.unblock(e.column)
+	t := &e.tasks[e.turn]
+	if out.start != 0 {
+		e.done(t, out)
+		if out.settled != 0 {
+			q.settled.Add(cellKey{e.column, e.row}, out.settled)
+		}
+	} else {
+		q.fail(e, t, out, now)
+	}
+	if q.closed {
+		q.discard(e)
+		return
+	}
+	if !e.hasParked() {
+		delete(q.parked, e)
+	}
+	if e.class == waiting && q.counts[waiting] > q.limits[waiting] {
+		q.forget(e)
+		return
+	}
+	q.place(e, now)
+}
+
+// done records a successful run of t. A notification that was known before the run began is done whatever its timestamp
+// says (a timestamp from the future would otherwise be run for without end).
+func (e *entry) done(t *task, out outcome) {
+	ran := out.start
+	if t.due.IsZero() {
+		ran = max(ran, e.newest)
+	}
+	*t = task{ran: ran, due: t.due}
+	for i := range e.tasks {
+		if o := &e.tasks[i]; o != t && o.ran < out.settled {
+			o.ran, o.failures, o.attempts, o.parked = out.settled, 0, 0, nil
+		}
+	}
+}
+
+// fail records a failed run of t and decides when, or whether, it is tried again.
+func (q *queue) fail(e *entry, t *task, out outcome, now time.Time) {
+	t.failures++
+	if !out.blameless {
+		t.attempts++
+	}
+	if e.class != waiting {
+		q.counts[waiting]++
+		q.uncount(e)
+		e.class = waiting
+	}
+	if t.attempts >= q.attempts {
+		if _, ok := q.parked[e]; ok || len(q.parked) < parkedLimit {
+			t.parked = &parking{err: out.err, since: now}
+			q.parked[e] = struct{}{}
+		} else {
+			t.ran = e.newest
+		}
+		return
+	}
+	pauses := q.failure
+	if out.conflict {
+		pauses = q.conflict
+	}
+	t.due = now.Add(pauses.pause(t.failures))
+}
+
+// forget drops an entry that is counted. The notify cell in the table remains unless it is done.
+func (q *queue) forget(e *entry) {
+	delete(e.column.cells, e.row)
+	delete(q.parked, e)
+	q.uncount(e)
+}
+
+// uncount takes an entry out of its class and wakes those who waited for room or for the end.
+func (q *queue) uncount(e *entry) {
+	q.counts[e.class]--
+	half := q.counts[e.class] == q.limits[e.class]/2
+	if q.active() == 0 || (half && e.class == found) {
+		q.broadcast()
+	}
+	if half && e.class != found && q.dropped {
+		q.dropped = false
+		select {
+		case q.missed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// active is the number of cells that are queued, waiting or running.
+func (q *queue) active() int {
+	n := 0
+	for _, c := range q.counts {
+		n += c
+	}
+	return n
+}
+
+// saturated tells whether the goroutines have enough to do for a while.
+func (q *queue) saturated() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ready.len() >= q.running && q.running > 0
+}
+
+// lastOf tells whether tn's observer is the last of the cell's that had something to do, and if it is (and it has done it
+// at start), up to when all of them have.
+func (q *queue) lastOf(tn turn, start tso.Timestamp) (upTo tso.Timestamp, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := tn.entry
+	upTo = start
+	for i := range e.tasks {
+		if i == e.turn {
+			continue
+		}
+		if t := &e.tasks[i]; t.ran < tn.newest {
+			return 0, false
+		}
+		upTo = min(upTo, e.tasks[i].ran)
+	}
+	return upTo, true
+}

@@ -1,0 +1,322 @@
+package observers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// fixture is a queue with one column and observers of it.
+type fixture struct {
+	*testing.T
+	q   *queue
+	col *column
+}
+
+func newFixture(t *testing.T, cfg Config, observers ...options) *fixture {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	col := &column{Column: Column{"t", "c"}, cells: map[string]*entry{}}
+	for i, o := range observers {
+		col.lanes = append(col.lanes, &lane{observer: &observer{name: fmt.Sprint("o", i), options: o}})
+	}
+	f := &fixture{T: t, q: newQueue(cfg, col.lanes), col: col}
+	f.q.start()
+	t.Cleanup(f.q.close)
+	return f
+}
+
+func (f *fixture) offer(row string, ts tso.Timestamp, how entryClass, want verdict) {
+	f.Helper()
+	if got, _ := f.q.offer(f.col, row, ts, how); got != want {
+		f.Fatalf("offer(%q, %d) = %v, want %v", row, ts, got, want)
+	}
+}
+
+// take takes a turn that must be there already.
+func (f *fixture) take(row, observer string) turn {
+	f.Helper()
+	if f.q.readyNow() == 0 {
+		f.Fatalf("nothing is ready, want %s of %s", row, observer)
+	}
+	tn, ok := f.q.take()
+	if !ok || tn.entry.row != row || tn.lane.name != observer {
+		f.Fatalf("took %v of %v (%v), want %s of %s", tn.entry.row, tn.lane.name, ok, row, observer)
+	}
+	return tn
+}
+
+func (f *fixture) none() {
+	f.Helper()
+	if n := f.q.readyNow(); n != 0 {
+		f.Fatalf("%d cells are ready, want none", n)
+	}
+}
+
+func (f *fixture) sizes(queued, running, parked int) {
+	f.Helper()
+	if q, r, p := f.q.sizes(); q != queued || r != running || p != parked {
+		f.Fatalf("queued %d, running %d, parked %d; want %d, %d, %d", q, r, p, queued, running, parked)
+	}
+}
+
+func (q *queue) readyNow() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ready.len()
+}
+
+var errTest = errors.New("observer failed")
+
+func TestQueueHasOneEntryForEachCell(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{})
+	f.offer("r", 10, dispatched, accepted)
+	f.offer("r", 10, found, known)
+	f.offer("r", 11, dispatched, joined)
+	f.offer("s", 12, found, accepted)
+	f.sizes(2, 0, 0)
+	tn := f.take("r", "o0")
+	if tn.newest != 11 || tn.attempt != 1 || tn.stale {
+		t.Fatalf("turn %+v", tn)
+	}
+	f.q.finish(tn, outcome{start: 20, settled: 20})
+	if s := f.take("s", "o0"); !s.stale {
+		t.Fatal("a cell found by a scan may have been dealt with by others")
+	}
+	f.none()
+}
+
+func TestQueueRunsAgainForAChangeDuringTheRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{})
+	f.offer("r", 10, dispatched, accepted)
+	tn := f.take("r", "o0")
+	f.offer("r", 30, dispatched, joined)
+	f.none() // never twice at once
+	f.q.finish(tn, outcome{start: 20, settled: 20})
+	f.q.finish(f.take("r", "o0"), outcome{start: 40, settled: 40})
+	f.none()
+	f.sizes(0, 0, 0)
+}
+
+func TestQueueDoesNotRunAgainForAChangeThatTheRunHasSeen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{})
+	f.offer("r", 10, dispatched, accepted)
+	tn := f.take("r", "o0")
+	f.offer("r", 15, dispatched, joined)
+	f.q.finish(tn, outcome{start: 20, settled: 20})
+	f.none()
+	f.sizes(0, 0, 0)
+	f.offer("r", 15, found, settled) // a page read earlier
+	f.offer("r", 21, found, accepted)
+}
+
+func TestQueueDoesNotLoopOnATimestampFromTheFuture(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{})
+	f.offer("r", 1000, found, accepted)
+	f.q.finish(f.take("r", "o0"), outcome{start: 20, settled: 20})
+	f.none()
+	f.sizes(0, 0, 0)
+}
+
+func TestQueueCollapses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{}, options{collapse: time.Minute})
+		f.offer("r", 10, dispatched, accepted)
+		for ts := range tso.Timestamp(50) {
+			time.Sleep(time.Second)
+			f.offer("r", 11+ts, dispatched, joined)
+			f.none()
+		}
+		time.Sleep(10*time.Second - time.Nanosecond)
+		synctest.Wait()
+		f.none()
+		time.Sleep(time.Nanosecond) // a minute after the first: joining does not postpone
+		synctest.Wait()
+		tn := f.take("r", "o0")
+		f.offer("r", 200, dispatched, joined)
+		f.q.finish(tn, outcome{start: 100})
+		f.none() // at most one run within the minute
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		f.q.finish(f.take("r", "o0"), outcome{start: 300})
+		f.sizes(0, 0, 0)
+	})
+}
+
+func TestQueueRunsObserversOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{}, options{}, options{})
+	f.offer("r", 10, dispatched, accepted)
+	f.q.finish(f.take("r", "o0"), outcome{start: 20})
+	f.q.finish(f.take("r", "o1"), outcome{start: 21})
+	f.sizes(1, 0, 0)
+	f.q.finish(f.take("r", "o2"), outcome{start: 22, settled: 22})
+	f.sizes(0, 0, 0)
+}
+
+func TestQueueSkipsObserversThatAnotherWorkerRan(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{}, options{}, options{})
+	f.offer("r", 10, dispatched, accepted)
+	f.q.finish(f.take("r", "o0"), outcome{start: 20, settled: 20})
+	f.none()
+	f.sizes(0, 0, 0)
+}
+
+func TestQueueParks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{MaxAttempts: 3}, options{}, options{})
+		w := &Worker{queue: f.q}
+		f.offer("r", 10, dispatched, accepted)
+		for attempt := 1; attempt <= 3; attempt++ {
+			tn := f.take("r", "o0")
+			if tn.attempt != attempt {
+				t.Fatalf("attempt %d, want %d", tn.attempt, attempt)
+			}
+			f.q.finish(tn, outcome{err: errTest})
+			if attempt == 1 { // the other observer is not held up
+				f.q.finish(f.take("r", "o1"), outcome{start: 20})
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		f.none()
+		f.sizes(0, 0, 1)
+		list := w.Parked()
+		if len(list) != 1 || list[0].Observer != "o0" || list[0].Attempts != 3 || !errors.Is(list[0].Err, errTest) || list[0].Cell != f.col.cell("r") {
+			t.Fatalf("parked: %+v", list)
+		}
+
+		f.offer("r", 10, found, parked)
+		f.none()
+		f.offer("r", 30, found, joined) // a newer change: both run
+		f.sizes(1, 0, 0)
+		tn := f.take("r", "o0")
+		if tn.attempt != 1 {
+			t.Fatalf("attempt %d of a new change", tn.attempt)
+		}
+		f.q.finish(tn, outcome{start: 40})
+		f.q.finish(f.take("r", "o1"), outcome{start: 41, settled: 41})
+		f.sizes(0, 0, 0)
+	})
+}
+
+func TestQueueDoesNotParkForTheStoresFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{MaxAttempts: 2}, options{})
+		f.offer("r", 10, dispatched, accepted)
+		for range 50 {
+			tn := f.take("r", "o0")
+			if tn.attempt != 1 {
+				t.Fatalf("attempt %d", tn.attempt)
+			}
+			f.q.finish(tn, outcome{err: errTest, blameless: true})
+			f.none()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		f.sizes(1, 0, 0)
+	})
+}
+
+func TestQueueBacksOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{MinBackoff: time.Second, MaxBackoff: 10 * time.Second, MaxAttempts: 7}, options{})
+		f.offer("bad", 10, dispatched, accepted)
+		for _, longest := range []time.Duration{1, 2, 4, 8, 10, 10} {
+			longest *= time.Second
+			f.q.finish(f.take("bad", "o0"), outcome{err: errTest})
+			time.Sleep(longest/2 - time.Nanosecond)
+			synctest.Wait()
+			f.none()
+			f.offer("good", tso.Timestamp(100+longest), dispatched, accepted) // nobody waits for the bad one
+			f.q.finish(f.take("good", "o0"), outcome{start: tso.Timestamp(100 + longest)})
+			time.Sleep(longest/2 + time.Nanosecond)
+			synctest.Wait()
+		}
+		tn := f.take("bad", "o0")
+		f.q.finish(tn, outcome{start: 1 << 40})
+		f.sizes(0, 0, 0)
+	})
+}
+
+func TestQueueLimitsAnObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{}, options{concurrent: 1}, options{})
+		for i, row := range []string{"a", "b", "c"} {
+			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
+		}
+		a := f.take("a", "o0")
+		b := f.take("b", "o1") // o0 has no place, o1 has
+		c := f.take("c", "o1")
+		f.q.finish(b, outcome{start: 20})
+		f.q.finish(c, outcome{start: 20})
+		// b and c have only o0 left; a goroutine that wants work does not get them.
+		got := make(chan turn)
+		go func() {
+			tn, _ := f.q.take()
+			got <- tn
+		}()
+		synctest.Wait()
+		select {
+		case tn := <-got:
+			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
+		default:
+		}
+		f.q.finish(a, outcome{start: 21, settled: 21})
+		first := <-got
+		if first.lane.name != "o0" || first.entry.row != "b" {
+			t.Fatalf("took %s of %s", first.entry.row, first.lane.name)
+		}
+		f.none()
+		f.q.finish(first, outcome{start: 22, settled: 22})
+		f.q.finish(f.take("c", "o0"), outcome{start: 23, settled: 23})
+		f.sizes(0, 0, 0)
+	})
+}
+
+func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 4, MaxAttempts: 1000}, options{})
+		f.offer("a", 10, dispatched, accepted)
+		for range 20 {
+			f.q.finish(f.take("a", "o0"), outcome{err: errTest, conflict: true, contended: true})
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		f.offer("b", 11, dispatched, accepted)
+		a := f.take("a", "o0")
+		taken := make(chan turn)
+		go func() {
+			tn, _ := f.q.take()
+			taken <- tn
+		}()
+		synctest.Wait()
+		select {
+		case <-taken:
+			t.Fatal("two at once, after twenty conflicts in a row")
+		default:
+		}
+		f.q.finish(a, outcome{start: 20, settled: 20, committed: true})
+		f.q.finish(<-taken, outcome{start: 21, settled: 21, committed: true})
+		if n := f.col.lanes[0].places(); n < 2 {
+			t.Fatalf("%d at once after two commits", n)
+		}
+	})
+}

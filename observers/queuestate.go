@@ -1,0 +1,127 @@
+package observers
+
+import (
+	"context"
+	"fmt"
+)
+
+// start lets notifications in.
+func (q *queue) start() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = true
+	q.broadcast()
+}
+
+// close lets nothing in any more and forgets everything but what is running; take returns false from now on.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open, q.closed = false, true
+	q.delayed.timer.Stop()
+	for q.ready.len() > 0 {
+		q.discard(q.ready.pop())
+	}
+	for _, l := range q.lanes {
+		for l.blocked.len() > 0 {
+			q.discard(l.blocked.pop())
+		}
+	}
+	for len(q.delayed.heap) > 0 {
+		e := q.delayed.heap[0]
+		q.delayed.remove(e)
+		q.discard(e)
+	}
+	q.work.Broadcast()
+	q.broadcast()
+}
+
+// discard drops an entry of a closed queue, but keeps what is parked for those who ask.
+func (q *queue) discard(e *entry) {
+	if !e.hasParked() {
+		q.forget(e)
+		return
+	}
+	e.state = stateParked
+	q.uncount(e)
+}
+
+// awaitIdle waits until nothing is queued, waiting or running, and returns the count of everything that was ever begun.
+func (q *queue) awaitIdle(ctx context.Context) (started uint64, err error) {
+	for {
+		q.mu.Lock()
+		if q.active() == 0 {
+			defer q.mu.Unlock()
+			return q.started, nil
+		}
+		n, wake := q.active(), q.wakeup()
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("observers: %d cells are unfinished: %w", n, ctx.Err())
+		case <-wake:
+		}
+	}
+}
+
+// quietSince tells whether nothing has begun since awaitIdle returned started.
+func (q *queue) quietSince(started uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.active() == 0 && q.started == started
+}
+
+// awaitRoom waits until half of the places for found cells are free, so that one that scans does not wake up for each
+// single place. It returns false when ctx has ended or the queue is closed.
+func (q *queue) awaitRoom(ctx context.Context) bool {
+	for {
+		q.mu.Lock()
+		if !q.open || q.counts[found] <= q.limits[found]/2 {
+			defer q.mu.Unlock()
+			return q.open
+		}
+		wake := q.wakeup()
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-wake:
+		}
+	}
+}
+
+// changed returns a channel that is closed when the queue starts, ends or becomes idle.
+func (q *queue) changed() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.wakeup()
+}
+
+// wakeup is the channel to wait on, taken together with the condition that it is waited for.
+func (q *queue) wakeup() <-chan struct{} {
+	if q.wake == nil {
+		q.wake = make(chan struct{})
+	}
+	return q.wake
+}
+
+func (q *queue) broadcast() {
+	if q.wake != nil {
+		close(q.wake)
+		q.wake = nil
+	}
+}
+
+// sizes are the numbers of cells that wait, that run, and that have a parked observer.
+func (q *queue) sizes() (queued, running, parked int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.active() - q.running, q.running, len(q.parked)
+}
+
+// busy is the number of runs under way.
+func (q *queue) busy() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.running
+}

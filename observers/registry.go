@@ -1,0 +1,148 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// MaxNameBytes is the longest name of an observer. The name is part of the acknowledgment column's name.
+const MaxNameBytes = 64
+
+// Change is what an observer is called for: the newest change of a cell in the snapshot of the observer's transaction.
+type Change struct {
+	Cell     percolator.Cell
+	Value    []byte        // the newest value; nil if Deleted or Weak. An empty value is not nil.
+	Deleted  bool          // the newest change deleted the cell
+	Weak     bool          // a weak notification: there is no value
+	CommitTS tso.Timestamp // when the change was committed; of a weak one, the newest notification known
+	Attempt  int           // 1 for the first attempt that this worker makes at this change
+}
+
+// Func is an observer. It reads and writes through tx, which the worker commits together with the acknowledgment when Func
+// returns nil; Func must neither commit it nor roll it back. It may be called again for the same change after a conflict or
+// a failure, and by many goroutines at once for different cells. It should return soon after ctx has ended: ctx ends at the
+// observer's [Timeout], and when the worker has drained for too long.
+type Func func(ctx context.Context, tx *percolator.Txn, ch Change) error
+
+// Registry is the set of observers that a program contains. It may be used by several workers; what is registered after
+// NewWorker has returned is unknown to that worker. Its methods may be called concurrently.
+type Registry struct {
+	mu        sync.Mutex
+	observers []*observer
+}
+
+type observer struct {
+	name, table, column string
+	f                   Func
+	options
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry { return &Registry{} }
+
+// Observe registers f under name for the column of the table. The name stands in the store, inside the acknowledgments: an
+// observer that is given another name runs again for every cell that is notified. It is 1 to 64 bytes without 0x00, and
+// unique in the registry; a function that is to observe two columns is registered twice, under two names. What is wrong
+// with the arguments is reported by [NewWorker].
+func (r *Registry) Observe(name, table, column string, f Func, opts ...Option) {
+	o := &observer{name: name, table: table, column: column, f: f, options: options{timeout: defaultTimeout}}
+	for _, opt := range opts {
+		opt(&o.options)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observers = append(r.observers, o)
+}
+
+// Observe registers f like [Registry.Observe], for a typed column: v is the decoded value, the zero T when the change is a
+// deletion or a weak notification. A value that cannot be decoded fails the attempt with percolator.ErrCorrupt.
+func Observe[T any](r *Registry, name string, col percolator.Column[T],
+	f func(ctx context.Context, tx *percolator.Txn, ch Change, v T) error, opts ...Option,
+) {
+	var typed Func
+	if f != nil {
+		typed = func(ctx context.Context, tx *percolator.Txn, ch Change) error {
+			var v T
+			if !ch.Deleted && !ch.Weak {
+				var err error
+				if v, err = col.Decode(ch.Cell.Row, ch.Value); err != nil {
+					return err
+				}
+			}
+			return f(ctx, tx, ch, v)
+		}
+	}
+	r.Observe(name, col.Table, col.Name, typed, opts...)
+}
+
+// snapshot returns the observers registered so far, in order, or everything that is wrong with them.
+func (r *Registry) snapshot() ([]*observer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := make(map[string]bool, len(r.observers))
+	var errs []error
+	for _, o := range r.observers {
+		errs = append(errs, o.validate())
+		if seen[o.name] {
+			errs = append(errs, fmt.Errorf("observers: %w: the name %q is registered twice", percolator.ErrInvalidArgument, o.name))
+		}
+		seen[o.name] = true
+	}
+	return slices.Clone(r.observers), errors.Join(errs...)
+}
+
+func (o *observer) validate() error {
+	wrong := ""
+	switch {
+	case o.name == "":
+		wrong = "the name is empty"
+	case len(o.name) > MaxNameBytes:
+		return fmt.Errorf("observers: observer %.16q…: %w: the name has %d bytes, the limit is %d", o.name, percolator.ErrInvalidArgument, len(o.name), MaxNameBytes)
+	case strings.Contains(o.name, "\x00"):
+		wrong = "the name contains the byte 0x00"
+	case o.f == nil:
+		wrong = "the function is nil"
+	case o.collapse < 0:
+		wrong = "Collapse needs a duration that is not negative"
+	case o.concurrent < 0:
+		wrong = "MaxConcurrent needs a number that is not negative"
+	case o.timeout <= 0:
+		wrong = "Timeout needs a positive duration"
+	default:
+		return nil
+	}
+	return fmt.Errorf("observers: observer %q: %w: %s", o.name, percolator.ErrInvalidArgument, wrong)
+}
+
+// defaultTimeout is as long as the lifetime of a transaction's requests (docs/PROTOCOL.md, I14): a run that takes longer
+// could hardly commit.
+const defaultTimeout = 30 * time.Second
+
+type options struct {
+	collapse   time.Duration
+	concurrent int
+	timeout    time.Duration
+}
+
+// Option changes how one observer is run.
+type Option func(*options)
+
+// Collapse lets a notification wait up to d, so that further writes to the same cell join it: this worker runs the observer
+// at most once within d for each cell (the paper's message collapsing, made to last). 0, the default, runs at once; writes
+// that come while the cell is queued or being run for are collapsed anyway.
+func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d } }
+
+// MaxConcurrent limits how many runs of the observer this worker has under way at once. Cells that wait for a place
+// occupy no goroutine. 0, the default, is no limit but Config.Concurrency.
+func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
+
+// Timeout is how long one attempt may take, from Begin to the answer of Commit. 0 is not a value; the default is 30 s.
+func Timeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }

@@ -1,0 +1,70 @@
+package observers
+
+import "sync/atomic"
+
+// Stats counts what a worker did since NewWorker, and what it has in hand. Every number is counted where the thing happens.
+type Stats struct {
+	ObserverStats // of all observers together
+
+	Found         int64 // notifications that a scan found and that were new to this worker
+	Dispatched    int64 // notifications heard of from the own client and queued, or joined to a queued cell
+	Dropped       int64 // notifications heard of from the own client for which there was no room
+	Searches      int64 // rounds of a scanner through all tables
+	Rows          int64 // dirty or locked rows that scanners read
+	Teleports     int64 // times that a scanner met another one and went elsewhere
+	LocksResolved int64 // locks of dead transactions that were settled
+	Corrupt       int64 // cells that scanners could not decode, each time that they met them
+
+	Queued, Running, Parked int // cells now: waiting for a turn or a pause; being run for; with a parked observer
+
+	Observers map[string]ObserverStats // by name
+}
+
+// ObserverStats counts the runs of one observer on one worker.
+type ObserverStats struct {
+	Runs         int64 // that committed
+	Attempts     int64 // calls of the observer
+	Conflicts    int64 // attempts that lost against another transaction
+	Errors       int64 // attempts that failed otherwise, before, in or after the call
+	Panics       int64 // attempts that panicked
+	Acknowledged int64 // turns for which there was nothing left to do
+}
+
+// counters is ObserverStats while it is being counted.
+type counters struct {
+	runs, attempts, conflicts, errors, panics, acknowledged atomic.Int64
+}
+
+func (c *counters) load() ObserverStats {
+	return ObserverStats{
+		Runs: c.runs.Load(), Attempts: c.attempts.Load(), Conflicts: c.conflicts.Load(),
+		Errors: c.errors.Load(), Panics: c.panics.Load(), Acknowledged: c.acknowledged.Load(),
+	}
+}
+
+// workerCounters is what of Stats concerns no single observer.
+type workerCounters struct {
+	found, dispatched, dropped, searches, rows, teleports, resolved, corrupt atomic.Int64
+}
+
+// Stats returns the counts so far. They are read one after the other, while the worker goes on.
+func (w *Worker) Stats() Stats {
+	s := Stats{
+		Found: w.counters.found.Load(), Dispatched: w.counters.dispatched.Load(), Dropped: w.counters.dropped.Load(),
+		Searches: w.counters.searches.Load(), Rows: w.counters.rows.Load(),
+		Teleports: w.counters.teleports.Load(), LocksResolved: w.counters.resolved.Load(), Corrupt: w.counters.corrupt.Load(),
+		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
+	}
+	s.Queued, s.Running, s.Parked = w.queue.sizes()
+	for _, l := range w.coverage.lanes {
+		o := l.counters.load()
+		s.Observers[l.name] = o
+		s.Runs += o.Runs
+		s.Attempts += o.Attempts
+		s.Conflicts += o.Conflicts
+		s.Errors += o.Errors
+		s.Panics += o.Panics
+		s.Acknowledged += o.Acknowledged
+	}
+	return s
+}

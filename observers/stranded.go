@@ -1,0 +1,76 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// resolveStranded settles the locks in rows that are past their time to live, and returns how many it settled. A crash
+// between the commit point and a secondary leaves an observed cell without its notification: the roll-forward writes it, in
+// the mutation of the write record (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
+//
+// Whether a transaction is dead is for ResolveLock to judge. The time to live only keeps it from being asked about every
+// commit that is under way.
+func (w *Worker) resolveStranded(ctx context.Context, rows []percolator.Pending) int64 {
+	locks := w.expired(ctx, rows)
+	if len(locks) == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	defer cancel()
+	var resolved atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(resolveAtOnce)
+	for _, l := range locks {
+		group.Go(func() error {
+			switch r, err := w.client.ResolveLock(ctx, l); {
+			case err != nil:
+				w.log.Warn("observers: a stranded lock could not be resolved", "table", l.Cell.Table, "column", l.Cell.Column, "corrupt", errors.Is(err, percolator.ErrCorrupt))
+				w.log.Debug("observers: a stranded lock could not be resolved", "row", l.Cell.Row, "err", err)
+			case r == percolator.LockRolledForward, r == percolator.LockRolledBack:
+				resolved.Add(1)
+			}
+			return nil // one bad lock does not keep the others
+		})
+	}
+	_ = group.Wait()
+	w.counters.resolved.Add(resolved.Load())
+	return resolved.Load()
+}
+
+// expired returns the locks in rows that are past their time to live by oracle time, the only clock that locks are compared
+// with. Without any lock, it asks the oracle nothing.
+func (w *Worker) expired(ctx context.Context, rows []percolator.Pending) []percolator.Lock {
+	var locks []percolator.Lock
+	var now tso.Timestamp
+	for _, row := range rows {
+		for _, l := range row.Locks {
+			if now == 0 {
+				var err error
+				if now, err = w.oracleTime(ctx); err != nil {
+					return nil // next time
+				}
+			}
+			if now.Sub(l.Placed) > l.TTL {
+				locks = append(locks, l)
+			}
+		}
+	}
+	return locks
+}
+
+func (w *Worker) oracleTime(ctx context.Context) (tso.Timestamp, error) {
+	ctx, cancel := context.WithTimeout(ctx, sampleWithin)
+	defer cancel()
+	s, err := w.client.Snapshot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.StartTimestamp(), nil
+}

@@ -1,0 +1,58 @@
+package observers
+
+import (
+	"context"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// runWeak runs one observer for one weak notification. There is no acknowledgment: when all observers of the column have
+// committed, the notify cells are erased up to the earliest of their start timestamps. That loses nothing, because the cell
+// of a later notification has a later timestamp (docs/PROTOCOL.md, I11). Until then a crash makes all of them run again.
+func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
+	col := tn.entry.column
+	cell := col.cell(tn.entry.row)
+	if tn.stale {
+		switch notified, err := w.notified(ctx, cell); {
+		case err != nil:
+			return w.failed(tn, err, stagePrepare)
+		case !notified: // another worker has run for it
+			tn.lane.counters.acknowledged.Add(1)
+			return outcome{start: tn.newest, settled: tn.newest}
+		}
+	}
+	tx, err := w.client.Begin(ctx)
+	if err != nil {
+		return w.failed(tn, err, stagePrepare)
+	}
+	defer tx.Rollback(ctx)
+	out := w.attempt(ctx, tn, tx, Change{Cell: cell, Weak: true, CommitTS: tn.newest, Attempt: tn.attempt})
+	if out.start == 0 {
+		return out
+	}
+	upTo, last := w.queue.lastOf(tn, out.start)
+	if !last {
+		return out
+	}
+	if err := w.client.ClearNotification(ctx, cell, upTo); err != nil {
+		w.log.Debug("observers: a weak notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
+		return out
+	}
+	out.settled = upTo
+	return out
+}
+
+// notified reads whether the cell still has a notification.
+func (w *Worker) notified(ctx context.Context, cell percolator.Cell) (bool, error) {
+	for p, err := range w.client.ScanPending(ctx, cell.Table, percolator.Row(cell.Row)) {
+		if err != nil {
+			return false, err
+		}
+		for _, n := range p.Notified {
+			if n.Cell == cell {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

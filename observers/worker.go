@@ -1,0 +1,162 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// ErrStarted is returned by [Worker.Run] when it is called a second time. Make another worker.
+var ErrStarted = errors.New("observers: the worker has been started before")
+
+// Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It is used once; its methods
+// may be called concurrently.
+type Worker struct {
+	client   *percolator.Client
+	cfg      Config
+	log      *slog.Logger
+	coverage *coverage
+	queue    *queue
+	rows     *rowLocks
+	places   *positions
+	pauses   backoff // of a goroutine that cannot reach the store
+	counters workerCounters
+	ran      atomic.Bool
+}
+
+// NewWorker returns a worker for what r contains now. It reports what is wrong with the registry or the configuration
+// (percolator.ErrInvalidArgument) and observers that do not fit the client's schema (percolator.ErrSchemaMismatch): one of a
+// column that the schema does not observe, or a column that this worker takes without an observer.
+func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
+	if c == nil || r == nil {
+		return nil, fmt.Errorf("observers: %w: NewWorker needs a client and a registry", percolator.ErrInvalidArgument)
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	registered, err := r.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	cov, err := cover(c.Schema(), registered, cfg.Columns)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		client:   c,
+		cfg:      cfg,
+		log:      cfg.Logger,
+		coverage: cov,
+		queue:    newQueue(cfg, cov.lanes),
+		rows:     newRowLocks(),
+		places:   newPositions(c.SampleRowKeys),
+		pauses:   backoff{cfg.MinBackoff, cfg.MaxBackoff},
+	}, nil
+}
+
+// Run works until ctx ends: it searches the tables, takes in what its client notifies, and runs observers. Then it begins
+// nothing new, waits up to Config.DrainTimeout for the runs that are under way, cancels those that are not done by then, and
+// returns nil. Notifications that were waiting remain in the tables. An observer that ignores the end of its context is
+// left behind after a second. A second call returns ErrStarted; when the client is closed, Run ends with percolator.ErrClosed.
+func (w *Worker) Run(ctx context.Context) error {
+	if !w.ran.CompareAndSwap(false, true) {
+		return ErrStarted
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	// The runs outlive ctx by the time they are given to drain.
+	runs, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+
+	var runners, scanners sync.WaitGroup
+	w.queue.start()
+	stopDispatch := w.client.OnNotify(w.dispatch)
+	for range w.cfg.Concurrency {
+		runners.Add(1)
+		go w.work(ctx, runs, &runners)
+	}
+	for range w.cfg.Scanners {
+		scanners.Go(func() { newScanner(w).run(ctx, stop) })
+	}
+	<-ctx.Done()
+	stopDispatch()
+	w.queue.close()
+	scanners.Wait()
+	w.drain(cancel, &runners)
+	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) {
+		return fmt.Errorf("observers: %w", err)
+	}
+	return nil
+}
+
+// abandonAfter is how long a run is waited for after its context was cancelled.
+const abandonAfter = time.Second
+
+func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() { runners.Wait(); close(done) }()
+	timer := time.NewTimer(w.cfg.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-timer.C:
+	}
+	w.log.Warn("observers: drain timeout, cancelling the runs that are under way", "running", w.queue.busy())
+	cancel()
+	timer.Reset(abandonAfter)
+	select {
+	case <-done:
+	case <-timer.C:
+		w.log.Warn("observers: left observers behind that ignore their context", "running", w.queue.busy())
+	}
+}
+
+// work runs observers until the queue is closed. ctx ends when the worker stops, runs when the drain is over.
+func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
+	var current *turn
+	defer func() {
+		if current != nil { // the observer ended its goroutine: runtime.Goexit, or FailNow of a test
+			w.queue.finish(*current, w.failed(*current, errGoexit, stageObserver))
+			go w.work(ctx, runs, runners)
+			return
+		}
+		runners.Done()
+	}()
+	for unreachable := 0; ; {
+		tn, ok := w.queue.take()
+		if !ok {
+			return
+		}
+		current = &tn
+		out := w.run(runs, tn)
+		current = nil
+		w.queue.finish(tn, out)
+
+		// As long as the store does not answer, every cell would fail at once: this slows all of them down together.
+		if unreachable++; !out.blameless {
+			unreachable = 0
+		} else if !sleep(ctx, w.pauses.pause(unreachable)) {
+			return
+		}
+	}
+}
+
+// sleep waits for d; it returns false when ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
