@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/cmd/webindex/internal/summary"
+)
+
+// app is what the commands share.
+type app struct {
+	stdout, stderr *os.File // data goes to stdout; messages and progress go to stderr
+	log            *slog.Logger
+	verbose        bool
+
+	summaryPath string
+	summaryFile *os.File
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "webindex",
+		Short: "A live index of web pages, kept by transactions and observers",
+		Long: `Webindex loads crawled pages into Bigtable, one transaction each. Observers turn them into an index: they find
+duplicates, count who links to whom, attach the texts of links to their targets, and publish what the search page shows.
+
+Start with "webindex demo": it needs nothing else. The other commands work on a store that is running: a Bigtable
+instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle named by --tso or PERCOLATOR_TSO_ADDR.`,
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			level := slog.LevelWarn
+			if a.verbose {
+				level = slog.LevelDebug
+			}
+			a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+			return a.openSummary()
+		},
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	flags := root.PersistentFlags()
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log details on stderr")
+	flags.StringVar(&a.summaryPath, "summary", "", "write what was done to this `file`: one JSON object on a line for each input")
+	root.AddCommand(
+		newDemoCommand(a), newInitCommand(a), newLoadCommand(a), newWorkerCommand(a),
+		newServeCommand(a), newVerifyCommand(a), newDeleteCommand(a),
+	)
+	return root
+}
+
+// openSummary creates the summary file before the work begins: a path that cannot be written is better known now.
+func (a *app) openSummary() (err error) {
+	if a.summaryPath != "" {
+		a.summaryFile, err = os.Create(a.summaryPath)
+	}
+	return err
+}
+
+func (a *app) closeSummary() error {
+	if a.summaryFile == nil {
+		return nil
+	}
+	return a.summaryFile.Close()
+}
+
+// summarize prints what was done, and appends it to the summary file.
+func (a *app) summarize(s *summary.Summary) error {
+	var file io.Writer = io.Discard
+	if a.summaryFile != nil {
+		file = a.summaryFile
+	}
+	fmt.Fprintln(a.stdout)
+	return errors.Join(s.WriteText(a.stdout), s.WriteJSON(file))
+}

@@ -1,0 +1,57 @@
+package page
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// foldedText is text on one line: white space is one space, and there is none at the ends.
+type foldedText struct {
+	max   int // bytes
+	cut   bool
+	space bool // there was white space since the last character
+	text  []byte
+}
+
+// add appends s.
+func (t *foldedText) add(s []byte) {
+	for len(s) > 0 && !t.cut {
+		r, size := utf8.DecodeRune(s)
+		if unicode.IsSpace(r) {
+			t.space = true
+		} else {
+			t.addChar(s[:size])
+		}
+		s = s[size:]
+	}
+}
+
+func (t *foldedText) addChar(c []byte) {
+	need := len(c)
+	if t.space && len(t.text) > 0 {
+		need++
+	}
+	if len(t.text)+need > t.max {
+		t.cut = true
+		return
+	}
+	if need > len(c) {
+		t.text = append(t.text, ' ')
+	}
+	t.space = false
+	t.text = append(t.text, c...)
+}
+
+// separate makes what is added next another word.
+func (t *foldedText) separate() { t.space = true }
+
+func (t *foldedText) String() string { return string(t.text) }
+
+// inline are the elements that may begin and end within a word; all others separate words.
+var inline = map[string]bool{
+	"a": true, "abbr": true, "acronym": true, "b": true, "bdi": true, "bdo": true, "big": true, "cite": true,
+	"code": true, "data": true, "del": true, "dfn": true, "em": true, "font": true, "i": true, "ins": true,
+	"kbd": true, "mark": true, "nobr": true, "q": true, "s": true, "samp": true, "small": true, "span": true,
+	"strike": true, "strong": true, "sub": true, "sup": true, "time": true, "tt": true, "u": true, "var": true,
+	"wbr": true,
+}

@@ -1,0 +1,93 @@
+// Package search is the search page: it reads the serving tables and shows them to people. It needs no script in the
+// browser and writes nothing.
+package search
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// requestTimeout is how long one request may take.
+const requestTimeout = 10 * time.Second
+
+//go:embed templates
+var files embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"date": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+}).ParseFS(files, "templates/*.html"))
+
+// Server answers requests. It is an http.Handler and may be used concurrently.
+type Server struct {
+	client *percolator.Client
+	log    *slog.Logger
+	mux    *http.ServeMux
+}
+
+// NewServer returns a search page for the index that client reads.
+func NewServer(client *percolator.Client, log *slog.Logger) *Server {
+	s := &Server{client: client, log: log, mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET /{$}", s.results)
+	s.mux.HandleFunc("GET /document", s.document)
+	s.mux.HandleFunc("GET /raw", s.raw)
+	s.mux.HandleFunc("GET /style.css", s.style)
+	s.mux.HandleFunc("GET /", s.notFound)
+	return s
+}
+
+// ServeHTTP answers one request, in at most 10 seconds.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer") // the pages found need not know what was searched for
+	s.mux.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// show renders a page completely before anything is sent, so that an error is never half a page.
+func (s *Server) show(w http.ResponseWriter, status int, name string, data any) {
+	var buf bytes.Buffer
+	if err := pages.ExecuteTemplate(&buf, name, data); err != nil {
+		s.log.Error("rendering failed", "page", name, "reason", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	w.Write(buf.Bytes()) //nolint:errcheck // the reader has gone
+}
+
+type message struct {
+	Query       string
+	Title, Text string
+}
+
+// fail shows that a request could not be answered. What exactly went wrong is for the log.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
+		return // the reader has gone
+	}
+	s.log.Error("request failed", "path", r.URL.Path, "reason", err)
+	s.show(w, http.StatusServiceUnavailable, "message.html", message{
+		Title: "The index does not answer", Text: "Reading the index failed. Try again in a moment.",
+	})
+}
+
+func (s *Server) notFound(w http.ResponseWriter, _ *http.Request) {
+	s.show(w, http.StatusNotFound, "message.html", message{Title: "Not found", Text: "There is no such page."})
+}
+
+func (s *Server) style(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "max-age=3600")
+	http.ServeFileFS(w, r, files, "templates/style.css")
+}

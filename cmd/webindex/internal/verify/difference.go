@@ -1,0 +1,58 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Difference is something that the store has and should not have, lacks, or has wrong.
+type Difference struct {
+	What string // the kind of thing, such as "canonical"
+	Row  string // where: a URL, a hash, a pair
+	Want string // recomputed; "" is nothing
+	Got  string // stored; "" is nothing
+}
+
+// String is the difference on one line that is safe to print. Of long values it shows where they begin to differ.
+func (d Difference) String() string {
+	same := 0
+	for same < min(len(d.Want), len(d.Got)) && d.Want[same] == d.Got[same] {
+		same++
+	}
+	return fmt.Sprintf("%s of %s: stored %s, recomputed %s", d.What, printable(d.Row), excerpt(d.Got, same), excerpt(d.Want, same))
+}
+
+// excerpt prints s around byte at.
+func excerpt(s string, at int) string {
+	const before, length = 40, 160
+	if s == "" {
+		return "nothing"
+	}
+	start, end := max(0, at-before), min(len(s), max(0, at-before)+length)
+	for start < len(s) && !utf8.RuneStart(s[start]) {
+		start++
+	}
+	cut := printable(strings.ToValidUTF8(s[start:end], ""))
+	if start > 0 {
+		cut = "…" + cut
+	}
+	if end < len(s) {
+		cut += "…"
+	}
+	return cut
+}
+
+// printable replaces what could damage a terminal or break the line. The zero byte in a pair becomes a bar.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == 0:
+			return '|'
+		case !unicode.IsPrint(r):
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,136 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
+	"github.com/gopercolator/percolator/cmd/webindex/internal/page"
+)
+
+// documents reads every raw response, compares what the observers noted about the page alone, and builds the web.
+func (c *check) documents(ctx context.Context) error {
+	for r, err := range rows(c.reader.Scan(ctx, index.Documents, percolator.All())) {
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", index.Documents, err)
+		}
+		c.page(r)
+	}
+	c.web.complete()
+	return nil
+}
+
+// page checks one URL.
+func (c *check) page(r row) {
+	var (
+		url      = r.key
+		hash     string
+		redirect string
+		content  index.Content
+		terms    map[string]int
+		links    []page.Link
+	)
+	if capture := c.capture(r); capture != nil {
+		if target, ok := page.RedirectTarget(url, capture.Status, capture.Header); ok {
+			redirect = target
+			c.addRedirect(url, target)
+		} else if page.IsDocument(capture.Status, capture.Header) {
+			hash, content, terms, links = c.addDocument(r, capture)
+		}
+	}
+	c.compare("cluster", url, hash, column(c, r, index.Hash))
+	c.compare("redirect", url, redirect, column(c, r, index.Redirect))
+	c.compareContent("content", url, content, column(c, r, index.Derived))
+	c.compareTerms("terms", url, terms, column(c, r, index.Terms))
+	stored := column(c, r, index.OutLinks)
+	c.compare("outgoing links", url, printJSON(links, len(links) == 0), printJSON(stored, len(stored) == 0))
+	if hash == "" {
+		c.compare("rank", url, "", printRank(column(c, r, index.Rank)))
+		c.compare("anchors", url, "", printAnchorsOf(column(c, r, index.Anchors)))
+	}
+}
+
+// capture decodes the raw response; nil if there is none.
+func (c *check) capture(r row) *index.Capture {
+	raw, ok := r.cells[index.Response.Name]
+	if !ok {
+		c.compare("digest", r.key, "", column(c, r, index.Digest))
+		return nil
+	}
+	c.compare("digest", r.key, index.Fingerprint(raw), column(c, r, index.Digest))
+	capture, err := index.DecodeCapture(raw)
+	if err != nil {
+		c.found++
+		c.report(Difference{What: "raw response", Row: r.key, Want: "a readable response", Got: err.Error()})
+		return nil
+	}
+	return capture
+}
+
+func (c *check) addRedirect(url, target string) {
+	to := c.web.urls.id(target)
+	c.web.redirects[to] = append(c.web.redirects[to], c.web.urls.id(url))
+}
+
+// addDocument parses a page and keeps what all passes need of it.
+func (c *check) addDocument(r row, capture *index.Capture) (
+	hash string, content index.Content, terms map[string]int, links []page.Link,
+) {
+	p, err := page.Parse(r.key, capture.Header, capture.Body)
+	if err != nil {
+		c.found++
+		c.report(Difference{What: "raw response", Row: r.key, Want: "a page", Got: err.Error()})
+		return "", content, nil, nil
+	}
+	content = contentOf(p)
+	sum := sha256.Sum256(page.Decode(capture.Header, capture.Body))
+	d := &document{
+		hash:          sum,
+		content:       digestOf(content),
+		storedRank:    column(c, r, index.Rank),
+		storedAnchors: printAnchorsOf(column(c, r, index.Anchors)),
+	}
+	for term, n := range p.Terms {
+		d.postings.add(term, int64(n))
+	}
+	source := c.web.urls.id(r.key)
+	c.web.documents[source] = d
+	for _, l := range p.Links {
+		edge := link{target: c.web.urls.id(l.Target), source: source}
+		for _, text := range l.Anchors {
+			edge.texts = append(edge.texts, c.web.texts.id(text))
+		}
+		c.web.links = append(c.web.links, edge)
+	}
+	return hex.EncodeToString(sum[:]), content, p.Terms, p.Links
+}
+
+func contentOf(p *page.Page) index.Content {
+	return index.Content{Title: p.Title, Excerpt: page.Snippet(p.Text, "", index.MaxExcerpt)}
+}
+
+// inLinks compares ranks and anchor texts, which depend on all other pages.
+func (c *check) inLinks(context.Context) error {
+	for id, url := range c.web.urls.list {
+		if d := c.web.documents[int32(id)]; d != nil {
+			c.compare("rank", url, printRank(d.rank), printRank(d.storedRank))
+			c.compare("anchors", url, c.web.printAnchors(d.anchors), d.storedAnchors)
+		}
+	}
+	return nil
+}
+
+// printRank prints a rank; 0 is not stored.
+func printRank(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func printAnchorsOf(list []index.Anchor) string { return printJSON(list, len(list) == 0) }

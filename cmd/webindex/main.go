@@ -1,0 +1,41 @@
+// Command webindex keeps a searchable index of crawled web pages up to date, page by page. It is the example of what
+// Percolator is for, see section 1 of the paper: pages are loaded in any order, one transaction each; observers find
+// duplicates, turn links around and publish what the search page shows; and no one ever computes the index as a whole.
+//
+// The packages below internal, in the order in which to read them:
+//
+//	index   the tables, the observers, loading and deleting a page
+//	search  the search page
+//	verify  recomputes an index from the raw pages and compares
+//	load    whole crawls
+//	crawl, page, bundled   reading archives, reading HTML, the crawl that is part of the program
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the whole program; it returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
+	a := &app{stdout: stdout, stderr: stderr}
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := errors.Join(root.ExecuteContext(ctx), a.closeSummary())
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "webindex:", err)
+	return 1
+}

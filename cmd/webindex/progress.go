@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/gopercolator/percolator/cmd/webindex/internal/load"
+)
+
+const (
+	barInterval  = 100 * time.Millisecond
+	lineInterval = 5 * time.Second
+)
+
+// showProgress shows how far an input has been read and what the workers do about it: as bars on a terminal, as lines now
+// and then elsewhere. The returned function ends that. w may be nil.
+func (a *app) showProgress(ctx context.Context, input string, l *load.Loader, w *workers) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	show := a.showLines
+	if isTerminal(a.stderr) {
+		show = a.showBars
+	}
+	running.Go(func() { show(ctx, input, l, w) })
+	return func() { cancel(); running.Wait() }
+}
+
+func (a *app) showBars(ctx context.Context, input string, l *load.Loader, w *workers) {
+	p := mpb.New(mpb.WithOutput(a.stderr), mpb.WithAutoRefresh())
+	loading := p.AddBar(0,
+		mpb.PrependDecorators(decor.Name("load  "), decor.Name(input+" ")),
+		mpb.AppendDecorators(decor.CountersKibiByte("% .1f / % .1f")))
+	working := p.New(0, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return "index  " + working(w) })))
+	each(ctx, barInterval, func() {
+		read, total := l.Progress()
+		loading.SetTotal(total, false)
+		loading.SetCurrent(read)
+	})
+	loading.SetTotal(-1, true)
+	working.SetTotal(-1, true)
+	p.Wait()
+}
+
+func (a *app) showLines(ctx context.Context, input string, l *load.Loader, w *workers) {
+	each(ctx, lineInterval, func() {
+		percent := 0.0
+		if read, total := l.Progress(); total > 0 {
+			percent = 100 * float64(read) / float64(total)
+		}
+		fmt.Fprintf(a.stderr, "load %s: %.0f %%, %d pages", input, percent, l.Counts().Pages())
+		if w != nil {
+			fmt.Fprintf(a.stderr, "; index: %s", working(w))
+		}
+		fmt.Fprintln(a.stderr)
+	})
+}
+
+// working says what the workers are doing.
+func working(w *workers) string {
+	if w == nil {
+		return "by workers elsewhere"
+	}
+	return fmt.Sprintf("%d observer runs, %d cells waiting", w.runs().ObserverRuns, w.queued())
+}
+
+// each calls f again and again until ctx ends.
+func each(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f()
+		}
+	}
+}
+
+// isTerminal reports whether f is a terminal, or at least a device: nobody minds a progress bar in /dev/null.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+
+	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
+)
+
+// target names a store that is running.
+type target struct {
+	project, instance, appProfile string
+	oracle                        string
+}
+
+func (t *target) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&t.project, "project", "webindex", "Google Cloud `project`; any name will do on an emulator")
+	flags.StringVar(&t.instance, "instance", "webindex", "Bigtable `instance`; any name will do on an emulator")
+	flags.StringVar(&t.appProfile, "app-profile", "", "app `profile` with single-cluster routing and transactional writes")
+	flags.StringVar(&t.oracle, "tso", os.Getenv("PERCOLATOR_TSO_ADDR"), "`addresses` of the timestamp oracle, host:port,…")
+}
+
+// open connects to the oracle and the store. The caller must call close when it is done.
+func (t *target) open(ctx context.Context, log *slog.Logger) (client *percolator.Client, close func(), err error) {
+	if t.oracle == "" {
+		return nil, nil, fmt.Errorf("no timestamp oracle: use --tso host:port or set PERCOLATOR_TSO_ADDR")
+	}
+	oracle, err := tso.Dial(ctx, t.oracle)
+	if err != nil {
+		return nil, nil, fmt.Errorf("timestamp oracle: %w", err)
+	}
+	client, err = percolator.NewClient(ctx, percolator.Config{
+		Project: t.project, Instance: t.instance, AppProfile: t.appProfile,
+		Oracle: oracle,
+		Schema: index.Schema(), // fails early if "webindex init" is needed
+		Logger: log,
+	})
+	if err != nil {
+		oracle.Close() //nolint:errcheck // the first error is the interesting one
+		return nil, nil, fmt.Errorf("store: %w", err)
+	}
+	return client, func() {
+		if err := client.Close(); err != nil {
+			log.Warn("closing the store", "reason", err)
+		}
+		oracle.Close() //nolint:errcheck // nothing is lost
+	}, nil
+}
