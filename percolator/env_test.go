@@ -143,11 +143,6 @@ func isCommit(r percolatortest.Request) bool {
 	return ok && sets(m.TrueMutations, "write")
 }
 
-func isPrimaryRollback(r percolatortest.Request) bool {
-	m, ok := r.Message.(*btpb.CheckAndMutateRowRequest)
-	return ok && sets(m.FalseMutations, "write")
-}
-
 func isRefresh(r percolatortest.Request) bool {
 	m, ok := r.Message.(*btpb.CheckAndMutateRowRequest)
 	return ok && sets(m.TrueMutations, "lock")

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 
 	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
@@ -130,6 +132,44 @@ func TestRedirectsForward(t *testing.T) {
 	want(t, "a redirect that was a document", show(w, target), (*served)(nil))
 	want(t, "what it leads to", show(w, r1), &served{3, anchors(
 		index.Anchor{Text: "circle", Links: 1}, index.Anchor{Text: "near", Links: 1}, index.Anchor{Text: "old", Links: 1})})
+}
+
+// TestRedirectPassesOnWhatItNeverCounted: the target of a redirect may count a link to it before the redirect's own observer
+// has run. When the link is gone by then, that observer finds everything as it was, and has to tell the target all the same.
+func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t, 0)
+	onlyProcess := w.Start(w.Client, observers.Column{Table: index.Documents, Name: index.Response.Name})
+	processed := func(pages int64) {
+		for ctx := w.Context(); onlyProcess.Stats().Runs < pages; time.Sleep(time.Millisecond) {
+			if err := ctx.Err(); err != nil {
+				t.Fatalf("%d of %d pages processed: %v", onlyProcess.Stats().Runs, pages, err)
+			}
+		}
+	}
+	old := "http://old.test/"
+	w.Put(target, webtest.Page("Target", "at the end"))
+	w.Redirect(old, target)
+	w.Put(home, webtest.Page("Home", "links to the redirect", old+" old"))
+	processed(3)
+	cell := index.Relink.Cell(target)
+	counted, err := w.Client.Update(w.Context(), func(ctx context.Context, tx *percolator.Txn) error {
+		return index.CountInLinks(ctx, tx, observers.Change{Cell: cell, Weak: true})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.ClearNotification(w.Context(), cell, counted); err != nil {
+		t.Fatal(err)
+	}
+	if rank := webtest.Value(w, index.Rank, target); rank != 1 {
+		t.Fatalf("rank %d through a redirect, want 1", rank)
+	}
+	w.Put(home, webtest.Page("Home", "links to nothing"))
+	processed(4)
+	w.Workers = append(w.Workers, w.Start(w.Env.NewClient()))
+	w.Check()
+	want(t, "target", show(w, target), &served{0, nil})
 }
 
 func TestDelete(t *testing.T) {

@@ -41,14 +41,15 @@ func New(t testing.TB, workers int) *Web {
 		if i > 0 {
 			client = env.NewClient()
 		}
-		w.start(client)
+		w.Workers = append(w.Workers, w.Start(client))
 	}
 	return w
 }
 
-func (w *Web) start(client *percolator.Client) {
+// Start starts one more worker, which takes only the columns named (all if none).
+func (w *Web) Start(client *percolator.Client, columns ...observers.Column) *observers.Worker {
 	w.t.Helper()
-	worker, err := observers.NewWorker(client, index.Registry(time.Millisecond), observers.Config{Concurrency: 8})
+	worker, err := observers.NewWorker(client, index.Registry(time.Millisecond), observers.Config{Concurrency: 8, Columns: columns})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func (w *Web) start(client *percolator.Client) {
 			w.t.Errorf("worker: %v", err)
 		}
 	})
-	w.Workers = append(w.Workers, worker)
+	return worker
 }
 
 // Context is bounded, and ends with the test.
