@@ -31,6 +31,7 @@ import (
 // commit is the commit of one transaction.
 type commit struct {
 	c       *Client
+	schema  *catalog // by which the writes were prepared
 	startTS tso.Timestamp
 	begun   time.Time
 	rows    []*rowWrites // the primary's row first
@@ -99,6 +100,10 @@ func (tx *Txn) commit(ctx context.Context, writes []*write, weak []Cell) (tso.Ti
 			return 0, err
 		}
 	}
+	schema := tx.c.catalog.Load()
+	if err := observe(schema, writes); err != nil {
+		return 0, err
+	}
 	if err := tx.checkInserts(ctx, writes); err != nil {
 		return 0, err
 	}
@@ -106,7 +111,7 @@ func (tx *Txn) commit(ctx context.Context, writes []*write, weak []Cell) (tso.Ti
 	if err != nil {
 		return 0, err
 	}
-	cm := &commit{c: tx.c, startTS: tx.snap.ts, begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: tx.c, schema: schema, startTS: tx.snap.ts, begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err := cm.group(writes, tx.erase); err != nil {
 		return 0, err
 	}
@@ -117,6 +122,21 @@ func (tx *Txn) commit(ctx context.Context, writes []*write, weak []Cell) (tso.Ti
 		return cm.notifyOnly(ctx)
 	}
 	return cm.run(ctx)
+}
+
+// observe decides which writes notify, by the schema as it is known now: it may have changed since they were buffered.
+func observe(schema *catalog, writes []*write) error {
+	for _, w := range writes {
+		info, ok := schema.user(w.cell.Table)
+		switch {
+		case !ok:
+			return unknownTable(w.cell.Table)
+		case info.weak[w.cell.Column]:
+			return cellErr(ErrSchemaMismatch, w.cell, "the column has become weak: it can only be notified")
+		}
+		w.observed = info.observed[w.cell.Column] && w.kind.changes()
+	}
+	return nil
 }
 
 // checkInserts reads the cells that must not exist; a concurrent writer of them conflicts later.
@@ -174,7 +194,13 @@ func (cm *commit) checkAge(ctx context.Context) error {
 	if age := time.Since(cm.begun); age > cm.c.cfg.Retention/2 {
 		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", ErrSnapshotTooOld, age.Round(time.Second), cm.c.cfg.Retention)
 	}
-	return cm.c.meta.checkRead(ctx, cm.startTS)
+	if err := cm.c.meta.checkRead(ctx, cm.startTS); err != nil {
+		return err
+	}
+	if cm.c.catalog.Load() != cm.schema { // what is prewritten might lack notifications or index entries (I10)
+		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, ErrConflict)
+	}
+	return nil
 }
 
 // run is the protocol for a transaction with writes.

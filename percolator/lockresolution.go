@@ -66,7 +66,7 @@ func (l *lockRecord) export(c Cell) Lock {
 func (c *Client) ResolveLock(ctx context.Context, l Lock) (Resolution, error) {
 	rec := lockRecord{startTS: l.StartTS, primary: l.Primary, placed: l.Placed, ttl: l.TTL, session: l.Session, observed: l.Observed,
 		kind: map[string]kind{"put": kindPut, "delete": kindDelete, "lock": kindLock}[l.Kind]}
-	if _, ok := c.catalog.Load().tables[l.Cell.Table]; !ok {
+	if !c.knowsTable(ctx, l.Cell.Table) {
 		return LockAlive, unknownTable(l.Cell.Table)
 	}
 	if rec.kind == 0 {
@@ -152,7 +152,7 @@ type settlement struct {
 
 // resolve settles the lock l on cell, without waiting.
 func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord) (settlement, error) {
-	if _, ok := c.catalog.Load().tables[l.primary.Table]; !ok {
+	if !c.knowsTable(ctx, l.primary.Table) {
 		return settlement{}, cellErr(ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.startTS, l.primary.Table)
 	}
 	id := txnID{l.primary, l.startTS}
@@ -195,6 +195,18 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord) (settleme
 		}
 		return c.rollBackCell(ctx, cell, l.startTS)
 	}
+}
+
+// knowsTable asks the stored schema before it says no: the table may be new.
+func (c *Client) knowsTable(ctx context.Context, table string) bool {
+	if _, ok := c.catalog.Load().tables[table]; ok {
+		return true
+	}
+	if _, err := c.meta.refresh(ctx); err != nil {
+		return false
+	}
+	_, ok := c.catalog.Load().tables[table]
+	return ok
 }
 
 // isDead asks the oracle for the time: no two machines' clocks are compared.

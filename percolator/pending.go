@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Pending is a row in which the scan for work found something.
@@ -52,6 +54,21 @@ func (c *Client) ScanPending(ctx context.Context, table string, r Range) iter.Se
 			r.Start = page[len(page)-1].Row + "\x00"
 		}
 	}
+}
+
+// WrittenSince reports whether any transaction has committed a write to a row of table at or after ts. It reads the write
+// family of the whole table until it finds one, so it is for tools and for the end of a wait.
+func (c *Client) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
+	if _, ok := c.catalog.Load().user(table); !ok {
+		return false, unknownTable(table)
+	}
+	found := false
+	filter := bigtable.ChainFilters(bigtable.ColumnRangeFilter(writeFamily, "", ""), from(ts), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
+	err := c.store.readRows(ctx, table, bigtable.InfiniteRange(""), func(bigtable.Row) bool {
+		found = true
+		return false
+	}, bigtable.RowFilter(filter), bigtable.LimitRows(1))
+	return found, err
 }
 
 // decodePending never fails: what it cannot decode is listed, because one hostile cell must not hide a table's work.

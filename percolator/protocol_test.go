@@ -188,7 +188,7 @@ func (h *history) phase(cmd string, w []string) (string, error) {
 	cm := h.commit[name]
 	if cm == nil {
 		tx := h.txns[name]
-		cm = &commit{c: h.c, startTS: tx.snap.ts, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+		cm = &commit{c: h.c, schema: h.c.catalog.Load(), startTS: tx.snap.ts, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
 		if err := cm.group(tx.order, tx.erase); err != nil {
 			return "", err
 		}

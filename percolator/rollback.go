@@ -8,8 +8,12 @@ import (
 	"cloud.google.com/go/bigtable"
 )
 
-// cleanUpTimeout bounds the clean-up after an abort; what it does not reach is left to lock resolution.
-const cleanUpTimeout = 5 * time.Second
+// A clean-up after an abort is bounded, more so when the caller has stopped waiting; what it does not reach is left to lock
+// resolution.
+const (
+	cleanUpTimeout   = 5 * time.Second
+	cleanUpUnawaited = 500 * time.Millisecond
+)
 
 // abort rolls the transaction back before the caller can start its next attempt, which would otherwise meet these locks, and
 // returns cause. The caller's context may have ended: the clean-up has a deadline of its own.
@@ -38,7 +42,11 @@ func (cm *commit) touched(rw *rowWrites) bool {
 // rollBack decides the transaction on its primary and, unless it turns out to have committed, erases what it left. It has a
 // deadline of its own, as the caller's context may have ended.
 func (cm *commit) rollBack(ctx context.Context) (decision, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	limit := cleanUpTimeout
+	if ctx.Err() != nil {
+		limit = cleanUpUnawaited
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	p := cm.primary.cell
 	var siblings []string
