@@ -145,22 +145,8 @@ func TestDemoGoesOnAfterBadInput(t *testing.T) {
 	expect(t, list[1], map[string]float64{"pages": 4, "bad_inputs": 0, "differences": 0})
 }
 
-func TestDemoOfTheBundledCrawl(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "summary.json")
-	status, _, stderr := webindex(t, "demo", "--exit", "--verify", "--summary", file)
-	if status != 0 {
-		t.Fatalf("status %d: %s", status, stderr)
-	}
-	s := summaries(t, file)[0]
-	expect(t, s, map[string]float64{"differences": 0, "bad_inputs": 0})
-	if s["documents"].(float64) <= s["clusters"].(float64) || s["redirects"].(float64) == 0 || s["links"].(float64) == 0 {
-		t.Errorf("a crawl without duplicates, redirects or links: %v", s)
-	}
-}
-
-// TestDemoServes searches in a demo that is running, and ends it.
-func TestDemoServes(t *testing.T) {
+// TestDemo does what a newcomer does: without an input it indexes the bundled crawl; then they search it, and end it.
+func TestDemo(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -169,19 +155,24 @@ func TestDemoServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdout.Close()
+	file := filepath.Join(t.TempDir(), "summary.json")
 	ended := make(chan int, 1)
 	go func() {
 		defer writer.Close()
-		ended <- run(ctx, []string{"demo", "--addr", "127.0.0.1:0", "--input", site(t, "")}, writer, output(t))
+		ended <- run(ctx, []string{"demo", "--verify", "--addr", "127.0.0.1:0", "--summary", file}, writer, output(t))
 	}()
 	address := awaitAddress(t, stdout)
-	body := fetch(t, address+"/?q=hub")
-	if !strings.Contains(body, "http://localhost/hub.html") || !strings.Contains(body, "<q>the hub</q>") {
-		t.Errorf("the hub was not found with its anchors:\n%s", body)
+	if body := fetch(t, address+"/?q=lighthouse"); !strings.Contains(body, "<h2>") || !strings.Contains(body, "Linked as") {
+		t.Errorf("no lighthouse was found with its anchor texts:\n%s", body)
 	}
 	interrupt()
 	if status := <-ended; status != 0 {
 		t.Errorf("status %d after Ctrl-C, want 0", status)
+	}
+	s := summaries(t, file)[0]
+	expect(t, s, map[string]float64{"differences": 0, "bad_inputs": 0})
+	if s["documents"].(float64) <= s["clusters"].(float64) || s["redirects"].(float64) == 0 || s["links"].(float64) == 0 {
+		t.Errorf("a crawl without duplicates, redirects or links: %v", s)
 	}
 }
 

@@ -242,13 +242,13 @@ func TestReloadProcessesNothing(t *testing.T) {
 
 func TestWorkIsProportionalToTheChange(t *testing.T) {
 	t.Parallel()
-	const pages = 100
+	const pages = 40
 	w := webtest.New(t, 1)
 	site(w, pages, func(int) int { return 1 })
 	w.Check()
 	before, runs := w.Client.Stats(), w.Runs()
 	site(w, pages, func(i int) int {
-		if i == 50 {
+		if i == 20 {
 			return 2
 		}
 		return 1

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -33,6 +34,9 @@ func Load(ctx context.Context, client *percolator.Client, url string, c *Capture
 func Delete(ctx context.Context, client *percolator.Client, url string) error {
 	_, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		if _, err := Digest.Get(ctx, tx, url); err != nil {
+			if errors.Is(err, percolator.ErrNotFound) {
+				err = fmt.Errorf("it is not in the store: %w", percolator.ErrNotFound)
+			}
 			return fmt.Errorf("delete %s: %w", url, err)
 		}
 		if err := Digest.Delete(tx, url); err != nil {
