@@ -16,7 +16,7 @@ import (
 
 // WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished run on this worker, and no
 // transaction whose commit may still notify. Notifications that other workers have in hand count, because they remain in
-// the tables until they are done. Cells that are parked here do not count. While transactions keep writing it does not
+// the tables until they are done. So do those of columns that this worker does not take. Cells that are parked here do not count. While transactions keep writing it does not
 // return. Some worker has to be running, not necessarily this one.
 //
 // One thing can hide from it: a chain of weak notifications whose observers write nothing at all, in another process, leaves no

@@ -19,7 +19,7 @@ type pageLimits struct {
 	bytes int // of the buffered answer
 }
 
-var defaultPageLimits = pageLimits{rows: 2048, bytes: 8 << 20}
+var defaultPageLimits = pageLimits{rows: 1024, bytes: 8 << 20}
 
 // The emulator gathers and sorts all rows of the requested ranges before it looks at the first. Reading a large range page by page with
 // a moving start would therefore take quadratic time. So a range that fills more than fullPages pages is cut at row keys about splitRows
