@@ -83,6 +83,7 @@ func TestCreateSchemaAgainAndFurther(t *testing.T) {
 	must(t, tx.Set(percolator.Cell{Table: "more", Row: "r", Column: "c"}, []byte("v")))
 	must(t, tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "late"}, []byte("v")))
 	mustCommit(t, ctx, tx)
+	must(t, c.Flush(ctx)) // the cell in u is a secondary
 	if n := cellsOf(t, ctx, env, "u", "notify"); n != 1 {
 		t.Errorf("%d notifications", n)
 	}
