@@ -102,6 +102,7 @@ func TestSchemaKeepsColumnsThatAreNotUTF8(t *testing.T) {
 		t.Error(err)
 	}
 	mustCommit(t, ctx, tx)
+	must(t, env.Client.Flush(ctx))
 	if n := cellsOf(t, ctx, env, "t", "notify"); n != 2 {
 		t.Errorf("%d notify cells, want 2: the write of an observed column and the weak notification", n)
 	}
