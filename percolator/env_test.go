@@ -60,14 +60,16 @@ func mustCommit(t testing.TB, ctx context.Context, tx *percolator.Txn) tso.Times
 	return ts
 }
 
-// put commits values, cell by cell given as row, column, value.
+// put commits values, cell by cell given as row, column, value, and waits for phase two: no lock is left.
 func put(t testing.TB, ctx context.Context, c *percolator.Client, words ...string) tso.Timestamp {
 	t.Helper()
 	tx := mustBegin(t, ctx, c)
 	for i := 0; i+2 < len(words); i += 3 {
 		must(t, tx.Set(cell(words[i], words[i+1]), []byte(words[i+2])))
 	}
-	return mustCommit(t, ctx, tx)
+	ts := mustCommit(t, ctx, tx)
+	must(t, c.Flush(ctx))
+	return ts
 }
 
 func must(t testing.TB, err error) {

@@ -142,6 +142,7 @@ func TestPrefetching(t *testing.T) {
 		}
 	}
 	mustCommit(t, ctx, tx)
+	must(t, c.Flush(ctx))
 	read := func(i int) int {
 		s, err := c.Snapshot(ctx)
 		must(t, err)
