@@ -19,8 +19,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// closeTimeout bounds Close when the store is down.
-const closeTimeout = 10 * time.Second
+// closeTimeout bounds Close when the store is down, connectTimeout NewClient.
+const (
+	closeTimeout   = 10 * time.Second
+	connectTimeout = 30 * time.Second
+)
 
 // Client runs transactions on one Bigtable instance. Use one for each process. All methods may be called concurrently.
 type Client struct {
@@ -65,7 +68,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	bt, err := newBigtable(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, opts)
 	if err != nil {
@@ -144,6 +147,7 @@ func (c *Client) checkSchema(m meta) error {
 		}
 	}
 	c.catalog.Store(newCatalog(m.schema))
+	c.store.timing = m.schema.Timing.withDefaults() // before anything else is sent; it never changes
 	return nil
 }
 
@@ -194,7 +198,7 @@ func (c *Client) next(ctx context.Context) (tso.Timestamp, error) {
 	if c.closed.Load() {
 		return 0, fmt.Errorf("percolator: %w", ErrClosed)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, c.store.timing.RequestLifetime)
 	defer cancel()
 	c.count.oracle.Add(1)
 	ts, err := c.oracle.Next(ctx)
@@ -209,7 +213,7 @@ func (c *Client) SampleRowKeys(ctx context.Context, table string) ([]string, err
 	if _, ok := c.catalog.Load().user(table); !ok {
 		return nil, unknownTable(table)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, c.store.timing.RequestLifetime)
 	defer cancel()
 	c.count.samples.Add(1)
 	keys, err := c.store.table(table).SampleRowKeys(ctx)

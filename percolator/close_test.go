@@ -2,6 +2,7 @@ package percolator_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,7 +55,9 @@ func TestCloseWhileTheStoreIsDown(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	put(t, ctx, c, "a", "c", "v", "b", "c", "v")
+	tx := mustBegin(t, ctx, c)
+	must(t, errors.Join(tx.Set(cell("a", "c"), []byte("v")), tx.Set(cell("b", "c"), []byte("v"))))
+	mustCommit(t, ctx, tx)
 	held.Wait(t, 1)
 	began := time.Now()
 	wantErr(t, c.Close(), context.DeadlineExceeded)

@@ -287,7 +287,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 	}
 	rw, p := cm.rows[0], cm.primary.cell
 	mut := cm.commitMutation(rw, commitTS)
-	lifetime, cancel := context.WithTimeout(ctx, requestLifetime)
+	lifetime, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
 	defer cancel()
 	pause := newBackoff(5*time.Millisecond, time.Second)
 	for {
@@ -373,7 +373,7 @@ func (cm *commit) unknown(ctx context.Context, cause error) error {
 // phaseTwo commits the secondaries in the background. It waits for room in the queue at most as long as the caller does.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 	rest := cm.rows[1:]
-	deadline := time.Now().Add(requestLifetime)
+	deadline := time.Now().Add(cm.c.store.timing.RequestLifetime)
 	for _, rw := range rest {
 		cm.c.bulk.add(ctx, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: deadline, done: func(err error) {
 			if err == nil {

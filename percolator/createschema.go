@@ -21,9 +21,9 @@ const createTimeout = 5 * time.Minute
 // indexes to the stored one replaces it; one that lacks something of it is refused with ErrSchemaMismatch, and nothing
 // is ever deleted. No native garbage collection is set: an age policy would compare our timestamps with the wall clock.
 //
-// A writer that has not yet seen the new schema omits its notifications and index entries. Clients re-read the schema every
-// MetaRefresh, adopt additions, and refuse to commit on knowledge older than MetaMaxAge: additions to tables that are in use
-// are in force MetaMaxAge after CreateSchema has returned.
+// A writer that has not yet seen the new schema omits its notifications and index entries. Clients re-read the
+// schema, adopt additions, and refuse to commit on knowledge older than Timing.MetaMaxAge: additions to tables that are in use
+// are in force that long after CreateSchema has returned.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
 	if err := s.Validate(); err != nil {
 		return err

@@ -25,12 +25,6 @@ const (
 	metaMark     = "mark"
 
 	metaTimestamp = bigtable.Timestamp(1000)
-
-	// MetaRefresh is how often a client re-reads the meta row.
-	MetaRefresh = 10 * time.Second
-	// MetaMaxAge is the age of that knowledge at which a client refuses to commit and to answer reads (I16): a
-	// collector waits longer than this between announcing a safepoint and deleting anything.
-	MetaMaxAge = 45 * time.Second
 )
 
 // meta is the meta row as it was read.
@@ -147,16 +141,17 @@ func (w *metaWatcher) refresh(ctx context.Context) (meta, error) {
 
 // run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows old.
 func (w *metaWatcher) run(ctx context.Context) {
-	wait := MetaRefresh
+	every := w.store.timing.refresh()
+	wait := every
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		wait = MetaRefresh
+		wait = every
 		if _, err := w.refresh(ctx); err != nil {
-			wait = time.Second
+			wait = min(time.Second, every)
 		}
 	}
 }
@@ -164,14 +159,14 @@ func (w *metaWatcher) run(ctx context.Context) {
 // known returns the newest knowledge, asking the store when it has grown too old.
 func (w *metaWatcher) known(ctx context.Context) (meta, error) {
 	w.mu.RLock()
-	m, fresh := w.last, time.Since(w.asOf) < MetaMaxAge
+	m, fresh := w.last, time.Since(w.asOf) < w.store.timing.MetaMaxAge
 	w.mu.RUnlock()
 	if fresh {
 		return m, nil
 	}
 	m, err := w.refresh(ctx)
 	if err != nil {
-		return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", ErrSnapshotTooOld, MetaMaxAge, err)
+		return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", ErrSnapshotTooOld, w.store.timing.MetaMaxAge, err)
 	}
 	return m, nil
 }

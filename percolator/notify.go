@@ -73,7 +73,7 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error 
 		rows[k].Set(notifyFamily, c.Column, cellTime(commitTS), nil)
 	}
 	muts := make([]rowMutation, 0, len(rows))
-	deadline := time.Now().Add(requestLifetime)
+	deadline := time.Now().Add(cm.c.store.timing.RequestLifetime)
 	for k, m := range rows {
 		muts = append(muts, rowMutation{table: k.table, row: k.row, mut: m, deadline: deadline})
 	}
@@ -106,7 +106,7 @@ func (c *Client) ClearNotification(ctx context.Context, cell Cell, upTo tso.Time
 	}
 	mut := bigtable.NewMutation()
 	mut.DeleteTimestampRange(notifyFamily, cell.Column, 0, cellTime(upTo+1))
-	c.bulk.add(ctx, rowMutation{table: cell.Table, row: cell.Row, mut: mut, deadline: time.Now().Add(requestLifetime), done: func(err error) {
+	c.bulk.add(ctx, rowMutation{table: cell.Table, row: cell.Row, mut: mut, deadline: time.Now().Add(c.store.timing.RequestLifetime), done: func(err error) {
 		if err != nil {
 			c.cfg.Logger.Warn("notification not erased; it will be found again", "table", cell.Table, "column", cell.Column, "error", err)
 		}

@@ -113,7 +113,7 @@ func (cm *commit) prewrite(ctx context.Context) error {
 }
 
 func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
 	defer cancel()
 	exact := len(rw.writes) <= fewColumns
 	for _, chunk := range rw.chunks(!exact) {

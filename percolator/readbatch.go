@@ -134,7 +134,7 @@ func (b *readBatcher) send(q *readQueue, batch []*batchedRead) {
 			rows = append(rows, r.row)
 		}
 	}
-	ctx, cancel := context.WithTimeout(b.c.background, requestLifetime)
+	ctx, cancel := context.WithTimeout(b.c.background, b.c.store.timing.RequestLifetime)
 	defer cancel()
 	found, err := b.c.readManyVersions(ctx, q.table, rows, snapshotFilter(q.columns, ts, window))
 	for _, r := range batch {

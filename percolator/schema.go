@@ -26,6 +26,7 @@ var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 // with another schema would silently omit notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10).
 type Schema struct {
 	Tables []Table
+	Timing Timing `json:",omitzero"`
 }
 
 // Table describes one table. Columns need no declaration, except those that notify.
@@ -48,6 +49,9 @@ type Index struct {
 func (s *Schema) Validate() error {
 	if s == nil {
 		return fmt.Errorf("percolator: %w: no schema", ErrInvalidArgument)
+	}
+	if err := s.Timing.validate(); err != nil {
+		return err
 	}
 	seen := map[string]bool{metaTable: true}
 	for _, t := range s.Tables {
@@ -144,7 +148,7 @@ func set(names []string) map[string]bool {
 
 // normalized is s with everything in a fixed order and without the splits, which matter only at creation.
 func (s *Schema) normalized() *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables)}
+	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized()}
 	for i, t := range out.Tables {
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
 		t.Indexes = slices.Clone(t.Indexes)
@@ -208,6 +212,9 @@ func (s *Schema) eachColumn(f func(string) string) {
 
 // covers reports what old has and s lacks: applying s would lose it.
 func (s *Schema) covers(old *Schema) error {
+	if s.Timing.withDefaults() != old.Timing.withDefaults() {
+		return fmt.Errorf("percolator: %w: the stored schema has other Timing, which cannot be changed while clients may run", ErrSchemaMismatch)
+	}
 	have := newCatalog(s)
 	for _, t := range old.Tables {
 		n, ok := have.user(t.Name)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
@@ -13,14 +12,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// requestLifetime bounds every request (I14): nobody sends after it, so that a collector that waits longer knows of
-// no late duplicate.
-const requestLifetime = 30 * time.Second
-
 // store is the four operations of Bigtable on which everything rests. It adds deadlines, counts, and nothing else:
 // ReadRows and MutateRows are retried by Google's client, CheckAndMutateRow never is.
 type store struct {
 	bt     *bigtable.Client
+	timing Timing // with defaults; every request is bounded by its lifetime (I14)
 	count  *counters
 	tables sync.Map // name → *bigtable.Table
 	// closing ends when the client is closed: requests that it cut off are not sent again.
@@ -28,7 +24,7 @@ type store struct {
 }
 
 func newStore(closing context.Context, bt *bigtable.Client, count *counters) *store {
-	return &store{closing: closing, bt: bt, count: count}
+	return &store{closing: closing, bt: bt, count: count, timing: defaultTiming}
 }
 
 // newBigtable opens the data client with the settings that transactions need: no direct access and no sessions unless
@@ -56,7 +52,7 @@ func (s *store) table(name string) *bigtable.Table {
 
 // readRow reads one row atomically; a missing row is nil.
 func (s *store) readRow(ctx context.Context, table, row string, f bigtable.Filter) (bigtable.Row, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, s.timing.RequestLifetime)
 	defer cancel()
 	s.count.readRows.Add(1)
 	r, err := s.table(table).ReadRow(ctx, row, bigtable.RowFilter(f))
@@ -68,7 +64,7 @@ func (s *store) readRow(ctx context.Context, table, row string, f bigtable.Filte
 
 // readRows streams rows in key order (each atomic by itself) until f returns false.
 func (s *store) readRows(ctx context.Context, table string, set bigtable.RowSet, f func(bigtable.Row) bool, opts ...bigtable.ReadOption) error {
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, s.timing.RequestLifetime)
 	defer cancel()
 	s.count.readRows.Add(1)
 	err := s.table(table).ReadRows(ctx, set, func(r bigtable.Row) bool {
@@ -84,7 +80,7 @@ func (s *store) checkAndMutate(ctx context.Context, table, row string, predicate
 	if s.closing.Err() != nil {
 		return false, fmt.Errorf("percolator: %w", ErrClosed)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, s.timing.RequestLifetime)
 	defer cancel()
 	s.count.checkAndMutate.Add(1)
 	s.count.rowsMutated.Add(1)
@@ -94,7 +90,7 @@ func (s *store) checkAndMutate(ctx context.Context, table, row string, predicate
 
 // mutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for each row.
 func (s *store) mutateRows(ctx context.Context, table string, rows []string, muts []*bigtable.Mutation) (errs []error, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, s.timing.RequestLifetime)
 	defer cancel()
 	s.count.mutateRows.Add(1)
 	s.count.rowsMutated.Add(int64(len(rows)))
