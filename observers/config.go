@@ -40,6 +40,12 @@ type Config struct {
 	// run here. nil: every observed and weak column of the schema.
 	Columns []Column
 
+	// DisableCollection keeps this worker from removing old versions. At least one worker of an instance should do it; how
+	// many try does not matter, as one at a time gets the lease (percolator.Collector).
+	DisableCollection bool
+	// Collector is how it is done.
+	Collector percolator.CollectorConfig
+
 	// Logger receives failures (with the names of observer, table and column) and, at debug level only, row keys and the
 	// texts of errors. Never values. nil: discard.
 	Logger *slog.Logger

@@ -26,6 +26,7 @@ type Worker struct {
 	rows     *rowLocks
 	places   *positions
 	pauses   backoff // of a goroutine that cannot reach the store
+	garbage  *percolator.Collector
 	counters workerCounters
 	ran      atomic.Bool
 }
@@ -49,8 +50,13 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	garbage, err := percolator.NewCollector(c, cfg.Collector)
+	if err != nil {
+		return nil, err
+	}
 	return &Worker{
 		client:   c,
+		garbage:  garbage,
 		cfg:      cfg,
 		log:      cfg.Logger,
 		coverage: cov,
@@ -61,7 +67,8 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	}, nil
 }
 
-// Run works until ctx ends: it searches the tables, takes in what its client notifies, and runs observers. Then it begins
+// Run works until ctx ends: it searches the tables, takes in what its client notifies, runs observers, and takes its turn at
+// removing old versions. Then it begins
 // nothing new, waits up to Config.DrainTimeout for the runs that are under way, cancels those that are not done by then, and
 // returns nil. Notifications that were waiting remain in the tables. An observer that ignores the end of its context is
 // left behind after a second. A second call returns ErrStarted; when the client is closed, Run ends with percolator.ErrClosed.
@@ -84,6 +91,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	for range w.cfg.Scanners {
 		scanners.Go(func() { newScanner(w).run(ctx, stop) })
+	}
+	if !w.cfg.DisableCollection {
+		scanners.Go(func() {
+			if err := w.garbage.Run(ctx); err != nil {
+				stop(err)
+			}
+		})
 	}
 	<-ctx.Done()
 	stopDispatch()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -56,8 +57,10 @@ func (tx *Txn) Acknowledge(ctx context.Context, c Cell, observer string, observe
 	if !ack.Run {
 		return ack, nil
 	}
-	if err := tx.put(&write{cell: Cell{c.Table, c.Row, ackColumn(c.Column, observer)}, kind: kindLock}); err != nil {
-		return Acknowledgment{}, err
+	if !planted.On(planted.NoAcknowledgment) {
+		if err := tx.put(&write{cell: Cell{c.Table, c.Row, ackColumn(c.Column, observer)}, kind: kindLock}); err != nil {
+			return Acknowledgment{}, err
+		}
 	}
 	if ack.Settled {
 		tx.mu.Lock()

@@ -144,21 +144,23 @@ func TestCorruptPrefetchedColumnDoesNotFailTheRead(t *testing.T) {
 	}
 }
 
-// An index that is added to a table with data must know that data, or adding it must be refused: ScanIndex that silently lacks
+// An index that is added to a table with data must know that data before it is read: ScanIndex that silently lacks
 // rows, and a unique index that admits duplicates, would be worse.
 func TestIndexAddedToTableWithData(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 500 * time.Millisecond}
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: timing})
 	ctx := testContext(t)
 	put(t, ctx, env.Client, "old", "mail", "x@example.org")
 	must(t, env.Client.Close())
-	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}}}}
-	if err := percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...); err != nil {
-		wantErr(t, err, percolator.ErrSchemaMismatch)
-		return
-	}
+	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}}}, Timing: timing}
+	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...))
 	c := env.NewClient()
 	s, err := c.Snapshot(ctx)
+	must(t, err)
+	wantErr(t, firstError(s.ScanIndex(ctx, "t", "mail", percolator.All())), percolator.ErrSchemaMismatch)
+	must(t, errOf(c.BackfillIndex(ctx, "t", "mail", percolator.BackfillOptions{})))
+	s, err = c.Snapshot(ctx)
 	must(t, err)
 	n := 0
 	for _, err := range s.ScanIndex(ctx, "t", "mail", percolator.All()) {

@@ -33,9 +33,11 @@ const (
 // reserved begins the columns that are ours; no user column contains 0x00.
 const reserved = "\x00"
 
+const ackPrefix = reserved + "ack\x00"
+
 // ackColumn is the acknowledgment column of an observer: c:ack_O of Figure 5, in the row of the observed cell.
 func ackColumn(column, observer string) string {
-	return reserved + "ack\x00" + observer + "\x00" + column
+	return ackPrefix + observer + "\x00" + column
 }
 
 // kind says what a lock or write record stands for.

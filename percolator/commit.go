@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -207,6 +208,10 @@ func (cm *commit) checkAge(ctx context.Context) error {
 func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	stop := cm.keepAlive(ctx)
 	defer stop()
+	var early tso.Timestamp
+	if planted.On(planted.CommitTimestampEarly) {
+		early, _ = cm.c.next(ctx)
+	}
 	pctx, span := cm.c.trace.start(ctx, "percolator.prewrite")
 	err := cm.prewrite(pctx)
 	span.End()
@@ -216,6 +221,9 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	commitTS, err := cm.c.next(ctx)
 	if err != nil {
 		return 0, cm.abort(ctx, err)
+	}
+	if planted.On(planted.CommitTimestampEarly) {
+		commitTS = early
 	}
 	if commitTS <= cm.startTS {
 		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
@@ -227,6 +235,10 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 		return 0, cm.abort(ctx, err)
 	}
 	stop()
+	if planted.On(planted.SecondariesFirst) {
+		cm.phaseTwo(ctx, commitTS)
+		cm.c.Flush(ctx)
+	}
 	pctx, span = cm.c.trace.start(ctx, "percolator.commit_primary")
 	err = cm.commitPrimary(pctx, commitTS)
 	span.End()
@@ -272,7 +284,7 @@ func commitCell(mut *bigtable.Mutation, column string, k kind, startTS, commitTS
 func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *bigtable.Mutation {
 	mut := bigtable.NewMutation()
 	for _, col := range rw.erase {
-		mut.DeleteTimestampRange(notifyFamily, col, 0, cellTime(cm.startTS+1))
+		mut.DeleteTimestampRange(notifyFamily, col, 0, settledUpTo(cm.startTS))
 	}
 	for _, w := range rw.writes {
 		commitCell(mut, w.cell.Column, w.kind, cm.startTS, commitTS, w.observed)
@@ -317,6 +329,10 @@ func (cm *commit) committed(commitTS tso.Timestamp) {
 func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, cause error) (resend bool, err error) {
 	if ctx.Err() != nil {
 		return false, cm.unknown(ctx, cause)
+	}
+	if planted.On(planted.UnknownIsAbort) {
+		cm.cleanUp(ctx)
+		return false, &ConflictError{Cell: cm.primary.cell, StartTS: cm.startTS}
 	}
 	var d decision
 	pause := newBackoff(5*time.Millisecond, time.Second)

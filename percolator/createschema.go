@@ -3,7 +3,6 @@ package percolator
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -20,6 +19,9 @@ const createTimeout = 5 * time.Minute
 // of its indexes, and the table percolator_meta. It is idempotent. A schema that adds tables, observed columns or
 // indexes to the stored one replaces it; one that lacks something of it is refused with ErrSchemaMismatch, and nothing
 // is ever deleted. No native garbage collection is set: an age policy would compare our timestamps with the wall clock.
+//
+// An index that is added together with its table is ready at once. One that is added to a table of the stored schema, empty or
+// not, begins as being built: writers maintain it, ScanIndex refuses it, and Client.BackfillIndex finishes it.
 //
 // A writer that has not yet seen the new schema omits its notifications and index entries. Clients re-read the
 // schema, adopt additions, and refuse to commit on knowledge older than Timing.MetaMaxAge: additions to tables that are in use
@@ -53,9 +55,6 @@ func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts
 		if err := s.covers(stored.schema); err != nil {
 			return err
 		}
-		if err := refuseNewIndexes(ctx, meta, stored.schema, s); err != nil {
-			return err
-		}
 	}
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -74,27 +73,6 @@ func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts
 		return err
 	}
 	return storeSchema(ctx, meta, stored, s)
-}
-
-// refuseNewIndexes refuses an index on a table that holds data already: its entries would be missing, scans of the index would
-// silently lack rows, and a unique index would admit duplicates.
-func refuseNewIndexes(ctx context.Context, st *store, old, next *Schema) error {
-	had := newCatalog(old)
-	for _, t := range next.Tables {
-		before, ok := had.user(t.Name)
-		if !ok || !slices.ContainsFunc(t.Indexes, func(ix Index) bool { return !slices.Contains(before.Indexes, ix) }) {
-			continue
-		}
-		empty := true
-		err := st.readRows(ctx, t.Name, bigtable.InfiniteRange(""), func(bigtable.Row) bool { empty = false; return false }, bigtable.LimitRows(1))
-		if err != nil {
-			return err
-		}
-		if !empty {
-			return fmt.Errorf("percolator: table %q: %w: an index can be added only to an empty table, as existing rows would be missing in it; create the index with the table, or copy the rows to a new one", t.Name, ErrSchemaMismatch)
-		}
-	}
-	return nil
 }
 
 // createTable creates the table with its families, or adds the families that an existing one lacks.

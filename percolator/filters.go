@@ -6,6 +6,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -111,7 +112,7 @@ func conflictFilter(columns []string, startTS tso.Timestamp) bigtable.Filter {
 		bigtable.InterleaveFilters(
 			bigtable.ChainFilters(bigtable.ColumnRangeFilter(lockFamily, "", ""), before),
 			bigtable.ChainFilters(bigtable.ColumnRangeFilter(lockFamily, "", ""), after),
-			bigtable.ChainFilters(bigtable.ColumnRangeFilter(writeFamily, "", ""), from(startTS))))
+			bigtable.ChainFilters(bigtable.ColumnRangeFilter(writeFamily, "", ""), newerThan(startTS))))
 }
 
 // spanFilter is conflictFilter for all columns from first to last.
@@ -120,7 +121,15 @@ func spanFilter(first, last string, startTS tso.Timestamp) bigtable.Filter {
 	return bigtable.InterleaveFilters(
 		bigtable.ChainFilters(span(lockFamily), bigtable.TimestampRangeFilterMicros(0, cellTime(startTS))),
 		bigtable.ChainFilters(span(lockFamily), from(startTS+1)),
-		bigtable.ChainFilters(span(writeFamily), from(startTS)))
+		bigtable.ChainFilters(span(writeFamily), newerThan(startTS)))
+}
+
+// newerThan selects the write records that refuse a prewrite.
+func newerThan(startTS tso.Timestamp) bigtable.Filter {
+	if planted.On(planted.PrewriteIgnoresNewerWrites) {
+		return exactly(startTS)
+	}
+	return from(startTS)
 }
 
 // lockFilter is "does this transaction still hold the cell?" (I6, I9).

@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -181,6 +182,9 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord) (settleme
 		if err != nil || !dead {
 			return settlement{resolution: LockAlive}, err
 		}
+		if planted.On(planted.RollBackWithoutPrimary) {
+			return c.rollBackCell(ctx, cell, l.startTS)
+		}
 		matched, err := c.rollBackPrimary(ctx, l.primary, l.startTS, nil)
 		if err != nil {
 			return settlement{}, err
@@ -224,7 +228,9 @@ func (c *Client) rollBackPrimary(ctx context.Context, primary Cell, startTS tso.
 		eraseExactly(mut, lockFamily, col, startTS)
 		eraseExactly(mut, dataFamily, col, startTS)
 	}
-	mut.Set(writeFamily, primary.Column, cellTime(startTS), encodeWrite(startTS, kindRollback))
+	if !planted.On(planted.NoRollbackMarker) {
+		mut.Set(writeFamily, primary.Column, cellTime(startTS), encodeWrite(startTS, kindRollback))
+	}
 	return c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
 		return c.store.checkAndMutate(ctx, primary.Table, primary.Row, startFilter(primary.Column, startTS), nil, mut)
 	})
@@ -233,7 +239,7 @@ func (c *Client) rollBackPrimary(ctx context.Context, primary Cell, startTS tso.
 // rollForward does for one cell what phase two of its transaction would have done, the notification included (I10).
 func (c *Client) rollForward(ctx context.Context, cell Cell, l lockRecord, commitTS tso.Timestamp) (settlement, error) {
 	mut := bigtable.NewMutation()
-	commitCell(mut, cell.Column, l.kind, l.startTS, commitTS, l.observed)
+	commitCell(mut, cell.Column, l.kind, l.startTS, commitTS, l.observed && !planted.On(planted.RollForwardWithoutNotify))
 	held, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
 		return c.store.checkAndMutate(ctx, cell.Table, cell.Row, lockFilter(cell.Column, l.startTS), mut, nil)
 	})
@@ -256,6 +262,10 @@ func (c *Client) rollBackCell(ctx context.Context, cell Cell, startTS tso.Timest
 	eraseExactly(mut, lockFamily, cell.Column, startTS)
 	eraseExactly(mut, dataFamily, cell.Column, startTS)
 	held, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		if planted.On(planted.UnconditionalRollBack) {
+			_, err := c.store.mutateRows(ctx, cell.Table, []string{cell.Row}, []*bigtable.Mutation{mut})
+			return true, err
+		}
 		return c.store.checkAndMutate(ctx, cell.Table, cell.Row, lockFilter(cell.Column, startTS), mut, nil)
 	})
 	if err != nil {

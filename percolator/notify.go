@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -95,6 +96,15 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	return ts, nil
 }
 
+// settledUpTo is the end, exclusive, of the notifications that a run which began at startTS has settled: a change that came
+// during the run has a later one (I13).
+func settledUpTo(startTS tso.Timestamp) bigtable.Timestamp {
+	if planted.On(planted.NotifyErasedUnbounded) {
+		return 0
+	}
+	return cellTime(startTS + 1)
+}
+
 // ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background. The caller has
 // established that no observer of the cell has work left up to then (I13); a later change keeps its notification.
 func (c *Client) ClearNotification(ctx context.Context, cell Cell, upTo tso.Timestamp) error {
@@ -105,7 +115,7 @@ func (c *Client) ClearNotification(ctx context.Context, cell Cell, upTo tso.Time
 		return err
 	}
 	mut := bigtable.NewMutation()
-	mut.DeleteTimestampRange(notifyFamily, cell.Column, 0, cellTime(upTo+1))
+	mut.DeleteTimestampRange(notifyFamily, cell.Column, 0, settledUpTo(upTo))
 	c.bulk.add(ctx, rowMutation{table: cell.Table, row: cell.Row, mut: mut, deadline: time.Now().Add(c.store.timing.RequestLifetime), done: func(err error) {
 		if err != nil {
 			c.cfg.Logger.Warn("notification not erased; it will be found again", "table", cell.Table, "column", cell.Column, "error", err)

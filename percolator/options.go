@@ -15,6 +15,7 @@ type ReadOption interface{ applyRead(*readOptions) }
 type txnOptions struct {
 	maxAttempts int
 	blind       bool
+	lockReads   bool
 	retry       bool // after a conflict: no prefetched start timestamp, which may be as old as the last
 }
 
@@ -39,8 +40,26 @@ func MaxAttempts(n int) TxnOption { return txnOption(func(o *txnOptions) { o.max
 // timestamp cannot show stale data; it only makes a conflict with a write that happened in between possible.
 func Blind() TxnOption { return txnOption(func(o *txnOptions) { o.blind = true }) }
 
+// LockReads makes the transaction conflict with every concurrent writer of a cell that it has read: each cell that Get, GetMulti, Scan
+// or ScanIndex answers for is locked as GetForUpdate locks it. Absence that Get or GetMulti found counts, of a scan the entries that
+// were handed out, of ScanIndex the indexed cells. So there is no write skew on what was read (G2-item in the terms of Adya and of
+// the Hermitage suite; section 2.2 of the paper allows it under snapshot isolation).
+//
+// Not prevented are phantoms: what comes to lie in a scanned range later, or came after the snapshot, was not read and is not locked.
+// A transaction that depends on nothing being there needs a cell that stands for the range – a guard that everybody who
+// adds to the range writes as well, such as a count – and must read that.
+//
+// What it costs: a cell that is read is prewritten and committed like one that is written, so it counts towards MaxTxnBytes
+// (ErrTooLarge from the read, which buffers none of the call's locks, or ends the scan before the entry; the transaction stays usable) and towards
+// MaxColumnsPerRow (ErrTooLarge from Commit). Two transactions that read one cell under LockReads conflict with each other. A transaction that
+// only read commits for real, and its Commit can fail with ErrConflict. Columns that were only prefetched are not locked, nor are
+// weak columns, which nobody writes, nor what Acknowledge reads.
+//
+// Together with Blind it is ErrInvalidArgument.
+func LockReads() TxnOption { return txnOption(func(o *txnOptions) { o.lockReads = true }) }
+
 // AsOf reads the snapshot at time t: what had been committed by then, by the oracle's clock. Older than the retention is
-// ErrSnapshotTooOld; before the first possible timestamp (2025) or later than the oracle's present is ErrInvalidArgument, because it would not be repeatable.
+// ErrSnapshotTooOld, unless a hold keeps it (Client.TakeHold); before the first possible timestamp (2025) or later than the oracle's present is ErrInvalidArgument, because it would not be repeatable.
 func AsOf(t time.Time) ReadOption { return AsOfTimestamp(tso.At(t)) }
 
 // AsOfTimestamp reads the snapshot at ts, under the rules of AsOf.

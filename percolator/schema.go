@@ -40,6 +40,10 @@ type Table struct {
 
 // Index is a secondary index over the bytes of one column, maintained in the transaction that writes the column. Its
 // entries live in a table of their own, named after the table and the index.
+//
+// An index that CreateSchema adds to a table of the stored schema is being built until Client.BackfillIndex has finished: cells that
+// are older than the index lack their entries. Until then ScanIndex gives ErrSchemaMismatch, and a unique index refuses those
+// duplicates of which it knows. Client.VerifyIndex compares an index with its table. Docs: docs/PROTOCOL.md, "Indexes".
 type Index struct {
 	Name, Column string
 	Unique       bool `json:",omitempty"` // two rows cannot hold the same value: ErrUnique

@@ -39,6 +39,9 @@ func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, e
 	for _, opt := range opts {
 		opt.applyRead(&o)
 	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	now, err := c.next(ctx)
 	if err != nil {
 		return nil, err
@@ -51,7 +54,7 @@ func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, e
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is before the first possible one", ErrInvalidArgument, o.asOf)
 	case o.asOf > now:
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is in the future of the oracle (%d)", ErrInvalidArgument, o.asOf, now)
-	case now.Sub(o.asOf) > c.cfg.Retention:
+	case now.Sub(o.asOf) > c.cfg.Retention && !c.meta.held(o.asOf, now):
 		return nil, fmt.Errorf("percolator: %w: AsOf %v is beyond the retention of %v", ErrSnapshotTooOld, o.asOf.Time(), c.cfg.Retention)
 	}
 	if err := c.meta.checkRead(ctx, o.asOf); err != nil {
@@ -86,6 +89,9 @@ func (s *Snapshot) Get(ctx context.Context, c Cell) ([]byte, error) {
 
 // GetMulti returns the values of the cells in order, nil where there is none.
 func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	out := make([][]byte, len(cells))
 	var ask []Cell
 	var at []int

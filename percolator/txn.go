@@ -13,7 +13,8 @@ import (
 )
 
 // Txn is a transaction under snapshot isolation (section 2.2 of the paper): it reads the snapshot at its start timestamp
-// together with its own buffered writes, and commits all of them or none. Write skew is possible; GetForUpdate prevents it.
+// together with its own buffered writes, and commits all of them or none. Write skew is possible; GetForUpdate prevents it for a
+// cell, the option LockReads for everything that the transaction reads.
 //
 // Methods may be called concurrently. After Commit or Rollback every method but Rollback gives ErrTxnDone.
 type Txn struct {
@@ -41,6 +42,9 @@ type write struct {
 	indexed  Cell // for an entry of an index: the cell that the caller wrote
 }
 
+// size is what the write counts towards MaxTxnBytes.
+func (w *write) size() int { return len(w.value) + len(w.cell.Row) + len(w.cell.Column) }
+
 // Begin starts a transaction: one request to the oracle, none with Blind if a timestamp is at hand.
 func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 	var o txnOptions
@@ -51,6 +55,12 @@ func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 }
 
 func (c *Client) begin(ctx context.Context, o txnOptions) (*Txn, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	if o.blind && o.lockReads {
+		return nil, fmt.Errorf("percolator: %w: a blind transaction reads nothing, so LockReads contradicts Blind", ErrInvalidArgument)
+	}
 	start, err := c.startTimestamp(ctx, o.blind && !o.retry)
 	if err != nil {
 		return nil, err
@@ -211,9 +221,9 @@ func (tx *Txn) put(w *write) error {
 	if old != nil && w.kind == kindLock {
 		return nil // a write conflicts at least as much as a lock
 	}
-	size := len(w.value) + len(w.cell.Row) + len(w.cell.Column)
+	size := w.size()
 	if old != nil {
-		size = len(w.value) - len(old.value)
+		size -= old.size()
 	}
 	if tx.bytes+size > MaxTxnBytes {
 		return cellErr(ErrTooLarge, w.cell, "the transaction would buffer more than %d bytes", MaxTxnBytes)
@@ -273,7 +283,7 @@ func (tx *Txn) Get(ctx context.Context, c Cell) ([]byte, error) {
 
 // GetMulti returns the values of the cells in order, nil where there is none, with as few requests as possible.
 func (tx *Txn) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error) {
-	if err := tx.open(); err != nil {
+	if err := errors.Join(checkContext(ctx), tx.open()); err != nil {
 		return nil, err
 	}
 	out := make([][]byte, len(cells))
@@ -296,6 +306,9 @@ func (tx *Txn) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error) {
 	if len(ask) == 0 {
 		return out, nil
 	}
+	if err := tx.lockRead(ask...); err != nil {
+		return nil, err
+	}
 	values, err := tx.snap.GetMulti(ctx, ask...)
 	if err != nil {
 		return nil, err
@@ -309,7 +322,7 @@ func (tx *Txn) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error) {
 // GetForUpdate is Get, and makes the transaction conflict with every concurrent writer of c, as if it had written the
 // cell without changing it. That prevents write skew on the cells that it is used for. Observers are not notified.
 func (tx *Txn) GetForUpdate(ctx context.Context, c Cell) ([]byte, error) {
-	if err := tx.mayRead(c); err != nil {
+	if err := errors.Join(checkContext(ctx), tx.mayRead(c)); err != nil {
 		return nil, err
 	}
 	if err := tx.buffer(write{cell: c, kind: kindLock}); err != nil {
@@ -322,13 +335,10 @@ func (tx *Txn) GetForUpdate(ctx context.Context, c Cell) ([]byte, error) {
 // writes merged in as they are when Scan is called. An error ends the stream.
 func (tx *Txn) Scan(ctx context.Context, table string, r Range, columns ...string) iter.Seq2[Entry, error] {
 	own, err := tx.ownIn(table, r, columns)
-	if err == nil {
-		err = tx.mayRead(Cell{Table: table})
+	if err = errors.Join(err, checkContext(ctx), tx.mayRead(Cell{Table: table})); err != nil {
+		return failed(err)
 	}
-	if err != nil {
-		return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
-	}
-	return mergeOwn(tx.snap.Scan(ctx, table, r, columns...), own)
+	return tx.locking(mergeOwn(tx.snap.Scan(ctx, table, r, columns...), own))
 }
 
 // ownIn lists the transaction's own puts and deletes in a range, in order.

@@ -1,0 +1,414 @@
+package percolator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A backfill gives an index that was added to an existing table the entries of the cells that are older than it, while the table is
+// in use (docs/PROTOCOL.md, "Indexes"):
+//
+//	drain   wait until every client knows the index and no commit of one that did not is under way
+//	sweep   delete entries that are not true: of a cell that a client with the index wrote and one without it then changed
+//	fill    write the entries that are missing, in row order
+//	ready   publish that snapshots from now on can rely on the index
+//
+// What makes the fill safe beside writers is a conflict on the entry. It reads cell c with value v at its start timestamp S and writes
+// the entry of v. Whoever changes c from v writes that entry too (index.go), and a write before S that changed c was seen; so of two
+// that overlap one aborts. After the drain there is nobody else: a commit without the index either has its lock on c by then, and is
+// waited for or rolled back by the read at S (I15), or fails the age check that precedes it. An entry that is there already, with c's
+// value in the same snapshot, needs nothing.
+//
+// Rejected: locking c itself. It would be just as safe, at twice the requests, but readers of the table would meet the locks, writers that
+// do not change the value would conflict, and every cell would keep a record that changes nothing, which costs each later
+// read of it a second request.
+
+// BackfillOptions is how BackfillIndex works. The zero value is useful.
+type BackfillOptions struct {
+	// Concurrency is how many transactions commit entries at once. 0: 4. At most 64.
+	Concurrency int
+	// RowsPerTransaction is how many rows one transaction looks at; after a conflict it is fewer for a while. 0: 128. At most 1000.
+	RowsPerTransaction int
+	// Pause is waited for between the beginnings of two transactions, to leave room for others. 0: none.
+	Pause time.Duration
+	// Progress, if set, is called after every batch and at the beginning of each phase, one call at a time. It must not block.
+	Progress func(BackfillProgress)
+
+	wait func(context.Context, time.Duration) error // how to wait for the drain; tests know when it is over
+}
+
+func (o BackfillOptions) withDefaults() (BackfillOptions, error) {
+	if o.Concurrency == 0 {
+		o.Concurrency = 4
+	}
+	if o.RowsPerTransaction == 0 {
+		o.RowsPerTransaction = 128
+	}
+	if o.Progress == nil {
+		o.Progress = func(BackfillProgress) {}
+	}
+	if o.wait == nil {
+		o.wait = sleep
+	}
+	if o.Concurrency < 0 || o.Concurrency > 64 || o.RowsPerTransaction < 0 || o.RowsPerTransaction > 1000 || o.Pause < 0 {
+		return o, fmt.Errorf("percolator: %w: BackfillOptions: Concurrency is at most 64, RowsPerTransaction at most 1000, and nothing is negative", ErrInvalidArgument)
+	}
+	return o, nil
+}
+
+// BackfillPhase is a step of a backfill.
+type BackfillPhase string
+
+// The phases of a backfill, in order.
+const (
+	BackfillDrain BackfillPhase = "drain"
+	BackfillSweep BackfillPhase = "sweep"
+	BackfillFill  BackfillPhase = "fill"
+	BackfillReady BackfillPhase = "ready"
+)
+
+// BackfillProgress tells how far a backfill has come. The counts include earlier runs that were broken off, as far as those had
+// saved them.
+type BackfillProgress struct {
+	Phase BackfillPhase
+	Row   string `json:"-"` // BackfillFill: rows of the table before this one are done
+
+	Cells     int64 // looked at in BackfillFill
+	Written   int64 // entries that were missing
+	Removed   int64 // entries that were not true
+	Conflicts int64 // transactions that met a writer and were run again
+}
+
+// BackfillReport is what BackfillIndex did.
+type BackfillReport struct {
+	BackfillProgress
+	Resumed bool          // an earlier run had begun
+	Since   tso.Timestamp // snapshots from here on can be read by ScanIndex; 0: all
+}
+
+// BackfillIndex finishes an index that CreateSchema has added to an existing table: it writes the entries of the cells that are older than
+// the index, and makes the index ready for ScanIndex. Writers go on meanwhile; one that changes a cell whose entry is being written may
+// get ErrConflict, as from any other transaction. Of an index that is ready it returns at once.
+//
+// It first waits until the schema is in force everywhere (RequestLifetime and MetaMaxAge of Schema.Timing and a little more; 80 s by
+// default), then makes about one request for each missing entry and two for each RowsPerTransaction rows. Its position is kept in
+// percolator_meta: after a crash, or when ctx has ended, the next call goes on from there, in this process or in another one. Two at once do no harm.
+// Memory: the rows of at most Concurrency+1 transactions, each about 4 MiB of values or one row.
+//
+// Errors: ErrUnique when two rows hold one value of a unique index, with the cells of both in the message; ErrTooLarge for a value that is
+// too long for an entry; ErrCorrupt for a cell or an entry that cannot be decoded. The index stays as it is, and BackfillIndex can be called again when that has been
+// put right. ErrSchemaMismatch: there is no such index. ErrInvalidArgument: the options.
+func (c *Client) BackfillIndex(ctx context.Context, table, index string, opts BackfillOptions) (BackfillReport, error) {
+	opts, err := opts.withDefaults()
+	if err == nil {
+		err = checkContext(ctx)
+	}
+	if err != nil {
+		return BackfillReport{}, err
+	}
+	ix, st, err := c.findIndexNow(ctx, table, index)
+	if err != nil {
+		return BackfillReport{}, err
+	}
+	b := &backfill{c: c, table: table, ix: ix, opts: opts}
+	if st.Building {
+		open, end := c.whileOpen(ctx)
+		st, err = b.run(open)
+		end()
+	}
+	if err != nil && ctx.Err() == nil && c.closed.Load() && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("percolator: %w: %w", ErrClosed, err)
+	}
+	if err == nil {
+		b.at.Phase = BackfillReady
+		opts.Progress(b.at.BackfillProgress)
+	}
+	return BackfillReport{BackfillProgress: b.at.BackfillProgress, Resumed: b.resumed, Since: st.Since}, err
+}
+
+// whileOpen is ctx until the client is closed.
+func (c *Client) whileOpen(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.background, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// backfill is one run.
+type backfill struct {
+	c       *Client
+	table   string
+	ix      Index
+	opts    BackfillOptions
+	at      backfillCell
+	unsaved int // batches finished since the position was last saved
+	resumed bool
+}
+
+// errReadyElsewhere ends a walk when another backfill has finished.
+var errReadyElsewhere = errors.New("another backfill has finished")
+
+func (b *backfill) run(ctx context.Context) (indexState, error) {
+	name := b.ix.table(b.table)
+	if err := b.load(ctx); err != nil {
+		return indexState{}, err
+	}
+	err := b.phases(ctx)
+	switch {
+	case errors.Is(err, errReadyElsewhere):
+	case err != nil:
+		b.saveUnfinished(ctx)
+		return indexState{}, err
+	}
+	// Everything that was written was committed before this timestamp was asked for (I1).
+	since, err := b.now(ctx)
+	if err != nil {
+		return indexState{}, err
+	}
+	st, err := b.c.indexReady(ctx, name, since)
+	if err == nil {
+		err = b.forget(ctx)
+	}
+	return st, err
+}
+
+// now asks the oracle, again after failures that may pass.
+func (b *backfill) now(ctx context.Context) (tso.Timestamp, error) {
+	for retry := newPatience(); ; {
+		ts, err := b.c.next(ctx)
+		if err == nil {
+			return ts, nil
+		}
+		if err := retry.after(ctx, err); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// phases runs what is left to do.
+func (b *backfill) phases(ctx context.Context) error {
+	if b.at.Phase == BackfillDrain {
+		// This client has read a schema with the index, so the time runs from the moment when that was stored, or later.
+		b.opts.Progress(b.at.BackfillProgress)
+		if err := b.opts.wait(ctx, b.c.store.timing.drain()); err != nil {
+			return err
+		}
+		if err := b.enter(ctx, BackfillSweep); err != nil {
+			return err
+		}
+	}
+	if b.at.Phase == BackfillSweep {
+		w := &indexWalk{c: b.c, table: b.ix.table(b.table), column: indexColumn, opts: b.opts, plan: b.planSweep, done: b.swept, over: b.over}
+		if err := w.run(ctx, ""); err != nil {
+			return err
+		}
+		if err := b.enter(ctx, BackfillFill); err != nil {
+			return err
+		}
+	}
+	w := &indexWalk{c: b.c, table: b.table, column: b.ix.Column, opts: b.opts, plan: b.planFill, done: b.filled, over: b.over}
+	return w.run(ctx, b.at.Row)
+}
+
+// enter begins a phase. It is saved first: who resumes relies on what the phases before have done.
+func (b *backfill) enter(ctx context.Context, p BackfillPhase) error {
+	b.at.Phase = p
+	b.opts.Progress(b.at.BackfillProgress)
+	return b.save(ctx)
+}
+
+// over ends a walk when the client has heard that the index is ready, or was closed.
+func (b *backfill) over() error {
+	switch {
+	case b.c.closed.Load():
+		return fmt.Errorf("percolator: %w", ErrClosed)
+	case !b.c.meta.indexState(b.ix, b.table).Building:
+		return errReadyElsewhere
+	}
+	return nil
+}
+
+// planSweep deletes the entries whose cells hold something else. After the drain nobody makes more of them, so one sweep is enough. A
+// writer that gives such a cell the value again writes the entry, and conflicts.
+func (b *backfill) planSweep(ctx context.Context, tx *Txn, entries []Entry) ([]*write, error) {
+	cells, values := make([]Cell, len(entries)), make([]string, len(entries))
+	for i, e := range entries {
+		var ok bool
+		if cells[i], values[i], ok = b.ix.decodeEntry(b.table, e); !ok {
+			return nil, cellErr(ErrCorrupt, e.Cell, "not an entry of index %q; its key has %d bytes", b.ix.Name, len(e.Cell.Row))
+		}
+	}
+	found, err := b.c.readCells(ctx, tx.snap.ts, cells, len(cells))
+	if err != nil {
+		return nil, err
+	}
+	var writes []*write
+	for i, r := range found {
+		if r.value == nil || string(r.value) != values[i] {
+			writes = append(writes, &write{cell: entries[i].Cell, kind: kindDelete, indexed: cells[i]})
+		}
+	}
+	return writes, nil
+}
+
+func (b *backfill) swept(ctx context.Context, _ string, n walkCounts) error {
+	b.at.Removed += n.writes
+	b.at.Conflicts += n.conflicts
+	b.opts.Progress(b.at.BackfillProgress)
+	return nil
+}
+
+// planFill writes the entries that the cells lack.
+func (b *backfill) planFill(ctx context.Context, tx *Txn, cells []Entry) ([]*write, error) {
+	entries := make([]Cell, len(cells))
+	for i, e := range cells {
+		if err := b.ix.checkEntry(e.Cell, e.Value); err != nil {
+			return nil, err
+		}
+		entries[i] = b.ix.entryCell(b.table, string(e.Value), e.Cell.Row)
+	}
+	found, err := b.c.readCells(ctx, tx.snap.ts, entries, len(entries))
+	if err != nil {
+		return nil, err
+	}
+	var writes []*write
+	taken := map[Cell]Cell{} // by entry, the cell of this batch that gets it
+	for i, r := range found {
+		cell := cells[i].Cell
+		if r.value != nil && string(r.value) == cell.Row {
+			continue
+		}
+		if other, ok := taken[entries[i]]; ok {
+			return nil, b.duplicate(cell, other)
+		}
+		if r.value != nil {
+			if err := b.checkOwner(ctx, tx, cells[i], Cell{b.table, string(r.value), b.ix.Column}); err != nil {
+				return nil, err
+			}
+		}
+		taken[entries[i]] = cell
+		writes = append(writes, &write{cell: entries[i], kind: kindPut, value: []byte(cell.Row), indexed: cell})
+	}
+	return writes, nil
+}
+
+// checkOwner is asked about a cell whose entry names another one, owner.
+func (b *backfill) checkOwner(ctx context.Context, tx *Txn, e Entry, owner Cell) error {
+	if !b.ix.Unique {
+		return cellErr(ErrCorrupt, e.Cell, "the entry in index %q names another row", b.ix.Name)
+	}
+	holds, err := b.c.holdsValue(ctx, tx.snap.ts, owner, string(e.Value))
+	if err == nil && holds {
+		err = b.duplicate(e.Cell, owner)
+	}
+	return err
+}
+
+func (b *backfill) duplicate(a, other Cell) error {
+	return cellErr(ErrUnique, a, "%s holds the same value, and index %q is unique; change one of the two and run BackfillIndex again", other, b.ix.Name)
+}
+
+// saveEvery is after how many batches the position is saved.
+const saveEvery = 8
+
+func (b *backfill) filled(ctx context.Context, row string, n walkCounts) error {
+	b.at.Row = row
+	b.at.Cells += n.cells
+	b.at.Written += n.writes
+	b.at.Conflicts += n.conflicts
+	b.opts.Progress(b.at.BackfillProgress)
+	if b.unsaved++; b.unsaved < saveEvery || row == "" { // at the end comes something better
+		return nil
+	}
+	return b.save(ctx)
+}
+
+// The position is a row of percolator_meta for each index. It is written without a condition: a backfill that runs beside this one, or a
+// late duplicate of a request, can only put it back to an earlier position, and everything before any position that
+// was ever written is done for good.
+const (
+	backfillRowPrefix = "backfill:"
+	backfillState     = "state"
+
+	saveTimeout = 2 * time.Second
+)
+
+// backfillCell is the stored cell.
+type backfillCell struct {
+	BackfillProgress
+	RowKey []byte // BackfillProgress.Row, which JSON would damage
+}
+
+func (b *backfill) row() string { return backfillRowPrefix + b.ix.table(b.table) }
+
+// load takes up the position of an earlier run.
+func (b *backfill) load(ctx context.Context) error {
+	b.at.Phase = BackfillDrain
+	row, err := b.c.store.readRow(ctx, metaTable, b.row(), bigtable.LatestNFilter(1))
+	if err != nil || len(row[metaFamily]) == 0 {
+		return err
+	}
+	if b.at, err = decodeBackfillCell(row[metaFamily][0].Value); err != nil {
+		return fmt.Errorf("percolator: %w: the position of the backfill in %s cannot be read; erase row %q there to start afresh", ErrCorrupt, metaTable, b.row())
+	}
+	b.resumed = true
+	return nil
+}
+
+func decodeBackfillCell(v []byte) (at backfillCell, err error) {
+	if err := json.Unmarshal(v, &at); err != nil {
+		return at, err
+	}
+	switch at.Phase {
+	case BackfillDrain, BackfillSweep, BackfillFill:
+	default:
+		return at, ErrCorrupt
+	}
+	at.Row = string(at.RowKey)
+	return at, nil
+}
+
+func (b *backfill) save(ctx context.Context) error {
+	b.at.RowKey = []byte(b.at.Row)
+	v, err := json.Marshal(b.at)
+	if err != nil {
+		return err
+	}
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, backfillState, metaTimestamp, v)
+	b.unsaved = 0
+	return b.write(ctx, mut)
+}
+
+// saveUnfinished spares the next run what this one has done. The caller's context may have ended.
+func (b *backfill) saveUnfinished(ctx context.Context) {
+	if b.unsaved == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	if err := b.save(ctx); err != nil {
+		b.c.cfg.Logger.Warn("position of a backfill not saved", "index", b.ix.table(b.table), "error", err)
+	}
+}
+
+// forget removes the position of a finished backfill.
+func (b *backfill) forget(ctx context.Context) error {
+	mut := bigtable.NewMutation()
+	mut.DeleteRow()
+	return b.write(ctx, mut)
+}
+
+func (b *backfill) write(ctx context.Context, mut *bigtable.Mutation) error {
+	errs, err := b.c.store.mutateRows(ctx, metaTable, []string{b.row()}, []*bigtable.Mutation{mut})
+	if err == nil && len(errs) > 0 {
+		err = errs[0]
+	}
+	return err
+}

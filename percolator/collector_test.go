@@ -1,0 +1,528 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// retention of these tests' clients, and a step of the oracle's clock that leaves it behind.
+const (
+	retention  = time.Minute
+	afterwards = retention + 5*time.Second
+)
+
+func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
+
+// newCollectorEnv is newEnv with a drain that tests can wait for.
+func newCollectorEnv(t testing.TB) *percolatortest.Env {
+	t.Helper()
+	s := testSchema()
+	s.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond}
+	return percolatortest.New(t, s, percolatortest.Configure(shortRetention))
+}
+
+func collector(t testing.TB, c *percolator.Client, cfg percolator.CollectorConfig) *percolator.Collector {
+	t.Helper()
+	g, err := percolator.NewCollector(c, cfg)
+	must(t, err)
+	return g
+}
+
+func collect(t testing.TB, ctx context.Context, c *percolator.Client) percolator.Collection {
+	t.Helper()
+	col, err := collector(t, c, percolator.CollectorConfig{}).Collect(ctx)
+	must(t, err)
+	return col
+}
+
+// wantCells asserts how many cells each family of table t holds: data, lock, write, notify.
+func wantCells(t testing.TB, ctx context.Context, env *percolatortest.Env, what string, want ...int) {
+	t.Helper()
+	var got []int
+	for _, family := range []string{"data", "lock", "write", "notify"} {
+		got = append(got, cellsOf(t, ctx, env, "t", family))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %v cells of data, lock, write and notify, want %v", what, got, want)
+	}
+}
+
+// A reader keeps its snapshot while the cell is overwritten a thousand times, as long as its hold lasts, and gets an
+// error, never another value, when it does not.
+func TestPinnedReader(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	put(t, ctx, c, "r", "c", "before")
+	put(t, ctx, c, "r", "c", "pinned")
+	pinned, err := c.Snapshot(ctx)
+	must(t, err)
+	hold, err := c.TakeHold(ctx, pinned.StartTimestamp(), 0, "a long report")
+	must(t, err)
+	for i := range 1000 {
+		put(t, ctx, c, "r", "c", fmt.Sprint(i))
+	}
+	unpinned, err := c.Snapshot(ctx)
+	must(t, err)
+	env.Clock.Advance(afterwards)
+
+	if col := collect(t, ctx, c); col.Safepoint != hold.Timestamp-1 || col.Versions != 2 {
+		t.Errorf("collected %+v, want the first version and its record, up to %d", col, hold.Timestamp-1)
+	}
+	other := env.NewClient(percolatortest.Configure(shortRetention))
+	late, err := other.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
+	must(t, err) // beyond the retention, but held
+	for _, s := range []*percolator.Snapshot{pinned, late} {
+		wantValue(t, ctx, s, cell("r", "c"), "pinned")
+	}
+	wantValue(t, ctx, unpinned, cell("r", "c"), "999")
+	wantCells(t, ctx, env, "held", 1001, 0, 1001, 0)
+
+	must(t, c.ReleaseHold(ctx, hold))
+	must(t, c.ReleaseHold(ctx, hold))
+	if col := collect(t, ctx, c); col.Versions != 2000 {
+		t.Errorf("collected %+v", col)
+	}
+	wantCells(t, ctx, env, "released", 1, 0, 1, 0)
+	for _, s := range []*percolator.Snapshot{late, unpinned} {
+		_, err = s.Get(ctx, cell("other row", "c")) // what it has read is in its cache
+		wantErr(t, err, percolator.ErrSnapshotTooOld)
+		wantErr(t, firstError(s.Scan(ctx, "t", percolator.All())), percolator.ErrSnapshotTooOld)
+	}
+	_, err = c.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
+	wantErr(t, err, percolator.ErrSnapshotTooOld)
+	_, err = c.TakeHold(ctx, pinned.StartTimestamp(), 0, "")
+	wantErr(t, err, percolator.ErrSnapshotTooOld)
+	_, err = c.ExtendHold(ctx, hold, 0)
+	wantErr(t, err, percolator.ErrSnapshotTooOld)
+	wantNow(t, ctx, c, cell("r", "c"), "999")
+}
+
+// Locks that are older than the retention are settled by their primaries before anything is removed, in tables of indexes as well.
+func TestCollectionSettlesStrandedLocks(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	put(t, ctx, c, "a", "seen", "old", "b", "seen", "old")
+
+	committed := env.NewClient(percolatortest.Configure(shortRetention))
+	env.FaultsOf(committed).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows {
+			return percolatortest.Crash
+		}
+		return percolatortest.Pass
+	})
+	tx := mustBegin(t, ctx, committed)
+	must(t, errors.Join(tx.Set(cell("a", "seen"), []byte("new")), tx.Set(cell("b", "seen"), []byte("new")),
+		tx.Set(percolator.Cell{Table: "people", Row: "p", Column: "city"}, []byte("Zürich"))))
+	mustCommit(t, ctx, tx)
+	must(t, committed.Flush(ctx))
+	crashAfter(t, env, nil, "c", "d") // before its commit point
+	if n := cellsOf(t, ctx, env, "people.city", "lock"); n != 1 {
+		t.Fatalf("%d locks in the index, want 1", n)
+	}
+
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, c); col.Locks != 5 {
+		t.Errorf("collected %+v, want 5 locks settled", col)
+	}
+	for _, r := range []string{"a", "b"} {
+		wantNow(t, ctx, c, cell(r, "seen"), "new")
+	}
+	for _, r := range []string{"c", "d"} {
+		wantNow(t, ctx, c, cell(r, "c"), "")
+	}
+	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Zürich:p" {
+		t.Errorf("the index lists %q", got)
+	}
+	// Of a and b one version; of c the marker that roll back placed on the primary, no older than the lock: gone as well.
+	wantCells(t, ctx, env, "collected", 2, 0, 2, 4)
+}
+
+// Phase two of a transaction arrives when its lock has been settled, the cell deleted, and all of that collected. The record that
+// it leaves has no data: it is read as absence, counted, and removed by the next cycle.
+func TestPhaseTwoLandsAfterCollection(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	slow := env.NewClient(percolatortest.Configure(shortRetention))
+	held := percolatortest.NewHold()
+	env.FaultsOf(slow).Handle(atMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows }, held))
+	tx := mustBegin(t, ctx, slow)
+	must(t, errors.Join(tx.Set(cell("a", "c"), []byte("v")), tx.Set(cell("b", "seen"), []byte("v"))))
+	mustCommit(t, ctx, tx)
+	held.Wait(t, 1)
+	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell("b", "seen")) }))
+	clear, err := c.Snapshot(ctx)
+	must(t, err)
+	must(t, c.ClearNotification(ctx, cell("b", "seen"), clear.StartTimestamp()))
+	must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, c); col.Vanished != 1 || col.Postponed != 0 {
+		t.Errorf("collected %+v, want the deleted cell gone", col)
+	}
+	wantCells(t, ctx, env, "collected", 1, 0, 1, 0)
+
+	held.Release()
+	wantCells(t, ctx, env, "late", 1, 0, 2, 1)
+	wantNow(t, ctx, c, cell("b", "seen"), "")
+	must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		n := 0
+		for _, err := range s.Scan(ctx, "t", percolator.All()) {
+			must(t, err)
+			n++
+		}
+		if n != 1 {
+			t.Errorf("a scan finds %d cells", n)
+		}
+		return nil
+	}))
+	if n := c.Stats().LateRecords; n != 2 {
+		t.Errorf("counted %d late records, want 2", n)
+	}
+	// Its notification finds no change to run for.
+	tx = mustBegin(t, ctx, c)
+	ack, err := tx.Acknowledge(ctx, cell("b", "seen"), "O", []string{"O"})
+	if err != nil || ack.Run || !ack.Settled {
+		t.Errorf("Acknowledge: %+v, %v", ack, err)
+	}
+	must(t, c.ClearNotification(ctx, cell("b", "seen"), tx.StartTimestamp()))
+	must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, c)
+	wantCells(t, ctx, env, "collected again", 1, 0, 1, 0)
+}
+
+// A deletion stays until every observer has seen it; then the cell vanishes with its acknowledgments.
+func TestDeletionWaitsForItsObservers(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	put(t, ctx, c, "r", "seen", "v")
+	acknowledge := func(want bool) {
+		t.Helper()
+		tx := mustBegin(t, ctx, c)
+		ack, err := tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
+		if err != nil || ack.Run != want {
+			t.Fatalf("Acknowledge: %+v, %v", ack, err)
+		}
+		mustCommit(t, ctx, tx)
+	}
+	acknowledge(true)
+	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell("r", "seen")) }))
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, c); col.Vanished != 0 || col.Postponed != 1 {
+		t.Errorf("collected %+v, want the deletion postponed", col)
+	}
+	wantCells(t, ctx, env, "behind", 0, 0, 2, 1) // the deletion and the acknowledgment of the put
+	acknowledge(true)
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, c); col.Vanished != 1 {
+		t.Errorf("collected %+v, want the cell gone", col)
+	}
+	wantCells(t, ctx, env, "acknowledged", 0, 0, 0, 0)
+	acknowledge(false)
+}
+
+// A hold that is taken while the safepoint is under way: one of them gives way, never both succeed.
+func TestHoldAgainstAnnouncement(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	put(t, ctx, c, "r", "c", "v")
+	snap, err := c.Snapshot(ctx)
+	must(t, err)
+	put(t, ctx, c, "r", "c", "w")
+	env.Clock.Advance(afterwards)
+	slow := env.NewClient(percolatortest.Configure(shortRetention))
+	announcement := percolatortest.NewHold()
+	env.FaultsOf(slow).Handle(atMost(1, func(r percolatortest.Request) bool {
+		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row == "meta"
+	}, announcement))
+	done := make(chan error, 1)
+	var col percolator.Collection
+	go func() {
+		var err error
+		col, err = collector(t, slow, percolator.CollectorConfig{}).Collect(ctx)
+		done <- err
+	}()
+	announcement.Wait(t, 1)
+	_, err = c.TakeHold(ctx, snap.StartTimestamp(), time.Hour, "in time")
+	must(t, err)
+	announcement.Release()
+	must(t, <-done)
+	if col.Safepoint >= snap.StartTimestamp() {
+		t.Errorf("collected up to %d, the hold is at %d", col.Safepoint, snap.StartTimestamp())
+	}
+	wantValue(t, ctx, snap, cell("r", "c"), "v")
+
+	// Holds expire by the oracle's clock.
+	holds, err := c.Holds(ctx)
+	if err != nil || len(holds) != 1 || holds[0].Reason != "in time" {
+		t.Fatalf("holds: %v, %v", holds, err)
+	}
+	longer, err := c.ExtendHold(ctx, holds[0], 2*time.Hour)
+	must(t, err)
+	env.Clock.Advance(time.Hour + time.Minute)
+	if col := collect(t, ctx, c); col.Safepoint >= snap.StartTimestamp() {
+		t.Errorf("the extended hold did not last: collected up to %d", col.Safepoint)
+	}
+	env.Clock.Advance(time.Hour)
+	if col := collect(t, ctx, c); col.Safepoint <= longer.Timestamp {
+		t.Errorf("an expired hold holds: collected up to %d", col.Safepoint)
+	}
+	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("holds: %v, %v", holds, err)
+	}
+	wantCells(t, ctx, env, "expired", 1, 0, 1, 0)
+}
+
+func TestHoldsRefused(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	now, err := env.Oracle.Next(ctx)
+	must(t, err)
+	for name, take := range map[string]func() error{
+		"of the future":       func() error { return errOf(c.TakeHold(ctx, now.Add(time.Hour), 0, "")) },
+		"at a negative time":  func() error { return errOf(c.TakeHold(ctx, -1, 0, "")) },
+		"for too long":        func() error { return errOf(c.TakeHold(ctx, 0, percolator.MaxHoldTTL+1, "")) },
+		"for less than no":    func() error { return errOf(c.TakeHold(ctx, 0, -1, "")) },
+		"with a long reason":  func() error { return errOf(c.TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
+		"released without ID": func() error { return c.ReleaseHold(ctx, percolator.Hold{}) },
+	} {
+		if err := take(); !errors.Is(err, percolator.ErrInvalidArgument) {
+			t.Errorf("a hold %s: %v", name, err)
+		}
+	}
+	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("holds: %v, %v", holds, err)
+	}
+}
+
+// One collector at a time; and nothing is done when nothing is old enough.
+func TestCollectorLease(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	put(t, ctx, c, "r", "c", "v")
+	env.Clock.Advance(afterwards)
+	var once sync.Once
+	var second error
+	g := collector(t, c, percolator.CollectorConfig{Progress: func(col percolator.Collection) {
+		once.Do(func() {
+			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != percolator.CollectionDrain {
+				t.Errorf("the first word is %+v", col)
+			}
+			_, second = collector(t, env.NewClient(percolatortest.Configure(shortRetention)), percolator.CollectorConfig{}).Collect(ctx)
+		})
+	}})
+	first, err := g.Collect(ctx)
+	must(t, err)
+	wantErr(t, second, percolator.ErrLocked)
+	seen, err := c.Collection(ctx)
+	if err != nil || seen.Phase != percolator.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
+		t.Errorf("the state afterwards: %+v, %v", seen, err)
+	}
+	// With a hold right above the mark the safepoint cannot move: there is no cycle.
+	_, err = c.TakeHold(ctx, first.Safepoint+1, 0, "")
+	must(t, err)
+	before := len(env.FaultsOf(c).Requests())
+	again, err := g.Collect(ctx)
+	must(t, err)
+	if n := len(env.FaultsOf(c).Requests()) - before; again.Started != first.Started || n > 10 {
+		t.Errorf("with nothing to do %d requests were sent: %+v", n, again)
+	}
+}
+
+// A lock that cannot be judged stops collection before it removes what the lock may depend on.
+func TestCorruptLockStopsCollection(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	put(t, ctx, c, "r", "c", "v")
+	put(t, ctx, c, "r", "c", "w")
+	plant(t, ctx, env, "t", "x", "lock", "c", 5000, "nonsense")
+	env.Clock.Advance(afterwards)
+	_, err := collector(t, c, percolator.CollectorConfig{}).Collect(ctx)
+	wantErr(t, err, percolator.ErrCorrupt)
+	wantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
+	mut := deleteRow()
+	must(t, env.Store().Open("t").Apply(ctx, "x", mut))
+	collect(t, ctx, c)
+	wantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
+}
+
+// writeGarbage writes what a collector has to do: versions, a deletion, a stranded lock of each sort, markers, and rows that must stay.
+func writeGarbage(t testing.TB, ctx context.Context, env *percolatortest.Env) (keep tso.Timestamp) {
+	t.Helper()
+	c := env.Client
+	for _, v := range []string{"1", "2", "3"} {
+		put(t, ctx, c, "kept", "c", v, "kept", "seen", v, "gone", "c", v)
+	}
+	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell("gone", "c")) }))
+	crashAfter(t, env, nil, "rolled back", "back too")
+	crashAfter(t, env, isCommit, "forward", "forward too")
+	must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	return put(t, ctx, c, "kept", "c", "4")
+}
+
+func checkCollected(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client) {
+	t.Helper()
+	for row, want := range map[string]string{"kept": "4", "gone": "", "rolled back": "", "back too": "", "forward": "crashed", "forward too": "crashed"} {
+		wantNow(t, ctx, c, cell(row, "c"), want)
+	}
+	// kept/c twice (what snapshots between mark and now see), kept/seen, and the two that were rolled forward.
+	wantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
+}
+
+// Collection killed at any request, or with the request or answer of a write lost, and begun again by another client.
+func TestCollectionInterrupted(t *testing.T) {
+	t.Parallel()
+	methods := interruptCollection(t, func(int) percolatortest.Action { return percolatortest.Pass })
+	if len(methods) < 20 {
+		t.Fatalf("a cycle has %d requests: there is too little to do", len(methods))
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 12) // most of a run is waiting for drains
+	for at, method := range methods {
+		for _, fate := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
+			if fate != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
+				continue
+			}
+			slots <- struct{}{}
+			all.Go(func() {
+				defer func() { <-slots }()
+				t.Run(fmt.Sprint(fate, "/", at), func(t *testing.T) {
+					interruptCollection(t, func(seq int) percolatortest.Action {
+						if seq == at {
+							return fate
+						}
+						return percolatortest.Pass
+					})
+				})
+			})
+		}
+	}
+	all.Wait()
+}
+
+// interruptCollection runs a cycle whose requests meet a fate, and a second one where that did not come to its end. It returns
+// the methods of the first one's requests.
+func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action) (methods []string) {
+	env := newCollectorEnv(t)
+	ctx := testContext(t)
+	writeGarbage(t, ctx, env)
+	first := env.NewClient(percolatortest.Configure(shortRetention))
+	var mu sync.Mutex
+	env.FaultsOf(first).Handle(func(r percolatortest.Request) percolatortest.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		methods = append(methods, r.Method)
+		return fate(len(methods) - 1)
+	})
+	col, err := collector(t, first, percolator.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
+	if err == nil && col.Phase != percolator.CollectionDone {
+		t.Errorf("ended without an error in %+v", col)
+	}
+	if err == nil {
+		checkCollected(t, ctx, env, env.Client)
+	} else {
+		env.Clock.Advance(31 * time.Second) // its lease
+		second := env.NewClient(percolatortest.Configure(shortRetention))
+		env.Clock.Advance(afterwards)
+		collect(t, ctx, second)
+		wantNow(t, ctx, second, cell("kept", "c"), "4")
+		wantNow(t, ctx, second, cell("forward too", "c"), "crashed")
+		wantCells(t, ctx, env, "in the end", 4, 0, 4, 3) // by now nobody can read kept/c's older version
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(methods)
+}
+
+// A collector that lost its lease while it was stopped continues beside its successor, and does no harm.
+func TestStoppedCollectorContinues(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx := testContext(t)
+	writeGarbage(t, ctx, env)
+	stopped := env.NewClient(percolatortest.Configure(shortRetention))
+	held := percolatortest.NewHold()
+	env.FaultsOf(stopped).Handle(atMost(1, func(r percolatortest.Request) bool { // its first erasure
+		return r.Method == percolatortest.MutateRows && r.Table == "t"
+	}, held.Answer()))
+	done := make(chan error, 1)
+	go func() {
+		_, err := collector(t, stopped, percolator.CollectorConfig{}).Collect(ctx)
+		done <- err
+	}()
+	held.Wait(t, 1)
+	env.Clock.Advance(2 * time.Minute)
+	collect(t, ctx, env.Client)
+	put(t, ctx, env.Client, "gone", "c", "again")
+	held.Release()
+	// It finds out by its lease, or because its request was longer under way than any may be.
+	if err := <-done; !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	wantNow(t, ctx, env.Client, cell("gone", "c"), "again")
+	wantNow(t, ctx, env.Client, cell("kept", "c"), "4")
+}
+
+// More rows than a page: the position moves forward only, and a successor goes on where the first one was.
+func TestCollectionIsResumed(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	const rows = 1500
+	for range 2 {
+		tx := mustBegin(t, ctx, c)
+		for i := range rows {
+			must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+		}
+		mustCommit(t, ctx, tx)
+		must(t, c.Flush(ctx))
+	}
+	env.Clock.Advance(afterwards)
+	stop, cancel := context.WithCancel(ctx)
+	var last string
+	g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), percolator.CollectorConfig{Progress: func(col percolator.Collection) {
+		if col.Phase == percolator.CollectionErase && col.Table == "t" {
+			if col.Row < last {
+				t.Errorf("went from %q back to %q", last, col.Row)
+			}
+			last = col.Row
+			cancel()
+		}
+	}})
+	_, err := g.Collect(stop)
+	wantErr(t, err, context.Canceled)
+	left, err := c.Collection(ctx)
+	if err != nil || left.Phase != percolator.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
+		t.Fatalf("left behind: %+v, %v", left, err)
+	}
+	col := collect(t, ctx, c)
+	wantCells(t, ctx, env, "resumed", rows, 0, rows, 0)
+	if col.Safepoint < left.Safepoint {
+		t.Errorf("the mark went back: %+v after %+v", col, left)
+	}
+}
+
+func deleteRow() *bigtable.Mutation {
+	mut := bigtable.NewMutation()
+	mut.DeleteRow()
+	return mut
+}

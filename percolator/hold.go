@@ -1,0 +1,181 @@
+package percolator
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A hold keeps what a snapshot needs from collection, for readers that take longer than the retention: a backup, an export. It
+// is a cell of the meta row, beside the safepoint: taking a hold is one CheckAndMutateRow that requires a safepoint below it,
+// announcing a safepoint is one that requires no hold at or below it, so neither can slip past the other. Holds expire, because
+// whoever took one may have died.
+
+// Limits of holds.
+const (
+	// MaxHoldTTL is the longest time for which a hold is taken or extended at once.
+	MaxHoldTTL = 7 * 24 * time.Hour
+	// MaxHoldReasonBytes bounds the text that says what a hold is for.
+	MaxHoldReasonBytes = 256
+	// MaxHolds is how many holds an instance may have at a time: every client reads them with the safepoint.
+	MaxHolds = 1000
+)
+
+// Hold says that nothing that a snapshot at Timestamp reads is collected before Expires.
+type Hold struct {
+	ID        string
+	Timestamp tso.Timestamp
+	Expires   tso.Timestamp // by the oracle's clock
+	Reason    string        // for the people who look at Client.Holds
+}
+
+const holdPrefix = "hold:"
+
+func (h Hold) column() string { return holdPrefix + h.ID }
+
+// encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.
+func (h Hold) encode() []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16+len(h.Reason)), uint64(h.Timestamp))
+	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
+	return append(b, h.Reason...)
+}
+
+func decodeHold(column string, b []byte) (Hold, error) {
+	if len(b) < 16 {
+		return Hold{}, ErrCorrupt
+	}
+	return Hold{
+		ID:        strings.TrimPrefix(column, holdPrefix),
+		Timestamp: tso.Timestamp(binary.BigEndian.Uint64(b)),
+		Expires:   tso.Timestamp(binary.BigEndian.Uint64(b[8:])),
+		Reason:    string(b[16:]),
+	}, nil
+}
+
+// exactValue matches a cell with precisely this value.
+func exactValue(b []byte) bigtable.Filter {
+	return bigtable.ValueRangeFilter(b, append(slices.Clip(b), 0))
+}
+
+// TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL), whatever the retention. ts 0 is
+// now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint already; ErrInvalidArgument for a ttl or reason beyond the
+// limits and a ts in the oracle's future; ErrTooLarge when there are MaxHolds of them.
+func (c *Client) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
+	ttl, err := holdTTL(ttl, reason)
+	if err != nil {
+		return Hold{}, err
+	}
+	now, err := c.next(ctx)
+	if err != nil {
+		return Hold{}, err
+	}
+	if ts == 0 {
+		ts = now
+	}
+	if ts < 0 || ts > now {
+		return Hold{}, fmt.Errorf("percolator: %w: a hold at %d, which is not between 1 and the oracle's present (%d)", ErrInvalidArgument, ts, now)
+	}
+	if m, err := c.meta.refresh(ctx); err != nil {
+		return Hold{}, err
+	} else if len(m.holds) >= MaxHolds {
+		return Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (Client.Holds lists them)", ErrTooLarge, len(m.holds))
+	}
+	h := Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, h.column(), metaTimestamp, h.encode())
+	tooLate := bigtable.ChainFilters(oneColumn(metaFamily, metaSafe), bigtable.ValueRangeFilter(binary.BigEndian.AppendUint64(nil, uint64(ts)), nil))
+	matched, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		return c.store.checkAndMutate(ctx, metaTable, metaRow, tooLate, nil, mut)
+	})
+	switch {
+	case err != nil:
+		return Hold{}, err
+	case matched:
+		return Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %d; take the hold within the retention", ErrSnapshotTooOld, ts)
+	}
+	c.meta.refresh(ctx) // so that this client's own reads know of it; others learn soon
+	return h, nil
+}
+
+func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
+	if ttl == 0 {
+		ttl = time.Hour
+	}
+	if ttl < 0 || ttl > MaxHoldTTL || len(reason) > MaxHoldReasonBytes {
+		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v, and its reason has at most %d bytes", ErrInvalidArgument, MaxHoldTTL, MaxHoldReasonBytes)
+	}
+	return ttl, nil
+}
+
+// ExtendHold has h expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been released, or has expired and been removed.
+func (c *Client) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
+	ttl, err := holdTTL(ttl, h.Reason)
+	if err != nil {
+		return h, err
+	}
+	now, err := c.next(ctx)
+	if err != nil {
+		return h, err
+	}
+	longer := h
+	longer.Expires = now.Add(ttl)
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, h.column(), metaTimestamp, longer.encode())
+	there, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		return c.store.checkAndMutate(ctx, metaTable, metaRow, oneColumn(metaFamily, h.column()), mut, nil)
+	})
+	if err == nil && !there {
+		err = fmt.Errorf("percolator: %w: the hold at %d is gone", ErrSnapshotTooOld, h.Timestamp)
+	}
+	if err != nil {
+		return h, err
+	}
+	c.meta.refresh(ctx)
+	return longer, nil
+}
+
+// ReleaseHold ends a hold before it expires. Releasing it again does nothing.
+func (c *Client) ReleaseHold(ctx context.Context, h Hold) error {
+	if h.ID == "" {
+		return fmt.Errorf("percolator: %w: a hold without an ID", ErrInvalidArgument)
+	}
+	mut := bigtable.NewMutation()
+	mut.DeleteCellsInColumn(metaFamily, h.column())
+	_, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		return c.store.checkAndMutate(ctx, metaTable, metaRow, oneColumn(metaFamily, h.column()), mut, nil)
+	})
+	return err
+}
+
+// Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that no collector has removed yet.
+func (c *Client) Holds(ctx context.Context) ([]Hold, error) {
+	m, err := c.meta.refresh(ctx)
+	return m.holds, err
+}
+
+// removeExpired erases holds whose time is over, unless they were extended since they were read.
+func (c *Client) removeExpired(ctx context.Context, m meta, now tso.Timestamp) (live []Hold, err error) {
+	for _, h := range m.holds {
+		if h.Expires > now {
+			live = append(live, h)
+			continue
+		}
+		mut := bigtable.NewMutation()
+		mut.DeleteCellsInColumn(metaFamily, h.column())
+		same := bigtable.ChainFilters(oneColumn(metaFamily, h.column()), exactValue(h.encode()))
+		if _, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+			return c.store.checkAndMutate(ctx, metaTable, metaRow, same, mut, nil)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
