@@ -1,4 +1,4 @@
-.PHONY: all build test race lint fuzz bench demo ci proto
+.PHONY: all build test race lint fuzz bench soak planted demo ci proto
 
 all: build lint test
 
@@ -28,6 +28,15 @@ fuzz:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+
+# Histories under faults, checked. SOAK is how long.
+SOAK ?= 10m
+soak:
+	go test -race -run 'TestSoak$$' -v -timeout 2h -count 1 ./emulator_test -soak $(SOAK)
+
+# The checks find every mistake that can be planted.
+planted:
+	go test -tags plantedbugs -run 'TestPlanted' -v -timeout 30m -count 1 ./emulator_test
 
 demo:
 	go run ./cmd/webindex demo

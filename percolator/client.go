@@ -64,6 +64,9 @@ type stamp struct {
 // with ErrSchemaMismatch if there is no schema or another one, and with an error that names the endpoint if the
 // instance or the oracle does not answer before ctx ends, at most 30 s. opts are those of Google's own clients.
 func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -168,6 +171,9 @@ func (c *Client) Stats() Stats { return c.count.read() }
 // Flush waits until phase two of everything that was committed before the call is over, or ctx ends. A row that Bigtable
 // refused for 30 s is over as well: it was logged, and whoever meets its lock finishes it.
 func (c *Client) Flush(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	return c.bulk.flush(ctx)
 }
 
@@ -195,6 +201,9 @@ func (c *Client) Close() error {
 
 // next asks the oracle (I1).
 func (c *Client) next(ctx context.Context) (tso.Timestamp, error) {
+	if err := checkContext(ctx); err != nil {
+		return 0, err
+	}
 	if c.closed.Load() {
 		return 0, fmt.Errorf("percolator: %w", ErrClosed)
 	}
@@ -210,6 +219,9 @@ func (c *Client) next(ctx context.Context) (tso.Timestamp, error) {
 
 // SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the list may be empty.
 func (c *Client) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	if _, ok := c.catalog.Load().user(table); !ok {
 		return nil, unknownTable(table)
 	}

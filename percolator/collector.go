@@ -115,6 +115,9 @@ func NewCollector(c *Client, cfg CollectorConfig) (*Collector, error) {
 // Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed. It begins after a pause, so that
 // processes that start together do not all try at once. A cycle that fails is logged and continued after the next pause.
 func (g *Collector) Run(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	for {
 		pause := time.NewTimer(g.cfg.Interval/2 + rand.N(g.cfg.Interval/2))
 		select {

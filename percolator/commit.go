@@ -53,6 +53,9 @@ func (cm *commit) id() txnID { return txnID{cm.primary.cell, cm.startTS} }
 // written. ErrOutcomeUnknown means that it may have been. When ctx ends before the commit point was tried, the
 // transaction is definitely aborted and the error is the context's.
 func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
+	if err := checkContext(ctx); err != nil {
+		return 0, err
+	}
 	writes, weak, err := tx.seal()
 	if err != nil {
 		return 0, err

@@ -27,6 +27,9 @@ const createTimeout = 5 * time.Minute
 // schema, adopt additions, and refuse to commit on knowledge older than Timing.MetaMaxAge: additions to tables that are in use
 // are in force that long after CreateSchema has returned.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	if err := s.Validate(); err != nil {
 		return err
 	}

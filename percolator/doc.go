@@ -19,7 +19,8 @@
 //	})
 //
 // Isolation is snapshot isolation: all reads see the state at the start timestamp, and of two concurrent transactions that write
-// one cell at most one commits. Write skew is possible; GetForUpdate prevents it for the cells on which it is used.
+// one cell at most one commits. Write skew is possible; GetForUpdate prevents it for the cells on which it is used, LockReads for
+// everything that a transaction reads.
 //
 // # Where to find the protocol
 //
@@ -31,10 +32,12 @@
 //	read.go            a snapshot read in one request; readbatch.go joins them
 //	scan.go            ranges, in pages
 //	ack.go, notify.go  acknowledgments and notifications, on which package observers is built
+//	index.go           secondary indexes; backfill.go and verifyindex.go for tables in use
+//	collector.go       old versions: safepoint, drain, lock resolution, mark (collect.go), what is garbage (collectible.go); hold.go
 //
 // # Limits
 //
 // Row keys have 1 to 4096 bytes, columns 1 to 2048 without 0x00, values at most 100 MB (10 MB advised), a transaction at most
 // 512 MiB and 30,000 columns a row. A commit has at most Config.MaxParallelism requests in flight. Every request ends after 30 s at
-// the latest. What exceeds a limit is refused with ErrTooLarge before anything is sent.
+// the latest (Timing). Versions older than Config.Retention are removed, holds keep them for at most 7 days at a time. What exceeds a limit is refused with ErrTooLarge before anything is sent.
 package percolator

@@ -108,6 +108,9 @@ func settledUpTo(startTS tso.Timestamp) bigtable.Timestamp {
 // ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background. The caller has
 // established that no observer of the cell has work left up to then (I13); a later change keeps its notification.
 func (c *Client) ClearNotification(ctx context.Context, cell Cell, upTo tso.Timestamp) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	if _, ok := c.catalog.Load().user(cell.Table); !ok {
 		return unknownTable(cell.Table)
 	}

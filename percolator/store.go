@@ -52,6 +52,9 @@ func (s *store) table(name string) *bigtable.Table {
 
 // readRow reads one row atomically; a missing row is nil.
 func (s *store) readRow(ctx context.Context, table, row string, f bigtable.Filter) (bigtable.Row, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timing.RequestLifetime)
 	defer cancel()
 	s.count.readRows.Add(1)
@@ -64,6 +67,9 @@ func (s *store) readRow(ctx context.Context, table, row string, f bigtable.Filte
 
 // readRows streams rows in key order (each atomic by itself) until f returns false.
 func (s *store) readRows(ctx context.Context, table string, set bigtable.RowSet, f func(bigtable.Row) bool, opts ...bigtable.ReadOption) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timing.RequestLifetime)
 	defer cancel()
 	s.count.readRows.Add(1)
@@ -77,6 +83,9 @@ func (s *store) readRows(ctx context.Context, table string, set bigtable.RowSet,
 // checkAndMutate applies onMatch if the predicate lets a cell of the row through, onMiss otherwise, and says which it
 // was. Either may be nil. An error for which maybeApplied holds leaves open whether it was applied.
 func (s *store) checkAndMutate(ctx context.Context, table, row string, predicate bigtable.Filter, onMatch, onMiss *bigtable.Mutation) (matched bool, err error) {
+	if err := checkContext(ctx); err != nil {
+		return false, err
+	}
 	if s.closing.Err() != nil {
 		return false, fmt.Errorf("percolator: %w", ErrClosed)
 	}
@@ -90,6 +99,9 @@ func (s *store) checkAndMutate(ctx context.Context, table, row string, predicate
 
 // mutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for each row.
 func (s *store) mutateRows(ctx context.Context, table string, rows []string, muts []*bigtable.Mutation) (errs []error, err error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timing.RequestLifetime)
 	defer cancel()
 	s.count.mutateRows.Add(1)
