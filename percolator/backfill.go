@@ -2,12 +2,9 @@ package percolator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -41,7 +38,8 @@ type BackfillOptions struct {
 	// Progress, if set, is called after every batch and at the beginning of each phase, one call at a time. It must not block.
 	Progress func(BackfillProgress)
 
-	wait func(context.Context, time.Duration) error // how to wait for the drain; tests know when it is over
+	wait      func(context.Context, time.Duration) error // how to wait for the drain; tests know when it is over
+	saveEvery int                                        // batches after which the position is saved
 }
 
 func (o BackfillOptions) withDefaults() (BackfillOptions, error) {
@@ -56,6 +54,9 @@ func (o BackfillOptions) withDefaults() (BackfillOptions, error) {
 	}
 	if o.wait == nil {
 		o.wait = sleep
+	}
+	if o.saveEvery == 0 {
+		o.saveEvery = 8
 	}
 	if o.Concurrency < 0 || o.Concurrency > 64 || o.RowsPerTransaction < 0 || o.RowsPerTransaction > 1000 || o.Pause < 0 {
 		return o, fmt.Errorf("percolator: %w: BackfillOptions: Concurrency is at most 64, RowsPerTransaction at most 1000, and nothing is negative", ErrInvalidArgument)
@@ -314,101 +315,14 @@ func (b *backfill) duplicate(a, other Cell) error {
 	return cellErr(ErrUnique, a, "%s holds the same value, and index %q is unique; change one of the two and run BackfillIndex again", other, b.ix.Name)
 }
 
-// saveEvery is after how many batches the position is saved.
-const saveEvery = 8
-
 func (b *backfill) filled(ctx context.Context, row string, n walkCounts) error {
 	b.at.Row = row
 	b.at.Cells += n.cells
 	b.at.Written += n.writes
 	b.at.Conflicts += n.conflicts
 	b.opts.Progress(b.at.BackfillProgress)
-	if b.unsaved++; b.unsaved < saveEvery || row == "" { // at the end comes something better
+	if b.unsaved++; b.unsaved < b.opts.saveEvery || row == "" { // at the end comes something better
 		return nil
 	}
 	return b.save(ctx)
-}
-
-// The position is a row of percolator_meta for each index. It is written without a condition: a backfill that runs beside this one, or a
-// late duplicate of a request, can only put it back to an earlier position, and everything before any position that
-// was ever written is done for good.
-const (
-	backfillRowPrefix = "backfill:"
-	backfillState     = "state"
-
-	saveTimeout = 2 * time.Second
-)
-
-// backfillCell is the stored cell.
-type backfillCell struct {
-	BackfillProgress
-	RowKey []byte // BackfillProgress.Row, which JSON would damage
-}
-
-func (b *backfill) row() string { return backfillRowPrefix + b.ix.table(b.table) }
-
-// load takes up the position of an earlier run.
-func (b *backfill) load(ctx context.Context) error {
-	b.at.Phase = BackfillDrain
-	row, err := b.c.store.readRow(ctx, metaTable, b.row(), bigtable.LatestNFilter(1))
-	if err != nil || len(row[metaFamily]) == 0 {
-		return err
-	}
-	if b.at, err = decodeBackfillCell(row[metaFamily][0].Value); err != nil {
-		return fmt.Errorf("percolator: %w: the position of the backfill in %s cannot be read; erase row %q there to start afresh", ErrCorrupt, metaTable, b.row())
-	}
-	b.resumed = true
-	return nil
-}
-
-func decodeBackfillCell(v []byte) (at backfillCell, err error) {
-	if err := json.Unmarshal(v, &at); err != nil {
-		return at, err
-	}
-	switch at.Phase {
-	case BackfillDrain, BackfillSweep, BackfillFill:
-	default:
-		return at, ErrCorrupt
-	}
-	at.Row = string(at.RowKey)
-	return at, nil
-}
-
-func (b *backfill) save(ctx context.Context) error {
-	b.at.RowKey = []byte(b.at.Row)
-	v, err := json.Marshal(b.at)
-	if err != nil {
-		return err
-	}
-	mut := bigtable.NewMutation()
-	mut.Set(metaFamily, backfillState, metaTimestamp, v)
-	b.unsaved = 0
-	return b.write(ctx, mut)
-}
-
-// saveUnfinished spares the next run what this one has done. The caller's context may have ended.
-func (b *backfill) saveUnfinished(ctx context.Context) {
-	if b.unsaved == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-	defer cancel()
-	if err := b.save(ctx); err != nil {
-		b.c.cfg.Logger.Warn("position of a backfill not saved", "index", b.ix.table(b.table), "error", err)
-	}
-}
-
-// forget removes the position of a finished backfill.
-func (b *backfill) forget(ctx context.Context) error {
-	mut := bigtable.NewMutation()
-	mut.DeleteRow()
-	return b.write(ctx, mut)
-}
-
-func (b *backfill) write(ctx context.Context, mut *bigtable.Mutation) error {
-	errs, err := b.c.store.mutateRows(ctx, metaTable, []string{b.row()}, []*bigtable.Mutation{mut})
-	if err == nil && len(errs) > 0 {
-		err = errs[0]
-	}
-	return err
 }

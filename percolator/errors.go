@@ -28,14 +28,15 @@ var (
 	// (Update does). errors.As with *ConflictError tells which cell.
 	ErrConflict = errors.New("conflict")
 	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends; a
-	// writer that meets it gets ErrConflict as well, and may run again.
+	// writer that meets it gets ErrConflict as well, and may run again. Of a Collector: another one is at work.
 	ErrLocked = errors.New("locked")
 	// ErrOutcomeUnknown: whether the transaction committed could not be established before the
 	// context ended or the record of it may have been collected. It may commit later, or have
 	// committed. Never retry blindly: read what the transaction should have written, then decide.
 	ErrOutcomeUnknown = errors.New("commit outcome unknown")
 	// ErrSnapshotTooOld: the snapshot is older than the retention, or the client has not been able to
-	// learn the safepoint for too long. Begin again; for long readers raise the retention or take a hold.
+	// learn the safepoint for too long, or an index is scanned at a snapshot from before it was complete. Begin again; for
+	// long readers raise the retention or take a hold (Client.TakeHold).
 	ErrSnapshotTooOld = errors.New("snapshot too old")
 )
 
