@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -73,7 +73,8 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	bt, err := newBigtable(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, opts)
+	var where endpoint
+	bt, err := newBigtable(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, append(slices.Clip(opts), where.option()))
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	c.predict = newPredictor()
 	c.trace = newSpans(cfg.TracerProvider)
 	c.recent.seed = maphash.MakeSeed()
-	if err := c.connect(ctx, bt); err != nil {
+	if err := c.connect(ctx, &where); err != nil {
 		c.stop()
 		bt.Close()
 		if c.dialed != nil {
@@ -106,10 +107,10 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 }
 
 // connect dials the oracle, reads the schema and registers the metrics.
-func (c *Client) connect(ctx context.Context, bt *bigtable.Client) error {
+func (c *Client) connect(ctx context.Context, where *endpoint) error {
 	m, err := c.meta.refresh(ctx)
 	if err != nil {
-		return fmt.Errorf("%w (%s)", withContext(ctx, err), endpoint())
+		return fmt.Errorf("%w (endpoint: %s)", withContext(ctx, err), where)
 	}
 	if err := c.checkSchema(m); err != nil {
 		return err
@@ -130,11 +131,28 @@ func (c *Client) connect(ctx context.Context, bt *bigtable.Client) error {
 	return nil
 }
 
-func endpoint() string {
-	if e := os.Getenv("BIGTABLE_EMULATOR_HOST"); e != "" {
-		return "BIGTABLE_EMULATOR_HOST is " + e
+// endpoint learns from the requests where they go: the options that name it cannot be read, and a deadline does not say which address did
+// not answer.
+type endpoint struct{ target atomic.Pointer[string] }
+
+func (e *endpoint) option() option.ClientOption {
+	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if e.target.Load() == nil { // once is enough: this is on the path of every read
+			target := cc.Target()
+			e.target.Store(&target)
+		}
+		return open(ctx, desc, cc, method, opts...)
+	}))
+}
+
+func (e *endpoint) String() string {
+	if t := e.target.Load(); t != nil {
+		return *t
 	}
-	return "endpoint from the client options, or Bigtable's default"
+	if host := os.Getenv("BIGTABLE_EMULATOR_HOST"); host != "" {
+		return "BIGTABLE_EMULATOR_HOST, " + host
+	}
+	return "that of the client options, or Bigtable's default"
 }
 
 func (c *Client) checkSchema(m meta) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
@@ -39,9 +40,10 @@ type commit struct {
 	primary *write
 	weak    []Cell
 
-	failed  atomic.Bool // a row's prewrite has failed: the others stop
-	mu      sync.Mutex
-	outcome map[*rowWrites]prewriteOutcome
+	underWay *semaphore.Weighted // bytes of values in prewrite requests
+	failed   atomic.Bool         // a row's prewrite has failed: the others stop
+	mu       sync.Mutex
+	outcome  map[*rowWrites]prewriteOutcome
 }
 
 func (cm *commit) id() txnID { return txnID{cm.primary.cell, cm.startTS} }
@@ -95,6 +97,7 @@ func (tx *Txn) seal() (writes []*write, weak []Cell, err error) {
 	for c := range tx.weak {
 		weak = append(weak, c)
 	}
+	tx.writes = nil // a finished transaction answers nothing from it, and a large one needs the room
 	return tx.order, weak, nil
 }
 
@@ -168,6 +171,7 @@ func (tx *Txn) checkInserts(ctx context.Context, writes []*write) error {
 
 // group sorts the writes by row, in the order in which rows were first written; the first write is the primary.
 func (cm *commit) group(writes []*write, erase map[Cell]bool) error {
+	cm.underWay = semaphore.NewWeighted(prewriteBytes)
 	type key struct{ table, row string }
 	rows := map[key]*rowWrites{}
 	for _, w := range writes {
@@ -221,6 +225,7 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	if err != nil {
 		return 0, cm.abort(ctx, err)
 	}
+	cm.dropValues()
 	commitTS, err := cm.c.next(ctx)
 	if err != nil {
 		return 0, cm.abort(ctx, err)
@@ -250,6 +255,15 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	}
 	cm.phaseTwo(ctx, commitTS)
 	return commitTS, nil
+}
+
+// dropValues lets go of what prewrite has stored: the rest of the commit names cells only.
+func (cm *commit) dropValues() {
+	for _, rw := range cm.rows {
+		for _, w := range rw.writes {
+			w.value = nil
+		}
+	}
 }
 
 // keepAlive refreshes the time in the primary's lock while the commit takes longer than a third of the TTL. The refresh is

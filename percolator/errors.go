@@ -107,6 +107,9 @@ func maybeApplied(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
+	if errors.Is(err, ErrSchemaMismatch) { // the table or a family is missing, whichever code says so
+		return false
+	}
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown:
 		return true

@@ -22,8 +22,12 @@ import (
 // Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code does. The marker makes the
 // order unnecessary, and one round trip is saved.
 
-// chunkBytes bounds the data of one prewrite request.
-const chunkBytes = 32 << 20
+// chunkBytes bounds the data of one prewrite request, and prewriteBytes that of all that one commit has under way: a request in
+// flight is a second copy of its values, and with many large rows at once that would double what the transaction holds.
+const (
+	chunkBytes    = 4 << 20
+	prewriteBytes = 16 << 20
+)
 
 // rowWrites is what a transaction writes in one row.
 type rowWrites struct {
@@ -113,21 +117,32 @@ func (cm *commit) prewrite(ctx context.Context) error {
 }
 
 func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
-	ctx, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
-	defer cancel()
 	exact := len(rw.writes) <= fewColumns
 	for _, chunk := range rw.chunks(!exact) {
-		var err error
-		if exact {
-			err = cm.prewriteChunk(ctx, rw, chunk)
-		} else {
-			err = cm.prewriteSpan(ctx, rw, chunk)
-		}
-		if err != nil {
+		if err := cm.prewriteBounded(ctx, rw, chunk, exact); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// prewriteBounded waits until there is room for the chunk among the requests under way.
+func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*write, exact bool) error {
+	size := int64(0)
+	for _, w := range chunk {
+		size += int64(len(w.value))
+	}
+	size = min(size, prewriteBytes) // one value may be larger: then it goes alone
+	if err := cm.underWay.Acquire(ctx, size); err != nil {
+		return err
+	}
+	defer cm.underWay.Release(size)
+	ctx, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
+	defer cancel()
+	if exact {
+		return cm.prewriteChunk(ctx, rw, chunk)
+	}
+	return cm.prewriteSpan(ctx, rw, chunk)
 }
 
 // fewColumns is up to how many columns of a row a filter names one by one.

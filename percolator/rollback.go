@@ -2,6 +2,7 @@ package percolator
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,24 +14,44 @@ import (
 const (
 	cleanUpTimeout   = 5 * time.Second
 	cleanUpUnawaited = 500 * time.Millisecond
+	cleanUpRow       = time.Millisecond // more, for each row
 )
 
 // abort rolls the transaction back before the caller can start its next attempt, which would otherwise meet these locks, and
 // returns cause. The caller's context may have ended: the clean-up has a deadline of its own.
+//
+// When the primary's table or one of its families is missing, no marker can be placed. None is needed to take back the other locks, as no
+// commit request has been sent: nobody else can commit this transaction (I6).
 func (cm *commit) abort(ctx context.Context, cause error) error {
-	cm.cleanUp(ctx)
+	if err := cm.cleanUp(ctx); errors.Is(err, ErrSchemaMismatch) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
+		defer cancel()
+		if err := cm.c.bulk.do(ctx, cm.erasures(false)); err != nil {
+			cm.c.cfg.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", cm.primary.cell.Table, "error", err)
+		}
+	}
 	return withContext(ctx, cause)
+}
+
+// cleanUpLimit leaves large transactions the time that their rows take.
+func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
+	if ctx.Err() != nil {
+		return cleanUpUnawaited
+	}
+	return min(cleanUpTimeout+time.Duration(len(cm.rows))*cleanUpRow, cm.c.store.timing.RequestLifetime)
 }
 
 // cleanUp makes sure that the transaction can never commit and then erases what it left. It passes the primary like every
 // other roll back (I8). When no prewrite can have been applied there is nothing to do.
-func (cm *commit) cleanUp(ctx context.Context) {
+func (cm *commit) cleanUp(ctx context.Context) error {
 	if !slices.ContainsFunc(cm.rows, cm.touched) {
-		return
+		return nil
 	}
-	if _, err := cm.rollBack(ctx); err != nil {
+	_, err := cm.rollBack(ctx)
+	if err != nil {
 		cm.c.cfg.Logger.Warn("roll back left to lock resolution", "start_ts", cm.startTS, "table", cm.primary.cell.Table, "error", err)
 	}
+	return err
 }
 
 func (cm *commit) touched(rw *rowWrites) bool {
@@ -42,11 +63,7 @@ func (cm *commit) touched(rw *rowWrites) bool {
 // rollBack decides the transaction on its primary and, unless it turns out to have committed, erases what it left. It has a
 // deadline of its own, as the caller's context may have ended.
 func (cm *commit) rollBack(ctx context.Context) (decision, error) {
-	limit := cleanUpTimeout
-	if ctx.Err() != nil {
-		limit = cleanUpUnawaited
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 	defer cancel()
 	p := cm.primary.cell
 	var siblings []string
@@ -78,6 +95,7 @@ func (cm *commit) rollBack(ctx context.Context) (decision, error) {
 // back, which knows only the primary cell, came first.
 func (cm *commit) erasures(primaryToo bool) []rowMutation {
 	var muts []rowMutation
+	deadline := time.Now().Add(cm.c.store.timing.RequestLifetime)
 	for _, rw := range cm.rows {
 		if !cm.touched(rw) || rw == cm.rows[0] && (!primaryToo || len(rw.writes) == 1) {
 			continue
@@ -87,7 +105,7 @@ func (cm *commit) erasures(primaryToo bool) []rowMutation {
 			eraseExactly(mut, lockFamily, w.cell.Column, cm.startTS)
 			eraseExactly(mut, dataFamily, w.cell.Column, cm.startTS)
 		}
-		muts = append(muts, rowMutation{table: rw.table, row: rw.row, mut: mut, deadline: time.Now().Add(cleanUpTimeout)})
+		muts = append(muts, rowMutation{table: rw.table, row: rw.row, mut: mut, deadline: deadline})
 	}
 	return muts
 }

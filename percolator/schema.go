@@ -180,7 +180,7 @@ func (s *Schema) encode() []byte {
 	return b
 }
 
-// decodeSchema reverses encode.
+// decodeSchema reverses encode. It accepts only what CreateSchema stores: a schema that named our own tables, say, would open them to callers.
 func decodeSchema(b []byte) (*Schema, error) {
 	s := new(Schema)
 	if err := json.Unmarshal(b, s); err != nil {
@@ -195,7 +195,7 @@ func decodeSchema(b []byte) (*Schema, error) {
 		bad = errors.Join(bad, err)
 		return u
 	})
-	return s, bad
+	return s, errors.Join(bad, s.Validate())
 }
 
 // eachColumn replaces every column name; s must own its slices.

@@ -3,6 +3,7 @@ package percolator
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -107,6 +108,9 @@ func (s *store) mutateRows(ctx context.Context, table string, rows []string, mut
 	s.count.mutateRows.Add(1)
 	s.count.rowsMutated.Add(int64(len(rows)))
 	errs, err = s.table(table).ApplyBulk(ctx, rows, muts)
+	for i, rowErr := range errs {
+		errs[i] = s.err(ctx, table, rowErr)
+	}
 	return errs, s.err(ctx, table, err)
 }
 
@@ -118,10 +122,23 @@ func (s *store) err(ctx context.Context, table string, err error) error {
 	if s.closing.Err() != nil {
 		return fmt.Errorf("percolator: table %q: %w: %w", table, ErrClosed, err)
 	}
-	if status.Code(err) == codes.NotFound {
+	switch {
+	case missingFamily(err):
+		return fmt.Errorf("percolator: table %q: %w: it lacks a column family; CreateSchema adds it: %w", table, ErrSchemaMismatch, err)
+	case status.Code(err) == codes.NotFound:
 		return fmt.Errorf("percolator: table %q: %w: it does not exist in the instance; CreateSchema creates it: %w", table, ErrSchemaMismatch, err)
 	}
 	return fmt.Errorf("percolator: table %q: %w", table, withContext(ctx, err))
+}
+
+// missingFamily tells a table without one of our families from a missing table. Bigtable answers NotFound for both; its emulator has no
+// code for a family ("unknown family").
+func missingFamily(err error) bool {
+	switch s := status.Convert(err); s.Code() {
+	case codes.NotFound, codes.Unknown, codes.Internal:
+		return strings.Contains(s.Message(), "unknown family") || strings.Contains(s.Message(), "column family not found")
+	}
+	return false
 }
 
 // counters are a client's counts since NewClient, each incremented where the thing happens.
