@@ -1,0 +1,42 @@
+package emulator_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// collect runs one cycle after the other. Before each the oracle's clock jumps over the retention, so that almost everything is old.
+func (s *soaking) collect(ctx context.Context, _ *seat, c *percolator.Client, r *rand.Rand) {
+	g, err := percolator.NewCollector(c, collectorConfig())
+	if err != nil {
+		s.problem("%v", err)
+		return
+	}
+	for ctx.Err() == nil {
+		s.env.Clock.Advance(60*time.Second + time.Duration(r.Int64N(int64(20*time.Second))))
+		col, err := g.Collect(ctx)
+		s.tally.collected(col, err)
+		pause(ctx, time.Duration(r.Int64N(int64(300*time.Millisecond))))
+	}
+}
+
+func collectorConfig() percolator.CollectorConfig {
+	return percolator.CollectorConfig{Interval: time.Second, Lease: time.Second, RowsPerSecond: 1_000_000}
+}
+
+// collectAll runs a cycle that has everything to itself, so that nothing unreferenced may be left.
+func (s *soaking) collectAll(ctx context.Context, c *percolator.Client) {
+	g, err := percolator.NewCollector(c, collectorConfig())
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.env.Clock.Advance(20 * time.Minute) // holds have expired
+	col, err := g.Collect(ctx)
+	if err != nil || col.Postponed > 0 || col.Corrupt > 0 {
+		s.problem("the last collection: %+v, %v", col, err)
+	}
+	s.tally.collected(col, err)
+}

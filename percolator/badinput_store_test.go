@@ -1,0 +1,209 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+func admin(t *testing.T, ctx context.Context, env *percolatortest.Env) *bigtable.AdminClient {
+	t.Helper()
+	a, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
+	must(t, err)
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// wantRemedy wants an error that names the table and the function that creates it.
+func wantRemedy(t *testing.T, what string, err error, table string) {
+	t.Helper()
+	if !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), table) || !strings.Contains(err.Error(), "CreateSchema") {
+		t.Errorf("%s: %v; want ErrSchemaMismatch that names %q and CreateSchema", what, err, table)
+	}
+}
+
+// A table that the schema does not have is refused by name, wherever it is named; so is an index.
+func TestUnknownTables(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	tx := mustBegin(t, ctx, c)
+	for _, table := range []string{"nowhere", "", "people.mail", "percolator_meta", "t\n", "T"} {
+		at := percolator.Cell{Table: table, Row: "r", Column: "c"}
+		for what, err := range map[string]error{
+			"Set":                tx.Set(at, nil),
+			"Insert":             tx.Insert(at, nil),
+			"Delete":             tx.Delete(at),
+			"Notify":             tx.Notify(at),
+			"Txn.Get":            errOf(tx.Get(ctx, at)),
+			"Txn.GetMulti":       errOf(tx.GetMulti(ctx, cell("r", "c"), at)),
+			"GetForUpdate":       errOf(tx.GetForUpdate(ctx, at)),
+			"Txn.Scan":           firstError(tx.Scan(ctx, table, percolator.All())),
+			"Txn.ScanIndex":      firstError(tx.ScanIndex(ctx, table, "mail", percolator.All())),
+			"Acknowledge":        errOf(tx.Acknowledge(ctx, at, "O", []string{"O"})),
+			"Snapshot.Get":       errOf(s.Get(ctx, at)),
+			"Snapshot.GetMulti":  errOf(s.GetMulti(ctx, cell("r", "c"), at)),
+			"Snapshot.Scan":      firstError(s.Scan(ctx, table, percolator.All())),
+			"Snapshot.ScanIndex": firstError(s.ScanIndex(ctx, table, "mail", percolator.All())),
+			"SampleRowKeys":      errOf(c.SampleRowKeys(ctx, table)),
+			"WrittenSince":       errOf(c.WrittenSince(ctx, table, 1)),
+			"ClearNotification":  c.ClearNotification(ctx, at, 1),
+		} {
+			wantRemedy(t, what, err, strings.TrimSpace(table))
+		}
+		for _, err := range c.ScanPending(ctx, table, percolator.All()) {
+			wantRemedy(t, "ScanPending", err, strings.TrimSpace(table))
+		}
+	}
+	if err := firstError(s.ScanIndex(ctx, "people", "age", percolator.All())); !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), `"age"`) {
+		t.Errorf("an unknown index: %v", err)
+	}
+	must(t, tx.Set(cell("r", "c"), []byte("v")))
+	mustCommit(t, ctx, tx)
+}
+
+// A table that somebody has deleted from the instance is missed with the remedy, by readers and writers; a transaction that reaches beyond
+// it leaves no lock elsewhere; and CreateSchema is indeed the remedy.
+func TestTableDeletedBehindOurBack(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	u := percolator.Cell{Table: "u", Row: "r", Column: "c"}
+	must(t, update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(u, []byte("v")), mail.Set(tx, "ann", "a@x")) }))
+	must(t, c.Flush(ctx))
+	a := admin(t, ctx, env)
+	must(t, a.DeleteTable(ctx, "u"))
+	must(t, a.DeleteTable(ctx, "people.mail"))
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	tx := mustBegin(t, ctx, c)
+	for what, err := range map[string]error{
+		"Get":                  errOf(s.Get(ctx, u)),
+		"GetMulti":             errOf(s.GetMulti(ctx, cell("r", "c"), u)),
+		"Scan":                 firstError(s.Scan(ctx, "u", percolator.All())),
+		"GetForUpdate":         errOf(tx.GetForUpdate(ctx, u)),
+		"SampleRowKeys":        errOf(c.SampleRowKeys(ctx, "u")),
+		"WrittenSince":         errOf(c.WrittenSince(ctx, "u", 1)),
+		"a primary":            update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(u, nil) }),
+		"a secondary":          update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(cell("y", "c"), nil), tx.Set(u, nil)) }),
+		"an Insert":            update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(cell("z", "c"), nil), tx.Insert(u, nil)) }),
+		"a blind write":        errOf(c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(u, nil) }, percolator.Blind())),
+		"a read under locking": errOf(c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return errOf(tx.Get(ctx, u)) }, percolator.LockReads())),
+	} {
+		wantRemedy(t, what, err, `"u"`)
+		if errors.Is(err, percolator.ErrConflict) || errors.Is(err, percolator.ErrOutcomeUnknown) {
+			t.Errorf("%s: %v: not a definite refusal", what, err)
+		}
+	}
+	for _, err := range c.ScanPending(ctx, "u", percolator.All()) {
+		wantRemedy(t, "ScanPending", err, `"u"`)
+	}
+	wantRemedy(t, "ScanIndex", firstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), `"people.mail"`)
+	wantRemedy(t, "an indexed write", update(ctx, c, func(tx *percolator.Txn) error { return mail.Set(tx, "bob", "b@x") }), `"people.mail"`)
+	for _, table := range []string{"t", "people"} {
+		if n := cellsOf(t, ctx, env, table, "lock"); n != 0 {
+			t.Errorf("%d locks left in %s", n, table)
+		}
+	}
+	for _, row := range []string{"y", "z"} {
+		wantNow(t, ctx, c, cell(row, "c"), "")
+	}
+	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, testSchema(), env.Options()...))
+	must(t, update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(tx.Set(u, []byte("again")), mail.Set(tx, "bob", "b@x"))
+	}))
+	wantNow(t, ctx, c, u, "again")
+}
+
+// Without the table of the schema nobody gets a client.
+func TestMetaTableDeletedBehindOurBack(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	must(t, admin(t, ctx, env).DeleteTable(ctx, "percolator_meta"))
+	_, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)
+	wantRemedy(t, "NewClient", err, "percolator_meta")
+	_, err = percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: "another", Oracle: env.Oracle}, env.Options()...)
+	wantRemedy(t, "NewClient of an empty instance", err, "percolator_meta")
+	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, testSchema(), env.Options()...))
+	put(t, ctx, env.NewClient(), "r", "c", "v")
+}
+
+// nobody is an address where nothing listens.
+const nobody = "127.0.0.1:1"
+
+// A store that is down when CreateSchema is called is told as soon as the context ends, by its address.
+func TestStoreDownAtCreateSchema(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(testContext(t), 2*time.Second)
+	defer cancel()
+	began := time.Now()
+	err := percolator.CreateSchema(ctx, "p", "i", testSchema(), emulator.Connect(nobody)...)
+	if err == nil || !strings.Contains(err.Error(), nobody) {
+		t.Errorf("%v, want an error that names %s", err, nobody)
+	}
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// An oracle that is down when the client starts likewise; and one that nobody has named.
+func TestOracleDownAtStart(t *testing.T) {
+	env := newEnv(t)
+	open := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(testContext(t), limit)
+		defer cancel()
+		return errOf(percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance}, env.Options()...))
+	}
+	t.Setenv("PERCOLATOR_TSO_ADDR", "")
+	err := open(10 * time.Second)
+	wantErr(t, err, percolator.ErrInvalidArgument)
+	if !strings.Contains(err.Error(), "PERCOLATOR_TSO_ADDR") {
+		t.Errorf("%v does not say how to name an oracle", err)
+	}
+	for _, addr := range []string{nobody, nobody + "," + "127.0.0.1:2"} {
+		t.Setenv("PERCOLATOR_TSO_ADDR", addr)
+		began := time.Now()
+		err := open(time.Second)
+		wantErr(t, err, context.DeadlineExceeded)
+		if err == nil || !strings.Contains(err.Error(), addr) {
+			t.Errorf("%v does not name %s", err, addr)
+		}
+		if d := time.Since(began); d > 10*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	}
+}
+
+// An oracle that fails later is told by its error, and what was begun leaves nothing behind.
+func TestOracleDownLater(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.NewClient()
+	tx := mustBegin(t, ctx, c)
+	must(t, errors.Join(tx.Set(cell("a", "c"), nil), tx.Set(cell("b", "c"), nil)))
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.Oracle {
+			return percolatortest.LoseRequest
+		}
+		return percolatortest.Pass
+	})
+	for what, err := range map[string]error{"Begin": errOf(c.Begin(ctx)), "Snapshot": errOf(c.Snapshot(ctx)), "Commit": errOf(tx.Commit(ctx))} {
+		if err == nil || !strings.Contains(err.Error(), "oracle") || errors.Is(err, percolator.ErrOutcomeUnknown) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+		t.Errorf("%d locks left", n)
+	}
+}

@@ -1,0 +1,313 @@
+package percolatortest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+var auditSchema = &percolator.Schema{Tables: []percolator.Table{
+	{Name: "t", Observed: []string{"watched"}},
+	{Name: "people", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
+}}
+
+// newAudited is an environment with something of everything: overwritten, deleted and only locked cells, a rolled-back transaction, an
+// observed cell and indexed ones.
+func newAudited(t *testing.T) *Env {
+	t.Helper()
+	env := New(t, auditSchema)
+	ctx := testContext(t)
+	mustSet(t, env.Client, "old", cell("r", "c"))
+	mustSet(t, env.Client, "new", cell("r", "c"), cell("s", "c"), cell("r", "watched"))
+	person := func(row, column string) percolator.Cell {
+		return percolator.Cell{Table: "people", Row: row, Column: column}
+	}
+	mustSet(t, env.Client, "oslo", person("ann", "city"), person("bob", "city"), person("cy", "city"))
+	mustSet(t, env.Client, "ann@example.com", person("ann", "mail"))
+	mustSet(t, env.Client, "bergen", person("bob", "city"))
+	_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		if _, err := tx.GetForUpdate(ctx, cell("s", "c")); err != nil {
+			return err
+		}
+		return tx.Delete(person("cy", "city"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loser, err := env.Client.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{"q", "r"} {
+		if err := loser.Set(cell(row, "c"), []byte("lost")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustSet(t, env.Client, "newer", cell("r", "c"))
+	if _, err := loser.Commit(ctx); err == nil {
+		t.Fatal("the loser has won")
+	}
+	if err := env.Client.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+func TestAuditOfASoundStore(t *testing.T) {
+	t.Parallel()
+	env := newAudited(t)
+	var markers, records int
+	r := env.Audit(t, func(cfg *AuditConfig) {
+		cfg.Visit = func(r AuditedRecord) {
+			records++
+			if r.Kind == 'R' {
+				markers++
+			}
+		}
+	})
+	if r.Rows == 0 || r.Notifications != 1 || r.IndexEntries != 3 || markers != 1 || records != r.Records {
+		t.Errorf("%d markers, %d records, report %+v", markers, records, r)
+	}
+}
+
+// A client that dies leaves locks, and nothing that an audit minds.
+func TestAuditWithLocksLeft(t *testing.T) {
+	t.Parallel()
+	env := newAudited(t)
+	c := env.NewClient()
+	env.FaultsOf(c).Handle(func(r Request) Action {
+		if r.Sets("write") {
+			return Crash
+		}
+		return Pass
+	})
+	tx, err := c.Begin(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cell := range []percolator.Cell{cell("r", "watched"), {Table: "people", Row: "ann", Column: "mail"}} {
+		if err := tx.Set(cell, []byte("dead@example.com")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tx.Commit(testContext(t)); err == nil {
+		t.Fatal("the client did not crash")
+	}
+	if r := env.Audit(t); r.Locks != 4 {
+		t.Errorf("%d locks, want 4: two cells and two entries", r.Locks)
+	}
+}
+
+// stored is what the tests damage: the newest version of a cell, and where it is.
+type stored struct {
+	*testing.T
+	env *Env
+	ctx context.Context
+}
+
+// records lists a cell's write records, oldest first.
+func (s stored) records(at percolator.Cell) (rs []AuditedRecord) {
+	s.Helper()
+	cfg := AuditConfig{Schema: auditSchema, Visit: func(r AuditedRecord) {
+		if r.Cell == at {
+			rs = append(rs, r)
+		}
+	}}
+	if _, err := Audit(s.ctx, s.env.Store(), cfg); err != nil {
+		s.Fatal(err)
+	}
+	slices.SortFunc(rs, func(a, b AuditedRecord) int { return int(a.Commit - b.Commit) })
+	if len(rs) == 0 {
+		s.Fatalf("%s has no records", at)
+	}
+	return rs
+}
+
+func (s stored) newest(at percolator.Cell) AuditedRecord {
+	rs := s.records(at)
+	return rs[len(rs)-1]
+}
+
+func (s stored) set(at percolator.Cell, family string, ts tso.Timestamp, value []byte) {
+	mut := bigtable.NewMutation()
+	mut.Set(family, at.Column, bigtable.Timestamp(ts)*1000, value)
+	s.apply(at, mut)
+}
+
+func (s stored) erase(at percolator.Cell, family string) {
+	mut := bigtable.NewMutation()
+	mut.DeleteCellsInColumn(family, at.Column)
+	s.apply(at, mut)
+}
+
+func (s stored) apply(at percolator.Cell, mut *bigtable.Mutation) {
+	s.Helper()
+	if err := s.env.Store().Open(at.Table).Apply(s.ctx, at.Row, mut); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s stored) mark(ts tso.Timestamp) {
+	for _, column := range []string{"safepoint", "mark"} {
+		s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: column}, "meta", 1, binary.BigEndian.AppendUint64(nil, uint64(ts)))
+	}
+}
+
+func writeBytes(start tso.Timestamp, kind byte) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(start)), kind)
+}
+
+// lockBytes is a lock as docs/PROTOCOL.md describes it.
+func lockBytes(start tso.Timestamp, primary percolator.Cell) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{1, 'P', 0}, uint64(start))
+	b = binary.AppendUvarint(b, 1000)
+	for _, f := range []string{primary.Table, primary.Row, primary.Column, ""} {
+		b = append(binary.AppendUvarint(b, uint64(len(f))), f...)
+	}
+	return b
+}
+
+func TestAuditFinds(t *testing.T) {
+	t.Parallel()
+	rc, watched := cell("r", "c"), cell("r", "watched")
+	mail := percolator.Cell{Table: "people", Row: "ann", Column: "mail"}
+	const future = tso.MaxTimestamp / 2
+	for name, test := range map[string]struct {
+		rule    Rule
+		damage  func(s stored)
+		collect bool
+	}{
+		"a record too short":         {RuleDecodable, func(s stored) { s.set(rc, "write", future, []byte("short")) }, false},
+		"a record before its start":  {RuleDecodable, func(s stored) { s.set(rc, "write", 7, writeBytes(8, 'P')) }, false},
+		"a record of unknown kind":   {RuleDecodable, func(s stored) { s.set(rc, "write", 8, writeBytes(7, 'X')) }, false},
+		"a marker elsewhere":         {RuleDecodable, func(s stored) { s.set(rc, "write", 8, writeBytes(7, 'R')) }, false},
+		"a lock that ends too early": {RuleDecodable, func(s stored) { s.set(rc, "lock", future, lockBytes(future, rc)[:15]) }, false},
+		"a timestamp in between": {RuleDecodable, func(s stored) {
+			// The emulator does not take one, so the timestamp is none at all.
+			s.set(rc, "data", 0, []byte("v"))
+		}, false},
+		"two locks": {RuleOneLock, func(s stored) {
+			s.set(rc, "lock", future, lockBytes(future, rc))
+			s.set(rc, "lock", future+1, lockBytes(future+1, rc))
+		}, false},
+		"a lock beside the record": {RuleLockOrWrite, func(s stored) {
+			start := s.newest(rc).Start
+			s.set(rc, "lock", start, lockBytes(start, rc))
+		}, false},
+		"a lock beside the marker": {RuleLockOrWrite, func(s stored) {
+			start := s.newest(cell("q", "c")).Start
+			s.set(cell("q", "c"), "lock", start, lockBytes(start, rc))
+		}, false},
+		"a lock below a record": {RuleOverlap, func(s stored) { s.set(rc, "lock", 5, lockBytes(5, rc)) }, false},
+		"a lock of nobody": {RulePrimary, func(s stored) {
+			s.set(rc, "lock", future, lockBytes(future, percolator.Cell{Table: "x", Row: "r", Column: "c"}))
+		}, false},
+		"overlapping writers": {RuleOverlap, func(s stored) {
+			n := s.newest(rc)
+			s.set(rc, "write", n.Commit+1, writeBytes(n.Commit-1, 'D'))
+		}, false},
+		"a marker beside the record": {RuleMarker, func(s stored) {
+			n := s.newest(rc)
+			s.set(rc, "write", n.Start, writeBytes(n.Start, 'R'))
+		}, false},
+		"a marker on the primary": {RuleMarker, func(s stored) {
+			n := s.newest(watched)
+			s.set(cell("z", "c"), "write", n.Start, writeBytes(n.Start, 'R'))
+		}, false},
+		"two commit timestamps": {RuleOneCommit, func(s stored) {
+			n := s.newest(rc)
+			s.set(cell("z", "c"), "write", n.Commit+1, writeBytes(n.Start, 'D'))
+		}, false},
+		"no data":         {RuleData, func(s stored) { s.erase(rc, "data") }, false},
+		"no notification": {RuleObserved, func(s stored) { s.erase(watched, "notify") }, false},
+		"a notification too old": {RuleObserved, func(s stored) {
+			s.erase(watched, "notify")
+			s.set(watched, "notify", 5, nil)
+		}, false},
+		"an acknowledgment too old": {RuleObserved, func(s stored) {
+			s.erase(watched, "notify")
+			s.set(cell("r", "\x00ack\x00o\x00watched"), "write", 7, writeBytes(6, 'L'))
+		}, false},
+		"no entry": {RuleIndex, func(s stored) {
+			s.erase(percolator.Cell{Table: "people.mail", Row: "ann@example.com\x00\x01", Column: "row"}, "write")
+		}, false},
+		"no cell": {RuleIndex, func(s stored) { s.erase(mail, "write") }, false},
+		"another cell": {RuleIndex, func(s stored) {
+			e := percolator.Cell{Table: "people.mail", Row: "ann@example.com\x00\x01", Column: "row"}
+			s.set(e, "data", s.newest(e).Start, []byte("bob"))
+		}, false},
+		"a mark above the safepoint": {RuleMarkOrder, func(s stored) {
+			s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "mark"}, "meta", 1, binary.BigEndian.AppendUint64(nil, 9))
+		}, false},
+
+		"old records":   {RuleGarbage, func(s stored) { s.mark(s.newest(rc).Commit) }, true},
+		"an old marker": {RuleGarbage, func(s stored) { s.mark(s.newest(cell("q", "c")).Start) }, true},
+		"old data": {RuleGarbage, func(s stored) {
+			s.mark(10)
+			s.set(rc, "data", 5, []byte("v"))
+		}, true},
+		"an old lock": {RuleGarbage, func(s stored) {
+			s.mark(10)
+			s.set(cell("z", "c"), "lock", 5, lockBytes(5, rc))
+		}, true},
+		"a deleted cell": {RuleGarbage, func(s stored) {
+			s.mark(10)
+			s.set(cell("z", "c"), "write", 5, writeBytes(4, 'D'))
+		}, true},
+		"a lock record": {RuleGarbage, func(s stored) {
+			s.mark(10)
+			s.set(cell("z", "c"), "write", 5, writeBytes(4, 'L'))
+		}, true},
+		"two old runs": {RuleGarbage, func(s stored) {
+			s.mark(10)
+			s.set(cell("r", "\x00ack\x00o\x00watched"), "write", 5, writeBytes(4, 'L'))
+			s.set(cell("r", "\x00ack\x00o\x00watched"), "write", 7, writeBytes(6, 'L'))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stored{t, newAudited(t), testContext(t)}
+			test.damage(s)
+			r, err := Audit(s.ctx, s.env.Store(), AuditConfig{Schema: auditSchema, Collected: test.collect})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Rule == test.rule && len(f.Timestamps) > 0 && f.Text != "" }) {
+				t.Errorf("no finding of %q in: %s", test.rule, r)
+			}
+			if r.Found == 0 || !strings.Contains(r.String(), fmt.Sprintf("%d findings", r.Found)) {
+				t.Errorf("the report does not tell of %d findings: %s", r.Found, r)
+			}
+		})
+	}
+}
+
+// What is no fault: an acknowledged change without its notify cell, a late record, and garbage that has not been collected yet.
+func TestAuditTolerates(t *testing.T) {
+	t.Parallel()
+	s := stored{t, newAudited(t), testContext(t)}
+	watched := cell("r", "watched")
+	n := s.newest(watched)
+	s.erase(watched, "notify")
+	s.set(cell("r", "\x00ack\x00o\x00watched"), "write", n.Commit+2, writeBytes(n.Commit+1, 'L'))
+	s.erase(cell("s", "c"), "data")
+	s.mark(n.Commit)
+	names := map[[2]string][]string{{"t", "watched"}: {"o"}}
+	r := s.env.Audit(t, func(cfg *AuditConfig) { cfg.Observers = names })
+	if r.LateRecords != 1 {
+		t.Errorf("%d late records, want 1", r.LateRecords)
+	}
+	names[[2]string{"t", "watched"}] = []string{"o", "other"}
+	r, err := Audit(s.ctx, s.env.Store(), AuditConfig{Schema: auditSchema, Observers: names})
+	if err != nil || r.Found != 1 || r.Findings[0].Rule != RuleObserved {
+		t.Errorf("with an observer that has not run: %v, %v", r, err)
+	}
+}

@@ -1,0 +1,306 @@
+package percolatortest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// auditedCell is one cell with all that the four families hold of it, oldest first.
+type auditedCell struct {
+	table       *auditedTable
+	row, column string
+
+	records []AuditedRecord // puts, deletes and lock records
+	markers []tso.Timestamp
+	locks   []auditedLock
+	data    map[tso.Timestamp][]byte
+	notify  []tso.Timestamp
+	broken  bool // something cannot be decoded
+}
+
+type auditedLock struct {
+	start   tso.Timestamp
+	primary percolator.Cell
+}
+
+// row checks all cells of a row.
+func (a *auditor) row(t *auditedTable, r bigtable.Row) {
+	a.report.Rows++
+	cells := map[string]*auditedCell{}
+	at := func(family string, it bigtable.ReadItem) *auditedCell {
+		column := strings.TrimPrefix(it.Column, family+":")
+		if cells[column] == nil {
+			cells[column] = &auditedCell{table: t, row: r.Key(), column: column, data: map[tso.Timestamp][]byte{}}
+		}
+		return cells[column]
+	}
+	for _, family := range families {
+		for _, it := range r[family] {
+			c := at(family, it)
+			if !c.add(a, family, it) {
+				c.broken = true
+				a.find(RuleDecodable, t.name, c.row, c.column, []tso.Timestamp{tso.Timestamp(it.Timestamp / 1000)},
+					"the cell of family %q at Bigtable's timestamp %d cannot be decoded", family, it.Timestamp)
+			}
+		}
+	}
+	for _, column := range slices.Sorted(maps.Keys(cells)) {
+		c := cells[column]
+		c.sort()
+		if !c.broken {
+			a.cell(c, cells)
+		}
+	}
+	a.collectIndexed(t, r.Key(), cells)
+}
+
+// add takes in one version; false if the protocol does not write such a one.
+func (c *auditedCell) add(a *auditor, family string, it bigtable.ReadItem) bool {
+	if it.Timestamp <= 0 || it.Timestamp%1000 != 0 {
+		return false
+	}
+	ts := tso.Timestamp(it.Timestamp / 1000)
+	switch family {
+	case "data":
+		a.report.Data++
+		c.data[ts] = it.Value
+	case "notify":
+		a.report.Notifications++
+		c.notify = append(c.notify, ts)
+	case "lock":
+		a.report.Locks++
+		l, ok := auditLock(ts, it.Value)
+		if !ok {
+			return false
+		}
+		c.locks = append(c.locks, l)
+		if a.oldest == 0 || l.start < a.oldest {
+			a.oldest = l.start
+		}
+	case "write":
+		a.report.Records++
+		return c.addWrite(a, ts, it.Value)
+	}
+	return true
+}
+
+// addWrite decodes a write record: the start timestamp in eight bytes, then the kind.
+func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
+	if len(b) < 9 {
+		return false
+	}
+	r := AuditedRecord{percolator.Cell{Table: c.table.name, Row: c.row, Column: c.column}, tso.Timestamp(binary.BigEndian.Uint64(b)), ts, b[8]}
+	switch r.Kind {
+	case 'R':
+		if r.Start != ts {
+			return false
+		}
+		c.markers = append(c.markers, ts)
+	case 'P', 'D', 'L':
+		if r.Start <= 0 || r.Start >= ts {
+			return false
+		}
+		c.records = append(c.records, r)
+	default:
+		return false
+	}
+	a.record(r)
+	return true
+}
+
+// auditLock decodes a lock as far as the audit needs it: version, kind, flag, time, TTL, then table, row and column of the primary and the
+// session, each after its length.
+func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
+	if len(b) < 11 || b[0] != 1 || !strings.ContainsRune("PDL", rune(b[1])) || b[2] > 1 {
+		return l, false
+	}
+	b = b[11:]
+	_, n := binary.Uvarint(b)
+	if n <= 0 {
+		return l, false
+	}
+	b = b[n:]
+	var fields [4]string
+	for i := range fields {
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return l, false
+		}
+		fields[i], b = string(b[n:n+int(size)]), b[n+int(size):]
+	}
+	return auditedLock{ts, percolator.Cell{Table: fields[0], Row: fields[1], Column: fields[2]}}, len(b) == 0 && fields[1] != "" && fields[2] != ""
+}
+
+func (c *auditedCell) sort() {
+	slices.SortFunc(c.records, func(a, b AuditedRecord) int { return cmp.Compare(a.Commit, b.Commit) })
+	slices.Sort(c.markers)
+	slices.Sort(c.notify)
+	slices.SortFunc(c.locks, func(a, b auditedLock) int { return cmp.Compare(a.start, b.start) })
+}
+
+// newest is the newest put or delete at or below ts; false if there is none.
+func (c *auditedCell) newest(ts tso.Timestamp) (AuditedRecord, bool) {
+	for _, r := range slices.Backward(c.records) {
+		if r.Commit <= ts && r.Kind != 'L' {
+			return r, true
+		}
+	}
+	return AuditedRecord{}, false
+}
+
+// cell checks one cell. cells are those of its row.
+func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
+	a.writers(c)
+	a.values(c)
+	if names, ok := c.table.observed[c.column]; ok {
+		a.observed(c, cells, names)
+	}
+	if a.cfg.Collected {
+		a.garbage(c)
+	}
+}
+
+func (a *auditor) findCell(c *auditedCell, r Rule, ts []tso.Timestamp, text string, args ...any) {
+	a.find(r, c.table.name, c.row, c.column, ts, text, args...)
+}
+
+// writers checks locks, records and markers against each other.
+func (a *auditor) writers(c *auditedCell) {
+	for i, l := range c.locks {
+		if i > 0 {
+			a.findCell(c, RuleOneLock, []tso.Timestamp{c.locks[i-1].start, l.start}, "transactions %d and %d both hold it", c.locks[i-1].start, l.start)
+		}
+		if !a.tables[l.primary.Table] {
+			a.findCell(c, RulePrimary, []tso.Timestamp{l.start}, "the lock of transaction %d names a primary in table %q", l.start, l.primary.Table)
+		}
+		if slices.Contains(c.markers, l.start) {
+			a.findCell(c, RuleLockOrWrite, []tso.Timestamp{l.start}, "transaction %d holds it and was rolled back on it", l.start)
+		}
+	}
+	for i, r := range c.records {
+		if i > 0 && r.Start <= c.records[i-1].Commit {
+			before := c.records[i-1]
+			a.findCell(c, RuleOverlap, []tso.Timestamp{before.Start, before.Commit, r.Start, r.Commit},
+				"transaction %d, committed at %d, and transaction %d, committed at %d, overlap", before.Start, before.Commit, r.Start, r.Commit)
+		}
+		if slices.Contains(c.markers, r.Start) {
+			a.findCell(c, RuleMarker, []tso.Timestamp{r.Start, r.Commit}, "transaction %d committed at %d and was rolled back on it", r.Start, r.Commit)
+		}
+		for _, l := range c.locks {
+			switch {
+			case l.start == r.Start:
+				a.findCell(c, RuleLockOrWrite, []tso.Timestamp{l.start, r.Commit}, "transaction %d committed at %d and still holds it", l.start, r.Commit)
+			case l.start <= r.Commit:
+				a.findCell(c, RuleOverlap, []tso.Timestamp{l.start, r.Start, r.Commit}, "transaction %d holds it although transaction %d committed at %d", l.start, r.Start, r.Commit)
+			}
+		}
+	}
+}
+
+// values checks that puts have data and data has somebody who names it.
+func (a *auditor) values(c *auditedCell) {
+	named := map[tso.Timestamp]bool{}
+	for _, l := range c.locks {
+		named[l.start] = true
+	}
+	for _, r := range c.records {
+		if r.Kind != 'P' {
+			continue
+		}
+		named[r.Start] = true
+		if _, ok := c.data[r.Start]; ok {
+			continue
+		}
+		if r.Commit <= a.report.Mark {
+			a.report.LateRecords++
+			continue
+		}
+		a.findCell(c, RuleData, []tso.Timestamp{r.Start, r.Commit}, "the put record at %d names data at %d, which does not exist", r.Commit, r.Start)
+	}
+	for ts := range c.data {
+		switch {
+		case named[ts]:
+		case ts > a.report.Mark:
+			a.report.Orphans++
+		case a.cfg.Collected:
+			a.findCell(c, RuleGarbage, []tso.Timestamp{ts}, "nothing names the data at %d", ts)
+		}
+	}
+}
+
+// observed checks that somebody will run, or has run, for the newest change: the notify cell is written with the record, and goes when every
+// observer has acknowledged.
+func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names []string) {
+	change, ok := c.newest(maxTimestamp)
+	if !ok || slices.ContainsFunc(c.notify, func(ts tso.Timestamp) bool { return ts >= change.Commit }) {
+		return
+	}
+	runs := map[string]tso.Timestamp{}
+	for column, ack := range cells {
+		rest, ok := strings.CutPrefix(column, "\x00ack\x00")
+		observer, of, _ := strings.Cut(rest, "\x00")
+		if !ok || of != c.column {
+			continue
+		}
+		for _, r := range ack.records {
+			if r.Kind == 'L' {
+				runs[observer] = max(runs[observer], r.Start)
+			}
+		}
+	}
+	if names == nil {
+		for _, run := range runs {
+			if run > change.Commit {
+				return
+			}
+		}
+		a.findCell(c, RuleObserved, []tso.Timestamp{change.Commit}, "no notify cell and no acknowledgment for the change at %d", change.Commit)
+	}
+	for _, name := range names {
+		if runs[name] < change.Commit {
+			a.findCell(c, RuleObserved, []tso.Timestamp{change.Commit, runs[name]}, "no notify cell for the change at %d, and observer %q last ran at %d", change.Commit, name, runs[name])
+		}
+	}
+}
+
+const maxTimestamp = tso.MaxTimestamp
+
+// garbage checks what a cycle of collection has left at or below its mark. A deletion that an observer has yet to see may stay.
+func (a *auditor) garbage(c *auditedCell) {
+	mark := a.report.Mark
+	ack := strings.HasPrefix(c.column, "\x00ack\x00")
+	for _, ts := range c.markers {
+		if ts <= mark {
+			a.findCell(c, RuleGarbage, []tso.Timestamp{ts}, "a rollback marker at %d", ts)
+		}
+	}
+	var kept []AuditedRecord
+	for _, r := range c.records {
+		switch {
+		case r.Commit > mark:
+		case r.Kind == 'L' && !ack:
+			a.findCell(c, RuleGarbage, []tso.Timestamp{r.Commit}, "a lock record at %d", r.Commit)
+		default:
+			kept = append(kept, r)
+		}
+	}
+	for _, l := range c.locks {
+		if l.start <= mark {
+			a.findCell(c, RuleGarbage, []tso.Timestamp{l.start}, "a lock of transaction %d", l.start)
+		}
+	}
+	for _, r := range kept[:max(len(kept)-1, 0)] {
+		a.findCell(c, RuleGarbage, []tso.Timestamp{r.Commit}, "a record at %d below a newer one", r.Commit)
+	}
+	if len(kept) == 1 && kept[0].Kind == 'D' && len(c.notify) == 0 {
+		a.findCell(c, RuleGarbage, []tso.Timestamp{kept[0].Commit}, "the deletion at %d", kept[0].Commit)
+	}
+}

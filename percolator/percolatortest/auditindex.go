@@ -1,0 +1,98 @@
+package percolatortest
+
+import (
+	"strings"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// auditedIndex gathers the cells that an index covers, and its entries, with all their versions: which snapshot they are compared at is only
+// known when all locks have been seen.
+type auditedIndex struct {
+	table string
+	percolator.Index
+	cells, entries []*auditedCell
+}
+
+// collectIndexed keeps cells that belong to an index.
+func (a *auditor) collectIndexed(t *auditedTable, row string, cells map[string]*auditedCell) {
+	for column, indexes := range t.indexed {
+		if c := cells[column]; c != nil && !c.broken {
+			for _, ix := range indexes {
+				ix.cells = append(ix.cells, c)
+			}
+		}
+	}
+	if t.entries != nil {
+		for _, c := range cells {
+			if !c.broken {
+				t.entries.entries = append(t.entries.entries, c)
+			}
+		}
+	}
+}
+
+// value is what a snapshot at ts sees; ok is false where there is nothing.
+func (c *auditedCell) value(ts tso.Timestamp) (v string, ok bool) {
+	r, found := c.newest(ts)
+	if !found || r.Kind != 'P' {
+		return "", false
+	}
+	b, ok := c.data[r.Start]
+	return string(b), ok
+}
+
+// compareIndexes compares entries with indexed cells at a snapshot below the oldest lock: whatever has committed up to there is complete. If
+// that snapshot has been collected, nothing can be said.
+func (a *auditor) compareIndexes() {
+	at := maxTimestamp
+	if a.oldest != 0 {
+		at = a.oldest - 1
+	}
+	if at < a.report.Mark {
+		return
+	}
+	for _, ix := range a.indexes {
+		a.compareIndex(ix, at)
+	}
+}
+
+func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
+	name := ix.table + "." + ix.Name
+	entries := map[string]*auditedCell{} // by row of the entry
+	for _, e := range ix.entries {
+		if _, ok := e.value(at); ok {
+			entries[e.row] = e
+		}
+	}
+	a.report.IndexEntries += len(entries)
+	for _, c := range ix.cells {
+		v, ok := c.value(at)
+		if !ok {
+			continue
+		}
+		r, _ := c.newest(at)
+		key := strings.ReplaceAll(v, "\x00", "\x00\xff") + "\x00\x01"
+		if !ix.Unique {
+			key += c.row
+		}
+		e := entries[key]
+		switch {
+		case e == nil:
+			a.findCell(c, RuleIndex, []tso.Timestamp{r.Commit}, "index %q has no entry for the value committed at %d", ix.Name, r.Commit)
+		case pointsTo(e, at) != c.row:
+			a.findCell(c, RuleIndex, []tso.Timestamp{r.Commit}, "the entry of index %q for the value committed at %d names another row", ix.Name, r.Commit)
+		}
+		delete(entries, key)
+	}
+	for _, e := range entries {
+		r, _ := e.newest(at)
+		a.find(RuleIndex, name, e.row, e.column, []tso.Timestamp{r.Commit}, "the entry committed at %d belongs to no cell", r.Commit)
+	}
+}
+
+func pointsTo(e *auditedCell, at tso.Timestamp) string {
+	row, _ := e.value(at)
+	return row
+}
