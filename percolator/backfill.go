@@ -111,6 +111,9 @@ func (c *Client) BackfillIndex(ctx context.Context, table, index string, opts Ba
 	if err == nil {
 		err = checkContext(ctx)
 	}
+	if err == nil && ctx.Err() != nil {
+		err = fmt.Errorf("percolator: backfill not begun: %w", ctx.Err())
+	}
 	if err != nil {
 		return BackfillReport{}, err
 	}

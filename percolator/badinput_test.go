@@ -19,6 +19,10 @@ import (
 // calls are all methods that take a context, with arguments that are otherwise right.
 func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s *percolator.Snapshot) map[string]func(ctx context.Context) error {
 	name := percolator.String("t", "c")
+	garbage, err := percolator.NewCollector(c, percolator.CollectorConfig{})
+	if err != nil {
+		panic(err)
+	}
 	lock := percolator.Lock{Cell: cell("r", "c"), Primary: cell("r", "c"), StartTS: 1, Placed: 1, Kind: "put"}
 	return map[string]func(ctx context.Context) error{
 		"CreateSchema": func(ctx context.Context) error {
@@ -81,6 +85,20 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 				return err
 			}
 			return errOf(tx.Commit(ctx))
+		},
+		"TakeHold": func(ctx context.Context) error { return errOf(c.TakeHold(ctx, 0, 0, "")) },
+		"ExtendHold": func(ctx context.Context) error {
+			return errOf(c.ExtendHold(ctx, percolator.Hold{ID: "h", Timestamp: 1}, 0))
+		},
+		"ReleaseHold": func(ctx context.Context) error { return c.ReleaseHold(ctx, percolator.Hold{ID: "h", Timestamp: 1}) },
+		"Holds":       func(ctx context.Context) error { return errOf(c.Holds(ctx)) },
+		"Collection":  func(ctx context.Context) error { return errOf(c.Collection(ctx)) },
+		"Collect":     func(ctx context.Context) error { return errOf(garbage.Collect(ctx)) },
+		"BackfillIndex": func(ctx context.Context) error {
+			return errOf(c.BackfillIndex(ctx, "people", "city", percolator.BackfillOptions{}))
+		},
+		"VerifyIndex": func(ctx context.Context) error {
+			return errOf(c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{}))
 		},
 		"Commit of nothing": func(ctx context.Context) error { return errOf(mustBeginBackground(c).Commit(ctx)) },
 	}

@@ -281,6 +281,9 @@ func (c *Client) rollBackCell(ctx context.Context, cell Cell, startTS tso.Timest
 // sendAgain repeats an idempotent conditional request while its outcome is unknown, for at most the request lifetime
 // (I14). After a repetition "matched" may be the doing of the first sending; callers treat both alike.
 func (c *Client) sendAgain(ctx context.Context, send func(context.Context) (bool, error)) (bool, error) {
+	if err := checkContext(ctx); err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.store.timing.RequestLifetime)
 	defer cancel()
 	pause := newBackoff(5*time.Millisecond, time.Second)
