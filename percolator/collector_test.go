@@ -28,7 +28,7 @@ func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
 func newCollectorEnv(t testing.TB) *percolatortest.Env {
 	t.Helper()
 	s := testSchema()
-	s.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond}
+	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
 	return percolatortest.New(t, s, percolatortest.Configure(shortRetention))
 }
 
@@ -421,15 +421,20 @@ func TestCollectionInterrupted(t *testing.T) {
 
 // interruptCollection runs a cycle whose requests meet a fate, and a second one where that did not come to its end. It returns
 // the methods of the first one's requests.
-func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action) (methods []string) {
+// Reads of the meta table are not among them: the client makes some by itself, at any time.
+func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action) []string {
 	env := newCollectorEnv(t)
 	ctx := testContext(t)
 	writeGarbage(t, ctx, env)
 	first := env.NewClient(percolatortest.Configure(shortRetention))
 	var mu sync.Mutex
+	var methods []string
 	env.FaultsOf(first).Handle(func(r percolatortest.Request) percolatortest.Action {
 		mu.Lock()
 		defer mu.Unlock()
+		if r.Table == "percolator_meta" && r.Method == percolatortest.ReadRows {
+			return percolatortest.Pass
+		}
 		methods = append(methods, r.Method)
 		return fate(len(methods) - 1)
 	})
