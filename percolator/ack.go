@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
@@ -39,6 +40,8 @@ func (tx *Txn) Acknowledge(ctx context.Context, c Cell, observer string, observe
 		return Acknowledgment{}, err
 	case !info.observed[c.Column]:
 		return Acknowledgment{}, cellErr(ErrSchemaMismatch, c, "the column is not observed in the schema")
+	case slices.ContainsFunc(observers, func(o string) bool { return o == "" || strings.Contains(o, "\x00") }):
+		return Acknowledgment{}, cellErr(ErrInvalidArgument, c, "an observer's name is empty or contains the byte 0x00")
 	case !slices.Contains(observers, observer):
 		return Acknowledgment{}, cellErr(ErrInvalidArgument, c, "observer %q is not among the column's observers", observer)
 	}

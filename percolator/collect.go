@@ -94,7 +94,12 @@ func (s *collecting) drain(ctx context.Context) error {
 	if planted.On(planted.CollectorSkipsDrain) {
 		return nil
 	}
-	begun, whole := time.Now(), s.c.store.timing.drain()
+	return s.rest(ctx, s.c.store.timing.drain())
+}
+
+// rest waits and keeps the lease meanwhile.
+func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
+	begun := time.Now()
 	for left := whole; left > 0; left = whole - time.Since(begun) {
 		timer := time.NewTimer(min(left, s.cfg.Lease/3))
 		select {
@@ -112,6 +117,10 @@ func (s *collecting) drain(ctx context.Context) error {
 
 // finish does what is left of a cycle after its drain.
 func (s *collecting) finish(ctx context.Context) error {
+	// Tables and observed columns that were added before the drain began must be known, or their locks would be passed over.
+	if _, err := s.c.meta.refresh(ctx); err != nil {
+		return err
+	}
 	if s.state.Phase == CollectionResolve {
 		if err := s.eachTable(ctx, s.resolveLocks); err != nil {
 			return err
@@ -171,7 +180,7 @@ func (s *collecting) eachPage(ctx context.Context, table, from string, filter bi
 		if err := s.advance(ctx, table, from); err != nil {
 			return err
 		}
-		if err := s.pace.WaitN(ctx, len(page)); err != nil {
+		if err := s.rest(ctx, s.pace.ReserveN(time.Now(), len(page)).Delay()); err != nil {
 			return err
 		}
 	}
@@ -204,8 +213,8 @@ func (s *collecting) resolveLocks(ctx context.Context, table, from string) error
 }
 
 // resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse to commit.
-func (s *collecting) resolveLock(ctx context.Context, cell Cell, l lockRecord, settled *atomic.Int64) error {
-	ctx, cancel := context.WithTimeout(ctx, aliveWait)
+func (s *collecting) resolveLock(parent context.Context, cell Cell, l lockRecord, settled *atomic.Int64) error {
+	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // nobody keeps the lease meanwhile
 	defer cancel()
 	pause := newBackoff(minLockWait, time.Second)
 	for {
@@ -217,8 +226,11 @@ func (s *collecting) resolveLock(ctx context.Context, cell Cell, l lockRecord, s
 			settled.Add(1)
 			return nil
 		}
-		if err := pause.wait(ctx); err != nil {
-			return cellErr(ErrLocked, cell, "transaction %d is alive although it began before the safepoint; collection goes on when it has ended: %v", l.startTS, err)
+		if pause.wait(ctx) != nil {
+			if err := parent.Err(); err != nil {
+				return fmt.Errorf("percolator: collection: waiting for the lock of transaction %d on %s: %w", l.startTS, cell, err)
+			}
+			return cellErr(ErrLocked, cell, "transaction %d is alive although it began before the safepoint; collection goes on when it has ended", l.startTS)
 		}
 	}
 }
@@ -269,12 +281,12 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []bigtabl
 	versions, vanished := 0, 0
 	g, vctx := errgroup.WithContext(ctx)
 	g.SetLimit(collectParallel)
-	deadline := time.Now().Add(s.c.store.timing.RequestLifetime)
 	for _, row := range page {
 		garbage := collectible(decodeRow(table, row), s.state.Safepoint)
 		vanished += garbage.vanishUnobserved(observed)
+		garbage.limit()
 		if mut := garbage.mutation(); mut != nil {
-			muts = append(muts, rowMutation{table: table, row: row.Key(), mut: mut, deadline: deadline})
+			muts = append(muts, rowMutation{table: table, row: row.Key(), mut: mut})
 			versions += versionsOf(garbage.erasures)
 		}
 		for _, v := range garbage.vanishing {
@@ -282,6 +294,10 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []bigtabl
 		}
 		did.postponed.Add(int64(garbage.postponed))
 		did.corrupt.Add(int64(len(garbage.corrupt)))
+	}
+	deadline := time.Now().Add(s.c.store.timing.RequestLifetime)
+	for i := range muts {
+		muts[i].deadline = deadline
 	}
 	err := s.c.bulk.do(ctx, muts)
 	if err == nil {

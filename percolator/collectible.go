@@ -103,10 +103,15 @@ func collectible(row rowVersions, mark tso.Timestamp) rowGarbage {
 			}
 		}
 	}
+	return g
+}
+
+// limit leaves to the next cycle what is too much for one request. Any part of the erasures is as good as all of them: none relies on
+// another.
+func (g *rowGarbage) limit() {
 	if over := len(g.erasures) - maxErasures; over > 0 {
 		g.erasures, g.postponed = g.erasures[:maxErasures], g.postponed+over
 	}
-	return g
 }
 
 // vanish gathers what goes with the last record of a cell: its acknowledgments, if the cell and they have nothing newer.

@@ -124,6 +124,9 @@ func (g *Collector) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			pause.Stop()
 			return nil
+		case <-g.c.background.Done():
+			pause.Stop()
+			return fmt.Errorf("percolator: collector: %w", ErrClosed)
 		case <-pause.C:
 		}
 		col, err := g.Collect(ctx)
@@ -150,6 +153,19 @@ func (g *Collector) Run(ctx context.Context) error {
 // ErrCorrupt for a lock that cannot be resolved, because what it may depend on must not be removed; those of the store. What
 // was done remains done, and the next cycle goes on from there.
 func (g *Collector) Collect(ctx context.Context) (Collection, error) {
+	if err := checkContext(ctx); err != nil {
+		return Collection{}, err
+	}
+	open, end := g.c.whileOpen(ctx)
+	defer end()
+	col, err := g.collect(open)
+	if err != nil && ctx.Err() == nil && g.c.closed.Load() && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("percolator: %w: %w", ErrClosed, err)
+	}
+	return col, err
+}
+
+func (g *Collector) collect(ctx context.Context) (Collection, error) {
 	s, err := g.acquire(ctx)
 	if err != nil {
 		return Collection{}, err

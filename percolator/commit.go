@@ -39,6 +39,9 @@ type commit struct {
 	rows    []*rowWrites // the primary's row first
 	primary *write
 	weak    []Cell
+	// until is one lifetime from before the last check of the transaction's age. Nothing of the commit point, of giving it up and of
+	// phase two is sent later (I14): by then the record may have been collected, and what would then look like an abort is none.
+	until time.Time
 
 	underWay *semaphore.Weighted // bytes of values in prewrite requests
 	failed   atomic.Bool         // a row's prewrite has failed: the others stop
@@ -239,6 +242,7 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	if err := cm.notifyWeak(ctx, commitTS); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
+	cm.until = time.Now().Add(cm.c.store.timing.RequestLifetime) // before the check
 	if err := cm.checkAge(ctx); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
@@ -316,7 +320,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 	}
 	rw, p := cm.rows[0], cm.primary.cell
 	mut := cm.commitMutation(rw, commitTS)
-	lifetime, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
+	lifetime, cancel := context.WithDeadline(ctx, cm.until)
 	defer cancel()
 	pause := newBackoff(5*time.Millisecond, time.Second)
 	for {
@@ -391,6 +395,8 @@ func (cm *commit) giveUp(ctx context.Context, cause error) error {
 	case d.fate == fateCommitted:
 		cm.committed(d.commitTS)
 		return nil
+	case d.fate != fateRolledBack:
+		return cm.unknown(ctx, cause)
 	}
 	return withContext(ctx, cause)
 }
@@ -406,9 +412,8 @@ func (cm *commit) unknown(ctx context.Context, cause error) error {
 // phaseTwo commits the secondaries in the background. It waits for room in the queue at most as long as the caller does.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 	rest := cm.rows[1:]
-	deadline := time.Now().Add(cm.c.store.timing.RequestLifetime)
 	for _, rw := range rest {
-		cm.c.bulk.add(ctx, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: deadline, done: func(err error) {
+		cm.c.bulk.add(ctx, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: cm.until, done: func(err error) {
 			if err == nil {
 				cm.announce(rw, commitTS)
 			} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,8 @@ const (
 	MaxHoldTTL = 7 * 24 * time.Hour
 	// MaxHoldReasonBytes bounds the text that says what a hold is for.
 	MaxHoldReasonBytes = 256
-	// MaxHolds is how many holds an instance may have at a time: every client reads them with the safepoint.
+	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads them with the safepoint. As
+	// they are counted first and stored afterwards, those that are taken at the same time may exceed it.
 	MaxHolds = 1000
 )
 
@@ -91,18 +93,33 @@ func (c *Client) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durati
 	h := Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
 	mut := bigtable.NewMutation()
 	mut.Set(metaFamily, h.column(), metaTimestamp, h.encode())
-	tooLate := bigtable.ChainFilters(oneColumn(metaFamily, metaSafe), bigtable.ValueRangeFilter(binary.BigEndian.AppendUint64(nil, uint64(ts)), nil))
-	matched, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
-		return c.store.checkAndMutate(ctx, metaTable, metaRow, tooLate, nil, mut)
+	refuse := bigtable.InterleaveFilters(
+		bigtable.ChainFilters(oneColumn(metaFamily, metaSafe), bigtable.ValueRangeFilter(binary.BigEndian.AppendUint64(nil, uint64(ts)), nil)),
+		oneColumn(metaFamily, h.column())) // a late copy of this request must not undo what has happened to the hold since
+	refused, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		return c.store.checkAndMutate(ctx, metaTable, metaRow, refuse, nil, mut)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return Hold{}, err
-	case matched:
+	}
+	m, err := c.meta.refresh(ctx) // so that this client's own reads know of it; others learn soon
+	if err != nil {
+		return Hold{}, err
+	}
+	if _, taken := m.hold(h.ID); refused && !taken {
 		return Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %d; take the hold within the retention", ErrSnapshotTooOld, ts)
 	}
-	c.meta.refresh(ctx) // so that this client's own reads know of it; others learn soon
 	return h, nil
+}
+
+// hold finds a hold that has not been released.
+func (m meta) hold(id string) (Hold, bool) {
+	for _, h := range m.holds {
+		if h.ID == id {
+			return h, h.Timestamp != released
+		}
+	}
+	return Hold{}, false
 }
 
 func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
@@ -115,41 +132,74 @@ func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// ExtendHold has h expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been released, or has expired and been removed.
+// ExtendHold has the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been released, or has expired and been
+// removed. ErrConflict: somebody else extends it all the time.
 func (c *Client) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
 	ttl, err := holdTTL(ttl, h.Reason)
 	if err != nil {
 		return h, err
 	}
+	if h.ID == "" {
+		return h, errNoHoldID()
+	}
 	now, err := c.next(ctx)
 	if err != nil {
 		return h, err
 	}
-	longer := h
-	longer.Expires = now.Add(ttl)
-	mut := bigtable.NewMutation()
-	mut.Set(metaFamily, h.column(), metaTimestamp, longer.encode())
-	there, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
-		return c.store.checkAndMutate(ctx, metaTable, metaRow, oneColumn(metaFamily, h.column()), mut, nil)
-	})
-	if err == nil && !there {
-		err = fmt.Errorf("percolator: %w: the hold at %d is gone", ErrSnapshotTooOld, h.Timestamp)
+	for range announceTries {
+		m, err := c.meta.refresh(ctx)
+		if err != nil {
+			return h, err
+		}
+		stored, ok := m.hold(h.ID)
+		switch {
+		case !ok:
+			return h, fmt.Errorf("percolator: %w: the hold at %d is gone", ErrSnapshotTooOld, h.Timestamp)
+		case stored.Expires == now.Add(ttl): // ours, whose answer was lost
+			return stored, nil
+		}
+		longer := stored
+		longer.Expires = now.Add(ttl)
+		if same, err := c.replaceHold(ctx, stored, longer); err != nil {
+			return h, err
+		} else if same {
+			_, err = c.meta.refresh(ctx)
+			return longer, err
+		}
 	}
-	if err != nil {
-		return h, err
-	}
-	c.meta.refresh(ctx)
-	return longer, nil
+	return h, fmt.Errorf("percolator: %w: the hold at %d was changed by others %d times", ErrConflict, h.Timestamp, announceTries)
 }
+
+// replaceHold puts next in the place of old, on the condition that it is still there: a late copy of this request does nothing.
+func (c *Client) replaceHold(ctx context.Context, old, next Hold) (same bool, err error) {
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, old.column(), metaTimestamp, next.encode())
+	return c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		return c.store.checkAndMutate(ctx, metaTable, metaRow, bigtable.ChainFilters(oneColumn(metaFamily, old.column()), exactValue(old.encode())), mut, nil)
+	})
+}
+
+func errNoHoldID() error {
+	return fmt.Errorf("percolator: %w: a hold without an ID", ErrInvalidArgument)
+}
+
+// released is the timestamp of a hold that keeps nothing any more. It stays for twice a request lifetime, so that a late copy of
+// the request that took it finds it there.
+const released = tso.Timestamp(math.MaxInt64)
 
 // ReleaseHold ends a hold before it expires. Releasing it again does nothing.
 func (c *Client) ReleaseHold(ctx context.Context, h Hold) error {
 	if h.ID == "" {
-		return fmt.Errorf("percolator: %w: a hold without an ID", ErrInvalidArgument)
+		return errNoHoldID()
 	}
+	now, err := c.next(ctx)
+	if err != nil {
+		return err
+	}
+	over := Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * c.store.timing.RequestLifetime)}
 	mut := bigtable.NewMutation()
-	mut.DeleteCellsInColumn(metaFamily, h.column())
-	_, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+	mut.Set(metaFamily, h.column(), metaTimestamp, over.encode())
+	_, err = c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
 		return c.store.checkAndMutate(ctx, metaTable, metaRow, oneColumn(metaFamily, h.column()), mut, nil)
 	})
 	return err
@@ -158,7 +208,7 @@ func (c *Client) ReleaseHold(ctx context.Context, h Hold) error {
 // Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that no collector has removed yet.
 func (c *Client) Holds(ctx context.Context) ([]Hold, error) {
 	m, err := c.meta.refresh(ctx)
-	return m.holds, err
+	return slices.DeleteFunc(slices.Clone(m.holds), func(h Hold) bool { return h.Timestamp == released }), err
 }
 
 // removeExpired erases holds whose time is over, unless they were extended since they were read.

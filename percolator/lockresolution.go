@@ -62,18 +62,28 @@ func (l *lockRecord) export(c Cell) Lock {
 	return Lock{Cell: c, Primary: l.primary, StartTS: l.startTS, Placed: l.placed, TTL: l.ttl, Session: l.session, Observed: l.observed, Kind: name}
 }
 
-// ResolveLock settles a lock that ScanPending returned if it can be settled now; it never waits for its owner. Errors:
-// ErrCorrupt for a lock that contradicts the protocol, and those of the store.
+// ResolveLock settles a lock that ScanPending returned if it can be settled now; it never waits for its owner. The lock may have been
+// settled, and even collected, since it was found: what counts is what the cell holds. Errors: ErrCorrupt for a lock that
+// contradicts the protocol, and those of the store.
 func (c *Client) ResolveLock(ctx context.Context, l Lock) (Resolution, error) {
-	rec := lockRecord{startTS: l.StartTS, primary: l.Primary, placed: l.Placed, ttl: l.TTL, session: l.Session, observed: l.Observed,
-		kind: map[string]kind{"put": kindPut, "delete": kindDelete, "lock": kindLock}[l.Kind]}
 	if !c.knowsTable(ctx, l.Cell.Table) {
 		return LockAlive, unknownTable(l.Cell.Table)
 	}
-	if rec.kind == 0 {
-		return LockAlive, cellErr(ErrInvalidArgument, l.Cell, "a lock of unknown kind %q", l.Kind)
+	if l.StartTS <= 0 {
+		return LockAlive, cellErr(ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
 	}
-	s, err := c.resolve(ctx, l.Cell, rec)
+	rv, err := c.readVersions(ctx, l.Cell.Table, l.Cell.Row, lockFilter(l.Cell.Column, l.StartTS))
+	if err != nil {
+		return LockAlive, err
+	}
+	v := rv[l.Cell.Column]
+	switch {
+	case v == nil:
+		return LockGone, nil
+	case v.corrupt != nil:
+		return LockAlive, v.corrupt
+	}
+	s, err := c.resolve(ctx, l.Cell, v.locks[0])
 	return s.resolution, err
 }
 

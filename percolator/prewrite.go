@@ -137,6 +137,9 @@ func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*w
 		return err
 	}
 	defer cm.underWay.Release(size)
+	if cm.failed.Load() { // while this one waited
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
 	defer cancel()
 	if exact {

@@ -195,6 +195,7 @@ func (h *history) phase(cmd string, w []string) (string, error) {
 		for c := range tx.weak {
 			cm.weak = append(cm.weak, c)
 		}
+		cm.until = time.Now().Add(h.c.store.timing.RequestLifetime)
 		h.commit[name] = cm
 	}
 	switch cmd {

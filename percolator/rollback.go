@@ -65,6 +65,10 @@ func (cm *commit) touched(rw *rowWrites) bool {
 func (cm *commit) rollBack(ctx context.Context) (decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 	defer cancel()
+	if !cm.until.IsZero() { // a commit request may have been sent
+		ctx, cancel = context.WithDeadline(ctx, cm.until)
+		defer cancel()
+	}
 	p := cm.primary.cell
 	var siblings []string
 	for _, w := range cm.rows[0].writes {

@@ -1,0 +1,183 @@
+package percolator_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// A late copy of an earlier request does not take back an extension that was acknowledged after it.
+func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"take", "extend"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := newCollectorEnv(t)
+			ctx, c := testContext(t), env.Client
+			isHold := func(r percolatortest.Request) bool {
+				return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
+			}
+			late := percolatortest.NewHold()
+			var h percolator.Hold
+			var err error
+			if name == "take" {
+				env.FaultsOf(c).Handle(atMost(1, isHold, late.Copy()))
+			}
+			h, err = c.TakeHold(ctx, 0, 2*time.Minute, "")
+			must(t, err)
+			if name == "extend" {
+				env.FaultsOf(c).Handle(atMost(1, isHold, late.Copy()))
+				h, err = c.ExtendHold(ctx, h, 2*time.Minute)
+				must(t, err)
+			}
+			long, err := c.ExtendHold(ctx, h, 24*time.Hour)
+			must(t, err)
+			late.Release()
+			holds, err := c.Holds(ctx)
+			must(t, err)
+			if len(holds) != 1 || holds[0].Expires != long.Expires {
+				t.Errorf("the hold was acknowledged until %v, stored is until %v", long.Expires.Time(), holds[0].Expires.Time())
+			}
+		})
+	}
+}
+
+// A late copy of TakeHold does not bring a released hold back.
+func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	late := percolatortest.NewHold()
+	env.FaultsOf(c).Handle(atMost(1, func(r percolatortest.Request) bool {
+		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
+	}, late.Copy()))
+	h, err := c.TakeHold(ctx, 0, percolator.MaxHoldTTL, "")
+	must(t, err)
+	must(t, c.ReleaseHold(ctx, h))
+	late.Release()
+	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("after the release: %v, %v", holds, err)
+	}
+}
+
+// ExtendHold changes when a hold expires and nothing else, whatever the caller's value says.
+func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	h, err := c.TakeHold(ctx, 0, 0, "")
+	must(t, err)
+	_, err = c.ExtendHold(ctx, percolator.Hold{ID: h.ID}, 0)
+	holds, herr := c.Holds(ctx)
+	must(t, herr)
+	must(t, err)
+	wantErr(t, errOf(c.ExtendHold(ctx, percolator.Hold{}, 0)), percolator.ErrInvalidArgument)
+	if len(holds) != 1 || holds[0].Timestamp != h.Timestamp {
+		t.Errorf("ExtendHold(ID only) = %v moved the hold from %d to %+v", err, h.Timestamp, holds)
+	}
+}
+
+// A request for a hold whose answer is lost is repeated, and succeeds once.
+func TestHoldsWithLostAnswers(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := testContext(t), env.Client
+	lose := func() {
+		env.FaultsOf(c).Handle(atMost(1, func(r percolatortest.Request) bool {
+			return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
+		}, percolatortest.LoseAnswer))
+	}
+	lose()
+	h, err := c.TakeHold(ctx, 0, 0, "")
+	must(t, err)
+	lose()
+	longer, err := c.ExtendHold(ctx, h, 2*time.Hour)
+	must(t, err)
+	holds, err := c.Holds(ctx)
+	if err != nil || len(holds) != 1 || holds[0] != longer || longer.Expires <= h.Expires {
+		t.Errorf("holds: %v, %v", holds, err)
+	}
+	lose()
+	must(t, c.ReleaseHold(ctx, h))
+	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+		t.Errorf("holds: %v, %v", holds, err)
+	}
+}
+
+func TestHoldsAndCollectionAfterClose(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx := testContext(t)
+	c := env.NewClient(percolatortest.Configure(shortRetention))
+	h, err := c.TakeHold(ctx, 0, 0, "")
+	must(t, err)
+	g := collector(t, c, percolator.CollectorConfig{})
+	must(t, c.Close())
+	for name, f := range map[string]func() error{
+		"ReleaseHold":   func() error { return c.ReleaseHold(ctx, h) },
+		"ExtendHold":    func() error { return errOf(c.ExtendHold(ctx, h, 0)) },
+		"TakeHold":      func() error { return errOf(c.TakeHold(ctx, 0, 0, "")) },
+		"Holds":         func() error { return errOf(c.Holds(ctx)) },
+		"Collection":    func() error { return errOf(c.Collection(ctx)) },
+		"Collect":       func() error { return errOf(g.Collect(ctx)) },
+		"BackfillIndex": func() error { return errOf(c.BackfillIndex(ctx, "people", "city", percolator.BackfillOptions{})) },
+		"VerifyIndex":   func() error { return errOf(c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{})) },
+	} {
+		if err := f(); !errors.Is(err, percolator.ErrClosed) && !(name == "BackfillIndex" && err == nil) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
+	}
+}
+
+// A Lock that no transaction can have placed does nothing.
+func TestResolveLockOfNoTransaction(t *testing.T) {
+	t.Parallel()
+	for name, l := range map[string]percolator.Lock{
+		"zero start":     {Kind: "put"},
+		"future start":   {Kind: "put", StartTS: 1 << 52},
+		"negative start": {Kind: "put", StartTS: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnv(t)
+			ctx, c := testContext(t), env.Client
+			put(t, ctx, c, "r", "c", "v")
+			l.Cell, l.Primary = cell("r", "c"), cell("r", "c")
+			if r, err := c.ResolveLock(ctx, l); r != percolator.LockGone && !errors.Is(err, percolator.ErrInvalidArgument) {
+				t.Errorf("%v, %v", r, err)
+			}
+			wantNow(t, ctx, c, cell("r", "c"), "v")
+			tx := mustBegin(t, ctx, c)
+			must(t, tx.Set(cell("r", "c"), []byte("w")))
+			mustCommit(t, ctx, tx)
+		})
+	}
+}
+
+// The name of an observer becomes part of a column, so it cannot hold the byte that separates its parts.
+func TestAcknowledgeRefusesNames(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	for _, name := range []string{"", "a\x00b"} {
+		tx := mustBegin(t, ctx, env.Client)
+		wantErr(t, errOf(tx.Acknowledge(ctx, cell("r", "seen"), name, []string{name})), percolator.ErrInvalidArgument)
+		wantErr(t, errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O", name})), percolator.ErrInvalidArgument)
+	}
+}
+
+// A lock that is passed once more when another transaction has committed at its start timestamp must not touch that record.
+func TestResolveLockAtACommitTimestamp(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	ts := put(t, ctx, c, "r", "c", "v")
+	env.Clock.Advance(lockTTL)
+	r, err := c.ResolveLock(ctx, percolator.Lock{Cell: cell("r", "c"), Primary: cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
+	if err != nil || r != percolator.LockGone {
+		t.Errorf("%v, %v", r, err)
+	}
+	wantNow(t, ctx, c, cell("r", "c"), "v")
+}

@@ -1,0 +1,97 @@
+package percolator
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// prewritten is the commit of a transaction that has locked rows a and b and whose time is over.
+func prewritten(t *testing.T) (*history, *commit) {
+	t.Helper()
+	ctx, c := newBareClient(t)
+	tx, err := c.Begin(ctx)
+	if err == nil {
+		err = errors.Join(tx.Set(cell("a", "c"), []byte("v")), tx.Set(cell("b", "c"), []byte("v")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm := &commit{c: c, schema: c.catalog.Load(), startTS: tx.snap.ts, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+	if err = cm.group(tx.order, nil); err == nil {
+		err = cm.prewrite(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm.until = time.Now().Add(-time.Second)
+	return &history{ctx: ctx, c: c}, cm
+}
+
+// stored counts the cells of a family in a row.
+func stored(t *testing.T, h *history, row, family string) int {
+	t.Helper()
+	r, err := h.c.store.readRow(h.ctx, "t", row, bigtable.FamilyFilter(family))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(r[family])
+}
+
+// After the lifetime that began before the last check of its age, a commit sends nothing that decides it, and does not claim to know how
+// it ended: the record may have been collected, and a roll back would destroy what was committed (I14, I16).
+func TestNothingDecidesACommitAfterItsLifetime(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(h *history, cm *commit) error{
+		"the commit request": func(h *history, cm *commit) error { return cm.commitPrimary(h.ctx, cm.startTS+1) },
+		"giving up":          func(h *history, cm *commit) error { return cm.giveUp(h.ctx, errors.New("refused")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, cm := prewritten(t)
+			if err := act(h, cm); !errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("%v, want ErrOutcomeUnknown", err)
+			}
+			for _, row := range []string{"a", "b"} {
+				if locks, data, writes := stored(t, h, row, lockFamily), stored(t, h, row, dataFamily), stored(t, h, row, writeFamily); locks != 1 || data != 1 || writes != 0 {
+					t.Errorf("row %s: %d locks, %d versions of data, %d records", row, locks, data, writes)
+				}
+			}
+		})
+	}
+}
+
+// Nor does phase two: a deletion that landed after its collection would come back, and its observer would run again (I12).
+func TestPhaseTwoEndsWithTheLifetime(t *testing.T) {
+	t.Parallel()
+	h, cm := prewritten(t)
+	cm.phaseTwo(h.ctx, cm.startTS+1)
+	if err := h.c.Flush(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if locks, writes := stored(t, h, "b", lockFamily), stored(t, h, "b", writeFamily); locks != 1 || writes != 0 {
+		t.Errorf("%d locks and %d records", locks, writes)
+	}
+}
+
+// What one row loses in a cycle fits into one request.
+func TestErasuresOfOneRowAreLimited(t *testing.T) {
+	t.Parallel()
+	row := rowVersions{}
+	for i := range maxMutationsPerRow + 1 {
+		row["c"+strconv.Itoa(i)] = &versions{writes: []writeRecord{{commitTS: 20, startTS: 10, kind: kindDelete}}}
+	}
+	g := collectible(row, tso.Timestamp(100))
+	if n := g.vanishUnobserved(nil); n != maxMutationsPerRow+1 {
+		t.Errorf("%d cells vanish", n)
+	}
+	g.limit()
+	if len(g.erasures) != maxErasures || g.postponed != maxMutationsPerRow+1-maxErasures {
+		t.Errorf("%d erasures, %d postponed", len(g.erasures), g.postponed)
+	}
+}
