@@ -72,6 +72,12 @@ func (c *Client) ResolveLock(ctx context.Context, l Lock) (Resolution, error) {
 	if l.StartTS <= 0 {
 		return LockAlive, cellErr(ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
 	}
+	if planted.On(planted.UnconditionalRollBack) { // as if it were stopped here, after a look at the cell
+		rec := lockRecord{startTS: l.StartTS, primary: l.Primary, placed: l.Placed, ttl: l.TTL, observed: l.Observed,
+			kind: map[string]kind{"put": kindPut, "delete": kindDelete, "lock": kindLock}[l.Kind]}
+		s, err := c.resolve(ctx, l.Cell, rec)
+		return s.resolution, err
+	}
 	rv, err := c.readVersions(ctx, l.Cell.Table, l.Cell.Row, lockFilter(l.Cell.Column, l.StartTS))
 	if err != nil {
 		return LockAlive, err
