@@ -133,12 +133,15 @@ func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*w
 		size += int64(len(w.value))
 	}
 	size = min(size, prewriteBytes) // one value may be larger: then it goes alone
-	if err := cm.underWay.Acquire(ctx, size); err != nil {
-		return err
+	waited := !cm.underWay.TryAcquire(size)
+	if waited {
+		if err := cm.underWay.Acquire(ctx, size); err != nil {
+			return err
+		}
 	}
 	defer cm.underWay.Release(size)
-	if cm.failed.Load() { // while this one waited
-		return nil
+	if waited && cm.failed.Load() {
+		return nil // another row's conflict has ended the commit meanwhile
 	}
 	ctx, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
 	defer cancel()
