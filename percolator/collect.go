@@ -21,7 +21,7 @@ const (
 	collectRows     = 512    // rows of a page
 	collectCells    = 20_000 // cells after which a page ends with its row
 	collectParallel = 16     // conditional requests at once
-	announceTries   = 8
+	metaTries       = 8
 	aliveWait       = time.Minute // for a transaction that is older than the retention and alive
 )
 
@@ -45,7 +45,7 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 // announce stores the safepoint: as new as the retention allows, below every hold. The one request that stores it requires that
 // no hold at or below it was taken meanwhile, and that it does not go back.
 func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp, err error) {
-	for range announceTries {
+	for range metaTries {
 		if now, err = s.c.next(ctx); err != nil {
 			return 0, 0, err
 		}
@@ -76,7 +76,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 			return now, want, err
 		}
 	}
-	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", ErrLocked, announceTries)
+	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", ErrLocked, metaTries)
 }
 
 func (s *collecting) storeSafepoint(ctx context.Context, want tso.Timestamp) (refused bool, err error) {

@@ -75,16 +75,7 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 	ctx, span := c.trace.start(ctx, "percolator.commit")
 	defer span.End()
 	ts, err := tx.commit(ctx, writes, weak)
-	switch {
-	case err == nil:
-		c.count.transactions.Add(1)
-	case errors.Is(err, ErrOutcomeUnknown):
-		c.count.unknown.Add(1)
-	case errors.Is(err, ErrConflict):
-		c.count.conflicts.Add(1)
-	default:
-		c.count.aborts.Add(1)
-	}
+	c.count.ended(err)
 	c.trace.failed(span, err)
 	return ts, err
 }

@@ -31,7 +31,7 @@ var (
 	// writer that meets it gets ErrConflict as well, and may run again. Of a Collector: another one is at work.
 	ErrLocked = errors.New("locked")
 	// ErrOutcomeUnknown: whether the transaction committed could not be established before the
-	// context ended or the record of it may have been collected. It may commit later, or have
+	// context or the lifetime of the commit's requests (30 s) ended, or the record of it may have been collected. It may commit later, or have
 	// committed. Never retry blindly: read what the transaction should have written, then decide.
 	ErrOutcomeUnknown = errors.New("commit outcome unknown")
 	// ErrSnapshotTooOld: the snapshot is older than the retention, or the client has not been able to

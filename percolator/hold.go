@@ -146,7 +146,7 @@ func (c *Client) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hol
 	if err != nil {
 		return h, err
 	}
-	for range announceTries {
+	for range metaTries {
 		m, err := c.meta.refresh(ctx)
 		if err != nil {
 			return h, err
@@ -167,7 +167,7 @@ func (c *Client) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hol
 			return longer, err
 		}
 	}
-	return h, fmt.Errorf("percolator: %w: the hold at %d was changed by others %d times", ErrConflict, h.Timestamp, announceTries)
+	return h, fmt.Errorf("percolator: %w: the hold at %d was changed by others %d times", ErrConflict, h.Timestamp, metaTries)
 }
 
 // replaceHold puts next in the place of old, on the condition that it is still there: a late copy of this request does nothing.

@@ -272,15 +272,6 @@ func (tx *Txn) commitEntries(ctx context.Context, writes []*write) error {
 	if err == nil {
 		_, err = cm.run(ctx)
 	}
-	switch {
-	case err == nil:
-		c.count.transactions.Add(1)
-	case errors.Is(err, ErrOutcomeUnknown):
-		c.count.unknown.Add(1)
-	case errors.Is(err, ErrConflict):
-		c.count.conflicts.Add(1)
-	default:
-		c.count.aborts.Add(1)
-	}
+	c.count.ended(err)
 	return err
 }

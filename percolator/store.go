@@ -2,6 +2,7 @@ package percolator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -148,6 +149,20 @@ type counters struct {
 	readRows, checkAndMutate, mutateRows, samples, oracle atomic.Int64
 	rowsRead, rowsMutated                                 atomic.Int64
 	lateRecords, unknown                                  atomic.Int64
+}
+
+// ended counts a transaction by how its commit ended.
+func (n *counters) ended(err error) {
+	switch {
+	case err == nil:
+		n.transactions.Add(1)
+	case errors.Is(err, ErrOutcomeUnknown):
+		n.unknown.Add(1)
+	case errors.Is(err, ErrConflict):
+		n.conflicts.Add(1)
+	default:
+		n.aborts.Add(1)
+	}
 }
 
 // Stats is a reading of a client's counters since NewClient.
