@@ -23,6 +23,9 @@ type Client struct {
 	batch *batcher
 	peers *peers // used by the sender only
 
+	// leader is the server that answered last; nil before the first answer.
+	leader atomic.Pointer[peer]
+
 	// last is the greatest timestamp received; the sender's.
 	last Timestamp
 
@@ -216,6 +219,9 @@ func (c *Client) attempt(ctx context.Context, n int) (Timestamp, error) {
 		return 0, fmt.Errorf("tso: %s went back: it answered %d after %d", c.peers.current.address, first, c.last)
 	}
 	c.last = first + Timestamp(n) - 1
+	if c.leader.Load() != c.peers.current {
+		c.leader.Store(c.peers.current)
+	}
 	return first, nil
 }
 
