@@ -1,4 +1,4 @@
-.PHONY: all build test race lint fuzz bench soak planted demo ci proto
+.PHONY: all build test race lint fuzz bench soak planted demo ci proto fire
 
 all: build lint test
 
@@ -34,9 +34,14 @@ SOAK ?= 10m
 soak:
 	go test -race -run 'TestSoak$$' -v -timeout 2h -count 1 ./emulator_test -soak $(SOAK)
 
+# The oracle's order while its servers, its store and their clocks fail. FIRE is how long.
+FIRE ?= 10m
+fire:
+	go test -race -run 'TestOrderUnderFire$$' -v -timeout 2h -count 1 ./tso -fire $(FIRE)
+
 # The checks find every mistake that can be planted.
 planted:
-	go test -tags plantedbugs -run 'TestPlanted$$' -v -timeout 30m -count 1 ./emulator_test
+	go test -tags plantedbugs -run 'TestPlanted$$' -v -timeout 30m -count 1 ./emulator_test ./tso
 
 demo:
 	go run ./cmd/webindex demo

@@ -2,6 +2,7 @@ package tso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/planted"
 )
 
 // Client is an [Oracle] that asks the servers of one. It keeps one request on the
@@ -25,6 +28,8 @@ type Client struct {
 
 	// leader is the server that answered last; nil before the first answer.
 	leader atomic.Pointer[peer]
+
+	sessions sessionSet
 
 	// last is the greatest timestamp received; the sender's.
 	last Timestamp
@@ -44,13 +49,19 @@ type Client struct {
 //
 // Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10
 // s; the error names the targets and what was last wrong. ErrInvalidArgument: targets
-// is no such list. The caller has to Close the client.
+// is no such list, or plaintext was to be spoken with another machine (see
+// [WithPlaintext]). The caller has to Close the client.
 func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, error) {
 	addresses, err := parseTargets(targets)
 	if err != nil {
 		return nil, err
 	}
 	o := newDialOptions(opts)
+	for _, address := range addresses {
+		if err := o.checkPlaintext(address); err != nil {
+			return nil, err
+		}
+	}
 	clientCtx, cancel := context.WithCancel(context.Background())
 	c := &Client{
 		opts: o, names: strings.Join(addresses, ","), batch: newBatcher(), peers: newPeers(addresses, o),
@@ -95,26 +106,27 @@ func parseTargets(targets string) ([]string, error) {
 // Next implements [Oracle]. While no server answers, the client goes on trying; Next
 // returns ErrUnavailable, with what was last wrong, when 10 s (see [WithTimeout])
 // have not brought an answer, and ctx's error if ctx ends before. ErrClosed: the
-// client was closed.
+// client was closed. ErrCorrupt: the oracle's leader has lost what it knew, as after a
+// restore of an old backup, and would hand out timestamps that were used before: stop
+// its servers and raise its mark ([Raise], "percolator tso raise").
 //
-// A caller that gives up affects no other; the timestamp meant for it is skipped.
+// A caller that gives up affects no other; the timestamp meant for it is skipped. When
+// very many callers wait at once, Next may return up to 20 ms after the end of ctx.
 func (c *Client) Next(ctx context.Context) (Timestamp, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("tso: asking for a timestamp: %w", err)
 	}
-	b, position, err := c.batch.join()
+	part, position, err := c.batch.join()
 	if err != nil {
 		return 0, err
 	}
-	select {
-	case <-b.done:
-	case <-ctx.Done():
-		return 0, fmt.Errorf("tso: waiting for a timestamp from %s: %w%s", c.names, ctx.Err(), because(c.lastFailure()))
+	if err := part.wait(ctx, position); err != nil {
+		return 0, fmt.Errorf("tso: waiting for a timestamp from %s: %w%s", c.names, err, because(c.lastFailure()))
 	}
-	if b.err != nil {
-		return 0, b.err
+	if part.err != nil {
+		return 0, part.err
 	}
-	return b.first + Timestamp(position), nil
+	return part.first + Timestamp(position), nil
 }
 
 func (c *Client) lastFailure() error {
@@ -129,6 +141,7 @@ func (c *Client) lastFailure() error {
 func (c *Client) Close() error {
 	var err error
 	c.once.Do(func() {
+		c.sessions.close() // while their ends can be told
 		c.batch.close(errClientClosed)
 		c.cancel()
 		c.sender.Wait()
@@ -143,8 +156,13 @@ var errClientClosed = fmt.Errorf("tso: %w", ErrClosed)
 func (c *Client) send() {
 	defer c.sender.Done()
 	for {
-		b := c.batch.take()
-		if b == nil {
+		var first Timestamp
+		var err error
+		if planted.On(planted.LateCallerJoins) { // who comes while the request is on the way gets an answer of it
+			first, err = c.ask(1024)
+		}
+		_, n := c.batch.take()
+		if n == 0 {
 			select {
 			case <-c.batch.ready:
 				continue
@@ -152,7 +170,10 @@ func (c *Client) send() {
 				return
 			}
 		}
-		b.settle(c.ask(b.n))
+		if !planted.On(planted.LateCallerJoins) {
+			first, err = c.ask(n)
+		}
+		c.batch.settle(first, err)
 		// The callers that have just got their answer come first: many will ask again
 		// at once, and should find room in the next batch.
 		runtime.Gosched()
@@ -165,7 +186,7 @@ func (c *Client) ask(n int) (Timestamp, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opts.timeout)
 	defer cancel()
 	first, err := c.attempt(ctx, n)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrCorrupt) {
 		first, err = c.askAgain(ctx, n, err)
 	}
 	if err == nil && c.failure.Load() != nil {
@@ -185,8 +206,8 @@ func (c *Client) askAgain(ctx context.Context, n int, err error) (Timestamp, err
 		}
 		cut := time.Until(deadline) < c.opts.callTimeout
 		var first Timestamp
-		if first, err = c.attempt(ctx, n); err == nil {
-			return first, nil
+		if first, err = c.attempt(ctx, n); err == nil || errors.Is(err, ErrCorrupt) {
+			return first, err
 		}
 		c.noteFailure(err, cut)
 	}
@@ -209,7 +230,7 @@ func (c *Client) noteFailure(err error, cut bool) {
 func (c *Client) attempt(ctx context.Context, n int) (Timestamp, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.callTimeout)
 	defer cancel()
-	first, err := c.peers.current.ask(ctx, n)
+	first, err := c.peers.current.ask(ctx, n, c.last)
 	if err != nil {
 		return 0, err
 	}

@@ -197,3 +197,41 @@ func TestClientDistrustsAnswers(t *testing.T) {
 		})
 	}
 }
+
+// A leader that learns from its client that it has lost what it knew hands out nothing
+// to it.
+func TestClientOfAnOracleThatLostItsRecord(t *testing.T) {
+	t.Parallel()
+	before := serve(t, NewMemoryStore(), ServerConfig{Now: func() time.Time { return time.Now().Add(time.Hour) }})
+	client := dial(t, before.address)
+	last := mustNext(t, client)
+	before.stop()
+	<-before.Server.ended
+	if err := <-before.ended; err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", before.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := NewMemoryStore() // as after the loss of everything
+	server, err := NewServer(store, ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	var ts Timestamp
+	eventually(t, "the new server answers", func() bool {
+		ts, err = client.Next(t.Context())
+		return err == nil || errors.Is(err, ErrCorrupt)
+	})
+	if err == nil {
+		t.Fatalf("got %d after %d", ts, last)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}

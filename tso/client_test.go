@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -79,11 +78,14 @@ func mustNext(t *testing.T, o Oracle) Timestamp {
 
 // waiting is how many callers wait in the batch that is forming.
 func (q *batcher) waiting() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	n := 0
-	for _, b := range q.queue {
-		n += b.n
+	for i := range q.shards {
+		s := &q.shards[i]
+		s.mu.Lock()
+		for _, p := range s.queue {
+			n += p.n
+		}
+		s.mu.Unlock()
 	}
 	return n
 }
@@ -305,29 +307,101 @@ func TestClientContextThatHasEnded(t *testing.T) {
 	}
 }
 
-// A batch holds MaxBatch callers; more form another one.
+// A batch holds MaxBatch callers at most; more form another one. Every caller of a
+// batch has a timestamp of its own.
 func TestBatcherBounds(t *testing.T) {
+	t.Parallel()
+	type caller struct {
+		*part
+		position int
+	}
+	q := newBatcher()
+	var callers []caller
+	for range 2*MaxBatch + 1 {
+		p, position, err := q.join()
+		if err != nil {
+			t.Fatal(err)
+		}
+		callers = append(callers, caller{p, position})
+	}
+	next := Timestamp(1)
+	for _, n := q.take(); n > 0; _, n = q.take() {
+		if n > MaxBatch {
+			t.Errorf("a batch has %d callers, more than %d", n, MaxBatch)
+		}
+		q.settle(next, nil)
+		next += Timestamp(n)
+	}
+	if int(next)-1 != len(callers) {
+		t.Fatalf("%d timestamps for %d callers", next-1, len(callers))
+	}
+	seen := make([]bool, len(callers)+1)
+	for _, c := range callers {
+		if err := c.wait(t.Context(), c.position); err != nil {
+			t.Fatal(err)
+		}
+		ts := int(c.first) + c.position
+		if ts < 1 || ts > len(callers) || seen[ts] {
+			t.Fatalf("timestamp %d is out of range or a duplicate", ts)
+		}
+		seen[ts] = true
+	}
+}
+
+// Callers beyond the attentive ones, too, notice that their contexts end while an
+// answer is late, in the batch on the way and in the one that is forming.
+func TestBatcherLateAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		q := newBatcher()
-		for i := range 2*MaxBatch + 1 {
-			if _, position, err := q.join(); err != nil || position != i%MaxBatch {
-				t.Fatalf("caller %d has position %d, %v", i, position, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 64)
+		crowd := func(ctx context.Context) {
+			for range cap(ended) / 4 {
+				go func() {
+					p, position, err := q.join()
+					if err == nil {
+						err = p.wait(ctx, position)
+					}
+					if err == nil {
+						err = p.err
+					}
+					ended <- err
+				}()
 			}
+			synctest.Wait()
 		}
-		var wg sync.WaitGroup
-		for _, want := range []int{MaxBatch, MaxBatch, 1} {
-			b := q.take()
-			if b.n != want {
-				t.Errorf("a batch has %d callers, want %d", b.n, want)
-			}
-			wg.Go(func() { <-b.done })
-			b.settle(1, nil)
+		crowd(ctx)
+		crowd(t.Context())
+		if _, n := q.take(); n != cap(ended)/2 {
+			t.Fatalf("%d callers", n)
 		}
-		wg.Wait()
-		if b := q.take(); b != nil {
-			t.Errorf("one more batch of %d", b.n)
-		}
+		crowd(ctx) // in the next batch
+		crowd(t.Context())
+		cancel()
+		time.Sleep(2 * patience) // in the bubble's time
 		synctest.Wait()
+		if n := len(ended); n != cap(ended)/2 {
+			t.Errorf("%d callers noticed the end of their contexts, want %d", n, cap(ended)/2)
+		}
+		for len(ended) > 0 {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+		}
+		q.settle(1, nil)
+		if _, n := q.take(); n != cap(ended)/2 {
+			t.Errorf("%d callers in the next batch", n)
+		}
+		q.settle(1000, nil)
+		synctest.Wait()
+		if n := len(ended); n != cap(ended)/2 {
+			t.Errorf("%d callers were answered, want %d", n, cap(ended)/2)
+		}
+		for len(ended) > 0 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }
 
@@ -340,7 +414,8 @@ func TestClientAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		q.take().settle(1, nil)
+		q.take()
+		q.settle(1, nil)
 	})
 	if perCaller > 10 {
 		t.Errorf("%v allocations for 1,000 callers", perCaller)

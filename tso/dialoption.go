@@ -1,6 +1,8 @@
 package tso
 
 import (
+	"fmt"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,14 +28,15 @@ const (
 type DialOption func(*dialOptions)
 
 type dialOptions struct {
-	credentials credentials.TransportCredentials
+	credentials credentials.TransportCredentials // nil: plaintext
+	plaintext   bool                             // also to other machines
 	timeout     time.Duration
 	callTimeout time.Duration
 	grpc        []grpc.DialOption
 }
 
 func newDialOptions(opts []DialOption) dialOptions {
-	o := dialOptions{credentials: insecure.NewCredentials(), timeout: defaultTimeout, callTimeout: defaultCallTimeout}
+	o := dialOptions{timeout: defaultTimeout, callTimeout: defaultCallTimeout}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -41,9 +44,17 @@ func newDialOptions(opts []DialOption) dialOptions {
 }
 
 // WithTransportCredentials secures the connections, to the targets and to the leaders
-// that they name. Default: plaintext.
+// that they name; see [TLSFiles]. Default: plaintext, which is refused unless the
+// address is a loopback one.
 func WithTransportCredentials(creds credentials.TransportCredentials) DialOption {
 	return func(o *dialOptions) { o.credentials = creds }
+}
+
+// WithPlaintext permits plaintext to addresses other than loopback, where whoever is on
+// the way can read timestamps and, worse, make them up: two transactions with one
+// timestamp corrupt data. It is for networks that are trusted or encrypted below.
+func WithPlaintext() DialOption {
+	return func(o *dialOptions) { o.plaintext = true }
 }
 
 // WithTimeout sets how long Next, and Dial, wait at most for an answer of the oracle
@@ -64,12 +75,33 @@ func WithGRPCDialOptions(opts ...grpc.DialOption) DialOption {
 	return func(o *dialOptions) { o.grpc = append(o.grpc, opts...) }
 }
 
+// checkPlaintext returns an error if a connection to address could be tampered with.
+// A name other than localhost may be any machine's.
+func (o dialOptions) checkPlaintext(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); o.credentials != nil || o.plaintext || host == "localhost" || ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("tso: %w: plaintext to %q, which is not a loopback address, needs TLS credentials, or WithPlaintext (%s=true)", ErrInvalidArgument, address, EnvInsecure)
+}
+
 // dial returns a connection to address, which is made when it is needed, and again
-// when it is lost.
+// when it is lost. A leader that another server names is held to the same rule as the
+// targets.
 func (o dialOptions) dial(address string) (*grpc.ClientConn, error) {
+	if err := o.checkPlaintext(address); err != nil {
+		return nil, err
+	}
+	creds := o.credentials
+	if creds == nil {
+		creds = insecure.NewCredentials()
+	}
 	reconnect := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnect}
 	return grpc.NewClient(address, append([]grpc.DialOption{
-		grpc.WithTransportCredentials(o.credentials),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: o.callTimeout}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: serverPingAfter, Timeout: serverPingWait}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)),

@@ -24,6 +24,18 @@
 // together in the next one. A timestamp given to a caller was therefore always asked
 // for after the caller asked.
 //
+// # Records that are refused
+//
+// A server that started from a wrong record would hand timestamps out twice. It refuses
+// to start, and says what it found, when the record cannot be decoded; when it does not
+// agree with the witness that each write stores beside it, as after somebody has
+// edited, deleted or restored a part ([ErrCorrupt]); when there is none although the
+// oracle was initialized ([Initialize], [ServerConfig.RequireRecord], [ErrNoRecord]); and
+// when its mark is below what is known to have been served ([ServerConfig.Served]). A
+// server that runs stops when the record goes back. If a lost record goes unnoticed
+// all the same, clients notice it: they say what they have received, and no server
+// hands out less to them. The way back is [Raise].
+//
 // # The clock
 //
 // A [Timestamp] is close to the wall clock, and order does not depend on it: a server

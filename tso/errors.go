@@ -11,10 +11,19 @@ import (
 
 var (
 	// ErrCorrupt means that a store holds a record that no server wrote: it cannot be
-	// decoded, is out of range, or is older than one that was read before. The
+	// decoded, is out of range, is incomplete or contradicts itself, is older than one
+	// that was read before, or its mark is below what is known to have been served. The
 	// message says what was found. A server that meets it stops, and refuses to
-	// start, because it cannot know what has been served.
+	// start, because it cannot know what has been served. The way back is [Raise].
 	ErrCorrupt = errors.New("the oracle's record is damaged")
+
+	// ErrNoRecord means that a store holds no record although one is required
+	// ([ServerConfig.RequireRecord]). If the oracle is new, initialize it
+	// ([Initialize]). If it is not, its record was lost, and with it the knowledge of
+	// what has been served: stop all servers, and raise the mark ([Raise]) above every
+	// timestamp that may have been handed out.
+	ErrNoRecord = errors.New("the oracle's record is missing: initialize a new oracle; if this one has served before, " +
+		"raise its mark above everything that was served")
 
 	// ErrFenced means that a store holds another record than the one that was to be
 	// replaced: another server has written it, nothing was changed.
@@ -35,6 +44,12 @@ var (
 	// ErrClosed means that the [Client] was closed, or that the [Server] ended.
 	ErrClosed = errors.New("the oracle is closed")
 
+	// ErrLimit means that a limit is reached: of sessions, or of locked rows.
+	ErrLimit = errors.New("the limit is reached")
+
+	// ErrUnsupported means that the oracle keeps no sessions.
+	ErrUnsupported = errors.New("the oracle keeps no sessions")
+
 	// ErrInvalidArgument means that a configuration or an argument is wrong.
 	ErrInvalidArgument = errors.New("invalid argument")
 )
@@ -42,7 +57,7 @@ var (
 // lasting reports whether err, of a store, will not go away by itself, as when the
 // table does not exist or may not be read.
 func lasting(err error) bool {
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrInvalidArgument) {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoRecord) || errors.Is(err, ErrInvalidArgument) {
 		return true
 	}
 	switch status.Code(err) {

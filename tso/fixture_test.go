@@ -66,11 +66,12 @@ type faultyStore struct {
 type fault int
 
 const (
-	fine       fault = iota
-	refused          // it fails and is not applied
-	answerLost       // it is applied and fails
-	hangs            // it is not applied, and fails when its context ends
-	answerLate       // it is applied at once, and the answer takes lateBy
+	fine        fault = iota
+	refused           // it fails and is not applied
+	answerLost        // it is applied and fails
+	hangs             // it is not applied, and fails when its context ends
+	answerLate        // it is applied at once, and the answer takes lateBy
+	appliedLate       // it fails, and is applied lateBy later
 )
 
 const lateBy = 400 * time.Millisecond
@@ -132,11 +133,20 @@ func (s *faultyStore) CompareAndSwap(ctx context.Context, old, next State) error
 			return err
 		}
 		return errStore
+	case appliedLate:
+		go s.applyLate(old, next)
+		return errStore
 	case answerLate:
 		err := s.Store.CompareAndSwap(ctx, old, next)
 		return errors.Join(err, sleep(ctx, lateBy))
 	}
 	return s.Store.CompareAndSwap(ctx, old, next)
+}
+
+// applyLate applies a swap whose sender has given up.
+func (s *faultyStore) applyLate(old, next State) {
+	time.Sleep(lateBy)
+	_ = s.Store.CompareAndSwap(context.Background(), old, next)
 }
 
 // stored returns the record.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/planted"
 )
 
 // timing is what follows from the configured lease and window.
@@ -44,10 +46,6 @@ func newTiming(lease, window time.Duration) timing {
 	}
 }
 
-// firstReadTimeout bounds a server's first reading of the record, when connections
-// are made and credentials are fetched.
-const firstReadTimeout = 10 * time.Second
-
 // elector takes part in the choice of the leader (run), and leads.
 //
 // A record is the holder's from the moment its write is applied. The holder counts
@@ -60,6 +58,7 @@ type elector struct {
 	clock  clock
 	store  Store
 	alloc  *allocator
+	keeps  *liveness // what begins and ends with the leadership
 	id     string
 	logger *slog.Logger
 
@@ -73,6 +72,10 @@ type elector struct {
 	seen      State
 	unsettled bool
 	renewed   time.Duration
+
+	// What has to hold before this server takes part: see [ServerConfig].
+	requireRecord bool
+	served        func(ctx context.Context) (Timestamp, error)
 
 	writes    atomic.Int64 // swaps sent to the store
 	elections atomic.Int64 // times this server became the leader
@@ -89,10 +92,11 @@ func (e *elector) leaderAddress() string {
 func (e *elector) setLeader(address string) { e.leader.Store(&address) }
 
 // run follows and leads in turn until ctx ends; it then hands the lease over and
-// returns nil. It returns an error if the record is damaged or cannot be read at the
+// returns nil. It returns an error if the record is damaged, missing although it is
+// required, or older than what is known to have been served, or cannot be read at the
 // start.
 func (e *elector) run(ctx context.Context) error {
-	if err := e.firstLoad(ctx); err != nil {
+	if err := e.start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -116,27 +120,6 @@ func (e *elector) run(ctx context.Context) error {
 	}
 }
 
-// firstLoad reads the record, tries again while the store is merely unreachable, and
-// fails if waiting would not help.
-func (e *elector) firstLoad(ctx context.Context) error {
-	for {
-		loadCtx, cancel := context.WithTimeout(ctx, firstReadTimeout)
-		st, err := e.store.Load(loadCtx)
-		cancel()
-		if err == nil {
-			e.seen = st
-			return nil
-		}
-		if lasting(err) {
-			return err
-		}
-		e.logger.Warn("the oracle's store does not answer", "error", err)
-		if err := sleep(ctx, max(e.retry, 100*time.Millisecond)); err != nil {
-			return err
-		}
-	}
-}
-
 // follow returns when the lease in e.seen may be taken: it was handed over, or the
 // record has not changed for as long as the lease says.
 func (e *elector) follow(ctx context.Context) error {
@@ -144,7 +127,7 @@ func (e *elector) follow(ctx context.Context) error {
 	for e.seen.held() {
 		e.setLeader(e.seen.Address)
 		left := e.seen.Lease - (e.clock.mono() - seenAt)
-		if left <= 0 {
+		if left <= 0 || planted.On(planted.SuccessorDoesNotWait) {
 			e.logger.Info("the lease of the oracle's leader has run out", "epoch", e.seen.Epoch, "address", e.seen.Address)
 			break
 		}
@@ -189,16 +172,20 @@ func (e *elector) acquire(ctx context.Context) error {
 		return fmt.Errorf("tso: %w: the high-water mark is %d", ErrExhausted, e.seen.HighWater)
 	}
 	floor := e.seen.HighWater
+	if planted.On(planted.StartBelowMark) {
+		floor = max(floor-ticksIn(e.window), 0)
+	}
 	next := e.seen.successor()
 	next.Epoch++
 	next.Holder, next.Address, next.Lease = e.id, e.address, e.term
-	next.HighWater = min(max(floor, e.clock.now())+ticksIn(e.window), MaxTimestamp)
+	next.HighWater = max(next.HighWater, min(max(floor, e.clock.now())+ticksIn(e.window), MaxTimestamp))
 
 	if err := e.swap(ctx, next); err != nil || e.seen != next {
 		return err
 	}
 	e.elections.Add(1)
 	e.setLeader(e.address)
+	e.keeps.begin(ctx) // first: who finds the leader by Next may call it for the rest at once
 	e.alloc.lead(floor, next.HighWater, e.renewed+e.serve)
 	e.logger.Info("leading the oracle", "epoch", next.Epoch, "address", e.address, "above", int64(floor))
 	if ahead := floor.Sub(e.clock.now()); ahead > e.window {
@@ -260,7 +247,8 @@ func (e *elector) lead(ctx context.Context) error {
 	if !e.mine() {
 		return nil
 	}
-	defer e.alloc.revoke()
+	defer e.keeps.end()
+	defer e.alloc.revoke() // first: what else ends with the lease may take a while
 	watch := clockWatch{clock: e.clock, logger: e.logger, tolerance: e.window}
 	watch.start()
 	for {

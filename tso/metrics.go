@@ -33,6 +33,16 @@ func (s *Server) registerMetrics() (unregister func(), err error) {
 	if err != nil {
 		return failed(err)
 	}
+	sessions, err := meter.Int64ObservableGauge("percolator.tso.sessions",
+		metric.WithDescription("Sessions that are open at this server"), metric.WithUnit("{session}"))
+	if err != nil {
+		return failed(err)
+	}
+	rowLocks, err := meter.Int64ObservableGauge("percolator.tso.rowlocks",
+		metric.WithDescription("Rows that are locked at this server"), metric.WithUnit("{lock}"))
+	if err != nil {
+		return failed(err)
+	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		served, leads := s.alloc.counts()
 		o.ObserveInt64(timestamps, served)
@@ -43,8 +53,11 @@ func (s *Server) registerMetrics() (unregister func(), err error) {
 			leader = 1
 		}
 		o.ObserveInt64(leading, leader)
+		open, locked := s.liveness.counts()
+		o.ObserveInt64(sessions, int64(open))
+		o.ObserveInt64(rowLocks, int64(locked))
 		return nil
-	}, timestamps, writes, elections, leading)
+	}, timestamps, writes, elections, leading, sessions, rowLocks)
 	if err != nil {
 		return failed(err)
 	}

@@ -65,14 +65,19 @@ func (p *peers) get(address string) *peer {
 	return added
 }
 
-// ask asks this server for n timestamps.
-func (p *peer) ask(ctx context.Context, n int) (Timestamp, error) {
+// ask asks this server for n timestamps above after. ErrCorrupt: it leads, and has lost
+// what it knew.
+func (p *peer) ask(ctx context.Context, n int, after Timestamp) (Timestamp, error) {
 	if p.err != nil {
 		return 0, fmt.Errorf("%s: %w", p.address, p.err)
 	}
-	resp, err := p.oracle.Next(ctx, &tsopb.NextRequest{Count: uint32(n)})
+	resp, err := p.oracle.Next(ctx, &tsopb.NextRequest{Count: uint32(n), After: int64(after)})
 	if err != nil {
-		if status.Code(err) != codes.FailedPrecondition { // a follower is in order
+		switch status.Code(err) {
+		case codes.FailedPrecondition: // a follower is in order
+		case codes.DataLoss:
+			err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+		default:
 			p.failedAt = time.Now()
 		}
 		return 0, fmt.Errorf("%s: %w", p.address, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,16 @@ type Server struct {
 	cfg     ServerConfig
 	alloc   *allocator
 	elector *elector
+	watch   *storeWatch
+	health  *healthService
+	address atomic.Pointer[string] // the listener's, when that is the advertised one
+	warning string                 // of the store, for the log
 	started atomic.Bool
+	lost    sync.Once     // the log has been told that timestamps were lost
 	ended   chan struct{} // closed when Run has returned
+
+	liveness *liveness
+	sessions sessionSet // of this process
 }
 
 // NotLeaderError is the error of a server that does not lead.
@@ -57,15 +66,28 @@ func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
 	}
 	id := uuid.NewString()
 	alloc := newAllocator(c, cfg.Window)
-	return &Server{
-		cfg:   cfg,
+	watch := newStoreWatch(store, c)
+	warning := ""
+	if w, ok := store.(warner); ok {
+		warning = w.Warning()
+	}
+	keeps := newLiveness(store, cfg, c, alloc)
+	server := &Server{
+		cfg: cfg, warning: warning,
 		alloc: alloc,
 		elector: &elector{
-			timing: newTiming(cfg.Lease, cfg.Window), clock: c, store: store, alloc: alloc,
+			timing: newTiming(cfg.Lease, cfg.Window), clock: c, store: watch, alloc: alloc, keeps: keeps,
 			id: id, address: cfg.Advertise, logger: cfg.Logger.With("server", id),
+			requireRecord: cfg.RequireRecord, served: cfg.Served,
 		},
-		ended: make(chan struct{}),
-	}, nil
+		watch:  watch,
+		health: newHealthService(),
+		ended:  make(chan struct{}),
+
+		liveness: keeps,
+	}
+	keeps.leader = server.elector.leaderAddress
+	return server, nil
 }
 
 // Run takes part in the election of the leader, and leads when elected, until ctx
@@ -74,7 +96,8 @@ func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
 // once.
 //
 // Run returns an error if the record cannot be read or written for a reason that
-// lasts, such as a missing table; ErrCorrupt if the record is damaged; ErrExhausted.
+// lasts, such as a missing table; ErrCorrupt if the record is damaged; ErrNoRecord if
+// it is missing and required; ErrExhausted.
 func (s *Server) Run(ctx context.Context) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return fmt.Errorf("tso: %w: a server runs only once", ErrInvalidArgument)
@@ -89,6 +112,16 @@ func (s *Server) run(ctx context.Context) error {
 		return err
 	}
 	defer unregister()
+	unregisterHealth, err := s.registerHealthMetrics()
+	if err != nil {
+		return err
+	}
+	defer unregisterHealth()
+	if s.warning != "" {
+		s.cfg.Logger.Warn(s.warning)
+	}
+	defer s.sessions.close()
+	defer s.liveness.wait()
 	return s.elector.run(ctx)
 }
 
@@ -107,7 +140,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	rpc, listener := s.newGRPC(l)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
+		stopHealth := s.reportHealth(ctx)
 		err := s.run(ctx)
+		stopHealth() // before the listener is closed
 		stopGracefully(rpc)
 		return err
 	})
@@ -135,7 +170,9 @@ func (s *Server) checkListener(l net.Listener) error {
 	if err := checkAddress(l.Addr().String()); err != nil {
 		return fmt.Errorf("tso: %w: Advertise is needed: the listener's address %w", ErrInvalidArgument, err)
 	}
-	s.elector.address = l.Addr().String()
+	address := l.Addr().String()
+	s.elector.address = address
+	s.address.Store(&address)
 	return nil
 }
 

@@ -269,9 +269,9 @@ func TestServerLimitsRequests(t *testing.T) {
 	s := serve(t, NewMemoryStore(), ServerConfig{})
 	mustNext(t, s)
 	req := &tsopb.NextRequest{Count: 1}
-	req.ProtoReflect().SetUnknown(append([]byte{0x7a, 0x80, 0x20}, make([]byte, 4096)...)) // field 15, 4,096 bytes
+	req.ProtoReflect().SetUnknown(append([]byte{0x7a, 0x80, 0x80, 0x08}, make([]byte, 1<<17)...)) // field 15, 128 KB
 	if _, err := rawClient(t, s.address).Next(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a request of 4 KB: %v", err)
+		t.Errorf("a request of 128 KB: %v", err)
 	}
 }
 

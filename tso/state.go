@@ -120,3 +120,22 @@ func (st State) checkReread(later State) error {
 	}
 	return nil
 }
+
+// withRemains returns st with those numbers of what was salvaged that are greater, and
+// not plain nonsense.
+func (st State) withRemains(found State) State {
+	const most = 1 << 62 // beyond it there is no room for successors
+	if found.Version <= most {
+		st.Version = max(st.Version, found.Version)
+	}
+	if found.Epoch <= most {
+		st.Epoch = max(st.Epoch, found.Epoch)
+	}
+	if found.Lease <= maxLease {
+		st.Lease = max(st.Lease, found.Lease)
+	}
+	if found.HighWater <= MaxTimestamp {
+		st.HighWater = max(st.HighWater, found.HighWater)
+	}
+	return st
+}

@@ -15,9 +15,12 @@ import (
 // A store is linearizable: a Load returns the record of the last CompareAndSwap that
 // was applied before it began, or a later one. Its methods may be called from many
 // goroutines and return when their context ends.
+//
+// A store that cannot promise all of this may have a method Warning() string besides;
+// servers log what it returns, once, when they start.
 type Store interface {
 	// Load returns the record, and the zero State when nothing has been stored.
-	// ErrCorrupt: something is stored that is no record.
+	// ErrCorrupt: something is stored that is no record, or a part of one.
 	Load(ctx context.Context) (State, error)
 
 	// CompareAndSwap replaces old by next if the store holds exactly old; the zero
@@ -30,6 +33,17 @@ type Store interface {
 	// follow old. After any other error the swap may have been applied, or may still
 	// be: call again, or Load.
 	CompareAndSwap(ctx context.Context, old, next State) error
+}
+
+// warner is a [Store] with something to tell operators.
+type warner interface{ Warning() string }
+
+// repairable is a [Store] in which a damaged record can be replaced.
+type repairable interface {
+	// remains returns what can still be read of the version, the epoch, the mark and
+	// the lease, and a function that stores a record in place of what was found. The
+	// function fails with ErrFenced if something else is stored by then.
+	remains(ctx context.Context) (found State, repair func(ctx context.Context, next State) error, err error)
 }
 
 // storeTimeout bounds a request to a store whose caller has set no deadline.

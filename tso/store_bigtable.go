@@ -1,25 +1,30 @@
 package tso
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/planted"
 )
 
 // Where an oracle's record is kept in Bigtable: in the row that has the oracle's
-// name. The family needs no garbage collection, there is one cell.
+// name. The family needs no garbage collection, there is one version of each cell.
+//
+// One CheckAndMutateRow writes all cells of the record: the state, a witness that
+// repeats its version, epoch and mark, and the fact that there is a record. They agree,
+// or the row was damaged: edited, partly deleted, partly restored.
 const (
 	BigtableTable  = "percolator_meta"
 	BigtableFamily = "oracle"
 
-	bigtableColumn = "state"
+	bigtableColumn      = "state"
+	bigtableWitness     = "witness"
+	bigtableInitialized = "initialized"
 
-	// bigtableTimestamp is the timestamp of every version of the cell, so that a
+	// bigtableTimestamp is the timestamp of every version of a cell, so that a
 	// write replaces the cell instead of adding a version.
 	bigtableTimestamp = bigtable.Timestamp(1000)
 
@@ -28,8 +33,8 @@ const (
 	maxRecordBytes = 8192
 )
 
-// bigtableStore keeps the record in one cell and swaps it with CheckAndMutateRow,
-// whose predicate is the exact value of the cell.
+// bigtableStore keeps the record in one row and swaps it with CheckAndMutateRow,
+// whose predicate is the exact value of the state's cell.
 type bigtableStore struct {
 	table *bigtable.Table
 	name  string
@@ -43,10 +48,25 @@ type bigtableStore struct {
 // writes. Replication is asynchronous: when an instance fails over to another
 // cluster, the last writes of the record may be missing there and timestamps may be
 // served again. [NewSpannerStore] does not have this weakness. So a failover of the
-// instance has to be treated as a loss of data: stop the oracles first.
+// instance has to be treated as a loss of data: stop the oracles first, and use [Raise]
+// before they start again. A server logs this when it starts.
+//
+// The store notices a row that was edited, deleted in part or restored in part. It
+// cannot notice a row that is gone, or restored as a whole: see
+// [ServerConfig.RequireRecord] and [ServerConfig.Served].
 func NewBigtableStore(tbl *bigtable.Table, name string) Store {
 	return &bigtableStore{table: tbl, name: name}
 }
+
+// Warning says what this store cannot promise; see [Store].
+func (s *bigtableStore) Warning() string {
+	return "the oracle's record is kept in Bigtable, whose replication is asynchronous: after a failover of the instance to another cluster, " +
+		"stop all servers of the oracle and raise its mark before they start again"
+}
+
+// rereads is how often a record that looks damaged is read again. Emulators, but not
+// Bigtable, may return a row without some of its columns while others are added.
+const rereads = 2
 
 func (s *bigtableStore) Load(ctx context.Context) (State, error) {
 	if err := checkName(s.name); err != nil {
@@ -54,21 +74,68 @@ func (s *bigtableStore) Load(ctx context.Context) (State, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	for again := 0; ; again++ {
+		cells, err := s.read(ctx)
+		if err != nil {
+			return State{}, err
+		}
+		st, err := s.decode(cells)
+		if err == nil || again == rereads {
+			return st, err
+		}
+	}
+}
+
+// read returns the cells of the record.
+func (s *bigtableStore) read(ctx context.Context) ([]bigtable.ReadItem, error) {
 	row, err := s.table.ReadRow(ctx, s.name, bigtable.RowFilter(recordCells()))
 	if err != nil {
-		return State{}, s.wrap(ctx, "reading the record", err)
+		return nil, s.wrap(ctx, "reading the record", err)
 	}
-	cells := row[BigtableFamily]
-	switch {
-	case len(cells) == 0:
+	return row[BigtableFamily], nil
+}
+
+// decode makes a State of the cells of the record. Every error is ErrCorrupt.
+func (s *bigtableStore) decode(cells []bigtable.ReadItem) (State, error) {
+	if len(cells) == 0 {
 		return State{}, nil
-	case len(cells) > 1:
-		return State{}, corruptf("row %q of %s has %d versions of %s:%s, not 1", s.name, BigtableTable, len(cells), BigtableFamily, bigtableColumn)
 	}
-	state, err := decodeState(cells[0].Value)
+	damaged := func(format string, args ...any) (State, error) {
+		return State{}, corruptf("row %q of %s: %s", s.name, BigtableTable, fmt.Sprintf(format, args...))
+	}
+	values := map[string][]byte{}
+	for _, cell := range cells {
+		if _, twice := values[cell.Column]; twice {
+			return damaged("2 versions or more of %s, not 1", cell.Column)
+		}
+		values[cell.Column] = cell.Value
+	}
+	value, hasState := values[BigtableFamily+":"+bigtableColumn]
+	copied, hasWitness := values[BigtableFamily+":"+bigtableWitness]
+	_, initialized := values[BigtableFamily+":"+bigtableInitialized]
+	switch {
+	case !hasState && !hasWitness:
+		return damaged("the mark is missing, although the oracle was initialized")
+	case !hasState:
+		return damaged("the mark is missing: there is no %s:%s, although %s was written with it: %.300q",
+			BigtableFamily, bigtableColumn, bigtableWitness, copied)
+	}
+	state, err := decodeState(value)
 	if err != nil {
-		return State{}, corruptf("row %q of %s, column %s:%s: %v; found %.300q",
-			s.name, BigtableTable, BigtableFamily, bigtableColumn, err, cells[0].Value)
+		return damaged("column %s:%s: %v; found %.300q", BigtableFamily, bigtableColumn, err, value)
+	}
+	switch {
+	case !hasWitness:
+		return damaged("%s:%s is missing, which is written with the record; the record has the high-water mark %d", BigtableFamily, bigtableWitness, state.HighWater)
+	case !initialized:
+		return damaged("%s:%s is missing, which is written with the record; the record has the high-water mark %d", BigtableFamily, bigtableInitialized, state.HighWater)
+	}
+	w, err := decodeWitness(copied)
+	if err != nil {
+		return damaged("column %s:%s: %v; found %.300q", BigtableFamily, bigtableWitness, err, copied)
+	}
+	if err := w.confirm(state); err != nil {
+		return damaged("%v", err)
 	}
 	return state, nil
 }
@@ -80,15 +147,16 @@ func (s *bigtableStore) CompareAndSwap(ctx context.Context, old, next State) err
 	if err := old.checkStep(next); err != nil {
 		return err
 	}
-	value, err := encodeState(next)
+	set, err := storing(bigtable.NewMutation(), next)
 	if err != nil {
 		return err
 	}
-	set := bigtable.NewMutation()
-	set.Set(BigtableFamily, bigtableColumn, bigtableTimestamp, value)
-
+	if planted.On(planted.UnfencedWrite) {
+		return s.table.Apply(ctx, s.name, set)
+	}
 	// The first record needs the absence of any cell, a later one the presence of
-	// exactly the old one.
+	// exactly the old state. The witness need not be compared: a leader that goes on
+	// from a state knows its witness, and writes it anew.
 	first := old == State{}
 	swap := bigtable.NewCondMutation(recordCells(), nil, set)
 	if !first {
@@ -96,8 +164,7 @@ func (s *bigtableStore) CompareAndSwap(ctx context.Context, old, next State) err
 		if err != nil {
 			return err
 		}
-		exact := bigtable.ChainFilters(recordCells(), bigtable.ValueRangeFilter(expected, append(expected, 0)))
-		swap = bigtable.NewCondMutation(exact, set, nil)
+		swap = bigtable.NewCondMutation(exactState(expected), set, nil)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -117,6 +184,76 @@ func (s *bigtableStore) CompareAndSwap(ctx context.Context, old, next State) err
 	return settle(ctx, s.Load, old, next, withContext(ctx, err))
 }
 
+// storing makes of m a mutation that stores st in all cells of the record.
+func storing(m *bigtable.Mutation, st State) (*bigtable.Mutation, error) {
+	value, err := encodeState(st)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := encodeWitness(st)
+	if err != nil {
+		return nil, err
+	}
+	m.Set(BigtableFamily, bigtableColumn, bigtableTimestamp, value)
+	m.Set(BigtableFamily, bigtableWitness, bigtableTimestamp, copied)
+	m.Set(BigtableFamily, bigtableInitialized, bigtableTimestamp, nil)
+	return m, nil
+}
+
+// remains implements repairable. The repair is conditional on the state's cell, so that
+// neither it nor a late copy of it replaces what somebody else has written since.
+func (s *bigtableStore) remains(ctx context.Context) (found State, repair func(context.Context, State) error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	cells, err := s.read(ctx)
+	if err != nil {
+		return State{}, nil, err
+	}
+	var state []byte
+	for _, cell := range cells {
+		switch cell.Column {
+		case BigtableFamily + ":" + bigtableColumn:
+			state = append([]byte{}, cell.Value...)
+			found = found.withRemains(salvageState(cell.Value))
+		case BigtableFamily + ":" + bigtableWitness:
+			if w, err := decodeWitness(cell.Value); err == nil {
+				found = found.withRemains(State{Version: w.Version, Epoch: w.Epoch, HighWater: w.HighWater})
+			}
+		}
+	}
+	if len(state) > maxRecordBytes {
+		return State{}, nil, corruptf("row %q of %s: column %s:%s has %d bytes: delete the row first", s.name, BigtableTable, BigtableFamily, bigtableColumn, len(state))
+	}
+	return found, func(ctx context.Context, next State) error { return s.repair(ctx, state, next) }, nil
+}
+
+// repair stores next if the state's cell still has this value; nil is its absence.
+func (s *bigtableStore) repair(ctx context.Context, state []byte, next State) error {
+	set := bigtable.NewMutation()
+	for _, column := range []string{bigtableColumn, bigtableWitness, bigtableInitialized} {
+		set.DeleteCellsInColumn(BigtableFamily, column) // other versions
+	}
+	set, err := storing(set, next)
+	if err != nil {
+		return err
+	}
+	swap := bigtable.NewCondMutation(stateCell(), nil, set)
+	if state != nil {
+		swap = bigtable.NewCondMutation(exactState(state), set, nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var matched bool
+	err = s.table.Apply(ctx, s.name, swap, bigtable.GetCondMutationResult(&matched))
+	switch {
+	case err != nil:
+		return s.wrap(ctx, "repairing the record", err)
+	case matched != (state != nil):
+		return fmt.Errorf("tso: repairing the record of oracle %q: %w", s.name, ErrFenced)
+	}
+	return nil
+}
+
 // wrap names the oracle and the table.
 func (s *bigtableStore) wrap(ctx context.Context, doing string, err error) error {
 	if err = withContext(ctx, err); lasting(err) {
@@ -125,65 +262,18 @@ func (s *bigtableStore) wrap(ctx context.Context, doing string, err error) error
 	return fmt.Errorf("tso: %s of oracle %q in %s: %w", doing, s.name, BigtableTable, err)
 }
 
-// recordCells lets through the cells of the record's column.
+// recordCells lets through the cells of the record's columns.
 func recordCells() bigtable.Filter {
+	return bigtable.ChainFilters(bigtable.FamilyFilter(BigtableFamily),
+		bigtable.ColumnFilter(bigtableColumn+"|"+bigtableWitness+"|"+bigtableInitialized))
+}
+
+// stateCell lets through the state's cell.
+func stateCell() bigtable.Filter {
 	return bigtable.ColumnRangeFilter(BigtableFamily, bigtableColumn, bigtableColumn+"\x00")
 }
 
-// storedState is the form of a State in the cell: JSON, so that an operator can read
-// it.
-type storedState struct {
-	Format    int       `json:"format"`
-	Version   int64     `json:"version"`
-	Nonce     string    `json:"nonce"`
-	Epoch     int64     `json:"epoch"`
-	Holder    string    `json:"holder,omitempty"`
-	Address   string    `json:"address,omitempty"`
-	LeaseNS   int64     `json:"lease_ns,omitempty"`
-	HighWater Timestamp `json:"high_water"`
-}
-
-const storedFormat = 1
-
-// encodeState returns the only encoding of st.
-func encodeState(st State) ([]byte, error) {
-	b, err := json.Marshal(storedState{
-		Format: storedFormat, Version: st.Version, Nonce: st.Nonce, Epoch: st.Epoch,
-		Holder: st.Holder, Address: st.Address, LeaseNS: int64(st.Lease), HighWater: st.HighWater,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("tso: encoding record %d: %w", st.Version, err)
-	}
-	if len(b) > maxRecordBytes {
-		return nil, fmt.Errorf("tso: %w: record %d has %d bytes, more than %d", ErrInvalidArgument, st.Version, len(b), maxRecordBytes)
-	}
-	return b, nil
-}
-
-// decodeState is the inverse of encodeState and refuses everything that encodeState
-// does not produce: a predicate on the encoding of what was decoded would otherwise
-// never match.
-func decodeState(b []byte) (State, error) {
-	var stored storedState
-	if err := json.Unmarshal(b, &stored); err != nil {
-		return State{}, err
-	}
-	if stored.Format != storedFormat {
-		return State{}, fmt.Errorf("format %d is not %d", stored.Format, storedFormat)
-	}
-	st := State{
-		Version: stored.Version, Nonce: stored.Nonce, Epoch: stored.Epoch, Holder: stored.Holder,
-		Address: stored.Address, Lease: time.Duration(stored.LeaseNS), HighWater: stored.HighWater,
-	}
-	if err := st.check(); err != nil {
-		return State{}, err
-	}
-	canonical, err := encodeState(st)
-	if err != nil {
-		return State{}, err
-	}
-	if (st == State{}) || !bytes.Equal(canonical, b) {
-		return State{}, errors.New("it is not in the form in which records are written")
-	}
-	return st, nil
+// exactState lets through the state's cell if it has this value.
+func exactState(value []byte) bigtable.Filter {
+	return bigtable.ChainFilters(stateCell(), bigtable.ValueRangeFilter(value, append(slices.Clone(value), 0)))
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -129,7 +128,7 @@ func createSpannerDatabase(t *testing.T, address string) string {
 	}
 	defer func() { _ = databases.Close() }()
 	op, err := databases.CreateDatabase(ctx, &databasepb.CreateDatabaseRequest{
-		Parent: "projects/p/instances/" + id, CreateStatement: "CREATE DATABASE oracle", ExtraStatements: []string{SpannerDDL},
+		Parent: "projects/p/instances/" + id, CreateStatement: "CREATE DATABASE oracle", ExtraStatements: SpannerStatements(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +163,9 @@ func TestStoreSpanner(t *testing.T) {
 	defer cancel()
 
 	t.Run("conformance", func(t *testing.T) {
-		conformance(t, func(t *testing.T, name string) Store { return NewSpannerStore(openSpanner(t, address, db), name) })
+		open := func(t *testing.T, name string) Store { return NewSpannerStore(openSpanner(t, address, db), name) }
+		conformance(t, open)
+		conformanceOfStart(t, open)
 	})
 
 	t.Run("lost answers", func(t *testing.T) {
@@ -205,24 +206,9 @@ func TestStoreSpanner(t *testing.T) {
 		}
 	})
 
-	t.Run("damaged record", func(t *testing.T) {
-		client := openSpanner(t, address, db)
-		store := NewSpannerStore(client, "damaged")
-		bad := first()
-		bad.HighWater = -5
-		if _, err := client.Apply(ctx, []*spanner.Mutation{store.(*spannerStore).write(bad)}); err != nil {
-			t.Fatal(err)
-		}
-		server, err := NewServer(store, ServerConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Run(ctx); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "high-water mark -5") {
-			t.Errorf("the server ends with %v", err)
-		}
-		if err := store.CompareAndSwap(ctx, State{}, first()); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("a swap over it ends with %v", err)
-		}
+	t.Run("damaged records", func(t *testing.T) { spannerDamage(t, openSpanner(t, address, db)) })
+	t.Run("failover", func(t *testing.T) {
+		failover(t, func(t *testing.T) Store { return NewSpannerStore(openSpanner(t, address, db), "failover") })
 	})
 
 	t.Run("no database", func(t *testing.T) {

@@ -239,14 +239,16 @@ func TestStoreMemory(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	stores := map[string]Store{}
-	conformance(t, func(_ *testing.T, name string) Store {
+	open := func(_ *testing.T, name string) Store {
 		mu.Lock()
 		defer mu.Unlock()
 		if stores[name] == nil {
 			stores[name] = NewMemoryStore()
 		}
 		return stores[name]
-	})
+	}
+	conformance(t, open)
+	conformanceOfStart(t, open)
 }
 
 // settle tells apart what can have become of a swap.

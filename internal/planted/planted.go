@@ -32,3 +32,18 @@ func All() []Bug {
 		CollectorSkipsLocks, CollectorSkipsDrain, LateReadAccepted, UnknownIsAbort,
 	}
 }
+
+// The mistakes that the timestamp oracle could make. All of them break I1.
+const (
+	ServeBeforeStored    Bug = "timestamps served before their window is stored"
+	SuccessorDoesNotWait Bug = "successor does not wait for the old lease"
+	ServeAfterLease      Bug = "former leader serves after its lease"
+	StartBelowMark       Bug = "successor starts a window below the mark"
+	LateCallerJoins      Bug = "timestamp of a request under way given to a later caller"
+	UnfencedWrite        Bug = "record written without regard to the old one"
+)
+
+// Oracle lists the mistakes of the timestamp oracle.
+func Oracle() []Bug {
+	return []Bug{ServeBeforeStored, SuccessorDoesNotWait, ServeAfterLease, StartBelowMark, LateCallerJoins, UnfencedWrite}
+}

@@ -26,7 +26,10 @@ const (
 type NextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many timestamps are wanted: 1 to 65,536.
-	Count         uint32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Count uint32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// The greatest timestamp that the caller has received so far; 0 when none. All of
+	// the block are greater, or none is handed out.
+	After         int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -64,6 +67,13 @@ func (*NextRequest) Descriptor() ([]byte, []int) {
 func (x *NextRequest) GetCount() uint32 {
 	if x != nil {
 		return x.Count
+	}
+	return 0
+}
+
+func (x *NextRequest) GetAfter() int64 {
+	if x != nil {
+		return x.After
 	}
 	return 0
 }
@@ -173,9 +183,10 @@ var File_tso_tsopb_oracle_proto protoreflect.FileDescriptor
 
 const file_tso_tsopb_oracle_proto_rawDesc = "" +
 	"\n" +
-	"\x16tso/tsopb/oracle.proto\x12\x11percolator.tso.v1\"#\n" +
+	"\x16tso/tsopb/oracle.proto\x12\x11percolator.tso.v1\"9\n" +
 	"\vNextRequest\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\rR\x05count\":\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x03R\x05after\":\n" +
 	"\fNextResponse\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"%\n" +

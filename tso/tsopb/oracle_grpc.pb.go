@@ -36,7 +36,9 @@ type OracleClient interface {
 	// calls that ended before this one began. A server that does not lead answers
 	// FAILED_PRECONDITION with a NotLeader in the status details. A server that
 	// leads and cannot reserve timestamps in its store answers UNAVAILABLE. A
-	// count outside 1 to 65,536 is INVALID_ARGUMENT.
+	// count outside 1 to 65,536 is INVALID_ARGUMENT. A server that leads, and whose
+	// timestamps are not above what the caller has received before, answers DATA_LOSS:
+	// the oracle has lost what it knew.
 	Next(ctx context.Context, in *NextRequest, opts ...grpc.CallOption) (*NextResponse, error)
 }
 
@@ -70,7 +72,9 @@ type OracleServer interface {
 	// calls that ended before this one began. A server that does not lead answers
 	// FAILED_PRECONDITION with a NotLeader in the status details. A server that
 	// leads and cannot reserve timestamps in its store answers UNAVAILABLE. A
-	// count outside 1 to 65,536 is INVALID_ARGUMENT.
+	// count outside 1 to 65,536 is INVALID_ARGUMENT. A server that leads, and whose
+	// timestamps are not above what the caller has received before, answers DATA_LOSS:
+	// the oracle has lost what it knew.
 	Next(context.Context, *NextRequest) (*NextResponse, error)
 	mustEmbedUnimplementedOracleServer()
 }

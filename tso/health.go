@@ -1,0 +1,143 @@
+package tso
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/gopercolator/percolator/tso/tsopb"
+)
+
+// healthService is gRPC's standard health service. The service "" is SERVING while the
+// server is ready (Status.Ready), the service percolator.tso.v1.Oracle while it leads.
+type healthService struct {
+	*health.Server
+	stopped chan struct{} // closed when everything is NOT_SERVING for good
+}
+
+// oracleService is the name under which health tells whether this server leads.
+const oracleService = "percolator.tso.v1.Oracle"
+
+func newHealthService() *healthService {
+	h := &healthService{Server: health.NewServer(), stopped: make(chan struct{})}
+	h.set(Status{})
+	return h
+}
+
+func (h *healthService) set(st Status) {
+	h.SetServingStatus("", serving(st.Ready() == nil))
+	h.SetServingStatus(oracleService, serving(st.Leading))
+}
+
+func serving(yes bool) healthpb.HealthCheckResponse_ServingStatus {
+	if yes {
+		return healthpb.HealthCheckResponse_SERVING
+	}
+	return healthpb.HealthCheckResponse_NOT_SERVING
+}
+
+// healthPoll is how late health may be about what no event announces: that a lease
+// ended, or that the store has been silent for too long.
+const healthPoll = 100 * time.Millisecond
+
+// reportHealth keeps the health service up to date until ctx ends or the returned
+// function is called; after that everything is NOT_SERVING.
+func (s *Server) reportHealth(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(s.health.stopped)
+		defer s.health.Shutdown()
+		tick := time.NewTicker(healthPoll)
+		defer tick.Stop()
+		for {
+			changed := s.alloc.watch()
+			s.health.set(s.Status())
+			select {
+			case <-changed:
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-s.health.stopped
+	}
+}
+
+// Watch implements the service. A stream that has told its client NOT_SERVING ends when
+// the server stops, so that stopping need not wait for the clients.
+func (h *healthService) Watch(req *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	w := &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel}
+	go func() {
+		select {
+		case <-h.stopped:
+			w.end()
+		case <-ctx.Done():
+		}
+	}()
+	return h.Server.Watch(req, w)
+}
+
+// healthStream is the stream of a Watch.
+type healthStream struct {
+	healthpb.Health_WatchServer
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	idle   bool // what was sent last is not SERVING
+	ending bool
+}
+
+func (w *healthStream) Context() context.Context { return w.ctx }
+
+func (w *healthStream) Send(resp *healthpb.HealthCheckResponse) error {
+	err := w.Health_WatchServer.Send(resp)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle = resp.GetStatus() != healthpb.HealthCheckResponse_SERVING
+	if w.ending && w.idle {
+		w.cancel()
+	}
+	return err
+}
+
+func (w *healthStream) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ending = true
+	if w.idle {
+		w.cancel()
+	}
+}
+
+// statusService answers operators.
+type statusService struct {
+	tsopb.UnimplementedStatusServer
+	server *Server
+}
+
+// GetStatus implements the service. It keeps to itself what an error of the store says:
+// that may name what only the operators of the server should know, and is in its log.
+func (s *statusService) GetStatus(context.Context, *tsopb.GetStatusRequest) (*tsopb.GetStatusResponse, error) {
+	st := s.server.Status()
+	resp := &tsopb.GetStatusResponse{
+		Server: st.Server, Version: s.server.cfg.Version, Leading: st.Leading, Leader: st.Leader,
+		Epoch: st.Record.Epoch, Record: st.Record.Version, HighWater: int64(st.Record.HighWater), Served: st.Served,
+		StoreAnsweredMs: st.StoreAnswered.Milliseconds(), Ready: true,
+	}
+	if st.StoreAnswered < 0 {
+		resp.StoreAnsweredMs = -1
+	}
+	if err := st.Ready(); err != nil {
+		resp.Ready, resp.Reason = false, err.Error()
+	}
+	return resp, nil
+}

@@ -1,0 +1,171 @@
+package tso
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of row locks. How many there may be is in [ServerConfig].
+const (
+	maxRowLockRows   = 1024 // in one call
+	maxRowLockHolder = 64   // bytes
+	minRowLockTTL    = time.Millisecond
+	maxRowLockTTL    = time.Minute
+)
+
+const (
+	rowLockSweep = 10 * time.Second // between sweeps, when nobody locks rows
+
+	// rowLockSweepRows is how many expired locks are removed at a time, with the table
+	// locked.
+	rowLockSweepRows = 1000
+)
+
+// rowLockTable is the row locks of one term of leadership: the paper's lightweight
+// lock service (section 2.4), which need not be persistent, as losing a lock costs two
+// scanners some work that they do twice.
+type rowLockTable struct {
+	most int
+	mono func() time.Duration
+
+	mu       sync.Mutex
+	locks    map[uint64]*rowLock // by the hash of the row
+	byExpiry rowLockHeap
+}
+
+// rowLock is a row that is locked, or whose lock has expired and was not removed yet.
+type rowLock struct {
+	row     uint64
+	holder  string
+	expires time.Duration // by the monotonic clock
+	index   int           // in byExpiry
+}
+
+func newRowLockTable(most int, mono func() time.Duration) *rowLockTable {
+	return &rowLockTable{most: most, mono: mono, locks: make(map[uint64]*rowLock)}
+}
+
+// checkRowLocks returns an error unless holder may lock rows, or unlock them.
+func checkRowLocks(ctx context.Context, holder string, rows []uint64) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("tso: locking rows: %w", ctx.Err())
+	case holder == "" || len(holder) > maxRowLockHolder || !utf8.ValidString(holder):
+		return fmt.Errorf("tso: %w: the holder %.80q is not 1 to %d bytes of UTF-8", ErrInvalidArgument, holder, maxRowLockHolder)
+	case len(rows) > maxRowLockRows:
+		return fmt.Errorf("tso: %w: %d rows, more than %d", ErrInvalidArgument, len(rows), maxRowLockRows)
+	}
+	return nil
+}
+
+// checkLockRows returns an error unless holder may lock rows for ttl.
+func checkLockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) error {
+	if ttl < minRowLockTTL || ttl > maxRowLockTTL {
+		return fmt.Errorf("tso: %w: locking rows for %v, not for %v to %v", ErrInvalidArgument, ttl, minRowLockTTL, maxRowLockTTL)
+	}
+	return checkRowLocks(ctx, holder, rows)
+}
+
+// lock locks rows for holder, up to the first that another holds, or that is one too
+// many, and returns how many. ErrLimit: the first is one too many.
+func (t *rowLockTable) lock(holder string, ttl time.Duration, rows []uint64) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.mono()
+	// More than can be added, so that what has expired does not pile up.
+	t.sweep(now, 2*len(rows))
+	for i, row := range rows {
+		l, ok := t.locks[row]
+		switch {
+		case ok && l.holder != holder && l.expires > now:
+			return i, nil
+		case ok:
+			l.holder, l.expires = holder, now+ttl
+			heap.Fix(&t.byExpiry, l.index)
+		case len(t.locks) >= t.most && i > 0:
+			return i, nil
+		case len(t.locks) >= t.most:
+			return 0, fmt.Errorf("tso: locking rows: %w: %d are locked", ErrLimit, len(t.locks))
+		default:
+			l = &rowLock{row: row, holder: holder, expires: now + ttl}
+			t.locks[row] = l
+			heap.Push(&t.byExpiry, l)
+		}
+	}
+	return len(rows), nil
+}
+
+// unlock unlocks those of rows that holder has locked.
+func (t *rowLockTable) unlock(holder string, rows []uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, row := range rows {
+		if l, ok := t.locks[row]; ok && l.holder == holder {
+			heap.Remove(&t.byExpiry, l.index)
+			delete(t.locks, row)
+		}
+	}
+}
+
+// sweep removes locks that have expired, at most most of them, and returns how many.
+// The caller holds mu.
+func (t *rowLockTable) sweep(now time.Duration, most int) int {
+	swept := 0
+	for ; swept < most && len(t.byExpiry) > 0 && t.byExpiry[0].expires <= now; swept++ {
+		delete(t.locks, heap.Pop(&t.byExpiry).(*rowLock).row)
+	}
+	return swept
+}
+
+// run sweeps until ctx ends, so that memory is given back when nobody locks rows any
+// more.
+func (t *rowLockTable) run(ctx context.Context) {
+	for sleep(ctx, rowLockSweep) == nil {
+		for t.sweepSome() == rowLockSweepRows {
+		}
+	}
+}
+
+func (t *rowLockTable) sweepSome() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sweep(t.mono(), rowLockSweepRows)
+}
+
+// count returns how many locks are in memory.
+func (t *rowLockTable) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.locks)
+}
+
+// rowLockHeap is a [heap.Interface], the lock that expires first on top.
+type rowLockHeap []*rowLock
+
+func (h rowLockHeap) Len() int           { return len(h) }
+func (h rowLockHeap) Less(i, j int) bool { return h[i].expires < h[j].expires }
+func (h rowLockHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements [heap.Interface].
+func (h *rowLockHeap) Push(x any) {
+	l := x.(*rowLock)
+	l.index = len(*h)
+	*h = append(*h, l)
+}
+
+// Pop implements [heap.Interface].
+func (h *rowLockHeap) Pop() any {
+	old := *h
+	last := len(old) - 1
+	l := old[last]
+	old[last] = nil
+	*h = old[:last]
+	return l
+}

@@ -1,0 +1,95 @@
+package tso
+
+import (
+	"context"
+	"fmt"
+)
+
+var (
+	_ Sessions = (*Server)(nil)
+	_ RowLocks = (*Server)(nil)
+	_ Sessions = (*Client)(nil)
+	_ RowLocks = (*Client)(nil)
+)
+
+// OpenSession implements [Sessions] for callers in the same process: the session lives
+// while this server leads. Run ends it. ErrUnsupported: the server's [Store] is no
+// [SessionStore]. ErrLimit: the process has 64 already. ErrClosed: Run has ended.
+func (s *Server) OpenSession() (Session, error) {
+	if s.liveness.sessions.store == nil {
+		return nil, fmt.Errorf("tso: opening a session: %w: its store keeps none", ErrUnsupported)
+	}
+	return s.sessions.start(serverSessions{s}, s.liveness.sessions.mono)
+}
+
+// EndedSessions implements [Sessions] for callers in the same process. It does not
+// wait: ErrNotLeader, ErrUnavailable and ErrUnsupported mean that this server does not
+// know.
+func (s *Server) EndedSessions(ctx context.Context, ids ...string) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("tso: asking for sessions: %w", err)
+	}
+	return s.endedSessions(ids)
+}
+
+// endedSessions checks and answers a question for sessions.
+func (s *Server) endedSessions(ids []string) ([]string, error) {
+	if err := checkAskedSessions(ids); err != nil {
+		return nil, err
+	}
+	var ended []string
+	err := s.keeps(func(t *tenure) (err error) {
+		ended, err = t.sessions.ended(ids)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ended, nil
+}
+
+// checkAskedSessions returns an error unless ids can be asked for. An id that no
+// session can have may be asked for, as it may stand in a lock; the empty one is that
+// of no session, and asking for it is a mistake.
+func checkAskedSessions(ids []string) error {
+	if len(ids) > maxSessionIDs {
+		return fmt.Errorf("tso: %w: asking for %d sessions, more than %d", ErrInvalidArgument, len(ids), maxSessionIDs)
+	}
+	for _, id := range ids {
+		if id == "" {
+			return fmt.Errorf("tso: %w: asking for a session without an id", ErrInvalidArgument)
+		}
+	}
+	return nil
+}
+
+// keeps calls f with what this server keeps, if it leads.
+func (s *Server) keeps(f func(t *tenure) error) error {
+	select {
+	case <-s.ended:
+		return fmt.Errorf("tso: %w", ErrClosed)
+	default:
+		return s.liveness.do(f)
+	}
+}
+
+// serverSessions keeps the sessions of a server's own process.
+type serverSessions struct{ server *Server }
+
+func (k serverSessions) open(ctx context.Context) (grant, error) {
+	g := grant{lease: k.server.liveness.sessions.lease, since: k.server.liveness.sessions.mono()}
+	err := k.server.keeps(func(t *tenure) (err error) {
+		g.id, err = t.sessions.begin(ctx)
+		return err
+	})
+	return g, err
+}
+
+func (k serverSessions) keepAlive(_ context.Context, id string) (grant, error) {
+	g := grant{id: id, lease: k.server.liveness.sessions.lease, since: k.server.liveness.sessions.mono()}
+	return g, k.server.keeps(func(t *tenure) error { return t.sessions.renew(id) })
+}
+
+func (k serverSessions) end(_ context.Context, id string) error {
+	return k.server.keeps(func(t *tenure) error { return t.sessions.finish(id) })
+}
