@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Column names a column of a table.
@@ -39,6 +40,12 @@ type Config struct {
 	// Columns are the columns that this worker takes; each of them needs an observer, and observers of other columns do not
 	// run here. nil: every observed and weak column of the schema.
 	Columns []Column
+
+	// RowLocks keeps the scanners of different workers out of each other's way. nil: the oracle's of the worker's client, if it keeps
+	// any (tso.RowLocks), unless DisableRowLocks is set. Without them, or while they do not answer, workers do some work
+	// twice, which transactions make harmless.
+	RowLocks        tso.RowLocks
+	DisableRowLocks bool
 
 	// DisableCollection keeps this worker from removing old versions. At least one worker of an instance should do it; how
 	// many try does not matter, as one at a time gets the lease (percolator.Collector).

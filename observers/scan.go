@@ -26,12 +26,13 @@ const (
 // different places share the work.
 type scanner struct {
 	*Worker
-	pace pace
-	read time.Duration // spent on reading pages in this search
+	pace   pace
+	remote *remoteLocks
+	read   time.Duration // spent on reading pages in this search
 }
 
 func newScanner(w *Worker) *scanner {
-	return &scanner{Worker: w, pace: pace{fixed: w.cfg.ScanInterval}}
+	return &scanner{Worker: w, pace: pace{fixed: w.cfg.ScanInterval}, remote: newRemoteLocks(w.cfg.RowLocks)}
 }
 
 // run searches until ctx ends. Without a client there is nothing to search: that stops the worker.
@@ -100,6 +101,7 @@ func (s *scanner) sweep(ctx context.Context, table string, r percolator.Range) (
 	for {
 		p, err := s.readLocked(ctx, table, r)
 		found, inQueue := s.work(ctx, p)
+		s.remote.unlock(ctx, p.rows)
 		s.release(p)
 		foundNew = foundNew || found
 		if err != nil || p.met || !p.more {
@@ -126,7 +128,7 @@ type page struct {
 func (s *scanner) readLocked(ctx context.Context, table string, r percolator.Range) (page, error) {
 	begun := time.Now()
 	defer func() { s.read += time.Since(begun) }()
-	return s.readPage(ctx, table, r, func(row string) bool {
+	p, err := s.readPage(ctx, table, r, func(row string) bool {
 		if !s.rows.tryLock(table, row) {
 			return false
 		}
@@ -134,6 +136,11 @@ func (s *scanner) readLocked(ctx context.Context, table string, r percolator.Ran
 		s.counters.rows.Add(1)
 		return true
 	})
+	if n := s.remote.lock(ctx, p.rows); n < len(p.rows) {
+		s.release(page{rows: p.rows[n:]})
+		p.rows, p.met = p.rows[:n], true
+	}
+	return p, err
 }
 
 // readPage reads at most a page from the beginning of r; visit, if any, says for each row whether to go on with it.

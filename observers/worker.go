@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // ErrStarted is returned by [Worker.Run] when it is called a second time. Make another worker.
@@ -41,6 +42,12 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.RowLocks == nil && !cfg.DisableRowLocks {
+		cfg.RowLocks, _ = c.Oracle().(tso.RowLocks)
+	}
+	if cfg.DisableRowLocks {
+		cfg.RowLocks = nil
 	}
 	registered, err := r.snapshot()
 	if err != nil {

@@ -43,6 +43,8 @@ type Client struct {
 	prefetch  chan stamp                  // start timestamps for Blind, asked for ahead
 	refilling atomic.Bool                 // one goroutine at most asks for them
 	fates     *lru.Cache[txnID, decision] // of transactions that are decided for good
+	alive     *liveness
+	newest    newestStamp // for MaxStaleness
 
 	recent recentWrites // for blind transactions
 
@@ -120,10 +122,17 @@ func (c *Client) connect(ctx context.Context, where *endpoint) error {
 		if addr == "" {
 			return fmt.Errorf("percolator: %w: no oracle: set Config.Oracle or PERCOLATOR_TSO_ADDR=host:port of a running oracle", ErrInvalidArgument)
 		}
-		if c.dialed, err = tso.Dial(ctx, addr); err != nil {
+		secure, err := tso.DialOptionsFromEnv(c.cfg.Logger)
+		if err != nil {
+			return fmt.Errorf("percolator: %w: oracle at %s: %w", ErrInvalidArgument, addr, err)
+		}
+		if c.dialed, err = tso.Dial(ctx, addr, secure...); err != nil {
 			return fmt.Errorf("percolator: oracle at %s: %w", addr, withContext(ctx, err))
 		}
 		c.oracle = c.dialed
+	}
+	if c.alive, err = newLiveness(c.oracle); err != nil {
+		return fmt.Errorf("percolator: opening a session with the oracle: %w", err)
 	}
 	if c.metrics, err = registerMetrics(c.cfg.MeterProvider, c.count); err != nil {
 		return fmt.Errorf("percolator: registering metrics: %w", err)
@@ -183,6 +192,10 @@ func (c *Client) adopt(old, now meta) {
 // Schema is the stored schema as this client knows it. It must not be modified.
 func (c *Client) Schema() *Schema { return c.catalog.Load().schema }
 
+// Oracle is the oracle that this client uses: Config.Oracle, or the one that NewClient has dialed. It may offer more than timestamps
+// (tso.Sessions, tso.RowLocks). It must not be closed while the client is in use.
+func (c *Client) Oracle() tso.Oracle { return c.oracle }
+
 // Stats reads the client's counters.
 func (c *Client) Stats() Stats { return c.count.read() }
 
@@ -208,6 +221,7 @@ func (c *Client) Close() error {
 	c.running.Wait()
 	c.bulk.close()
 	c.metrics.Unregister()
+	c.alive.close(ctx)
 	if c.dialed != nil {
 		c.dialed.Close()
 	}
@@ -228,10 +242,12 @@ func (c *Client) next(ctx context.Context) (tso.Timestamp, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.store.timing.RequestLifetime)
 	defer cancel()
 	c.count.oracle.Add(1)
+	asked := time.Now()
 	ts, err := c.oracle.Next(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("percolator: oracle: %w", withContext(ctx, err))
 	}
+	c.newest.offer(stamp{ts, asked})
 	return ts, nil
 }
 

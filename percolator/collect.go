@@ -67,7 +67,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 		case want <= m.safepoint: // announced by a collector that did not come to the end
 			return now, m.safepoint, nil
 		}
-		refused, err := s.c.sendAgain(ctx, func(ctx context.Context) (bool, error) { return s.storeSafepoint(ctx, want) })
+		refused, err := s.c.sendAgain(ctx, func(ctx context.Context) (bool, error) { return s.storeSafepoint(ctx, want, now) })
 		if err != nil {
 			return 0, 0, err
 		}
@@ -79,9 +79,10 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", ErrLocked, metaTries)
 }
 
-func (s *collecting) storeSafepoint(ctx context.Context, want tso.Timestamp) (refused bool, err error) {
+func (s *collecting) storeSafepoint(ctx context.Context, want, now tso.Timestamp) (refused bool, err error) {
 	mut := bigtable.NewMutation()
-	mut.Set(metaFamily, metaSafe, metaTimestamp, binary.BigEndian.AppendUint64(nil, uint64(want)))
+	mut.Set(metaFamily, metaSafe, metaTimestamp, encodeTimestamp(want))
+	mut.Set(metaFamily, metaNow, metaTimestamp, encodeTimestamp(now))
 	above := binary.BigEndian.AppendUint64(nil, uint64(want)+1)
 	return s.c.store.checkAndMutate(ctx, metaTable, metaRow, bigtable.InterleaveFilters(
 		bigtable.ChainFilters(oneColumn(metaFamily, metaSafe), bigtable.ValueRangeFilter(above, nil)),

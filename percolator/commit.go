@@ -26,6 +26,7 @@ import (
 // A request whose outcome is unknown may have been applied. A prewrite is sent again. A commit is decided by reading the
 // primary (I17): a record of ours means committed, our lock means that the same request is sent again with the same
 // commit_ts, a rollback marker means aborted. Nothing at all means aborted too, unless the record may have been collected.
+// What is still open when the requests' lifetime has passed is in commitlate.go.
 //
 // Rejected: answering the caller only after phase two. It would double the latency and promise nothing more, since anyone
 // who meets a secondary's lock finds the record on the primary.
@@ -244,6 +245,9 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	}
 	pctx, span = cm.c.trace.start(ctx, "percolator.commit_primary")
 	err = cm.commitPrimary(pctx, commitTS)
+	if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil && !time.Now().Before(cm.until) {
+		err = cm.decideLate(pctx, err)
+	}
 	span.End()
 	if err != nil {
 		return 0, err

@@ -22,7 +22,9 @@ type Config struct {
 	// and allow transactional writes: two clusters must never both take this traffic.
 	AppProfile string
 
-	// Oracle gives timestamps. nil: dial the servers named by the environment variable PERCOLATOR_TSO_ADDR.
+	// Oracle gives timestamps. nil: dial the servers named by the environment variable PERCOLATOR_TSO_ADDR, with the certificates that
+	// tso.DialOptionsFromEnv finds. An oracle that keeps sessions (tso.Sessions) lets others know early when this process has died:
+	// its locks carry the id of its session and are dead when that has ended, at the latest after LockTTL.
 	Oracle tso.Oracle
 
 	// Schema, when set, must be the one stored in the instance (ErrSchemaMismatch otherwise). nil: take the stored one.

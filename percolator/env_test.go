@@ -204,8 +204,13 @@ const lockTTL = 11 * time.Second
 // the commit, or after the request that is describes.
 func crashAfter(t testing.TB, env *percolatortest.Env, is func(percolatortest.Request) bool, rows ...string) {
 	t.Helper()
+	crash(t, env, env.NewClient(), is, rows...)
+}
+
+// crash is crashAfter with a given client.
+func crash(t testing.TB, env *percolatortest.Env, c *percolator.Client, is func(percolatortest.Request) bool, rows ...string) {
+	t.Helper()
 	ctx := testContext(t)
-	c := env.NewClient()
 	tx := mustBegin(t, ctx, c)
 	for _, r := range rows {
 		must(t, tx.Set(cell(r, "c"), []byte("crashed")))

@@ -31,8 +31,8 @@ var (
 	// writer that meets it gets ErrConflict as well, and may run again. Of a Collector: another one is at work.
 	ErrLocked = errors.New("locked")
 	// ErrOutcomeUnknown: whether the transaction committed could not be established before the
-	// context or the lifetime of the commit's requests (30 s) ended, or the record of it may have been collected. It may commit later, or have
-	// committed. Never retry blindly: read what the transaction should have written, then decide.
+	// context ended or the client was closed, or the record of it may have been collected. It may commit later, or have
+	// committed. A commit whose context does not end waits until the store answers. Never retry blindly: read what the transaction should have written, then decide.
 	ErrOutcomeUnknown = errors.New("commit outcome unknown")
 	// ErrSnapshotTooOld: the snapshot is older than the retention, or the client has not been able to
 	// learn the safepoint for too long, or an index is scanned at a snapshot from before it was complete. Begin again; for

@@ -487,3 +487,52 @@ func TestDuplicatedPrewriteDoesNotCommitHalfATransaction(t *testing.T) {
 		t.Errorf("%d locks and versions of data left", n)
 	}
 }
+
+// The store does not answer for longer than the requests of a commit live, and the context goes on: the caller learns how its
+// commit has ended.
+func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
+	t.Parallel()
+	for _, lands := range []bool{true, false} {
+		t.Run(fmt.Sprint("the commit lands: ", lands), func(t *testing.T) {
+			t.Parallel()
+			ctx := testContext(t)
+			s := testSchema()
+			s.Timing = percolator.Timing{RequestLifetime: 300 * time.Millisecond}
+			env := percolatortest.New(t, s)
+			var mu sync.Mutex
+			var down time.Time
+			env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case r.Method == percolatortest.Oracle:
+				case down.IsZero() && isCommit(r):
+					down = time.Now()
+					if lands {
+						return percolatortest.LoseAnswer
+					}
+					return percolatortest.LoseRequest
+				case !down.IsZero() && time.Since(down) < 2*s.Timing.RequestLifetime:
+					return percolatortest.LoseRequest
+				case !down.IsZero() && !lands:
+					env.Clock.Advance(time.Second) // until its lock is dead
+				}
+				return percolatortest.Pass
+			})
+			tx := mustBegin(t, ctx, env.Client)
+			must(t, tx.Set(cell("a", "c"), []byte("v")))
+			must(t, tx.Set(cell("b", "c"), []byte("v")))
+			_, err := tx.Commit(ctx)
+			want := "v"
+			if lands {
+				must(t, err)
+			} else {
+				wantErr(t, err, percolator.ErrConflict)
+				want = ""
+			}
+			env.Clock.Advance(lockTTL)
+			wantNow(t, ctx, env.NewClient(), cell("b", "c"), want)
+			wantNow(t, ctx, env.NewClient(), cell("a", "c"), want)
+		})
+	}
+}

@@ -19,7 +19,7 @@ import (
 //	  read the primary
 //	  record of s there       → committed: roll this cell forward, at once
 //	  rollback marker of s    → roll this cell back
-//	  lock of s, or nothing   → alive as long as time placed + TTL lies in the oracle's future; else
+//	  lock of s, or nothing   → alive as long as time placed + TTL lies in the oracle's future and the session of its owner lasts; else
 //	                            write the rollback marker on the primary unless a record of s has appeared (I8),
 //	                            and decide again
 //
@@ -229,10 +229,13 @@ func (c *Client) knowsTable(ctx context.Context, table string) bool {
 	return ok
 }
 
-// isDead asks the oracle for the time: no two machines' clocks are compared.
+// isDead asks the oracle for the time, as no two machines' clocks are compared, and then for the session of the lock's owner.
 func (c *Client) isDead(ctx context.Context, l lockRecord) (bool, error) {
 	now, err := c.next(ctx)
-	return err == nil && now > l.placed.Add(l.ttl), err
+	if err != nil {
+		return false, err
+	}
+	return now > l.placed.Add(l.ttl) || c.alive.hasEnded(ctx, l.session), nil
 }
 
 // rollBackPrimary makes it impossible for startTS to commit, unless it has already been decided: matched says that a record

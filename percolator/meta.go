@@ -37,6 +37,7 @@ type meta struct {
 	version   uint64
 	safepoint tso.Timestamp // reads at or below it are refused
 	mark      tso.Timestamp // nothing newer has been collected
+	now       tso.Timestamp // when the safepoint was announced
 	holds     []Hold        // oldest snapshot first
 	indexes   indexStates   // of indexes that were added to existing tables
 }
@@ -69,6 +70,8 @@ func (m *meta) decode(column string, value []byte) (err error) {
 		m.safepoint, err = decodeTimestamp(value)
 	case column == metaMark:
 		m.mark, err = decodeTimestamp(value)
+	case column == metaNow:
+		m.now, err = decodeTimestamp(value)
 	case strings.HasPrefix(column, holdPrefix):
 		var h Hold
 		h, err = decodeHold(column, value)

@@ -20,8 +20,9 @@ type txnOptions struct {
 }
 
 type readOptions struct {
-	asOf tso.Timestamp
-	set  bool
+	asOf      tso.Timestamp
+	set       bool
+	staleness time.Duration
 }
 
 type txnOption func(*txnOptions)

@@ -223,7 +223,7 @@ func (cm *commit) prewriteMutation(chunk []*write) *bigtable.Mutation {
 }
 
 func (cm *commit) lock(w *write) *lockRecord {
-	return &lockRecord{startTS: cm.startTS, kind: w.kind, primary: cm.primary.cell, placed: cm.now(), ttl: cm.c.cfg.LockTTL, observed: w.observed}
+	return &lockRecord{startTS: cm.startTS, kind: w.kind, primary: cm.primary.cell, placed: cm.now(), ttl: cm.c.cfg.LockTTL, observed: w.observed, session: cm.c.alive.session()}
 }
 
 // now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic time since it was asked for.

@@ -33,7 +33,7 @@ type Snapshot struct {
 
 func newSnapshot(c *Client, ts tso.Timestamp) *Snapshot { return &Snapshot{c: c, ts: ts} }
 
-// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf, AsOfTimestamp).
+// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf, AsOfTimestamp, MaxStaleness).
 func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, error) {
 	var o readOptions
 	for _, opt := range opts {
@@ -41,6 +41,12 @@ func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, e
 	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
+	}
+	if o.staleness < 0 || (o.staleness > 0 && o.set) {
+		return nil, fmt.Errorf("percolator: %w: MaxStaleness %v is negative or comes with AsOf", ErrInvalidArgument, o.staleness)
+	}
+	if ts, ok := c.newest.within(o.staleness); ok && !c.closed.Load() {
+		return newSnapshot(c, ts), nil
 	}
 	now, err := c.next(ctx)
 	if err != nil {

@@ -1,0 +1,143 @@
+package observers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// lockService is a row-lock service that a test controls.
+type lockService struct {
+	mu     sync.Mutex
+	held   map[uint64]string
+	taken  bool // everything is locked by somebody else
+	down   bool
+	asked  int
+	wanted chan struct{} // told about each request to lock
+}
+
+func newLockService() *lockService {
+	return &lockService{held: map[uint64]string{}, wanted: make(chan struct{}, 1)}
+}
+
+func (s *lockService) LockRows(_ context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	select {
+	case s.wanted <- struct{}{}:
+	default:
+	}
+	if s.down {
+		return 0, errors.New("no answer")
+	}
+	for i, r := range rows {
+		if by := s.held[r]; s.taken || by != "" && by != holder {
+			return i, nil
+		}
+		s.held[r] = holder
+	}
+	return len(rows), nil
+}
+
+func (s *lockService) UnlockRows(_ context.Context, holder string, rows []uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return errors.New("no answer")
+	}
+	for _, r := range rows {
+		if s.held[r] == holder {
+			delete(s.held, r)
+		}
+	}
+	return nil
+}
+
+func (s *lockService) set(taken, down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken, s.down = taken, down
+}
+
+func (s *lockService) locked() (held, asked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held), s.asked
+}
+
+func counting(runs *sync.Map) *observers.Registry {
+	r := observers.NewRegistry()
+	r.Observe("count", "t", "c", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		runs.Store(ch.Cell.Row, true)
+		return nil
+	})
+	return r
+}
+
+// A scanner keeps off rows that another worker's has locked, and comes back to them.
+func TestScannersKeepOffLockedRows(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
+	for i := range 20 {
+		e.set(e.client, fmt.Sprint("row", i), "c", "v")
+	}
+	service := newLockService()
+	service.set(true, false)
+	var runs sync.Map
+	w, _ := e.start(e.NewClient(), counting(&runs), observers.Config{RowLocks: service, ScanInterval: time.Millisecond, Scanners: 1})
+	for w.Stats().Teleports < 3 { // it has met the locks, and gone elsewhere
+		select {
+		case <-service.wanted:
+		case <-e.ctx.Done():
+			t.Fatal("the scanner met no lock")
+		}
+	}
+	if n := w.Stats().Attempts; n != 0 {
+		t.Errorf("%d attempts at rows that another worker has locked", n)
+	}
+	service.set(false, false)
+	e.idle(w)
+	if n := w.Stats().Runs; n != 20 {
+		t.Errorf("%d runs, want 20", n)
+	}
+	e.until("all rows are unlocked", func() bool { held, _ := service.locked(); return held == 0 })
+}
+
+// Without the service, and while it does not answer, everything is done.
+func TestScannersWithoutRowLockService(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
+	for i := range 20 {
+		e.set(e.client, fmt.Sprint("row", i), "c", "v")
+	}
+	service := newLockService()
+	service.set(true, true)
+	var runs sync.Map
+	w, stop := e.start(e.NewClient(), counting(&runs), observers.Config{RowLocks: service})
+	e.idle(w)
+	if n := w.Stats().Runs; n != 20 {
+		t.Errorf("%d runs, want 20", n)
+	}
+	stop()
+	_, asked := service.locked()
+	if searches := w.Stats().Searches; asked == 0 || int64(asked) > 2 && searches < 2 {
+		t.Errorf("a service that does not answer was asked %d times in %d searches", asked, searches)
+	}
+
+	e.set(e.client, "another", "c", "v")
+	w, _ = e.start(e.NewClient(), counting(&runs), observers.Config{RowLocks: service, DisableRowLocks: true})
+	e.idle(w)
+	if _, ok := runs.Load("another"); !ok {
+		t.Error("a change was not seen")
+	}
+	if _, again := service.locked(); again != asked {
+		t.Error("a service that is not to be used was asked")
+	}
+}

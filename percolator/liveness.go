@@ -1,0 +1,84 @@
+package percolator
+
+import (
+	"context"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// liveness is what this client knows of who lives: its own session with the oracle, whose id its locks carry, and which
+// sessions of others have ended (section 2.2 of the paper: a lock of a worker whose token is gone may be cleaned up). An
+// oracle that keeps no sessions, or does not answer, leaves a lock's TTL to judge by. Neither is needed for correctness: a
+// lock that is wrongly believed dead is rolled back through its primary like any other (I8).
+type liveness struct {
+	oracle tso.Sessions // nil: none
+	own    tso.Session
+
+	// ended are sessions that have ended for good; asked says when the others were last asked about.
+	ended *lru.Cache[string, struct{}]
+	asked *lru.Cache[string, time.Time]
+}
+
+const (
+	sessionsRemembered = 4096
+	endedTimeout       = 250 * time.Millisecond // for one question; a TTL judges without the answer
+	askAgainAfter      = 100 * time.Millisecond // about one session
+)
+
+// newLiveness opens a session in the background, if the oracle keeps any.
+func newLiveness(oracle tso.Oracle) (*liveness, error) {
+	sessions, ok := oracle.(tso.Sessions)
+	if !ok {
+		return &liveness{}, nil
+	}
+	l := &liveness{oracle: sessions}
+	var err error
+	if l.ended, err = lru.New[string, struct{}](sessionsRemembered); err != nil {
+		return nil, err
+	}
+	if l.asked, err = lru.New[string, time.Time](sessionsRemembered); err != nil {
+		return nil, err
+	}
+	l.own, err = sessions.OpenSession()
+	return l, err
+}
+
+// session is the id that locks carry now, "" for none.
+func (l *liveness) session() string {
+	if l.own == nil {
+		return ""
+	}
+	return l.own.ID()
+}
+
+// hasEnded asks the oracle whether a session has ended. It says no when it does not know.
+func (l *liveness) hasEnded(ctx context.Context, id string) bool {
+	if l.oracle == nil || id == "" {
+		return false
+	}
+	if l.ended.Contains(id) {
+		return true
+	}
+	if when, ok := l.asked.Get(id); ok && time.Since(when) < askAgainAfter {
+		return false
+	}
+	l.asked.Add(id, time.Now()) // before the answer: who else meets the lock need not ask
+	ctx, cancel := context.WithTimeout(ctx, endedTimeout)
+	defer cancel()
+	ended, err := l.oracle.EndedSessions(ctx, id)
+	if err != nil || len(ended) == 0 {
+		return false
+	}
+	l.ended.Add(id, struct{}{})
+	return true
+}
+
+// close ends the session: what this client leaves behind is known to be dead.
+func (l *liveness) close(ctx context.Context) {
+	if l.own != nil {
+		_ = l.own.Close(ctx) // else it runs out
+	}
+}

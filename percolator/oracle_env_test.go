@@ -1,0 +1,56 @@
+package percolator_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/testca"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A client that dials the oracle itself takes the certificates from the environment.
+func TestOracleOverTLSFromTheEnvironment(t *testing.T) {
+	env := newEnv(t)
+	dir, ca := t.TempDir(), testca.New(t)
+	cert := ca.Issue(t, "127.0.0.1", time.Now().Add(time.Hour))
+	files := tso.TLSFiles{
+		Cert: testca.Write(t, dir, "cert.pem", cert.PEM), Key: testca.Write(t, dir, "cert.key", cert.Key), CA: testca.Write(t, dir, "ca.pem", ca.PEM),
+	}
+	creds, err := files.ServerCredentials()
+	must(t, err)
+	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Credentials: creds})
+	must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+
+	cfg := percolator.Config{Project: env.Project, Instance: env.Instance}
+	t.Setenv("PERCOLATOR_TSO_ADDR", l.Addr().String())
+	t.Setenv(tso.EnvCA, files.CA)
+	t.Setenv(tso.EnvCert, files.Cert)
+	wantErr(t, errOf(percolator.NewClient(testContext(t), cfg, env.Options()...)), percolator.ErrInvalidArgument) // no key
+	t.Setenv(tso.EnvKey, files.Key)
+	c, err := percolator.NewClient(testContext(t), cfg, env.Options()...)
+	must(t, err)
+	tx := mustBegin(t, testContext(t), c)
+	must(t, tx.Rollback(testContext(t)))
+	must(t, c.Close())
+
+	t.Setenv(tso.EnvCA, "")
+	t.Setenv(tso.EnvCert, "")
+	t.Setenv(tso.EnvKey, "")
+	short, cancel := context.WithTimeout(testContext(t), time.Second)
+	defer cancel()
+	wantErr(t, errOf(percolator.NewClient(short, cfg, env.Options()...)), context.DeadlineExceeded) // plaintext
+}

@@ -1,0 +1,44 @@
+package percolator
+
+import (
+	"context"
+	"encoding/binary"
+
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// metaNow is the oracle's time when the safepoint was announced: a witness, outside the oracle's own record, of how far it
+// had come.
+const metaNow = "now"
+
+// ServedTimestamp returns a timestamp that the oracle of an instance is known to have handed out, the greatest of those that stand in
+// percolator_meta: those of collection and of holds; 0 if there is none. A server of the oracle that finds a smaller
+// high-water mark in its record must not start (tso.ServerConfig.Served): the record was lost or restored from a backup, and what it would hand
+// out again lies below committed data. Errors: those of the store, also when the instance has no percolator_meta, and ErrCorrupt.
+func ServedTimestamp(ctx context.Context, project, instance string, opts ...option.ClientOption) (tso.Timestamp, error) {
+	if err := checkContext(ctx); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	bt, err := newBigtable(ctx, project, instance, "", opts)
+	if err != nil {
+		return 0, err
+	}
+	defer bt.Close()
+	m, err := readMeta(ctx, newStore(ctx, bt, &counters{}))
+	if err != nil {
+		return 0, err
+	}
+	served := max(m.safepoint, m.mark, m.now)
+	for _, h := range m.holds {
+		if h.Timestamp != released { // and Expires lies in the future
+			served = max(served, h.Timestamp)
+		}
+	}
+	return served, nil
+}
+
+func encodeTimestamp(ts tso.Timestamp) []byte { return binary.BigEndian.AppendUint64(nil, uint64(ts)) }

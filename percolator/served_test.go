@@ -1,0 +1,44 @@
+package percolator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// What stands in percolator_meta is at most what the oracle has handed out, and grows with collection and holds.
+func TestServedTimestamp(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	env := newCollectorEnv(t)
+	served := func() tso.Timestamp {
+		t.Helper()
+		ts, err := percolator.ServedTimestamp(ctx, env.Project, env.Instance, env.Options()...)
+		must(t, err)
+		return ts
+	}
+	if ts := served(); ts != 0 {
+		t.Errorf("%d in a new instance", ts)
+	}
+	committed := put(t, ctx, env.Client, "r", "c", "v")
+	hold, err := env.Client.TakeHold(ctx, committed, time.Hour, "")
+	must(t, err)
+	if ts := served(); ts < committed {
+		t.Errorf("%d with a hold at %d", ts, committed)
+	}
+	before, err := env.Oracle.Next(ctx)
+	must(t, err)
+	env.Clock.Advance(3 * time.Hour) // so that there is something to announce below the hold
+	must(t, env.Client.ReleaseHold(ctx, hold))
+	collect(t, ctx, env.Client)
+	if ts := served(); ts.Sub(before) < 3*time.Hour {
+		t.Errorf("%d after a collection, which began %v after %d", ts, ts.Sub(before), before)
+	}
+	now, err := env.Oracle.Next(ctx)
+	must(t, err)
+	if ts := served(); ts >= now {
+		t.Errorf("%d, and the oracle hands out %d", ts, now)
+	}
+}
