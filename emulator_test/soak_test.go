@@ -84,12 +84,13 @@ func TestSoak(t *testing.T) {
 // soaking is a soak under way.
 type soaking struct {
 	*testing.T
-	cfg    soakConfig
-	env    *percolatortest.Env
-	work   *workload.Workload
-	faults *faultCounts
-	tally  *tally
-	begun  time.Time
+	cfg      soakConfig
+	env      *percolatortest.Env
+	work     *workload.Workload
+	faults   *faultCounts
+	tally    *tally
+	sessions *soakSessions
+	begun    time.Time
 
 	held    sync.WaitGroup // requests that injectors hold
 	closing sync.WaitGroup // clients that have crashed
@@ -114,6 +115,7 @@ func (s *soaking) problem(format string, args ...any) {
 func soak(t *testing.T, cfg soakConfig) *soakReport {
 	t.Helper()
 	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: workload.New(history.New()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	s.sessions = newSoakSessions(s.random(), s.faults)
 	s.env = percolatortest.New(t, workload.Schema(cfg.Timing), s.configure())
 	setup, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -132,6 +134,7 @@ func soak(t *testing.T, cfg soakConfig) *soakReport {
 func (s *soaking) configure() percolatortest.ClientOption {
 	return percolatortest.Configure(func(cfg *percolator.Config) {
 		cfg.LockTTL = s.cfg.LockTTL
+		cfg.Oracle = s.sessions.beside(cfg.Oracle)
 		cfg.Retention = time.Minute // the shortest; the oracle's clock makes up for it
 	})
 }

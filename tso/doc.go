@@ -56,4 +56,18 @@
 //     I16).
 //   - A change of leader jumps ahead by up to a window, as the rest of the old
 //     window is skipped. It should stay well below the time that locks live.
+//
+// # Sessions and row locks
+//
+// The leader also tells who lives and who scans what, so that nobody waits for the
+// dead or does the work of others. Nothing of it is needed for correctness
+// (docs/PROTOCOL.md, I8): wrong answers and none cost work.
+//
+//   - A [Session] is a lease of a process. The ids of open sessions are durable, if the
+//     store is a [SessionStore], and written when a session begins and ends; what is
+//     left of a lease is known to the leader only, whose monotonic clock counts it. A
+//     new leader gives everybody a whole lease, so that nobody who renews is lost
+//     with the old one. The owner counts its lease from before it asked, and so stops
+//     believing in its session before anybody else does.
+//   - Row locks ([RowLocks]) are in the leader's memory and nowhere else.
 package tso

@@ -1,5 +1,8 @@
 // Command percolator runs the parts of Percolator that are programs of their own, and
-// the tools of its operators.
+// the tools of their operators. docs/RUNBOOK.md shows how they are used.
+//
+// What a command has to say goes to the standard output, the log and errors to the
+// standard error. The exit status tells what kind of failure it was, see exit.go.
 package main
 
 import (
@@ -16,9 +19,9 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	err := newRoot().ExecuteContext(ctx)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "percolator:", err)
-		return 1
 	}
-	return 0
+	return exitCode(err)
 }

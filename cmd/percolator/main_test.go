@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,11 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"cloud.google.com/go/bigtable/bttest"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -34,32 +31,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startBigtable starts Google's emulator with the oracle's table and returns its
-// address.
-func startBigtable(t *testing.T) string {
+// startEmulator starts Google's emulator of Bigtable, empty, and returns its address.
+func startEmulator(t *testing.T) (address string, stop func()) {
 	t.Helper()
 	server, err := bttest.NewServer("localhost:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	conn, err := grpc.NewClient(server.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	admin, err := bigtable.NewAdminClient(t.Context(), "p", "i", option.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.CreateTable(t.Context(), tso.BigtableTable); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.CreateColumnFamily(t.Context(), tso.BigtableTable, tso.BigtableFamily); err != nil {
-		t.Fatal(err)
-	}
-	return server.Addr
+	return server.Addr, server.Close
 }
+
+// startBigtable starts an emulator in which an oracle was initialized.
+func startBigtable(t *testing.T) string {
+	t.Helper()
+	address, _ := startEmulator(t)
+	p := start(t, onBigtable(address), "init", "--project", "p", "--instance", "i")
+	if code := p.wait(t); code != exitOK {
+		t.Fatalf("init: exit status %d, %q", code, p.stderr.String())
+	}
+	return address
+}
+
+// onBigtable is the environment of a program that uses the emulator.
+func onBigtable(address string) []string { return []string{"BIGTABLE_EMULATOR_HOST=" + address} }
 
 // output collects what a process writes, for several goroutines.
 type output struct {
@@ -90,7 +85,7 @@ type program struct {
 func start(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
 	p := &program{cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
-	p.cmd.Env = append(append(os.Environ(), asProgram+"=1"), env...)
+	p.cmd.Env = append(append(cleanEnv(), asProgram+"=1"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -107,6 +102,13 @@ func start(t *testing.T, env []string, args ...string) *program {
 		}
 	})
 	return p
+}
+
+// cleanEnv is the environment without what configures the program.
+func cleanEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "PERCOLATOR_") || strings.Contains(variable, "_EMULATOR_HOST=")
+	})
 }
 
 func (p *program) signal(t *testing.T, s os.Signal) {
@@ -153,8 +155,8 @@ const lead = "leading the oracle"
 // address.
 func startServer(t *testing.T, emulator string, args ...string) (*program, string) {
 	t.Helper()
-	p := start(t, []string{"BIGTABLE_EMULATOR_HOST=" + emulator},
-		append([]string{"tso", "serve", "--listen", "127.0.0.1:0", "--project", "p", "--instance", "i"}, args...)...)
+	p := start(t, onBigtable(emulator),
+		append([]string{"tso", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--project", "p", "--instance", "i"}, args...)...)
 	return p, p.awaitLog(t, `serving the oracle.* address=(\S+)`)
 }
 
@@ -234,47 +236,6 @@ func (p *program) awaitLogged(t *testing.T, text string) {
 	}
 }
 
-func TestServeRefuses(t *testing.T) {
-	t.Parallel()
-	emulator := []string{"BIGTABLE_EMULATOR_HOST=" + startBigtable(t)}
-	instance := []string{"tso", "serve", "--project", "p", "--instance", "i"}
-	for name, c := range map[string]struct {
-		args []string
-		want string
-	}{
-		"no store":             {[]string{"tso", "serve"}, "spanner"},
-		"two stores":           {append(instance, "--spanner", "projects/p/instances/i/databases/d"), "spanner"},
-		"half an instance":     {[]string{"tso", "serve", "--project", "p"}, "instance"},
-		"plaintext everywhere": {append(instance, "--listen", ":0"), "--insecure"},
-		"nothing to advertise": {append(instance, "--listen", ":0", "--insecure"), "--advertise"},
-		"a bad window":         {append(instance, "--listen", "127.0.0.1:0", "--window", "-1s"), "Window"},
-		"a bad name":           {append(instance, "--listen", "127.0.0.1:0", "--name", ""), "name"},
-		"a bad listener":       {append(instance, "--listen", "127.0.0.1:99999"), "99999"},
-		"an argument":          {append(instance, "more"), "more"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := start(t, emulator, c.args...)
-			if code := p.wait(t); code != 1 || !strings.Contains(p.stderr.String(), c.want) {
-				t.Errorf("exit status %d, %q, want 1 and %q", code, p.stderr.String(), c.want)
-			}
-		})
-	}
-}
-
-func TestServeWithoutTable(t *testing.T) {
-	t.Parallel()
-	empty, err := bttest.NewServer("localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(empty.Close)
-	p := start(t, []string{"BIGTABLE_EMULATOR_HOST=" + empty.Addr}, "tso", "serve", "--listen", "127.0.0.1:0", "--project", "p", "--instance", "i")
-	if code := p.wait(t); code != 1 || !strings.Contains(p.stderr.String(), tso.BigtableTable) {
-		t.Errorf("exit status %d, %q", code, p.stderr.String())
-	}
-}
-
 func TestNext(t *testing.T) {
 	t.Parallel()
 	_, address := startServer(t, startBigtable(t))
@@ -303,11 +264,11 @@ func TestNext(t *testing.T) {
 
 func TestNextFails(t *testing.T) {
 	t.Parallel()
-	if p := start(t, []string{tsoAddrEnv + "="}, "tso", "next"); p.wait(t) != 1 || !strings.Contains(p.stderr.String(), "--tso") {
+	if p := start(t, []string{tsoAddrEnv + "="}, "tso", "next"); p.wait(t) != exitUsage || !strings.Contains(p.stderr.String(), "--tso") {
 		t.Errorf("without an address: %q", p.stderr.String())
 	}
 	const nobody = "127.0.0.1:1"
-	if p := start(t, nil, "tso", "next", "--timeout", "1s", "--tso", nobody); p.wait(t) != 1 || !strings.Contains(p.stderr.String(), nobody) {
+	if p := start(t, nil, "tso", "next", "--timeout", "1s", "--tso", nobody); p.wait(t) != exitUnavailable || !strings.Contains(p.stderr.String(), nobody) {
 		t.Errorf("without a server: %q", p.stderr.String())
 	}
 }

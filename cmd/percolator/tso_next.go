@@ -4,40 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/gopercolator/percolator/tso"
 )
 
-// tsoAddrEnv is the environment variable with the default of --tso.
-const tsoAddrEnv = "PERCOLATOR_TSO_ADDR"
-
 func newTSONext() *cobra.Command {
-	var targets string
-	var timeout time.Duration
+	var f clientFlags
 	cmd := &cobra.Command{
 		Use:   "next",
 		Short: "Take a timestamp from the oracle and print it with its time",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			return next(ctx, cmd, targets)
-		},
+		Example: `  percolator tso next --tso 127.0.0.1:7070
+  percolator tso next --tso tso-a:7070,tso-b:7070 --tls-ca ca.pem --tls-cert me.pem --tls-key me.key`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return next(cmd, f) },
 	}
-	cmd.Flags().StringVar(&targets, "tso", os.Getenv(tsoAddrEnv), "host:port of the oracle's servers, separated by commas (default $"+tsoAddrEnv+")")
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait")
+	f.add(cmd, 10*time.Second)
 	return cmd
 }
 
-func next(ctx context.Context, cmd *cobra.Command, targets string) (err error) {
-	if targets == "" {
-		return fmt.Errorf("--tso or %s is needed", tsoAddrEnv)
-	}
-	client, err := tso.Dial(ctx, targets)
+func next(cmd *cobra.Command, f clientFlags) (err error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	client, err := f.dial(ctx, cmd)
 	if err != nil {
 		return err
 	}

@@ -3,28 +3,36 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-	"cloud.google.com/go/spanner"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/reflection"
 
 	"github.com/gopercolator/percolator/tso"
 )
 
 // serveFlags are the flags of "tso serve".
 type serveFlags struct {
-	listen, advertise string
-	insecure          bool
+	store storeFlags
+	log   logFlags
+	admin adminFlags
 
-	project, instance, appProfile string
-	spanner                       string
-	name                          string
+	listen, advertise   string
+	insecure, alts      bool
+	cert, key, clientCA string
+	reflection          bool
+	data                string
 
-	window, lease time.Duration
+	window, lease                        time.Duration
+	maxConnections, maxStreams, maxCalls int
+	handshakeTimeout, idleTimeout        time.Duration
+	sessionLease                         time.Duration
+	maxSessions, maxRowLocks             int
 }
 
 func newTSOServe() *cobra.Command {
@@ -38,89 +46,198 @@ Any number of servers may run with the same store and name. One of them leads, t
 others stand by and lead within the lease when it dies, or at once when it is
 ended with SIGTERM or SIGINT, which hands the lease over.
 
-The record of the oracle is kept in the Bigtable instance (--project, --instance)
-or, with --spanner, in a Spanner database. Bigtable is for small set-ups: when a
-replicated instance fails over to another cluster, the last writes may be missing
-there, and timestamps may be handed out twice. Spanner has no such weakness.`,
+The record of the oracle, which "percolator init" creates, is kept in the Bigtable
+instance (--project, --instance) or, with --spanner, in a Spanner database. Bigtable
+is for small set-ups: when a replicated instance fails over to another cluster, the
+last writes may be missing there, and timestamps may be handed out twice. Spanner has
+no such weakness.
+
+Certificates are read again while the server runs: see docs/RUNBOOK.md.`,
 		Example: `  percolator tso serve --project p --instance i
-  percolator tso serve --listen 10.0.0.5:7070 --insecure --spanner projects/p/instances/i/databases/d`,
-		Args: cobra.NoArgs,
+  percolator tso serve --spanner projects/p/instances/i/databases/d \
+      --listen :7070 --advertise tso-a.internal:7070 \
+      --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, f) },
 	}
+	f.store.add(cmd)
+	f.log.add(cmd)
+	f.admin.add(cmd)
+	cmd.Flags().StringVar(&f.data, "data", "", `Bigtable instance, projects/P/instances/I, whose transactions use this oracle: a record older than what stands there is refused; "none" for no comparison (default the instance of --project and --instance)`)
+	bindEnv(cmd.Flags(), "data", "PERCOLATOR_DATA")
+	f.addListener(cmd)
+	f.addLimits(cmd)
+	return cmd
+}
+
+func (f *serveFlags) addListener(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "address to listen on")
 	flags.StringVar(&f.advertise, "advertise", "", "host:port under which clients find this server (default the listening address)")
+	flags.StringVar(&f.cert, "tls-cert", "", "file of this server's certificate; turns TLS on")
+	flags.StringVar(&f.key, "tls-key", "", "file of its private key")
+	flags.StringVar(&f.clientCA, "tls-client-ca", "", "file of the authorities that clients' certificates have to be from (mutual TLS)")
+	flags.BoolVar(&f.alts, "alts", false, "secure connections by ALTS, on Google Cloud")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext on addresses other than loopback")
-	flags.StringVar(&f.project, "project", "", "project of the Bigtable instance")
-	flags.StringVar(&f.instance, "instance", "", "Bigtable instance")
-	flags.StringVar(&f.appProfile, "app-profile", "", "Bigtable application profile: single-cluster routing, transactional writes")
-	flags.StringVar(&f.spanner, "spanner", "", "Spanner database, projects/P/instances/I/databases/D, instead of Bigtable")
-	flags.StringVar(&f.name, "name", "default", "name of the oracle")
+	flags.BoolVar(&f.reflection, "reflection", false, "offer gRPC reflection")
+	bindEnv(flags, "listen", "PERCOLATOR_TSO_LISTEN")
+	bindEnv(flags, "advertise", "PERCOLATOR_TSO_ADVERTISE")
+	bindEnv(flags, "tls-cert", "PERCOLATOR_TSO_SERVER_CERT")
+	bindEnv(flags, "tls-key", "PERCOLATOR_TSO_SERVER_KEY")
+	bindEnv(flags, "tls-client-ca", "PERCOLATOR_TSO_CLIENT_CA")
+	bindEnv(flags, "alts", "PERCOLATOR_TSO_ALTS")
+	bindEnv(flags, "insecure", "PERCOLATOR_TSO_SERVER_INSECURE")
+	bindEnv(flags, "reflection", "PERCOLATOR_TSO_REFLECTION")
+}
+
+func (f *serveFlags) addLimits(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.DurationVar(&f.window, "window", 3*time.Second, "how much time's worth of timestamps is reserved ahead")
 	flags.DurationVar(&f.lease, "lease", 3*time.Second, "how long after the leader's death another server leads")
-	cmd.MarkFlagsRequiredTogether("project", "instance")
-	cmd.MarkFlagsMutuallyExclusive("spanner", "project")
-	cmd.MarkFlagsMutuallyExclusive("spanner", "app-profile")
-	cmd.MarkFlagsOneRequired("spanner", "project")
-	return cmd
+	flags.IntVar(&f.maxConnections, "max-connections", 4096, "how many clients may be connected; more wait")
+	flags.IntVar(&f.maxStreams, "max-streams", 256, "how many calls a connection may have on the way; more wait")
+	flags.IntVar(&f.maxCalls, "max-calls", 16384, "how many calls are worked on at once; more are refused")
+	flags.DurationVar(&f.handshakeTimeout, "handshake-timeout", 10*time.Second, "when a connection that does not speak is cut")
+	flags.DurationVar(&f.idleTimeout, "idle-timeout", 15*time.Minute, "when a connection without calls is closed")
+	flags.DurationVar(&f.sessionLease, "session-lease", 5*time.Second, "how long a session lives after its last renewal")
+	flags.IntVar(&f.maxSessions, "max-sessions", 10_000, "how many sessions may be open; more are refused")
+	flags.IntVar(&f.maxRowLocks, "max-row-locks", 1_000_000, "how many rows may be locked; more are refused")
+	bindEnv(flags, "session-lease", "PERCOLATOR_TSO_SESSION_LEASE")
+	bindEnv(flags, "max-sessions", "PERCOLATOR_TSO_MAX_SESSIONS")
+	bindEnv(flags, "max-row-locks", "PERCOLATOR_TSO_MAX_ROW_LOCKS")
+	bindEnv(flags, "window", "PERCOLATOR_TSO_WINDOW")
+	bindEnv(flags, "lease", "PERCOLATOR_TSO_LEASE")
+	bindEnv(flags, "max-connections", "PERCOLATOR_TSO_MAX_CONNECTIONS")
+	bindEnv(flags, "max-streams", "PERCOLATOR_TSO_MAX_STREAMS")
+	bindEnv(flags, "max-calls", "PERCOLATOR_TSO_MAX_CALLS")
+	bindEnv(flags, "handshake-timeout", "PERCOLATOR_TSO_HANDSHAKE_TIMEOUT")
+	bindEnv(flags, "idle-timeout", "PERCOLATOR_TSO_IDLE_TIMEOUT")
 }
 
 func serve(cmd *cobra.Command, f serveFlags) (err error) {
 	ctx := cmd.Context()
-	logger := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	l, err := listen(ctx, f)
+	logger, err := f.log.logger(cmd)
 	if err != nil {
 		return err
 	}
-	store, closeStore, err := f.openStore(ctx, logger)
+	if err := f.store.choose(cmd); err != nil {
+		return err
+	}
+	creds, err := f.credentials(cmd, logger)
+	if err != nil {
+		return err
+	}
+	l, err := f.listener(ctx, creds != nil)
+	if err != nil {
+		return err
+	}
+	adminListener, err := f.admin.listener(ctx)
 	if err != nil {
 		return errors.Join(err, l.Close())
+	}
+	closeListeners := func() error { return errors.Join(l.Close(), closeAdmin(adminListener)) }
+	store, closeStore, err := f.store.open(ctx, logger)
+	if err != nil {
+		return errors.Join(err, closeListeners())
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	server, err := tso.NewServer(store, tso.ServerConfig{
-		Window: f.window, Lease: f.lease, Advertise: f.advertise, AllowPlaintext: f.insecure, Logger: logger,
-	})
+	metrics, err := newMetrics()
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return errors.Join(err, closeListeners())
 	}
-	logger.Info("serving the oracle", "name", f.name, "address", l.Addr().String())
-	return server.Serve(ctx, l)
+	cfg := f.config(creds, metrics, logger)
+	if cfg.Served, err = f.store.served(f.data, logger); err != nil {
+		return errors.Join(err, closeListeners())
+	}
+	server, err := tso.NewServer(store, cfg)
+	if err != nil {
+		return errors.Join(err, closeListeners())
+	}
+	logger.Info("serving the oracle", "name", f.store.name, "address", l.Addr().String(), "security", f.security(creds))
+	return advise(f.serveBoth(ctx, server, l, adminListener, metrics, logger))
 }
 
-// listen opens the listener, unless others could read along.
-func listen(ctx context.Context, f serveFlags) (net.Listener, error) {
+// serveBoth serves until ctx ends or one of the two servers fails. The admin endpoints
+// live a little longer than the oracle, so that its end can be seen there.
+func (f *serveFlags) serveBoth(ctx context.Context, server *tso.Server, l, adminListener net.Listener, metrics *metrics, logger *slog.Logger) error {
+	if adminListener == nil {
+		return server.Serve(ctx, l)
+	}
+	logger.Info("serving /healthz, /readyz and /metrics", "address", adminListener.Addr().String())
+	ended := make(chan struct{})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(ended)
+		return server.Serve(ctx, l)
+	})
+	group.Go(func() error { return serveAdmin(ended, adminListener, newAdmin(server, metrics)) })
+	return group.Wait()
+}
+
+func (f *serveFlags) config(creds credentials.TransportCredentials, metrics *metrics, logger *slog.Logger) tso.ServerConfig {
+	cfg := tso.ServerConfig{
+		Window: f.window, Lease: f.lease, Advertise: f.advertise,
+		Credentials: creds, AllowPlaintext: f.insecure,
+		MaxConnections: f.maxConnections, MaxStreams: f.maxStreams, MaxCalls: f.maxCalls,
+		HandshakeTimeout: f.handshakeTimeout, IdleTimeout: f.idleTimeout,
+		SessionLease: f.sessionLease, MaxSessions: f.maxSessions, MaxRowLocks: f.maxRowLocks,
+		RequireRecord: true, Version: programVersion(),
+		Logger: logger, MeterProvider: metrics.provider,
+	}
+	if f.reflection {
+		cfg.Register = func(s *grpc.Server) { reflection.Register(s) }
+	}
+	return cfg
+}
+
+// credentials returns what secures the connections, nil for plaintext.
+func (f *serveFlags) credentials(cmd *cobra.Command, logger *slog.Logger) (credentials.TransportCredentials, error) {
+	typed := cmd.Flags().Changed
+	byTLS := typed("tls-cert") || typed("tls-key") || typed("tls-client-ca")
+	switch {
+	case f.alts && typed("alts") && byTLS:
+		return nil, usagef("--alts and TLS exclude each other")
+	case f.alts && !byTLS:
+		return altsServer()
+	case f.cert == "" && f.key == "" && f.clientCA == "":
+		return nil, nil
+	}
+	return tso.TLSFiles{Cert: f.cert, Key: f.key, CA: f.clientCA, Logger: logger}.ServerCredentials()
+}
+
+// security names what secures the connections, for the log.
+func (f *serveFlags) security(creds credentials.TransportCredentials) string {
+	switch {
+	case creds == nil:
+		return "none"
+	case creds.Info().SecurityProtocol == "alts":
+		return "ALTS"
+	case f.clientCA != "":
+		return "mutual TLS"
+	}
+	return "TLS"
+}
+
+// listener opens the listener, unless others could read along.
+func (f *serveFlags) listener(ctx context.Context, secure bool) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
-		return nil, err
+		return nil, usagef("--listen: %w", err)
 	}
 	ip := l.Addr().(*net.TCPAddr).IP
 	switch {
-	case !ip.IsLoopback() && !f.insecure:
-		err = fmt.Errorf("--listen %s is not a loopback address: plaintext there needs --insecure", f.listen)
+	case !ip.IsLoopback() && !secure && !f.insecure:
+		err = usagef("--listen %s is not a loopback address: it needs --tls-cert and --tls-key, or --alts; plaintext there needs --insecure", f.listen)
 	case ip.IsUnspecified() && f.advertise == "":
-		err = fmt.Errorf("--listen %s is every address of this machine: clients need the one in --advertise", f.listen)
+		err = usagef("--listen %s is every address of this machine: clients need the one in --advertise", f.listen)
 	default:
 		return l, nil
 	}
 	return nil, errors.Join(err, l.Close())
 }
 
-// openStore opens the store of the oracle's record.
-func (f serveFlags) openStore(ctx context.Context, logger *slog.Logger) (store tso.Store, closeStore func() error, err error) {
-	if f.spanner != "" {
-		db, err := spanner.NewClient(ctx, f.spanner)
-		if err != nil {
-			return nil, nil, fmt.Errorf("opening %s: %w", f.spanner, err)
-		}
-		logger.Info("the oracle's record is kept in Spanner", "database", f.spanner)
-		return tso.NewSpannerStore(db, f.name), func() error { db.Close(); return nil }, nil
-	}
-	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance,
-		bigtable.ClientConfig{AppProfile: f.appProfile, DisableDirectAccess: true, DisableSession: true})
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
-	}
-	logger.Info("the oracle's record is kept in Bigtable; after a failover of the instance to another cluster, stop all oracles and check it",
-		"project", f.project, "instance", f.instance, "table", tso.BigtableTable)
-	return tso.NewBigtableStore(client.Open(tso.BigtableTable), f.name), client.Close, nil
+// programVersion is the version of this program, as operators see it.
+func programVersion() string {
+	version := buildVersion()
+	return version[:min(len(version), 128)]
 }

@@ -11,7 +11,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, ok := debug.ReadBuildInfo()
 			if !ok {
@@ -23,12 +23,17 @@ func newVersion() *cobra.Command {
 	}
 }
 
+// buildVersion is the version of this program's source.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
 // versionLine says which source, built by which Go.
 func versionLine(info *debug.BuildInfo) string {
-	line := "percolator " + info.Main.Version
-	if info.Main.Version == "" {
-		line += "(devel)"
-	}
+	line := "percolator " + buildVersion()
 	for _, setting := range info.Settings {
 		if setting.Key == "vcs.revision" {
 			line += " " + setting.Value

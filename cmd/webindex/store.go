@@ -33,7 +33,11 @@ func (t *target) open(ctx context.Context, log *slog.Logger) (client *percolator
 	if t.oracle == "" {
 		return nil, nil, fmt.Errorf("no timestamp oracle: use --tso host:port or set PERCOLATOR_TSO_ADDR")
 	}
-	oracle, err := tso.Dial(ctx, t.oracle)
+	secure, err := tso.DialOptionsFromEnv(log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("timestamp oracle: %w", err)
+	}
+	oracle, err := tso.Dial(ctx, t.oracle, secure...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("timestamp oracle: %w", err)
 	}

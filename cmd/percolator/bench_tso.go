@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/bench"
+)
+
+func newBenchTSO() *cobra.Command {
+	cfg := bench.OracleConfig{}
+	var output string
+	cmd := &cobra.Command{
+		Use:   "tso",
+		Short: "Measure the timestamp oracle: timestamps a second, latency, memory",
+		Long: `Measure the timestamp oracle over gRPC on loopback. The server, with its record in
+memory, runs in a process of its own; the callers, goroutines that ask for one
+timestamp at a time, are spread over other processes on the same machine.`,
+		Example: `  percolator bench tso
+  percolator bench tso --callers 4096 --duration 10s -o json
+  percolator bench tso --total 100000000`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return benchTSO(cmd, cfg, output) },
+	}
+	flags := cmd.Flags()
+	flags.IntSliceVar(&cfg.Callers, "callers", []int{1, 256, 1024, 4096}, "callers that ask as fast as they can, in all processes")
+	flags.IntVar(&cfg.Processes, "processes", runtime.NumCPU(), "processes with callers")
+	flags.DurationVar(&cfg.Duration, "duration", 2*time.Second, "of each measurement")
+	flags.IntVar(&cfg.Repeat, "repeat", 3, "how often each rate is measured")
+	flags.IntVar(&cfg.Offered, "offered", 1_000_000, "timestamps a second that are asked for to measure latencies")
+	flags.IntVar(&cfg.OfferedCallers, "offered-callers", 1024, "callers that ask for them")
+	flags.Int64Var(&cfg.Total, "total", 0, "timestamps to take while memory is looked at (0: none)")
+	flags.StringVarP(&output, "output", "o", "table", "table or json")
+	cmd.AddCommand(newBenchServer(), newBenchLoad())
+	return cmd
+}
+
+// The parts of the benchmark that run in processes of their own.
+
+func newBenchServer() *cobra.Command {
+	return &cobra.Command{
+		Use: "server", Hidden: true, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return bench.Server(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+func newBenchLoad() *cobra.Command {
+	var targets string
+	cmd := &cobra.Command{
+		Use: "load", Hidden: true, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return bench.Load(cmd.Context(), targets, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&targets, "tso", "", "the server")
+	return cmd
+}
+
+func benchTSO(cmd *cobra.Command, cfg bench.OracleConfig, output string) error {
+	switch {
+	case output != "table" && output != "json":
+		return usagef("--output %q is neither table nor json", output)
+	case cfg.Processes < 1 || cfg.Repeat < 1 || cfg.Offered < 1 || cfg.OfferedCallers < cfg.Processes || cfg.Duration <= 0:
+		return usagef("--processes, --repeat, --offered, --offered-callers and --duration have to be positive, with a caller for each process")
+	}
+	for _, n := range cfg.Callers {
+		if n < 1 {
+			return usagef("--callers %d is below 1", n)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cfg.Self = []string{self, "bench", "tso"}
+	done := showProgress(cmd, &cfg)
+	report, err := bench.Oracle(cmd.Context(), cfg)
+	done()
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		out := json.NewEncoder(cmd.OutOrStdout())
+		out.SetIndent("", "  ")
+		return out.Encode(report)
+	}
+	return printOracle(cmd.OutOrStdout(), report)
+}
+
+// showProgress shows a bar on a terminal.
+func showProgress(cmd *cobra.Command, cfg *bench.OracleConfig) (done func()) {
+	stderr, ok := cmd.ErrOrStderr().(*os.File)
+	if !ok || !term.IsTerminal(int(stderr.Fd())) {
+		return func() {}
+	}
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
+	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name("measuring ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	cfg.Progress = func(n, all int) {
+		bar.SetTotal(int64(all), false)
+		bar.SetCurrent(int64(n))
+	}
+	return func() {
+		bar.SetTotal(-1, true)
+		bars.Wait()
+	}
+}
+
+func printOracle(w io.Writer, r *bench.OracleReport) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\t\n", args...) }
+	row("timestamp oracle over gRPC on loopback, %s, %d CPUs, server in a process, callers in %d", r.GoVersion, r.CPUs, r.Processes)
+	row("")
+	row("callers\ttimestamps/s: min\tmedian\tmax")
+	for _, x := range r.Rates {
+		row("%d\t%.0f\t%.0f\t%.0f", x.Callers, x.PerSecond.Min, x.PerSecond.Median, x.PerSecond.Max)
+	}
+	row("")
+	row("one caller\tmin\tmedian\tmax")
+	row("round trip, µs\t%.1f\t%.1f\t%.1f", r.Single.Next.Min, r.Single.Next.Median, r.Single.Next.Max)
+	row("empty call, µs\t%.1f\t%.1f\t%.1f", r.Single.Empty.Min, r.Single.Empty.Median, r.Single.Empty.Max)
+	row("ratio\t%.2f\t%.2f\t%.2f", r.Single.Ratio.Min, r.Single.Ratio.Median, r.Single.Ratio.Max)
+	row("")
+	row("offered/s\tdelivered/s\tp50 ms\tp99 ms\tp99.9 ms\tmax ms")
+	o := r.Offered
+	row("%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.3f", o.Offered, o.Delivered, o.P50, o.P99, o.P999, o.Max)
+	if len(r.Memory) > 0 {
+		row("")
+		row("timestamps\tserver's live heap, KB\tcallers' live heap, KB")
+		for _, m := range r.Memory {
+			row("%d\t%d\t%d", m.Timestamps, m.Server>>10, m.Load>>10)
+		}
+	}
+	row("")
+	row("%d timestamps served with %d writes to the store in %.1f s", r.Writes.Timestamps, r.Writes.Writes, r.Writes.Seconds)
+	return t.Flush()
+}

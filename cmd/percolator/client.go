@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// tsoAddrEnv is the environment variable with the default of --tso.
+const tsoAddrEnv = "PERCOLATOR_TSO_ADDR"
+
+// clientFlags say where the oracle is and how the connection is secured.
+type clientFlags struct {
+	targets                   string
+	ca, cert, key, serverName string
+	alts, insecure            bool
+	timeout                   time.Duration
+}
+
+func (f *clientFlags) add(cmd *cobra.Command, timeout time.Duration) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.targets, "tso", "", "host:port of the oracle's servers, separated by commas")
+	flags.StringVar(&f.ca, "tls-ca", "", "file of the authorities that the servers' certificates are from; turns TLS on")
+	flags.StringVar(&f.cert, "tls-cert", "", "file of the certificate to show to the servers")
+	flags.StringVar(&f.key, "tls-key", "", "file of its private key")
+	flags.StringVar(&f.serverName, "tls-server-name", "", "name in the servers' certificates, if it is not the host in --tso; turns TLS on")
+	flags.BoolVar(&f.alts, "alts", false, "secure the connection by ALTS, on Google Cloud")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext to addresses other than loopback")
+	flags.DurationVar(&f.timeout, "timeout", timeout, "how long to wait")
+	bindEnv(flags, "tso", tsoAddrEnv)
+	bindEnv(flags, "tls-ca", tso.EnvCA)
+	bindEnv(flags, "tls-cert", tso.EnvCert)
+	bindEnv(flags, "tls-key", tso.EnvKey)
+	bindEnv(flags, "tls-server-name", tso.EnvServerName)
+	bindEnv(flags, "alts", "PERCOLATOR_TSO_ALTS")
+	bindEnv(flags, "insecure", tso.EnvInsecure)
+	bindEnv(flags, "timeout", "PERCOLATOR_TSO_TIMEOUT")
+}
+
+// dialOptions returns the options of a connection to any server.
+func (f *clientFlags) dialOptions(cmd *cobra.Command) ([]tso.DialOption, error) {
+	if f.targets == "" {
+		return nil, usagef("--tso or %s is needed", tsoAddrEnv)
+	}
+	if f.timeout <= 0 {
+		return nil, usagef("--timeout %v is not above 0", f.timeout)
+	}
+	typed := cmd.Flags().Changed
+	byTLS := typed("tls-ca") || typed("tls-cert") || typed("tls-key") || typed("tls-server-name")
+	if typed("alts") && f.alts && byTLS {
+		return nil, usagef("--alts and TLS exclude each other")
+	}
+	opts := []tso.DialOption{tso.WithTimeout(f.timeout)}
+	switch {
+	case f.alts && !byTLS:
+		creds, err := altsClient()
+		if err != nil {
+			return nil, err
+		}
+		return append(opts, tso.WithTransportCredentials(creds)), nil
+	case f.ca != "" || f.cert != "" || f.key != "" || f.serverName != "":
+		creds, err := tso.TLSFiles{
+			CA: f.ca, Cert: f.cert, Key: f.key, ServerName: f.serverName,
+			Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+		}.ClientCredentials()
+		if err != nil {
+			return nil, err
+		}
+		return append(opts, tso.WithTransportCredentials(creds)), nil
+	case f.insecure:
+		return append(opts, tso.WithPlaintext()), nil
+	}
+	return opts, nil
+}
+
+// dial connects to the oracle.
+func (f *clientFlags) dial(ctx context.Context, cmd *cobra.Command) (*tso.Client, error) {
+	opts, err := f.dialOptions(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return tso.Dial(ctx, f.targets, opts...)
+}

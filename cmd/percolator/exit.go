@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// The exit statuses of all commands.
+const (
+	exitOK          = 0
+	exitFailure     = 1 // anything else
+	exitUsage       = 2 // a flag, an argument or a file is wrong; trying again is useless
+	exitUnavailable = 3 // the oracle or the store cannot be reached, or nobody leads; try again
+	exitRecord      = 4 // the oracle's record is missing or damaged: see docs/RUNBOOK.md
+)
+
+const exitHelp = `Exit status: 0 success, 1 failure, 2 wrong usage, 3 oracle or store unavailable,
+4 the oracle's record is missing or damaged.`
+
+// usageError is an error of whoever typed the command.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// advise adds to an error of an oracle's store what the operator can do.
+func advise(err error) error {
+	switch {
+	case errors.Is(err, tso.ErrNoRecord):
+		return fmt.Errorf("%w (a new oracle: percolator init; one that has served: percolator tso raise --replace-damaged)", err)
+	case errors.Is(err, tso.ErrCorrupt):
+		return fmt.Errorf("%w (stop all servers, then: percolator tso raise --replace-damaged)", err)
+	case status.Code(err) == codes.NotFound:
+		return fmt.Errorf("%w (percolator init creates what is missing)", err)
+	}
+	return err
+}
+
+// exitCode returns the exit status that err stands for.
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, tso.ErrCorrupt), errors.Is(err, tso.ErrNoRecord):
+		return exitRecord
+	case errors.Is(err, tso.ErrInvalidArgument):
+		return exitUsage
+	case errors.Is(err, tso.ErrUnavailable), errors.Is(err, tso.ErrNotLeader), errors.Is(err, context.DeadlineExceeded):
+		return exitUnavailable
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return exitUnavailable
+	}
+	return exitFailure
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+func newInit() *cobra.Command {
+	var f storeFlags
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Create what the timestamp oracle keeps its record in, and the first record",
+		Long: `Create what the timestamp oracle keeps its record in, and the first record.
+
+In Bigtable that is the table percolator_meta; the instance must exist. In Spanner it
+is the database, if it is missing, and its tables; the instance must exist. What is
+there already is left as it is, so the command can be repeated.
+
+After the record of an oracle that has served was lost, use "percolator tso raise"
+instead: init would begin at the time of this machine's clock.`,
+		Example: `  percolator init --project p --instance i
+  percolator init --spanner projects/p/instances/i/databases/d`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.choose(cmd); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return initialize(ctx, cmd, f)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
+	bindEnv(cmd.Flags(), "timeout", "PERCOLATOR_INIT_TIMEOUT")
+	return cmd
+}
+
+func initialize(ctx context.Context, cmd *cobra.Command, f storeFlags) (err error) {
+	out := cmd.OutOrStdout()
+	if f.spanner != "" {
+		if err := createSpanner(ctx, f.spanner); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(out, "database %s is ready\n", f.spanner)
+	} else {
+		if err := percolator.CreateMetaTable(ctx, f.project, f.instance); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(out, "table %s of %s/%s is ready\n", tso.BigtableTable, f.project, f.instance)
+	}
+	store, closeStore, err := f.open(ctx, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeStore() }() // nothing is on the way any more
+	if err := tso.Initialize(ctx, store); err != nil {
+		return err
+	}
+	st, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "oracle %q is ready, epoch %d, high-water mark %d (%s)\n",
+		f.name, st.Epoch, st.HighWater, st.HighWater.Time().Format(time.RFC3339))
+	return err
+}

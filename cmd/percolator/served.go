@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// noData is the value of --data that says that nothing is to be looked at.
+const noData = "none"
+
+var instanceName = regexp.MustCompile(`^projects/([^/]+)/instances/([^/]+)$`)
+
+// served returns the function by which a server learns what was handed out in any case:
+// from the Bigtable instance whose transactions use the oracle, data, or otherwise from
+// the one that holds the record. nil: there is none.
+func (f *storeFlags) served(data string, logger *slog.Logger) (func(context.Context) (tso.Timestamp, error), error) {
+	project, instance := f.project, f.instance
+	switch parts := instanceName.FindStringSubmatch(data); {
+	case data == noData, data == "" && instance == "":
+		return nil, nil
+	case parts != nil:
+		project, instance = parts[1], parts[2]
+	case data != "":
+		return nil, usagef("--data %q is neither projects/P/instances/I nor %q", data, noData)
+	}
+	return func(ctx context.Context) (tso.Timestamp, error) {
+		ts, err := percolator.ServedTimestamp(ctx, project, instance)
+		if err == nil {
+			logger.Info("the record is compared with what transactions have used", "project", project, "instance", instance, "served", int64(ts))
+		}
+		return ts, err
+	}, nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"cloud.google.com/go/bigtable"
+	"cloud.google.com/go/spanner"
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// storeFlags name the store of an oracle's record.
+type storeFlags struct {
+	project, instance, appProfile string
+	spanner                       string
+	name                          string
+}
+
+func (f *storeFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.project, "project", "", "project of the Bigtable instance")
+	flags.StringVar(&f.instance, "instance", "", "Bigtable instance")
+	flags.StringVar(&f.appProfile, "app-profile", "", "Bigtable application profile: single-cluster routing, transactional writes")
+	flags.StringVar(&f.spanner, "spanner", "", "Spanner database, projects/P/instances/I/databases/D, instead of Bigtable")
+	flags.StringVar(&f.name, "name", "default", "name of the oracle")
+	bindEnv(flags, "project", "PERCOLATOR_PROJECT")
+	bindEnv(flags, "instance", "PERCOLATOR_INSTANCE")
+	bindEnv(flags, "app-profile", "PERCOLATOR_APP_PROFILE")
+	bindEnv(flags, "spanner", "PERCOLATOR_SPANNER")
+	bindEnv(flags, "name", "PERCOLATOR_TSO_NAME")
+}
+
+// choose decides between the two kinds of store. Typed flags win over the environment.
+func (f *storeFlags) choose(cmd *cobra.Command) error {
+	typed := cmd.Flags().Changed
+	bigtableTyped := typed("project") || typed("instance") || typed("app-profile")
+	switch {
+	case typed("spanner") && bigtableTyped:
+		return usagef("--spanner and --project, --instance, --app-profile exclude each other")
+	case typed("spanner") && f.spanner != "":
+		f.project, f.instance, f.appProfile = "", "", ""
+	case bigtableTyped:
+		f.spanner = ""
+	}
+	switch {
+	case f.spanner != "" && (f.project != "" || f.instance != ""):
+		return usagef("the environment names both a Spanner database and a Bigtable instance: give --spanner, or --project and --instance")
+	case f.spanner == "" && (f.project == "" || f.instance == ""):
+		return usagef("--project and --instance, or --spanner, are needed")
+	}
+	return nil
+}
+
+// open opens the store of the oracle's record.
+func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (store tso.Store, closeStore func() error, err error) {
+	if f.spanner != "" {
+		db, err := spanner.NewClient(ctx, f.spanner)
+		if err != nil {
+			return nil, nil, fmt.Errorf("opening %s: %w", f.spanner, err)
+		}
+		logger.Info("the oracle's record is kept in Spanner", "database", f.spanner)
+		return tso.NewSpannerStore(db, f.name), func() error { db.Close(); return nil }, nil
+	}
+	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance,
+		bigtable.ClientConfig{AppProfile: f.appProfile, DisableDirectAccess: true, DisableSession: true})
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
+	}
+	logger.Info("the oracle's record is kept in Bigtable",
+		"project", f.project, "instance", f.instance, "table", tso.BigtableTable)
+	return tso.NewBigtableStore(client.Open(tso.BigtableTable), f.name), client.Close, nil
+}

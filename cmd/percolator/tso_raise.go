@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// raiseFlags are the flags of "tso raise".
+type raiseFlags struct {
+	store storeFlags
+
+	to                  string
+	fence, far, damaged bool
+	timeout             time.Duration
+}
+
+// farAhead is how far ahead of the clock a mark may be raised without --far.
+const farAhead = time.Hour
+
+func newTSORaise() *cobra.Command {
+	var f raiseFlags
+	cmd := &cobra.Command{
+		Use:   "raise",
+		Short: "Raise the high-water mark after the oracle's record was lost or went back",
+		Long: `Raise the high-water mark after the oracle's record was lost or went back.
+
+Everything that is handed out afterwards is above the mark. --to has to be above every
+timestamp that was ever handed out: a time a little in the future is, unless the
+oracle's clock was wrong. A mark is never lowered, and nothing takes a raise back.
+
+The command refuses while a server holds the lease, unless --fence: then it takes the
+lease away and waits until it would have ended, while no timestamps are served. A
+record that is damaged or missing is replaced only with --replace-damaged, for which all
+servers have to be stopped.`,
+		Example: `  percolator tso raise --project p --instance i --to now+1m
+  percolator tso raise --spanner projects/p/instances/i/databases/d --to 2026-06-01T12:00:00Z`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.store.choose(cmd); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+			defer cancel()
+			return advise(raise(ctx, cmd, f))
+		},
+	}
+	f.store.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", `"now", "now+DURATION", a time such as 2026-06-01T12:00:00Z, or a timestamp`)
+	flags.BoolVar(&f.fence, "fence", false, "also while a server leads; it stops leading")
+	flags.BoolVar(&f.damaged, "replace-damaged", false, "also if the record is damaged or missing; all servers are stopped")
+	flags.BoolVar(&f.far, "far", false, "also to more than an hour ahead of this machine's clock")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long it may take; longer than the lease")
+	return cmd
+}
+
+// parseMark reads --to at the given time.
+func parseMark(text string, now time.Time) (tso.Timestamp, error) {
+	if rest, ok := strings.CutPrefix(text, "now"); ok {
+		if rest == "" {
+			return tso.At(now), nil
+		}
+		if later, err := time.ParseDuration(rest); err == nil && strings.HasPrefix(rest, "+") {
+			return tso.At(now.Add(later)), nil
+		}
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return tso.At(at), nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && tso.Timestamp(n) <= tso.MaxTimestamp {
+		return tso.Timestamp(n), nil
+	}
+	return 0, usagef(`--to %q is not "now", "now+DURATION", a time or a timestamp`, text)
+}
+
+func raise(ctx context.Context, cmd *cobra.Command, f raiseFlags) (err error) {
+	to, err := parseMark(f.to, time.Now())
+	if err != nil {
+		return err
+	}
+	if ahead := to.Sub(tso.At(time.Now())); ahead > farAhead && !f.far {
+		return usagef("--to is %v ahead of this machine's clock: that needs --far, and cannot be taken back", ahead.Round(time.Second))
+	}
+	store, closeStore, err := f.store.open(ctx, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	if err := f.permits(ctx, store, to); err != nil {
+		return err
+	}
+	if err := tso.Raise(ctx, store, to); err != nil {
+		return err
+	}
+	st, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "the high-water mark of oracle %q is %d (%s)\n",
+		f.store.name, st.HighWater, st.HighWater.Time().Format(time.RFC3339Nano))
+	return err
+}
+
+// permits returns an error if what the store holds is not to be replaced without a flag
+// that was not given.
+func (f *raiseFlags) permits(ctx context.Context, store tso.Store, to tso.Timestamp) error {
+	st, err := store.Load(ctx)
+	switch {
+	case errors.Is(err, tso.ErrCorrupt) && f.damaged:
+		return nil
+	case err != nil:
+		return err
+	case st == tso.State{} && !f.damaged:
+		return tso.ErrNoRecord
+	case st.HighWater > to:
+		return usagef("the mark is %d (%s) already, above %d; it cannot be lowered",
+			st.HighWater, st.HighWater.Time().Format(time.RFC3339Nano), to)
+	case st.Holder == "" || f.fence:
+		return nil
+	}
+	return f.awaitEnd(ctx, store, st)
+}
+
+// awaitEnd returns nil if the lease in st runs out without being renewed: its holder is
+// dead.
+func (f *raiseFlags) awaitEnd(ctx context.Context, store tso.Store, st tso.State) error {
+	timer := time.NewTimer(st.Lease)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	later, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if later != st && later.Holder != "" {
+		return fmt.Errorf("the server at %s leads: stop the servers, or use --fence", dash(later.Address))
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/tsopb"
+)
+
+func newTSOStatus() *cobra.Command {
+	var f clientFlags
+	var form string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what each server of the oracle says about itself",
+		Long: `Show what each server of the oracle says about itself: which one leads, and in
+which epoch; the version of the record in the store and of the program; and what is
+wrong with a server that is not ready, or cannot be reached.
+
+The exit status is 0 if one of the servers leads, 3 if none does.`,
+		Example: `  percolator tso status --tso tso-a:7070,tso-b:7070 --tls-ca ca.pem
+  percolator tso status -o json | jq '.[] | select(.leading)'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return showStatus(cmd, f, form) },
+	}
+	f.add(cmd, 3*time.Second)
+	cmd.Flags().StringVarP(&form, "output", "o", "table", "table or json")
+	bindEnv(cmd.Flags(), "output", "PERCOLATOR_OUTPUT")
+	return cmd
+}
+
+// maxServers bounds the list in --tso, as tso.Dial does.
+const maxServers = 64
+
+// serverStatus is the answer of one server, in the form of the JSON output.
+type serverStatus struct {
+	Target        string `json:"target"`
+	Reachable     bool   `json:"reachable"`
+	Error         string `json:"error,omitempty"`
+	Leading       bool   `json:"leading"`
+	Ready         bool   `json:"ready"`
+	Reason        string `json:"reason,omitempty"`
+	Leader        string `json:"leader,omitempty"`
+	Epoch         int64  `json:"epoch,omitempty"`
+	Record        int64  `json:"record,omitempty"`
+	HighWater     int64  `json:"high_water,omitempty"`
+	HighWaterTime string `json:"high_water_time,omitempty"`
+	Served        int64  `json:"served"`
+	StoreAnswered *int64 `json:"store_answered_ms,omitempty"`
+	Server        string `json:"server,omitempty"`
+	Version       string `json:"version,omitempty"`
+}
+
+func showStatus(cmd *cobra.Command, f clientFlags, form string) error {
+	if form != "table" && form != "json" {
+		return usagef("--output %q is neither table nor json", form)
+	}
+	opts, err := f.dialOptions(cmd)
+	if err != nil {
+		return err
+	}
+	targets := splitTargets(f.targets)
+	if len(targets) == 0 || len(targets) > maxServers {
+		return usagef("--tso names %d servers, not 1 to %d", len(targets), maxServers)
+	}
+	answers := askAll(cmd.Context(), targets, opts)
+	write := writeTable
+	if form == "json" {
+		write = writeJSON
+	}
+	if err := write(cmd.OutOrStdout(), answers); err != nil {
+		return err
+	}
+	for _, answer := range answers {
+		if answer.Leading {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: none of the servers leads", tso.ErrUnavailable)
+}
+
+func splitTargets(list string) (targets []string) {
+	for target := range strings.SplitSeq(list, ",") {
+		if target = strings.TrimSpace(target); target != "" {
+			targets = append(targets, target)
+		}
+	}
+	return targets
+}
+
+// askAll asks the servers at once.
+func askAll(ctx context.Context, targets []string, opts []tso.DialOption) []serverStatus {
+	answers := make([]serverStatus, len(targets))
+	var all sync.WaitGroup
+	for i, target := range targets {
+		all.Go(func() {
+			resp, err := tso.AskStatus(ctx, target, opts...)
+			answers[i] = newServerStatus(target, resp, err)
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+func newServerStatus(target string, resp *tsopb.GetStatusResponse, err error) serverStatus {
+	if err != nil {
+		return serverStatus{Target: target, Error: shortError(err)}
+	}
+	answered := resp.GetStoreAnsweredMs()
+	st := serverStatus{
+		Target: target, Reachable: true, Leading: resp.GetLeading(), Ready: resp.GetReady(), Reason: resp.GetReason(),
+		Leader: resp.GetLeader(), Epoch: resp.GetEpoch(), Record: resp.GetRecord(), HighWater: resp.GetHighWater(),
+		Served: resp.GetServed(), StoreAnswered: &answered, Server: resp.GetServer(), Version: resp.GetVersion(),
+	}
+	if st.HighWater > 0 {
+		st.HighWaterTime = tso.Timestamp(st.HighWater).Time().Format(time.RFC3339Nano)
+	}
+	return st
+}
+
+// shortError leaves out of an error of gRPC what says only that it is one.
+func shortError(err error) string {
+	if st, ok := status.FromError(err); ok {
+		text := st.Message()
+		for _, prefix := range []string{"desc = ", "Error while dialing: ", "transport: "} {
+			if i := strings.LastIndex(text, prefix); i >= 0 {
+				text = text[i+len(prefix):]
+			}
+		}
+		return strings.Trim(text, `"`)
+	}
+	return err.Error()
+}
+
+// state is what a server does, in a word or two.
+func (st serverStatus) state() string {
+	switch {
+	case !st.Reachable:
+		return "unreachable"
+	case st.Leading:
+		return "leads"
+	case st.Ready:
+		return "stands by"
+	}
+	return "not ready"
+}
+
+func (st serverStatus) remark() string {
+	if st.Error != "" {
+		return st.Error
+	}
+	return st.Reason
+}
+
+func writeTable(w io.Writer, answers []serverStatus) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "SERVER\tSTATE\tLEADER\tEPOCH\tRECORD\tHIGH-WATER MARK\tVERSION\tREMARK")
+	for _, st := range answers {
+		row := fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", st.Target, st.state(), dash(st.Leader),
+			number(st.Epoch), number(st.Record), dash(st.HighWaterTime), dash(st.Version), st.remark())
+		_, _ = fmt.Fprintln(table, strings.TrimRight(row, "\t"))
+	}
+	return table.Flush()
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func writeJSON(w io.Writer, answers []serverStatus) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(answers)
+}
