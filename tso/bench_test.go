@@ -12,7 +12,7 @@ import (
 // BenchmarkNext measures timestamps delivered to distinct callers over gRPC on
 // loopback, server and client sharing the machine. One operation is one timestamp.
 func BenchmarkNext(b *testing.B) {
-	for _, callers := range []int{1, 256, 1024} {
+	for _, callers := range []int{1, 256, 1024, 4096} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 			defer cancel()
@@ -78,6 +78,8 @@ func benchmarkOracle(b *testing.B, ctx context.Context, oracle Oracle, callers i
 	b.ReportAllocs()
 	b.SetParallelism(max(1, callers/runtime.GOMAXPROCS(0)))
 	b.RunParallel(func(pb *testing.PB) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
 		for pb.Next() {
 			if _, err := oracle.Next(ctx); err != nil {
 				b.Error(err)

@@ -183,11 +183,10 @@ func (c *Client) send() {
 // ask gets n timestamps and returns the first. It tries servers until one answers or
 // the time is up.
 func (c *Client) ask(n int) (Timestamp, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.opts.timeout)
-	defer cancel()
-	first, err := c.attempt(ctx, n)
+	deadline := time.Now().Add(c.opts.timeout)
+	first, err := c.attempt(n, deadline)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
-		first, err = c.askAgain(ctx, n, err)
+		first, err = c.askAgain(n, deadline, err)
 	}
 	if err == nil && c.failure.Load() != nil {
 		c.failure.Store(nil)
@@ -196,8 +195,9 @@ func (c *Client) ask(n int) (Timestamp, error) {
 }
 
 // askAgain goes on after an attempt that failed with err.
-func (c *Client) askAgain(ctx context.Context, n int, err error) (Timestamp, error) {
-	deadline, _ := ctx.Deadline()
+func (c *Client) askAgain(n int, deadline time.Time, err error) (Timestamp, error) {
+	ctx, cancel := context.WithDeadline(c.ctx, deadline)
+	defer cancel()
 	pause := newPause()
 	c.noteFailure(err, false)
 	for {
@@ -206,7 +206,7 @@ func (c *Client) askAgain(ctx context.Context, n int, err error) (Timestamp, err
 		}
 		cut := time.Until(deadline) < c.opts.callTimeout
 		var first Timestamp
-		if first, err = c.attempt(ctx, n); err == nil || errors.Is(err, ErrCorrupt) {
+		if first, err = c.attempt(n, deadline); err == nil || errors.Is(err, ErrCorrupt) {
 			return first, err
 		}
 		c.noteFailure(err, cut)
@@ -226,9 +226,12 @@ func (c *Client) noteFailure(err error, cut bool) {
 	c.failure.Store(&err)
 }
 
-// attempt asks one server.
-func (c *Client) attempt(ctx context.Context, n int) (Timestamp, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.callTimeout)
+// attempt asks one server, until deadline at the latest.
+func (c *Client) attempt(n int, deadline time.Time) (Timestamp, error) {
+	if cut := time.Now().Add(c.opts.callTimeout); cut.Before(deadline) {
+		deadline = cut
+	}
+	ctx, cancel := context.WithDeadline(c.ctx, deadline)
 	defer cancel()
 	first, err := c.peers.current.ask(ctx, n, c.last)
 	if err != nil {

@@ -82,8 +82,9 @@ func (q *batcher) waiting() int {
 	for i := range q.shards {
 		s := &q.shards[i]
 		s.mu.Lock()
-		for _, p := range s.queue {
-			n += p.n
+		n += len(s.full) * q.full
+		if p := s.forming.Load(); p != nil {
+			n += int(p.joined.Load())
 		}
 		s.mu.Unlock()
 	}

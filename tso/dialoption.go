@@ -19,6 +19,7 @@ const (
 
 	maxTargets       = 64
 	maxResponseBytes = 64 << 10
+	windowBytes      = 1 << 20
 	serverPingAfter  = 10 * time.Second
 	serverPingWait   = 3 * time.Second
 	maxReconnect     = time.Second // the longest pause between attempts to connect
@@ -106,6 +107,9 @@ func (o dialOptions) dial(address string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: serverPingAfter, Timeout: serverPingWait}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)),
 		grpc.WithDisableServiceConfig(),
+		// A window of fixed size: the estimation of a better one sends a ping for each
+		// answer, and an answer is some bytes.
+		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithIdleTimeout(0), // a server that stands by has to be reached quickly
 	}, o.grpc...)...)
 }

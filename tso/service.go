@@ -44,6 +44,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 		grpc.ChainStreamInterceptor(calls.stream),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes), // see dial
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -33,8 +34,9 @@ timestamp at a time, are spread over other processes on the same machine.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return benchTSO(cmd, cfg, output) },
 	}
 	flags := cmd.Flags()
-	flags.IntSliceVar(&cfg.Callers, "callers", []int{1, 256, 1024, 4096}, "callers that ask as fast as they can, in all processes")
+	flags.IntSliceVar(&cfg.Callers, "callers", []int{1, 256, 1024, 2048, 3072}, "callers that ask as fast as they can, in all processes")
 	flags.IntVar(&cfg.Processes, "processes", runtime.NumCPU(), "processes with callers")
+	flags.IntVar(&cfg.Clients, "clients", 1, "clients of the oracle in each process")
 	flags.DurationVar(&cfg.Duration, "duration", 2*time.Second, "of each measurement")
 	flags.IntVar(&cfg.Repeat, "repeat", 3, "how often each rate is measured")
 	flags.IntVar(&cfg.Offered, "offered", 1_000_000, "timestamps a second that are asked for to measure latencies")
@@ -58,13 +60,15 @@ func newBenchServer() *cobra.Command {
 
 func newBenchLoad() *cobra.Command {
 	var targets string
+	var clients int
 	cmd := &cobra.Command{
 		Use: "load", Hidden: true, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return bench.Load(cmd.Context(), targets, cmd.InOrStdin(), cmd.OutOrStdout())
+			return bench.Load(cmd.Context(), targets, clients, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&targets, "tso", "", "the server")
+	cmd.Flags().IntVar(&clients, "clients", 1, "clients")
 	return cmd
 }
 
@@ -72,8 +76,8 @@ func benchTSO(cmd *cobra.Command, cfg bench.OracleConfig, output string) error {
 	switch {
 	case output != "table" && output != "json":
 		return usagef("--output %q is neither table nor json", output)
-	case cfg.Processes < 1 || cfg.Repeat < 1 || cfg.Offered < 1 || cfg.OfferedCallers < cfg.Processes || cfg.Duration <= 0:
-		return usagef("--processes, --repeat, --offered, --offered-callers and --duration have to be positive, with a caller for each process")
+	case cfg.Processes < 1 || cfg.Clients < 1 || cfg.Repeat < 1 || cfg.Offered < 1 || cfg.OfferedCallers < cfg.Processes || cfg.Duration <= 0:
+		return usagef("--processes, --clients, --repeat, --offered, --offered-callers and --duration have to be positive, with a caller for each process")
 	}
 	for _, n := range cfg.Callers {
 		if n < 1 {
@@ -118,31 +122,37 @@ func showProgress(cmd *cobra.Command, cfg *bench.OracleConfig) (done func()) {
 }
 
 func printOracle(w io.Writer, r *bench.OracleReport) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\t\n", args...) }
-	row("timestamp oracle over gRPC on loopback, %s, %d CPUs, server in a process, callers in %d", r.GoVersion, r.CPUs, r.Processes)
-	row("")
-	row("callers\ttimestamps/s: min\tmedian\tmax")
-	for _, x := range r.Rates {
-		row("%d\t%.0f\t%.0f\t%.0f", x.Callers, x.PerSecond.Min, x.PerSecond.Median, x.PerSecond.Max)
-	}
-	row("")
-	row("one caller\tmin\tmedian\tmax")
-	row("round trip, µs\t%.1f\t%.1f\t%.1f", r.Single.Next.Min, r.Single.Next.Median, r.Single.Next.Max)
-	row("empty call, µs\t%.1f\t%.1f\t%.1f", r.Single.Empty.Min, r.Single.Empty.Median, r.Single.Empty.Max)
-	row("ratio\t%.2f\t%.2f\t%.2f", r.Single.Ratio.Min, r.Single.Ratio.Median, r.Single.Ratio.Max)
-	row("")
-	row("offered/s\tdelivered/s\tp50 ms\tp99 ms\tp99.9 ms\tmax ms")
-	o := r.Offered
-	row("%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.3f", o.Offered, o.Delivered, o.P50, o.P99, o.P999, o.Max)
-	if len(r.Memory) > 0 {
-		row("")
-		row("timestamps\tserver's live heap, KB\tcallers' live heap, KB")
-		for _, m := range r.Memory {
-			row("%d\t%d\t%d", m.Timestamps, m.Server>>10, m.Load>>10)
+	block := func(rows ...string) {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		for _, row := range rows {
+			_, _ = fmt.Fprintln(t, row+"\t")
 		}
+		_ = t.Flush()
+		_, _ = fmt.Fprintln(w)
 	}
-	row("")
-	row("%d timestamps served with %d writes to the store in %.1f s", r.Writes.Timestamps, r.Writes.Writes, r.Writes.Seconds)
-	return t.Flush()
+	spread := func(name, format string, s bench.Summary) string {
+		return fmt.Sprintf("%s\t"+format+"\t"+format+"\t"+format, name, s.Min, s.Median, s.Max)
+	}
+	_, _ = fmt.Fprintf(w, "timestamp oracle over gRPC on loopback: %s, %d CPUs, server in a process, callers in %d others\n\n", r.GoVersion, r.CPUs, r.Processes)
+	rates := []string{"callers\ttimestamps/s: min\tmedian\tmax"}
+	for _, x := range r.Rates {
+		rates = append(rates, spread(strconv.Itoa(x.Callers), "%.0f", x.PerSecond))
+	}
+	block(rates...)
+	block("one caller\tmin\tmedian\tmax",
+		spread("round trip, µs", "%.1f", r.Single.Next),
+		spread("empty call, µs", "%.1f", r.Single.Empty),
+		spread("ratio", "%.2f", r.Single.Ratio))
+	o := r.Offered
+	block("callers\toffered/s\tdelivered/s\tp50 ms\tp99 ms\tp99.9 ms\tmax ms",
+		fmt.Sprintf("%d\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.3f", o.Callers, o.Offered, o.Delivered, o.P50, o.P99, o.P999, o.Max))
+	if len(r.Memory) > 0 {
+		memory := []string{"timestamps\tserver's live heap, KB\tcallers' live heap, KB"}
+		for _, m := range r.Memory {
+			memory = append(memory, fmt.Sprintf("%d\t%d\t%d", m.Timestamps, m.Server>>10, m.Load>>10))
+		}
+		block(memory...)
+	}
+	_, err := fmt.Fprintf(w, "%d timestamps served with %d writes to the store in %.1f s\n", r.Writes.Timestamps, r.Writes.Writes, r.Writes.Seconds)
+	return err
 }

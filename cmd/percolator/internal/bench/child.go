@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 )
 
 // child is another process of the benchmark. It is asked on its standard input and
@@ -60,7 +61,7 @@ func (c *child) hear(answer any) error {
 }
 
 func startServer(ctx context.Context, self []string) (*child, error) {
-	c, err := startChild(ctx, self, nil, "server")
+	c, err := startChild(ctx, self, []string{"GOMAXPROCS=1"}, "server")
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func startLoads(ctx context.Context, cfg OracleConfig, at addresses) (*loads, er
 	}
 	l := new(loads)
 	for range cfg.Processes {
-		c, err := startChild(ctx, cfg.Self, env, "load", "--tso", at.Oracle)
+		c, err := startChild(ctx, cfg.Self, env, "load", "--tso", at.Oracle, "--clients", strconv.Itoa(cfg.Clients))
 		if err != nil {
 			return nil, errors.Join(err, l.stop())
 		}

@@ -36,12 +36,16 @@ type result struct {
 // Load is a process with callers of the oracle at targets: it does a job for each line
 // that it reads and prints what it did, until the input ends. Each caller is a
 // goroutine with a context of its own.
-func Load(ctx context.Context, targets string, in io.Reader, out io.Writer) error {
-	client, err := tso.Dial(ctx, targets)
-	if err != nil {
-		return err
+func Load(ctx context.Context, targets string, connections int, in io.Reader, out io.Writer) error {
+	var clients []*tso.Client
+	for range connections {
+		client, err := tso.Dial(ctx, targets)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = client.Close() }()
+		clients = append(clients, client)
 	}
-	defer func() { _ = client.Close() }()
 	answers := json.NewEncoder(out)
 	for jobs := json.NewDecoder(in); ; {
 		var j job
@@ -50,7 +54,7 @@ func Load(ctx context.Context, targets string, in io.Reader, out io.Writer) erro
 		} else if err != nil {
 			return err
 		}
-		if err := answers.Encode(j.run(ctx, client)); err != nil {
+		if err := answers.Encode(j.run(ctx, clients)); err != nil {
 			return err
 		}
 	}
@@ -59,12 +63,12 @@ func Load(ctx context.Context, targets string, in io.Reader, out io.Writer) erro
 // crowd is the callers of a job.
 type crowd struct {
 	job
-	client *tso.Client
-	begin  time.Time
-	end    atomic.Bool
-	left   atomic.Int64 // of Total, in lots
-	count  atomic.Int64
-	failed atomic.Pointer[error]
+	clients []*tso.Client
+	begin   time.Time
+	end     atomic.Bool
+	left    atomic.Int64 // of Total, in lots
+	count   atomic.Int64
+	failed  atomic.Pointer[error]
 
 	mu        sync.Mutex
 	latencies *hdrhistogram.Histogram
@@ -73,8 +77,8 @@ type crowd struct {
 // lot is how many timestamps of a total a caller takes on at once.
 const lot = 64
 
-func (j job) run(ctx context.Context, client *tso.Client) result {
-	c := &crowd{job: j, client: client, latencies: newHistogram()}
+func (j job) run(ctx context.Context, clients []*tso.Client) result {
+	c := &crowd{job: j, clients: clients, latencies: newHistogram()}
 	c.left.Store(j.Total)
 	if j.Total == 0 {
 		timer := time.AfterFunc(j.Duration, func() { c.end.Store(true) })
@@ -113,11 +117,12 @@ func (c *crowd) more() bool {
 }
 
 // closed asks again and again.
-func (c *crowd) closed(ctx context.Context, _ int) error {
+func (c *crowd) closed(ctx context.Context, caller int) error {
+	client := c.clients[caller%len(c.clients)]
 	var last tso.Timestamp
 	for c.more() {
 		for range lot {
-			ts, err := c.client.Next(ctx)
+			ts, err := client.Next(ctx)
 			if err != nil {
 				return err
 			}
@@ -134,6 +139,7 @@ func (c *crowd) closed(ctx context.Context, _ int) error {
 // open asks at set times, evenly spread over the callers.
 func (c *crowd) open(ctx context.Context, caller int) error {
 	period := time.Duration(float64(c.Callers) / c.Rate * float64(time.Second))
+	client := c.clients[caller%len(c.clients)]
 	due := c.begin.Add(period * time.Duration(caller) / time.Duration(c.Callers))
 	mine := newHistogram()
 	asked := int64(0)
@@ -141,7 +147,7 @@ func (c *crowd) open(ctx context.Context, caller int) error {
 		if wait := time.Until(due); wait > 0 {
 			time.Sleep(wait)
 		}
-		if _, err := c.client.Next(ctx); err != nil {
+		if _, err := client.Next(ctx); err != nil {
 			return err
 		}
 		asked++

@@ -21,6 +21,10 @@ type OracleConfig struct {
 	// waiting callers with two of them than with one.
 	Processes int
 
+	// Clients is how many clients of the oracle each process has, among which its callers
+	// are divided. Each has one request on the way.
+	Clients int
+
 	// Callers is, for each closed-loop measurement, how many callers there are in all
 	// processes.
 	Callers []int
@@ -190,7 +194,7 @@ func (l *loads) measureRates(cfg OracleConfig, step func()) ([]Rate, error) {
 
 // measureOffered lets each caller ask at its own times.
 func (l *loads) measureOffered(cfg OracleConfig) (Latencies, error) {
-	results, err := l.run(job{Callers: cfg.OfferedCallers, Duration: max(cfg.Duration, 5*time.Second), Rate: float64(cfg.Offered)})
+	results, err := l.run(job{Callers: cfg.OfferedCallers, Duration: cfg.Duration, Rate: float64(cfg.Offered)})
 	if err != nil {
 		return Latencies{}, fmt.Errorf("%d timestamps a second: %w", cfg.Offered, err)
 	}
