@@ -22,7 +22,7 @@ type soakSessions struct {
 }
 
 const (
-	sessionLies   = 0.2 // probability that a session is said to have ended
+	sessionLies   = 0.2  // probability that a session is said to have ended
 	sessionSilent = 0.05 // probability of no answer
 )
 

@@ -132,7 +132,7 @@ func (c *Client) connect(ctx context.Context, where *endpoint) error {
 		c.oracle = c.dialed
 	}
 	if c.alive, err = newLiveness(c.oracle); err != nil {
-		return fmt.Errorf("percolator: opening a session with the oracle: %w", err)
+		return err
 	}
 	if c.metrics, err = registerMetrics(c.cfg.MeterProvider, c.count); err != nil {
 		return fmt.Errorf("percolator: registering metrics: %w", err)

@@ -209,6 +209,27 @@ func TestSessionsAreAskedAboutSeldom(t *testing.T) {
 	}
 }
 
+// An oracle that refuses a session is used without one.
+func TestClientWithoutASession(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	env := newEnv(t)
+	c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = refusing{cfg.Oracle} }))
+	crash(t, env, c, nil, "a", "b")
+	if l := storedLock(t, ctx, env.Client, "b"); l.Session != "" {
+		t.Errorf("the lock carries the session %q", l.Session)
+	}
+	must(t, c.Close())
+}
+
+type refusing struct{ tso.Oracle }
+
+func (refusing) OpenSession() (tso.Session, error) { return nil, tso.ErrLimit }
+
+func (refusing) EndedSessions(context.Context, ...string) ([]string, error) {
+	return nil, tso.ErrUnsupported
+}
+
 // Close ends the session, so that what a client leaves behind is dead at once.
 func TestCloseEndsTheSession(t *testing.T) {
 	t.Parallel()
