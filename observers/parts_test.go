@@ -199,6 +199,52 @@ func TestRowLocks(t *testing.T) {
 	}
 }
 
+// lossyLocks locks, and its answer is lost or out of bounds.
+type lossyLocks struct {
+	held   map[uint64]string
+	answer int
+	err    error
+}
+
+func (s *lossyLocks) LockRows(_ context.Context, holder string, _ time.Duration, rows []uint64) (int, error) {
+	for _, r := range rows {
+		s.held[r] = holder
+	}
+	return s.answer, s.err
+}
+
+func (s *lossyLocks) UnlockRows(_ context.Context, holder string, rows []uint64) error {
+	for _, r := range rows {
+		if s.held[r] == holder {
+			delete(s.held, r)
+		}
+	}
+	return nil
+}
+
+func TestRemoteLocks(t *testing.T) {
+	t.Parallel()
+	rows := []percolator.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}}
+	for name, c := range map[string]struct {
+		service *lossyLocks
+		want    int
+	}{
+		"the answer is lost":  {&lossyLocks{err: context.DeadlineExceeded}, 2},
+		"more than asked for": {&lossyLocks{answer: 7}, 2},
+		"less than nothing":   {&lossyLocks{answer: -1}, 0},
+	} {
+		c.service.held = map[uint64]string{}
+		l := newRemoteLocks(c.service)
+		if n := l.lock(t.Context(), rows); n != c.want {
+			t.Errorf("%s: %d rows", name, n)
+		}
+		l.unlock(t.Context(), rows)
+		if len(c.service.held) != 0 {
+			t.Errorf("%s: %d rows stay locked", name, len(c.service.held))
+		}
+	}
+}
+
 func nothing(context.Context, *percolator.Txn, Change) error { return nil }
 
 func TestRegistryReportsMistakes(t *testing.T) {

@@ -52,7 +52,11 @@ func (l *rowLocks) unlock(table, row string) {
 type remoteLocks struct {
 	service tso.RowLocks // nil: none
 	holder  string
-	resting time.Time // until when a service that failed is left alone; the scanner's
+
+	// resting is until when a service that failed is left alone, doubtful that rows may be
+	// locked by a call whose answer was lost. Both are the scanner's.
+	resting  time.Time
+	doubtful bool
 }
 
 const (
@@ -74,17 +78,18 @@ func (l *remoteLocks) lock(ctx context.Context, rows []percolator.Pending) int {
 	defer cancel()
 	n, err := l.service.LockRows(ctx, l.holder, remoteLockTTL, hashes(rows))
 	if err != nil {
-		l.resting = time.Now().Add(remoteLockRest)
+		l.resting, l.doubtful = time.Now().Add(remoteLockRest), true
 		return len(rows)
 	}
-	return n
+	return max(0, min(n, len(rows)))
 }
 
 // unlock unlocks what lock has locked; what it cannot unlock expires.
 func (l *remoteLocks) unlock(ctx context.Context, rows []percolator.Pending) {
-	if l.service == nil || len(rows) == 0 || time.Now().Before(l.resting) {
+	if l.service == nil || len(rows) == 0 || time.Now().Before(l.resting) && !l.doubtful {
 		return
 	}
+	l.doubtful = false
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remoteLockTimeout)
 	defer cancel()
 	if err := l.service.UnlockRows(ctx, l.holder, hashes(rows)); err != nil {

@@ -15,7 +15,7 @@ import (
 // be applied any more, but it would be a second way to settle a lock, to be proved on its own.
 
 // decideLate returns how the commit has ended, once that is known; cause is why it was not known before. ErrOutcomeUnknown: ctx has
-// ended, the client is closed, or the record may have been collected.
+// ended, the client is closed, the record may have been collected, or the store refuses to answer for good.
 func (cm *commit) decideLate(ctx context.Context, cause error) error {
 	pause := newBackoff(5*time.Millisecond, time.Second)
 	for {
@@ -26,7 +26,8 @@ func (cm *commit) decideLate(ctx context.Context, cause error) error {
 		if err != nil {
 			cause = err
 		}
-		if errors.Is(err, ErrClosed) || errors.Is(err, ErrCorrupt) || pause.wait(ctx) != nil {
+		lasting := errors.Is(err, ErrClosed) || errors.Is(err, ErrCorrupt) || err != nil && !maybeApplied(err)
+		if lasting || pause.wait(ctx) != nil {
 			if errors.Is(cause, ErrOutcomeUnknown) {
 				return withContext(ctx, cause)
 			}

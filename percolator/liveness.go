@@ -2,6 +2,7 @@ package percolator
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -20,12 +21,17 @@ type liveness struct {
 	// ended are sessions that have ended for good; asked says when the others were last asked about.
 	ended *lru.Cache[string, struct{}]
 	asked *lru.Cache[string, time.Time]
+
+	// rest is until when, since begun, nothing is asked, because there was no answer.
+	begun time.Time
+	rest  atomic.Int64 // time.Duration
 }
 
 const (
 	sessionsRemembered = 4096
 	endedTimeout       = 250 * time.Millisecond // for one question; a TTL judges without the answer
 	askAgainAfter      = 100 * time.Millisecond // about one session
+	restAfterSilence   = time.Second            // before anything is asked again
 )
 
 // newLiveness opens a session in the background, if the oracle keeps any.
@@ -34,7 +40,7 @@ func newLiveness(oracle tso.Oracle) (*liveness, error) {
 	if !ok {
 		return &liveness{}, nil
 	}
-	l := &liveness{oracle: sessions}
+	l := &liveness{oracle: sessions, begun: time.Now()}
 	var err error
 	if l.ended, err = lru.New[string, struct{}](sessionsRemembered); err != nil {
 		return nil, err
@@ -64,14 +70,18 @@ func (l *liveness) hasEnded(ctx context.Context, id string) bool {
 	if l.ended.Contains(id) {
 		return true
 	}
-	if when, ok := l.asked.Get(id); ok && time.Since(when) < askAgainAfter {
+	if when, ok := l.asked.Get(id); ok && time.Since(when) < askAgainAfter || int64(time.Since(l.begun)) < l.rest.Load() {
 		return false
 	}
 	l.asked.Add(id, time.Now()) // before the answer: who else meets the lock need not ask
 	ctx, cancel := context.WithTimeout(ctx, endedTimeout)
 	defer cancel()
 	ended, err := l.oracle.EndedSessions(ctx, id)
-	if err != nil || len(ended) == 0 {
+	if err != nil {
+		l.rest.Store(int64(time.Since(l.begun) + restAfterSilence))
+		return false
+	}
+	if len(ended) == 0 {
 		return false
 	}
 	l.ended.Add(id, struct{}{})

@@ -209,6 +209,42 @@ func TestSessionsAreAskedAboutSeldom(t *testing.T) {
 	}
 }
 
+// mute is an oracle that does not answer questions about sessions.
+type mute struct{ registered }
+
+func (m mute) EndedSessions(ctx context.Context, _ ...string) ([]string, error) {
+	m.mu.Lock()
+	m.asked++
+	m.mu.Unlock()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A service that does not answer is not asked again and again: each question takes its time.
+func TestSessionServiceThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	env := newEnv(t)
+	env.Clock.Stop()
+	var r registrar
+	c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = mute{registered{cfg.Oracle, &r}} }))
+	crash(t, env, r.client(env), nil, "a", "b", "d", "e")
+	locks := make([]percolator.Lock, 0, 4)
+	for _, row := range []string{"a", "b", "d", "e"} {
+		locks = append(locks, storedLock(t, ctx, env.Client, row))
+	}
+	for range 100 {
+		for _, l := range locks {
+			if got, err := c.ResolveLock(ctx, l); err != nil || got != percolator.LockAlive {
+				t.Fatal(got, err)
+			}
+		}
+	}
+	if n := r.questions(); n > 20 { // 400 looks
+		t.Errorf("%d questions", n)
+	}
+}
+
 // An oracle that refuses a session is used without one.
 func TestClientWithoutASession(t *testing.T) {
 	t.Parallel()

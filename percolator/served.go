@@ -3,8 +3,12 @@ package percolator
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 
 	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -14,21 +18,26 @@ import (
 const metaNow = "now"
 
 // ServedTimestamp returns a timestamp that the oracle of an instance is known to have handed out, the greatest of those that stand in
-// percolator_meta: those of collection and of holds; 0 if there is none. A server of the oracle that finds a smaller
+// percolator_meta: those of collection and of holds; 0 if there is none.
+// A server of the oracle that finds a smaller
+// appProfile is the one to read with, "" for the default one. A server of the oracle that finds a smaller
 // high-water mark in its record must not start (tso.ServerConfig.Served): the record was lost or restored from a backup, and what it would hand
 // out again lies below committed data. Errors: those of the store, also when the instance has no percolator_meta, and ErrCorrupt.
-func ServedTimestamp(ctx context.Context, project, instance string, opts ...option.ClientOption) (tso.Timestamp, error) {
+func ServedTimestamp(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (tso.Timestamp, error) {
 	if err := checkContext(ctx); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	bt, err := newBigtable(ctx, project, instance, "", opts)
+	bt, err := newBigtable(ctx, project, instance, appProfile, opts)
 	if err != nil {
 		return 0, err
 	}
 	defer bt.Close()
 	m, err := readMeta(ctx, newStore(ctx, bt, &counters{}))
+	if errors.Is(err, ErrCorrupt) { // a server that asks must not wait for it to go away
+		return 0, fmt.Errorf("%w: %w", err, status.Error(codes.DataLoss, "it will not go away by itself"))
+	}
 	if err != nil {
 		return 0, err
 	}

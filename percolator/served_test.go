@@ -1,6 +1,8 @@
 package percolator_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -15,7 +17,7 @@ func TestServedTimestamp(t *testing.T) {
 	env := newCollectorEnv(t)
 	served := func() tso.Timestamp {
 		t.Helper()
-		ts, err := percolator.ServedTimestamp(ctx, env.Project, env.Instance, env.Options()...)
+		ts, err := percolator.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
 		must(t, err)
 		return ts
 	}
@@ -40,5 +42,21 @@ func TestServedTimestamp(t *testing.T) {
 	must(t, err)
 	if ts := served(); ts >= now {
 		t.Errorf("%d, and the oracle hands out %d", ts, now)
+	}
+}
+
+// What cannot be decoded will not get better: a server of an oracle that asks ends.
+func TestServedTimestampThatCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	env := newEnv(t)
+	plant(t, ctx, env, tso.BigtableTable, "meta", "meta", "safepoint", 1000, "rubbish")
+	served := func(ctx context.Context) (tso.Timestamp, error) {
+		return percolator.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
+	}
+	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Served: served})
+	must(t, err)
+	if err := server.Run(ctx); !errors.Is(err, percolator.ErrCorrupt) {
+		t.Errorf("the server ends with %v", err)
 	}
 }

@@ -104,8 +104,9 @@ func parseTargets(targets string) ([]string, error) {
 }
 
 // Next implements [Oracle]. While no server answers, the client goes on trying; Next
-// returns ErrUnavailable, with what was last wrong, when 10 s (see [WithTimeout])
-// have not brought an answer, and ctx's error if ctx ends before. ErrClosed: the
+// returns ErrUnavailable, with what was last wrong, when 10 s (see [WithTimeout]),
+// or 20 s for who came while another request was failing, have not brought an answer,
+// and ctx's error if ctx ends before. ErrClosed: the
 // client was closed. ErrCorrupt: the oracle's leader has lost what it knew, as after a
 // restore of an old backup, and would hand out timestamps that were used before: stop
 // its servers and raise its mark ([Raise], "percolator tso raise").

@@ -20,6 +20,7 @@ const (
 	defaultMaxConnections = 4096
 	defaultMaxStreams     = 256
 	defaultMaxCalls       = 16384
+	maxMaxStreams         = 1 << 20
 	defaultHandshake      = 10 * time.Second
 	defaultIdle           = 15 * time.Minute
 	defaultSessionLease   = 5 * time.Second
@@ -165,8 +166,8 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 		return invalid("Lease %v is not between %v and %v", cfg.Lease, minLease, maxLease)
 	case cfg.MaxConnections < 1:
 		return invalid("MaxConnections %d is below 1", cfg.MaxConnections)
-	case cfg.MaxStreams < 1:
-		return invalid("MaxStreams %d is below 1", cfg.MaxStreams)
+	case cfg.MaxStreams < 1 || cfg.MaxStreams > maxMaxStreams:
+		return invalid("MaxStreams %d is not between 1 and %d", cfg.MaxStreams, maxMaxStreams)
 	case cfg.SessionLease < minSessionLease || cfg.SessionLease > maxSessionLease:
 		return invalid("SessionLease %v is not between %v and %v", cfg.SessionLease, minSessionLease, maxSessionLease)
 	case cfg.MaxSessions < 1 || cfg.MaxSessions > maxMaxSessions:

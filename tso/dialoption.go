@@ -58,8 +58,9 @@ func WithPlaintext() DialOption {
 	return func(o *dialOptions) { o.plaintext = true }
 }
 
-// WithTimeout sets how long Next, and Dial, wait at most for an answer of the oracle
-// when the caller's context ends later. Default: 10 s. It should be longer than the
+// WithTimeout sets for how long a request goes on to ask servers, when the caller's
+// context ends later. Default: 10 s. A caller who comes while a request is failing waits
+// for its end, and as long again for its own. It should be longer than the
 // servers' lease, so that a change of leader is waited for.
 func WithTimeout(d time.Duration) DialOption {
 	return func(o *dialOptions) { o.timeout = d }

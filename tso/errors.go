@@ -61,7 +61,7 @@ func lasting(err error) bool {
 		return true
 	}
 	switch status.Code(err) {
-	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented:
+	case codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented, codes.DataLoss:
 		return true
 	}
 	return false

@@ -40,6 +40,7 @@ type Status struct {
 	maxIdle     time.Duration
 	maxSilence  time.Duration
 	otherLeader bool
+	dry         bool // it holds the lease, and its window is used up
 }
 
 // Status returns what the server knows, without asking the store. It may be called at
@@ -55,7 +56,10 @@ func (s *Server) Status() Status {
 		st.Running = s.started.Load()
 	}
 	st.Record, st.idle, st.StoreAnswered, st.StoreError = s.watch.read()
-	st.Served, st.Leading = s.alloc.counts()
+	var leads bool
+	st.Served, leads = s.alloc.counts()
+	st.Leading = leads && s.alloc.serving()
+	st.dry = leads && !st.Leading
 	if st.Leading {
 		st.LeaseLeft = s.alloc.leaseLeft()
 	}
@@ -92,6 +96,8 @@ func (st Status) Ready() error {
 	switch {
 	case st.Leading:
 		return nil
+	case st.dry:
+		return fmt.Errorf("this server leads, and has no timestamps left while the store cannot be written: %w", st.StoreError)
 	case st.StoreAnswered < 0:
 		return errors.New("the store has not answered yet")
 	case st.StoreAnswered > st.maxSilence:

@@ -287,3 +287,28 @@ func TestHealthMetrics(t *testing.T) {
 		t.Errorf("got %v", values)
 	}
 }
+
+// A leader whose window is used up while the store cannot be written is not ready, and
+// does not say that it leads: it hands nothing out.
+func TestNotReadyWithoutTimestamps(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store := newFaultyStore(NewMemoryStore())
+		s := startServer(t, store, ServerConfig{Window: 100 * time.Millisecond, Lease: time.Minute})
+		time.Sleep(time.Second)
+		s.mustTake(t, 1)
+		store.failSwaps(refused)
+		time.Sleep(5 * time.Second)
+		if ts, err := s.take(t.Context(), 1); err == nil {
+			t.Fatalf("it handed out %d", ts)
+		}
+		st := s.Status()
+		if err := st.Ready(); err == nil || !errors.Is(err, errStore) || st.Leading || st.LeaseLeft != 0 {
+			t.Errorf("leading %v, lease left %v, ready: %v", st.Leading, st.LeaseLeft, err)
+		}
+		store.heal()
+		time.Sleep(time.Second)
+		if st := s.Status(); st.Ready() != nil || !st.Leading {
+			t.Errorf("after the store has come back: leading %v, %v", st.Leading, st.Ready())
+		}
+	})
+}

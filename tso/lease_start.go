@@ -43,14 +43,17 @@ func (e *elector) start(ctx context.Context) error {
 
 // insist calls f until it succeeds, while waiting may help.
 func (e *elector) insist(ctx context.Context, complaint string, f func(ctx context.Context) error) error {
-	for {
+	for complained := false; ; {
 		attempt, cancel := context.WithTimeout(ctx, firstReadTimeout)
 		err := f(attempt)
 		cancel()
 		if err == nil || lasting(err) {
 			return err
 		}
-		e.logger.Warn(complaint, "error", err)
+		if !complained {
+			e.logger.Warn(complaint, "error", err)
+			complained = true
+		}
 		if err := sleep(ctx, max(e.retry, 100*time.Millisecond)); err != nil {
 			return err
 		}

@@ -249,12 +249,19 @@ func TestLeaseEndsByTheMonotonicClock(t *testing.T) {
 }
 
 func TestLeaseHandOver(t *testing.T) {
+	// Whenever it happens between two of the follower's looks at the record.
+	for phase := time.Duration(0); phase < 130*time.Millisecond; phase += 10 * time.Millisecond {
+		t.Run(phase.String(), func(t *testing.T) { handOver(t, phase) })
+	}
+}
+
+func handOver(t *testing.T, phase time.Duration) {
 	inBubble(t, func(t *testing.T) {
 		store := NewMemoryStore()
 		a := startServer(t, store, ServerConfig{Advertise: "a:1"})
 		synctest.Wait()
 		b := startServer(t, store, ServerConfig{Advertise: "b:1"})
-		time.Sleep(7050 * time.Millisecond) // between two of its readings
+		time.Sleep(7*time.Second + phase)
 		last := a.mustTake(t, 100) + 99
 
 		begun := time.Now()

@@ -97,15 +97,27 @@ func TestServerLimitsStreams(t *testing.T) {
 	checkHealth(t, h, "")
 }
 
-// Calls beyond the limit of the server are refused at once.
+// Calls, and streams, beyond the limit of the server are refused at once.
 func TestServerLimitsCalls(t *testing.T) {
 	t.Parallel()
-	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 2})
-	end := watchers(t, healthClient(t, s.address), 2)
-	h := healthClient(t, s.address)
-	if _, err := h.Check(t.Context(), &healthpb.HealthCheckRequest{}); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a third call: %v", err)
+	store, clock := newFaultyStore(NewMemoryStore()), &warpedClock{}
+	s := serve(t, store, ServerConfig{MaxCalls: 2, Lease: time.Minute, Window: time.Second, Now: clock.now})
+	mustNext(t, s)
+	store.freeze()
+	clock.by.Add(int64(time.Hour)) // calls wait for a window that is not stored
+	raw, h := rawClient(t, s.address), healthClient(t, s.address)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 2 {
+		go func() { _, _ = raw.Next(ctx, &tsopb.NextRequest{Count: 1}) }()
 	}
+	checked := func() error {
+		_, err := h.Check(t.Context(), &healthpb.HealthCheckRequest{})
+		return err
+	}
+	eventually(t, "a third call is refused", func() bool { return status.Code(checked()) == codes.ResourceExhausted })
+
+	end := watchers(t, h, 2) // there is room for streams all the same
 	watch, err := h.Watch(t.Context(), &healthpb.HealthCheckRequest{})
 	if err == nil {
 		_, err = watch.Recv()
@@ -114,10 +126,8 @@ func TestServerLimitsCalls(t *testing.T) {
 		t.Errorf("a third stream: %v", err)
 	}
 	end()
-	eventually(t, "there is room again", func() bool {
-		_, err := h.Check(t.Context(), &healthpb.HealthCheckRequest{})
-		return err == nil
-	})
+	cancel()
+	eventually(t, "there is room again", func() bool { return checked() == nil })
 }
 
 func TestServerLimitsHeaders(t *testing.T) {
@@ -277,4 +287,13 @@ func TestServerRegister(t *testing.T) {
 	if len(names) < 3 {
 		t.Errorf("services %v", names)
 	}
+}
+
+// Watchers of health, who stay, do not take the place of calls for timestamps.
+func TestWatchersLeaveRoomForTimestamps(t *testing.T) {
+	t.Parallel()
+	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4})
+	client := dial(t, s.address)
+	defer watchers(t, healthClient(t, s.address), 4)()
+	mustNext(t, client)
 }

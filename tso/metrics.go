@@ -44,12 +44,12 @@ func (s *Server) registerMetrics() (unregister func(), err error) {
 		return failed(err)
 	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		served, leads := s.alloc.counts()
+		served, _ := s.alloc.counts()
 		o.ObserveInt64(timestamps, served)
 		o.ObserveInt64(writes, s.elector.writes.Load())
 		o.ObserveInt64(elections, s.elector.elections.Load())
 		var leader int64
-		if leads {
+		if s.alloc.serving() {
 			leader = 1
 		}
 		o.ObserveInt64(leading, leader)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +25,7 @@ type Server struct {
 	address atomic.Pointer[string] // the listener's, when that is the advertised one
 	warning string                 // of the store, for the log
 	started atomic.Bool
-	lost    sync.Once     // the log has been told that timestamps were lost
+	lost    lossLog       // tells the log when timestamps were lost
 	ended   chan struct{} // closed when Run has returned
 
 	liveness *liveness

@@ -69,6 +69,7 @@ func TestServerConfigBounds(t *testing.T) {
 		"lease too long":          {Lease: 2 * time.Hour},
 		"no connections":          {MaxConnections: -1},
 		"no streams":              {MaxStreams: -1},
+		"too many streams":        {MaxStreams: 1 << 32},
 		"advertises no port":      {Advertise: "host"},
 		"advertises everything":   {Advertise: "0.0.0.0:7070"},
 		"advertises all of IPv6":  {Advertise: "[::]:7070"},

@@ -289,3 +289,35 @@ func (l *lockedLog) String() string {
 	defer l.mu.Unlock()
 	return l.log.String()
 }
+
+// A server that waits for what it needs at its start says so once.
+func TestStartComplainsOnce(t *testing.T) {
+	for line, c := range map[string]struct {
+		cfg  ServerConfig
+		down bool
+	}{
+		"what was served is not known":       {cfg: ServerConfig{Served: func(context.Context) (Timestamp, error) { return 0, errors.New("no answer") }}},
+		"the oracle's store does not answer": {down: true},
+	} {
+		t.Run(line, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				store := newFaultyStore(NewMemoryStore())
+				if c.down {
+					store.inject(func(string) fault { return refused })
+				}
+				var log strings.Builder // read only when the server has ended
+				cfg := c.cfg
+				cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				s := startServer(t, store, cfg)
+				time.Sleep(time.Minute)
+				s.stop()
+				if err := s.wait(t); err != nil {
+					t.Error(err)
+				}
+				if n := strings.Count(log.String(), line); n != 1 {
+					t.Errorf("%d lines in a minute:\n%s", n, log.String())
+				}
+			})
+		})
+	}
+}

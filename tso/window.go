@@ -217,8 +217,16 @@ func (a *allocator) isBehind() bool {
 	return a.leading && a.behind
 }
 
-// counts returns how many timestamps were handed out, and whether this server can
-// hand them out now.
+// serving reports whether a call would get a timestamp now, or at least wait for one.
+func (a *allocator) serving() bool {
+	now, mono := a.clock.now(), a.clock.mono()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.leading && mono < a.expires && (a.failure == nil || max(a.last+1, min(now, a.last+a.window)) <= a.limit)
+}
+
+// counts returns how many timestamps were handed out, and whether this server holds
+// the lease.
 func (a *allocator) counts() (served int64, leading bool) {
 	mono := a.clock.mono()
 	a.mu.Lock()

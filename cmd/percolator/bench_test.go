@@ -37,7 +37,9 @@ func TestBenchTSO(t *testing.T) {
 
 func TestBenchTSORefuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--callers", "0"}, {"--duration", "0s"}, {"--processes", "0"}, {"-o", "xml"}, {"--offered", "0"}} {
+	for _, args := range [][]string{{"--callers", "0"}, {"--duration", "0s"}, {"--processes", "0"}, {"-o", "xml"}, {"--offered", "0"},
+		{"--processes", "100000"}, {"--clients", "100000"}, {"--total", "-5"}, {"--offered-callers", "1", "--processes", "2"},
+	} {
 		if code := start(t, nil, append([]string{"bench", "tso"}, args...)...).wait(t); code != exitUsage {
 			t.Errorf("%v: exit status %d", args, code)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -76,13 +77,26 @@ func benchTSO(cmd *cobra.Command, cfg bench.OracleConfig, output string) error {
 	switch {
 	case output != "table" && output != "json":
 		return usagef("--output %q is neither table nor json", output)
-	case cfg.Processes < 1 || cfg.Clients < 1 || cfg.Repeat < 1 || cfg.Offered < 1 || cfg.OfferedCallers < cfg.Processes || cfg.Duration <= 0:
-		return usagef("--processes, --clients, --repeat, --offered, --offered-callers and --duration have to be positive, with a caller for each process")
+	case cfg.Duration <= 0 || cfg.Duration > time.Hour || cfg.Total < 0:
+		return usagef("--duration %v is not between 0 and 1 h, or --total %d is negative", cfg.Duration, cfg.Total)
+	case cfg.OfferedCallers < cfg.Processes:
+		return usagef("--offered-callers %d are fewer than --processes %d", cfg.OfferedCallers, cfg.Processes)
+	}
+	most := func(flag string, n, limit int) error {
+		if n < 1 || n > limit {
+			return usagef("--%s %d is not between 1 and %d", flag, n, limit)
+		}
+		return nil
+	}
+	errs := []error{
+		most("processes", cfg.Processes, 64), most("clients", cfg.Clients, 64), most("repeat", cfg.Repeat, 1000),
+		most("offered", cfg.Offered, 100_000_000), most("offered-callers", cfg.OfferedCallers, 1_000_000),
 	}
 	for _, n := range cfg.Callers {
-		if n < 1 {
-			return usagef("--callers %d is below 1", n)
-		}
+		errs = append(errs, most("callers", n, 1_000_000))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -35,7 +35,7 @@ instead: init would begin at the time of this machine's clock.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return initialize(ctx, cmd, f)
+			return advise(initialize(ctx, cmd, f))
 		},
 	}
 	f.add(cmd)

@@ -18,17 +18,19 @@ var instanceName = regexp.MustCompile(`^projects/([^/]+)/instances/([^/]+)$`)
 // from the Bigtable instance whose transactions use the oracle, data, or otherwise from
 // the one that holds the record. nil: there is none.
 func (f *storeFlags) served(data string, logger *slog.Logger) (func(context.Context) (tso.Timestamp, error), error) {
-	project, instance := f.project, f.instance
+	project, instance, profile := f.project, f.instance, f.appProfile
 	switch parts := instanceName.FindStringSubmatch(data); {
 	case data == noData, data == "" && instance == "":
 		return nil, nil
 	case parts != nil:
-		project, instance = parts[1], parts[2]
+		if project != parts[1] || instance != parts[2] {
+			project, instance, profile = parts[1], parts[2], ""
+		}
 	case data != "":
 		return nil, usagef("--data %q is neither projects/P/instances/I nor %q", data, noData)
 	}
 	return func(ctx context.Context) (tso.Timestamp, error) {
-		ts, err := percolator.ServedTimestamp(ctx, project, instance)
+		ts, err := percolator.ServedTimestamp(ctx, project, instance, profile)
 		if err == nil {
 			logger.Info("the record is compared with what transactions have used", "project", project, "instance", instance, "served", int64(ts))
 		}

@@ -48,6 +48,8 @@ func (f *storeFlags) choose(cmd *cobra.Command) error {
 	switch {
 	case f.spanner != "" && (f.project != "" || f.instance != ""):
 		return usagef("the environment names both a Spanner database and a Bigtable instance: give --spanner, or --project and --instance")
+	case f.spanner != "" && !databaseName.MatchString(f.spanner):
+		return usagef("--spanner %q is not projects/P/instances/I/databases/D", f.spanner)
 	case f.spanner == "" && (f.project == "" || f.instance == ""):
 		return usagef("--project and --instance, or --spanner, are needed")
 	}

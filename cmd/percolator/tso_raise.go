@@ -90,6 +90,9 @@ func raise(ctx context.Context, cmd *cobra.Command, f raiseFlags) (err error) {
 	if ahead := to.Sub(tso.At(time.Now())); ahead > farAhead && !f.far {
 		return usagef("--to is %v ahead of this machine's clock: that needs --far, and cannot be taken back", ahead.Round(time.Second))
 	}
+	if behind := tso.At(time.Now()).Sub(to); f.damaged && behind > time.Minute {
+		return usagef("--to is %v before this machine's clock: whatever is left of the record, timestamps have been handed out since", behind.Round(time.Second))
+	}
 	store, closeStore, err := f.store.open(ctx, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
@@ -138,7 +141,7 @@ func (f *raiseFlags) awaitEnd(ctx context.Context, store tso.Store, st tso.State
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("waiting to see whether the server at %s renews its lease: %w; give --timeout more than the lease", dash(st.Address), ctx.Err())
 	}
 	later, err := store.Load(ctx)
 	if err != nil {

@@ -1,0 +1,112 @@
+package tso
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// crowdOf is callers of a batcher that come and go while a sender takes and settles,
+// late at times, or with an error.
+type crowdOf struct {
+	*testing.T
+	q       *batcher
+	reached atomic.Int64 // the first timestamp of the request that was served last
+	asked   atomic.Int64
+	seen    sync.Map
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// send serves requests until stop is closed.
+func (c *crowdOf) send(r *rand.Rand, stop <-chan struct{}) {
+	next := Timestamp(1)
+	for {
+		_, n := c.q.take()
+		if n == 0 {
+			select {
+			case <-c.q.ready:
+				continue
+			case <-stop:
+				return
+			}
+		}
+		if n > MaxBatch || n > c.q.full*len(c.q.shards) {
+			c.Errorf("a batch of %d", n)
+		}
+		first := next
+		next += Timestamp(n)
+		c.reached.Store(int64(first))
+		switch r.IntN(50) {
+		case 0:
+			time.Sleep(2 * patience) // the answer is late
+		case 1:
+			c.q.settle(0, errNoAnswer)
+			continue
+		}
+		c.q.settle(first, nil)
+	}
+}
+
+// ask asks once, and checks that the answer is the caller's own and from a request that
+// was served after it asked. It reports whether the batcher is closed.
+func (c *crowdOf) ask(ctx context.Context) (closed bool) {
+	before := c.reached.Load()
+	p, position, err := c.q.join()
+	if err != nil {
+		return true
+	}
+	if p.wait(ctx, position) != nil || p.err != nil {
+		return false
+	}
+	c.asked.Add(1)
+	if position >= p.n {
+		c.Errorf("position %d of %d", position, p.n)
+	}
+	if int64(p.first) < before {
+		c.Errorf("an answer that begins with %d, from before the request that began with %d", p.first, before)
+	}
+	if _, twice := c.seen.LoadOrStore(p.first+Timestamp(position), true); twice {
+		c.Errorf("timestamp %d twice", p.first+Timestamp(position))
+	}
+	return false
+}
+
+// Nobody is lost, gets what another got, or is answered from a request that was on the
+// way before, whatever the sizes of parts and the moments at which contexts end and the
+// batcher is closed.
+func TestBatcherUnderPressure(t *testing.T) {
+	t.Parallel()
+	for _, full := range []int{1, 3, 7, MaxBatch} {
+		c := &crowdOf{T: t, q: newBatcher()}
+		c.q.full = min(full, c.q.full)
+		stop, sent := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(sent)
+			c.send(rand.New(rand.NewPCG(uint64(full), 1)), stop)
+		}()
+		var callers sync.WaitGroup
+		for i := range 300 {
+			r := rand.New(rand.NewPCG(uint64(full), uint64(i)))
+			callers.Go(func() {
+				for closed := false; !closed; {
+					ctx, cancel := t.Context(), func() {}
+					if r.IntN(3) == 0 {
+						ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(30))*time.Millisecond)
+					}
+					closed = c.ask(ctx)
+					cancel()
+				}
+			})
+		}
+		eventually(t, "timestamps were handed out", func() bool { return c.asked.Load() > 20_000 })
+		c.q.close(errClientClosed)
+		callers.Wait()
+		close(stop)
+		<-sent
+	}
+}
