@@ -74,11 +74,12 @@ type ServerConfig struct {
 	MaxConnections int
 
 	// MaxStreams is how many calls a connection may have on the way at once; more
-	// wait. A [Client] has one. 0: 256.
+	// wait. A [Client] has one. 0: 256. At most 1,048,576.
 	MaxStreams int
 
 	// MaxCalls is how many calls, of all connections, the server works on at once;
-	// more are refused with the status RESOURCE_EXHAUSTED. 0: 16,384.
+	// more are refused with the status RESOURCE_EXHAUSTED. 0: 16,384. Those who watch
+	// its health are not counted; there may be as many, and 1,024 at most.
 	MaxCalls int
 
 	// HandshakeTimeout is how long a new connection may take until it has shown that

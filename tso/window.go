@@ -222,7 +222,7 @@ func (a *allocator) serving() bool {
 	now, mono := a.clock.now(), a.clock.mono()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.leading && mono < a.expires && (a.failure == nil || max(a.last+1, min(now, a.last+a.window)) <= a.limit)
+	return a.leading && mono < a.expires && (a.failure == nil || max(a.last+1, now) <= a.limit)
 }
 
 // counts returns how many timestamps were handed out, and whether this server holds
