@@ -27,7 +27,8 @@ func newBenchTSO() *cobra.Command {
 		Short: "Measure the timestamp oracle: timestamps a second, latency, memory",
 		Long: `Measure the timestamp oracle over gRPC on loopback. The server, with its record in
 memory, runs in a process of its own; the callers, goroutines that ask for one
-timestamp at a time, are spread over other processes on the same machine.`,
+timestamp at a time, are spread over other processes on the same machine. The
+processes run with GOGC=400 unless that is set.`,
 		Example: `  percolator bench tso
   percolator bench tso --callers 4096 --duration 10s -o json
   percolator bench tso --total 100000000`,

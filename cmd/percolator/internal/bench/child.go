@@ -31,6 +31,11 @@ type addresses struct {
 func startChild(ctx context.Context, self []string, env []string, args ...string) (*child, error) {
 	cmd := exec.CommandContext(ctx, self[0], append(self[1:], args...)...)
 	cmd.Env = append(os.Environ(), env...)
+	if os.Getenv("GOGC") == "" {
+		// The live heap is some megabytes: collecting it seldom costs nothing. A service
+		// would be run like this too.
+		cmd.Env = append(cmd.Env, "GOGC=400")
+	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
