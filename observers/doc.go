@@ -39,6 +39,8 @@
 // Config.MaxAttempts the cell is parked for that observer: this worker leaves it alone and lists it ([Worker.Parked])
 // until the cell is notified again. Other cells, and other observers of the cell, are not held up.
 //
+// An observer that cannot do its work yet returns [Snooze]: it is called again later, and that counts as no failure.
+//
 // # Contention
 //
 // Observers that write the same cell conflict, and all but one have to run again. A worker notices and has fewer runs of such

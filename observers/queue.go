@@ -223,6 +223,9 @@ type outcome struct {
 	conflict  bool  // because another transaction won
 	contended bool  // and that was not another run for the same change
 	blameless bool  // because the store did not answer: not an attempt
+
+	snoozed bool          // the observer wants to be called again
+	pause   time.Duration // after this
 }
 
 // finish ends a turn: the cell is done, or has another turn, or waits, or is parked.
@@ -277,16 +280,25 @@ func (e *entry) done(t *task, out outcome) {
 	}
 }
 
-// fail records a failed run of t and decides when, or whether, it is tried again.
+// fail records a run of t that failed, or put the change off, and decides when, or whether, it is tried again.
 func (q *queue) fail(e *entry, t *task, out outcome, now time.Time) {
-	t.failures++
-	if !out.blameless {
+	switch {
+	case out.snoozed:
+		t.failures = 0
+	case out.blameless:
+		t.failures++
+	default:
+		t.failures++
 		t.attempts++
 	}
 	if e.class != waiting {
 		q.counts[waiting]++
 		q.uncount(e)
 		e.class = waiting
+	}
+	if out.snoozed {
+		t.due = now.Add(out.pause)
+		return
 	}
 	if t.attempts >= q.attempts {
 		if _, ok := q.parked[e]; ok || len(q.parked) < parkedLimit {

@@ -40,6 +40,11 @@ func (w *Worker) run(ctx context.Context, tn turn) outcome {
 func (w *Worker) attempt(ctx context.Context, tn turn, tx *percolator.Txn, ch Change) outcome {
 	tn.lane.counters.attempts.Add(1)
 	if err := call(ctx, tn.lane.observer, tx, ch); err != nil {
+		var off snooze
+		if errors.As(err, &off) && !errors.Is(err, percolator.ErrConflict) {
+			tn.lane.counters.snoozes.Add(1)
+			return outcome{snoozed: true, pause: off.pause}
+		}
 		return w.failed(tn, err, stageObserver)
 	}
 	if _, err := tx.Commit(ctx); err != nil {

@@ -28,17 +28,18 @@ type ObserverStats struct {
 	Errors       int64 // attempts that failed otherwise, before, in or after the call
 	Panics       int64 // attempts that panicked
 	Acknowledged int64 // turns for which there was nothing left to do
+	Snoozes      int64 // attempts that put the change off (Snooze)
 }
 
 // counters is ObserverStats while it is being counted.
 type counters struct {
-	runs, attempts, conflicts, errors, panics, acknowledged atomic.Int64
+	runs, attempts, conflicts, errors, panics, acknowledged, snoozes atomic.Int64
 }
 
 func (c *counters) load() ObserverStats {
 	return ObserverStats{
 		Runs: c.runs.Load(), Attempts: c.attempts.Load(), Conflicts: c.conflicts.Load(),
-		Errors: c.errors.Load(), Panics: c.panics.Load(), Acknowledged: c.acknowledged.Load(),
+		Errors: c.errors.Load(), Panics: c.panics.Load(), Acknowledged: c.acknowledged.Load(), Snoozes: c.snoozes.Load(),
 	}
 }
 
@@ -65,6 +66,7 @@ func (w *Worker) Stats() Stats {
 		s.Errors += o.Errors
 		s.Panics += o.Panics
 		s.Acknowledged += o.Acknowledged
+		s.Snoozes += o.Snoozes
 	}
 	return s
 }
