@@ -47,6 +47,13 @@
 // an observer under way at once, down to one, so that a hot cell costs time and not attempts. If that is too slow, notify the
 // hot cell weakly instead, and let an observer of the weak column do the work once for many notifications.
 //
+// # What an idle worker costs
+//
+// While nothing is dirty a scanner searches every 1.5 to 2.5 s (unless Config.ScanInterval says otherwise), with at most two
+// requests that read rows for each observed table; their filter passes over everything but notifications and locks. That is at
+// most 80 requests a minute for each scanner and table, 60 on average, and one for the boundaries of the table's tablets. The
+// oracle is not asked.
+//
 // # Limits
 //
 // A worker uses Config.Concurrency + Config.Scanners goroutines, and up to 8 more for each scanner that settles stranded

@@ -77,7 +77,9 @@ func (p *positions) refresh(ctx context.Context, table string) {
 	p.mu.Lock()
 	t, now := p.table(table), time.Now()
 	fresh := now.Before(t.until)
-	t.until = now.Add(tabletsFor)
+	if !fresh {
+		t.until = now.Add(tabletsFor)
+	}
 	p.mu.Unlock()
 	if fresh {
 		return
