@@ -141,3 +141,28 @@ func TestScannersWithoutRowLockService(t *testing.T) {
 		t.Error("a service that is not to be used was asked")
 	}
 }
+
+// Rows that a worker has locked which is gone are not taken for done: who waits for the end finds them without regard to
+// locks, and has them run for.
+func TestLockedRowsAreNotForgotten(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
+	for i := range 20 {
+		e.set(e.client, fmt.Sprint("row", i), "c", "v")
+	}
+	service := newLockService()
+	service.set(true, false) // for ever
+	var runs sync.Map
+	w, _ := e.start(e.NewClient(), counting(&runs), observers.Config{RowLocks: service, ScanInterval: time.Millisecond})
+	e.searched(w, 5)
+	if n := w.Stats().Attempts; n != 0 {
+		t.Errorf("%d attempts at rows that another worker has locked", n)
+	}
+	e.idle(w)
+	if n := w.Stats().Runs; n != 20 {
+		t.Errorf("%d runs when WaitIdle had returned, want 20", n)
+	}
+	if rows := e.pending(); len(rows) != 0 {
+		t.Errorf("still pending: %v", rows)
+	}
+}

@@ -28,6 +28,18 @@ func TestLateCommitLearnsItsOutcome(t *testing.T) {
 				t.Fatal(held, err)
 			}
 		}, nil},
+		"it was applied, and others have overwritten the primary since": {func(t *testing.T, h *history, cm *commit) {
+			rw, p := cm.rows[0], cm.primary.cell
+			held, err := h.c.store.checkAndMutate(h.ctx, p.Table, p.Row, lockFilter(p.Column, cm.startTS), cm.commitMutation(rw, cm.startTS+1), nil)
+			if err != nil || !held {
+				t.Fatal(held, err)
+			}
+			for range 3 {
+				if _, err := h.c.Update(h.ctx, func(_ context.Context, tx *Txn) error { return tx.Set(p, []byte("later")) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, nil},
 		"others have rolled it back": {func(t *testing.T, h *history, cm *commit) {
 			if _, err := h.c.rollBackPrimary(h.ctx, cm.primary.cell, cm.startTS, nil); err != nil {
 				t.Fatal(err)

@@ -2,6 +2,8 @@ package percolator_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,4 +54,31 @@ func TestMaxStaleness(t *testing.T) {
 	if s, err := c.Snapshot(ctx, percolator.MaxStaleness(time.Hour)); err == nil {
 		t.Errorf("a snapshot of a closed client, at %d", s.StartTimestamp())
 	}
+}
+
+// Whatever others of the same client do meanwhile, a stale snapshot has what was committed before it was asked for.
+func TestMaxStalenessReadsOwnCommits(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	env := newEnv(t)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			at := cell(key(i), "c")
+			for n := range 20 {
+				want := fmt.Sprint(n)
+				if err := update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Set(at, []byte(want)) }); err != nil {
+					t.Error(err)
+					return
+				}
+				s, err := env.Client.Snapshot(ctx, percolator.MaxStaleness(time.Hour))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				wantValue(t, ctx, s, at, want)
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -14,6 +14,8 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/spanneremulator"
 )
 
 // sessionConformance runs what every SessionStore has to fulfil. open returns a new
@@ -294,10 +296,7 @@ func TestSessionStoreBigtable(t *testing.T) {
 
 func TestSessionStoreSpanner(t *testing.T) {
 	t.Parallel()
-	address := spannerEmulator(t)
-	if address == "" {
-		t.Skip("Spanner: neither SPANNER_EMULATOR_HOST nor gcloud's cloud_spanner_emulator on this machine")
-	}
+	address := spanneremulator.Start(t)
 	db := createSpannerDatabase(t, address)
 	sessionConformance(t, func(t *testing.T, name string) Store { return NewSpannerStore(openSpanner(t, address, db), name) })
 

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,58 +19,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/spanneremulator"
 )
-
-// spannerEmulator is the address of a Spanner emulator: the one in
-// SPANNER_EMULATOR_HOST, otherwise one that is started from gcloud's SDK. "" if the
-// machine has none.
-func spannerEmulator(t *testing.T) string {
-	t.Helper()
-	if address := os.Getenv("SPANNER_EMULATOR_HOST"); address != "" {
-		t.Logf("Spanner: the emulator at SPANNER_EMULATOR_HOST=%s", address)
-		return address
-	}
-	binary := findSpannerEmulator()
-	if binary == "" {
-		return ""
-	}
-	address := freeAddress(t)
-	// The emulator proper, which gateway_main starts too, to add REST: the gateway
-	// leaves it running when it is ended.
-	cmd := exec.Command(binary, "--host_port", address)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	t.Logf("Spanner: %s at %s", binary, address)
-	return address
-}
-
-// findSpannerEmulator looks below the root of gcloud's SDK.
-func findSpannerEmulator() string {
-	var roots []string
-	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
-		roots = append(roots, root)
-	}
-	if gcloud, err := exec.LookPath("gcloud"); err == nil {
-		if gcloud, err = filepath.EvalSymlinks(gcloud); err == nil {
-			roots = append(roots, filepath.Dir(filepath.Dir(gcloud)))
-		}
-	}
-	for _, root := range roots {
-		dir := filepath.Join(root, "bin", "cloud_spanner_emulator")
-		if _, err := exec.LookPath(filepath.Join(dir, "gateway_main")); err != nil {
-			continue
-		}
-		if binary, err := exec.LookPath(filepath.Join(dir, "emulator_main")); err == nil {
-			return binary
-		}
-	}
-	return ""
-}
 
 // freeAddress returns a loopback address on which nobody listens.
 func freeAddress(t *testing.T) string {
@@ -154,10 +102,7 @@ func openSpanner(t *testing.T, address, name string, opts ...grpc.DialOption) *s
 
 func TestStoreSpanner(t *testing.T) {
 	t.Parallel()
-	address := spannerEmulator(t)
-	if address == "" {
-		t.Skip("Spanner: neither SPANNER_EMULATOR_HOST nor gcloud's cloud_spanner_emulator on this machine")
-	}
+	address := spanneremulator.Start(t)
 	db := createSpannerDatabase(t, address)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,8 +12,11 @@ import (
 	"cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/spanneremulator"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -96,36 +95,11 @@ func TestInitRefuses(t *testing.T) {
 	}
 }
 
-// startSpanner returns the address of Spanner's emulator, of gcloud's SDK, with an
-// empty instance projects/p/instances/inst. It skips the test on a machine without one.
+// startSpanner returns the address of Spanner's emulator, with the instance
+// projects/p/instances/inst. It skips the test on a machine without one.
 func startSpanner(t *testing.T) string {
 	t.Helper()
-	gcloud, err := exec.LookPath("gcloud")
-	if err == nil {
-		gcloud, err = filepath.EvalSymlinks(gcloud)
-	}
-	root := os.Getenv("CLOUDSDK_ROOT_DIR")
-	if root == "" && err == nil {
-		root = filepath.Dir(filepath.Dir(gcloud))
-	}
-	binary := filepath.Join(root, "bin", "cloud_spanner_emulator", "emulator_main")
-	if _, err := exec.LookPath(binary); err != nil {
-		t.Skip("this machine has no Spanner emulator")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	cmd := exec.Command(binary, "--host_port", address)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	address := spanneremulator.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	admin, err := instance.NewInstanceAdminClient(ctx, option.WithEndpoint("passthrough:///"+address), option.WithoutAuthentication(),
@@ -141,7 +115,7 @@ func startSpanner(t *testing.T) string {
 	if err == nil {
 		_, err = creation.Wait(ctx)
 	}
-	if err != nil {
+	if err != nil && status.Code(err) != codes.AlreadyExists {
 		t.Fatal(err)
 	}
 	return address
