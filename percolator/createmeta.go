@@ -22,5 +22,9 @@ func CreateMetaTable(ctx context.Context, project, instance string, opts ...opti
 		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, withContext(ctx, err))
 	}
 	defer admin.Close()
+	return createMeta(ctx, admin)
+}
+
+func createMeta(ctx context.Context, admin *bigtable.AdminClient) error {
 	return createTable(ctx, admin, metaTable, nil, metaFamily, oracleFamily)
 }

@@ -46,7 +46,7 @@ func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts
 	}
 	defer bt.Close()
 
-	if err := createTable(ctx, admin, metaTable, nil, metaFamily, oracleFamily); err != nil {
+	if err := createMeta(ctx, admin); err != nil {
 		return err
 	}
 	meta := newStore(context.Background(), bt, &counters{})
