@@ -26,6 +26,7 @@ const (
 	defaultSessionLease   = 5 * time.Second
 	defaultMaxSessions    = 10_000
 	defaultMaxRowLocks    = 1_000_000
+	defaultMaxHints       = 65_536
 
 	minWindow = time.Millisecond
 	maxWindow = time.Hour
@@ -35,6 +36,7 @@ const (
 	maxSessionLease = time.Hour
 	maxMaxSessions  = 100_000
 	maxMaxRowLocks  = 10_000_000
+	maxMaxHints     = 1_000_000
 
 	maxVersionBytes = 128
 )
@@ -125,6 +127,10 @@ type ServerConfig struct {
 	// ErrLimit. Each takes some 100 bytes of memory. 0: 1,000,000; at most 10,000,000.
 	MaxRowLocks int
 
+	// MaxHints is how many hints may wait at once (see [Hints]), with 32 MiB of data;
+	// more are thrown away. 0: 65,536; at most 1,000,000.
+	MaxHints int
+
 	// Logger gets the changes of leader and the failures of the store and the clock;
 	// nothing on the way of a request. nil: no log.
 	Logger *slog.Logger
@@ -148,6 +154,7 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 	setDefault(&cfg.SessionLease, defaultSessionLease)
 	setDefault(&cfg.MaxSessions, defaultMaxSessions)
 	setDefault(&cfg.MaxRowLocks, defaultMaxRowLocks)
+	setDefault(&cfg.MaxHints, defaultMaxHints)
 	setDefault(&cfg.MaxCalls, defaultMaxCalls)
 	setDefault(&cfg.HandshakeTimeout, defaultHandshake)
 	setDefault(&cfg.IdleTimeout, defaultIdle)
@@ -173,6 +180,8 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 		return invalid("SessionLease %v is not between %v and %v", cfg.SessionLease, minSessionLease, maxSessionLease)
 	case cfg.MaxSessions < 1 || cfg.MaxSessions > maxMaxSessions:
 		return invalid("MaxSessions %d is not between 1 and %d", cfg.MaxSessions, maxMaxSessions)
+	case cfg.MaxHints < 1 || cfg.MaxHints > maxMaxHints:
+		return invalid("MaxHints %d is not between 1 and %d", cfg.MaxHints, maxMaxHints)
 	case cfg.MaxRowLocks < 1 || cfg.MaxRowLocks > maxMaxRowLocks:
 		return invalid("MaxRowLocks %d is not between 1 and %d", cfg.MaxRowLocks, maxMaxRowLocks)
 	case cfg.MaxCalls < 1:

@@ -57,7 +57,7 @@
 //   - A change of leader jumps ahead by up to a window, as the rest of the old
 //     window is skipped. It should stay well below the time that locks live.
 //
-// # Sessions and row locks
+// # Sessions, row locks and hints
 //
 // The leader also tells who lives and who scans what, so that nobody waits for the
 // dead or does the work of others. Nothing of it is needed for correctness
@@ -70,4 +70,6 @@
 //     with the old one. The owner counts its lease from before it asked, and so stops
 //     believing in its session before anybody else does.
 //   - Row locks ([RowLocks]) are in the leader's memory and nowhere else.
+//   - So are hints ([Hints]), which tell workers at once where other processes have
+//     made work. Unlike row locks they hold row keys; no log or metric shows them.
 package tso

@@ -44,10 +44,11 @@ var (
 	// ErrClosed means that the [Client] was closed, or that the [Server] ended.
 	ErrClosed = errors.New("the oracle is closed")
 
-	// ErrLimit means that a limit is reached: of sessions, or of locked rows.
+	// ErrLimit means that a limit is reached: of sessions, of locked rows, or of topics of
+	// hints.
 	ErrLimit = errors.New("the limit is reached")
 
-	// ErrUnsupported means that the oracle keeps no sessions.
+	// ErrUnsupported means that the oracle keeps no sessions, or is too old for hints.
 	ErrUnsupported = errors.New("the oracle keeps no sessions")
 
 	// ErrInvalidArgument means that a configuration or an argument is wrong.

@@ -59,6 +59,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	tsopb.RegisterOracleServer(rpc, &service{server: s})
 	tsopb.RegisterSessionsServer(rpc, &sessionService{keeper: serverSessions{s}})
 	tsopb.RegisterRowLocksServer(rpc, &rowLockService{server: s})
+	tsopb.RegisterHintsServer(rpc, &hintService{server: s})
 	tsopb.RegisterStatusServer(rpc, &statusService{server: s})
 	healthpb.RegisterHealthServer(rpc, s.health)
 	if s.cfg.Register != nil {

@@ -60,14 +60,19 @@ func (c *Client) EndedSessions(ctx context.Context, ids ...string) ([]string, er
 // knows. When that fails, or no leader is known, Next finds it, and f is called once
 // more: what f asks for must be harmless if it is done twice.
 func (c *Client) callLeader(ctx context.Context, doing string, f func(ctx context.Context, conn grpc.ClientConnInterface) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.timeout)
+	return c.callLeaderFor(ctx, 0, doing, f)
+}
+
+// callLeaderFor is callLeader for a call that the server may take wait to answer.
+func (c *Client) callLeaderFor(ctx context.Context, wait time.Duration, doing string, f func(ctx context.Context, conn grpc.ClientConnInterface) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.timeout+wait)
 	defer cancel()
-	err := c.callOnce(ctx, f)
+	err := c.callOnce(ctx, wait, f)
 	if err != nil && !decided(err) && ctx.Err() == nil {
 		if _, nextErr := c.Next(ctx); nextErr != nil {
 			err = errors.Join(nextErr, err)
 		} else {
-			err = c.callOnce(ctx, f)
+			err = c.callOnce(ctx, wait, f)
 		}
 	}
 	switch {
@@ -82,12 +87,12 @@ func (c *Client) callLeader(ctx context.Context, doing string, f func(ctx contex
 }
 
 // callOnce calls f with a connection to the server that answered last.
-func (c *Client) callOnce(ctx context.Context, f func(ctx context.Context, conn grpc.ClientConnInterface) error) error {
+func (c *Client) callOnce(ctx context.Context, wait time.Duration, f func(ctx context.Context, conn grpc.ClientConnInterface) error) error {
 	leader := c.leader.Load()
 	if leader == nil || leader.conn == nil {
 		return &NotLeaderError{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.opts.callTimeout+wait)
 	defer cancel()
 	if err := f(ctx, leader.conn); err != nil {
 		return fmt.Errorf("%s: %w", leader.address, err)

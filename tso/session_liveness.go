@@ -7,10 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// liveness keeps sessions and row locks while this server leads.
+// liveness keeps sessions, row locks and hints while this server leads.
 type liveness struct {
 	sessions sessionConfig
 	rowLocks int           // the most row locks
+	hints    int           // the most hints
 	leader   func() string // the address of who leads
 
 	current atomic.Pointer[tenure]
@@ -25,6 +26,7 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 			leads: func() bool { _, leading := alloc.counts(); return leading },
 		},
 		rowLocks: cfg.MaxRowLocks,
+		hints:    cfg.MaxHints,
 	}
 }
 
@@ -32,6 +34,8 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 type tenure struct {
 	sessions *sessionTenure
 	rowLocks *rowLockTable
+	hints    *hintTable
+	ctx      context.Context // ends with the tenure
 	stop     context.CancelFunc
 }
 
@@ -43,11 +47,14 @@ func (l *liveness) begin(ctx context.Context) {
 	t := &tenure{
 		sessions: newSessionTenure(l.sessions),
 		rowLocks: newRowLockTable(l.rowLocks, l.sessions.mono),
+		hints:    newHintTable(l.hints, l.sessions.mono),
+		ctx:      ctx,
 		stop:     cancel,
 	}
 	l.current.Store(t)
 	l.running.Go(func() { t.sessions.run(ctx) })
 	l.running.Go(func() { t.rowLocks.run(ctx) })
+	l.running.Go(func() { t.hints.run(ctx) })
 }
 
 func (l *liveness) end() {

@@ -1,0 +1,267 @@
+package tso
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Limits of hints. How many there may be is in [ServerConfig].
+const (
+	maxHintsAtOnce = 256      // in one call
+	maxHintsData   = 48 << 10 // bytes, in one call
+	maxHintTopics  = 1024     // in one call
+	maxHintData    = 8192     // bytes
+	maxHintWait    = 30 * time.Second
+
+	// maxHintBytes bounds the data of all hints that wait.
+	maxHintBytes = 32 << 20
+	// maxTopics is how many topics may be asked for.
+	maxTopics = 16384
+	// hintInterest is how long after the last question for a topic its hints are kept.
+	hintInterest = 10 * time.Second
+)
+
+// Hint says that there is work. What its topic and its data mean is between those who
+// leave hints and those who take them.
+type Hint struct {
+	Topic uint64 // what kind of work
+	Data  string // where it is, at most 8,192 bytes
+}
+
+// Hints is an oracle that passes hints on from those who make work to those who do it,
+// each to one of them, so that nobody has to search for it first (the direct dispatch
+// of observers, between processes). Hints are in the leader's memory and get lost with
+// it, or when there are too many: who does the work also searches for it.
+type Hints interface {
+	// LeaveHints leaves hints, at most 256 with 48 KiB of data. It returns the topics of
+	// which some were thrown away, because nobody has asked for them of late, or too many
+	// wait.
+	LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error)
+
+	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of
+	// them, which is from 1 to 256. It waits for the first, up to 30 s; none after that
+	// time is no error.
+	TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error)
+}
+
+// hintTable is the hints of one term of leadership.
+type hintTable struct {
+	most int
+	mono func() time.Duration
+
+	mu     sync.Mutex
+	topics map[uint64]*hintTopic
+	count  int // of hints
+	bytes  int // of their data
+}
+
+// hintTopic is the hints of a topic that somebody has asked for.
+type hintTopic struct {
+	waiting []string
+	takers  []*hintTaker  // that wait for a hint
+	asked   time.Duration // when somebody last asked, by the monotonic clock
+}
+
+// hintTaker is a call that waits. wake has room for one.
+type hintTaker struct{ wake chan struct{} }
+
+func newHintTable(most int, mono func() time.Duration) *hintTable {
+	return &hintTable{most: most, mono: mono, topics: make(map[uint64]*hintTopic)}
+}
+
+// checkHints returns an error unless hints may be left.
+func checkHints(ctx context.Context, hints []Hint) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("tso: leaving hints: %w", ctx.Err())
+	case len(hints) > maxHintsAtOnce:
+		return fmt.Errorf("tso: %w: %d hints, more than %d", ErrInvalidArgument, len(hints), maxHintsAtOnce)
+	}
+	size := 0
+	for _, h := range hints {
+		if size += len(h.Data); len(h.Data) > maxHintData || size > maxHintsData {
+			return fmt.Errorf("tso: %w: a hint of more than %d bytes, or hints of more than %d", ErrInvalidArgument, maxHintData, maxHintsData)
+		}
+	}
+	return nil
+}
+
+// checkTakeHints returns an error unless hints may be taken like this.
+func checkTakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("tso: taking hints: %w", ctx.Err())
+	case len(topics) > maxHintTopics:
+		return fmt.Errorf("tso: %w: hints of %d topics, more than %d", ErrInvalidArgument, len(topics), maxHintTopics)
+	case most < 1 || most > maxHintsAtOnce:
+		return fmt.Errorf("tso: %w: taking %d hints, not 1 to %d", ErrInvalidArgument, most, maxHintsAtOnce)
+	case wait < 0 || wait > maxHintWait:
+		return fmt.Errorf("tso: %w: waiting %v for hints, not 0 to %v", ErrInvalidArgument, wait, maxHintWait)
+	}
+	return nil
+}
+
+// leave adds hints and wakes a taker for each.
+func (t *hintTable) leave(hints []Hint) (refused []uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.mono()
+	for _, h := range hints {
+		topic := t.topics[h.Topic]
+		if topic == nil || !topic.wanted(now) || t.count >= t.most || t.bytes+len(h.Data) > maxHintBytes {
+			if !slices.Contains(refused, h.Topic) {
+				refused = append(refused, h.Topic)
+			}
+			continue
+		}
+		topic.waiting = append(topic.waiting, h.Data)
+		t.count++
+		t.bytes += len(h.Data)
+		topic.wakeOne()
+	}
+	return refused
+}
+
+// wanted tells whether somebody waits for hints of the topic, or will ask again.
+func (t *hintTopic) wanted(now time.Duration) bool {
+	return len(t.takers) > 0 || now-t.asked < hintInterest
+}
+
+// wakeOne wakes the taker that has waited longest.
+func (t *hintTopic) wakeOne() {
+	if len(t.takers) > 0 {
+		select {
+		case t.takers[0].wake <- struct{}{}:
+		default: // it is awake and takes what there is
+		}
+		t.takers = append(t.takers[1:], t.takers[0])
+	}
+}
+
+// take takes what there is of the topics, or registers taker for all of them. ErrLimit:
+// there are too many topics.
+func (t *hintTable) take(topics []uint64, most int, taker *hintTaker) ([]Hint, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.ask(topics); err != nil {
+		return nil, err
+	}
+	var out []Hint
+	size := 0
+	for _, name := range topics {
+		topic := t.topics[name]
+		n := 0
+		for ; n < len(topic.waiting) && len(out) < most && size+len(topic.waiting[n]) <= maxHintsData; n++ {
+			out = append(out, Hint{name, topic.waiting[n]})
+			size += len(topic.waiting[n])
+		}
+		t.drop(topic, n)
+		if len(topic.waiting) > 0 && len(topic.takers) > 0 { // they were perhaps not woken for these
+			topic.wakeOne()
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	for _, name := range topics {
+		t.topics[name].takers = append(t.topics[name].takers, taker)
+	}
+	return nil, nil
+}
+
+// ask notes that somebody wants hints of the topics. The caller holds mu.
+func (t *hintTable) ask(topics []uint64) error {
+	now := t.mono()
+	for _, name := range topics {
+		topic := t.topics[name]
+		if topic == nil {
+			if len(t.topics) >= maxTopics {
+				return fmt.Errorf("tso: taking hints: %w: there are %d topics", ErrLimit, len(t.topics))
+			}
+			topic = new(hintTopic)
+			t.topics[name] = topic
+		}
+		topic.asked = now
+	}
+	return nil
+}
+
+// leaveOff ends the waiting of taker. If it was woken for a hint that it does not take,
+// another is.
+func (t *hintTable) leaveOff(topics []uint64, taker *hintTaker) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.mono()
+	for _, name := range topics {
+		topic := t.topics[name]
+		if topic == nil {
+			continue
+		}
+		topic.asked = now
+		topic.takers = slices.DeleteFunc(topic.takers, func(x *hintTaker) bool { return x == taker })
+		if len(topic.waiting) > 0 {
+			topic.wakeOne()
+		}
+	}
+}
+
+// drop removes the first n hints of a topic.
+func (t *hintTable) drop(topic *hintTopic, n int) {
+	for _, data := range topic.waiting[:n] {
+		t.bytes -= len(data)
+	}
+	t.count -= n
+	if topic.waiting = topic.waiting[n:]; len(topic.waiting) == 0 {
+		topic.waiting = nil
+	}
+}
+
+// run forgets topics that nobody asks for any more, until ctx ends.
+func (t *hintTable) run(ctx context.Context) {
+	for sleep(ctx, hintInterest) == nil {
+		t.sweep()
+	}
+}
+
+func (t *hintTable) sweep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.mono()
+	for name, topic := range t.topics {
+		if !topic.wanted(now) {
+			t.drop(topic, len(topic.waiting))
+			delete(t.topics, name)
+		}
+	}
+}
+
+// await takes hints, and waits for the first until wait has passed, or one of the two
+// contexts has ended.
+func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		taker := &hintTaker{wake: make(chan struct{}, 1)}
+		hints, err := t.take(topics, most, taker)
+		if len(hints) > 0 || err != nil {
+			return hints, err
+		}
+		up := false
+		select {
+		case <-taker.wake:
+		case <-timer.C:
+			up = true
+		case <-ctx.Done():
+			err = fmt.Errorf("tso: taking hints: %w", ctx.Err())
+		case <-tenure.Done():
+			err = &NotLeaderError{}
+		}
+		t.leaveOff(topics, taker)
+		if up || err != nil {
+			return nil, err
+		}
+	}
+}
