@@ -73,6 +73,13 @@ func (tx *Txn) Acknowledge(ctx context.Context, c Cell, observer string, observe
 	return ack, nil
 }
 
+// keepNotification takes back what Acknowledge has decided about the notify cells of c.
+func (tx *Txn) keepNotification(c Cell) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	delete(tx.erase, c)
+}
+
 // readAcks returns the newest change of c at ts and the last run of each observer.
 func (c *Client) readAcks(ctx context.Context, ts tso.Timestamp, cell Cell, observers []string) (cellResult, map[string]tso.Timestamp, error) {
 	columns := []string{cell.Column}
@@ -138,8 +145,12 @@ func (v *versions) lastRun(ts tso.Timestamp, window int) (last tso.Timestamp, lo
 		}
 	}
 	for _, w := range v.writes {
-		if w.kind == kindLock && w.commitTS <= ts {
+		switch {
+		case w.commitTS > ts:
+		case w.kind == kindLock:
 			return w.startTS, nil, false
+		case w.kind == kindDelete: // the observer was forgotten since
+			return 0, nil, false
 		}
 	}
 	return 0, nil, len(v.writes) >= window

@@ -127,14 +127,20 @@ func (c *Client) BackfillIndex(ctx context.Context, table, index string, opts Ba
 		st, err = b.run(open)
 		end()
 	}
-	if err != nil && ctx.Err() == nil && c.closed.Load() && !errors.Is(err, ErrClosed) {
-		err = fmt.Errorf("percolator: %w: %w", ErrClosed, err)
-	}
+	err = c.orClosed(ctx, err)
 	if err == nil {
 		b.at.Phase = BackfillReady
 		opts.Progress(b.at.BackfillProgress)
 	}
 	return BackfillReport{BackfillProgress: b.at.BackfillProgress, Resumed: b.resumed, Since: st.Since}, err
+}
+
+// orClosed adds to an error that it came because the client was closed, if that is so.
+func (c *Client) orClosed(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && c.closed.Load() && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("percolator: %w: %w", ErrClosed, err)
+	}
+	return err
 }
 
 // whileOpen is ctx until the client is closed.

@@ -49,6 +49,7 @@ type Client struct {
 	recent recentWrites // for blind transactions
 
 	listeners listeners
+	hints     *hinter
 
 	background context.Context // ends with Close
 	stop       context.CancelFunc
@@ -131,6 +132,7 @@ func (c *Client) connect(ctx context.Context, where *endpoint) error {
 		}
 		c.oracle = c.dialed
 	}
+	c.hints = newHinter(c.cfg, c.oracle)
 	if c.alive, err = newLiveness(c.oracle); err != nil {
 		return err
 	}
@@ -193,7 +195,7 @@ func (c *Client) adopt(old, now meta) {
 func (c *Client) Schema() *Schema { return c.catalog.Load().schema }
 
 // Oracle is the oracle that this client uses: Config.Oracle, or the one that NewClient has dialed. It may offer more than timestamps
-// (tso.Sessions, tso.RowLocks). It must not be closed while the client is in use.
+// (tso.Sessions, tso.RowLocks, tso.Hints). It must not be closed while the client is in use.
 func (c *Client) Oracle() tso.Oracle { return c.oracle }
 
 // Stats reads the client's counters.
@@ -220,6 +222,7 @@ func (c *Client) Close() error {
 	c.stop()
 	c.running.Wait()
 	c.bulk.close()
+	c.hints.close()
 	c.metrics.Unregister()
 	c.alive.close(ctx)
 	if c.dialed != nil {

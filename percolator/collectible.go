@@ -226,7 +226,8 @@ func (v *versions) dataGarbage(g *cellGarbage, column string, base writeRecord, 
 	}
 }
 
-// collectibleAck keeps the newest lock record, which says what the observer has seen.
+// collectibleAck keeps the newest lock record, which says what the observer has seen. A deletion says that the observer was
+// forgotten (ForgetObserver); nothing at all says the same.
 func (v *versions) collectibleAck(column string, mark tso.Timestamp) (g cellGarbage) {
 	g.left = len(v.locks) > 0
 	older := erasure{writeFamily, column, 0, mark + 1, 0}
@@ -235,6 +236,8 @@ func (v *versions) collectibleAck(column string, mark tso.Timestamp) (g cellGarb
 		switch {
 		case w.commitTS > mark:
 			g.left = true
+		case w.kind == kindDelete && !seen:
+			older.to, older.versions = w.commitTS+1, older.versions+1
 		case w.kind == kindLock && !seen:
 			g.last = &erasure{writeFamily, column, 0, w.commitTS + 1, 1}
 			older.to = w.commitTS
@@ -243,7 +246,7 @@ func (v *versions) collectibleAck(column string, mark tso.Timestamp) (g cellGarb
 		default: // a marker above the newest run
 			g.erasures = append(g.erasures, erase(writeFamily, column, w.commitTS))
 		}
-		seen = seen || w.kind == kindLock
+		seen = seen || (w.commitTS <= mark && (w.kind == kindLock || w.kind == kindDelete))
 	}
 	if older.versions > 0 {
 		g.erasures = append(g.erasures, older)

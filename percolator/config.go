@@ -40,6 +40,12 @@ type Config struct {
 	// DisableBatching sends one request for each read instead of joining concurrent ones; for comparison.
 	DisableBatching bool
 
+	// DisableHints keeps this client from telling the oracle which cells it has notified, and from asking for what others
+	// notified. Hints (tso.Hints) let a worker in another process react in milliseconds instead of when its scan comes by.
+	// They hold row keys, which the oracle's leader keeps in memory until a worker takes them. Without workers elsewhere they
+	// cost a request a second, while this client writes.
+	DisableHints bool
+
 	// MaxParallelism is how many requests one commit or GetMulti has in flight at once. 0: 64.
 	MaxParallelism int
 

@@ -27,13 +27,19 @@ type listeners struct {
 
 type listener struct {
 	id int
-	f  func(Notification)
+	f  func(Notification) (taken bool)
 }
 
 // OnNotify calls f for every notify cell that this client writes, after its row carries it: for its own commits, their
 // phase two, and locks that it rolls forward. It is a hint – what other clients write is not seen. f is called from many
 // goroutines and must not block. remove ends the calls.
 func (c *Client) OnNotify(f func(Notification)) (remove func()) {
+	return c.HandleNotify(func(n Notification) bool { f(n); return false })
+}
+
+// HandleNotify is OnNotify for one who acts on notifications: f returns whether it has taken this one up. What nobody in
+// this process takes up is hinted at to other processes (AwaitNotifications).
+func (c *Client) HandleNotify(f func(Notification) (taken bool)) (remove func()) {
 	l := &c.listeners
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +58,12 @@ func (c *Client) notified(n Notification) {
 	c.listeners.mu.RLock()
 	fns := c.listeners.fns
 	c.listeners.mu.RUnlock()
+	taken := false
 	for _, l := range fns {
-		l.f(n)
+		taken = l.f(n) || taken
+	}
+	if !taken {
+		c.hints.leave(c.background, n)
 	}
 }
 

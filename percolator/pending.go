@@ -1,6 +1,7 @@
 package percolator
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -15,12 +16,10 @@ import (
 type Pending struct {
 	Table, Row string
 	Notified   []Notification // the newest notify cell of each column, by column
+	Standings  []Standing     // observers that are parked, or done beside a parked one, by column
 	Locks      []Lock         // every lock in the row that can be decoded, by column
 	Corrupt    []Cell         // cells of the two families that cannot be decoded
 }
-
-// pendingPage is how many dirty rows one request of the scan for work returns.
-const pendingPage = 1024
 
 // ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It reads only these two
 // families, which hold nothing of clean rows (section 2.4 of the paper). A crash between the commit point and a secondary
@@ -31,14 +30,8 @@ func (c *Client) ScanPending(ctx context.Context, table string, r Range) iter.Se
 			yield(Pending{}, unknownTable(table))
 			return
 		}
-		filter := bigtable.ChainFilters(bigtable.InterleaveFilters(
-			bigtable.ColumnRangeFilter(notifyFamily, "", ""), bigtable.ColumnRangeFilter(lockFamily, "", "")), bigtable.LatestNFilter(1))
 		for !r.empty() {
-			var page []Pending
-			err := c.store.readRows(ctx, table, rowSet(r), func(row bigtable.Row) bool {
-				page = append(page, decodePending(table, row))
-				return true
-			}, bigtable.RowFilter(filter), bigtable.LimitRows(pendingPage))
+			page, more, err := c.ReadPending(ctx, table, r, MaxPendingRows)
 			if err != nil {
 				yield(Pending{}, err)
 				return
@@ -48,7 +41,7 @@ func (c *Client) ScanPending(ctx context.Context, table string, r Range) iter.Se
 					return
 				}
 			}
-			if len(page) < pendingPage {
+			if !more {
 				return
 			}
 			r.Start = page[len(page)-1].Row + "\x00"
@@ -75,12 +68,7 @@ func (c *Client) WrittenSince(ctx context.Context, table string, ts tso.Timestam
 func decodePending(table string, row bigtable.Row) Pending {
 	p := Pending{Table: table, Row: row.Key()}
 	for _, it := range row[notifyFamily] {
-		cell := Cell{table, p.Row, strings.TrimPrefix(it.Column, notifyFamily+":")}
-		if ts, err := fromCell(it.Timestamp); err == nil {
-			p.Notified = append(p.Notified, Notification{cell, ts})
-		} else {
-			p.Corrupt = append(p.Corrupt, cell)
-		}
+		p.addNotify(Cell{table, p.Row, strings.TrimPrefix(it.Column, notifyFamily+":")}, it)
 	}
 	for _, it := range row[lockFamily] {
 		cell := Cell{table, p.Row, strings.TrimPrefix(it.Column, lockFamily+":")}
@@ -92,5 +80,28 @@ func decodePending(table string, row bigtable.Row) Pending {
 	}
 	slices.SortFunc(p.Notified, func(a, b Notification) int { return compareCells(a.Cell, b.Cell) })
 	slices.SortFunc(p.Locks, func(a, b Lock) int { return compareCells(a.Cell, b.Cell) })
+	slices.SortFunc(p.Standings, func(a, b Standing) int {
+		return cmp.Or(compareCells(a.Cell, b.Cell), cmp.Compare(a.Observer, b.Observer))
+	})
 	return p
+}
+
+// addNotify takes in a cell of the notify family.
+func (p *Pending) addNotify(cell Cell, it bigtable.ReadItem) {
+	ts, err := fromCell(it.Timestamp)
+	if err != nil {
+		p.Corrupt = append(p.Corrupt, cell)
+		return
+	}
+	column, observer, ok := parkedColumn(cell.Column)
+	if !ok {
+		p.Notified = append(p.Notified, Notification{cell, ts})
+		return
+	}
+	s, err := decodeStanding(Cell{cell.Table, cell.Row, column}, observer, ts, it.Value)
+	if err != nil { // the observer is tried again
+		p.Corrupt = append(p.Corrupt, cell)
+		return
+	}
+	p.Standings = append(p.Standings, s)
 }

@@ -1,0 +1,208 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// hintService is a service of hints that a test controls, beside an oracle.
+type hintService struct {
+	tso.Oracle
+	mu    sync.Mutex
+	calls int
+	left  []tso.Hint
+	want  bool // it takes them
+	down  bool
+}
+
+func (s *hintService) LeaveHints(_ context.Context, hints []tso.Hint) (refused []uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	if s.down {
+		return nil, errors.New("no answer")
+	}
+	if !s.want {
+		return []uint64{hints[0].Topic}, nil
+	}
+	s.left = append(s.left, hints...)
+	return nil, nil
+}
+
+func (s *hintService) TakeHints(_ context.Context, topics []uint64, most int, _ time.Duration) ([]tso.Hint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, errors.New("no answer")
+	}
+	n := min(most, len(s.left))
+	taken := s.left[:n]
+	s.left = s.left[n:]
+	return slices.Clone(taken), nil
+}
+
+func (s *hintService) count() (calls, left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls, len(s.left)
+}
+
+func (s *hintService) client(env *percolatortest.Env, disabled bool) *percolator.Client {
+	return env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
+		s.Oracle, cfg.Oracle, cfg.DisableHints = cfg.Oracle, s, disabled
+	}))
+}
+
+// notifyColumn is the observed column of newEnv's table.
+func setObserved(t *testing.T, c *percolator.Client, row string) tso.Timestamp {
+	t.Helper()
+	ts, err := c.Update(testContext(t), func(_ context.Context, tx *percolator.Txn) error {
+		return tx.Set(percolator.Cell{Table: "hints", Row: row, Column: "in"}, []byte("v"))
+	})
+	must(t, err)
+	return ts
+}
+
+func hintEnv(t *testing.T) *percolatortest.Env {
+	t.Helper()
+	return percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "hints", Observed: []string{"in"}, Weak: []string{"w"}}}})
+}
+
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	ctx := testContext(t)
+	for !cond() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never happened: %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// What one process notifies, another one hears of: which cell, and when.
+func TestNotificationsOfOtherProcesses(t *testing.T) {
+	t.Parallel()
+	env := hintEnv(t)
+	direct := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = env.Oracle })
+	writer, worker := env.NewClient(direct), env.NewClient(direct)
+	type answer struct {
+		ns  []percolator.Notification
+		err error
+	}
+	in, weak := percolator.Cell{Table: "hints", Column: "in"}, percolator.Cell{Table: "hints", Column: "w"}
+	heard := make(chan answer, 1)
+	go func() {
+		ns, err := worker.AwaitNotifications(testContext(t), 8, in, weak)
+		heard <- answer{ns, err}
+	}()
+	row := "a row\x00\xff"
+	var last tso.Timestamp
+	var got answer
+	until(t, "the worker heard", func() bool { // it may have begun to listen after the first write
+		last = setObserved(t, writer, row)
+		select {
+		case got = <-heard:
+			return true
+		default:
+			return false
+		}
+	})
+	if got.err != nil || len(got.ns) == 0 {
+		t.Fatal(got)
+	}
+	for _, n := range got.ns {
+		if n.Cell != (percolator.Cell{Table: "hints", Row: row, Column: "in"}) || n.Timestamp <= 0 || n.Timestamp > last {
+			t.Errorf("heard of %+v", n)
+		}
+	}
+
+	// Weak notifications too.
+	_, err := writer.Update(testContext(t), func(_ context.Context, tx *percolator.Txn) error {
+		return tx.Notify(percolator.Cell{Table: "hints", Row: "r", Column: "w"})
+	})
+	must(t, err)
+	for {
+		ns, err := worker.AwaitNotifications(testContext(t), 8, weak)
+		must(t, err)
+		if len(ns) > 0 {
+			if ns[0].Cell != (percolator.Cell{Table: "hints", Row: "r", Column: "w"}) {
+				t.Errorf("heard of %+v", ns[0])
+			}
+			break
+		}
+	}
+}
+
+// What somebody in the process takes up is not hinted at; what merely listens takes nothing up.
+func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	env, s := hintEnv(t), &hintService{want: true}
+	c := s.client(env, false)
+	remove := c.HandleNotify(func(n percolator.Notification) bool { return n.Cell.Row == "mine" })
+	c.OnNotify(func(percolator.Notification) {})
+	setObserved(t, c, "mine")
+	setObserved(t, c, "theirs")
+	until(t, "a hint", func() bool { _, left := s.count(); return left == 1 })
+	remove()
+	setObserved(t, c, "mine")
+	until(t, "another hint", func() bool { _, left := s.count(); return left == 2 })
+	ns, err := c.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"})
+	if must(t, err); len(ns) != 2 || ns[0].Cell.Row != "theirs" || ns[1].Cell.Row != "mine" {
+		t.Errorf("left: %+v", ns)
+	}
+
+	// What no client has sent is passed over.
+	s.mu.Lock()
+	s.left = []tso.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
+	s.mu.Unlock()
+	if ns, err = c.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"}); err != nil || len(ns) != 0 {
+		t.Errorf("heard of %v, %v", ns, err)
+	}
+	must(t, c.Close())
+	_, err = c.AwaitNotifications(testContext(t), 8)
+	wantErr(t, err, percolator.ErrClosed)
+}
+
+// Hints that nobody wants, and a service that does not answer, cost a request now and then, and no commit waits for them.
+func TestHintsNobodyWants(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*hintService{"refused": {}, "down": {down: true}} {
+		env := hintEnv(t)
+		c := s.client(env, false)
+		begun := time.Now()
+		setObserved(t, c, "first")
+		until(t, "a request", func() bool { calls, _ := s.count(); return calls > 0 })
+		for range 200 {
+			setObserved(t, c, "r")
+		}
+		// Two may be under way before the first answer; then one a second.
+		if calls, _ := s.count(); calls > 3+int(time.Since(begun)/time.Second) {
+			t.Errorf("%s: %d requests for 201 notifications", name, calls)
+		}
+	}
+}
+
+func TestDisableHints(t *testing.T) {
+	t.Parallel()
+	env, s := hintEnv(t), &hintService{want: true}
+	c := s.client(env, true)
+	setObserved(t, c, "r")
+	must(t, c.Close()) // waits for senders
+	if calls, _ := s.count(); calls != 0 {
+		t.Errorf("%d requests", calls)
+	}
+	_, err := s.client(env, true).AwaitNotifications(testContext(t), 1)
+	wantErr(t, err, tso.ErrUnsupported)
+	_, err = env.NewClient().AwaitNotifications(testContext(t), 1) // an oracle that passes none on
+	wantErr(t, err, tso.ErrUnsupported)
+}

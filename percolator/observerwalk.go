@@ -1,0 +1,248 @@
+package percolator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// What happens to existing cells when an observer is added to a column or removed from it is decided by whoever does it:
+//
+//	added      the observer is run for what changes, and for what is notified, from now on; BackfillObserver notifies the rest
+//	removed    its acknowledgments stay, and would count if it came back; ForgetObserver deletes them
+//
+// Both go through the table in row order, a page at a time, and keep their position in percolator_meta, so that they go on where they were
+// broken off. Before any position that was ever stored everything is done; two at once do no harm.
+
+// ObserverOptions is how BackfillObserver and ForgetObserver work. The zero value is useful.
+type ObserverOptions struct {
+	// RowsPerPage is how many rows are looked at with one request. 0: 1,000. At most 10,000.
+	RowsPerPage int
+	// Pause is waited for between two pages, to leave room for others. 0: none.
+	Pause time.Duration
+	// Count has the rows counted first, by one more pass over the table, so that ObserverProgress.Total is known.
+	Count bool
+	// Progress, if set, is called after every page, one call at a time. It must not block.
+	Progress func(ObserverProgress)
+}
+
+// ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include earlier runs that were broken off.
+type ObserverProgress struct {
+	Row     string `json:"-"` // rows before it are done
+	Rows    int64  // looked at, of those that have the column
+	Changed int64  // notified, or freed of an acknowledgment
+	Total   int64  // rows that have the column, counted at the beginning; 0: not counted
+	Resumed bool   `json:"-"` // an earlier run had begun
+}
+
+func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
+	if o.RowsPerPage == 0 {
+		o.RowsPerPage = 1000
+	}
+	if o.Progress == nil {
+		o.Progress = func(ObserverProgress) {}
+	}
+	if o.RowsPerPage < 0 || o.RowsPerPage > 10_000 || o.Pause < 0 {
+		return o, fmt.Errorf("percolator: %w: ObserverOptions: RowsPerPage is at most 10,000, and nothing is negative", ErrInvalidArgument)
+	}
+	return o, nil
+}
+
+// observerWalk is one run of one of the two.
+type observerWalk struct {
+	c        *Client
+	name     string // of the row with the position
+	table    string
+	column   string // the observed one
+	observer string
+	columns  []string // rows without any of them are passed over
+	opts     ObserverOptions
+	at       ObserverProgress
+
+	// page works on some rows and returns how many it has changed.
+	page func(ctx context.Context, rows []walkedRow) (changed int64, err error)
+}
+
+// walkedRow is a row with the records of the columns that matter.
+type walkedRow struct {
+	key  string
+	seen rowVersions
+}
+
+func (c *Client) newObserverWalk(ctx context.Context, what, table, column, observer string, opts ObserverOptions) (*observerWalk, error) {
+	opts, err := opts.withDefaults()
+	if err == nil {
+		err = checkContext(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, ok := c.catalog.Load().user(table)
+	switch {
+	case !ok:
+		return nil, unknownTable(table)
+	case !info.observed[column]:
+		return nil, cellErr(ErrSchemaMismatch, Cell{Table: table, Column: column}, "the column is not observed in the schema")
+	}
+	if err := checkObserver(Cell{Table: table, Column: column}, observer); err != nil {
+		return nil, err
+	}
+	return &observerWalk{
+		c: c, table: table, column: column, observer: observer, opts: opts,
+		name: what + ":" + table + "\x00" + column + "\x00" + observer,
+	}, nil
+}
+
+// run goes from where an earlier run ended to the end of the table.
+func (w *observerWalk) run(ctx context.Context) (ObserverProgress, error) {
+	open, end := w.c.whileOpen(ctx)
+	defer end()
+	err := w.walk(open)
+	return w.at, w.c.orClosed(ctx, err)
+}
+
+func (w *observerWalk) walk(ctx context.Context) error {
+	if err := w.load(ctx); err != nil {
+		return err
+	}
+	if w.opts.Count && w.at.Total == 0 {
+		if err := w.count(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		more, err := w.step(ctx)
+		if err != nil {
+			return err
+		}
+		w.opts.Progress(w.at)
+		if !more {
+			return w.store(ctx, nil)
+		}
+		if w.opts.Pause > 0 {
+			if err := sleep(ctx, w.opts.Pause); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// step works on one page and stores the position behind it.
+func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
+	var rows []walkedRow
+	err = w.read(ctx, w.at.Row, recordsSeen, int64(w.opts.RowsPerPage), func(row bigtable.Row) {
+		rows = append(rows, walkedRow{row.Key(), decodeRow(w.table, row)})
+	})
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	changed, err := w.page(ctx, rows)
+	if err != nil {
+		return false, err
+	}
+	w.at.Rows += int64(len(rows))
+	w.at.Changed += changed
+	w.at.Row = rows[len(rows)-1].key + "\x00"
+	return len(rows) == w.opts.RowsPerPage, w.save(ctx)
+}
+
+// recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing changed, the cell counts as changed.
+const recordsSeen = 8
+
+// read reads the newest records of the columns, from a row on, and their locks.
+func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int64, visit func(bigtable.Row)) error {
+	var columns []bigtable.Filter
+	for _, column := range w.columns {
+		columns = append(columns, oneColumn(writeFamily, column))
+	}
+	filter := columns[0]
+	if len(columns) > 1 {
+		filter = bigtable.InterleaveFilters(columns...)
+	}
+	return w.c.store.readRows(ctx, w.table, bigtable.InfiniteRange(from), func(row bigtable.Row) bool {
+		visit(row)
+		return true
+	}, bigtable.RowFilter(bigtable.ChainFilters(filter, bigtable.LatestNFilter(versions))), bigtable.LimitRows(limit))
+}
+
+// count counts the rows that are left, in pages that a request can hold.
+func (w *observerWalk) count(ctx context.Context) error {
+	const page = 10_000
+	total := w.at.Rows
+	for from, n := w.at.Row, int64(page); n == page; {
+		n = 0
+		if err := w.read(ctx, from, 1, page, func(row bigtable.Row) { from = row.Key() + "\x00"; n++ }); err != nil {
+			return err
+		}
+		total += n
+	}
+	w.at.Total = total
+	return w.save(ctx)
+}
+
+// walkCell is the stored position.
+type walkCell struct {
+	ObserverProgress
+	RowKey []byte // ObserverProgress.Row, which JSON would damage
+}
+
+func (w *observerWalk) load(ctx context.Context) error {
+	row, err := w.c.store.readRow(ctx, metaTable, w.name, bigtable.LatestNFilter(1))
+	if err != nil || len(row[metaFamily]) == 0 {
+		return err
+	}
+	var at walkCell
+	if err := json.Unmarshal(row[metaFamily][0].Value, &at); err != nil {
+		return fmt.Errorf("percolator: %w: a position in %s cannot be read; erase row %q there to start afresh", ErrCorrupt, metaTable, w.name)
+	}
+	w.at = at.ObserverProgress
+	w.at.Row, w.at.Resumed = string(at.RowKey), true
+	return nil
+}
+
+func (w *observerWalk) save(ctx context.Context) error {
+	v, err := json.Marshal(walkCell{w.at, []byte(w.at.Row)})
+	if err != nil {
+		return err
+	}
+	return w.store(ctx, v)
+}
+
+// store writes the position; nil: none.
+func (w *observerWalk) store(ctx context.Context, v []byte) error {
+	mut := bigtable.NewMutation()
+	if v == nil {
+		mut.DeleteRow()
+	} else {
+		mut.Set(metaFamily, backfillState, metaTimestamp, v)
+	}
+	errs, err := w.c.store.mutateRows(ctx, metaTable, []string{w.name}, []*bigtable.Mutation{mut})
+	if err == nil && len(errs) > 0 {
+		err = errs[0]
+	}
+	return err
+}
+
+// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist.
+func (v *versions) lastChange() tso.Timestamp {
+	if v == nil {
+		return 0
+	}
+	for _, w := range v.writes {
+		switch w.kind {
+		case kindPut:
+			return w.commitTS
+		case kindDelete:
+			return 0
+		}
+	}
+	if len(v.writes) == recordsSeen {
+		return v.writes[0].commitTS
+	}
+	return 0
+}

@@ -1,0 +1,293 @@
+package percolator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Workers that divide the search for notifications among themselves (section 2.4 of the paper) know of each other by the row
+// "workers" of percolator_meta: a cell for each worker, which it alone writes, and one cell with the bounds by which tables are
+// divided, replaced on its former value only. One read of the row sees all of it at one instant. Nothing that must be correct
+// depends on it.
+const (
+	workersRow   = "workers"
+	workerPrefix = "worker:"
+	boundsColumn = "bounds"
+)
+
+// Limits of what workers announce.
+const (
+	// MaxWorkers is how many live workers Announce lets in. As they are counted first and stored afterwards, those that come at the
+	// same time may exceed it. A worker that finds no place searches everything.
+	MaxWorkers = 256
+	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
+	MaxBoundKeys, MaxBoundBytes = 4096, 64
+
+	maxWorkerBytes   = 4096
+	maxBoundsBytes   = 1 << 20
+	maxWorkerCells   = 2*MaxWorkers + 1 // what is read of the row
+	removedAtOnce    = 32               // entries of dead workers, in one look
+	workerLease      = 30 * time.Second // of a worker without a session
+	sessionedLease   = 5 * time.Minute  // of one with a session: what ends it is the end of the session
+	leaseRenewedFrom = 3                // a lease is renewed when a third of it has passed
+)
+
+// WorkerInfo is what a worker tells the others, and the people who look after them.
+type WorkerInfo struct {
+	Name      string        `json:"-"` // random, at most 64 bytes; it names the cell
+	Session   string        // of its client with the oracle; "": none
+	Started   tso.Timestamp // when it announced itself first
+	Expires   tso.Timestamp // by the oracle's clock, unless it announces itself again
+	Version   string        `json:",omitempty"` // of this module, as built
+	Observers []string      `json:",omitempty"` // the names of its observers
+	Columns   string        `json:",omitempty"` // names the set of columns that it takes: workers with the same set share a table
+}
+
+func (w WorkerInfo) column() string { return workerPrefix + w.Name }
+
+// TableBounds are row keys that divide a table into parts with similar amounts of rows.
+type TableBounds struct {
+	Made tso.Timestamp
+	Keys []string // in order, without repetition
+}
+
+// Workers is the row at one instant.
+type Workers struct {
+	Now    tso.Timestamp          // later than everything in it
+	Live   []WorkerInfo           // by name
+	Bounds map[string]TableBounds // by table
+
+	bounds []byte // as stored; nil: not
+}
+
+// Announce tells the other workers that this one lives, and returns what it told: it sets Started, if that is 0, Session and Expires.
+// It is due again after some time (Client.Due). Errors: ErrInvalidArgument for a name that is none, ErrTooLarge for more than 4 KiB
+// or when there are MaxWorkers in seen already, and the store's.
+func (c *Client) Announce(ctx context.Context, w WorkerInfo, seen Workers) (WorkerInfo, error) {
+	if w.Name == "" || len(w.Name) > 64 || !utf8.ValidString(w.Name) {
+		return w, fmt.Errorf("percolator: %w: a worker's name has 1 to 64 bytes of UTF-8, got %.80q", ErrInvalidArgument, w.Name)
+	}
+	if others := slices.IndexFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name }); others < 0 && len(seen.Live) >= MaxWorkers {
+		return w, fmt.Errorf("percolator: %w: there are %d workers already", ErrTooLarge, len(seen.Live))
+	}
+	now, err := c.next(ctx)
+	if err != nil {
+		return w, err
+	}
+	if w.Started == 0 {
+		w.Started = now
+	}
+	w.Session = c.alive.session()
+	w.Expires = now.Add(w.lease())
+	b, err := json.Marshal(w)
+	if err != nil {
+		return w, fmt.Errorf("percolator: %w: %w", ErrInvalidArgument, err)
+	}
+	if len(b) > maxWorkerBytes {
+		return w, fmt.Errorf("percolator: %w: a worker that announces %d bytes, more than %d", ErrTooLarge, len(b), maxWorkerBytes)
+	}
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, w.column(), metaTimestamp, b)
+	return w, c.changeWorkers(ctx, mut)
+}
+
+func (w WorkerInfo) lease() time.Duration {
+	if w.Session != "" {
+		return sessionedLease
+	}
+	return workerLease
+}
+
+// Due tells whether a worker has to announce itself again: because others would take it for dead soon, or do already, or its session
+// is another one.
+func (c *Client) Due(w WorkerInfo, seen Workers) bool {
+	listed := slices.ContainsFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name })
+	left := w.Expires.Sub(seen.Now)
+	return !listed || w.Session != c.alive.session() || left <= w.lease()-w.lease()/leaseRenewedFrom
+}
+
+// Withdraw takes a worker out of the list before its lease ends.
+func (c *Client) Withdraw(ctx context.Context, w WorkerInfo) error {
+	mut := bigtable.NewMutation()
+	mut.DeleteCellsInColumn(metaFamily, w.column())
+	return c.changeWorkers(ctx, mut)
+}
+
+func (c *Client) changeWorkers(ctx context.Context, mut *bigtable.Mutation) error {
+	errs, err := c.store.mutateRows(ctx, metaTable, []string{workersRow}, []*bigtable.Mutation{mut})
+	if err == nil && len(errs) > 0 {
+		err = errs[0]
+	}
+	return err
+}
+
+// Workers lists the workers that live: those whose lease lasts and whose session has not ended, as far as the oracle says. It removes
+// the entries of some that are dead, and what cannot be read; a worker that was removed wrongly announces itself again. It costs one
+// read, one timestamp, and one question to an oracle that keeps sessions.
+func (c *Client) Workers(ctx context.Context) (Workers, error) {
+	row, err := c.store.readRow(ctx, metaTable, workersRow, bigtable.ChainFilters(bigtable.ColumnRangeFilter(metaFamily, "", ""),
+		bigtable.LatestNFilter(1), bigtable.CellsPerRowLimitFilter(maxWorkerCells)))
+	if err != nil {
+		return Workers{}, err
+	}
+	now, err := c.next(ctx) // after the read: no lease in it can be longer than it may
+	if err != nil {
+		return Workers{}, err
+	}
+	seen := Workers{Now: now, Bounds: map[string]TableBounds{}}
+	dead := map[string][]byte{}
+	stored := map[string][]byte{}
+	for _, item := range row[metaFamily] {
+		column := strings.TrimPrefix(item.Column, metaFamily+":")
+		if column == boundsColumn {
+			seen.bounds = item.Value
+			seen.Bounds = decodeBounds(item.Value, now)
+			continue
+		}
+		if !strings.HasPrefix(column, workerPrefix) {
+			continue // of a later version
+		}
+		w, ok := decodeWorker(column, item.Value)
+		if !ok || w.Expires <= now || w.Expires > now.Add(w.lease()) {
+			dead[column] = item.Value
+			continue
+		}
+		stored[column] = item.Value
+		seen.Live = append(seen.Live, w)
+	}
+	ended := c.endedSessions(ctx, seen.Live)
+	seen.Live = slices.DeleteFunc(seen.Live, func(w WorkerInfo) bool {
+		if ended[w.Session] {
+			dead[w.column()] = stored[w.column()]
+		}
+		return ended[w.Session]
+	})
+	slices.SortFunc(seen.Live, func(a, b WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
+	if len(seen.Live) > MaxWorkers {
+		seen.Live = seen.Live[:MaxWorkers]
+	}
+	c.removeWorkers(ctx, dead)
+	return seen, nil
+}
+
+// endedSessions asks the oracle which sessions of workers have ended. Without an answer they are judged by their leases.
+func (c *Client) endedSessions(ctx context.Context, workers []WorkerInfo) map[string]bool {
+	var ids []string
+	for _, w := range workers {
+		if w.Session != "" {
+			ids = append(ids, w.Session)
+		}
+	}
+	if c.alive.oracle == nil || len(ids) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, endedTimeout)
+	defer cancel()
+	out := map[string]bool{}
+	for group := range slices.Chunk(ids, 1000) {
+		ended, err := c.alive.oracle.EndedSessions(ctx, group...)
+		if err != nil {
+			return out
+		}
+		for _, id := range ended {
+			out[id] = true
+		}
+	}
+	delete(out, "")
+	return out
+}
+
+// removeWorkers erases entries that have not changed since. What it cannot erase is erased some other time.
+func (c *Client) removeWorkers(ctx context.Context, dead map[string][]byte) {
+	left := removedAtOnce
+	for _, column := range slices.Sorted(maps.Keys(dead)) {
+		if left--; left < 0 {
+			return
+		}
+		mut := bigtable.NewMutation()
+		mut.DeleteCellsInColumn(metaFamily, column)
+		same := bigtable.ChainFilters(oneColumn(metaFamily, column), exactValue(dead[column]))
+		if _, err := c.store.checkAndMutate(ctx, metaTable, workersRow, same, mut, nil); err != nil {
+			return
+		}
+	}
+}
+
+func decodeWorker(column string, b []byte) (w WorkerInfo, ok bool) {
+	name := strings.TrimPrefix(column, workerPrefix)
+	if name == "" || len(name) > 64 || !utf8.ValidString(name) || len(b) > maxWorkerBytes || json.Unmarshal(b, &w) != nil {
+		return w, false
+	}
+	w.Name = name
+	return w, len(w.Session) <= 64
+}
+
+// storedBounds is how bounds are stored: JSON would damage keys that are no UTF-8.
+type storedBounds struct {
+	Made tso.Timestamp
+	Keys [][]byte
+}
+
+// SetBounds replaces the bounds of tables, if nobody else has since seen was read, and tells whether it did. Keys are cut to
+// MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys of them.
+func (c *Client) SetBounds(ctx context.Context, seen Workers, next map[string]TableBounds) (bool, error) {
+	tables, keys := map[string]storedBounds{}, 0
+	for table, b := range next {
+		s := storedBounds{Made: b.Made}
+		for _, k := range b.Keys {
+			s.Keys = append(s.Keys, []byte(k[:min(len(k), MaxBoundBytes)]))
+		}
+		tables[table], keys = s, keys+len(s.Keys)
+	}
+	if keys > MaxBoundKeys {
+		return false, fmt.Errorf("percolator: %w: %d bounds, more than %d", ErrTooLarge, keys, MaxBoundKeys)
+	}
+	b, err := json.Marshal(tables)
+	if err != nil {
+		return false, fmt.Errorf("percolator: %w: %w", ErrInvalidArgument, err)
+	}
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, boundsColumn, metaTimestamp, b)
+	if seen.bounds == nil {
+		taken, err := c.store.checkAndMutate(ctx, metaTable, workersRow, oneColumn(metaFamily, boundsColumn), nil, mut)
+		return !taken && err == nil, err
+	}
+	return c.store.checkAndMutate(ctx, metaTable, workersRow,
+		bigtable.ChainFilters(oneColumn(metaFamily, boundsColumn), exactValue(seen.bounds)), mut, nil)
+}
+
+// decodeBounds reads what it can: a table without bounds is not divided. Those of the future are not believed.
+func decodeBounds(b []byte, now tso.Timestamp) map[string]TableBounds {
+	out := map[string]TableBounds{}
+	var tables map[string]storedBounds
+	if len(b) > maxBoundsBytes || json.Unmarshal(b, &tables) != nil {
+		return out
+	}
+	keys := 0
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		s := tables[table]
+		if keys += len(s.Keys); keys > MaxBoundKeys || s.Made > now {
+			continue
+		}
+		t := TableBounds{Made: s.Made}
+		for _, k := range s.Keys {
+			if len(k) > 0 && len(k) <= MaxBoundBytes {
+				t.Keys = append(t.Keys, string(k))
+			}
+		}
+		slices.Sort(t.Keys)
+		t.Keys = slices.Compact(t.Keys)
+		out[table] = t
+	}
+	return out
+}
