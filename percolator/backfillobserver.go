@@ -24,7 +24,7 @@ import (
 // Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or the name; ErrCorrupt for a
 // stored position that cannot be read. Cells that cannot be decoded are notified: their readers report them.
 func (c *Client) BackfillObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
-	w, err := c.newObserverWalk(ctx, "observer-backfill", table, column, observer, opts)
+	w, err := c.newObserverWalk(ctx, backfillObserverRow, forgetObserverRow, table, column, observer, opts)
 	if err != nil {
 		return ObserverProgress{}, err
 	}
@@ -41,12 +41,8 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 	var muts []rowMutation
 	deadline := time.Now().Add(w.c.store.timing.RequestLifetime)
 	for _, row := range rows {
-		cell, ack := row.seen[w.column], row.seen[ackColumn(w.column, w.observer)]
-		changed := cell.lastChange()
-		if cell != nil && cell.corrupt != nil && len(cell.writes) > 0 {
-			changed = cell.writes[0].commitTS
-		}
-		run, _, _ := ack.lastRun(tso.MaxTimestamp, recordsSeen)
+		changed := row.seen[w.column].lastChange()
+		run := row.seen[ackColumn(w.column, w.observer)].lastRunCommitted()
 		if changed == 0 || changed <= run {
 			continue
 		}
@@ -55,6 +51,15 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 		muts = append(muts, rowMutation{table: w.table, row: row.key, mut: mut, deadline: deadline})
 	}
 	return int64(len(muts)), w.c.bulk.do(ctx, muts)
+}
+
+// lastRunCommitted is lastRun by what has been committed, whatever locks there are; 0 in doubt.
+func (v *versions) lastRunCommitted() tso.Timestamp {
+	if v == nil || v.corrupt != nil {
+		return 0
+	}
+	run, _, _ := (&versions{writes: v.writes}).lastRun(tso.MaxTimestamp, recordsSeen)
+	return run
 }
 
 // checkObserver checks an observer's name.
@@ -72,7 +77,7 @@ func checkObserver(at Cell, observer string) error {
 // The acknowledgments are deleted by transactions of at most 128 rows each; the collector removes what is left of them.
 // Position, memory and errors are those of BackfillObserver.
 func (c *Client) ForgetObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
-	w, err := c.newObserverWalk(ctx, "observer-forget", table, column, observer, opts)
+	w, err := c.newObserverWalk(ctx, forgetObserverRow, backfillObserverRow, table, column, observer, opts)
 	if err != nil {
 		return ObserverProgress{}, err
 	}

@@ -230,23 +230,22 @@ func (v *versions) dataGarbage(g *cellGarbage, column string, base writeRecord, 
 // forgotten (ForgetObserver); nothing at all says the same.
 func (v *versions) collectibleAck(column string, mark tso.Timestamp) (g cellGarbage) {
 	g.left = len(v.locks) > 0
-	older := erasure{writeFamily, column, 0, mark + 1, 0}
+	older := erasure{writeFamily, column, 0, 0, 0}
 	seen := false
 	for _, w := range v.writes {
 		switch {
 		case w.commitTS > mark:
 			g.left = true
-		case w.kind == kindDelete && !seen:
-			older.to, older.versions = w.commitTS+1, older.versions+1
-		case w.kind == kindLock && !seen:
-			g.last = &erasure{writeFamily, column, 0, w.commitTS + 1, 1}
-			older.to = w.commitTS
-		case w.commitTS < older.to:
+		case seen:
 			older.versions++
+		case w.kind == kindDelete:
+			older.to, older.versions, seen = w.commitTS+1, 1, true
+		case w.kind == kindLock:
+			g.last = &erasure{writeFamily, column, 0, w.commitTS + 1, 1}
+			older.to, seen = w.commitTS, true
 		default: // a marker above the newest run
 			g.erasures = append(g.erasures, erase(writeFamily, column, w.commitTS))
 		}
-		seen = seen || (w.commitTS <= mark && (w.kind == kindLock || w.kind == kindDelete))
 	}
 	if older.versions > 0 {
 		g.erasures = append(g.erasures, older)

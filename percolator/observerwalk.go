@@ -57,6 +57,7 @@ func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
 type observerWalk struct {
 	c        *Client
 	name     string // of the row with the position
+	undone   string // of the row with the position of the opposite walk, which has to begin anew after this one
 	table    string
 	column   string // the observed one
 	observer string
@@ -74,7 +75,13 @@ type walkedRow struct {
 	seen rowVersions
 }
 
-func (c *Client) newObserverWalk(ctx context.Context, what, table, column, observer string, opts ObserverOptions) (*observerWalk, error) {
+// The rows of percolator_meta with the positions begin like this.
+const (
+	backfillObserverRow = "observer-backfill:"
+	forgetObserverRow   = "observer-forget:"
+)
+
+func (c *Client) newObserverWalk(ctx context.Context, what, undoes, table, column, observer string, opts ObserverOptions) (*observerWalk, error) {
 	opts, err := opts.withDefaults()
 	if err == nil {
 		err = checkContext(ctx)
@@ -92,10 +99,8 @@ func (c *Client) newObserverWalk(ctx context.Context, what, table, column, obser
 	if err := checkObserver(Cell{Table: table, Column: column}, observer); err != nil {
 		return nil, err
 	}
-	return &observerWalk{
-		c: c, table: table, column: column, observer: observer, opts: opts,
-		name: what + ":" + table + "\x00" + column + "\x00" + observer,
-	}, nil
+	of := table + "\x00" + column + "\x00" + observer
+	return &observerWalk{c: c, table: table, column: column, observer: observer, opts: opts, name: what + of, undone: undoes + of}, nil
 }
 
 // run goes from where an earlier run ended to the end of the table.
@@ -110,6 +115,9 @@ func (w *observerWalk) walk(ctx context.Context) error {
 	if err := w.load(ctx); err != nil {
 		return err
 	}
+	if err := w.store(ctx, w.undone, nil); err != nil {
+		return err
+	}
 	if w.opts.Count && w.at.Total == 0 {
 		if err := w.count(ctx); err != nil {
 			return err
@@ -122,7 +130,7 @@ func (w *observerWalk) walk(ctx context.Context) error {
 		}
 		w.opts.Progress(w.at)
 		if !more {
-			return w.store(ctx, nil)
+			return w.store(ctx, w.name, nil)
 		}
 		if w.opts.Pause > 0 {
 			if err := sleep(ctx, w.opts.Pause); err != nil {
@@ -158,12 +166,9 @@ const recordsSeen = 8
 func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int64, visit func(bigtable.Row)) error {
 	var columns []bigtable.Filter
 	for _, column := range w.columns {
-		columns = append(columns, oneColumn(writeFamily, column))
+		columns = append(columns, oneColumn(writeFamily, column), oneColumn(lockFamily, column))
 	}
-	filter := columns[0]
-	if len(columns) > 1 {
-		filter = bigtable.InterleaveFilters(columns...)
-	}
+	filter := bigtable.InterleaveFilters(columns...)
 	return w.c.store.readRows(ctx, w.table, bigtable.InfiniteRange(from), func(row bigtable.Row) bool {
 		visit(row)
 		return true
@@ -210,28 +215,31 @@ func (w *observerWalk) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.store(ctx, v)
+	return w.store(ctx, w.name, v)
 }
 
-// store writes the position; nil: none.
-func (w *observerWalk) store(ctx context.Context, v []byte) error {
+// store writes a position; nil: none.
+func (w *observerWalk) store(ctx context.Context, row string, v []byte) error {
 	mut := bigtable.NewMutation()
 	if v == nil {
 		mut.DeleteRow()
 	} else {
 		mut.Set(metaFamily, backfillState, metaTimestamp, v)
 	}
-	errs, err := w.c.store.mutateRows(ctx, metaTable, []string{w.name}, []*bigtable.Mutation{mut})
+	errs, err := w.c.store.mutateRows(ctx, metaTable, []string{row}, []*bigtable.Mutation{mut})
 	if err == nil && len(errs) > 0 {
 		err = errs[0]
 	}
 	return err
 }
 
-// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist.
+// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In doubt it is later.
 func (v *versions) lastChange() tso.Timestamp {
 	if v == nil {
 		return 0
+	}
+	if len(v.locks) > 0 || v.corrupt != nil {
+		return tso.MaxTimestamp // a put that has committed may be under the lock, and its readers report what is corrupt
 	}
 	for _, w := range v.writes {
 		switch w.kind {

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"cloud.google.com/go/bigtable"
 
@@ -19,32 +19,45 @@ import (
 // same request:
 //
 //	family  column                      timestamp   value
-//	notify  0x00 park 0x00 O 0x00 c     through     a standing: O is parked, or is done, for notifications of c up to through
+//	notify  0x00 park 0x00 O 0x00 c     through     O is parked for notifications of c up to through
+//	notify  0x00 done 0x00 O 0x00 c     through     O has nothing left to do for them
 //
 // The notification stays. So nothing can be lost, whenever a worker dies: without the standing, O is tried again; with it,
 // the notification is still there for who retries. A standing only holds against notifications up to its timestamp, so a newer change
 // is a new chance, and one whose column has no notification at all means nothing any more and is erased by the scan
 // (docs/PROTOCOL.md, I19).
 //
-// That O is done needs saying only beside a parked one, whose notification stays although O has nothing left to do for it.
+// That O is done needs saying only beside a parked one, whose notification stays although O has nothing left to do for it; and
+// when O's change was dropped. It has a column of its own, so that a late request which parks O does not undo it.
 //
 // Rejected: moving the notification away, so that scans need not pass over it. Erasing it is safe only together with the knowledge
 // that the standing is still there, a conditional request; and the collector would have to learn that a
 // deletion is waited for by somebody without a notification.
 
-const parkPrefix = reserved + "park\x00"
+const (
+	parkPrefix = reserved + "park\x00"
+	donePrefix = reserved + "done\x00"
+)
 
-// parkColumn is the column, in the notify family, of an observer's standing on a column.
-func parkColumn(column, observer string) string { return parkPrefix + observer + "\x00" + column }
+// column is the standing's column in the notify family.
+func (s Standing) column() string {
+	prefix := parkPrefix
+	if s.Done {
+		prefix = donePrefix
+	}
+	return prefix + s.Observer + "\x00" + s.Cell.Column
+}
 
-// parkedColumn is the inverse of parkColumn.
-func parkedColumn(column string) (of, observer string, ok bool) {
+// standingColumn is the inverse of column.
+func standingColumn(column string) (of, observer string, done, ok bool) {
 	rest, ok := strings.CutPrefix(column, parkPrefix)
 	if !ok {
-		return "", "", false
+		if rest, done = strings.CutPrefix(column, donePrefix); !done {
+			return "", "", false, false
+		}
 	}
 	observer, of, ok = strings.Cut(rest, "\x00")
-	return of, observer, ok && observer != "" && of != ""
+	return of, observer, done, ok && observer != "" && of != ""
 }
 
 // MaxParkedReason is how many bytes of an error's text are kept with a parked cell.
@@ -58,40 +71,50 @@ type Standing struct {
 	Done     bool // there is nothing left to do, the notification waits for others; otherwise the observer is parked
 
 	// Of a parked one:
-	Attempts int
-	Reason   string    // the last error, at most MaxParkedReason bytes; longer ones are cut
-	Since    time.Time // by the clock of the worker that gave up
+	Attempts  int
+	Reason    string    // the last error, at most MaxParkedReason bytes; longer ones are cut
+	Since     time.Time // by the clock of the worker that gave up
+	Observers []string  // all that observe the column, as that worker knows them
 }
 
 // standingCell is the stored form.
 type standingCell struct {
-	Done     bool      `json:",omitempty"`
-	Attempts int       `json:",omitempty"`
-	Reason   string    `json:",omitempty"`
-	Since    time.Time `json:",omitzero"`
+	Attempts  int       `json:",omitempty"`
+	Reason    string    `json:",omitempty"`
+	Since     time.Time `json:",omitzero"`
+	Observers [][]byte  `json:",omitempty"` // JSON would damage a name that is no text
 }
 
 func (s Standing) encode() []byte {
-	reason := s.Reason
-	for len(reason) > MaxParkedReason {
-		reason = reason[:MaxParkedReason]
-		for len(reason) > 0 && !utf8.ValidString(reason[max(0, len(reason)-utf8.UTFMax):]) { // not in the middle of a character
-			reason = reason[:len(reason)-1]
-		}
+	if s.Done {
+		return nil
 	}
-	b, err := json.Marshal(standingCell{s.Done, s.Attempts, reason, s.Since})
+	st := standingCell{Attempts: s.Attempts, Since: s.Since,
+		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), MaxParkedReason)], "")} // not half a character
+	for _, name := range s.Observers {
+		st.Observers = append(st.Observers, []byte(name))
+	}
+	b, err := json.Marshal(st)
 	if err != nil {
 		panic(err) // only for a year beyond 9999
 	}
 	return b
 }
 
-func decodeStanding(cell Cell, observer string, through tso.Timestamp, b []byte) (Standing, error) {
+// decode fills in what the value says.
+func (s *Standing) decode(b []byte) error {
+	if s.Done {
+		return nil
+	}
 	var st standingCell
 	if err := json.Unmarshal(b, &st); err != nil {
-		return Standing{}, fmt.Errorf("a standing of %d bytes that cannot be decoded", len(b))
+		return fmt.Errorf("a standing of %d bytes that cannot be decoded", len(b))
 	}
-	return Standing{cell, observer, through, st.Done, st.Attempts, st.Reason, st.Since}, nil
+	s.Attempts, s.Reason, s.Since = st.Attempts, st.Reason, st.Since
+	for _, name := range st.Observers {
+		s.Observers = append(s.Observers, string(name))
+	}
+	return nil
 }
 
 // SetStandings stores standings, all of one cell, in one request: all or none. Of what is stored of an observer the latest counts.
@@ -106,26 +129,16 @@ func (c *Client) SetStandings(ctx context.Context, standings ...Standing) error 
 		if s.Cell != cell || s.Observer == "" || strings.Contains(s.Observer, "\x00") {
 			return cellErr(ErrInvalidArgument, cell, "standings of several cells, or an observer's name that is empty or contains the byte 0x00")
 		}
-		mut.Set(notifyFamily, parkColumn(cell.Column, s.Observer), cellTime(s.Through), s.encode())
+		mut.Set(notifyFamily, s.column(), cellTime(s.Through), s.encode())
 	}
 	return c.changeStandings(ctx, cell, mut)
 }
 
-// RetryParked has a parked observer run again: it erases the standing and notifies the cell anew, in one request. Other observers of
-// an observed column have nothing to do then; those of a weak column run again as well.
+// RetryParked has a parked observer run again: it erases the standing, and the notification is there still. Other observers of the
+// cell are not affected. A request of the worker that parked it may be late by the request lifetime (I14) and park it once more.
 func (c *Client) RetryParked(ctx context.Context, s Standing) error {
-	// A new timestamp, because workers that remember the standing hold it against notifications up to it only.
-	now, err := c.next(ctx)
-	if err != nil {
-		return err
-	}
-	mut := s.erasure()
-	mut.Set(notifyFamily, s.Cell.Column, cellTime(now), nil)
-	if err := c.changeStandings(ctx, s.Cell, mut); err != nil {
-		return err
-	}
-	c.notified(Notification{s.Cell, now})
-	return nil
+	s.Done = false
+	return c.changeStandings(ctx, s.Cell, s.erasure())
 }
 
 // DropParked gives up on the change for which an observer is parked, as if the observer had run and written nothing. Of an observed
@@ -136,9 +149,12 @@ func (c *Client) DropParked(ctx context.Context, s Standing) error {
 	if err != nil {
 		return err
 	}
-	done := Standing{Cell: s.Cell, Observer: s.Observer, Through: s.Through, Done: true} // in the place of the parked one
+	done := Standing{Cell: s.Cell, Observer: s.Observer, Through: s.Through, Done: true}
+	s.Done = false
+	mut := s.erasure()
+	mut.Set(notifyFamily, done.column(), cellTime(done.Through), done.encode())
 	if !info.observed[s.Cell.Column] {
-		return c.SetStandings(ctx, done)
+		return c.changeStandings(ctx, s.Cell, mut)
 	}
 	var changed tso.Timestamp
 	_, err = c.Update(ctx, func(ctx context.Context, tx *Txn) error {
@@ -158,7 +174,7 @@ func (c *Client) DropParked(ctx context.Context, s Standing) error {
 	case err != nil:
 		return err
 	}
-	return c.SetStandings(ctx, done)
+	return c.changeStandings(ctx, s.Cell, mut)
 }
 
 // errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it repeated.
@@ -180,7 +196,7 @@ func (c *Client) ForgetStandings(ctx context.Context, standings ...Standing) err
 
 func (s Standing) erasure() *bigtable.Mutation {
 	mut := bigtable.NewMutation()
-	mut.DeleteTimestampRange(notifyFamily, parkColumn(s.Cell.Column, s.Observer), 0, settledUpTo(s.Through))
+	mut.DeleteTimestampRange(notifyFamily, s.column(), 0, settledUpTo(s.Through))
 	return mut
 }
 
@@ -205,4 +221,34 @@ func (c *Client) changeStandings(ctx context.Context, cell Cell, mut *bigtable.M
 		return err
 	}
 	return c.bulk.do(ctx, []rowMutation{{table: cell.Table, row: cell.Row, mut: mut, deadline: time.Now().Add(c.store.timing.RequestLifetime)}})
+}
+
+// Parked returns the observers that are parked for n, a notification in the row.
+func (p Pending) Parked(n Notification) (list []Standing) {
+	for _, s := range p.Standings {
+		if s.Cell == n.Cell && !s.Done && s.Through >= n.Timestamp && !p.done(n, s.Observer) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// OnlyParked tells whether nothing is to be done for n until somebody retries or drops what is parked: some observer of the column is
+// parked, and all others are parked or done. It goes by the row alone, which may not say yet that another observer is done.
+func (p Pending) OnlyParked(n Notification) bool {
+	parked := p.Parked(n)
+	for _, s := range parked {
+		for _, name := range s.Observers {
+			if !p.done(n, name) && !slices.ContainsFunc(parked, func(o Standing) bool { return o.Observer == name }) {
+				return false
+			}
+		}
+	}
+	return len(parked) > 0
+}
+
+func (p Pending) done(n Notification, observer string) bool {
+	return slices.ContainsFunc(p.Standings, func(s Standing) bool {
+		return s.Cell == n.Cell && s.Done && s.Observer == observer && s.Through >= n.Timestamp
+	})
 }

@@ -93,13 +93,13 @@ func (p *Pending) addNotify(cell Cell, it bigtable.ReadItem) {
 		p.Corrupt = append(p.Corrupt, cell)
 		return
 	}
-	column, observer, ok := parkedColumn(cell.Column)
+	column, observer, done, ok := standingColumn(cell.Column)
 	if !ok {
 		p.Notified = append(p.Notified, Notification{cell, ts})
 		return
 	}
-	s, err := decodeStanding(Cell{cell.Table, cell.Row, column}, observer, ts, it.Value)
-	if err != nil { // the observer is tried again
+	s := Standing{Cell: Cell{cell.Table, cell.Row, column}, Observer: observer, Through: ts, Done: done}
+	if err := s.decode(it.Value); err != nil { // the observer is tried again
 		p.Corrupt = append(p.Corrupt, cell)
 		return
 	}

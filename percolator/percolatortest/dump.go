@@ -96,11 +96,11 @@ func (c *storedCell) describe(value []byte, lock percolator.Lock) {
 		c.text = shorten(value)
 	case "notify":
 		c.text = "notify"
-		if strings.HasPrefix(c.column, "\x00park\x00") {
+		switch {
+		case strings.HasPrefix(c.column, "\x00park\x00"):
 			c.text = "parked"
-			if bytes.Contains(value, []byte(`"Done":true`)) {
-				c.text = "done"
-			}
+		case strings.HasPrefix(c.column, "\x00done\x00"):
+			c.text = "done"
 		}
 	case "lock":
 		switch {
