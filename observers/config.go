@@ -15,7 +15,8 @@ type Column struct{ Table, Name string }
 
 // Config is how a worker works. The zero value is useful.
 type Config struct {
-	// Concurrency is how many runs are under way at once. 0: 16 × GOMAXPROCS.
+	// Concurrency is how many runs are under way at once, half of them at most for cells whose observer has failed for the same
+	// change before. 0: 16 × GOMAXPROCS.
 	Concurrency int
 	// Scanners is how many goroutines search the tables for notifications and stranded locks. 0: 2.
 	Scanners int
@@ -37,6 +38,9 @@ type Config struct {
 	// QueueLength bounds how many directly dispatched cells wait in memory. 0: 65,536, which is 20 MB and the row keys.
 	// Notifications that do not fit are left to the scan.
 	QueueLength int
+	// DisableDispatch leaves everything to the scan: what this process's own client has just written, and what the clients of
+	// other processes hint at; for comparison.
+	DisableDispatch bool
 	// Columns are the columns that this worker takes; each of them needs an observer, and observers of other columns do not
 	// run here. nil: every observed and weak column of the schema.
 	Columns []Column
@@ -46,6 +50,10 @@ type Config struct {
 	// twice, which transactions make harmless.
 	RowLocks        tso.RowLocks
 	DisableRowLocks bool
+
+	// Partition divides the key space of every observed table among the live workers that set it and take the same columns: each searches
+	// its own part, and everything now and then. See the package comment. Workers that do not set it search everything.
+	Partition bool
 
 	// DisableCollection keeps this worker from removing old versions. At least one worker of an instance should do it; how
 	// many try does not matter, as one at a time gets the lease (percolator.Collector).

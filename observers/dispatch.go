@@ -4,16 +4,20 @@ import "github.com/gopercolator/percolator/percolator"
 
 // dispatch takes in a notify cell that this process's own client has just written, so that a chain of observers in one
 // worker does not wait for the scan. It never blocks. What does not fit is dropped, which is safe: the notify cell is in the
-// table.
-func (w *Worker) dispatch(n percolator.Notification) {
+// table, and the client hints at it to workers in other processes.
+func (w *Worker) dispatch(n percolator.Notification) (taken bool) {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {
-		return
+		return false
 	}
-	switch v, _ := w.queue.offer(col, n.Cell.Row, n.Timestamp, dispatched); v {
+	switch v, _ := w.queue.offer(col, n.Cell.Row, n.Timestamp, dispatched, nil); v {
 	case accepted, joined:
 		w.counters.dispatched.Add(1)
 	case full, crowded:
 		w.counters.dropped.Add(1)
+		return false
+	case refused:
+		return false
 	}
+	return true
 }

@@ -36,10 +36,18 @@
 // # Failures
 //
 // A run that fails, panics, conflicts or takes longer than its [Timeout] is repeated with growing, jittered pauses. After
-// Config.MaxAttempts the cell is parked for that observer: this worker leaves it alone and lists it ([Worker.Parked])
-// until the cell is notified again. Other cells, and other observers of the cell, are not held up.
+// Config.MaxAttempts the cell is parked for that observer: the row says so, and workers leave it alone (but for one that hears late of the
+// old notification: it makes one round of attempts more) until the cell is notified anew, or somebody calls [Retry] or [Drop]
+// ("percolator notify" on the command line). [ListParked] tells what is parked and why. The notification stays in the table, so a
+// worker that dies while it parks loses nothing (docs/PROTOCOL.md, I19). Other cells, and other observers of the cell, are not held up.
 //
 // An observer that cannot do its work yet returns [Snooze]: it is called again later, and that counts as no failure.
+//
+// # Adding and removing observers
+//
+// An observer that is added runs for what is notified from then on; percolator.Client.BackfillObserver notifies the cells that
+// existed before. The acknowledgments of an observer that was removed are deleted by percolator.Client.ForgetObserver. A worker whose
+// registry does not cover the observed columns of the schema is refused, unless Config.Columns says which it takes.
 //
 // # Contention
 //
@@ -47,17 +55,38 @@
 // an observer under way at once, down to one, so that a hot cell costs time and not attempts. If that is too slow, notify the
 // hot cell weakly instead, and let an observer of the weak column do the work once for many notifications.
 //
+// # How soon an observer runs
+//
+// What this process's own client writes is dispatched at once. What a client of another process writes is hinted at: that client
+// tells the oracle, if nobody in its process takes the notification up, and the oracle tells one worker that asks (tso.Hints;
+// percolator.Config.DisableHints turns it off). Both are milliseconds. What gets lost on these ways – a process that dies, an oracle
+// that changes its leader, too much at once – is found by the scan, within seconds on a table that takes less to pass.
+//
+// # Who searches what
+//
+// A scanner begins in a random tablet at a random key. It locks the rows that it finds, with the oracle if that keeps row locks, until
+// their runs have ended; where it meets another scanner's, it goes elsewhere (section 2.4 of the paper).
+//
+// With Config.Partition the workers that set it and take the same columns divide each table: each searches its part, and everything
+// in every sixteenth pass. While members come and go, parts overlap or leave gaps for a moment; a dead worker's part is taken over when its
+// session or lease (30 s) has ended and the others have looked, within 10 s. Nothing correct depends on it. Fewer rows are read
+// twice, and a part whose worker is slow waits longer: docs/BENCHMARKS.md.
+//
 // # What an idle worker costs
 //
 // While nothing is dirty a scanner searches every 1.5 to 2.5 s (unless Config.ScanInterval says otherwise), with at most two
 // requests that read rows for each observed table; their filter passes over everything but notifications and locks. That is at
 // most 80 requests a minute for each scanner and table, 60 on average, and one for the boundaries of the table's tablets. The
-// oracle is not asked.
+// oracle is asked three times a minute by each worker: for hints at what other processes have written, a question that it keeps
+// open for 20 s. Config.Partition adds six looks a minute at who is there: one read, one timestamp, and one question to an oracle
+// that keeps sessions; and a write every 100 s or so with sessions, at most six a minute without.
 //
 // # Limits
 //
-// A worker uses Config.Concurrency + Config.Scanners goroutines, and up to 8 more for each scanner that settles stranded
+// A worker uses Config.Concurrency + Config.Scanners + 1 goroutines, and up to 8 more for each scanner that settles stranded
 // locks. It knows at most Config.QueueLength dispatched cells, as many that wait for another attempt or to be joined, 8 found by the scan for
-// each run that may be under way (at least 1,024), and 10,000 parked ones: about 0.3 KB each, the row key, and for parked ones
-// the error. What does not fit is dropped: the notification in the table remains and the scan finds it later.
+// each run that may be under way (at least 1,024): about 0.3 KB each and the row key. What does not fit is dropped: the notification in
+// the table remains and the scan finds it later. It remembers up to 8,192 cells that are done, and as many with a parked observer. A parked
+// observer takes up to 1 KiB in its row, and a little of each scan. It keeps no more rows locked against others than the cells found by the scan
+// and the pages that its scanners have in hand.
 package observers

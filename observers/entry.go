@@ -26,7 +26,7 @@ const (
 	stateReady   entryState = iota // in queue.ready, or in lane.blocked
 	stateDelayed                   // in queue.delayed
 	stateRunning                   // its observers run one after the other
-	stateParked                    // in queue.parked, with nothing else left to do
+	stateNew                       // nowhere yet, and not counted
 )
 
 // entryClass says what an entry counts as. Each class has its own bound: a flood of dispatched cells does not keep the scan
@@ -53,19 +53,15 @@ func (c *column) class(how entryClass) entryClass {
 // task is one observer's part of an entry.
 type task struct {
 	ran      tso.Timestamp // nothing is left to do for notifications up to here
+	parked   tso.Timestamp // the observer has been given up on for notifications up to here
+	parkedAt uint64        // queue.sequence when that became known: what the store says later counts
 	due      time.Time     // not to be run before; while it runs: zero, unless it was notified again
 	failures int           // in a row; the pause grows with them
 	attempts int           // those failures that the cell or the observer is to blame for
-	parked   *parking      // nil: not parked
-}
-
-type parking struct {
-	err   error
-	since time.Time
 }
 
 // pending tells whether t has to run.
-func (e *entry) pending(t *task) bool { return t.parked == nil && t.ran < e.newest }
+func (e *entry) pending(t *task) bool { return t.ran < e.newest && t.parked < e.newest }
 
 // notify records a newer notification, heard of at now. What was done or parked has to be done again; what was waiting
 // anyway keeps its place, because the notification joins it.
@@ -73,28 +69,31 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	for i := range e.tasks {
 		t := &e.tasks[i]
 		switch {
-		case t.parked != nil:
-			*t = task{ran: t.ran, due: now.Add(e.column.lanes[i].collapse)}
+		case t.parked >= e.newest && t.parked > 0: // a new change is a new chance
+			*t = task{ran: t.ran, parked: t.parked, parkedAt: t.parkedAt, due: now.Add(e.column.lanes[i].collapse)}
 		case e.state == stateRunning && i == e.turn:
 			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
 				t.due = now.Add(e.column.lanes[i].collapse)
 			}
 		case !e.pending(t):
 			t.due = now.Add(e.column.lanes[i].collapse)
+		default:
+			t.attempts = 0 // a new change has all attempts, after the pause that the failures before have earned
 		}
 	}
 	e.newest = ts
 }
 
-// next returns the first task that may run at now and whose observer has a place. If there is only one that has none, it
-// returns that with blocked = true; if there is none at all, −1.
-func (e *entry) next(now time.Time) (i int, blocked bool) {
+// next returns the first task that may run at now and has a place: one of its observer's, and one for cells that have failed
+// if it has (retry tells whether there is one). If there are only tasks without, it returns the first of them with blocked = true;
+// if there is none at all, −1.
+func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 	i = -1
 	for j := range e.tasks {
 		if t := &e.tasks[j]; !e.pending(t) || t.due.After(now) {
 			continue
 		}
-		if e.column.lanes[j].places() > 0 {
+		if e.column.lanes[j].places() > 0 && (retry || e.tasks[j].attempts == 0) {
 			return j, false
 		}
 		if i < 0 {
@@ -114,12 +113,32 @@ func (e *entry) earliest() (due time.Time, ok bool) {
 	return due, ok
 }
 
-// hasParked tells whether an observer of the cell is parked.
+// hasParked tells whether an observer of the cell is parked for its newest notification.
 func (e *entry) hasParked() bool {
 	for i := range e.tasks {
-		if e.tasks[i].parked != nil {
+		if t := &e.tasks[i]; t.ran < e.newest && t.parked >= e.newest {
 			return true
 		}
 	}
 	return false
+}
+
+// standing says up to where an observer need not be run for a cell, as far as it is known.
+type standing struct{ ran, parked tso.Timestamp }
+
+// stand takes in what is known of the cell's observers, in the order of its column's; nil: nothing.
+func (e *entry) stand(known []standing) {
+	for i, k := range known {
+		t := &e.tasks[i]
+		t.ran, t.parked = max(t.ran, k.ran), max(t.parked, k.parked)
+	}
+}
+
+// standings is what is known of the cell's observers now.
+func (e *entry) standings() []standing {
+	known := make([]standing, len(e.tasks))
+	for i := range e.tasks {
+		known[i] = standing{e.tasks[i].ran, e.tasks[i].parked}
+	}
+	return known
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/bigtable"
+
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -101,6 +103,29 @@ func (e *env) pending() []string {
 		rows = append(rows, p.Row)
 	}
 	return rows
+}
+
+// parked lists what is parked in the table t.
+func (e *env) parked() []observers.Parked {
+	e.Helper()
+	var list []observers.Parked
+	for p, err := range observers.ListParked(e.ctx, e.client, "t") {
+		if err != nil {
+			e.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// retryParked retries everything that is parked in the table t.
+func (e *env) retryParked() {
+	e.Helper()
+	for _, p := range e.parked() {
+		if err := observers.Retry(e.ctx, e.client, p); err != nil {
+			e.Fatal(err)
+		}
+	}
 }
 
 // journal is what the observers of a test have seen.
@@ -199,4 +224,14 @@ func (e *env) reads(c *percolator.Client, n int) {
 	}
 	before := count()
 	e.until("another read", func() bool { return count() >= before+n })
+}
+
+// plant writes a cell of the notify family, as no client would.
+func (e *env) plant(row, column string, ts int64, value []byte) {
+	e.Helper()
+	mut := bigtable.NewMutation()
+	mut.Set("notify", column, bigtable.Timestamp(ts*1000), value)
+	if err := e.Store().Open("t").Apply(e.ctx, row, mut); err != nil {
+		e.Fatal(err)
+	}
 }

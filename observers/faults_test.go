@@ -117,7 +117,7 @@ func TestLogsNameNoRows(t *testing.T) {
 		return errors.New(ch.Cell.Row + string(ch.Value))
 	})
 	var quiet, loud logBuffer
-	w, _ := e.start(e.client, r, observers.Config{MaxAttempts: 2, MinBackoff: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&quiet, nil))})
+	w, stop := e.start(e.client, r, observers.Config{MaxAttempts: 2, MinBackoff: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&quiet, nil))})
 	e.set(e.client, "secret-row-1", "in", "secret-value")
 	e.set(e.client, "secret-row-2", "in", "secret-value")
 	e.idle(w)
@@ -125,6 +125,8 @@ func TestLogsNameNoRows(t *testing.T) {
 	if strings.Contains(text, "secret") || !strings.Contains(text, "observer=o") || !strings.Contains(text, "parked") || !strings.Contains(text, "panic") {
 		t.Fatalf("the log says:\n%s", text)
 	}
+	stop() // it shares the client that retries, and would be told
+	e.retryParked()
 	w, _ = e.start(e.NewClient(), r, observers.Config{MaxAttempts: 1, Logger: slog.New(slog.NewTextHandler(&loud, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	e.idle(w)
 	if !strings.Contains(loud.String(), "secret-row-1") {

@@ -16,7 +16,7 @@ import (
 
 // WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished run on this worker, and no
 // transaction whose commit may still notify. Notifications that other workers have in hand count, because they remain in
-// the tables until they are done. So do those of columns that this worker does not take. Cells that are parked here do not count. While transactions keep writing it does not
+// the tables until they are done. So do those of columns that this worker does not take. Cells that are parked do not count. While transactions keep writing it does not
 // return. Some worker has to be running, not necessarily this one.
 //
 // One thing can hide from it: a chain of weak notifications whose observers write nothing at all, in another process, leaves no
@@ -96,13 +96,14 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 	for _, table := range w.coverage.tables {
 		r := percolator.All()
 		for more := true; more; {
-			p, err := w.readPage(ctx, table, r, nil)
+			asOf := w.queue.asOf()
+			p, err := w.readPage(ctx, table, r, percolator.MaxPendingRows, nil)
 			if err != nil {
 				return left, err
 			}
-			w.count(ctx, p.rows, &left)
-			if more = p.more; more {
-				r.Start = p.rows[len(p.rows)-1].Row + afterLastRow
+			w.count(ctx, p.Rows, asOf, &left)
+			if more = p.More; more {
+				r.Start = p.Next()
 			}
 		}
 	}
@@ -115,20 +116,23 @@ func (w *Worker) flush(ctx context.Context) error {
 	return w.client.Flush(ctx)
 }
 
-// count adds what is not done in rows to left.
-func (w *Worker) count(ctx context.Context, rows []percolator.Pending, left *remains) {
+// count adds to left what is not done in rows, which were read when the queue was at asOf.
+func (w *Worker) count(ctx context.Context, rows []percolator.Pending, asOf uint64, left *remains) {
 	w.resolveStranded(ctx, rows)
 	for _, row := range rows {
+		stood := w.stood(row)
 		for _, n := range row.Notified {
 			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] {
 				continue // nobody's: a column that the schema does not observe (any more)
 			}
-			switch w.offerFound(ctx, n) {
+			switch w.offerFound(ctx, n, &word{asOf, stood[n.Cell.Column]}) {
 			case parked:
 			case accepted, joined, known:
 				left.here++
 			default:
-				left.elsewhere++
+				if !row.OnlyParked(n) { // what this worker does not take, or does not run for, may be parked by another
+					left.elsewhere++
+				}
 			}
 		}
 		for _, l := range row.Locks {

@@ -1,46 +1,78 @@
 package observers
 
 import (
-	"slices"
-	"strings"
+	"context"
+	"fmt"
+	"iter"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
-// Parked is a cell for which an observer has failed too often. The notification remains in the table; this worker runs the
-// observer again when the cell is notified anew, another worker (or this one after a restart) tries it on its own account.
+// Parked is a cell for which an observer has failed Config.MaxAttempts times on some worker. The row says so, and the notification
+// stays: workers leave the observer alone until the cell is notified anew, or until [Retry] or [Drop]. Other observers of the cell
+// are not affected, and [Worker.WaitIdle] does not wait for it.
 type Parked struct {
 	Cell     percolator.Cell
 	Observer string
-	Attempts int
-	Err      error     // of the last attempt
-	Since    time.Time // by this machine's clock
+	Attempts int           // that the worker made which gave up
+	Reason   string        // the text of the last error, at most percolator.MaxParkedReason bytes
+	Since    time.Time     // by that worker's clock
+	Through  tso.Timestamp // of the newest notification that the observer was run for
 }
 
-// Parked lists what is parked on this worker, in the order of the cells. It holds 10,000 cells at most.
-func (w *Worker) Parked() []Parked {
-	q := w.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var list []Parked
-	for e := range q.parked {
-		for i := range e.tasks {
-			if t := &e.tasks[i]; t.parked != nil {
-				list = append(list, Parked{e.column.cell(e.row), e.column.lanes[i].name, t.attempts, t.parked.err, t.parked.since})
+// ListParked streams what is parked in tables, in the order of the cells; no tables: in all of the client's schema. It reads the
+// notifications and locks of these tables, one request for 1,024 rows that have any. Errors: percolator.ErrSchemaMismatch for a table
+// that is not in the schema, what the store answers, and the context's.
+func ListParked(ctx context.Context, c *percolator.Client, tables ...string) iter.Seq2[Parked, error] {
+	if len(tables) == 0 {
+		for _, t := range c.Schema().Tables {
+			if len(t.Observed)+len(t.Weak) > 0 {
+				tables = append(tables, t.Name)
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b Parked) int {
-		for _, c := range []int{
-			strings.Compare(a.Cell.Table, b.Cell.Table), strings.Compare(a.Cell.Row, b.Cell.Row),
-			strings.Compare(a.Cell.Column, b.Cell.Column), strings.Compare(a.Observer, b.Observer),
-		} {
-			if c != 0 {
-				return c
+	return func(yield func(Parked, error) bool) {
+		for _, table := range tables {
+			for row, err := range c.ScanPending(ctx, table, percolator.All()) {
+				if err != nil {
+					yield(Parked{}, fmt.Errorf("observers: parked cells of table %q: %w", table, err))
+					return
+				}
+				for _, p := range parkedIn(row) {
+					if !yield(p, nil) {
+						return
+					}
+				}
 			}
 		}
-		return 0
-	})
+	}
+}
+
+// parkedIn returns what is parked in a row: not what has been notified anew since, nor what has been dealt with.
+func parkedIn(row percolator.Pending) (list []Parked) {
+	for _, n := range row.Notified {
+		for _, s := range row.Parked(n) {
+			list = append(list, Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through})
+		}
+	}
 	return list
+}
+
+func (p Parked) standing() percolator.Standing {
+	return percolator.Standing{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
+}
+
+// Retry lets the observer run again, on any worker, with as many attempts as for a new change, when a scan meets the cell. The
+// observer sees the newest value. To retry what is not parked does no harm. A request by which a worker parks the cell may be late; then it
+// is parked once more, and listed.
+func Retry(ctx context.Context, c *percolator.Client, p Parked) error {
+	return c.RetryParked(ctx, p.standing())
+}
+
+// Drop gives the change up: the observer counts as having run for it, without effect, and will be run for the next one. It cannot be
+// undone. percolator.ErrConflict: the cell has changed since it was parked, so workers try it again by themselves.
+func Drop(ctx context.Context, c *percolator.Client, p Parked) error {
+	return c.DropParked(ctx, p.standing())
 }

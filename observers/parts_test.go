@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -54,110 +52,6 @@ func TestFifo(t *testing.T) {
 	})
 }
 
-func TestBetween(t *testing.T) {
-	t.Parallel()
-	key := rapid.StringOfN(rapid.RuneFrom([]rune{'\x00', 'a', 'b', 'c'}), 0, 12, -1)
-	rapid.Check(t, func(t *rapid.T) {
-		from, to := key.Draw(t, "from"), key.Draw(t, "to")
-		if to != "" && from >= to {
-			from, to = to, from
-		}
-		if from == to {
-			to = ""
-		}
-		k := between(from, to, rand.Uint64N)
-		if k < from || (to != "" && k >= to) {
-			t.Fatalf("between(%q, %q) = %q", from, to, k)
-		}
-	})
-}
-
-func TestPositionsSpread(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	var tablets []string
-	for i := range 20 {
-		tablets = append(tablets, fmt.Sprintf("row%02d", i))
-	}
-	asked := 0
-	p := newPositions(func(context.Context, string) ([]string, error) {
-		asked++
-		return tablets, nil
-	})
-	hit := make([]int, len(tablets)+1)
-	for range 2000 {
-		k := p.pick(ctx, "t")
-		hit[sort.Search(len(tablets), func(i int) bool { return k < tablets[i] })]++
-	}
-	for i, n := range hit {
-		if n < 20 { // of about 95
-			t.Errorf("started %d times in tablet %d", n, i)
-		}
-	}
-	if asked != 1 {
-		t.Errorf("asked for the tablets %d times", asked)
-	}
-}
-
-func TestPositionsWithoutTablets(t *testing.T) {
-	t.Parallel()
-	p := newPositions(func(context.Context, string) ([]string, error) { return nil, errors.New("unimplemented") })
-	if k := p.pick(t.Context(), "t"); k > "" && len(k) != 8 {
-		t.Fatalf("picked %q of a table of which nothing is known", k)
-	}
-	for i := range 10_000 {
-		p.met("t", fmt.Sprint(i%100))
-	}
-	if n := len(p.table("t").rows); n != sampledRows {
-		t.Fatalf("%d rows remembered", n)
-	}
-	hit := map[string]bool{}
-	for range 5000 {
-		hit[p.pick(t.Context(), "t")] = true
-	}
-	if len(hit) < sampledRows/2 {
-		t.Fatalf("started at %d places only", len(hit))
-	}
-}
-
-func TestPace(t *testing.T) {
-	t.Parallel()
-	var p pace
-	about := func(got, want time.Duration) bool { return got >= want*3/4 && got <= want*5/4 }
-	for range 100 {
-		if d := p.next(true, time.Millisecond); !about(d, minScanPause) {
-			t.Fatalf("pause %v while there is work", d)
-		}
-	}
-	for want := 2 * minScanPause; want < maxScanPause; want *= 2 {
-		if d := p.next(false, time.Millisecond); !about(d, want) {
-			t.Fatalf("pause %v, want about %v", d, want)
-		}
-	}
-	for range 3 {
-		if d := p.next(false, time.Millisecond); !about(d, maxScanPause) {
-			t.Fatalf("pause %v when idle", d)
-		}
-	}
-	if d := p.next(false, 5*time.Second); d != 15*time.Second {
-		t.Fatalf("pause %v after 5 s of reading that were not needed", d)
-	}
-	if d := p.next(false, time.Minute); d != maxScanRest {
-		t.Fatalf("pause %v after a minute of reading that was not needed", d)
-	}
-	if d := p.next(true, time.Second); d != time.Second {
-		t.Fatalf("pause %v after a second of reading that was needed", d)
-	}
-	p.next(false, 0)
-	p.reset()
-	if d := p.next(false, 0); !about(d, minScanPause) {
-		t.Fatalf("pause %v after a reset", d)
-	}
-	if d := (&pace{fixed: time.Hour}).next(true, 0); d != time.Hour {
-		t.Fatalf("pause %v, want the fixed one", d)
-	}
-}
-
 func TestCongestion(t *testing.T) {
 	t.Parallel()
 	c := newCongestion(32)
@@ -184,64 +78,6 @@ func TestCongestion(t *testing.T) {
 	}
 	if c.limit() != 32 {
 		t.Fatalf("limit %d after it has recovered", c.limit())
-	}
-}
-
-func TestRowLocks(t *testing.T) {
-	t.Parallel()
-	l := newRowLocks()
-	if !l.tryLock("t", "r") || l.tryLock("t", "r") || !l.tryLock("u", "r") {
-		t.Fatal("a row is locked once, by table")
-	}
-	l.unlock("t", "r")
-	if !l.tryLock("t", "r") {
-		t.Fatal("not unlocked")
-	}
-}
-
-// lossyLocks locks, and its answer is lost or out of bounds.
-type lossyLocks struct {
-	held   map[uint64]string
-	answer int
-	err    error
-}
-
-func (s *lossyLocks) LockRows(_ context.Context, holder string, _ time.Duration, rows []uint64) (int, error) {
-	for _, r := range rows {
-		s.held[r] = holder
-	}
-	return s.answer, s.err
-}
-
-func (s *lossyLocks) UnlockRows(_ context.Context, holder string, rows []uint64) error {
-	for _, r := range rows {
-		if s.held[r] == holder {
-			delete(s.held, r)
-		}
-	}
-	return nil
-}
-
-func TestRemoteLocks(t *testing.T) {
-	t.Parallel()
-	rows := []percolator.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}}
-	for name, c := range map[string]struct {
-		service *lossyLocks
-		want    int
-	}{
-		"the answer is lost":  {&lossyLocks{err: context.DeadlineExceeded}, 2},
-		"more than asked for": {&lossyLocks{answer: 7}, 2},
-		"less than nothing":   {&lossyLocks{answer: -1}, 0},
-	} {
-		c.service.held = map[uint64]string{}
-		l := newRemoteLocks(c.service)
-		if n := l.lock(t.Context(), rows); n != c.want {
-			t.Errorf("%s: %d rows", name, n)
-		}
-		l.unlock(t.Context(), rows)
-		if len(c.service.held) != 0 {
-			t.Errorf("%s: %d rows stay locked", name, len(c.service.held))
-		}
 	}
 }
 

@@ -17,19 +17,20 @@ type queue struct {
 	work     sync.Cond // ready is not empty, or the queue is closed
 	ready    fifo[*entry]
 	delayed  delayed
-	parked   map[*entry]struct{} // those with a parked task
 	lanes    []*lane
 	settled  *simplelru.LRU[cellKey, tso.Timestamp]
-	wake     chan struct{} // closed when something happened that a waiter may wait for; nil: nobody waits
-	dropped  bool          // a dispatched notification, since missed was last sent to
-	missed   chan struct{} // receives when there is room again after notifications were dropped
+	aside    *simplelru.LRU[cellKey, word] // of cells with a parked observer and nothing left to do
+	sequence uint64                        // counts what was parked: what was read from the store before is older
+	wake     chan struct{}                 // closed when something happened that a waiter may wait for; nil: nobody waits
+	dropped  bool                          // a dispatched notification, since missed was last sent to
+	missed   chan struct{}                 // receives when there is room again after notifications were dropped
 	limits   [classes]int
-	counts   [classes]int // of the entries that are not in stateParked
+	counts   [classes]int
 	running  int
+	retries  retries
 	started  uint64 // how many entries and runs were ever begun: a sweep during which it moved proves nothing
 	open     bool
 	closed   bool
-	attempts int // after which a task is parked
 	failure  backoff
 	conflict backoff
 }
@@ -40,28 +41,30 @@ type cellKey struct {
 	row    string
 }
 
-const (
-	parkedLimit  = 10_000 // what is beyond is forgotten, found again by the scan, and tried again
-	settledLimit = 8192
-)
+// settledLimit bounds what is remembered of cells that need nothing now. What is beyond costs the scan a look at the table.
+const settledLimit = 8192
 
 func newQueue(cfg Config, lanes []*lane) *queue {
 	settled, err := simplelru.NewLRU[cellKey, tso.Timestamp](settledLimit, nil)
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
+	aside, err := simplelru.NewLRU[cellKey, word](settledLimit, nil)
+	if err != nil {
+		panic(err)
+	}
 	q := &queue{
-		parked:   map[*entry]struct{}{},
 		lanes:    lanes,
 		settled:  settled,
+		aside:    aside,
 		missed:   make(chan struct{}, 1),
-		attempts: cfg.MaxAttempts,
 		failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
 		conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},
 	}
 	for _, l := range lanes {
 		l.congestion = newCongestion(cfg.Concurrency)
 	}
+	q.retries.limit = max(1, cfg.Concurrency/2)
 	q.limits[dispatched] = cfg.QueueLength
 	q.limits[found] = max(1024, 8*cfg.Concurrency)
 	q.limits[waiting] = cfg.QueueLength
@@ -78,7 +81,7 @@ const (
 	accepted verdict = iota // a new entry
 	joined                  // newer than what the cell's entry knew
 	known                   // not newer
-	parked                  // not newer, and nothing is left to do but what is parked
+	parked                  // nothing is left to do but what is parked
 	settled                 // everything up to the notification has been done: it only has to be erased
 	full                    // no room: wait for it
 	crowded                 // no room among the cells that wait: come back some other time
@@ -86,27 +89,30 @@ const (
 	foreign                 // the worker does not take the column
 )
 
-// offer enters a notification of col in row with timestamp ts; how is dispatched or found. With settled, upTo is until when
-// everything is done.
-func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass) (v verdict, upTo tso.Timestamp) {
+// offer enters a notification of col in row with timestamp ts; how is dispatched or found, and said what the store says of the
+// column's observers; nil: it was not asked. With settled, upTo is until when everything is done.
+func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, said *word) (v verdict, upTo tso.Timestamp) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.open {
 		return refused, 0
 	}
-	e := col.cells[row]
+	key, e := cellKey{col, row}, col.cells[row]
 	switch {
 	case e == nil:
-		if upTo, ok := q.settled.Get(cellKey{col, row}); ok && ts <= upTo {
+		if upTo, ok := q.settled.Get(key); ok && ts <= upTo {
 			return settled, upTo
 		}
-	case ts <= e.newest && e.state == stateParked:
-		return parked, 0
+		e = &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.lanes))}
+		q.recall(key, e, said)
+		if v, upTo := e.stands(ts); v != accepted {
+			return v, upTo
+		}
 	case ts <= e.newest:
-		return known, 0
+		return q.heard(e, said), 0
 	}
 	class := col.class(how)
-	if (e == nil || e.state == stateParked) && q.counts[class] >= q.limits[class] {
+	if e.state == stateNew && q.counts[class] >= q.limits[class] {
 		q.dropped = q.dropped || how == dispatched
 		if class == waiting {
 			return crowded, 0
@@ -114,38 +120,113 @@ func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass)
 		return full, 0
 	}
 	now := time.Now()
-	if e == nil {
-		e = &entry{column: col, row: row, state: stateParked, tasks: make([]task, len(col.lanes))}
-		col.cells[row] = e
-		v = accepted
-	} else {
-		v = joined
-	}
 	e.notify(ts, now)
-	if !e.hasParked() {
-		delete(q.parked, e)
-	}
 	switch e.state {
-	case stateParked: // or new
+	case stateNew:
+		v = accepted
+		col.cells[row] = e
 		e.class = class
 		q.counts[class]++
 		q.started++
 		q.place(e, now)
+		return accepted, 0
 	case stateDelayed: // a task that was done may be due before those that wait
 		q.delayed.remove(e)
 		q.place(e, now)
 	}
-	return v, 0
+	return joined, 0
+}
+
+// recall tells a new entry how its observers stand. What is remembered of a parked one does not count against a later word of the store:
+// it may have been retried.
+func (q *queue) recall(key cellKey, e *entry, said *word) {
+	if kept, ok := q.aside.Get(key); ok {
+		if e.stand(kept.known); said != nil && kept.asOf <= said.asOf {
+			for i := range e.tasks {
+				e.tasks[i].parked = 0
+			}
+		}
+	}
+	if said != nil {
+		e.stand(said.known)
+	}
+}
+
+// heard takes in what the store says of a cell that is in the queue: another worker may have given up on it, or somebody had it
+// retried.
+func (q *queue) heard(e *entry, said *word) verdict {
+	if said == nil {
+		return known
+	}
+	changed := false
+	for i := range e.tasks {
+		t, k := &e.tasks[i], standing{}
+		if said.known != nil {
+			k = said.known[i]
+		}
+		before := e.pending(t)
+		t.ran = max(t.ran, k.ran)
+		if said.asOf >= t.parkedAt {
+			t.parked = k.parked
+		}
+		changed = changed || e.pending(t) != before
+	}
+	if changed && e.state == stateDelayed {
+		q.delayed.remove(e)
+		q.place(e, time.Now())
+	}
+	return known
+}
+
+// parkedBeside tells whether another observer is parked for what tn's has just done: the notification stays in the table.
+func (q *queue) parkedBeside(tn turn) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range tn.entry.tasks {
+		if t := &tn.entry.tasks[i]; i != tn.entry.turn && t.ran < tn.newest && t.parked >= tn.newest {
+			return true
+		}
+	}
+	return false
+}
+
+// doneBeside is what the other observers of tn's cell have done, where that is all that is known to be notified.
+func (q *queue) doneBeside(tn turn) map[string]tso.Timestamp {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	done := map[string]tso.Timestamp{}
+	for i := range tn.entry.tasks {
+		if t := &tn.entry.tasks[i]; i != tn.entry.turn && t.ran >= tn.newest {
+			done[tn.entry.column.names[i]] = t.ran
+		}
+	}
+	return done
+}
+
+// stands tells what is to be done for a notification at ts by what is known of the cell's observers.
+func (e *entry) stands(ts tso.Timestamp) (v verdict, upTo tso.Timestamp) {
+	v, upTo = settled, tso.MaxTimestamp
+	for i := range e.tasks {
+		switch t := &e.tasks[i]; {
+		case t.ran >= ts:
+			upTo = min(upTo, t.ran)
+		case t.parked >= ts:
+			v = parked
+		default:
+			return accepted, 0
+		}
+	}
+	return v, upTo
 }
 
 // place puts an entry, which is nowhere and counted, where it belongs now.
 func (q *queue) place(e *entry, now time.Time) {
 	due, ok := e.earliest()
 	switch {
-	case !ok && e.hasParked():
-		e.state = stateParked
-		q.uncount(e)
 	case !ok:
+		if e.hasParked() {
+			q.aside.Add(cellKey{e.column, e.row}, word{q.sequence, e.standings()})
+		}
 		q.forget(e)
 	case due.After(now):
 		e.state, e.due = stateDelayed, due
@@ -164,6 +245,7 @@ type turn struct {
 	newest  tso.Timestamp // the newest notification known when it began
 	attempt int
 	stale   bool // the notification may have been dealt with by another worker since it was heard of
+	retry   bool // it holds one of the places for cells that have failed
 }
 
 // take waits for a turn. It returns false when the queue has been closed.
@@ -178,17 +260,27 @@ func (q *queue) take() (turn, bool) {
 			return turn{}, false
 		}
 		e, now := q.ready.pop(), time.Now()
-		i, blocked := e.next(now)
+		i, blocked := e.next(now, q.retries.places() > 0)
 		switch {
 		case i < 0: // what was due has been settled with another observer's run
 			q.unblock(e.column)
+			q.unblockRetries()
 			q.place(e, now)
+			continue
+		case blocked && e.column.lanes[i].places() > 0:
+			q.retries.blocked.push(e)
 			continue
 		case blocked:
 			e.column.lanes[i].blocked.push(e)
+			q.unblockRetries() // it may have been let in as one
 			continue
 		}
 		t, l := &e.tasks[i], e.column.lanes[i]
+		retry := t.attempts > 0
+		if retry {
+			q.retries.active++
+		}
+		q.unblockRetries()
 		t.due = time.Time{}
 		e.state, e.turn = stateRunning, i
 		l.active++
@@ -196,7 +288,7 @@ func (q *queue) take() (turn, bool) {
 		q.started++
 		return turn{
 			entry: e, lane: l, newest: e.newest, attempt: t.attempts + 1,
-			stale: e.class != dispatched,
+			stale: e.class != dispatched, retry: retry,
 		}, true
 	}
 }
@@ -223,6 +315,7 @@ type outcome struct {
 	conflict  bool  // because another transaction won
 	contended bool  // and that was not another run for the same change
 	blameless bool  // because the store did not answer: not an attempt
+	parked    bool  // it failed too often, and the store knows that it is parked
 
 	snoozed bool          // the observer wants to be called again
 	pause   time.Duration // after this
@@ -235,6 +328,10 @@ func (q *queue) finish(tn turn, out outcome) {
 	e, l, now := tn.entry, tn.lane, time.Now()
 	q.running--
 	l.active--
+	if tn.retry {
+		q.retries.active--
+	}
+	defer q.unblockRetries()
 	switch {
 	case out.contended:
 		l.congestion.conflicted()
@@ -249,14 +346,11 @@ func (q *queue) finish(tn turn, out outcome) {
 			q.settled.Add(cellKey{e.column, e.row}, out.settled)
 		}
 	} else {
-		q.fail(e, t, out, now)
+		q.fail(tn, out, now)
 	}
 	if q.closed {
-		q.discard(e)
+		q.forget(e)
 		return
-	}
-	if !e.hasParked() {
-		delete(q.parked, e)
 	}
 	if e.class == waiting && q.counts[waiting] > q.limits[waiting] {
 		q.forget(e)
@@ -272,21 +366,26 @@ func (e *entry) done(t *task, out outcome) {
 	if t.due.IsZero() {
 		ran = max(ran, e.newest)
 	}
-	*t = task{ran: ran, due: t.due}
+	*t = task{ran: ran, parked: t.parked, parkedAt: t.parkedAt, due: t.due}
 	for i := range e.tasks {
 		if o := &e.tasks[i]; o != t && o.ran < out.settled {
-			o.ran, o.failures, o.attempts, o.parked = out.settled, 0, 0, nil
+			o.ran, o.failures, o.attempts = out.settled, 0, 0
 		}
 	}
 }
 
 // fail records a run of t that failed, or put the change off, and decides when, or whether, it is tried again.
-func (q *queue) fail(e *entry, t *task, out outcome, now time.Time) {
+func (q *queue) fail(tn turn, out outcome, now time.Time) {
+	e := tn.entry
+	t := &e.tasks[e.turn]
 	switch {
 	case out.snoozed:
 		t.failures = 0
 	case out.blameless:
 		t.failures++
+	case !t.due.IsZero(): // for a change that is not the newest any more
+		t.failures++
+		t.attempts = 0
 	default:
 		t.failures++
 		t.attempts++
@@ -300,13 +399,9 @@ func (q *queue) fail(e *entry, t *task, out outcome, now time.Time) {
 		t.due = now.Add(out.pause)
 		return
 	}
-	if t.attempts >= q.attempts {
-		if _, ok := q.parked[e]; ok || len(q.parked) < parkedLimit {
-			t.parked = &parking{err: out.err, since: now}
-			q.parked[e] = struct{}{}
-		} else {
-			t.ran = e.newest
-		}
+	if out.parked { // for what was known when the run began; what came since is a new chance
+		q.sequence++
+		*t = task{ran: t.ran, parked: tn.newest, parkedAt: q.sequence, due: t.due}
 		return
 	}
 	pauses := q.failure
@@ -319,7 +414,6 @@ func (q *queue) fail(e *entry, t *task, out outcome, now time.Time) {
 // forget drops an entry that is counted. The notify cell in the table remains unless it is done.
 func (q *queue) forget(e *entry) {
 	delete(e.column.cells, e.row)
-	delete(q.parked, e)
 	q.uncount(e)
 }
 

@@ -34,7 +34,7 @@ func newFixture(t *testing.T, cfg Config, observers ...options) *fixture {
 
 func (f *fixture) offer(row string, ts tso.Timestamp, how entryClass, want verdict) {
 	f.Helper()
-	if got, _ := f.q.offer(f.col, row, ts, how); got != want {
+	if got, _ := f.q.offer(f.col, row, ts, how, nil); got != want {
 		f.Fatalf("offer(%q, %d) = %v, want %v", row, ts, got, want)
 	}
 }
@@ -59,10 +59,10 @@ func (f *fixture) none() {
 	}
 }
 
-func (f *fixture) sizes(queued, running, parked int) {
+func (f *fixture) sizes(queued, running int) {
 	f.Helper()
-	if q, r, p := f.q.sizes(); q != queued || r != running || p != parked {
-		f.Fatalf("queued %d, running %d, parked %d; want %d, %d, %d", q, r, p, queued, running, parked)
+	if q, r := f.q.sizes(); q != queued || r != running {
+		f.Fatalf("queued %d, running %d; want %d, %d", q, r, queued, running)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestQueueHasOneEntryForEachCell(t *testing.T) {
 	f.offer("r", 10, found, known)
 	f.offer("r", 11, dispatched, joined)
 	f.offer("s", 12, found, accepted)
-	f.sizes(2, 0, 0)
+	f.sizes(2, 0)
 	tn := f.take("r", "o0")
 	if tn.newest != 11 || tn.attempt != 1 || tn.stale {
 		t.Fatalf("turn %+v", tn)
@@ -103,7 +103,7 @@ func TestQueueRunsAgainForAChangeDuringTheRun(t *testing.T) {
 	f.q.finish(tn, outcome{start: 20, settled: 20})
 	f.q.finish(f.take("r", "o0"), outcome{start: 40, settled: 40})
 	f.none()
-	f.sizes(0, 0, 0)
+	f.sizes(0, 0)
 }
 
 func TestQueueDoesNotRunAgainForAChangeThatTheRunHasSeen(t *testing.T) {
@@ -114,7 +114,7 @@ func TestQueueDoesNotRunAgainForAChangeThatTheRunHasSeen(t *testing.T) {
 	f.offer("r", 15, dispatched, joined)
 	f.q.finish(tn, outcome{start: 20, settled: 20})
 	f.none()
-	f.sizes(0, 0, 0)
+	f.sizes(0, 0)
 	f.offer("r", 15, found, settled) // a page read earlier
 	f.offer("r", 21, found, accepted)
 }
@@ -125,7 +125,7 @@ func TestQueueDoesNotLoopOnATimestampFromTheFuture(t *testing.T) {
 	f.offer("r", 1000, found, accepted)
 	f.q.finish(f.take("r", "o0"), outcome{start: 20, settled: 20})
 	f.none()
-	f.sizes(0, 0, 0)
+	f.sizes(0, 0)
 }
 
 func TestQueueCollapses(t *testing.T) {
@@ -150,7 +150,7 @@ func TestQueueCollapses(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		f.q.finish(f.take("r", "o0"), outcome{start: 300})
-		f.sizes(0, 0, 0)
+		f.sizes(0, 0)
 	})
 }
 
@@ -160,9 +160,9 @@ func TestQueueRunsObserversOneAfterTheOther(t *testing.T) {
 	f.offer("r", 10, dispatched, accepted)
 	f.q.finish(f.take("r", "o0"), outcome{start: 20})
 	f.q.finish(f.take("r", "o1"), outcome{start: 21})
-	f.sizes(1, 0, 0)
+	f.sizes(1, 0)
 	f.q.finish(f.take("r", "o2"), outcome{start: 22, settled: 22})
-	f.sizes(0, 0, 0)
+	f.sizes(0, 0)
 }
 
 func TestQueueSkipsObserversThatAnotherWorkerRan(t *testing.T) {
@@ -171,21 +171,20 @@ func TestQueueSkipsObserversThatAnotherWorkerRan(t *testing.T) {
 	f.offer("r", 10, dispatched, accepted)
 	f.q.finish(f.take("r", "o0"), outcome{start: 20, settled: 20})
 	f.none()
-	f.sizes(0, 0, 0)
+	f.sizes(0, 0)
 }
 
 func TestQueueParks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, Config{MaxAttempts: 3}, options{}, options{})
-		w := &Worker{queue: f.q}
+		f := newFixture(t, Config{}, options{}, options{})
 		f.offer("r", 10, dispatched, accepted)
 		for attempt := 1; attempt <= 3; attempt++ {
 			tn := f.take("r", "o0")
 			if tn.attempt != attempt {
 				t.Fatalf("attempt %d, want %d", tn.attempt, attempt)
 			}
-			f.q.finish(tn, outcome{err: errTest})
+			f.q.finish(tn, outcome{err: errTest, parked: attempt == 3})
 			if attempt == 1 { // the other observer is not held up
 				f.q.finish(f.take("r", "o1"), outcome{start: 20})
 			}
@@ -193,23 +192,18 @@ func TestQueueParks(t *testing.T) {
 			synctest.Wait()
 		}
 		f.none()
-		f.sizes(0, 0, 1)
-		list := w.Parked()
-		if len(list) != 1 || list[0].Observer != "o0" || list[0].Attempts != 3 || !errors.Is(list[0].Err, errTest) || list[0].Cell != f.col.cell("r") {
-			t.Fatalf("parked: %+v", list)
-		}
-
+		f.sizes(0, 0)
 		f.offer("r", 10, found, parked)
 		f.none()
-		f.offer("r", 30, found, joined) // a newer change: both run
-		f.sizes(1, 0, 0)
+		f.offer("r", 30, found, accepted) // a newer change: both run
+		f.sizes(1, 0)
 		tn := f.take("r", "o0")
 		if tn.attempt != 1 {
 			t.Fatalf("attempt %d of a new change", tn.attempt)
 		}
 		f.q.finish(tn, outcome{start: 40})
 		f.q.finish(f.take("r", "o1"), outcome{start: 41, settled: 41})
-		f.sizes(0, 0, 0)
+		f.sizes(0, 0)
 	})
 }
 
@@ -228,7 +222,7 @@ func TestQueueDoesNotParkForTheStoresFailures(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 		}
-		f.sizes(1, 0, 0)
+		f.sizes(1, 0)
 	})
 }
 
@@ -250,7 +244,7 @@ func TestQueueBacksOff(t *testing.T) {
 		}
 		tn := f.take("bad", "o0")
 		f.q.finish(tn, outcome{start: 1 << 40})
-		f.sizes(0, 0, 0)
+		f.sizes(0, 0)
 	})
 }
 
@@ -286,7 +280,7 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 		f.none()
 		f.q.finish(first, outcome{start: 22, settled: 22})
 		f.q.finish(f.take("c", "o0"), outcome{start: 23, settled: 23})
-		f.sizes(0, 0, 0)
+		f.sizes(0, 0)
 	})
 }
 
@@ -319,4 +313,65 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 			t.Fatalf("%d at once after two commits", n)
 		}
 	})
+}
+
+// TestQueueTakesInStandings: what the store says of a cell's observers decides what is run, on a worker that knows nothing of its own.
+func TestQueueTakesInStandings(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{}, options{})
+	offer := func(row string, ts tso.Timestamp, want verdict, upTo tso.Timestamp, stood ...standing) {
+		t.Helper()
+		var said *word
+		if stood != nil {
+			said = &word{f.q.asOf(), stood}
+		}
+		if v, to := f.q.offer(f.col, row, ts, found, said); v != want || to != upTo && want == settled {
+			t.Fatalf("offer(%q, %d, %v) = %v up to %d, want %v up to %d", row, ts, stood, v, to, want, upTo)
+		}
+	}
+	offer("r", 10, parked, 0, standing{parked: 10}, standing{ran: 12})
+	offer("r", 10, settled, 11, standing{ran: 11, parked: 10}, standing{ran: 12}) // dropped: it counts as having run
+	f.none()
+	offer("r", 10, accepted, 0, standing{parked: 10}, standing{}) // the other one has not run
+	f.q.finish(f.take("r", "o1"), outcome{start: 20})
+	f.sizes(0, 0)
+	offer("r", 10, parked, 0) // remembered without the store
+	offer("r", 11, accepted, 0, standing{parked: 10}, standing{ran: 20})
+	f.q.finish(f.take("r", "o0"), outcome{start: 30, settled: 30})
+	f.sizes(0, 0)
+
+	// What was read before the cell was parked here does not have it run again; what is read later does, without its standing.
+	f.offer("u", 10, dispatched, accepted)
+	before := &word{asOf: f.q.asOf()}
+	f.q.finish(f.take("u", "o0"), outcome{err: errTest, parked: true})
+	f.q.finish(f.take("u", "o1"), outcome{start: 20})
+	if v, _ := f.q.offer(f.col, "u", 10, found, before); v != parked {
+		t.Fatalf("an old page: %v", v)
+	}
+	if v, _ := f.q.offer(f.col, "u", 10, found, &word{asOf: f.q.asOf()}); v != accepted {
+		t.Fatalf("a retried cell: %v", v)
+	}
+	f.q.finish(f.take("u", "o0"), outcome{start: 30, settled: 30})
+
+	// Another worker gives up on a cell that fails here, too.
+	offer("s", 10, accepted, 0)
+	f.q.finish(f.take("s", "o0"), outcome{err: errTest})
+	f.q.finish(f.take("s", "o1"), outcome{start: 20})
+	f.sizes(1, 0)
+	offer("s", 10, known, 0, standing{parked: 10}, standing{})
+	f.sizes(0, 0)
+	offer("s", 10, parked, 0)
+}
+
+// TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it is a new chance, although the run is parked.
+func TestQueueKeepsAChangeThatComesDuringTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{}, options{})
+	f.offer("r", 10, dispatched, accepted)
+	tn := f.take("r", "o0")
+	f.offer("r", 20, dispatched, joined)
+	f.q.finish(tn, outcome{err: errTest, parked: true})
+	if tn = f.take("r", "o0"); tn.attempt != 1 {
+		t.Fatalf("attempt %d of a new change", tn.attempt)
+	}
 }

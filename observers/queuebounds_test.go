@@ -77,17 +77,17 @@ func TestQueueForgetsWhatFailsWhenTooMuchDoes(t *testing.T) {
 		}
 		break
 	}
-	f.sizes(2, 0, 0)
+	f.sizes(2, 0)
 	f.offer("x", 10, dispatched, accepted) // those that wait for another attempt do not keep it out
 	f.q.finish(f.take("x", "o0"), outcome{err: errTest})
-	f.sizes(2, 0, 0)
+	f.sizes(2, 0)
 	f.offer("x", 10, found, accepted) // forgotten, so the scan brings it back
 }
 
 func TestQueueAwaitIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, Config{MaxAttempts: 1}, options{})
+		f := newFixture(t, Config{}, options{})
 		f.offer("a", 10, dispatched, accepted)
 		f.offer("b", 10, dispatched, accepted)
 		if _, err := f.q.awaitIdle(cancelled()); !errors.Is(err, context.Canceled) {
@@ -108,7 +108,7 @@ func TestQueueAwaitIdle(t *testing.T) {
 			t.Fatal("b has not run")
 		default:
 		}
-		f.q.finish(f.take("b", "o0"), outcome{err: errTest}) // parked: does not count
+		f.q.finish(f.take("b", "o0"), outcome{err: errTest, parked: true}) // does not count
 		started := <-idle
 		if !f.q.quietSince(started) {
 			t.Fatal("nothing has begun")
@@ -142,10 +142,10 @@ func TestQueueCloses(t *testing.T) {
 		if <-ended {
 			t.Fatal("a closed queue gave work")
 		}
-		f.sizes(0, 1, 1)
+		f.sizes(0, 1)
 		f.offer("late", 20, dispatched, refused)
 		f.q.finish(running, outcome{start: 30})
-		f.sizes(0, 0, 1)
+		f.sizes(0, 0)
 		if _, err := f.q.awaitIdle(cancelled()); err != nil {
 			t.Fatal(err)
 		}

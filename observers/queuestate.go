@@ -20,30 +20,23 @@ func (q *queue) close() {
 	q.open, q.closed = false, true
 	q.delayed.timer.Stop()
 	for q.ready.len() > 0 {
-		q.discard(q.ready.pop())
+		q.forget(q.ready.pop())
+	}
+	for q.retries.blocked.len() > 0 {
+		q.forget(q.retries.blocked.pop())
 	}
 	for _, l := range q.lanes {
 		for l.blocked.len() > 0 {
-			q.discard(l.blocked.pop())
+			q.forget(l.blocked.pop())
 		}
 	}
 	for len(q.delayed.heap) > 0 {
 		e := q.delayed.heap[0]
 		q.delayed.remove(e)
-		q.discard(e)
+		q.forget(e)
 	}
 	q.work.Broadcast()
 	q.broadcast()
-}
-
-// discard drops an entry of a closed queue, but keeps what is parked for those who ask.
-func (q *queue) discard(e *entry) {
-	if !e.hasParked() {
-		q.forget(e)
-		return
-	}
-	e.state = stateParked
-	q.uncount(e)
 }
 
 // awaitIdle waits until nothing is queued, waiting or running, and returns the count of everything that was ever begun.
@@ -112,11 +105,18 @@ func (q *queue) broadcast() {
 	}
 }
 
-// sizes are the numbers of cells that wait, that run, and that have a parked observer.
-func (q *queue) sizes() (queued, running, parked int) {
+// sizes are the numbers of cells that wait and that run.
+func (q *queue) sizes() (queued, running int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.active() - q.running, q.running, len(q.parked)
+	return q.active() - q.running, q.running
+}
+
+// asOf is the point up to which the queue remembers less than what is read from the store from now on.
+func (q *queue) asOf() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sequence
 }
 
 // busy is the number of runs under way.

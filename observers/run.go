@@ -107,8 +107,6 @@ func (w *Worker) failed(tn turn, err error, at stage) outcome {
 	switch {
 	case panicked != nil && tn.attempt == 1:
 		w.log.Error("observers: an observer panicked", append(fields, "stack", panicked.Stack)...)
-	case !out.conflict && !out.blameless && tn.attempt >= w.cfg.MaxAttempts:
-		w.log.Warn("observers: a cell is parked", fields...)
 	case !out.conflict && tn.attempt == 1:
 		w.log.Warn("observers: an attempt failed", fields...)
 	}

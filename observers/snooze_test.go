@@ -56,7 +56,7 @@ func TestSnoozeDoesNotForgiveFailures(t *testing.T) {
 	e.set(e.client, "r", "in", "x")
 	w, _ := e.start(e.client, r, observers.Config{MaxAttempts: 3, MinBackoff: time.Millisecond})
 	e.idle(w)
-	if p := w.Parked(); len(p) != 1 || p[0].Attempts != 3 || calls.Load() != 6 {
+	if p := e.parked(); len(p) != 1 || p[0].Attempts != 3 || calls.Load() != 6 {
 		t.Errorf("parked %+v after %d calls", p, calls.Load())
 	}
 }

@@ -1,6 +1,10 @@
 package observers
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/gopercolator/percolator/internal/scanning"
+)
 
 // Stats counts what a worker did since NewWorker, and what it has in hand. Every number is counted where the thing happens.
 type Stats struct {
@@ -9,13 +13,16 @@ type Stats struct {
 	Found         int64 // notifications that a scan found and that were new to this worker
 	Dispatched    int64 // notifications heard of from the own client and queued, or joined to a queued cell
 	Dropped       int64 // notifications heard of from the own client for which there was no room
+	Hinted        int64 // notifications heard of from clients in other processes and queued, or joined to a queued cell
 	Searches      int64 // rounds of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
 	Teleports     int64 // times that a scanner met another one and went elsewhere
 	LocksResolved int64 // locks of dead transactions that were settled
 	Corrupt       int64 // cells that scanners could not decode, each time that they met them
 
-	Queued, Running, Parked int // cells now: waiting for a turn or a pause; being run for; with a parked observer
+	Parked int64 // times that this worker gave up on an observer of a cell (ListParked tells which are parked now)
+
+	Queued, Running int // cells now: waiting for a turn or a pause; being run for
 
 	Observers map[string]ObserverStats // by name
 }
@@ -45,18 +52,20 @@ func (c *counters) load() ObserverStats {
 
 // workerCounters is what of Stats concerns no single observer.
 type workerCounters struct {
-	found, dispatched, dropped, searches, rows, teleports, resolved, corrupt atomic.Int64
+	found, dispatched, dropped, hinted, resolved, corrupt, parked atomic.Int64
+
+	scans scanning.Counts
 }
 
 // Stats returns the counts so far. They are read one after the other, while the worker goes on.
 func (w *Worker) Stats() Stats {
 	s := Stats{
-		Found: w.counters.found.Load(), Dispatched: w.counters.dispatched.Load(), Dropped: w.counters.dropped.Load(),
-		Searches: w.counters.searches.Load(), Rows: w.counters.rows.Load(),
-		Teleports: w.counters.teleports.Load(), LocksResolved: w.counters.resolved.Load(), Corrupt: w.counters.corrupt.Load(),
+		Found: w.counters.found.Load(), Dispatched: w.counters.dispatched.Load(), Dropped: w.counters.dropped.Load(), Hinted: w.counters.hinted.Load(),
+		Searches: w.counters.scans.Searches.Load(), Rows: w.counters.scans.Rows.Load(),
+		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load(), Corrupt: w.counters.corrupt.Load(), Parked: w.counters.parked.Load(),
 		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
 	}
-	s.Queued, s.Running, s.Parked = w.queue.sizes()
+	s.Queued, s.Running = w.queue.sizes()
 	for _, l := range w.coverage.lanes {
 		o := l.counters.load()
 		s.Observers[l.name] = o

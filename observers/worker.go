@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -24,9 +25,12 @@ type Worker struct {
 	log      *slog.Logger
 	coverage *coverage
 	queue    *queue
-	rows     *rowLocks
-	places   *positions
-	pauses   backoff // of a goroutine that cannot reach the store
+	columns  map[string][]*column // taken, by table
+	rows     *scanning.RowLocks
+	remote   *scanning.RemoteLocks
+	places   *scanning.Places
+	members  *membership // nil: the worker searches everything
+	pauses   backoff     // of a goroutine that cannot reach the store
 	garbage  *percolator.Collector
 	counters workerCounters
 	ran      atomic.Bool
@@ -61,17 +65,23 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{
+	w := &Worker{
 		client:   c,
 		garbage:  garbage,
 		cfg:      cfg,
 		log:      cfg.Logger,
 		coverage: cov,
 		queue:    newQueue(cfg, cov.lanes),
-		rows:     newRowLocks(),
-		places:   newPositions(c.SampleRowKeys),
+		columns:  cov.byTable(),
+		rows:     scanning.NewRowLocks(),
+		places:   scanning.NewPlaces(c.SampleRowKeys, time.Now, newRandom()),
 		pauses:   backoff{cfg.MinBackoff, cfg.MaxBackoff},
-	}, nil
+	}
+	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
+	if cfg.Partition {
+		w.members = newMembership(w)
+	}
+	return w, nil
 }
 
 // Run works until ctx ends: it searches the tables, takes in what its client notifies, runs observers, and takes its turn at
@@ -91,13 +101,21 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	var runners, scanners sync.WaitGroup
 	w.queue.start()
-	stopDispatch := w.client.OnNotify(w.dispatch)
+	stopDispatch := func() {}
+	if !w.cfg.DisableDispatch {
+		stopDispatch = w.client.HandleNotify(w.dispatch)
+		scanners.Go(func() { w.listen(ctx) })
+	}
 	for range w.cfg.Concurrency {
 		runners.Add(1)
 		go w.work(ctx, runs, &runners)
 	}
 	for range w.cfg.Scanners {
 		scanners.Go(func() { newScanner(w).run(ctx, stop) })
+	}
+	scanners.Go(func() { w.remote.Run(ctx) })
+	if w.members != nil {
+		scanners.Go(func() { w.members.run(ctx) })
 	}
 	if !w.cfg.DisableCollection {
 		scanners.Go(func() {
@@ -110,7 +128,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopDispatch()
 	w.queue.close()
 	scanners.Wait()
+	w.remote.Keep(ctx) // what was only queued here is for others to find
 	w.drain(cancel, &runners)
+	w.remote.Close(ctx)
 	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) {
 		return fmt.Errorf("observers: %w", err)
 	}
@@ -145,7 +165,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 	var current *turn
 	defer func() {
 		if current != nil { // the observer ended its goroutine: runtime.Goexit, or FailNow of a test
-			w.queue.finish(*current, w.failed(*current, errGoexit, stageObserver))
+			w.queue.finish(*current, w.settle(runs, *current, w.failed(*current, errGoexit, stageObserver)))
 			go w.work(ctx, runs, runners)
 			return
 		}
@@ -157,7 +177,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 			return
 		}
 		current = &tn
-		out := w.run(runs, tn)
+		out := w.settle(runs, tn, w.run(runs, tn))
 		current = nil
 		w.queue.finish(tn, out)
 

@@ -26,7 +26,7 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "webindex",
 		Short: "A live index of web pages, kept by transactions and observers",
-		Long: `Webindex loads crawled pages into Bigtable, one transaction each. Observers turn them into an index: they find
+		Long: `Webindex loads crawled pages into Bigtable, by transactions. Observers turn them into an index: they find
 duplicates, count who links to whom, attach the texts of links to their targets, and publish what the search page shows.
 
 Start with "webindex demo": it needs nothing else. The other commands work on a store that is running: a Bigtable

@@ -97,7 +97,7 @@ func (a *app) demoInput(ctx context.Context, store *localStore, w *workers, src 
 		return nil, err
 	}
 	m, runs := startMeter(store.clients...), w.runs()
-	counts, err := a.loadOne(ctx, store.clients[0], src, w)
+	counts, err := a.loadOne(ctx, &load.Loader{Client: store.clients[0], Log: a.log}, src, w)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.Name, err)
 	}
@@ -107,7 +107,7 @@ func (a *app) demoInput(ctx context.Context, store *localStore, w *workers, src 
 	if counts.Bad > 0 {
 		problem = errBadInput
 	}
-	problem = errors.Join(problem, w.failures())
+	problem = errors.Join(problem, w.failures(ctx))
 	if err := describeIndex(ctx, store.clients[0], began.StartTimestamp(), done); err != nil {
 		return problem, err
 	}

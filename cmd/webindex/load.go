@@ -16,14 +16,18 @@ var errBadInput = errors.New("some of the input could not be read, see above")
 
 func newLoadCommand(a *app) *cobra.Command {
 	var (
-		t      target
-		inputs []string
+		t       target
+		inputs  []string
+		restart bool
 	)
 	cmd := &cobra.Command{
 		Use:   "load --input PATH…",
 		Short: "Load crawls: WARC files, gzipped or not, or directories of HTML",
-		Long: `Load brings the pages of each input into the store, one transaction each. The index follows as soon as a worker runs,
-here or elsewhere. Pages that are in the store already, byte for byte, are not written again.`,
+		Long: `Load brings the pages of each input into the store, some of them in each transaction. The index follows as soon as a
+worker runs, here or elsewhere. Pages that are in the store already, byte for byte, are not written again.
+
+A load that was interrupted goes on where it was when it is run again with an input that brings the same pages. Of two
+loads of the same pages at once the later one goes on, and the earlier one ends.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sources := sourcesOf(append(inputs, args...))
 			if len(sources) == 0 {
@@ -34,11 +38,12 @@ here or elsewhere. Pages that are in the store already, byte for byte, are not w
 				return err
 			}
 			defer closeStore()
-			return a.loadAll(cmd.Context(), client, sources)
+			return a.loadAll(cmd.Context(), client, sources, restart)
 		},
 	}
 	t.addFlags(cmd)
 	addInputFlag(cmd, &inputs)
+	cmd.Flags().BoolVar(&restart, "restart", false, "look at every page, also at those that an interrupted load has brought")
 	return cmd
 }
 
@@ -55,11 +60,12 @@ func sourcesOf(paths []string) []load.Source {
 }
 
 // loadAll loads one input after the other, with a summary for each.
-func (a *app) loadAll(ctx context.Context, client *percolator.Client, sources []load.Source) error {
+func (a *app) loadAll(ctx context.Context, client *percolator.Client, sources []load.Source, restart bool) error {
 	var bad error
 	for _, src := range sources {
 		m := startMeter(client)
-		counts, err := a.loadOne(ctx, client, src, nil)
+		l := &load.Loader{Client: client, Log: a.log, Restart: restart}
+		counts, err := a.loadOne(ctx, l, src, nil)
 		if err != nil {
 			return err
 		}
@@ -77,8 +83,7 @@ func (a *app) loadAll(ctx context.Context, client *percolator.Client, sources []
 }
 
 // loadOne loads an input and shows how far it is. workers may be nil.
-func (a *app) loadOne(ctx context.Context, client *percolator.Client, src load.Source, w *workers) (load.Counts, error) {
-	l := &load.Loader{Client: client, Log: a.log}
+func (a *app) loadOne(ctx context.Context, l *load.Loader, src load.Source, w *workers) (load.Counts, error) {
 	done := a.showProgress(ctx, src.Name, l, w)
 	err := l.Load(ctx, src)
 	if err == nil && w != nil {

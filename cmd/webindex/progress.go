@@ -61,6 +61,22 @@ func (a *app) showLines(ctx context.Context, input string, l *load.Loader, w *wo
 	})
 }
 
+// showWork says now and then what the workers have done, if that has changed, until the returned function is called. Then it says
+// so a last time.
+func (a *app) showWork(w *workers, interval time.Duration) (done func()) {
+	ctx, cancel := context.WithCancel(context.Background()) // it goes on while the workers finish
+	said := int64(0)
+	say := func() {
+		if runs := w.runs().ObserverRuns; runs != said {
+			said = runs
+			fmt.Fprintf(a.stderr, "worker: %s\n", working(w))
+		}
+	}
+	var running sync.WaitGroup
+	running.Go(func() { each(ctx, interval, say) })
+	return func() { cancel(); running.Wait(); say() }
+}
+
 // working says what the workers are doing.
 func working(w *workers) string {
 	if w == nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,28 +19,37 @@ func newWorkerCommand(a *app) *cobra.Command {
 	var (
 		t         target
 		untilIdle bool
+		every     time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run the observers that keep the index",
-		Long:  "Worker runs observers until it is interrupted. Any number of workers may run, on any number of machines.",
-		Args:  cobra.NoArgs,
+		Long: `Worker joins the store and runs observers until it is interrupted (SIGINT, SIGTERM); then it finishes the runs that are
+under way. Any number of workers may run, on any number of machines, and they may come, go and die at any time.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if every <= 0 {
+				return errors.New("--progress must be positive")
+			}
 			client, closeStore, err := t.open(cmd.Context(), a.log)
 			if err != nil {
 				return err
 			}
 			defer closeStore()
-			return a.work(cmd.Context(), client, untilIdle)
+			return a.work(cmd.Context(), client, t, untilIdle, every)
 		},
 	}
 	t.addFlags(cmd)
 	cmd.Flags().BoolVar(&untilIdle, "until-idle", false, "end when there is nothing left to do")
+	cmd.Flags().DurationVar(&every, "progress", lineInterval, "how often to say on standard error what was done, if anything was")
 	return cmd
 }
 
+// endingLimit bounds what a worker that was interrupted still asks the store.
+const endingLimit = 10 * time.Second
+
 // work runs one worker. When it ends because nothing is left to do, the summary says what the index holds then.
-func (a *app) work(ctx context.Context, client *percolator.Client, untilIdle bool) error {
+func (a *app) work(ctx context.Context, client *percolator.Client, t target, untilIdle bool, every time.Duration) error {
 	began, err := client.Snapshot(ctx)
 	if err != nil {
 		return err
@@ -48,12 +59,19 @@ func (a *app) work(ctx context.Context, client *percolator.Client, untilIdle boo
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(a.stderr, "worker: joined %s/%s\n", t.project, t.instance)
+	done := a.showWork(w, every)
 	if untilIdle {
 		err = w.waitIdle(ctx)
 	} else {
 		<-w.ctx.Done() // interrupted, which is how a worker is stopped, or it has failed
+		fmt.Fprintln(a.stderr, "worker: stopping, after the runs that are under way")
 	}
-	err = errors.Join(err, w.stop(), w.failures())
+	err = errors.Join(err, w.stop())
+	done()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endingLimit) // an interrupted worker has something to say as well
+	defer cancel()
+	err = errors.Join(err, w.failures(ending))
 	s := m.stop(summary.Summary{Worked: w.runs()})
 	if untilIdle && err == nil {
 		err = describeIndex(ctx, client, began.StartTimestamp(), s)

@@ -17,15 +17,16 @@ import (
 
 // workers run the observers of the index until stop is called.
 type workers struct {
-	list  []*observers.Worker
-	group *errgroup.Group
-	ctx   context.Context // ends when a worker fails
-	end   context.CancelFunc
+	client *percolator.Client
+	list   []*observers.Worker
+	group  *errgroup.Group
+	ctx    context.Context // ends when a worker fails
+	end    context.CancelFunc
 }
 
 // startWorkers starts one worker for each client, as if each were a process of its own.
 func startWorkers(ctx context.Context, clients []*percolator.Client, log *slog.Logger) (*workers, error) {
-	w := &workers{}
+	w := &workers{client: clients[0]}
 	for _, c := range clients {
 		worker, err := observers.NewWorker(c, index.Registry(index.Collapse), observers.Config{Logger: log})
 		if err != nil {
@@ -69,9 +70,9 @@ func (w *workers) runs() summary.Worked {
 	for _, worker := range w.list {
 		s := worker.Stats()
 		sum.ObserverRuns += s.Runs
-		sum.Parked += s.Parked
+		sum.Parked += int(s.Parked)
 		for name, o := range s.Observers {
-			sum.Observers[name] += o.Runs
+			sum.Observers[index.ObserverName(name)] += o.Runs
 		}
 	}
 	return sum
@@ -97,12 +98,13 @@ func (w *workers) queued() int {
 	return n
 }
 
-// failures says which observers have been given up on; nil if none. The index is not complete then.
-func (w *workers) failures() error {
-	for _, worker := range w.list {
-		if parked := worker.Parked(); len(parked) > 0 {
-			return fmt.Errorf("observer %s keeps failing, %d cells are affected: %w", parked[0].Observer, len(parked), parked[0].Err)
+// failures says which observer of the store's has been given up on; nil if none. The index is not complete then.
+func (w *workers) failures(ctx context.Context) error {
+	for p, err := range observers.ListParked(ctx, w.client) {
+		if err != nil {
+			return err
 		}
+		return fmt.Errorf("observer %s keeps failing on %s: %s", p.Observer, p.Cell, p.Reason)
 	}
 	return nil
 }

@@ -52,7 +52,6 @@ func withdraw(ctx context.Context, tx *percolator.Txn, url, served string) error
 		ServedContent.Delete(tx, url),
 		ServedTerms.Delete(tx, url),
 		ServedAnchors.Delete(tx, url),
-		ServedRank.Delete(tx, url),
 	)
 }
 
@@ -118,20 +117,10 @@ func publishAnchors(ctx context.Context, tx *percolator.Txn, url, hash string) e
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(old, anchors) {
-		if err := setAnchors(tx, ServedAnchors, url, anchors); err != nil {
-			return err
-		}
+	if slices.Equal(old, anchors) {
+		return nil
 	}
-	rank, err := Rank.GetOr(ctx, tx, url, 0)
-	if err != nil {
-		return err
-	}
-	servedRank, err := ServedRank.GetOr(ctx, tx, url, -1)
-	if err != nil || servedRank == rank {
-		return err
-	}
-	return ServedRank.Set(tx, url, rank)
+	return setAnchors(tx, ServedAnchors, url, anchors)
 }
 
 // clusterAnchors adds up the anchors of several URLs.

@@ -1,4 +1,4 @@
 package index
 
-// CountInLinks is the observer, for tests that decide themselves when it runs.
-var CountInLinks = countInLinks
+// CollectAnchors is the observer, for tests that decide themselves when it runs.
+var CollectAnchors = collectAnchors

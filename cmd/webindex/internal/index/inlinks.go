@@ -2,10 +2,7 @@ package index
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -59,9 +56,6 @@ func (in InLinks) add(source string, e percolator.Entry) error {
 	return nil
 }
 
-// Rank is the number of distinct pages.
-func (in InLinks) Rank() int64 { return int64(len(in)) }
-
 // Anchors lists the texts with the number of pages that use each.
 func (in InLinks) Anchors() []Anchor {
 	counts := map[string]int{}
@@ -71,16 +65,4 @@ func (in InLinks) Anchors() []Anchor {
 		}
 	}
 	return rankAnchors(counts)
-}
-
-// fingerprint is the same for equal in-links only; it is empty when there are none.
-func (in InLinks) fingerprint() string {
-	if len(in) == 0 {
-		return ""
-	}
-	sum := sha256.New()
-	for _, source := range slices.Sorted(maps.Keys(in)) {
-		fmt.Fprintf(sum, "%q %q\n", source, slices.Sorted(slices.Values(in[source])))
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:16])
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // checkInstant checks what has to hold in every snapshot, whatever the observers are doing: each processed document has
-// exactly one entry, in the cluster of its content; each entry has its document; each canonical URL has its entry.
+// exactly one entry, in the cluster of its content; each entry has its document; each canonical URL has its entry; no part of
+// a rank is lost.
 func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
 	hashes, entries := map[string]string{}, map[string]bool{}
 	for e, err := range index.Hash.Scan(ctx, snap, percolator.All()) {
@@ -45,6 +46,44 @@ func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
 		}
 		if hashes[e.Value] != e.Cell.Row {
 			return fmt.Errorf("cluster %.8s has the canonical URL %s, which is not a member", e.Cell.Row, e.Value)
+		}
+	}
+	return checkBalance(ctx, snap)
+}
+
+// checkBalance checks the account of ranks, to the unit: what a URL has received, and what is queued for it, is together what
+// documents have passed on to it.
+func checkBalance(ctx context.Context, snap *percolator.Snapshot) error {
+	balance := map[string]int64{}
+	for e, err := range index.PassedTo.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		rank, err := index.Rank.Get(ctx, snap, e.Cell.Row)
+		if err != nil {
+			return err
+		}
+		for _, url := range e.Value {
+			balance[url] += index.Share(rank, len(e.Value))
+		}
+	}
+	for e, err := range index.Received.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		balance[e.Cell.Row] -= e.Value
+	}
+	for sum, err := range index.Passing.All(ctx, snap) {
+		if err != nil {
+			return err
+		}
+		for url, c := range sum.Value {
+			balance[url] -= c.Rank
+		}
+	}
+	for url, n := range balance {
+		if n != 0 {
+			return fmt.Errorf("%s lacks %d units of what was passed on to it", url, n)
 		}
 	}
 	return nil

@@ -8,25 +8,57 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
+// Page is a crawled page that is to be stored.
+type Page struct {
+	URL    string
+	stored []byte // the encoded capture
+	digest string
+}
+
+// NewPage encodes a capture.
+func NewPage(url string, c *Capture) *Page {
+	stored := c.Encode()
+	return &Page{URL: url, stored: stored, digest: Fingerprint(stored)}
+}
+
+// Bytes is how much the page stores.
+func (p *Page) Bytes() int { return len(p.stored) }
+
 // Load brings one crawled page into the store, in a transaction of its own. It reports whether anything changed: a page
 // that is stored already, byte for byte, is not written again, so nobody processes it again.
 func Load(ctx context.Context, client *percolator.Client, url string, c *Capture) (changed bool, err error) {
-	stored := c.Encode()
-	digest := Fingerprint(stored)
+	page := NewPage(url, c)
 	_, err = client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		known, err := Digest.GetOr(ctx, tx, url, "")
-		if err != nil {
-			return err
-		}
-		if changed = known != digest; !changed {
-			return nil
-		}
-		if err := Digest.Set(tx, url, digest); err != nil {
-			return err
-		}
-		return Response.Set(tx, url, stored) // observed: from here on, the index is the observers' work
+		written, err := LoadInto(ctx, tx, page)
+		changed = err == nil && written[0]
+		return err
 	})
 	return changed, err
+}
+
+// LoadInto brings pages into the store as a part of tx, and reports of each whether it changed. One read tells for all of them.
+func LoadInto(ctx context.Context, tx *percolator.Txn, pages ...*Page) (changed []bool, err error) {
+	cells := make([]percolator.Cell, len(pages))
+	for i, p := range pages {
+		cells[i] = Digest.Cell(p.URL)
+	}
+	known, err := tx.GetMulti(ctx, cells...)
+	if err != nil {
+		return nil, err
+	}
+	changed = make([]bool, len(pages))
+	for i, p := range pages {
+		if changed[i] = known[i] == nil || string(known[i]) != p.digest; !changed[i] {
+			continue
+		}
+		if err := Digest.Set(tx, p.URL, p.digest); err != nil {
+			return nil, err
+		}
+		if err := Response.Set(tx, p.URL, p.stored); err != nil { // observed: from here on, the index is the observers' work
+			return nil, err
+		}
+	}
+	return changed, nil
 }
 
 // Delete takes a page out of the store. The observers take it out of the index, as if it had never been crawled. A URL

@@ -72,7 +72,9 @@ func interpret(url string, ch observers.Change) (facts, error) {
 // recall reads what earlier runs have written for the URL. GetMulti fetches the cells in one request; the typed reads
 // after it are answered by the transaction's cache.
 func recall(ctx context.Context, tx *percolator.Txn, url string) (f facts, err error) {
-	if _, err = tx.GetMulti(ctx, Hash.Cell(url), Redirect.Cell(url), Derived.Cell(url), Terms.Cell(url), OutLinks.Cell(url)); err != nil {
+	if _, err = tx.GetMulti(ctx,
+		Hash.Cell(url), Redirect.Cell(url), Derived.Cell(url), Terms.Cell(url), OutLinks.Cell(url), Anchors.Cell(url),
+	); err != nil {
 		return f, err
 	}
 	if f.hash, err = Hash.GetOr(ctx, tx, url, ""); err != nil {
@@ -103,6 +105,10 @@ func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, af
 			Terms.Set(tx, url, after.terms),
 			Recluster.Notify(tx, after.hash),
 		)
+	}
+	// The anchors may be changing just now: collectAnchors would tell the former cluster. One of us fails.
+	if _, err := Anchors.GetForUpdate(ctx, tx, url); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+		return err
 	}
 	if before.hash != "" {
 		if err := leaveCluster(ctx, tx, url, before.hash); err != nil {
@@ -164,8 +170,8 @@ func moveRedirect(tx *percolator.Txn, url, before, after string) error {
 			return err
 		}
 	}
-	if after == "" {
-		return nil
+	if err := Reroute.Notify(tx, url); err != nil || after == "" {
+		return err
 	}
 	return errors.Join(
 		Redirect.Set(tx, url, after),
@@ -202,18 +208,18 @@ func moveLinks(tx *percolator.Txn, url string, before, after []page.Link) error 
 	case same && len(old) == 0:
 		return nil
 	case len(after) == 0:
-		return OutLinks.Delete(tx, url)
+		return errors.Join(OutLinks.Delete(tx, url), revisit(tx, url))
 	}
-	return OutLinks.Set(tx, url, after)
+	return errors.Join(OutLinks.Set(tx, url, after), revisit(tx, url))
 }
 
-// resetInLinks handles a URL that has become a document, or is none any more. What was known of its in-links is forgotten
-// (the deletions also make a countInLinks that is under way fail and run again) and, of a document, counted anew.
+// resetInLinks handles a URL that has become a document, or is none any more. Its anchor texts are forgotten and, of a document,
+// collected anew; its rank is passed on, or taken back.
 func resetInLinks(tx *percolator.Txn, url string, before, after facts) error {
 	if (before.hash == "") == (after.hash == "") {
 		return nil
 	}
-	err := errors.Join(Sources.Delete(tx, url), Rank.Delete(tx, url), Anchors.Delete(tx, url))
+	err := errors.Join(Anchors.Delete(tx, url), revisit(tx, url))
 	if after.hash != "" {
 		err = errors.Join(err, Relink.Notify(tx, url))
 	}

@@ -9,31 +9,47 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// chooseCanonical decides which member of a cluster of duplicates the search page shows: the one of the highest rank, and
-// of equal ones the smallest URL.
-func chooseCanonical(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-	hash := ch.Cell.Row
-	current, err := Canonical.GetForUpdate(ctx, tx, hash)
-	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
+// recluster runs when a cluster has other members, or one of them other anchors: the canonical URL is chosen again, and shown with
+// what is said about it now.
+func recluster(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+	canonical, err := chooseCanonical(ctx, tx, ch.Cell.Row)
+	if err != nil || canonical == "" { // the last member has left, and has taken care of the canonical URL
+		return err
+	}
+	return Export.Notify(tx, canonical)
+}
+
+// rerank runs when a document has another rank: the canonical URL of its cluster is chosen again. Most clusters have one member
+// only, and that has nothing to fear; whoever joins it, or joins another cluster, has recluster run.
+func rerank(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+	hash, err := Hash.GetOr(ctx, tx, ch.Cell.Row, "")
+	if err != nil || hash == "" {
 		return err
 	}
 	members, err := Members(ctx, tx, hash)
-	if err != nil {
+	if err != nil || len(members) < 2 {
 		return err
+	}
+	_, err = chooseCanonical(ctx, tx, hash)
+	return err
+}
+
+// chooseCanonical decides which member of a cluster of duplicates the search page shows: the one of the highest rank, and
+// of equal ones the smallest URL. It returns "" if there is no member.
+func chooseCanonical(ctx context.Context, tx *percolator.Txn, hash string) (string, error) {
+	current, err := Canonical.GetForUpdate(ctx, tx, hash)
+	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
+		return "", err
+	}
+	members, err := Members(ctx, tx, hash)
+	if err != nil {
+		return "", err
 	}
 	best, err := highestRank(ctx, tx, members)
-	if err != nil {
-		return err
+	if err != nil || best == current || best == "" {
+		return best, err
 	}
-	if best == "" { // the last member has left, and has taken care of the canonical URL
-		return nil
-	}
-	if best != current {
-		if err := moveCanonical(ctx, tx, hash, current, best); err != nil {
-			return err
-		}
-	}
-	return Export.Notify(tx, best) // its place or the anchors of some member changed
+	return best, moveCanonical(ctx, tx, hash, current, best)
 }
 
 // moveCanonical makes another member the canonical one.
@@ -47,7 +63,7 @@ func moveCanonical(ctx context.Context, tx *percolator.Txn, hash, from, to strin
 			return err
 		}
 	}
-	return Canonical.Set(tx, hash, to)
+	return errors.Join(Canonical.Set(tx, hash, to), Export.Notify(tx, to))
 }
 
 // Members lists the URLs whose content has this hash, in order.

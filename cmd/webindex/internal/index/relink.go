@@ -9,12 +9,11 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// countInLinks runs when the in-links of a URL have changed. For a document it stores rank and anchor texts, and has its
-// cluster reconsidered. A redirect has neither: it passes the news on. A URL that was never crawled, but is linked to, needs
-// nothing.
-func countInLinks(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+// collectAnchors runs when the in-links of a URL have changed. For a document it stores their texts, and has its cluster
+// reconsidered. A redirect has none: it passes the news on. A URL that was never crawled, but is linked to, needs nothing.
+func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	url := ch.Cell.Row
-	if _, err := tx.GetMulti(ctx, Hash.Cell(url), Redirect.Cell(url), Sources.Cell(url)); err != nil {
+	if _, err := tx.GetMulti(ctx, Hash.Cell(url), Redirect.Cell(url), Anchors.Cell(url)); err != nil {
 		return err
 	}
 	redirect, err := Redirect.GetOr(ctx, tx, url, "")
@@ -24,37 +23,29 @@ func countInLinks(ctx context.Context, tx *percolator.Txn, ch observers.Change) 
 	if redirect != "" {
 		return passOn(ctx, tx, url, redirect)
 	}
-	// The cluster to notify must not change under our feet; see also Registry.
-	switch _, err := Hash.Get(ctx, tx, url); {
-	case errors.Is(err, percolator.ErrNotFound):
-		return nil
-	case err != nil:
+	hash, err := Hash.GetOr(ctx, tx, url, "")
+	if err != nil || hash == "" {
 		return err
 	}
-	hash, err := Hash.GetForUpdate(ctx, tx, url)
-	if err != nil {
-		return err
-	}
-	known, err := Sources.GetOr(ctx, tx, url, "")
-	if err != nil {
+	// Process locks the anchors, too, when it moves the document: the cluster to notify must not change under our feet. The
+	// hash itself is not locked, because records of locks on a cell make reading it dearer, and it is read often.
+	known, err := Anchors.GetForUpdate(ctx, tx, url)
+	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
 		return err
 	}
 	in, err := CollectInLinks(ctx, tx, url)
 	if err != nil {
 		return err
 	}
-	now := in.fingerprint()
-	if now == known {
+	now := in.Anchors()
+	if slices.Equal(known, now) {
 		return nil
 	}
-	if err := Sources.Set(tx, url, now); err != nil {
-		return err
-	}
-	return storeInLinks(ctx, tx, url, hash, in)
+	return errors.Join(setAnchors(tx, Anchors, url, now), Recluster.Notify(tx, hash))
 }
 
 // passOn notifies the document at the end of a chain of redirects. It does so even if these in-links look the same as last
-// time: the document counts the links to all redirects itself, maybe in between, and has to be told of each change. A circle
+// time: the document collects from all redirects itself, maybe in between, and has to be told of each change. A circle
 // of redirects leads nowhere.
 func passOn(ctx context.Context, tx *percolator.Txn, url, next string) error {
 	for seen := map[string]bool{url: true}; !seen[next]; {
@@ -69,33 +60,4 @@ func passOn(ctx context.Context, tx *percolator.Txn, url, next string) error {
 		next = further
 	}
 	return nil
-}
-
-// storeInLinks writes what changed of rank and anchors.
-func storeInLinks(ctx context.Context, tx *percolator.Txn, url, hash string, in InLinks) error {
-	rank, err := Rank.GetOr(ctx, tx, url, 0)
-	if err != nil {
-		return err
-	}
-	anchors, err := Anchors.GetOr(ctx, tx, url, nil)
-	if err != nil {
-		return err
-	}
-	changed := false
-	if rank != in.Rank() {
-		changed = true
-		if err := Rank.Set(tx, url, in.Rank()); err != nil {
-			return err
-		}
-	}
-	if texts := in.Anchors(); !slices.Equal(anchors, texts) {
-		changed = true
-		if err := setAnchors(tx, Anchors, url, texts); err != nil {
-			return err
-		}
-	}
-	if !changed {
-		return nil
-	}
-	return Recluster.Notify(tx, hash)
 }

@@ -17,7 +17,7 @@ const (
 	Clusters = "clusters"
 	// Links holds the web, turned around: who links or redirects to a URL. See [LinkRow].
 	Links = "links"
-	// Serving has a row for every canonical URL: what the search page shows.
+	// Serving has a row for every canonical URL: what the search page shows, but for the rank, which changes too often to be copied.
 	Serving = "serving"
 	// Postings says in which canonical documents a term occurs: what the search page looks up. See [PostingRow].
 	Postings = "postings"
@@ -43,10 +43,12 @@ var (
 	OutLinks = percolator.JSON[[]page.Link](Documents, "doc:links")
 	// Redirect is where this URL redirects to, if it does.
 	Redirect = percolator.String(Documents, "doc:redirect")
-	// Sources is a fingerprint of a document's in-links: it tells whether they have changed since they were counted.
-	Sources = percolator.String(Documents, "doc:sources")
-	// Rank is the number of distinct pages that link here; absent means 0.
+	// Rank is the document's PageRank in units, as it has passed it on; see [Unit].
 	Rank = percolator.Int64(Documents, "doc:rank")
+	// PassedTo are the URLs to which it has passed that rank on, to each its [Share]; in order, none twice.
+	PassedTo = percolator.JSON[[]string](Documents, "doc:passed")
+	// Received is what all documents that link here have passed on to this URL, crawled or not; absent means 0.
+	Received = percolator.Int64(Documents, "doc:received")
 	// Anchors are the texts of the in-links.
 	Anchors = percolator.JSON[[]Anchor](Documents, "doc:anchors")
 )
@@ -69,15 +71,17 @@ var (
 	ServedTerms = percolator.JSON[map[string]int](Serving, "serve:terms")
 	// ServedAnchors are the anchor texts of all members of the document's cluster.
 	ServedAnchors = percolator.JSON[[]Anchor](Serving, "serve:anchors")
-	// ServedRank is the rank of the canonical URL.
-	ServedRank = percolator.Int64(Serving, "serve:rank")
 )
 
 // Columns that are never written, only notified: "have another look at this row". Many reasons to look become one look.
 var (
 	// Relink says that the in-links of this URL changed.
 	Relink = percolator.Bytes(Documents, "relink")
-	// Recluster says that this cluster gained or lost a member, or that a member has another rank or other anchors.
+	// Reroute says that this URL redirects elsewhere than before.
+	Reroute = percolator.Bytes(Documents, "reroute")
+	// Rerank says that this document has another rank.
+	Rerank = percolator.Bytes(Documents, "rerank")
+	// Recluster says that this cluster gained or lost a member, or that a member has other anchors.
 	Recluster = percolator.Bytes(Clusters, "recluster")
 	// Export says that what the search page shows for this URL may have changed.
 	Export = percolator.Bytes(Documents, "export")
@@ -86,9 +90,12 @@ var (
 // Schema is the set of tables that an instance needs for the web index.
 func Schema() *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{
-		{Name: Documents, Observed: []string{"crawl:response"}, Weak: []string{"relink", "export"}},
-		{Name: Clusters, Weak: []string{"recluster"}},
+		{Name: Documents, Observed: []string{Response.Name}, Weak: []string{
+			Relink.Name, Reroute.Name, Rerank.Name, Export.Name,
+		}},
+		{Name: Clusters, Weak: []string{Recluster.Name}},
 		{Name: Links},
+		Passing.Table(),
 		{Name: Serving},
 		{Name: Postings},
 	}}

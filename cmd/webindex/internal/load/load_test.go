@@ -13,6 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+
 	"github.com/gopercolator/percolator/cmd/webindex/internal/crawl"
 	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
 	"github.com/gopercolator/percolator/cmd/webindex/internal/load"
@@ -27,7 +30,7 @@ func record(url, html string) string {
 		"Content-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n", url, len(http), http)
 }
 
-func file(t *testing.T, name string, parts ...string) string {
+func file(t testing.TB, name string, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(strings.Join(parts, "")), 0o644); err != nil {
@@ -133,8 +136,8 @@ func TestDirectory(t *testing.T) {
 	}
 	w.Check()
 	want(t, "directory", l.Counts(), load.Counts{Changed: 2})
-	if rank := webtest.Value(w, index.Rank, crawl.DirectoryBase+"a.html"); rank != 1 {
-		t.Errorf("rank %d, want 1", rank)
+	if anchors := webtest.Value(w, index.Anchors, crawl.DirectoryBase+"a.html"); len(anchors) != 1 {
+		t.Errorf("anchors %v, want one", anchors)
 	}
 }
 
@@ -151,8 +154,68 @@ func TestStoreFailureEndsTheLoad(t *testing.T) {
 	if err := w.Client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Load(w.Context(), load.Path(path)); err == nil || !strings.Contains(err.Error(), "http://a.test/") {
-		t.Errorf("load into a closed store: %v, want an error that names the page", err)
+	if err := l.Load(w.Context(), load.Path(path)); !errors.Is(err, percolator.ErrClosed) {
+		t.Errorf("load into a closed store: %v", err)
 	}
 	want(t, "nothing", l.Counts(), load.Counts{})
+}
+
+// An interrupted load goes on where it was, and its counts tell what each of the runs has done. Another input with the same beginning
+// does not.
+func TestInterruptedLoadGoesOn(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t, 0)
+	const pages = 2000
+	parts := []string{record("http://site.test/7", webtest.Page("Old", "superseded")), record("http://long.test/"+strings.Repeat("x", index.MaxURL), "")}
+	for i := range pages {
+		parts = append(parts, record(fmt.Sprintf("http://site.test/%d", i), webtest.Page(fmt.Sprint(i), "text")))
+	}
+	whole := file(t, "whole.warc", parts...)
+	moved := file(t, "moved.warc", parts...)
+	longer := file(t, "longer.warc", append(parts, record("http://site.test/last", webtest.Page("Last", "one")))...)
+
+	// interrupted runs a load that is interrupted at one of its requests.
+	interrupted := func() load.Counts {
+		ctx, interrupt := context.WithCancel(w.Context())
+		l, _ := loader(w)
+		l.Client = w.Env.NewClient()
+		n := 0
+		w.Env.FaultsOf(l.Client).Handle(func(percolatortest.Request) percolatortest.Action {
+			if n++; n == 25 {
+				interrupt()
+			}
+			return percolatortest.Pass
+		})
+		if err := l.Load(ctx, load.Path(whole)); !errors.Is(err, context.Canceled) {
+			t.Fatalf("the interrupted load: %v", err)
+		}
+		if c := l.Counts(); c.Pages() == 0 || c.Pages() == pages || c.Earlier > 0 {
+			t.Fatalf("interrupted after %+v of %d pages", c, pages)
+		}
+		return l.Counts()
+	}
+	loaded := interrupted().Changed
+	for _, run := range []struct {
+		what, path string
+		restart    bool
+		want       load.Counts
+	}{
+		{"another input", longer, false, load.Counts{Changed: pages + 1 - loaded, Unchanged: loaded, Superseded: 1, Skipped: 1}},
+		{"the rest", moved, false, load.Counts{Unchanged: pages - loaded, Earlier: loaded, Superseded: 1, Skipped: 1}},
+		{"when it is finished", whole, false, load.Counts{Unchanged: pages, Superseded: 1, Skipped: 1}},
+		{"from the beginning", whole, true, load.Counts{Unchanged: pages, Superseded: 1, Skipped: 1}},
+	} {
+		if run.restart {
+			interrupted()
+		}
+		l, _ := loader(w)
+		l.Restart = run.restart
+		if err := l.Load(w.Context(), load.Path(run.path)); err != nil {
+			t.Fatal(err)
+		}
+		want(t, run.what, l.Counts(), run.want)
+	}
+	if n := w.Client.Stats().Transactions; n == 0 || n > pages/4 {
+		t.Errorf("%d transactions for %d pages", n, pages)
+	}
 }

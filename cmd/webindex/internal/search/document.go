@@ -29,7 +29,7 @@ type documentPage struct {
 	Canonical   string // URL
 	IsCanonical bool
 	Redirect    *reference
-	Rank        int64
+	Rank        string // "" if it is no document, or its rank is not known yet
 	Members     []reference
 	MoreMembers int
 	InLinks     []inLink
@@ -97,8 +97,12 @@ func (p *documentPage) readDocument(ctx context.Context, r percolator.Reader) (e
 		to := refer(redirect)
 		p.Redirect = &to
 	}
-	if p.Rank, err = index.Rank.GetOr(ctx, r, p.URL, 0); err != nil {
+	rank, err := index.Rank.GetOr(ctx, r, p.URL, 0)
+	if err != nil {
 		return err
+	}
+	if rank != 0 {
+		p.Rank = index.FormatRank(rank)
 	}
 	if p.Hash, err = index.Hash.GetOr(ctx, r, p.URL, ""); err != nil || p.Hash == "" {
 		return err

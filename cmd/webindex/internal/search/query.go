@@ -21,7 +21,7 @@ const (
 // match is a document that has all terms of a query.
 type match struct {
 	URL   string
-	Rank  int64
+	Rank  int64 // PageRank in units
 	score float64
 }
 
@@ -88,28 +88,32 @@ func intersect(scores map[string]float64, frequencies map[string]int64) map[stri
 	return out
 }
 
-// order adds the ranks to the scores and sorts.
+// order adds the ranks to the scores and sorts. Ranks change often and by little; so they are not copied to the serving tables.
 func (f *found) order(ctx context.Context, r percolator.Reader, scores map[string]float64) error {
 	cells := make([]percolator.Cell, 0, len(scores))
 	for url := range scores {
-		cells = append(cells, index.ServedRank.Cell(url))
+		cells = append(cells, index.Rank.Cell(url))
 	}
 	ranks, err := r.GetMulti(ctx, cells...)
 	if err != nil {
 		return err
 	}
 	for i, c := range cells {
-		if ranks[i] == nil {
-			continue
+		var rank int64
+		if ranks[i] != nil {
+			if rank, err = index.Rank.Decode(c.Row, ranks[i]); err != nil {
+				return err
+			}
 		}
-		rank, err := index.ServedRank.Decode(c.Row, ranks[i])
-		if err != nil {
-			return err
-		}
-		f.Matches = append(f.Matches, match{URL: c.Row, Rank: rank, score: scores[c.Row] + math.Log1p(float64(rank))})
+		f.Matches = append(f.Matches, match{URL: c.Row, Rank: rank, score: scores[c.Row] + prominence(rank)})
 	}
 	slices.SortFunc(f.Matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.URL, b.URL))
 	})
 	return nil
+}
+
+// prominence is what a rank contributes to the score: 0 for a document that no other links to, or whose rank is not known yet.
+func prominence(rank int64) float64 {
+	return math.Log(float64(max(rank, index.Base)) / float64(index.Base))
 }

@@ -37,7 +37,7 @@ type result struct {
 	Snippet       []page.Fragment
 	Anchors       []index.Anchor
 	More          int // anchors that are not shown
-	Rank          int64
+	Rank          string
 }
 
 // results is the start page and the answer to a query.
@@ -112,7 +112,7 @@ func describe(ctx context.Context, r percolator.Reader, query string, matches []
 			title = m.URL
 		}
 		out = append(out, result{
-			URL: m.URL, Document: documentLink(m.URL), Title: title, Rank: m.Rank,
+			URL: m.URL, Document: documentLink(m.URL), Title: title, Rank: index.FormatRank(m.Rank),
 			Snippet: page.Highlight(page.Snippet(content.Excerpt, query, snippetRunes), query),
 			Anchors: anchors[:shown], More: len(anchors) - shown,
 		})

@@ -26,6 +26,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	if l := s.Loaded; l != (Loaded{}) {
 		line("pages", "%d (%d changed, %d unchanged)", l.Pages, l.Changed, l.Unchanged)
+		if l.Earlier > 0 {
+			line("loaded earlier", "%d of the pages, by a load that was interrupted", l.Earlier)
+		}
 		if l.Superseded+l.Skipped+l.BadInputs > 0 {
 			line("left out", "%d superseded, %d skipped, %d bad", l.Superseded, l.Skipped, l.BadInputs)
 		}

@@ -42,6 +42,8 @@ type Loaded struct {
 	// Changed pages were written, Unchanged ones were in the store already, byte for byte.
 	Changed   int64 `json:"changed"`
 	Unchanged int64 `json:"unchanged"`
+	// Earlier pages were loaded by an earlier run of the same load, which was interrupted.
+	Earlier int64 `json:"earlier"`
 	// Superseded responses were followed by a later one of the same URL in the same input.
 	Superseded int64 `json:"superseded"`
 	// Skipped pages were too large, or their URL cannot be indexed.
@@ -78,7 +80,7 @@ type Deleted struct {
 	Missing int `json:"missing"` // URLs that were not in the store
 }
 
-// Requests counts requests by kind, and all of them together for each page that was loaded.
+// Requests counts requests by kind, and all of them together for each page that this process loaded.
 type Requests struct {
 	ByKind  map[string]int64 `json:"by_kind"`
 	Total   int64            `json:"total"`
@@ -116,7 +118,7 @@ func (s *Summary) SetStats(before, after percolator.Stats) {
 		s.Requests.ByKind[kind] = n
 		s.Requests.Total += n
 	}
-	if s.Pages > 0 {
-		s.Requests.PerPage = math.Round(float64(s.Requests.Total)/float64(s.Pages)*100) / 100
+	if pages := s.Pages - s.Earlier; pages > 0 {
+		s.Requests.PerPage = math.Round(float64(s.Requests.Total)/float64(pages)*100) / 100
 	}
 }

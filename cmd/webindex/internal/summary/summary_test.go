@@ -66,7 +66,7 @@ func TestJSONIsOneLineWithAllKeys(t *testing.T) {
 	}
 	want := map[string]any{
 		"input": "crawl.warc.gz",
-		"pages": 4., "changed": 3., "unchanged": 1., "superseded": 0., "skipped": 2., "bad_inputs": 0.,
+		"pages": 4., "changed": 3., "unchanged": 1., "earlier": 0., "superseded": 0., "skipped": 2., "bad_inputs": 0.,
 		"documents": 3., "clusters": 2., "canonical": 2., "links": 9., "redirects": 1.,
 		"observer_runs": 7., "observers": map[string]any{"process": 4., "export": 3.}, "parked": 0.,
 		"transactions": 10., "conflicts": 3., "notifications": 6.,

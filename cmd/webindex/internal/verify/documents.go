@@ -49,8 +49,13 @@ func (c *check) page(r row) {
 	c.compareTerms("terms", url, terms, column(c, r, index.Terms))
 	stored := column(c, r, index.OutLinks)
 	c.compare("outgoing links", url, printJSON(links, len(links) == 0), printJSON(stored, len(stored) == 0))
+	if received := column(c, r, index.Received); received != 0 {
+		c.web.received[c.web.urls.id(url)] = received
+	}
 	if hash == "" {
-		c.compare("rank", url, "", printRank(column(c, r, index.Rank)))
+		c.compare("rank", url, "", printNumber(column(c, r, index.Rank)))
+		passed := column(c, r, index.PassedTo)
+		c.compare("passed to", url, "", printJSON(passed, len(passed) == 0))
 		c.compare("anchors", url, "", printAnchorsOf(column(c, r, index.Anchors)))
 	}
 }
@@ -73,8 +78,9 @@ func (c *check) capture(r row) *index.Capture {
 }
 
 func (c *check) addRedirect(url, target string) {
-	to := c.web.urls.id(target)
-	c.web.redirects[to] = append(c.web.redirects[to], c.web.urls.id(url))
+	from, to := c.web.urls.id(url), c.web.urls.id(target)
+	c.web.redirects[to] = append(c.web.redirects[to], from)
+	c.web.leadsTo[from] = to
 }
 
 // addDocument parses a page and keeps what all passes need of it.
@@ -98,6 +104,9 @@ func (c *check) addDocument(r row, capture *index.Capture) (
 	for term, n := range p.Terms {
 		d.postings.add(term, int64(n))
 	}
+	for _, url := range column(c, r, index.PassedTo) {
+		d.storedTargets = append(d.storedTargets, c.web.urls.id(url))
+	}
 	source := c.web.urls.id(r.key)
 	c.web.documents[source] = d
 	for _, l := range p.Links {
@@ -114,19 +123,18 @@ func contentOf(p *page.Page) index.Content {
 	return index.Content{Title: p.Title, Excerpt: page.Snippet(p.Text, "", index.MaxExcerpt)}
 }
 
-// inLinks compares ranks and anchor texts, which depend on all other pages.
-func (c *check) inLinks(context.Context) error {
+// anchors compares anchor texts, which depend on all other pages.
+func (c *check) anchors(context.Context) error {
 	for id, url := range c.web.urls.list {
 		if d := c.web.documents[int32(id)]; d != nil {
-			c.compare("rank", url, printRank(d.rank), printRank(d.storedRank))
 			c.compare("anchors", url, c.web.printAnchors(d.anchors), d.storedAnchors)
 		}
 	}
 	return nil
 }
 
-// printRank prints a rank; 0 is not stored.
-func printRank(n int64) string {
+// printNumber prints a number; 0 is not stored.
+func printNumber(n int64) string {
 	if n == 0 {
 		return ""
 	}

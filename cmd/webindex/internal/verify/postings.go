@@ -17,7 +17,7 @@ func (c *check) postings(ctx context.Context) error {
 	err := c.eachPosting(ctx, func(term, url string, n int64) {
 		d := c.web.document(url)
 		if d == nil || !d.canon {
-			c.compare("posting", placeOf(term, url), "", printRank(n))
+			c.compare("posting", placeOf(term, url), "", printNumber(n))
 			return
 		}
 		if stored[d] == nil {
@@ -63,7 +63,7 @@ func (c *check) explain(ctx context.Context, suspects map[string]map[string]int)
 	}
 	err := c.eachPosting(ctx, func(term, url string, n int64) {
 		if terms, ok := suspects[url]; ok {
-			c.compare("posting", placeOf(term, url), printRank(int64(terms[term])), printRank(n))
+			c.compare("posting", placeOf(term, url), printNumber(int64(terms[term])), printNumber(n))
 			delete(terms, term)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 
 	"github.com/gopercolator/percolator/percolator"
 
@@ -26,7 +25,6 @@ func (c *check) serving(ctx context.Context) error {
 		}
 		seen[r.key] = true
 		c.compare("serving cluster", r.key, hex.EncodeToString(d.hash[:]), column(c, r, index.Served))
-		c.compare("serving rank", r.key, strconv.FormatInt(d.rank, 10), strconv.FormatInt(column(c, r, index.ServedRank), 10))
 		want := c.web.printAnchors(c.web.clusterAnchors(c.web.clusters[d.hash]))
 		c.compare("serving anchors", r.key, want, printAnchorsOf(column(c, r, index.ServedAnchors)))
 		if err := c.servedContent(ctx, d, r); err != nil {

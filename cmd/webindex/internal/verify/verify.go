@@ -3,6 +3,10 @@
 // What a single page says is decided by package page, for the index and for this check alike. Everything behind that
 // (clusters, ranks, canonical URLs, anchors, the serving tables) is computed here once more and in another way: not by
 // following changes, but from all pages at once.
+//
+// Ranks are right if they are close to what power iteration finds: see [index.Tolerance]. What is derived from ranks – who is
+// canonical, which rank is served – has to be exactly what follows from the stored ones; and so has the account of what
+// documents have passed on and received.
 package verify
 
 import (
@@ -29,7 +33,8 @@ func Run(ctx context.Context, reader percolator.Reader, report func(Difference))
 	c := &check{reader: reader, web: newWeb(), report: report}
 	for _, pass := range []func(context.Context) error{
 		c.documents, // builds web; the others compare with it
-		c.inLinks,
+		c.ranks,
+		c.anchors,
 		c.clusters,
 		c.links,
 		c.serving,

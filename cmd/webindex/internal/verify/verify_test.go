@@ -62,8 +62,29 @@ func TestFindsPlantedDifferences(t *testing.T) {
 			[]find{{"outgoing links", home}}},
 		{"redirect", func(tx *percolator.Txn) error { return index.Redirect.Set(tx, moved, mirror) },
 			[]find{{"redirect", moved}}},
-		{"rank", func(tx *percolator.Txn) error { return index.Rank.Set(tx, target, 7) },
+		{"rank", func(tx *percolator.Txn) error { return index.Rank.Set(tx, target, 7*index.Unit) },
 			[]find{{"rank", target}}},
+		{"rank just beyond the tolerance", func(tx *percolator.Txn) error {
+			return index.Rank.Set(tx, target, index.Base+index.Share(index.Base, 1)+14*index.Unit/1000) // 5.04 % more than 0.2775
+		}, []find{{"rank", target}}},
+		{"rank within the tolerance, undistributed", func(tx *percolator.Txn) error {
+			return index.Rank.Set(tx, target, index.Base+index.Share(index.Base, 1)-index.Epsilon-1)
+		}, []find{{"undistributed rank", target}}},
+		{"rank that was passed on", func(tx *percolator.Txn) error { return index.Rank.Set(tx, home, index.Base+40) },
+			[]find{{"received rank", target}}},
+		{"no rank", func(tx *percolator.Txn) error { return index.Rank.Delete(tx, mirror) },
+			[]find{{"rank", mirror}}},
+		{"received rank", func(tx *percolator.Txn) error {
+			return index.Received.Set(tx, target, index.Share(index.Base, 1)-1)
+		}, []find{{"received rank", target}}},
+		{"received rank of nobody", func(tx *percolator.Txn) error { return index.Received.Set(tx, absent, 1) },
+			[]find{{"received rank", absent}}},
+		{"passed to somebody else", func(tx *percolator.Txn) error {
+			return index.PassedTo.Set(tx, home, []string{absent})
+		}, []find{{"passed to", home}, {"received rank", absent}, {"received rank", target}}},
+		{"passed on by no document", func(tx *percolator.Txn) error {
+			return index.PassedTo.Set(tx, absent, []string{home})
+		}, []find{{"passed to", absent}}},
 		{"rank of no document", func(tx *percolator.Txn) error { return index.Rank.Set(tx, absent, 7) },
 			[]find{{"rank", absent}}},
 		{"anchors", func(tx *percolator.Txn) error {
@@ -103,8 +124,7 @@ func TestFindsPlantedDifferences(t *testing.T) {
 			[]find{{"serving document", mirror}}},
 		{"document that is not served", func(tx *percolator.Txn) error {
 			for _, c := range []percolator.Cell{
-				index.Served.Cell(home), index.ServedContent.Cell(home), index.ServedTerms.Cell(home),
-				index.ServedAnchors.Cell(home), index.ServedRank.Cell(home),
+				index.Served.Cell(home), index.ServedContent.Cell(home), index.ServedTerms.Cell(home), index.ServedAnchors.Cell(home),
 			} {
 				if err := tx.Delete(c); err != nil {
 					return err
@@ -119,8 +139,6 @@ func TestFindsPlantedDifferences(t *testing.T) {
 			[]find{{"serving terms", home}}},
 		{"served hash", func(tx *percolator.Txn) error { return index.Served.Set(tx, home, hash) },
 			[]find{{"serving cluster", home}}},
-		{"served rank", func(tx *percolator.Txn) error { return index.ServedRank.Set(tx, target, 9) },
-			[]find{{"serving rank", target}}},
 		{"served anchors", func(tx *percolator.Txn) error { return index.ServedAnchors.Delete(tx, target) },
 			[]find{{"serving anchors", target}}},
 		{"posting with another frequency", func(tx *percolator.Txn) error {

@@ -15,6 +15,8 @@ type web struct {
 	documents map[int32]*document // by URL
 	links     []link
 	redirects map[int32][]int32 // target → the URLs that redirect to it
+	leadsTo   map[int32]int32   // the same, the other way round
+	received  map[int32]int64   // what is stored for each URL, a document or not
 	clusters  map[[32]byte][]int32
 	inbound   map[int32][]int // target → indexes into links
 }
@@ -24,11 +26,14 @@ type document struct {
 	hash     [32]byte
 	content  [32]byte  // digest of title and text
 	postings digestSum // of its terms
-	rank     int64     // number of pages that link to it
 	anchors  []anchor
 	canon    bool // it is the canonical URL of its cluster
 
+	targets []int32 // where its links lead, by number
+	rank    float64 // PageRank
+
 	storedRank    int64
+	storedTargets []int32
 	storedAnchors string
 }
 
@@ -39,7 +44,7 @@ type link struct {
 
 func newWeb() *web {
 	return &web{
-		documents: map[int32]*document{}, redirects: map[int32][]int32{},
+		documents: map[int32]*document{}, redirects: map[int32][]int32{}, leadsTo: map[int32]int32{}, received: map[int32]int64{},
 		clusters: map[[32]byte][]int32{}, inbound: map[int32][]int{},
 	}
 }
@@ -78,7 +83,8 @@ func (w *web) byURL(ids []int32) {
 	slices.SortFunc(ids, func(a, b int32) int { return cmp.Compare(w.urls.list[a], w.urls.list[b]) })
 }
 
-// complete derives from the links who is linked to, and from that who is canonical. It is called when all pages are known.
+// complete derives from the links what is said about whom, and the ranks. It is called when all pages are known. Who is
+// canonical depends on the ranks that are stored: these are right within a tolerance only, and are checked by themselves.
 func (w *web) complete() {
 	slices.SortFunc(w.links, func(a, b link) int {
 		return cmp.Or(
@@ -90,18 +96,19 @@ func (w *web) complete() {
 		w.inbound[l.target] = append(w.inbound[l.target], i)
 	}
 	for id, d := range w.documents {
-		d.rank, d.anchors = w.citations(id)
+		d.anchors = w.citations(id)
 		w.clusters[d.hash] = append(w.clusters[d.hash], id)
 	}
 	for _, members := range w.clusters {
 		w.byURL(members)
 		w.documents[w.canonical(members)].canon = true
 	}
+	w.rank()
 }
 
-// canonical is the member with the highest rank, the first of them in the order of URLs.
+// canonical is the member with the highest stored rank, the first of them in the order of URLs.
 func (w *web) canonical(members []int32) int32 {
-	return slices.MaxFunc(members, func(a, b int32) int { return cmp.Compare(w.documents[a].rank, w.documents[b].rank) })
+	return slices.MaxFunc(members, func(a, b int32) int { return cmp.Compare(w.documents[a].storedRank, w.documents[b].storedRank) })
 }
 
 // aliases is target and every URL that leads to it by redirects.
@@ -118,11 +125,10 @@ func (w *web) aliases(target int32) []int32 {
 	return list
 }
 
-// citations counts the distinct other pages that link to target or to one of its aliases, and how many of them use each
-// anchor text.
-func (w *web) citations(target int32) (rank int64, list []anchor) {
+// citations lists the texts of the links from other pages to target or to one of its aliases, with the number of pages
+// that use each.
+func (w *web) citations(target int32) []anchor {
 	said := map[[2]int32]bool{} // source and text
-	sources := map[int32]bool{}
 	counts := map[int32]int{}
 	for _, alias := range w.aliases(target) {
 		for _, i := range w.inbound[alias] {
@@ -130,7 +136,6 @@ func (w *web) citations(target int32) (rank int64, list []anchor) {
 			if l.source == target {
 				continue
 			}
-			sources[l.source] = true
 			for _, text := range l.texts {
 				if k := [2]int32{l.source, text}; !said[k] {
 					said[k] = true
@@ -139,5 +144,5 @@ func (w *web) citations(target int32) (rank int64, list []anchor) {
 			}
 		}
 	}
-	return int64(len(sources)), w.sortAnchors(counts)
+	return w.sortAnchors(counts)
 }

@@ -110,10 +110,11 @@ func (w *Web) Wait() {
 	if err := w.Workers[0].WaitIdle(w.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	for _, worker := range w.Workers {
-		for _, p := range worker.Parked() {
-			w.t.Fatalf("observer %s has given up on %s: %v", p.Observer, p.Cell, p.Err)
+	for p, err := range observers.ListParked(w.Context(), w.Client) {
+		if err != nil {
+			w.t.Fatal(err)
 		}
+		w.t.Fatalf("observer %s has given up on %s: %s", p.Observer, p.Cell, p.Reason)
 	}
 }
 

@@ -1,13 +1,15 @@
-package observers
+package scanning
 
 import (
 	"context"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"sort"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/percolator"
 )
 
 const (
@@ -18,27 +20,30 @@ const (
 	sampleWithin = 10 * time.Second
 )
 
-// positions says where a scanner starts: a random tablet, and a random key in it. Tablets hold similar amounts of data, so
+// Places says where a scanner starts: a random tablet, and a random key in it. Tablets hold similar amounts of data, so
 // that spreads scanners over the data. A table with few tablets (or the emulator, which names none, or random rows) is split
-// by rows that were met before.
-type positions struct {
-	sample func(ctx context.Context, table string) ([]string, error) // the ends of the tablets, sorted
+// by rows that were met before. Its methods may be called concurrently.
+type Places struct {
+	sample func(ctx context.Context, table string) ([]string, error) // the ends of the tablets
+	now    func() time.Time
 
 	mu     sync.Mutex
+	random *rand.Rand
 	tables map[string]*tableSample
 }
 
 type tableSample struct {
-	tablets []string
-	until   time.Time // when tablets are asked for again
+	tablets []string // where one ends and the next begins, sorted
+	until   time.Time
 	rows    []string
 }
 
-func newPositions(sample func(context.Context, string) ([]string, error)) *positions {
-	return &positions{sample: sample, tables: map[string]*tableSample{}}
+// NewPlaces returns the places of a worker; sample tells the ends of a table's tablets.
+func NewPlaces(sample func(context.Context, string) ([]string, error), now func() time.Time, random *rand.Rand) *Places {
+	return &Places{sample: sample, now: now, random: random, tables: map[string]*tableSample{}}
 }
 
-func (p *positions) table(name string) *tableSample {
+func (p *Places) table(name string) *tableSample {
 	t := p.tables[name]
 	if t == nil {
 		t = &tableSample{}
@@ -47,35 +52,44 @@ func (p *positions) table(name string) *tableSample {
 	return t
 }
 
-// pick returns a random row key of the table to start from; "" is the beginning. Where to start is not worth an error: if
+// Pick returns a random row key of a part of the table to start from; "" is the beginning. Where to start is not worth an error: if
 // the tablets cannot be asked for, those known before have to do.
-func (p *positions) pick(ctx context.Context, table string) string {
+func (p *Places) Pick(ctx context.Context, table string, part percolator.Range) string {
 	p.refresh(ctx, table)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.table(table)
-	if n := len(t.tablets) + len(t.rows); len(t.tablets) < fewTablets && n > 0 {
-		if i := rand.IntN(n); i < len(t.tablets) {
-			return t.tablets[i]
-		} else {
-			return t.rows[i-len(t.tablets)]
+	tablets := within(t.tablets, part)
+	if len(t.tablets) < fewTablets {
+		if known := slices.Concat(tablets, within(t.rows, part)); len(known) > 0 {
+			return known[p.random.IntN(len(known))]
 		}
 	}
-	i := rand.IntN(len(t.tablets) + 1)
-	var from, to string
+	from, to := part.Start, part.End
+	i := p.random.IntN(len(tablets) + 1)
 	if i > 0 {
-		from = t.tablets[i-1]
+		from = tablets[i-1]
 	}
-	if i < len(t.tablets) {
-		to = t.tablets[i]
+	if i < len(tablets) {
+		to = tablets[i]
 	}
-	return between(from, to, rand.Uint64N)
+	return between(from, to, p.random.Uint64N)
+}
+
+// within returns those of keys that are inside of part.
+func within(keys []string, part percolator.Range) []string {
+	if part == percolator.All() {
+		return keys
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool {
+		return k < part.Start || part.End != "" && k >= part.End
+	})
 }
 
 // refresh asks for the tablets if that was too long ago. Only one scanner at a time does.
-func (p *positions) refresh(ctx context.Context, table string) {
+func (p *Places) refresh(ctx context.Context, table string) {
 	p.mu.Lock()
-	t, now := p.table(table), time.Now()
+	t, now := p.table(table), p.now()
 	fresh := now.Before(t.until)
 	if !fresh {
 		t.until = now.Add(tabletsFor)
@@ -90,24 +104,22 @@ func (p *positions) refresh(ctx context.Context, table string) {
 	if err != nil {
 		return
 	}
-	sort.Strings(keys)
-	for len(keys) > 0 && keys[0] == "" { // the end of the last tablet has no name
-		keys = keys[1:]
-	}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == "" }) // the end of the last one has no name
+	slices.Sort(keys)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.tablets = keys
 }
 
-// met remembers a row that carried something.
-func (p *positions) met(table, row string) {
+// Met remembers a row that carried something.
+func (p *Places) Met(table, row string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch t := p.table(table); {
 	case len(t.rows) < sampledRows:
 		t.rows = append(t.rows, row)
-	case rand.IntN(sampleOneOf) == 0:
-		t.rows[rand.IntN(len(t.rows))] = row
+	case p.random.IntN(sampleOneOf) == 0:
+		t.rows[p.random.IntN(len(t.rows))] = row
 	}
 }
 

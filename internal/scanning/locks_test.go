@@ -1,0 +1,171 @@
+package scanning
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func TestRowLocks(t *testing.T) {
+	t.Parallel()
+	l := NewRowLocks()
+	if !l.TryLock("t", "r") || l.TryLock("t", "r") || !l.TryLock("u", "r") {
+		t.Fatal("a row is locked once, by table")
+	}
+	l.Unlock("t", "r")
+	if !l.TryLock("t", "r") {
+		t.Fatal("not unlocked")
+	}
+}
+
+// lossyLocks locks, and its answer is lost or out of bounds.
+type lossyLocks struct {
+	held   map[uint64]string
+	answer int
+	err    error
+}
+
+func (s *lossyLocks) LockRows(_ context.Context, holder string, _ time.Duration, rows []uint64) (int, error) {
+	for _, r := range rows {
+		s.held[r] = holder
+	}
+	return s.answer, s.err
+}
+
+func (s *lossyLocks) UnlockRows(_ context.Context, holder string, rows []uint64) error {
+	for _, r := range rows {
+		if s.held[r] == holder {
+			delete(s.held, r)
+		}
+	}
+	return nil
+}
+
+func TestRemoteLocks(t *testing.T) {
+	t.Parallel()
+	rows := []percolator.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}}
+	for name, c := range map[string]struct {
+		service *lossyLocks
+		want    int
+	}{
+		"the answer is lost":  {&lossyLocks{err: context.DeadlineExceeded}, 2},
+		"more than asked for": {&lossyLocks{answer: 7}, 2},
+		"less than nothing":   {&lossyLocks{answer: -1}, 0},
+	} {
+		c.service.held = map[uint64]string{}
+		l := NewRemoteLocks(c.service, nothingLeft, time.Now)
+		if n := l.Lock(t.Context(), rows); n != c.want {
+			t.Errorf("%s: %d rows", name, n)
+		}
+		l.Done(t.Context(), rows)
+		if len(l.held) != 0 || c.want > 0 && len(c.service.held) != 0 {
+			t.Errorf("%s: %d rows stay locked", name, len(c.service.held))
+		}
+	}
+}
+
+func nothingLeft(rows []Row) []bool { return make([]bool, len(rows)) }
+
+// ttlLocks is a service as the oracle is, which counts calls.
+type ttlLocks struct {
+	mu            sync.Mutex
+	held          map[uint64]string
+	expires       map[uint64]time.Time
+	locks, unlock int
+}
+
+func newTTLLocks() *ttlLocks {
+	return &ttlLocks{held: map[uint64]string{}, expires: map[uint64]time.Time{}}
+}
+
+func (s *ttlLocks) LockRows(_ context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locks++
+	for i, r := range rows {
+		if by := s.held[r]; by != "" && by != holder && time.Now().Before(s.expires[r]) {
+			return i, nil
+		}
+		s.held[r], s.expires[r] = holder, time.Now().Add(ttl)
+	}
+	return len(rows), nil
+}
+
+func (s *ttlLocks) UnlockRows(_ context.Context, holder string, rows []uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlock++
+	for _, r := range rows {
+		if s.held[r] == holder {
+			delete(s.held, r)
+		}
+	}
+	return nil
+}
+
+// Rows stay locked, however long it takes, until they are finished, and no longer. A worker of which nothing is heard any
+// more has none after the time to live.
+func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cDone atomic.Bool
+		service := newTTLLocks()
+		mine := NewRemoteLocks(service, func(rows []Row) []bool {
+			out := make([]bool, len(rows))
+			for i, r := range rows {
+				out[i] = r.Key == "a" || r.Key == "c" && !cDone.Load()
+			}
+			return out
+		}, time.Now)
+		theirs := NewRemoteLocks(service, nothingLeft, time.Now)
+		row := func(key string) []percolator.Pending { return []percolator.Pending{{Table: "t", Row: key}} }
+		locked := func(key string) bool {
+			n := theirs.Lock(t.Context(), row(key))
+			theirs.Done(t.Context(), row(key))
+			return n == 0
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go mine.Run(ctx)
+
+		page := []percolator.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}, {Table: "t", Row: "c"}}
+		if n := mine.Lock(ctx, page); n != 3 {
+			t.Fatalf("%d rows locked", n)
+		}
+		time.Sleep(time.Minute) // the scanner waits for room
+		if !locked("a") || !locked("b") || !locked("c") {
+			t.Error("a row of a page that a scanner has in hand was not kept")
+		}
+		mine.Done(ctx, page)
+		if !locked("a") || locked("b") || !locked("c") {
+			t.Error("of a page that is queued, what waits is locked, and what is done is not")
+		}
+		time.Sleep(time.Minute)
+		if !locked("a") || !locked("c") {
+			t.Error("rows that wait were not kept")
+		}
+		cDone.Store(true)
+		time.Sleep(2 * keepEvery)
+		if !locked("a") || locked("c") {
+			t.Error("a row is locked until it is finished")
+		}
+		stop()
+		time.Sleep(lockTTL)
+		if locked("a") {
+			t.Error("a row is locked by a worker of which nothing is heard")
+		}
+		mine.Close(ctx)
+		if len(mine.held) != 0 {
+			t.Errorf("%d rows held after Close", len(mine.held))
+		}
+		calls := service.locks + service.unlock
+		mine.Keep(ctx)
+		if n := service.locks + service.unlock - calls; n != 0 {
+			t.Errorf("%d calls without a row to keep", n)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package scanning
+
+import (
+	"context"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// RemoteLocks are the rows that a worker keeps the scanners of others off: the lightweight lock service of section 2.4 of the
+// paper, which the oracle is. They only save work; correctness rests on the transactions. A row is locked from when a
+// scanner has read it until nothing of it waits for its first attempt or runs: if it were given free as soon as it is queued,
+// the next worker that comes along would queue it as well, and all but one of the runs would find that there is nothing to do,
+// or conflict.
+//
+// A page is locked by one request; a page without dirty rows costs none. What is done is unlocked with the next page, or a moment
+// later. Its methods may be called concurrently.
+type RemoteLocks struct {
+	service    tso.RowLocks            // nil: none
+	unfinished func(rows []Row) []bool // which of rows have cells that wait for their first attempt, or run
+	now        func() time.Time
+	holder     string
+
+	mu      sync.Mutex
+	held    map[uint64]*heldRow // by hash
+	resting time.Time           // until when a service that failed is left alone
+}
+
+type heldRow struct {
+	Row
+	hands   int       // scanners that work on it
+	renewed time.Time // or locked; zero: no request for it was answered
+}
+
+const (
+	lockTTL      = 10 * time.Second       // of a worker that dies; others keep off its rows so long
+	lockTimeout  = 250 * time.Millisecond // for one request; the scanner goes on without
+	lockRest     = 5 * time.Second        // after a failure
+	lockCallRows = 1024                   // in one request
+	lockRenewal  = lockTTL / 3
+	lockLost     = 4 // rows that somebody else has, after which a renewal is left for the next time
+	keepEvery    = time.Second
+)
+
+// NewRemoteLocks returns the locks of a worker, none of them taken.
+func NewRemoteLocks(service tso.RowLocks, unfinished func(rows []Row) []bool, now func() time.Time) *RemoteLocks {
+	return &RemoteLocks{service: service, unfinished: unfinished, now: now, holder: uuid.NewString(), held: map[uint64]*heldRow{}}
+}
+
+// Lock locks rows in their order and returns how many it got: all of them when the service cannot be asked. They are the
+// caller's until Done.
+func (l *RemoteLocks) Lock(ctx context.Context, rows []percolator.Pending) int {
+	if l.service == nil || len(rows) == 0 || l.atRest() {
+		return len(rows)
+	}
+	names := make([]uint64, len(rows))
+	for i, r := range rows {
+		names[i] = hash(r.Table, r.Row)
+	}
+	asked := l.now()
+	n, err := l.lockRows(ctx, names)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil { // they may be locked all the same
+		l.resting, n = l.now().Add(lockRest), len(rows)
+		asked = time.Time{}
+	}
+	n = max(0, min(n, len(rows)))
+	for i, r := range rows[:n] {
+		h := l.held[names[i]]
+		if h == nil {
+			h = &heldRow{Row: Row{r.Table, r.Row}}
+			l.held[names[i]] = h
+		}
+		h.hands++
+		h.renewed = asked
+	}
+	return n
+}
+
+// Done says that a scanner has queued what is in rows.
+func (l *RemoteLocks) Done(ctx context.Context, rows []percolator.Pending) {
+	if l.service == nil || len(rows) == 0 {
+		return
+	}
+	l.mu.Lock()
+	for _, r := range rows {
+		if h := l.held[hash(r.Table, r.Row)]; h != nil {
+			h.hands--
+		}
+	}
+	l.mu.Unlock()
+	l.Keep(ctx)
+}
+
+// Run keeps what is locked until ctx ends.
+func (l *RemoteLocks) Run(ctx context.Context) {
+	if l.service == nil {
+		return
+	}
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			l.Keep(ctx)
+		}
+	}
+}
+
+// Keep unlocks what is finished and renews the rest, if it is time. What cannot be unlocked expires. It sends nothing when
+// nothing is locked.
+func (l *RemoteLocks) Keep(ctx context.Context) { l.update(ctx, false) }
+
+// Close unlocks everything.
+func (l *RemoteLocks) Close(ctx context.Context) { l.update(ctx, true) }
+
+func (l *RemoteLocks) update(ctx context.Context, everything bool) {
+	unlock, renew := l.sort(everything)
+	ctx = context.WithoutCancel(ctx) // which may have ended because the worker stops
+	for len(unlock) > 0 {
+		n := min(len(unlock), lockCallRows)
+		if err := l.unlockRows(ctx, unlock[:n]); err != nil {
+			l.rest()
+			return
+		}
+		unlock = unlock[n:]
+	}
+	for lost := 0; len(renew) > 0 && lost < lockLost; {
+		n := min(len(renew), lockCallRows)
+		asked := l.now()
+		got, err := l.lockRows(ctx, renew[:n])
+		if err != nil {
+			l.rest()
+			return
+		}
+		got = max(0, min(got, n))
+		l.kept(renew[:got], asked)
+		if got < n { // it had expired, and somebody else was faster
+			l.forget(renew[got])
+			lost, got = lost+1, got+1
+		}
+		renew = renew[got:]
+	}
+}
+
+// sort takes what is to be unlocked out of held, and lists what is to be renewed. While the service is left alone there is nothing
+// to do, except for rows whose lock was not answered: one attempt is made to unlock them.
+func (l *RemoteLocks) sort(everything bool) (unlock, renew []uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.held) == 0 {
+		return nil, nil
+	}
+	now := l.now()
+	resting := now.Before(l.resting)
+	names, rows := make([]uint64, 0, len(l.held)), make([]Row, 0, len(l.held))
+	for name, h := range l.held {
+		if h.hands <= 0 {
+			names, rows = append(names, name), append(rows, h.Row)
+		}
+	}
+	var still []bool
+	if !everything {
+		still = l.unfinished(rows)
+	}
+	for i, name := range names {
+		if still != nil && still[i] {
+			continue
+		}
+		if !resting || l.held[name].renewed.IsZero() {
+			unlock = append(unlock, name)
+		}
+		delete(l.held, name)
+	}
+	for name, h := range l.held {
+		if age := now.Sub(h.renewed); !resting && age >= lockRenewal && !everything {
+			renew = append(renew, name)
+		}
+	}
+	return unlock, renew
+}
+
+func (l *RemoteLocks) kept(names []uint64, asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		if h := l.held[name]; h != nil {
+			h.renewed = asked
+		}
+	}
+}
+
+func (l *RemoteLocks) forget(name uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, name)
+}
+
+func (l *RemoteLocks) atRest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now().Before(l.resting)
+}
+
+func (l *RemoteLocks) rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resting = l.now().Add(lockRest)
+}
+
+func (l *RemoteLocks) lockRows(ctx context.Context, names []uint64) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	return l.service.LockRows(ctx, l.holder, lockTTL, names)
+}
+
+func (l *RemoteLocks) unlockRows(ctx context.Context, names []uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	return l.service.UnlockRows(ctx, l.holder, names)
+}
+
+// hash names a row to the service: no key leaves its store.
+func hash(table, row string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(table))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(row))
+	return h.Sum64()
+}

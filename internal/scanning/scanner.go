@@ -1,0 +1,185 @@
+package scanning
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+const (
+	maxTeleports = 4 // in one pass through a table
+	queuedPages  = 2 // pages in a row that are in the queue already, after which a pass ends
+	maxPage      = percolator.MaxPendingRows
+	firstPageOf  = 16 // the first page is so much smaller, as another scanner may be there; each is four times as large as the last
+	wholeEvery   = 16 // passes, after which one goes through the whole table, whatever part of it is the worker's
+	afterLastRow = "\x00"
+)
+
+// Page is a number of consecutive rows that carry something, locked against other scanners.
+type Page struct {
+	Rows []percolator.Pending
+	More bool // there may be more behind the last row
+	Met  bool // the row behind the last one is locked by another scanner
+}
+
+// Next is where what is behind a page that has rows begins.
+func (p Page) Next() string { return p.Rows[len(p.Rows)-1].Row + afterLastRow }
+
+// Source is what a scanner reads, and who takes what it has found.
+type Source interface {
+	// ReadPage reads at most most rows from the beginning of r; visit says for each whether to go on with it.
+	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
+	// Work takes rows in hand, and waits while there is no room for them. inQueue: most of them wait for their turn already.
+	Work(ctx context.Context, rows []percolator.Pending) (foundNew, inQueue bool)
+}
+
+// Counts are what the scanners of a worker have done.
+type Counts struct {
+	Searches  atomic.Int64 // rounds through all tables
+	Rows      atomic.Int64 // rows that were read and not locked by another scanner of the worker
+	Teleports atomic.Int64
+}
+
+// Scanner goes through tables, page by page, from a random place on and around. It hands on what it has found before it reads the
+// next page, so it is no faster than the runs; two workers that began at different places share the work. The fields are set
+// before the first search, and a scanner is used by one goroutine. Places, Rows, Remote, Counts and Shares are those of its
+// worker.
+type Scanner struct {
+	Source Source
+	Tables []string
+	Places *Places
+	Rows   *RowLocks
+	Remote *RemoteLocks
+	Shares func(table string) percolator.Range // what part of a table is the worker's; nil: everything
+	Counts *Counts
+	Now    func() time.Time
+	Random *rand.Rand
+
+	// MaxPage is how many rows are read at once; 0: 1,024.
+	MaxPage int
+	// Stay is for comparison: a scanner that meets another one goes on behind the rows that the other has locked, instead of
+	// going elsewhere.
+	Stay bool
+
+	read   time.Duration
+	passes int
+}
+
+// Search goes once through all tables, in random order. read is the time that it spent on reading.
+func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration, err error) {
+	s.Counts.Searches.Add(1)
+	s.read = 0
+	for _, i := range s.Random.Perm(len(s.Tables)) {
+		found, err := s.pass(ctx, s.Tables[i])
+		foundNew = foundNew || found
+		if err != nil {
+			return foundNew, s.read, err
+		}
+	}
+	return foundNew, s.read, nil
+}
+
+// share is the part of a table that the next pass goes through. Now and then it is all of it: so everything is found by
+// whoever lives, whatever the workers believe about each other.
+func (s *Scanner) share(table string) percolator.Range {
+	s.passes++
+	if s.Shares == nil || s.passes%wholeEvery == 0 {
+		return percolator.All()
+	}
+	return s.Shares(table)
+}
+
+// pass goes once through a part of a table, from a random place and around.
+func (s *Scanner) pass(ctx context.Context, table string) (foundNew bool, err error) {
+	part := s.share(table)
+	for range maxTeleports {
+		start := s.Places.Pick(ctx, table, part)
+		found, met, err := s.sweep(ctx, table, percolator.Between(start, part.End))
+		if err == nil && !met && start > part.Start {
+			var again bool
+			again, met, err = s.sweep(ctx, table, percolator.Between(part.Start, start))
+			found = found || again
+		}
+		foundNew = foundNew || found
+		if err != nil || !met {
+			return foundNew, err
+		}
+		s.Counts.Teleports.Add(1)
+	}
+	return foundNew, nil
+}
+
+// sweep goes through a range of a table, page by page. met: another scanner is there.
+func (s *Scanner) sweep(ctx context.Context, table string, r percolator.Range) (foundNew, met bool, err error) {
+	queued := 0
+	largest := cmp.Or(s.MaxPage, maxPage)
+	for most := max(largest/firstPageOf, 1); ; most = min(4*most, largest) {
+		p, next, err := s.readLocked(ctx, table, r, most)
+		found, inQueue := s.Source.Work(ctx, p.Rows)
+		s.release(ctx, p.Rows)
+		foundNew = foundNew || found
+		if err != nil || p.Met || !p.More {
+			return foundNew, p.Met, err
+		}
+		if queued++; found || !inQueue {
+			queued = 0
+		}
+		if queued == queuedPages { // the queue is well ahead of us here, and will be for a while
+			return foundNew, false, nil
+		}
+		r.Start = next
+	}
+}
+
+// readLocked reads a page and locks its rows; next is what to read after it.
+func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Range, most int) (p Page, next string, err error) {
+	begun := s.Now()
+	defer func() { s.read += s.Now().Sub(begun) }()
+	theirs := map[string]bool{} // with Stay: the rows of other scanners of the worker
+	p, err = s.Source.ReadPage(ctx, table, r, most, func(row string) bool {
+		if !s.Rows.TryLock(table, row) {
+			theirs[row] = s.Stay
+			return s.Stay
+		}
+		s.Places.Met(table, row)
+		s.Counts.Rows.Add(1)
+		return true
+	})
+	if p.More {
+		next = p.Next()
+	}
+	if s.Stay {
+		p.Rows = s.lockOthers(ctx, p.Rows, theirs)
+		return p, next, err
+	}
+	if n := s.Remote.Lock(ctx, p.Rows); n < len(p.Rows) {
+		s.Rows.unlockAll(p.Rows[n:])
+		p.Rows, p.Met = p.Rows[:n], true
+	}
+	return p, next, err
+}
+
+// lockOthers locks what can be locked of rows, other than theirs.
+func (s *Scanner) lockOthers(ctx context.Context, rows []percolator.Pending, theirs map[string]bool) (locked []percolator.Pending) {
+	rows = slices.DeleteFunc(rows, func(r percolator.Pending) bool { return theirs[r.Row] })
+	for len(rows) > 0 {
+		n := s.Remote.Lock(ctx, rows)
+		locked = append(locked, rows[:n]...)
+		if n < len(rows) {
+			s.Rows.unlockAll(rows[n : n+1])
+			n++
+		}
+		rows = rows[n:]
+	}
+	return locked
+}
+
+func (s *Scanner) release(ctx context.Context, rows []percolator.Pending) {
+	s.Remote.Done(ctx, rows)
+	s.Rows.unlockAll(rows)
+}

@@ -1,0 +1,86 @@
+package scanning
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Share is the part of a table that the i-th of n workers searches, when bounds, sorted, divide the table into parts with similar
+// amounts of rows. The shares of all n cover the table, in order and without overlap (two neighbours between which there is
+// no key to cut at may overlap). Without bounds nobody knows where rows are, and everybody has everything.
+//
+// Shares are contiguous, so that a search costs as many requests as one of the whole table. They move when a worker comes or
+// goes, nearly all of them; that costs nothing, because a scanner keeps nothing about its part. Assigning small parts by rendezvous hashing
+// would move few, and cost a request for each part in every search.
+func Share(bounds []string, i, n int) percolator.Range {
+	for len(bounds) > 0 && bounds[0] == "" { // nothing is before it
+		bounds = bounds[1:]
+	}
+	if len(bounds) == 0 || n <= 1 || i < 0 || i >= n {
+		return percolator.All()
+	}
+	r := percolator.Range{Start: cut(bounds, i, n)}
+	if i+1 < n {
+		r.End = cut(bounds, i+1, n)
+	}
+	if i+1 < n && r.End == "" { // there is no key before the first: the next share begins at the beginning
+		r.End = afterLastRow
+	}
+	return r
+}
+
+// cut is where i of n equal parts end, i < n. A part that lies within two bounds is cut by the values of keys.
+func cut(bounds []string, i, n int) string {
+	parts := len(bounds) + 1
+	part, rest := i*parts/n, uint64(i*parts%n)
+	var from, to string
+	if part > 0 {
+		from = bounds[part-1]
+	}
+	if part < len(bounds) {
+		to = bounds[part]
+	}
+	if rest == 0 {
+		return from
+	}
+	return between(from, to, func(span uint64) uint64 {
+		high, low := bits.Mul64(span, rest)
+		q, _ := bits.Div64(high, low, uint64(n))
+		return q
+	})
+}
+
+// Known returns at most most row keys that divide a table into parts with similar amounts of rows, as far as is known: the
+// boundaries of tablets if there are enough (tablets), else rows that were met, if there were enough, else nothing.
+func (p *Places) Known(table string, most int) (keys []string, tablets bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.table(table)
+	switch {
+	case most <= 0:
+		return nil, false
+	case len(t.tablets) >= fewTablets:
+		keys, tablets = slices.Clone(t.tablets), true
+	case len(t.rows) >= sampledRows:
+		keys = slices.Clone(t.rows)
+		slices.Sort(keys)
+		keys = slices.Compact(keys)
+	}
+	if len(keys) <= most {
+		return keys, tablets
+	}
+	some := make([]string, most)
+	for i := range some {
+		some[i] = keys[(i+1)*len(keys)/(most+1)]
+	}
+	return some, tablets
+}
+
+// Forget forgets the rows that were met in a table: they were those of a part of it.
+func (p *Places) Forget(table string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.table(table).rows = nil
+}

@@ -1,0 +1,129 @@
+package loader
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// saveTimeout bounds the last position of a load that is stopped: it only spares repetition.
+const saveTimeout = 5 * time.Second
+
+// record is a position as it is stored. Seq makes every one different from all before it, so that a request which was under way for
+// long cannot be taken for a later one. Owner tells two loaders apart.
+type record struct {
+	Seq    int64  `json:"seq"`
+	Owner  string `json:"owner"`
+	Items  int64  `json:"items"`
+	Failed int64  `json:"failed,omitempty"`
+	Token  []byte `json:"token,omitempty"`
+	Done   bool   `json:"done,omitempty"` // the load came to its end; the next one begins anew
+}
+
+// checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at a time.
+type checkpoint struct {
+	client *percolator.Client
+	name   string
+	owner  string
+	seq    int64
+	stored []byte // as far as is known
+}
+
+// openCheckpoint makes the load this one's own, and says where an earlier one came to.
+func openCheckpoint(ctx context.Context, client *percolator.Client, name string, restart bool, p patience) (c *checkpoint, at record, err error) {
+	c = &checkpoint{client: client, name: name, owner: rand.Text()}
+	if name == "" {
+		return c, at, nil
+	}
+	err = p.try(ctx, func(ctx context.Context) error {
+		for {
+			at, err = c.claim(ctx, restart)
+			if !errors.Is(err, percolator.ErrConflict) { // otherwise the former owner has just saved another one
+				return err
+			}
+		}
+	})
+	c.seq = at.Seq
+	return c, at, err
+}
+
+// claim replaces the stored position by the same one under this loader's name, or by the beginning if the load came to
+// its end or is to begin anew.
+func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err error) {
+	stored, err := c.client.LoadPosition(ctx, c.name)
+	if err != nil {
+		return at, err
+	}
+	if stored != nil {
+		if at, err = decodeRecord(stored); err != nil {
+			return at, err
+		}
+	}
+	if at.Done || restart {
+		at = record{Seq: at.Seq}
+	}
+	at.Seq, at.Owner = at.Seq+1, c.owner
+	next, err := json.Marshal(at)
+	if err != nil {
+		return at, err
+	}
+	c.stored = next
+	return at, c.client.SaveLoadPosition(ctx, c.name, stored, next)
+}
+
+// save stores r, again after failures that may pass. ErrTakenOver: somebody else has begun since.
+func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
+	if c.name == "" {
+		return nil
+	}
+	c.seq++
+	r.Seq, r.Owner = c.seq, c.owner
+	next, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return p.try(ctx, func(ctx context.Context) error {
+		for {
+			err := c.client.SaveLoadPosition(ctx, c.name, c.stored, next)
+			if err == nil {
+				c.stored = next
+			}
+			if err == nil || !errors.Is(err, percolator.ErrConflict) {
+				return err
+			}
+			// An earlier request of this loader may have been applied without an answer: also this one.
+			if done, err := c.look(ctx, next); done || err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// look reads what is stored. It is done if that is next, and an error unless it is this loader's.
+func (c *checkpoint) look(ctx context.Context, next []byte) (done bool, err error) {
+	now, err := c.client.LoadPosition(ctx, c.name)
+	if err != nil {
+		return false, err
+	}
+	r, err := decodeRecord(now)
+	if err != nil {
+		return false, err
+	}
+	if r.Owner != c.owner {
+		return false, fmt.Errorf("load %q: %w", c.name, ErrTakenOver)
+	}
+	c.stored = now
+	return string(now) == string(next), nil
+}
+
+func decodeRecord(b []byte) (r record, err error) {
+	if err := json.Unmarshal(b, &r); err != nil || r.Items < 0 || r.Owner == "" {
+		return r, fmt.Errorf("%w: the stored position of the load cannot be read; load under another name", percolator.ErrCorrupt)
+	}
+	return r, nil
+}

@@ -1,0 +1,156 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Load loads the items of a source, many at once. When ctx ends it reads no further item, gives the transactions that are under way
+// Config.DrainTimeout to end, and saves the position. It returns nil when the source has ended and every item was committed or passed over
+// by Job.Failed; then the load begins anew the next time. Otherwise it goes on at Report.Position the next time, if it has a name.
+//
+// Errors: the context's; *ItemError for an item that could not be loaded; what the source has yielded; what Job.Failed or
+// Job.SourceFailed has returned; ErrTakenOver; errors of the client that do not pass, or have lasted for Config.Patience;
+// percolator.ErrInvalidArgument for what cannot work. The report is of what has been done in any case.
+func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job Job[T]) (Report, error) {
+	if ctx == nil || client == nil || job.Source == nil || job.Write == nil {
+		return Report{}, fmt.Errorf("loader: %w: Load needs a context, a client, Job.Source and Job.Write", percolator.ErrInvalidArgument)
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return Report{}, err
+	}
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	saved, from, err := openCheckpoint(ctx, client, cfg.Name, cfg.Restart, patience{cfg.Patience, reading})
+	if err != nil {
+		return Report{}, named(ctx, err)
+	}
+	l := &load[T]{
+		client: client, cfg: cfg, job: job, saved: saved,
+		reading: reading, stop: stop,
+		queue: make(chan entry[T], cfg.ItemsPerTransaction),
+		room:  semaphore.NewWeighted(cfg.MaxInFlightBytes),
+		ahead: semaphore.NewWeighted(int64(aheadFactor * cfg.Concurrency * cfg.ItemsPerTransaction)),
+		order: newOrder(Position{Items: from.Items, Token: from.Token}, from.Failed),
+	}
+	l.counts.began = time.Now()
+	r := Report{Resumed: from.Items > 0, From: Position{Items: from.Items, Token: from.Token}, FailedBefore: from.Failed}
+	err = l.run(r.From)
+	r.Position, _ = l.order.position()
+	r.Progress, r.Failures = l.counts.read(), l.counts.failures
+	return r, named(ctx, err)
+}
+
+// named says where an error comes from, and that the caller's context has ended.
+func named(ctx context.Context, err error) error {
+	var item *ItemError
+	switch {
+	case err == nil || errors.As(err, &item):
+		return err
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return fmt.Errorf("loader: %w: %w", ctx.Err(), err)
+	}
+	return fmt.Errorf("loader: %w", err)
+}
+
+// load is one call of Load.
+type load[T any] struct {
+	client *percolator.Client
+	cfg    Config
+	job    Job[T]
+	saved  *checkpoint
+	counts counts
+
+	reading context.Context // ends when the load is to stop, with the reason
+	stop    context.CancelCauseFunc
+
+	queue  chan entry[T]
+	taking sync.Mutex          // whoever has it takes a batch: so batches are contiguous
+	room   *semaphore.Weighted // bytes of items that have been read and not been dealt with
+	ahead  *semaphore.Weighted // items that may be taken before the first one that has not been dealt with
+
+	order   *order
+	failing sync.Mutex // Job.Failed is called under it
+}
+
+// run does everything between the first position and the last one.
+func (l *load[T]) run(from Position) error {
+	working, cancel := context.WithCancelCause(context.WithoutCancel(l.reading))
+	defer cancel(nil)
+	defer context.AfterFunc(l.reading, func() {
+		time.AfterFunc(l.cfg.DrainTimeout, func() { cancel(context.Cause(l.reading)) })
+	})()
+	shown, hide := context.WithCancel(context.WithoutCancel(l.reading))
+	defer hide() // also when the source panics
+	var showing, workers, saving sync.WaitGroup
+	showing.Go(func() { l.counts.report(shown, l.cfg.ProgressInterval, l.cfg.Progress) })
+	for range l.cfg.Concurrency {
+		workers.Go(func() { l.work(working) })
+	}
+	quiet, settled := context.WithCancel(context.WithoutCancel(l.reading))
+	defer settled()
+	saving.Go(func() { l.keepSaving(quiet) })
+
+	err := func() error {
+		defer close(l.queue)
+		return l.read(from)
+	}()
+	if err != nil {
+		l.stop(err)
+	}
+	workers.Wait()
+	settled()
+	saving.Wait()
+	if err = context.Cause(l.reading); err == nil {
+		err = l.save(l.reading, true)
+	}
+	if err != nil && !errors.Is(err, ErrTakenOver) {
+		l.saveUnfinished()
+	}
+	hide()
+	showing.Wait()
+	return err
+}
+
+// keepSaving saves the position now and then, until ctx ends.
+func (l *load[T]) keepSaving(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.order.moved:
+		}
+		if err := l.save(ctx, false); err != nil && ctx.Err() == nil {
+			l.stop(err)
+			return
+		}
+		t := time.NewTimer(l.cfg.CheckpointInterval)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+func (l *load[T]) save(ctx context.Context, done bool) error {
+	at, failed := l.order.position()
+	return l.saved.save(ctx, patience{l.cfg.Patience, ctx}, record{Items: at.Items, Failed: failed, Token: at.Token, Done: done})
+}
+
+// saveUnfinished spares the next call what this one has done. The caller's context may have ended.
+func (l *load[T]) saveUnfinished() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.reading), saveTimeout)
+	defer cancel()
+	if err := l.save(ctx, false); err != nil {
+		l.cfg.Logger.Warn("loader: the last position has not been saved; some items will be loaded again", "load", l.cfg.Name, "reason", err)
+	}
+}

@@ -1,0 +1,55 @@
+package loader
+
+import (
+	"sync"
+)
+
+// order turns transactions that end in any order into a position: it passes an item only when all before it have been dealt with.
+type order struct {
+	mu       sync.Mutex
+	at       Position
+	failed   int64              // items before at that were passed over, in all runs
+	finished map[int64]finished // by their first items: those that wait for an earlier one
+	moved    chan struct{}      // holds a token when at has changed
+}
+
+// finished is a batch that has been dealt with.
+type finished struct {
+	items, failed int64
+	token         []byte
+}
+
+func newOrder(at Position, failed int64) *order {
+	return &order{at: at, failed: failed, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
+}
+
+// finish takes note of a batch and returns by how many items the position moves.
+func (o *order) finish(first int64, f finished) (passed int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.finished[first] = f
+	for {
+		f, ok := o.finished[o.at.Items]
+		if !ok {
+			break
+		}
+		delete(o.finished, o.at.Items)
+		o.at = Position{Items: o.at.Items + f.items, Token: f.token}
+		o.failed += f.failed
+		passed += f.items
+	}
+	if passed > 0 {
+		select {
+		case o.moved <- struct{}{}:
+		default:
+		}
+	}
+	return passed
+}
+
+// position is where the load has come to, with the number of items before it that were passed over.
+func (o *order) position() (at Position, failed int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.at, o.failed
+}

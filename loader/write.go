@@ -1,0 +1,163 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// work loads batches until there are none left, or the load is to stop.
+func (l *load[T]) work(ctx context.Context) {
+	for {
+		b, ok := l.take()
+		if !ok {
+			return
+		}
+		failed, err := l.load(ctx, b)
+		if err != nil {
+			l.stop(err)
+			return
+		}
+		for _, e := range b {
+			l.room.Release(e.room)
+		}
+		last := b[len(b)-1]
+		if n := l.order.finish(b[0].index, finished{items: int64(len(b)), failed: failed, token: last.Token}); n > 0 {
+			l.ahead.Release(n)
+		}
+	}
+}
+
+// load commits the items, all of them or by and by fewer, until those are alone that cannot be. It returns how many of them Job.Failed has
+// passed over.
+func (l *load[T]) load(ctx context.Context, b []entry[T]) (failed int64, err error) {
+	attempts, err := l.commit(ctx, b)
+	var own *itemsError
+	switch {
+	case err == nil:
+		l.committed(b)
+		return 0, nil
+	case !errors.As(err, &own):
+		return 0, err
+	case len(b) == 1:
+		return 1, l.fail(b[0], attempts, own.err)
+	}
+	l.counts.retries.Add(1)
+	for _, half := range [][]entry[T]{b[:len(b)/2], b[len(b)/2:]} {
+		n, err := l.load(ctx, half)
+		if err != nil {
+			return 0, err
+		}
+		failed += n
+	}
+	return failed, nil
+}
+
+// itemsError is a failure of the items rather than of the store.
+type itemsError struct{ err error }
+
+func (e *itemsError) Error() string { return e.err.Error() }
+
+// commit writes items in one transaction. It tries again while the store fails; what the items fail with is an *itemsError, of one that is
+// alone after Config.MaxAttempts.
+func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err error) {
+	tries := 1 // of several items: whoever conflicts or fails is found by dividing them
+	if len(b) == 1 {
+		tries = l.cfg.MaxAttempts
+	}
+	store, items := outage{patience: patience{l.cfg.Patience, l.reading}}, pause{}
+	for {
+		runs, whose, err := l.attempt(ctx, b, tries-attempts)
+		l.counts.retries.Add(int64(max(0, runs-1)))
+		switch {
+		case err == nil:
+			return attempts + runs, nil
+		case ctx.Err() != nil:
+			return attempts, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		case whose == faultFatal:
+			return attempts, err
+		case whose == faultStore: // not an attempt
+			if store.since.IsZero() {
+				l.cfg.Logger.Warn("loader: a transaction failed, and is tried again", "load", l.cfg.Name, "reason", err)
+			}
+			err = store.wait(ctx, err)
+		default:
+			if attempts += runs; whose == faultPoison || attempts >= tries {
+				return attempts, &itemsError{err}
+			}
+			err = items.wait(ctx, l.reading, err)
+		}
+		if err != nil {
+			return attempts, err
+		}
+		l.counts.retries.Add(1)
+	}
+}
+
+// attempt runs a transaction, again after conflicts, and judges its error.
+func (l *load[T]) attempt(ctx context.Context, b []entry[T], tries int) (runs int, whose fault, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
+	defer cancel()
+	values := valuesOf(b)
+	var own error
+	_, err = l.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		runs++
+		own = l.job.Write(ctx, tx, values)
+		return own
+	}, append(slices.Clip(l.cfg.TxnOptions), percolator.MaxAttempts(tries))...)
+	return runs, faultOf(err, own != nil), err
+}
+
+func valuesOf[T any](b []entry[T]) []T {
+	values := make([]T, len(b))
+	for i, e := range b {
+		values[i] = e.Value
+	}
+	return values
+}
+
+// committed tells who counts.
+func (l *load[T]) committed(b []entry[T]) {
+	bytes := int64(0)
+	for _, e := range b {
+		bytes += e.Bytes
+	}
+	l.counts.items.Add(int64(len(b)))
+	l.counts.bytes.Add(bytes)
+	if l.job.Committed != nil {
+		l.job.Committed(valuesOf(b))
+	}
+}
+
+// fail reports an item that could not be loaded. The load goes on if nil is returned.
+func (l *load[T]) fail(e entry[T], attempts int, err error) error {
+	ie := &ItemError{Index: e.index, Err: err}
+	if l.job.Failed == nil {
+		return ie
+	}
+	l.failing.Lock()
+	defer l.failing.Unlock()
+	if err := l.job.Failed(Failure[T]{Index: e.index, Item: e.Value, Attempts: attempts, Err: err}); err != nil {
+		return err
+	}
+	l.counts.passedOver(ie)
+	kind := "error"
+	if errors.Is(err, percolator.ErrConflict) {
+		kind = "conflict"
+	}
+	l.cfg.Logger.Warn("loader: an item was passed over", "load", l.cfg.Name, "item", e.index, "kind", kind, "attempts", attempts)
+	return nil
+}
+
+// passedOver counts a failed item and remembers the first of them.
+func (c *counts) passedOver(e *ItemError) {
+	c.failed.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.failures) < remembered {
+		c.failures = append(c.failures, e)
+	}
+}

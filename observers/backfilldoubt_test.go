@@ -1,0 +1,156 @@
+package observers_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// brokenOff makes options with which a walk ends after its first page, whose position is stored.
+func brokenOff(e *env, page int) (context.Context, percolator.ObserverOptions) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	e.Cleanup(cancel)
+	return ctx, percolator.ObserverOptions{RowsPerPage: page, Progress: func(percolator.ObserverProgress) { cancel() }, Pause: time.Millisecond}
+}
+
+// TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone: a backfill is broken off, the observer is removed and forgotten, and comes
+// back. It "starts from nothing", so the backfill has to notify everything.
+func TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone(t *testing.T) {
+	t.Parallel()
+	const rows = 30
+	e, j, r := aged(t, rows)
+	r.Observe("new", "t", "in", j.observer("new"))
+	w, stop := e.start(e.NewClient(), r, observers.Config{})
+	ctx, opts := brokenOff(e, 10)
+	if p, err := e.client.BackfillObserver(ctx, "t", "in", "new", opts); err == nil {
+		t.Fatalf("not broken off: %+v", p)
+	}
+	e.idle(w)
+	stop()
+	ran := j.count("new")
+	if ran == 0 || ran == rows {
+		t.Fatalf("the broken backfill notified %d cells", ran)
+	}
+	if p, err := e.client.ForgetObserver(e.ctx, "t", "in", "new", percolator.ObserverOptions{}); err != nil || p.Changed != int64(ran) {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	w, _ = e.start(e.NewClient(), r, observers.Config{})
+	p, err := e.client.BackfillObserver(e.ctx, "t", "in", "new", percolator.ObserverOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.idle(w)
+	if n := j.count("new") - ran; n != rows {
+		t.Errorf("after it was forgotten the observer was backfilled for %d of %d cells: %+v", n, rows, p)
+	}
+}
+
+// TestForgetSkipsWhatAnEarlierForgetHadDone: the same the other way round.
+func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
+	t.Parallel()
+	const rows = 30
+	e, j, r := aged(t, rows)
+	r.Observe("gone", "t", "in", j.observer("gone"))
+	run := func() {
+		w, stop := e.start(e.NewClient(), r, observers.Config{})
+		if _, err := e.client.BackfillObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e.idle(w)
+		stop()
+	}
+	run()
+	ctx, opts := brokenOff(e, 10)
+	if p, err := e.client.ForgetObserver(ctx, "t", "in", "gone", opts); err == nil {
+		t.Fatalf("not broken off: %+v", p)
+	}
+	run() // it is back
+	if n := e.acks("gone"); n < rows {
+		t.Fatalf("%d acknowledgments, want at least %d", n, rows)
+	}
+	p, err := e.client.ForgetObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.collect()
+	if n := e.acks("gone"); n != 0 {
+		t.Errorf("%d cells of acknowledgments are left: %+v", n, p)
+	}
+}
+
+// TestBackfillMissesACommittedCellUnderItsLock: a transaction has committed before the column was observed, and its writer died
+// before phase two. The cell has a value (every reader sees it), so the backfill is for it; its lock says "not observed", so the
+// roll forward writes no notification either.
+func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+	schema := func(observed ...string) *percolator.Schema {
+		return &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: observed}}, Timing: timing}
+	}
+	pt := percolatortest.New(t, schema())
+	e := &env{t, pt, ctx, pt.Client}
+
+	dead := e.NewClient()
+	hold := percolatortest.NewHold()
+	e.FaultsOf(dead).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows { // phase two
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	if _, err := dead.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		return errors.Join(tx.Set(cell("primary", "in"), []byte("1")), tx.Set(cell("secondary", "in"), []byte("1")))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	hold.Wait(t, 1)
+	e.FaultsOf(dead).Crash()
+	hold.Drop()
+
+	if err := percolator.CreateSchema(ctx, e.Project, e.Instance, schema("in"), e.Options()...); err != nil {
+		t.Fatal(err)
+	}
+	e.client = e.NewClient()
+	e.Clock.Advance(time.Hour / 4) // the lock is dead, and the schema is in force
+	j, r := newJournal(), observers.NewRegistry()
+	r.Observe("o", "t", "in", j.observer("o"))
+	w, _ := e.start(e.client, r, observers.Config{ScanInterval: time.Millisecond, DisableCollection: true})
+	p, err := e.client.BackfillObserver(ctx, "t", "in", "o", percolator.ObserverOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.get("secondary", "in"); got != "1" {
+		t.Fatalf("the cell is %q", got)
+	}
+	e.until("the lock is resolved", func() bool { return len(e.pending()) == 0 })
+	e.idle(w)
+	if j.count("o") != 2 {
+		t.Errorf("the observer ran for %d of 2 cells that had a value before the backfill: %+v", j.count("o"), p)
+	}
+}
+
+// TestBackfillPassesOverACellThatCannotBeDecoded: "Cells that cannot be decoded are notified: their readers report them."
+func TestBackfillPassesOverACellThatCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	e, _, r := aged(t, 1)
+	mut := bigtable.NewMutation()
+	mut.Set("write", "in", 1<<50*1000, []byte("garbage"))
+	for _, row := range []string{"0000", "only garbage"} {
+		if err := e.Store().Open("t").Apply(e.ctx, row, mut); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Observe("new", "t", "in", newJournal().observer("new"))
+	if p, err := e.client.BackfillObserver(e.ctx, "t", "in", "new", percolator.ObserverOptions{}); err != nil || p.Rows != 2 || p.Changed != 2 {
+		t.Errorf("a cell that cannot be decoded is passed over: %+v, %v", p, err)
+	}
+}

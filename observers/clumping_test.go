@@ -1,0 +1,202 @@
+package observers_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// rowLocks starts an oracle for its row locks.
+func (e *env) rowLocks() tso.RowLocks {
+	e.Helper()
+	s, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	e.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			e.Errorf("the oracle: %v", err)
+		}
+	})
+	e.until("the oracle leads", func() bool { _, err := s.Next(e.ctx); return err == nil })
+	return patientLocks{s}
+}
+
+// patientLocks answers however late it is, as a busy machine would have scanners go on without.
+type patientLocks struct{ tso.RowLocks }
+
+func (l patientLocks) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
+	return l.RowLocks.LockRows(context.WithoutCancel(ctx), holder, ttl, rows)
+}
+
+func (l patientLocks) UnlockRows(ctx context.Context, holder string, rows []uint64) error {
+	return l.RowLocks.UnlockRows(context.WithoutCancel(ctx), holder, rows)
+}
+
+// fill makes rows dirty while no worker runs.
+func (e *env) fill(rows int) {
+	e.Helper()
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range rows {
+		group.Go(func() error { e.set(e.client, fmt.Sprintf("%05d", i), "in", "x"); return nil })
+	}
+	_ = group.Wait()
+}
+
+// together runs workers, each with a client of its own, until nothing is left, and returns what they did together.
+func (e *env) together(workers int, cfg observers.Config) (sum observers.Stats) {
+	e.Helper()
+	r := observers.NewRegistry()
+	r.Observe("o", "t", "in", func(context.Context, *percolator.Txn, observers.Change) error { return nil })
+	var list []*observers.Worker
+	var stops []func()
+	for range workers {
+		w, stop := e.start(e.NewClient(), r, cfg)
+		list, stops = append(list, w), append(stops, stop)
+	}
+	e.until("nothing is pending", func() bool { return len(e.pending()) == 0 }) // WaitIdle would queue without regard to locks
+	for i, w := range list {
+		stops[i]()
+		s := w.Stats()
+		sum.Found, sum.Rows, sum.Teleports = sum.Found+s.Found, sum.Rows+s.Rows, sum.Teleports+s.Teleports
+		sum.Runs, sum.Attempts, sum.Acknowledged, sum.Conflicts = sum.Runs+s.Runs, sum.Attempts+s.Attempts, sum.Acknowledged+s.Acknowledged, sum.Conflicts+s.Conflicts
+	}
+	return sum
+}
+
+// Three workers find rows that were dirty before they came. Each row is for one of them: the others keep off it until it is done. (Of rows
+// that were locked no longer than until they were queued, nearly all were queued by two workers.)
+func TestWorkersDoNotWorkTwice(t *testing.T) {
+	t.Parallel()
+	const rows = 600
+	e := newEnv(t, table())
+	e.fill(rows)
+	locks := e.rowLocks()
+	s := e.together(3, observers.Config{RowLocks: locks, DisableCollection: true})
+	t.Logf("%d found, %d rows read, %d runs, %d attempts, %d conflicts, %d acknowledged, %d teleports",
+		s.Found, s.Rows, s.Runs, s.Attempts, s.Conflicts, s.Acknowledged, s.Teleports)
+	if s.Runs != rows {
+		t.Errorf("%d runs for %d changes", s.Runs, rows)
+	}
+	if twice := s.Acknowledged + s.Conflicts; twice > rows/10 {
+		t.Errorf("%d turns were for nothing", twice)
+	}
+}
+
+// Workers that have stopped keep nobody off anything.
+func TestStoppedWorkersUnlockTheirRows(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, table())
+	e.fill(20)
+	service, r := newLockService(), observers.NewRegistry()
+	held := make(chan struct{}, 20)
+	r.Observe("o", "t", "in", func(ctx context.Context, _ *percolator.Txn, _ observers.Change) error {
+		held <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	_, stop := e.start(e.NewClient(), r, observers.Config{RowLocks: service, Concurrency: 3, DrainTimeout: 1})
+	for range 3 {
+		<-held
+	}
+	e.until("the page is queued", func() bool { n, _ := service.locked(); return n == 20 })
+	stop()
+	if n, _ := service.locked(); n != 0 {
+		t.Errorf("%d rows are locked by a worker that has stopped", n)
+	}
+}
+
+// With a partition everything is run for, whether all workers have it or not, and each says so in the list while it lives.
+func TestPartitionedWorkers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"all", "mixed"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const rows = 150
+			e := newEnv(t, table())
+			e.fill(rows)
+			locks := e.rowLocks()
+			plain := observers.Config{RowLocks: locks, DisableCollection: true}
+			divided := plain
+			divided.Partition = true
+			var runs sync.Map
+			r := observers.NewRegistry()
+			r.Observe("o", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+				runs.Store(ch.Cell.Row, true)
+				return nil
+			})
+			var stops []func()
+			for i := range 3 {
+				cfg := divided
+				if name == "mixed" && i == 0 {
+					cfg = plain
+				}
+				_, stop := e.start(e.NewClient(), r, cfg)
+				stops = append(stops, stop)
+			}
+			want := map[string]int{"all": 3, "mixed": 2}[name]
+			e.until("the workers are listed and the table is divided", func() bool {
+				seen, err := e.client.Workers(e.ctx)
+				return err == nil && len(seen.Live) == want && len(seen.Bounds["t"].Keys) > 0
+			})
+			e.until("nothing is pending", func() bool { return len(e.pending()) == 0 })
+			runs.Clear()
+			for i := range rows { // once more, now that the table is divided
+				e.set(e.client, fmt.Sprintf("%05d", i), "in", "y")
+			}
+			e.until("nothing is pending", func() bool { return len(e.pending()) == 0 })
+			count := 0
+			runs.Range(func(any, any) bool { count++; return true })
+			if count != rows {
+				t.Errorf("%d rows were run for, want %d", count, rows)
+			}
+			for _, stop := range stops {
+				stop()
+			}
+			if seen, err := e.client.Workers(e.ctx); err != nil || len(seen.Live) != 0 {
+				t.Errorf("listed after they have stopped: %v, %v", seen.Live, err)
+			}
+		})
+	}
+}
+
+// What an idle worker with a partition sends in addition: reads of one row, a timestamp each, and a write now and then.
+func TestPartitionIdleRequests(t *testing.T) {
+	t.Parallel()
+	e, r := newEnv(t, table()), observers.NewRegistry()
+	r.Observe("o", "t", "in", newJournal().observer("o"))
+	c := e.NewClient()
+	w, stop := e.start(c, r, observers.Config{Partition: true, Scanners: 1, DisableCollection: true})
+	e.until("the worker is listed", func() bool { seen, err := e.client.Workers(e.ctx); return err == nil && len(seen.Live) == 1 })
+	e.searched(w, 2)
+	stop()
+	counts := map[string]int64{}
+	for _, req := range e.FaultsOf(c).Requests() {
+		if req.Table == "percolator_meta" {
+			counts[req.Method]++
+		}
+	}
+	// One write to come, one to go; each look is one read (how many there are in a minute: TestPartitionIdleCost).
+	if n := counts[percolatortest.MutateRows]; n != 2 {
+		t.Errorf("%d writes", n)
+	}
+	delete(counts, percolatortest.MutateRows)
+	delete(counts, percolatortest.ReadRows)
+	if len(counts) != 0 {
+		t.Errorf("an idle worker sent %v to percolator_meta", counts)
+	}
+}

@@ -1,0 +1,4 @@
+package combinequeue
+
+// ShardOf is for tests that need to know which contributions share a row.
+var ShardOf = shardOf

@@ -1,0 +1,138 @@
+package exportqueue
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Observe registers the observers that deliver, one for each partition, named after Config.Name and the partition. client reads where
+// entries are; it is the worker's, or another one of the same store.
+//
+// deliver is called with 1 to Config.MaxEntries entries of one partition in order. It returns nil when the receiver has them for good;
+// after any error, and sometimes without one, the same entries are delivered again. At most one call for each partition is
+// under way in a worker, and calls for different partitions run at once. opts apply to each observer: observers.Timeout bounds a
+// delivery, observers.Collapse waits for more entries.
+func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
+	opts ...observers.Option,
+) {
+	opts = append(opts[:len(opts):len(opts)], observers.MaxConcurrent(1))
+	for p := range q.cfg.Partitions {
+		var f observers.Func
+		if deliver != nil && client != nil { // else NewWorker reports it
+			f = func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+				return q.export(ctx, client, tx, ch, p, deliver)
+			}
+		}
+		r.Observe(fmt.Sprintf("%s-%03x", q.cfg.Name, p), q.cfg.Table, exportColumn(p), f, opts...)
+	}
+}
+
+// export delivers the oldest entries of a partition, whichever of its slices was notified, and deletes them.
+func (q *Queue) export(ctx context.Context, client *percolator.Client, tx *percolator.Txn, ch observers.Change, partition int,
+	deliver func(context.Context, []Entry) error,
+) error {
+	b, err := q.collect(ctx, client, tx, partition, ch.Cell.Row)
+	if err != nil || len(b.entries) == 0 {
+		return err
+	}
+	if err := deliver(ctx, b.entries); err != nil {
+		return err
+	}
+	for _, c := range b.cells {
+		if err := tx.Delete(c); err != nil {
+			return err
+		}
+	}
+	if b.more {
+		return tx.Notify(ch.Cell) // at the commit timestamp, so it outlives this run (I11)
+	}
+	return nil
+}
+
+// batch is what one run delivers.
+type batch struct {
+	entries []Entry
+	cells   []percolator.Cell
+	bytes   int
+	more    bool // the limits kept something out
+}
+
+// collect reads the oldest entries of a partition that are visible to tx: those of own, the slice that was notified, and of all slices
+// that are dirty now, in order.
+//
+// The run erases the notifications of own up to its snapshot, so it has to read that slice whether the search shows it dirty or not: the search is
+// atomic in each row only. What other slices it passes over cannot be lost, as their notifications stay; and nothing comes out of
+// order. Say that A
+// committed before B began, or before B prewrote a cell of both, and that B is visible. Then A's commit request was over before the
+// snapshot was taken, and so was its notification, which came first (I11): it is there, unless a run that saw the entry erased it,
+// having delivered the entry or notified again. A commit without B behind it may be passed over: its notification can
+// arrive after its slice was looked at, though its timestamp is below the snapshot's.
+func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *percolator.Txn, partition int, own string) (*batch, error) {
+	list, err := q.dirty(ctx, client, partition, own)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{}
+	for _, slice := range list {
+		if err := q.read(ctx, tx, slice, b); err != nil || b.more {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// dirty lists, in order, the slices of a partition that carry notifications or locks, and own.
+func (q *Queue) dirty(ctx context.Context, client *percolator.Client, partition int, own string) ([]string, error) {
+	found := []string{own}
+	for row, err := range client.ScanPending(ctx, q.cfg.Table, percolator.Prefix(partitionPrefix(partition))) {
+		if err != nil {
+			return nil, err
+		}
+		if len(row.Row) >= sliceLength {
+			found = append(found, row.Row[:sliceLength])
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// read adds the entries of a slice to b, up to the limits.
+func (q *Queue) read(ctx context.Context, tx *percolator.Txn, slice string, b *batch) error {
+	for e, err := range tx.Scan(ctx, q.cfg.Table, percolator.Prefix(slice)) {
+		if err != nil {
+			return err
+		}
+		entry, err := decode(e)
+		if err != nil {
+			return err
+		}
+		size := len(entry.Key) + len(entry.Value)
+		if len(b.entries) == q.cfg.MaxEntries || (len(b.entries) > 0 && b.bytes+size > q.cfg.MaxBytes) {
+			b.more = true
+			return nil
+		}
+		b.entries, b.cells, b.bytes = append(b.entries, entry), append(b.cells, e.Cell), b.bytes+size
+	}
+	return nil
+}
+
+// Pending streams the entries in the snapshot of r that have not been delivered, or whose delivery has not been recorded: partition by
+// partition, each in order. It reads everything that was queued within the retention. An error ends the stream.
+func (q *Queue) Pending(ctx context.Context, r percolator.Reader) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range r.Scan(ctx, q.cfg.Table, percolator.All()) {
+			var entry Entry
+			if err == nil {
+				entry, err = decode(e)
+			}
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+const (
+	hintsAtOnce = 256             // the most that one request may return
+	hintsRest   = 5 * time.Second // after a request that failed, at random up to twice as long
+)
+
+// listen takes in what clients of other processes have notified, as the oracle passes it on: a write in one process is then
+// run for in another as soon as it has committed, and not when a scan comes by. It asks for no more than can begin at once,
+// so that the rest goes to other workers; without a service that passes hints on, the scan has to find everything.
+func (w *Worker) listen(ctx context.Context) {
+	var columns []percolator.Cell
+	for c := range w.coverage.taken {
+		columns = append(columns, percolator.Cell{Table: c.Table, Column: c.Name})
+	}
+	most := min(w.cfg.Concurrency, hintsAtOnce)
+	for w.queue.awaitRoom(ctx) {
+		notified, err := w.client.AwaitNotifications(ctx, most, columns...)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, tso.ErrUnsupported), errors.Is(err, percolator.ErrClosed):
+			return
+		case err != nil:
+			w.log.Debug("observers: hints from other processes are not heard", "err", err)
+			if !sleep(ctx, hintsRest+rand.N(hintsRest)) {
+				return
+			}
+		}
+		for _, n := range notified {
+			w.hinted(n)
+		}
+	}
+}
+
+// hinted queues what another process has notified. If there is no room for it, the scan finds it later. It counts as found:
+// another worker may deal with it as well, because of a scan.
+func (w *Worker) hinted(n percolator.Notification) {
+	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
+	if col == nil {
+		return
+	}
+	if v, _ := w.queue.offer(col, n.Cell.Row, n.Timestamp, found, nil); v == accepted || v == joined {
+		w.counters.hinted.Add(1)
+	}
+}

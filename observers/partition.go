@@ -1,0 +1,221 @@
+package observers
+
+import (
+	"context"
+	"encoding/hex"
+	"hash/fnv"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// membership divides the tables among the workers that live (Config.Partition), instead of leaving it to chance as section 2.4 of
+// the paper does. Every worker announces itself, reads who else is there, and takes the share that follows from the list and
+// from bounds that stand beside it: all who have read the same know the same. While they have not, shares overlap or leave gaps. What a
+// gap hides is found by the worker that is late when it reads again, or by any that goes through everything, which all do now and
+// then. A worker that cannot read the list searches everything.
+type membership struct {
+	directory directory
+	places    *scanning.Places
+	tables    []string
+	self      percolator.WorkerInfo
+	cannot    func(err error) // is told about a look that failed
+
+	shares atomic.Pointer[shares]
+	seen   uint64 // a fingerprint of the members and bounds that were seen last
+}
+
+// directory is where workers find each other; *percolator.Client.
+type directory interface {
+	Workers(ctx context.Context) (percolator.Workers, error)
+	Announce(ctx context.Context, w percolator.WorkerInfo, seen percolator.Workers) (percolator.WorkerInfo, error)
+	Due(w percolator.WorkerInfo, seen percolator.Workers) bool
+	Withdraw(ctx context.Context, w percolator.WorkerInfo) error
+	SetBounds(ctx context.Context, seen percolator.Workers, next map[string]percolator.TableBounds) (bool, error)
+}
+
+const (
+	membersWithin   = 5 * time.Second  // for one look
+	minMembersPause = time.Second      // between two looks, after something has changed
+	maxMembersPause = 10 * time.Second // when nothing does
+	withdrawWithin  = 2 * time.Second
+
+	boundsFor       = 10 * time.Minute // how long bounds are believed
+	boundsRenewed   = boundsFor * 3 / 4
+	boundsOfATable  = 32
+	announcedNames  = 32 // observers that a worker names
+	unknownVersion  = "unknown"
+	thisModulesPath = "github.com/gopercolator/percolator"
+)
+
+// shares is what a worker searches of each table; a table that is missing is searched as a whole.
+type shares map[string]percolator.Range
+
+func newMembership(w *Worker) *membership {
+	m := &membership{
+		directory: w.client, places: w.places, tables: w.coverage.tables,
+		self: percolator.WorkerInfo{Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint()},
+		cannot: func(err error) {
+			w.log.Debug("observers: the list of workers cannot be read or written; this worker searches everything", "err", err)
+		},
+	}
+	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), announcedNames)] {
+		m.self.Observers = append(m.self.Observers, l.name)
+	}
+	return m
+}
+
+// fingerprint names the set of columns that a worker takes. Workers with different sets do not share a table: none of them could
+// leave a part of it to the others.
+func (c *coverage) fingerprint() string {
+	names := make([]string, 0, len(c.taken))
+	for col := range c.taken {
+		names = append(names, col.Table+"\x00"+col.Name)
+	}
+	slices.Sort(names)
+	h := fnv.New64a()
+	for _, n := range names {
+		_, _ = h.Write(append([]byte(n), 0xff))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknownVersion
+	}
+	for _, d := range append(info.Deps, &info.Main) {
+		if d.Path == thisModulesPath && d.Version != "" {
+			return d.Version
+		}
+	}
+	return unknownVersion
+}
+
+// share is what of table this worker searches now.
+func (m *membership) share(table string) percolator.Range {
+	if s := m.shares.Load(); s != nil {
+		return (*s)[table]
+	}
+	return percolator.All()
+}
+
+// run looks until ctx ends: soon again after something has changed, else at growing intervals.
+func (m *membership) run(ctx context.Context) {
+	for pause := minMembersPause; ; pause = min(2*pause, maxMembersPause) {
+		changed, err := m.look(ctx)
+		if err != nil && ctx.Err() == nil {
+			m.shares.Store(nil)
+			m.cannot(err)
+		}
+		if changed {
+			pause = minMembersPause
+		}
+		if !sleep(ctx, pause) {
+			break
+		}
+	}
+	m.shares.Store(nil)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawWithin)
+	defer cancel()
+	if err := m.directory.Withdraw(ctx, m.self); err != nil {
+		m.cannot(err) // the others find out
+	}
+}
+
+// look reads the list, and writes into it what is due.
+func (m *membership) look(ctx context.Context) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, membersWithin)
+	defer cancel()
+	seen, err := m.directory.Workers(ctx)
+	if err != nil {
+		return false, err
+	}
+	if m.directory.Due(m.self, seen) {
+		if m.self, err = m.directory.Announce(ctx, m.self, seen); err != nil {
+			return false, err
+		}
+	}
+	m.divide(seen)
+	if err := m.renewBounds(ctx, seen); err != nil {
+		return false, err
+	}
+	now := fingerprint(seen)
+	changed, m.seen = m.seen != now, now
+	return changed, nil
+}
+
+// divide takes this worker's shares from what was seen. A worker that the others do not see has everything.
+func (m *membership) divide(seen percolator.Workers) {
+	var peers []string
+	for _, w := range seen.Live {
+		if w.Columns == m.self.Columns {
+			peers = append(peers, w.Name)
+		}
+	}
+	i := slices.Index(peers, m.self.Name)
+	if i < 0 {
+		m.shares.Store(nil)
+		return
+	}
+	before, now := m.shares.Load(), shares{}
+	for _, table := range m.tables {
+		b, ok := seen.Bounds[table]
+		if !ok || seen.Now.Sub(b.Made) >= boundsFor {
+			if before != nil && (*before)[table] != percolator.All() {
+				m.places.Forget(table)
+			}
+			continue
+		}
+		now[table] = scanning.Share(b.Keys, i, len(peers))
+	}
+	m.shares.Store(&now)
+}
+
+// renewBounds proposes bounds for tables that have none, or old ones. Where there are tablets enough these are their boundaries.
+// A table with few of them is divided by rows that were met while everybody searched all of it: when its bounds are
+// old it is searched so again for a while, because the rows may be elsewhere now.
+func (m *membership) renewBounds(ctx context.Context, seen percolator.Workers) error {
+	next, renewed := map[string]percolator.TableBounds{}, false
+	for _, table := range m.tables {
+		b, ok := seen.Bounds[table]
+		age := seen.Now.Sub(b.Made)
+		if ok && age < boundsFor {
+			next[table] = b
+		}
+		if ok && age < boundsRenewed {
+			continue
+		}
+		keys, tablets := m.places.Known(table, min(boundsOfATable, percolator.MaxBoundKeys/len(m.tables)))
+		if len(keys) > 0 && (tablets || !ok || age >= boundsFor) {
+			next[table], renewed = percolator.TableBounds{Made: seen.Now, Keys: keys}, true
+		}
+	}
+	if !renewed {
+		return nil
+	}
+	_, err := m.directory.SetBounds(ctx, seen, next) // whoever was faster has the same right
+	return err
+}
+
+// fingerprint tells whether anything that shares depend on has changed.
+func fingerprint(seen percolator.Workers) uint64 {
+	h := fnv.New64a()
+	for _, w := range seen.Live {
+		_, _ = h.Write([]byte(w.Name + "\x00" + w.Columns + "\x00"))
+	}
+	for _, table := range slices.Sorted(maps.Keys(seen.Bounds)) {
+		made := seen.Bounds[table].Made
+		_, _ = h.Write([]byte(table + "\x00" + tso.Timestamp(made).Time().String()))
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,314 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// fakeDirectory is what percolator_meta and the oracle say of workers, in virtual time: a worker that has died is listed until its lease
+// ends.
+type fakeDirectory struct {
+	mu      sync.Mutex
+	lease   time.Duration
+	expires map[string]time.Time
+	columns map[string]string
+	bounds  map[string]percolator.TableBounds
+	down    bool
+	looks   int
+	writes  int
+}
+
+// oracleNow is virtual time, which begins before timestamps do.
+func oracleNow() tso.Timestamp { return tso.At(time.Now().Add(30 * 365 * 24 * time.Hour)) }
+
+func newFakeDirectory() *fakeDirectory {
+	return &fakeDirectory{
+		lease: 30 * time.Second, expires: map[string]time.Time{}, columns: map[string]string{}, bounds: map[string]percolator.TableBounds{},
+	}
+}
+
+func (d *fakeDirectory) Workers(context.Context) (percolator.Workers, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.looks++; d.down {
+		return percolator.Workers{}, errors.New("no answer")
+	}
+	seen := percolator.Workers{Now: oracleNow(), Bounds: map[string]percolator.TableBounds{}}
+	for table, b := range d.bounds {
+		seen.Bounds[table] = b
+	}
+	for name, until := range d.expires {
+		if until.After(time.Now()) {
+			seen.Live = append(seen.Live, percolator.WorkerInfo{Name: name, Columns: d.columns[name], Expires: oracleNow().Add(time.Until(until))})
+		}
+	}
+	slices.SortFunc(seen.Live, func(a, b percolator.WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
+	return seen, nil
+}
+
+func (d *fakeDirectory) Announce(_ context.Context, w percolator.WorkerInfo, _ percolator.Workers) (percolator.WorkerInfo, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes++
+	d.expires[w.Name], d.columns[w.Name] = time.Now().Add(d.lease), w.Columns
+	w.Expires = oracleNow().Add(d.lease)
+	return w, nil
+}
+
+func (d *fakeDirectory) Due(w percolator.WorkerInfo, seen percolator.Workers) bool {
+	return w.Expires.Sub(seen.Now) <= d.lease*2/3 || !slices.ContainsFunc(seen.Live, func(o percolator.WorkerInfo) bool { return o.Name == w.Name })
+}
+
+func (d *fakeDirectory) Withdraw(_ context.Context, w percolator.WorkerInfo) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.expires, w.Name)
+	return nil
+}
+
+func (d *fakeDirectory) SetBounds(_ context.Context, _ percolator.Workers, next map[string]percolator.TableBounds) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes++
+	d.bounds = next
+	return true, nil
+}
+
+// do changes or reads what members use at the same time.
+func (d *fakeDirectory) do(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+// partitioned is a number of members of one directory.
+type partitioned struct {
+	*testing.T
+	directory *fakeDirectory
+	members   map[string]*membership
+	stops     map[string]func(died bool)
+}
+
+func newPartitioned(t *testing.T) *partitioned {
+	return &partitioned{t, newFakeDirectory(), map[string]*membership{}, map[string]func(bool){}}
+}
+
+// add starts a member that takes a set of columns, and knows of tablets.
+func (p *partitioned) add(name, columns string, tablets ...string) {
+	places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
+	places.Pick(p.Context(), "t", percolator.All())
+	m := &membership{
+		directory: p.directory, places: places, tables: []string{"t"}, cannot: func(error) {},
+		self: percolator.WorkerInfo{Name: name, Columns: columns},
+	}
+	p.members[name] = m
+	ctx, cancel := context.WithCancel(p.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.run(ctx)
+	}()
+	p.stops[name] = func(died bool) {
+		var until time.Time
+		p.directory.do(func() { until = p.directory.expires[name] })
+		cancel()
+		<-ended
+		if died { // without a word
+			p.directory.do(func() { p.directory.expires[name] = until })
+		}
+		delete(p.members, name)
+		delete(p.stops, name)
+	}
+}
+
+func (p *partitioned) end() {
+	for _, stop := range p.stops {
+		stop(false)
+	}
+}
+
+// made is when the bounds were made.
+func (p *partitioned) made() (ts tso.Timestamp) {
+	p.directory.do(func() { ts = p.directory.bounds["t"].Made })
+	return ts
+}
+
+func (p *partitioned) counts() (looks, writes int) {
+	p.directory.do(func() { looks, writes = p.directory.looks, p.directory.writes })
+	return looks, writes
+}
+
+// hands is how many members search a row.
+func (p *partitioned) hands(row string) int {
+	n := 0
+	for _, m := range p.members {
+		if r := m.share("t"); row >= r.Start && (r.End == "" || row < r.End) {
+			n++
+		}
+	}
+	return n
+}
+
+// want checks how many members search each of many rows.
+func (p *partitioned) want(when string, least, most int) {
+	p.Helper()
+	for i := range 1000 {
+		row := fmt.Sprintf("row%03d", i)
+		if n := p.hands(row); n < least || n > most {
+			p.Fatalf("%s: %d members search %s, want %d to %d", when, n, row, least, most)
+		}
+	}
+}
+
+var sampledTablets = []string{"row100", "row200", "row300", "row400", "row500", "row600", "row700", "row800", "row900"}
+
+// Members that come, leave and die: every row is searched by one of them when all have looked; of one that died, when its lease has
+// ended.
+func TestPartitionFollowsItsMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.add("a", "x", sampledTablets...)
+		synctest.Wait()
+		p.want("a has just come", 1, 1)
+		time.Sleep(30 * time.Second)
+		p.want("a is alone", 1, 1)
+		for _, name := range []string{"c", "b", "d"} {
+			p.add(name, "x", sampledTablets...)
+			time.Sleep(maxMembersPause)
+			time.Sleep(maxMembersPause)
+			p.want(name+" has come", 1, 1)
+		}
+		time.Sleep(maxMembersPause)
+		p.want("four are there", 1, 1)
+		for name, m := range p.members {
+			if m.share("t") == percolator.All() {
+				t.Errorf("%s searches everything", name)
+			}
+		}
+		p.stops["c"](false)
+		time.Sleep(maxMembersPause + time.Second)
+		p.want("one has left", 1, 1)
+		p.stops["a"](true)
+		time.Sleep(p.directory.lease + maxMembersPause + time.Second)
+		p.want("one has died", 1, 1)
+		p.stops["b"](true)
+		p.stops["d"](true)
+		p.add("e", "x", sampledTablets...)
+		time.Sleep(p.directory.lease + maxMembersPause + time.Second)
+		p.want("a new one is alone", 1, 1)
+		p.end()
+	})
+}
+
+// A member that cannot read the list, or is not in it, searches everything.
+func TestPartitionWithoutTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.add("a", "x", sampledTablets...)
+		p.add("b", "x", sampledTablets...)
+		time.Sleep(30 * time.Second)
+		p.want("both look", 1, 1)
+		p.directory.do(func() { p.directory.down = true })
+		time.Sleep(maxMembersPause + time.Second)
+		p.want("nobody can look", 2, 2)
+		p.directory.do(func() { p.directory.down = false })
+		time.Sleep(2 * maxMembersPause)
+		p.want("both look again", 1, 1)
+		p.directory.do(func() { delete(p.directory.expires, "a") }) // somebody took it for dead
+		time.Sleep(2*maxMembersPause + time.Second)
+		p.want("a has announced itself again", 1, 1)
+		p.end()
+	})
+}
+
+// Members that take other columns leave nothing to each other.
+func TestPartitionIsAmongThoseWithTheSameColumns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.add("a", "x", sampledTablets...)
+		p.add("b", "y", sampledTablets...)
+		p.add("c", "x", sampledTablets...)
+		p.add("d", "y", sampledTablets...)
+		time.Sleep(30 * time.Second)
+		p.want("two of each", 2, 2)
+		p.end()
+	})
+}
+
+// A table with few tablets is searched by everybody until somebody knows where its rows are; and again, for a while, when that
+// was long ago.
+func TestPartitionLearnsWhereRowsAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.add("a", "x")
+		p.add("b", "x")
+		meet := func(m *membership) {
+			for i := range 1000 {
+				m.places.Met("t", fmt.Sprintf("row%03d", i))
+			}
+		}
+		time.Sleep(30 * time.Second)
+		p.want("nobody knows", 2, 2)
+		meet(p.members["b"])
+		time.Sleep(2*maxMembersPause + time.Second)
+		p.want("b knows", 1, 1)
+		time.Sleep(boundsFor)
+		p.want("that was long ago", 2, 2)
+		meet(p.members["a"])
+		time.Sleep(2*maxMembersPause + time.Second)
+		p.want("a knows", 1, 1)
+		p.end()
+	})
+}
+
+// Tablets are looked at again before what is known of them is too old.
+func TestPartitionRenewsTablets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.add("a", "x", sampledTablets...)
+		p.add("b", "x", sampledTablets...)
+		time.Sleep(30 * time.Second)
+		made := p.made()
+		for range 180 {
+			time.Sleep(10 * time.Second)
+			p.want("half an hour", 1, 1)
+		}
+		if p.made() == made {
+			t.Error("the bounds were never renewed")
+		}
+		p.end()
+	})
+}
+
+// What a member costs when nothing changes: six looks a minute, and a renewal when a third of its lease has passed.
+func TestPartitionIdleCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.directory.lease = 5 * time.Minute // with a session
+		p.add("a", "x", sampledTablets...)
+		time.Sleep(time.Minute)
+		const minutes = 60
+		looks, writes := p.counts()
+		time.Sleep(minutes * time.Minute)
+		// A change of the bounds, every 7.5 minutes, has it look more often for some seconds.
+		looksNow, writesNow := p.counts()
+		if n := looksNow - looks; n > 6*minutes+8*5 {
+			t.Errorf("%d looks in %d minutes", n, minutes)
+		}
+		if n := writesNow - writes; n > minutes*60/100+minutes/7+1 {
+			t.Errorf("%d writes in %d minutes", n, minutes)
+		}
+		p.end()
+	})
+}

@@ -1,0 +1,103 @@
+package observers
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Of four places, two at most are for cells that have failed. The others wait without keeping anything else from its turn, and
+// come in the order in which they waited.
+func TestQueueBoundsRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 4}, options{})
+		failing := []string{"a", "b", "c", "d"}
+		for i, row := range failing {
+			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
+		}
+		var turns []turn
+		for _, row := range failing {
+			turns = append(turns, f.take(row, "o0")) // the first time, all of them have a place
+		}
+		for i, tn := range turns {
+			f.q.finish(tn, outcome{err: errTest})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := f.q.readyNow(); n != i+1 {
+				t.Fatalf("%d cells are ready", n)
+			}
+		}
+		f.offer("healthy", 20, dispatched, accepted)
+		a, b := f.take("a", "o0"), f.take("b", "o0")
+		healthy, _ := f.q.take() // c and d have no place
+		if healthy.entry.row != "healthy" {
+			t.Fatalf("took %s", healthy.entry.row)
+		}
+		f.none()
+		f.q.finish(healthy, outcome{start: 30, settled: 30, committed: true})
+		f.none()
+		f.q.finish(a, outcome{start: 31, settled: 31, committed: true})
+		c := f.take("c", "o0")
+		f.none()
+		f.q.finish(b, outcome{start: 32, settled: 32, committed: true})
+		f.q.finish(c, outcome{start: 33, settled: 33, committed: true})
+		f.q.finish(f.take("d", "o0"), outcome{start: 34, settled: 34, committed: true})
+		f.sizes(0, 0)
+	})
+}
+
+// A cell with an observer that has failed, for which there is no place, is run for by its other observer; and what it leaves goes to the
+// next one.
+func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{Concurrency: 2}, options{}, options{})
+		f.offer("a", 10, dispatched, accepted)
+		f.q.finish(f.take("a", "o0"), outcome{err: errTest})
+		f.offer("b", 11, dispatched, accepted)
+		a := f.take("a", "o1") // while o0 waits for its pause to end
+		f.q.finish(f.take("b", "o0"), outcome{err: errTest})
+		f.q.finish(f.take("b", "o1"), outcome{start: 15})
+		f.q.finish(a, outcome{start: 16})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		first, _ := f.q.take() // the one place for cells that have failed
+		got := make(chan turn)
+		go func() {
+			tn, _ := f.q.take()
+			got <- tn
+		}()
+		synctest.Wait()
+		select {
+		case tn := <-got:
+			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
+		default:
+		}
+		f.offer(first.entry.row, 20, dispatched, joined) // o1 has work again, on the cell that runs
+		f.offer("healthy", 21, dispatched, accepted)
+		healthy := <-got
+		if healthy.entry.row != "healthy" || healthy.lane.name != "o0" {
+			t.Fatalf("took %s of %s", healthy.entry.row, healthy.lane.name)
+		}
+		f.q.finish(first, outcome{err: errTest})
+		second, third := f.takeAny(), f.takeAny()
+		if second.entry.row == third.entry.row || second.retry == third.retry {
+			t.Fatalf("took %s of %s and %s of %s", second.entry.row, second.lane.name, third.entry.row, third.lane.name)
+		}
+		f.q.finish(second, outcome{start: 31})
+		f.q.finish(third, outcome{start: 32})
+	})
+}
+
+// takeAny takes the turn that comes next, whichever it is.
+func (f *fixture) takeAny() turn {
+	f.Helper()
+	if f.q.readyNow() == 0 {
+		f.Fatal("nothing is ready")
+	}
+	tn, _ := f.q.take()
+	return tn
+}
