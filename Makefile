@@ -1,4 +1,4 @@
-.PHONY: all build test race lint fuzz bench soak planted demo ci proto fire
+.PHONY: all build test race lint fuzz bench soak guarantees planted demo ci proto fire
 
 all: build lint test
 
@@ -34,6 +34,11 @@ SOAK ?= 10m
 soak:
 	go test -race -run 'TestSoak$$' -v -timeout 2h -count 1 ./emulator_test -soak $(SOAK)
 
+# What is promised of notifications, while workers are killed, stopped and added. CHANGES is how many changes come from outside.
+CHANGES ?= 10000
+guarantees:
+	go test -race -run 'TestGuarantees$$' -v -timeout 2h -count 1 ./emulator_test -changes $(CHANGES)
+
 # The oracle's order while its servers, its store and their clocks fail. FIRE is how long.
 FIRE ?= 10m
 fire:
@@ -41,7 +46,7 @@ fire:
 
 # The checks find every mistake that can be planted.
 planted:
-	go test -tags plantedbugs -run 'TestPlanted$$' -v -timeout 30m -count 1 ./emulator_test ./tso
+	go test -tags plantedbugs -run '^TestPlanted' -v -timeout 30m -count 1 ./emulator_test ./tso
 
 demo:
 	go run ./cmd/webindex demo
