@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -55,7 +56,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, tso.ErrCorrupt), errors.Is(err, tso.ErrNoRecord):
 		return exitRecord
-	case errors.Is(err, tso.ErrInvalidArgument):
+	case errors.Is(err, tso.ErrInvalidArgument), errors.Is(err, percolator.ErrInvalidArgument):
 		return exitUsage
 	case errors.Is(err, tso.ErrUnavailable), errors.Is(err, tso.ErrNotLeader), errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable

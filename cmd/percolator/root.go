@@ -24,7 +24,7 @@ flag that is given wins.
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newInit(), newTSO(), newBench(), newVersion())
+	root.AddCommand(newInit(), newNotify(), newObservers(), newTSO(), newBench(), newVersion())
 	return root
 }
 

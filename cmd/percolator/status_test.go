@@ -137,6 +137,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	walk(newInit())
+	walk(newNotify())
+	walk(newObservers())
 	walk(newTSO())
 	golden(t, "help.txt", all.String())
 }

@@ -32,7 +32,7 @@ type serveFlags struct {
 	maxConnections, maxStreams, maxCalls int
 	handshakeTimeout, idleTimeout        time.Duration
 	sessionLease                         time.Duration
-	maxSessions, maxRowLocks             int
+	maxSessions, maxRowLocks, maxHints   int
 }
 
 func newTSOServe() *cobra.Command {
@@ -105,6 +105,8 @@ func (f *serveFlags) addLimits(cmd *cobra.Command) {
 	bindEnv(flags, "session-lease", "PERCOLATOR_TSO_SESSION_LEASE")
 	bindEnv(flags, "max-sessions", "PERCOLATOR_TSO_MAX_SESSIONS")
 	bindEnv(flags, "max-row-locks", "PERCOLATOR_TSO_MAX_ROW_LOCKS")
+	flags.IntVar(&f.maxHints, "max-hints", 65_536, "how many hints at work may wait; more are thrown away")
+	bindEnv(flags, "max-hints", "PERCOLATOR_TSO_MAX_HINTS")
 	bindEnv(flags, "window", "PERCOLATOR_TSO_WINDOW")
 	bindEnv(flags, "lease", "PERCOLATOR_TSO_LEASE")
 	bindEnv(flags, "max-connections", "PERCOLATOR_TSO_MAX_CONNECTIONS")
@@ -180,7 +182,7 @@ func (f *serveFlags) config(creds credentials.TransportCredentials, metrics *met
 		Credentials: creds, AllowPlaintext: f.insecure,
 		MaxConnections: f.maxConnections, MaxStreams: f.maxStreams, MaxCalls: f.maxCalls,
 		HandshakeTimeout: f.handshakeTimeout, IdleTimeout: f.idleTimeout,
-		SessionLease: f.sessionLease, MaxSessions: f.maxSessions, MaxRowLocks: f.maxRowLocks,
+		SessionLease: f.sessionLease, MaxSessions: f.maxSessions, MaxRowLocks: f.maxRowLocks, MaxHints: f.maxHints,
 		RequireRecord: true, Version: programVersion(),
 		Logger: logger, MeterProvider: metrics.provider,
 	}

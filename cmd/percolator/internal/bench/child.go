@@ -31,11 +31,6 @@ type addresses struct {
 func startChild(ctx context.Context, self []string, env []string, args ...string) (*child, error) {
 	cmd := exec.CommandContext(ctx, self[0], append(self[1:], args...)...)
 	cmd.Env = append(os.Environ(), env...)
-	if os.Getenv("GOGC") == "" {
-		// The live heap is some megabytes: collecting it seldom costs nothing. A service
-		// would be run like this too.
-		cmd.Env = append(cmd.Env, "GOGC=400")
-	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -49,6 +44,15 @@ func startChild(ctx context.Context, self []string, env []string, args ...string
 		return nil, fmt.Errorf("starting %v: %w", args, err)
 	}
 	return &child{cmd: cmd, in: in, out: json.NewDecoder(bufio.NewReader(out))}, nil
+}
+
+// collectSeldom is the environment of a process whose live heap is some megabytes: collecting it seldom costs nothing. A
+// service would be run like this too.
+func collectSeldom() []string {
+	if os.Getenv("GOGC") != "" {
+		return nil
+	}
+	return []string{"GOGC=400"}
 }
 
 func (c *child) stop() error {
@@ -66,7 +70,7 @@ func (c *child) hear(answer any) error {
 }
 
 func startServer(ctx context.Context, self []string) (*child, error) {
-	c, err := startChild(ctx, self, []string{"GOMAXPROCS=1"}, "server")
+	c, err := startChild(ctx, self, append(collectSeldom(), "GOMAXPROCS=1"), "server")
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +98,9 @@ func (c *child) stats() (stats serverStats, err error) {
 type loads struct{ children []*child }
 
 func startLoads(ctx context.Context, cfg OracleConfig, at addresses) (*loads, error) {
-	var env []string
+	env := collectSeldom()
 	if cfg.Processes >= runtime.NumCPU() {
-		env = []string{"GOMAXPROCS=1"}
+		env = append(env, "GOMAXPROCS=1")
 	}
 	l := new(loads)
 	for range cfg.Processes {

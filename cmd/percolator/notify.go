@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func newNotify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "notify",
+		Short: "Look at notifications, and deal with those whose observers have failed",
+		Args:  unknownCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newNotifyLs(), newNotifyRetry(), newNotifyDrop())
+	return cmd
+}
+
+// parkedFlags choose parked cells: one by its name, or all of an observer's, or all.
+type parkedFlags struct {
+	data     dataFlags
+	all      bool
+	observer string
+	dryRun   bool
+}
+
+const parkedArgs = "[TABLE ROW COLUMN OBSERVER]"
+
+func (f *parkedFlags) add(cmd *cobra.Command) {
+	f.data.add(cmd, defaultDataTimeout)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.all, "all", false, "every parked cell")
+	flags.StringVar(&f.observer, "observer", "", "every parked cell of this observer")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+}
+
+func (f *parkedFlags) check(cmd *cobra.Command, args []string) error {
+	ways := 0
+	for _, way := range []bool{len(args) > 0, f.all, f.observer != ""} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 || len(args) != 0 && len(args) != 4 {
+		return usagef("%s takes a table, a row, a column and an observer, or --observer, or --all", cmd.CommandPath())
+	}
+	return nil
+}
+
+// choose lists what is parked and was asked for.
+func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []string) ([]observers.Parked, error) {
+	observer, err := fromShown(f.observer)
+	if err != nil {
+		return nil, err
+	}
+	var tables []string
+	names := make([]string, len(args))
+	for i, arg := range args {
+		var err error
+		if names[i], err = fromShown(arg); err != nil {
+			return nil, err
+		}
+	}
+	if len(names) > 0 {
+		tables = names[:1]
+	}
+	var chosen []observers.Parked
+	for p, err := range observers.ListParked(ctx, c, tables...) {
+		if err != nil {
+			return nil, err
+		}
+		if len(names) > 0 && !slices.Equal(names, []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}) ||
+			f.observer != "" && p.Observer != observer {
+			continue
+		}
+		chosen = append(chosen, p)
+	}
+	if len(names) > 0 && len(chosen) == 0 {
+		return nil, fmt.Errorf("observer %q is not parked on that cell; percolator notify ls shows what is", names[3])
+	}
+	return chosen, nil
+}
+
+// each does something with every chosen cell and says so. What has changed meanwhile does not keep it from the others.
+func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did string, do func(p observers.Parked) error) error {
+	if f.dryRun {
+		did = "would be " + did
+	}
+	var changed error
+	n := 0
+	for _, p := range chosen {
+		if !f.dryRun {
+			switch err := do(p); {
+			case errors.Is(err, percolator.ErrConflict):
+				changed = errors.Join(changed, err)
+				continue
+			case err != nil:
+				return errors.Join(changed, err)
+			}
+		}
+		n++
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s %s %s\n", did, shown(p.Cell.Table), shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, did)
+	return errors.Join(changed, err)
+}

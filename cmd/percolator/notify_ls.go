@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// defaultDataTimeout is how long a command that goes through tables may take, unless --timeout says otherwise.
+const defaultDataTimeout = 5 * time.Minute
+
+// notifications is what "notify ls" found. Names are as shown.
+type notifications struct {
+	Waiting []waitingColumn `json:"waiting"`
+	Parked  []parkedCell    `json:"parked"`
+	More    bool            `json:"more"` // there are more parked cells than --limit
+}
+
+// waitingColumn sums up the notifications of a column that some observer has to deal with.
+type waitingColumn struct {
+	Table  string    `json:"table"`
+	Column string    `json:"column"`
+	Cells  int64     `json:"cells"`
+	Parked int64     `json:"parked"` // of these, cells with a parked observer
+	Oldest time.Time `json:"oldest"` // by the oracle's clock
+}
+
+type parkedCell struct {
+	Table    string    `json:"table"`
+	Row      string    `json:"row"`
+	Column   string    `json:"column"`
+	Observer string    `json:"observer"`
+	Attempts int       `json:"attempts"`
+	Since    time.Time `json:"since"`
+	Reason   string    `json:"reason"`
+}
+
+func newNotifyLs() *cobra.Command {
+	var f dataFlags
+	var output string
+	limit := 100
+	cmd := &cobra.Command{
+		Use:   "ls [TABLE…]",
+		Short: "List the columns with notifications, and the cells whose observers are parked",
+		Long: `List the columns with notifications, and the cells whose observers are parked.
+
+It reads the notifications and locks of the tables, all of the schema unless some are
+named, and changes nothing. Row keys that are not readable are shown in Go's quotes.`,
+		Example: `  percolator notify ls
+  percolator notify ls documents -o json`,
+		RunE: func(cmd *cobra.Command, tables []string) error {
+			if output != "table" && output != "json" {
+				return usagef("--output %q is neither table nor json", output)
+			}
+			if limit < 0 {
+				return usagef("--limit %d is negative", limit)
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				found, err := findNotifications(ctx, c, tables, limit)
+				if err != nil {
+					return err
+				}
+				if output == "json" {
+					out := json.NewEncoder(cmd.OutOrStdout())
+					out.SetIndent("", "  ")
+					return out.Encode(found)
+				}
+				return found.print(cmd.OutOrStdout(), time.Now())
+			})
+		},
+	}
+	f.add(cmd, defaultDataTimeout)
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells are listed")
+	return cmd
+}
+
+func findNotifications(ctx context.Context, c *percolator.Client, tables []string, limit int) (found notifications, err error) {
+	found.Waiting, found.Parked = []waitingColumn{}, []parkedCell{} // [] in JSON
+	columns := map[observers.Column]*waitingColumn{}
+	if len(tables) == 0 {
+		for _, t := range c.Schema().Tables {
+			tables = append(tables, t.Name)
+		}
+	}
+	for _, table := range tables {
+		for row, err := range c.ScanPending(ctx, table, percolator.All()) {
+			if err != nil {
+				return found, err
+			}
+			for _, n := range row.Notified {
+				key := observers.Column{Table: table, Name: n.Cell.Column}
+				if columns[key] == nil {
+					columns[key] = &waitingColumn{Table: table, Column: shown(n.Cell.Column), Oldest: n.Timestamp.Time()}
+				}
+				columns[key].add(row, n)
+			}
+		}
+	}
+	for p, err := range observers.ListParked(ctx, c, tables...) {
+		if err != nil {
+			return found, err
+		}
+		if len(found.Parked) == limit {
+			found.More = true
+			break
+		}
+		found.Parked = append(found.Parked, parkedCell{p.Cell.Table, shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer), p.Attempts, p.Since, p.Reason})
+	}
+	for _, col := range slices.SortedFunc(maps.Values(columns), func(a, b *waitingColumn) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Column, b.Column))
+	}) {
+		found.Waiting = append(found.Waiting, *col)
+	}
+	return found, nil
+}
+
+// add counts a notification.
+func (w *waitingColumn) add(row percolator.Pending, n percolator.Notification) {
+	w.Cells++
+	if at := n.Timestamp.Time(); at.Before(w.Oldest) {
+		w.Oldest = at
+	}
+	if len(row.Parked(n)) > 0 {
+		w.Parked++
+	}
+}
+
+func (found notifications) print(w io.Writer, now time.Time) error {
+	if len(found.Waiting) == 0 {
+		_, err := fmt.Fprintln(w, "no notifications")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "TABLE\tCOLUMN\tNOTIFIED\tWITH PARKED\tOLDEST")
+	for _, c := range found.Waiting {
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", c.Table, c.Column, c.Cells, c.Parked, age(now, c.Oldest))
+	}
+	if err := t.Flush(); err != nil || len(found.Parked) == 0 {
+		return err
+	}
+	_, _ = fmt.Fprintln(w)
+	_, _ = fmt.Fprintln(t, "TABLE\tROW\tCOLUMN\tOBSERVER\tATTEMPTS\tPARKED\tREASON")
+	for _, p := range found.Parked {
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", p.Table, p.Row, p.Column, p.Observer, p.Attempts, age(now, p.Since), oneLine(p.Reason))
+	}
+	if found.More {
+		_, _ = fmt.Fprintln(t, "…\t\t\t\t\t\tmore with --limit")
+	}
+	return t.Flush()
+}
+
+// age is how long ago something was, in whole seconds.
+func age(now, at time.Time) string {
+	return max(0, now.Sub(at)).Truncate(time.Second).String() + " ago"
+}
+
+// oneLine makes a text harmless in a table.
+func oneLine(text string) string {
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}

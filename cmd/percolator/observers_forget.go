@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func newObserversForget() *cobra.Command {
+	var f walkFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "forget TABLE COLUMN OBSERVER",
+		Short: "Delete the acknowledgments of an observer that was removed",
+		Long: `Delete the acknowledgments of an observer that was removed, and what is parked for it.
+
+Start it when no worker has the observer any more. If it comes back under the same name
+it begins anew: it may run again for changes that it has seen. The command keeps its
+position in the instance: interrupted, it goes on where it was when it is repeated.`,
+		Example: `  percolator observers forget documents crawl:response classify`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 3 {
+				if err := ask(cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0]); err != nil {
+					return err
+				}
+			}
+			return f.run(cmd, args, "acknowledgments deleted", func(c *percolator.Client) walk { return c.ForgetObserver })
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
