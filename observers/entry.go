@@ -112,33 +112,3 @@ func (e *entry) earliest() (due time.Time, ok bool) {
 	}
 	return due, ok
 }
-
-// hasParked tells whether an observer of the cell is parked for its newest notification.
-func (e *entry) hasParked() bool {
-	for i := range e.tasks {
-		if t := &e.tasks[i]; t.ran < e.newest && t.parked >= e.newest {
-			return true
-		}
-	}
-	return false
-}
-
-// standing says up to where an observer need not be run for a cell, as far as it is known.
-type standing struct{ ran, parked tso.Timestamp }
-
-// stand takes in what is known of the cell's observers, in the order of its column's; nil: nothing.
-func (e *entry) stand(known []standing) {
-	for i, k := range known {
-		t := &e.tasks[i]
-		t.ran, t.parked = max(t.ran, k.ran), max(t.parked, k.parked)
-	}
-}
-
-// standings is what is known of the cell's observers now.
-func (e *entry) standings() []standing {
-	known := make([]standing, len(e.tasks))
-	for i := range e.tasks {
-		known[i] = standing{e.tasks[i].ran, e.tasks[i].parked}
-	}
-	return known
-}

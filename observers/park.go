@@ -55,12 +55,6 @@ func (w *Worker) store(ctx context.Context, tn turn, standings ...percolator.Sta
 	return true
 }
 
-// word is what the store said of a cell's observers when the queue's sequence was asOf. known is nil if nothing stands.
-type word struct {
-	asOf  uint64
-	known []standing
-}
-
 // stood arranges what the store says of a row's observers by column, each in the order of its observers.
 func (w *Worker) stood(row percolator.Pending) map[string][]standing {
 	if len(row.Standings) == 0 {

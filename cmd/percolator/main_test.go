@@ -15,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable/bttest"
-
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -34,12 +33,13 @@ func TestMain(m *testing.M) {
 // startEmulator starts Google's emulator of Bigtable, empty, and returns its address.
 func startEmulator(t *testing.T) (address string, stop func()) {
 	t.Helper()
-	server, err := bttest.NewServer("localhost:0")
+	server, err := emulator.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
-	return server.Addr, server.Close
+	stop = sync.OnceFunc(func() { _ = server.Close() })
+	t.Cleanup(stop)
+	return server.Addr(), stop
 }
 
 // startBigtable starts an emulator in which an oracle was initialized.
