@@ -23,8 +23,8 @@ type Config struct {
 	// ScanInterval is the pause between two searches by one scanner. 0: adaptive, from 50 ms after a search that found
 	// something new, doubling up to 2 s while there is nothing.
 	ScanInterval time.Duration
-	// MaxAttempts is after how many attempts at a change a cell is parked. 0: 20. Attempts that failed because the store
-	// could not be reached do not count.
+	// MaxAttempts is after how many attempts at a change a cell is parked. 0: 20. Attempts for which the
+	// worker could not reach the store, before the observer was called or when it committed, do not count.
 	MaxAttempts int
 	// DrainTimeout is how long Run waits for the runs that are under way when its context ends; after that they are
 	// cancelled. 0: 10 s.

@@ -39,7 +39,8 @@
 // Config.MaxAttempts the cell is parked for that observer: the row says so, and workers leave it alone (but for one that hears late of the
 // old notification: it makes one round of attempts more) until the cell is notified anew, or somebody calls [Retry] or [Drop]
 // ("percolator notify" on the command line). [ListParked] tells what is parked and why. The notification stays in the table, so a
-// worker that dies while it parks loses nothing (docs/PROTOCOL.md, I19). Other cells, and other observers of the cell, are not held up.
+// worker that dies while it parks loses nothing (docs/PROTOCOL.md, I19). Other cells are not held up, nor are other observers of the cell
+// but for the time of a run: the observers of one cell run one after the other on a worker.
 //
 // An observer that cannot do its work yet returns [Snooze]: it is called again later, and that counts as no failure.
 //
@@ -87,6 +88,6 @@
 // locks. It knows at most Config.QueueLength dispatched cells, as many that wait for another attempt or to be joined, 8 found by the scan for
 // each run that may be under way (at least 1,024): about 0.3 KB each and the row key. What does not fit is dropped: the notification in
 // the table remains and the scan finds it later. It remembers up to 8,192 cells that are done, and as many with a parked observer. A parked
-// observer takes up to 1 KiB in its row, and a little of each scan. It keeps no more rows locked against others than the cells found by the scan
-// and the pages that its scanners have in hand.
+// observer takes up to 1 KiB in its row, and a little of each scan. It keeps rows locked against others as long as a page is in the hands of
+// a scanner, or a cell waits for its first attempt or runs, but no longer than 20 s.
 package observers

@@ -15,12 +15,12 @@ import (
 // table has such a record afterwards.
 
 // WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished run on this worker, and no
-// transaction whose commit may still notify. Notifications that other workers have in hand count, because they remain in
+// lock under which an observed cell may have been committed without its notification. Notifications that other workers have in hand count, because they remain in
 // the tables until they are done. So do those of columns that this worker does not take. Cells that are parked do not count. While transactions keep writing it does not
 // return. Some worker has to be running, not necessarily this one.
 //
 // One thing can hide from it: a chain of weak notifications whose observers write nothing at all, in another process, leaves no
-// record of having moved.
+// record of having moved. And a transaction that has yet to commit, and then notifies a weak column, is not waited for.
 //
 // It returns an error only if ctx ends (errors.Is with the context's error; the error also tells what is left) or the client
 // is closed.

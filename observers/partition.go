@@ -186,12 +186,14 @@ func (m *membership) divide(seen percolator.Workers) {
 // old it is searched so again for a while, because the rows may be elsewhere now.
 func (m *membership) renewBounds(ctx context.Context, seen percolator.Workers) error {
 	next, renewed := map[string]percolator.TableBounds{}, false
+	for table, b := range seen.Bounds { // those of tables that only others take are kept as well
+		if seen.Now.Sub(b.Made) < boundsFor {
+			next[table] = b
+		}
+	}
 	for _, table := range m.tables {
 		b, ok := seen.Bounds[table]
 		age := seen.Now.Sub(b.Made)
-		if ok && age < boundsFor {
-			next[table] = b
-		}
 		if ok && age < boundsRenewed {
 			continue
 		}

@@ -18,7 +18,7 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 			return w.failed(tn, err, stagePrepare)
 		case !notified: // another worker has run for it
 			tn.lane.counters.acknowledged.Add(1)
-			return outcome{start: tn.newest, settled: tn.newest}
+			return outcome{start: tn.newest} // no word about what comes later: the timestamp may be a hint's, which anybody can leave
 		}
 	}
 	tx, err := w.client.Begin(ctx)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"cloud.google.com/go/bigtable"
+	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -23,6 +24,7 @@ const (
 	workersRow   = "workers"
 	workerPrefix = "worker:"
 	boundsColumn = "bounds"
+	boundsName   = "bounds-name" // of what is stored in bounds, which is too long for a condition
 )
 
 // Limits of what workers announce.
@@ -35,7 +37,8 @@ const (
 
 	maxWorkerBytes   = 4096
 	maxBoundsBytes   = 1 << 20
-	maxWorkerCells   = 2*MaxWorkers + 1 // what is read of the row
+	maxBoundsName    = 64
+	maxWorkerCells   = 2*MaxWorkers + 2 // what is read of the row
 	removedAtOnce    = 32               // entries of dead workers, in one look
 	workerLease      = 30 * time.Second // of a worker without a session
 	sessionedLease   = 5 * time.Minute  // of one with a session: what ends it is the end of the session
@@ -67,7 +70,7 @@ type Workers struct {
 	Live   []WorkerInfo           // by name
 	Bounds map[string]TableBounds // by table
 
-	bounds []byte // as stored; nil: not
+	bounds []byte // the name of what is stored; nil: nothing
 }
 
 // Announce tells the other workers that this one lives, and returns what it told: it sets Started, if that is 0, Session and Expires.
@@ -149,9 +152,12 @@ func (c *Client) Workers(ctx context.Context) (Workers, error) {
 	stored := map[string][]byte{}
 	for _, item := range row[metaFamily] {
 		column := strings.TrimPrefix(item.Column, metaFamily+":")
-		if column == boundsColumn {
-			seen.bounds = item.Value
+		switch column {
+		case boundsColumn:
 			seen.Bounds = decodeBounds(item.Value, now)
+			continue
+		case boundsName:
+			seen.bounds = item.Value
 			continue
 		}
 		if !strings.HasPrefix(column, workerPrefix) {
@@ -258,12 +264,16 @@ func (c *Client) SetBounds(ctx context.Context, seen Workers, next map[string]Ta
 	}
 	mut := bigtable.NewMutation()
 	mut.Set(metaFamily, boundsColumn, metaTimestamp, b)
+	mut.Set(metaFamily, boundsName, metaTimestamp, []byte(uuid.NewString()))
 	if seen.bounds == nil {
-		taken, err := c.store.checkAndMutate(ctx, metaTable, workersRow, oneColumn(metaFamily, boundsColumn), nil, mut)
+		taken, err := c.store.checkAndMutate(ctx, metaTable, workersRow, oneColumn(metaFamily, boundsName), nil, mut)
 		return !taken && err == nil, err
 	}
+	if len(seen.bounds) > maxBoundsName { // somebody else's
+		return false, nil
+	}
 	return c.store.checkAndMutate(ctx, metaTable, workersRow,
-		bigtable.ChainFilters(oneColumn(metaFamily, boundsColumn), exactValue(seen.bounds)), mut, nil)
+		bigtable.ChainFilters(oneColumn(metaFamily, boundsName), exactValue(seen.bounds)), mut, nil)
 }
 
 // decodeBounds reads what it can: a table without bounds is not divided. Those of the future are not believed.

@@ -144,7 +144,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 		if !locked("a") || locked("b") || !locked("c") {
 			t.Error("of a page that is queued, what waits is locked, and what is done is not")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(lockHold - 4*keepEvery)
 		if !locked("a") || !locked("c") {
 			t.Error("rows that wait were not kept")
 		}
@@ -168,4 +168,29 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 			t.Errorf("%d calls without a row to keep", n)
 		}
 	})
+}
+
+// TestRemoteLocksEndForRowsThatWaitLong: a worker whose runs hang keeps others off what it has found for two times to live at most.
+func TestRemoteLocksEndForRowsThatWaitLong(t *testing.T) {
+	t.Parallel()
+	s := &lossyLocks{held: map[uint64]string{}, answer: 1}
+	now := time.Unix(0, 0)
+	l := NewRemoteLocks(s, func(rows []Row) []bool { return []bool{true}[:len(rows)] }, func() time.Time { return now })
+	rows := []percolator.Pending{{Table: "t", Row: "a"}}
+	if l.Lock(t.Context(), rows) != 1 {
+		t.Fatal("not locked")
+	}
+	l.Done(t.Context(), rows)
+	renewed := now
+	for range 60 {
+		now = now.Add(time.Second)
+		before := len(l.held)
+		l.Keep(t.Context())
+		if len(l.held) == 1 && before == 1 && l.held[hash("t", "a")].renewed.Equal(now) {
+			renewed = now
+		}
+	}
+	if last := renewed.Sub(time.Unix(0, 0)); last < lockRenewal || last > lockHold || len(l.held) != 0 {
+		t.Fatalf("renewed for the last time after %v, %d rows held", last, len(l.held))
+	}
 }

@@ -134,7 +134,7 @@ func between(from, to string, random func(n uint64) uint64) string {
 	if to != "" {
 		high = leading(to[shared:])
 	}
-	if high <= low+1 {
+	if high <= low || high-low == 1 {
 		return from
 	}
 	at := low + random(high-low)

@@ -16,7 +16,7 @@ import (
 // paper, which the oracle is. They only save work; correctness rests on the transactions. A row is locked from when a
 // scanner has read it until nothing of it waits for its first attempt or runs: if it were given free as soon as it is queued,
 // the next worker that comes along would queue it as well, and all but one of the runs would find that there is nothing to do,
-// or conflict.
+// or conflict. That ends after a while: a worker whose runs hang must not keep an idle one off what it has found.
 //
 // A page is locked by one request; a page without dirty rows costs none. What is done is unlocked with the next page, or a moment
 // later. Its methods may be called concurrently.
@@ -26,6 +26,10 @@ type RemoteLocks struct {
 	now        func() time.Time
 	holder     string
 
+	// calls is held during a request and what it changes: a row must not be unlocked by a request that was decided on before it was locked
+	// once more.
+	calls sync.Mutex
+
 	mu      sync.Mutex
 	held    map[uint64]*heldRow // by hash
 	resting time.Time           // until when a service that failed is left alone
@@ -34,6 +38,7 @@ type RemoteLocks struct {
 type heldRow struct {
 	Row
 	hands   int       // scanners that work on it
+	queued  time.Time // when the last scanner was done with it
 	renewed time.Time // or locked; zero: no request for it was answered
 }
 
@@ -43,7 +48,8 @@ const (
 	lockRest     = 5 * time.Second        // after a failure
 	lockCallRows = 1024                   // in one request
 	lockRenewal  = lockTTL / 3
-	lockLost     = 4 // rows that somebody else has, after which a renewal is left for the next time
+	lockHold     = lockTTL // after which a row that still waits, or runs, is not renewed any more
+	lockLost     = 4       // rows that somebody else has, after which a renewal is left for the next time
 	keepEvery    = time.Second
 )
 
@@ -62,6 +68,8 @@ func (l *RemoteLocks) Lock(ctx context.Context, rows []percolator.Pending) int {
 	for i, r := range rows {
 		names[i] = hash(r.Table, r.Row)
 	}
+	l.calls.Lock()
+	defer l.calls.Unlock()
 	asked := l.now()
 	n, err := l.lockRows(ctx, names)
 	l.mu.Lock()
@@ -92,6 +100,7 @@ func (l *RemoteLocks) Done(ctx context.Context, rows []percolator.Pending) {
 	for _, r := range rows {
 		if h := l.held[hash(r.Table, r.Row)]; h != nil {
 			h.hands--
+			h.queued = l.now()
 		}
 	}
 	l.mu.Unlock()
@@ -123,6 +132,8 @@ func (l *RemoteLocks) Keep(ctx context.Context) { l.update(ctx, false) }
 func (l *RemoteLocks) Close(ctx context.Context) { l.update(ctx, true) }
 
 func (l *RemoteLocks) update(ctx context.Context, everything bool) {
+	l.calls.Lock()
+	defer l.calls.Unlock()
 	unlock, renew := l.sort(everything)
 	ctx = context.WithoutCancel(ctx) // which may have ended because the worker stops
 	for len(unlock) > 0 {
@@ -181,7 +192,10 @@ func (l *RemoteLocks) sort(everything bool) (unlock, renew []uint64) {
 		delete(l.held, name)
 	}
 	for name, h := range l.held {
-		if age := now.Sub(h.renewed); !resting && age >= lockRenewal && !everything {
+		switch {
+		case h.hands <= 0 && now.Sub(h.queued) >= lockHold: // it waits behind others that take long: somebody else may have time
+			delete(l.held, name)
+		case !resting && now.Sub(h.renewed) >= lockRenewal && !everything:
 			renew = append(renew, name)
 		}
 	}

@@ -40,8 +40,8 @@
 //
 // # Limits
 //
-// Package page bounds the terms and links of a page, so that its transactions stay below 15,000 rows, and the length of a
-// URL. An observer reads all in-links of a page or of a redirect, or all members of a cluster, at once: that is fine for many
-// thousands, not for millions. A fold looks at 200 URLs at most, reads the links of these at once, and passes differences on to
-// 40,000 URLs at most. At most [MaxAnchors] anchor texts are kept for a URL.
+// Package page bounds the terms and links of a page, and the length of a URL: a transaction that replaces all links of a page
+// writes 20,000 rows of links. A page passes rank on to [MaxTargetBytes] of URLs. An observer reads all in-links of a page or of a
+// redirect, or all members of a cluster, at once: that is fine for many thousands, not for millions. A fold looks at 200 URLs at most,
+// reads the links of these at once, and passes differences on to 40,000 URLs at most. At most [MaxAnchors] anchor texts are kept for a URL.
 package index

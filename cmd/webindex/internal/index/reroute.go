@@ -72,7 +72,21 @@ func ends(next map[string]string, url string, links []page.Link) []string {
 		}
 	}
 	slices.Sort(found)
-	return slices.Compact(found)
+	return limitTargets(slices.Compact(found))
+}
+
+// MaxTargetBytes is how long all URLs may be together to which a page passes its rank on: redirects may be longer than the links
+// that lead to them. Those that come later in the order of URLs get nothing.
+const MaxTargetBytes = 4 << 20
+
+func limitTargets(urls []string) []string {
+	size := 0
+	for i, url := range urls {
+		if size += len(url); size > MaxTargetBytes {
+			return urls[:i]
+		}
+	}
+	return urls
 }
 
 // follow walks along redirects to their end; "" if they are a circle.

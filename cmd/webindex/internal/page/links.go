@@ -8,6 +8,7 @@ import (
 // resolve returns the links that anchors make to documents other than self. It is not complete when a limit was met.
 func resolve(anchors []anchor, self string, base *url.URL) (links []Link, complete bool) {
 	complete = true
+	size := 0                          // of all targets
 	targets := make(map[string]string) // by reference, "" if it is no link; pages repeat their references
 	index := make(map[string]int)      // into links, by target
 	for i := range anchors {
@@ -22,11 +23,11 @@ func resolve(anchors []anchor, self string, base *url.URL) (links []Link, comple
 		}
 		at, known := index[target]
 		if !known {
-			if len(links) == MaxLinks {
+			if len(links) == MaxLinks || size+len(target) > MaxLinkBytes {
 				complete = false
 				continue
 			}
-			at = len(links)
+			at, size = len(links), size+len(target)
 			index[target] = at
 			links = append(links, Link{Target: target})
 		}

@@ -19,6 +19,8 @@ const (
 	MaxTerms = 5000
 	// MaxLinks is the largest number of distinct targets.
 	MaxLinks = 10_000
+	// MaxLinkBytes is how long all targets may be together.
+	MaxLinkBytes = 4 << 20
 	// MaxAnchors is the largest number of distinct anchor texts of one target.
 	MaxAnchors = 100
 	// MaxAnchor is the longest anchor text in bytes; longer ones are cut.

@@ -25,13 +25,34 @@ func (w *web) rank() {
 	ids := make([]int32, 0, len(w.documents))
 	for id, d := range w.documents {
 		slices.Sort(d.targets)
-		d.targets = slices.Compact(d.targets)
+		d.targets = w.limit(slices.Compact(d.targets))
 		ids = append(ids, id)
 	}
 	w.byURL(ids) // so that rounding is the same every time
 	next := map[int32]float64{}
 	for w.iterate(ids, next) > accuracy {
 	}
+}
+
+// limit leaves out targets beyond index.MaxTargetBytes in the order of URLs.
+func (w *web) limit(targets []int32) []int32 {
+	size := 0
+	for _, t := range targets {
+		size += len(w.urls.list[t])
+	}
+	if size <= index.MaxTargetBytes {
+		return targets
+	}
+	w.byURL(targets)
+	size = 0
+	for i, t := range targets {
+		if size += len(w.urls.list[t]); size > index.MaxTargetBytes {
+			targets = targets[:i]
+			break
+		}
+	}
+	slices.Sort(targets)
+	return targets
 }
 
 // iterate makes one step. It returns how far, in relation to their limits, ranks may be away from these: ranks grow from 0, and
