@@ -205,6 +205,13 @@ func (m *membership) renewBounds(ctx context.Context, seen percolator.Workers) e
 	if !renewed {
 		return nil
 	}
+	keys := 0
+	for _, b := range next {
+		keys += len(b.Keys)
+	}
+	if keys > percolator.MaxBoundKeys { // others' tables have to wait for room
+		maps.DeleteFunc(next, func(table string, _ percolator.TableBounds) bool { return !slices.Contains(m.tables, table) })
+	}
 	_, err := m.directory.SetBounds(ctx, seen, next) // whoever was faster has the same right
 	return err
 }
