@@ -66,7 +66,8 @@ func (v *victim) meetReader() {
 			}
 		}
 		cancel()
-		if err := <-read; !errors.Is(err, percolator.ErrLocked) {
+		// The end of the context may meet it while it waits for the lock, or while it looks again.
+		if err := <-read; !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, context.Canceled) {
 			v.Errorf("a reader that met live locks: %v", err)
 		}
 	})
