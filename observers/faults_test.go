@@ -271,7 +271,7 @@ func TestWeakNotificationThatAnotherWorkerHasDealtWith(t *testing.T) {
 	}
 	close(release)
 	e.idle(w)
-	if j.count("second") != 0 || w.Stats().Acknowledged != 1 {
+	if j.count("second") != 0 || w.Stats().Acknowledged == 0 { // more than once if a page that was read before comes late
 		t.Fatalf("ran %d times, stats %+v", j.count("second"), w.Stats())
 	}
 }
