@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/summary"
+	"github.com/gopercolator/percolator/internal/webindex/summary"
 )
 
 // app is what the commands share.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
-	"github.com/gopercolator/percolator/cmd/webindex/internal/page"
-	"github.com/gopercolator/percolator/cmd/webindex/internal/summary"
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/page"
+	"github.com/gopercolator/percolator/internal/webindex/summary"
 )
 
 var errMissing = errors.New("some of the pages were not in the store")

@@ -5,8 +5,8 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
-	"github.com/gopercolator/percolator/cmd/webindex/internal/summary"
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/summary"
 )
 
 func newInitCommand(a *app) *cobra.Command {

@@ -19,8 +19,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
-	"github.com/gopercolator/percolator/cmd/webindex/internal/webtest"
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
 
 // webindex runs the program and returns its exit status and what it printed.

@@ -20,7 +20,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/webtest"
+	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
 
 // asProgram makes this binary the program itself.

@@ -10,7 +10,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/load"
+	"github.com/gopercolator/percolator/internal/webindex/load"
 )
 
 const (

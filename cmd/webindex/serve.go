@@ -12,7 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/search"
+	"github.com/gopercolator/percolator/internal/webindex/search"
 )
 
 func newServeCommand(a *app) *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 
-	"github.com/gopercolator/percolator/cmd/webindex/internal/index"
+	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
 // target names a store that is running.

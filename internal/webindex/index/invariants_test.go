@@ -1,0 +1,154 @@
+package index_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/webtest"
+)
+
+// checkInstant checks what has to hold in every snapshot, whatever the observers are doing: each processed document has
+// exactly one entry, in the cluster of its content; each entry has its document; each canonical URL has its entry; no part of
+// a rank is lost.
+func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
+	hashes, entries := map[string]string{}, map[string]bool{}
+	for e, err := range index.Hash.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		hashes[e.Cell.Row] = e.Value
+	}
+	for e, err := range index.Member.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		hash := index.First(e.Cell.Row)
+		url, _ := index.Second(e.Cell.Row)
+		if hashes[url] != hash {
+			return fmt.Errorf("%s has an entry in cluster %.8s, and belongs to %.8s", url, hash, hashes[url])
+		}
+		entries[url] = true
+	}
+	for url := range hashes {
+		if !entries[url] {
+			return fmt.Errorf("%s has no entry in its cluster", url)
+		}
+	}
+	for e, err := range index.Canonical.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		if hashes[e.Value] != e.Cell.Row {
+			return fmt.Errorf("cluster %.8s has the canonical URL %s, which is not a member", e.Cell.Row, e.Value)
+		}
+	}
+	return checkBalance(ctx, snap)
+}
+
+// checkBalance checks the account of ranks, to the unit: what a URL has received, and what is queued for it, is together what
+// documents have passed on to it.
+func checkBalance(ctx context.Context, snap *percolator.Snapshot) error {
+	balance := map[string]int64{}
+	for e, err := range index.PassedTo.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		rank, err := index.Rank.Get(ctx, snap, e.Cell.Row)
+		if err != nil {
+			return err
+		}
+		for _, url := range e.Value {
+			balance[url] += index.Share(rank, len(e.Value))
+		}
+	}
+	for e, err := range index.Received.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		balance[e.Cell.Row] -= e.Value
+	}
+	for sum, err := range index.Passing.All(ctx, snap) {
+		if err != nil {
+			return err
+		}
+		for url, c := range sum.Value {
+			balance[url] -= c.Rank
+		}
+	}
+	for url, n := range balance {
+		if n != 0 {
+			return fmt.Errorf("%s lacks %d units of what was passed on to it", url, n)
+		}
+	}
+	return nil
+}
+
+// TestInvariantsAtEveryInstant changes a small web at random, with few URLs and fewer contents so that everything collides,
+// while two workers are at it, and looks at as many snapshots as it can meanwhile.
+func TestInvariantsAtEveryInstant(t *testing.T) {
+	t.Parallel()
+	w := webtest.New(t, 2)
+	random := rand.New(rand.NewPCG(2010, 10))
+	var changing atomic.Bool
+	changing.Store(true)
+	looked := make(chan int)
+	go func() {
+		n := 0
+		for ; changing.Load() || n == 0; n++ {
+			if err := w.Client.View(w.Context(), checkInstant); err != nil {
+				t.Errorf("snapshot %d: %v", n, err)
+				break
+			}
+		}
+		looked <- n
+	}()
+	for range 3 {
+		for range 20 {
+			change(w, random)
+		}
+		w.Check() // also that the index is right whenever nothing is left to do
+	}
+	changing.Store(false)
+	n := <-looked
+	w.View(checkInstant)
+	t.Logf("%d snapshots, %d observer runs, %d conflicts", n, w.Runs(), w.Client.Stats().Conflicts)
+}
+
+// change makes one random change.
+func change(w *webtest.Web, random *rand.Rand) {
+	const urls = 8
+	url := func() string { return fmt.Sprintf("http://x.test/%d", random.IntN(urls)) }
+	at := url()
+	switch random.IntN(10) {
+	case 0:
+		known := false
+		w.View(func(ctx context.Context, snap *percolator.Snapshot) error {
+			d, err := index.Digest.GetOr(ctx, snap, at, "")
+			known = d != ""
+			return err
+		})
+		if known {
+			w.Delete(at)
+		}
+	case 1, 2:
+		w.Redirect(at, url())
+	case 3:
+		w.Load(at, 500, nil, "")
+	default:
+		var links []string
+		for range random.IntN(4) {
+			links = append(links, fmt.Sprintf("%s anchor%d", url(), random.IntN(3)))
+		}
+		// The links are a function of the content, so that two URLs often have the same one.
+		if random.IntN(2) == 0 {
+			links = nil
+		}
+		w.Put(at, webtest.Page("Title", fmt.Sprintf("content%d", random.IntN(3)), links...))
+	}
+}

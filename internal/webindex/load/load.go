@@ -1,0 +1,186 @@
+// Package load brings crawls into the store: many pages at once, and where an interrupted load was, the next one goes on.
+package load
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/crawl"
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/page"
+)
+
+const (
+	// atOnce is how many pages a transaction stores: enough that they share its requests, few enough that observers begin soon.
+	atOnce = 128
+	// maxInFlight bounds the bytes of the pages that are being loaded. It holds several of the largest pages.
+	maxInFlight = 8 * crawl.MaxPage
+	// failureLimit is for how long the store may fail before a load is given up, to be resumed.
+	failureLimit = time.Minute
+)
+
+// Counts is what became of an input. Every response in it is counted once, in one of the first five.
+type Counts struct {
+	Changed    int64 // written to the store
+	Unchanged  int64 // in the store already, byte for byte
+	Earlier    int64 // loaded by an earlier run, which was interrupted: this one went on behind them without a look
+	Superseded int64 // followed, in the same input, by a later response of the same URL
+	Skipped    int64 // left out: too large, or without a URL that can be indexed
+	Bad        int64 // places in the input that could not be read
+}
+
+// Pages is the number of pages that the input brought.
+func (c Counts) Pages() int64 { return c.Changed + c.Unchanged + c.Earlier }
+
+// Loader loads inputs. Its methods may be called concurrently, except Load.
+type Loader struct {
+	Client *percolator.Client
+	Log    *slog.Logger
+	// Restart looks at every page, also at those that an interrupted load has brought.
+	Restart bool
+
+	changed, unchanged, earlier, superseded, skipped, bad atomic.Int64
+	input                                                 atomic.Pointer[crawl.Input]
+}
+
+// Counts returns the counts so far; of all inputs together, if Load was called for several.
+func (l *Loader) Counts() Counts {
+	return Counts{
+		Changed: l.changed.Load(), Unchanged: l.unchanged.Load(), Earlier: l.earlier.Load(),
+		Superseded: l.superseded.Load(), Skipped: l.skipped.Load(), Bad: l.bad.Load(),
+	}
+}
+
+// Progress returns how many of the bytes of the current input have been read.
+func (l *Loader) Progress() (read, total int64) {
+	if in := l.input.Load(); in != nil {
+		return in.Offset(), in.Total()
+	}
+	return 0, 0
+}
+
+// Load loads a crawl. What is wrong with the crawl is logged and counted, and loading goes on behind it; the error is for
+// what is wrong with the store, or that ctx ended. Then the next load of the same pages, under whatever path, goes on where
+// this one was; it reads the input from the beginning all the same, and counts what is wrong with it.
+func (l *Loader) Load(ctx context.Context, src Source) error {
+	survey, err := newSurvey(ctx, src)
+	if err != nil {
+		return err
+	}
+	in, err := src.open()
+	if err != nil {
+		l.report(err)
+		return nil
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	l.input.Store(in)
+	_, err = loader.Load(ctx, l.Client, loader.Config{
+		Name: "webindex:" + survey.identity(), Restart: l.Restart, ItemsPerTransaction: atOnce, MaxInFlightBytes: maxInFlight, Patience: failureLimit, Logger: l.Log,
+	}, loader.Job[*item]{
+		Source: func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[*item], error] {
+			return l.pages(ctx, in, survey, from.Items)
+		},
+		Write:        write,
+		Committed:    l.count,
+		SourceFailed: func(err error) error { l.report(err); return nil },
+		Failed: func(f loader.Failure[*item]) error {
+			return &pageError{f.Item.URL, f.Err}
+		},
+	})
+	return err
+}
+
+// item is a page on its way into the store.
+type item struct {
+	*index.Page
+	changed bool // by the last transaction that it was written in
+}
+
+// pages yields the pages of the input that count, and the errors in it. The first ones have been loaded earlier.
+func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier int64) iter.Seq2[loader.Item[*item], error] {
+	return func(yield func(loader.Item[*item], error) bool) {
+		n := 0
+		for r, err := range in.Responses(ctx) {
+			if ctx.Err() != nil {
+				return
+			}
+			var url string
+			if err == nil {
+				url, err = identity(r)
+			}
+			if err != nil {
+				if !yield(loader.Item[*item]{}, err) {
+					return
+				}
+				continue
+			}
+			if n++; s.latest[keyOf(url)] != n {
+				l.superseded.Add(1)
+				continue
+			}
+			if earlier > 0 {
+				earlier--
+				l.earlier.Add(1)
+				continue
+			}
+			p := index.NewPage(url, index.NewCapture(r))
+			if !yield(loader.Item[*item]{Value: &item{Page: p}, Bytes: int64(p.Bytes())}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func write(ctx context.Context, tx *percolator.Txn, items []*item) error {
+	pages := make([]*index.Page, len(items))
+	for i, it := range items {
+		pages[i] = it.Page
+	}
+	changed, err := index.LoadInto(ctx, tx, pages...)
+	if err != nil {
+		return err
+	}
+	for i, it := range items {
+		it.changed = changed[i]
+	}
+	return nil
+}
+
+// count counts pages that are in the store now.
+func (l *Loader) count(items []*item) {
+	for _, it := range items {
+		if it.changed {
+			l.changed.Add(1)
+		} else {
+			l.unchanged.Add(1)
+		}
+	}
+}
+
+// pageError names the page that could not be loaded.
+type pageError struct {
+	url string
+	err error
+}
+
+func (e *pageError) Error() string { return "load " + e.url + ": " + e.err.Error() }
+func (e *pageError) Unwrap() error { return e.err }
+
+// report counts and logs something that could not be loaded. The messages of crawl name the file and the offset.
+func (l *Loader) report(err error) {
+	var skipped *crawl.SkippedError
+	if errors.As(err, &skipped) || errors.Is(err, page.ErrURL) {
+		l.skipped.Add(1)
+		l.Log.Warn("skipped a page", "reason", err)
+		return
+	}
+	l.bad.Add(1)
+	l.Log.Error("bad input", "reason", err)
+}

@@ -1,0 +1,22 @@
+package load
+
+import (
+	"github.com/gopercolator/percolator/internal/webindex/bundled"
+	"github.com/gopercolator/percolator/internal/webindex/crawl"
+)
+
+// Source is a crawl that can be loaded.
+type Source struct {
+	Name string
+	open func() (*crawl.Input, error)
+}
+
+// Bundled is the crawl that comes with the program.
+func Bundled() Source {
+	return Source{bundled.Name, func() (*crawl.Input, error) { return bundled.Open(), nil }}
+}
+
+// Path is a WARC file or a directory of HTML files.
+func Path(path string) Source {
+	return Source{path, func() (*crawl.Input, error) { return crawl.Open(path) }}
+}

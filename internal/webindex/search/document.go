@@ -1,0 +1,143 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/page"
+)
+
+// Limits of what the page about a document lists.
+const (
+	maxMembers  = 100
+	maxInLinks  = 100
+	maxVersions = 20
+)
+
+// documentPage is what document.html shows.
+type documentPage struct {
+	Query       string
+	URL, Title  string
+	Hash        string
+	Canonical   string // URL
+	IsCanonical bool
+	Redirect    *reference
+	Rank        string // "" if it is no document, or its rank is not known yet
+	Members     []reference
+	MoreMembers int
+	InLinks     []inLink
+	MoreInLinks int
+	Versions    []version
+	TooOld      bool // older versions are beyond the retention
+}
+
+// reference is a URL and the page about it.
+type reference struct {
+	URL, Document string
+	Canonical     bool
+}
+
+type inLink struct {
+	reference
+	Anchors []string
+}
+
+func refer(url string) reference { return reference{URL: url, Document: documentLink(url)} }
+
+// document is the page about one URL, whether it is canonical or not.
+func (s *Server) document(w http.ResponseWriter, r *http.Request) {
+	url, err := page.Identity(r.URL.Query().Get("url"))
+	if err != nil {
+		s.notFound(w, r)
+		return
+	}
+	p := &documentPage{URL: url}
+	var at time.Time
+	err = s.client.View(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
+		at = snap.StartTimestamp().Time()
+		return errors.Join(p.readDocument(ctx, snap), p.readInLinks(ctx, snap))
+	})
+	if err == nil {
+		p.Versions, p.TooOld, err = history(r.Context(), s.client, url, maxVersions)
+	}
+	switch {
+	case err != nil:
+		s.fail(w, r, err)
+	case len(p.Versions) == 0 && len(p.InLinks) == 0:
+		s.show(w, http.StatusNotFound, "message.html", message{
+			Title: "Not in the crawl", Text: "This URL was not crawled, and no page that was crawled links to it.",
+		})
+	default:
+		s.show(w, http.StatusOK, "document.html", struct {
+			*documentPage
+			At time.Time
+		}{p, at})
+	}
+}
+
+// readDocument reads what is known of the URL and its cluster.
+func (p *documentPage) readDocument(ctx context.Context, r percolator.Reader) (err error) {
+	content, err := index.Derived.GetOr(ctx, r, p.URL, index.Content{})
+	if err != nil {
+		return err
+	}
+	p.Title = content.Title
+	redirect, err := index.Redirect.GetOr(ctx, r, p.URL, "")
+	if err != nil {
+		return err
+	}
+	if redirect != "" {
+		to := refer(redirect)
+		p.Redirect = &to
+	}
+	rank, err := index.Rank.GetOr(ctx, r, p.URL, 0)
+	if err != nil {
+		return err
+	}
+	if rank != 0 {
+		p.Rank = index.FormatRank(rank)
+	}
+	if p.Hash, err = index.Hash.GetOr(ctx, r, p.URL, ""); err != nil || p.Hash == "" {
+		return err
+	}
+	return p.readCluster(ctx, r)
+}
+
+func (p *documentPage) readCluster(ctx context.Context, r percolator.Reader) (err error) {
+	if p.Canonical, err = index.Canonical.GetOr(ctx, r, p.Hash, ""); err != nil {
+		return err
+	}
+	p.IsCanonical = p.Canonical == p.URL
+	members, err := index.Members(ctx, r, p.Hash)
+	if err != nil {
+		return err
+	}
+	for _, url := range members[:min(len(members), maxMembers)] {
+		m := refer(url)
+		m.Canonical = url == p.Canonical
+		p.Members = append(p.Members, m)
+	}
+	p.MoreMembers = len(members) - len(p.Members)
+	return nil
+}
+
+// readInLinks reads who links to the URL, directly or by a redirect.
+func (p *documentPage) readInLinks(ctx context.Context, r percolator.Reader) error {
+	in, err := index.CollectInLinks(ctx, r, p.URL)
+	if err != nil {
+		return err
+	}
+	sources := slices.Sorted(maps.Keys(in))
+	for _, source := range sources[:min(len(sources), maxInLinks)] {
+		p.InLinks = append(p.InLinks, inLink{refer(source), in[source]})
+	}
+	p.MoreInLinks = len(sources) - len(p.InLinks)
+	return nil
+}

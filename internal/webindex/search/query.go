@@ -1,0 +1,119 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/page"
+)
+
+// Limits of one query, so that none is slow.
+const (
+	maxTerms   = 8      // further terms are ignored
+	maxMatches = 10_000 // documents looked at for one term; the rest is ignored
+)
+
+// match is a document that has all terms of a query.
+type match struct {
+	URL   string
+	Rank  int64 // PageRank in units
+	score float64
+}
+
+// found is the answer to a query.
+type found struct {
+	Matches []match // best first
+	Partial bool    // there may be more
+}
+
+// find looks the terms of a query up and returns the documents that have all of them.
+func find(ctx context.Context, r percolator.Reader, query string) (found, error) {
+	terms := page.Terms(query)
+	slices.Sort(terms)
+	terms = slices.Compact(terms)
+	if len(terms) == 0 {
+		return found{}, nil
+	}
+	terms = terms[:min(len(terms), maxTerms)]
+	var (
+		f      found
+		scores map[string]float64
+	)
+	for _, term := range terms {
+		frequencies, partial, err := postings(ctx, r, term)
+		if err != nil {
+			return f, err
+		}
+		f.Partial = f.Partial || partial
+		scores = intersect(scores, frequencies)
+		if len(scores) == 0 {
+			return f, nil
+		}
+	}
+	return f, f.order(ctx, r, scores)
+}
+
+// postings reads which documents have a term, and how often.
+func postings(ctx context.Context, r percolator.Reader, term string) (frequencies map[string]int64, partial bool, err error) {
+	frequencies = map[string]int64{}
+	for e, err := range r.Scan(ctx, index.Postings, index.PairsOf(term)) {
+		if err != nil {
+			return nil, false, err
+		}
+		if len(frequencies) == maxMatches {
+			return frequencies, true, nil
+		}
+		url := e.Cell.Column
+		if frequencies[url], err = index.Frequency(url).Decode(e.Cell.Row, e.Value); err != nil {
+			return nil, false, err
+		}
+	}
+	return frequencies, false, nil
+}
+
+// intersect keeps the documents that have the next term as well, and adds what the term contributes to their score: the
+// tenth occurrence says less than the first. scores is nil before the first term.
+func intersect(scores map[string]float64, frequencies map[string]int64) map[string]float64 {
+	out := map[string]float64{}
+	for url, n := range frequencies {
+		if before, ok := scores[url]; ok || scores == nil {
+			out[url] = before + 1 + math.Log(float64(n))
+		}
+	}
+	return out
+}
+
+// order adds the ranks to the scores and sorts. Ranks change often and by little; so they are not copied to the serving tables.
+func (f *found) order(ctx context.Context, r percolator.Reader, scores map[string]float64) error {
+	cells := make([]percolator.Cell, 0, len(scores))
+	for url := range scores {
+		cells = append(cells, index.Rank.Cell(url))
+	}
+	ranks, err := r.GetMulti(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	for i, c := range cells {
+		var rank int64
+		if ranks[i] != nil {
+			if rank, err = index.Rank.Decode(c.Row, ranks[i]); err != nil {
+				return err
+			}
+		}
+		f.Matches = append(f.Matches, match{URL: c.Row, Rank: rank, score: scores[c.Row] + prominence(rank)})
+	}
+	slices.SortFunc(f.Matches, func(a, b match) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.URL, b.URL))
+	})
+	return nil
+}
+
+// prominence is what a rank contributes to the score: 0 for a document that no other links to, or whose rank is not known yet.
+func prominence(rank int64) float64 {
+	return math.Log(float64(max(rank, index.Base)) / float64(index.Base))
+}

@@ -1,0 +1,133 @@
+package search
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/page"
+)
+
+const (
+	perPage      = 10
+	shownAnchors = 5
+	snippetRunes = 240
+	maxQuery     = 500 // bytes
+)
+
+// resultsPage is what results.html shows.
+type resultsPage struct {
+	Query          string
+	Total          int
+	Partial        bool
+	Milliseconds   int64
+	From           int // number of the first result on this page, from 1
+	Results        []result
+	Previous, Next string // links; "" if there is no such page
+}
+
+type result struct {
+	URL, Document string
+	Title         string
+	Snippet       []page.Fragment
+	Anchors       []index.Anchor
+	More          int // anchors that are not shown
+	Rank          string
+}
+
+// results is the start page and the answer to a query.
+func (s *Server) results(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query().Get("q")
+	number, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || number < 1 {
+		number = 1
+	}
+	if len(query) > maxQuery {
+		s.show(w, http.StatusBadRequest, "message.html", message{Title: "Too long", Text: "A query has at most 500 bytes."})
+		return
+	}
+	p, err := s.search(r.Context(), query, number)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.show(w, http.StatusOK, "results.html", p)
+}
+
+// search answers a query from one snapshot, so the results belong together however many transactions commit meanwhile.
+func (s *Server) search(ctx context.Context, query string, number int) (*resultsPage, error) {
+	start := time.Now()
+	p := &resultsPage{Query: query}
+	if len(page.Terms(query)) == 0 {
+		return p, nil
+	}
+	err := s.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+		f, err := find(ctx, snap, query)
+		if err != nil {
+			return err
+		}
+		first := min((min(number, len(f.Matches)+1)-1)*perPage, len(f.Matches))
+		last := min(first+perPage, len(f.Matches))
+		p.Total, p.Partial, p.From = len(f.Matches), f.Partial, first+1
+		if number > 1 {
+			p.Previous = link("/", "q", query, "page", strconv.Itoa(number-1))
+		}
+		if last < len(f.Matches) {
+			p.Next = link("/", "q", query, "page", strconv.Itoa(number+1))
+		}
+		p.Results, err = describe(ctx, snap, query, f.Matches[first:last])
+		return err
+	})
+	p.Milliseconds = time.Since(start).Milliseconds()
+	return p, err
+}
+
+// describe reads what is shown of each match.
+func describe(ctx context.Context, r percolator.Reader, query string, matches []match) ([]result, error) {
+	var cells []percolator.Cell
+	for _, m := range matches {
+		cells = append(cells, index.ServedContent.Cell(m.URL), index.ServedAnchors.Cell(m.URL))
+	}
+	if _, err := r.GetMulti(ctx, cells...); err != nil { // one request; the typed reads are answered by the cache
+		return nil, err
+	}
+	var out []result
+	for _, m := range matches {
+		content, err := index.ServedContent.Get(ctx, r, m.URL)
+		if err != nil {
+			return nil, err
+		}
+		anchors, err := index.ServedAnchors.GetOr(ctx, r, m.URL, nil)
+		if err != nil {
+			return nil, err
+		}
+		shown := min(len(anchors), shownAnchors)
+		title := content.Title
+		if title == "" {
+			title = m.URL
+		}
+		out = append(out, result{
+			URL: m.URL, Document: documentLink(m.URL), Title: title, Rank: index.FormatRank(m.Rank),
+			Snippet: page.Highlight(page.Snippet(content.Excerpt, query, snippetRunes), query),
+			Anchors: anchors[:shown], More: len(anchors) - shown,
+		})
+	}
+	return out, nil
+}
+
+// documentLink is the address of the page about a document.
+func documentLink(u string) string { return link("/document", "url", u) }
+
+// link is a path with parameters.
+func link(path string, params ...string) string {
+	v := url.Values{}
+	for i := 0; i < len(params); i += 2 {
+		v.Set(params[i], params[i+1])
+	}
+	return path + "?" + v.Encode()
+}

@@ -1,0 +1,50 @@
+package verify
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
+)
+
+// clusters compares members and canonical URLs. What is found is crossed off, and what is left at the end is missing.
+func (c *check) clusters(ctx context.Context) error {
+	canonical := map[string]string{} // by hash
+	members := map[string]bool{}     // pairs of hash and URL
+	for hash, ids := range c.web.clusters {
+		name := hex.EncodeToString(hash[:])
+		for _, id := range ids {
+			url := c.web.urls.list[id]
+			members[index.Pair(name, url)] = true
+			if c.web.documents[id].canon {
+				canonical[name] = url
+			}
+		}
+	}
+	for r, err := range rows(c.reader.Scan(ctx, index.Clusters, percolator.All())) {
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", index.Clusters, err)
+		}
+		if _, pair := index.Second(r.key); pair {
+			if !members[r.key] {
+				c.compare("entry in cluster", r.key, "", "an entry")
+			}
+			delete(members, r.key)
+			continue
+		}
+		c.compare("canonical", r.key, canonical[r.key], column(c, r, index.Canonical))
+		delete(canonical, r.key)
+	}
+	for _, hash := range slices.Sorted(maps.Keys(canonical)) {
+		c.compare("canonical", hash, canonical[hash], "")
+	}
+	for _, pair := range slices.Sorted(maps.Keys(members)) {
+		c.compare("entry in cluster", pair, "an entry", "")
+	}
+	return nil
+}
