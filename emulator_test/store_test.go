@@ -1,27 +1,23 @@
 package emulator_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
 const (
 	toolPackage = "cloud.google.com/go/bigtable/cmd/emulator"
 	buildLimit  = 2 * time.Minute
-	startLimit  = 20 * time.Second
-	stopLimit   = 5 * time.Second
 )
 
 // store is a running emulator.
@@ -64,34 +60,11 @@ func startStore(getenv func(string) string) (*store, error) {
 }
 
 func startGcloud(getenv func(string) string) (*store, error) {
-	path, err := findGcloud(getenv)
+	path, err := gcloudemulator.Find(getenv)
 	if err != nil {
 		return nil, err
 	}
 	return startCommand("gcloud's "+path, path, func() {})
-}
-
-// findGcloud returns the path of gcloud's cbtemulator.
-func findGcloud(getenv func(string) string) (string, error) {
-	if path, err := exec.LookPath("cbtemulator"); err == nil {
-		return path, nil
-	}
-	var roots []string
-	if root := getenv("CLOUDSDK_ROOT_DIR"); root != "" {
-		roots = append(roots, root)
-	}
-	if gcloud, err := exec.LookPath("gcloud"); err == nil {
-		if real, err := filepath.EvalSymlinks(gcloud); err == nil {
-			roots = append(roots, filepath.Dir(filepath.Dir(real))) // …/google-cloud-sdk/bin/gcloud
-		}
-	}
-	for _, root := range roots {
-		path := filepath.Join(root, "platform", "bigtable-emulator", "cbtemulator")
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no cbtemulator in PATH nor in a gcloud SDK (%q)", roots)
 }
 
 func startModule(func(string) string) (*store, error) {
@@ -122,49 +95,16 @@ func startInProcess(func(string) string) (*store, error) {
 	return &store{name: "the emulator in this process", addr: s.Addr(), stop: func() { _ = s.Close() }}, nil
 }
 
-var running = regexp.MustCompile(`running on (\S+:\d+)`)
-
-// startCommand runs an emulator on a free port, which it prints.
+// startCommand runs an emulator on a free port.
 func startCommand(name, path string, cleanUp func()) (*store, error) {
-	cmd := exec.Command(path, "-host", "127.0.0.1", "-port", "0")
-	cmd.WaitDelay = stopLimit
-	out, err := cmd.StdoutPipe()
+	e, err := gcloudemulator.Start(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	found := make(chan string, 1)
-	go func() {
-		defer close(found)
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if m := running.FindStringSubmatch(lines.Text()); m != nil {
-				found <- m[1]
-				break
-			}
-		}
-		_, _ = io.Copy(io.Discard, out) // it must not stop at a full pipe
-	}()
-	stop := func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		kill := time.AfterFunc(stopLimit, func() { _ = cmd.Process.Kill() })
-		defer kill.Stop()
-		_ = cmd.Wait()
+	return &store{name: name, addr: e.Addr, stop: func() {
+		e.Stop()
 		cleanUp()
-	}
-	select {
-	case addr, ok := <-found:
-		if ok {
-			return &store{name: name, addr: addr, stop: stop}, nil
-		}
-		err = errors.New("it ended without saying where it listens")
-	case <-time.After(startLimit):
-		err = fmt.Errorf("it did not say within %v where it listens", startLimit)
-	}
-	stop()
-	return nil, fmt.Errorf("%s: %w", path, err)
+	}}, nil
 }
 
 func environment(vars map[string]string) func(string) string {
@@ -209,14 +149,14 @@ func TestGcloudInSDKDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := environment(map[string]string{"CLOUDSDK_ROOT_DIR": root})
-	if path, err := findGcloud(env); err == nil {
+	if path, err := gcloudemulator.Find(env); err == nil {
 		t.Errorf("found %s before it was there", path)
 	}
 	want := filepath.Join(dir, "cbtemulator")
 	if err := os.WriteFile(want, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if path, err := findGcloud(env); err != nil || path != want {
+	if path, err := gcloudemulator.Find(env); err != nil || path != want {
 		t.Errorf("found %q, %v, want %q", path, err, want)
 	}
 }

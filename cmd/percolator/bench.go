@@ -11,6 +11,8 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
+
+	"github.com/gopercolator/percolator/cmd/percolator/internal/bench"
 )
 
 func newBench() *cobra.Command {
@@ -26,8 +28,9 @@ func newBench() *cobra.Command {
 
 // benchFlags are those that every benchmark has.
 type benchFlags struct {
-	output string
-	plots  string // a directory; "": none
+	output   string
+	plots    string // a directory; "": none
+	emulator string
 }
 
 func (f *benchFlags) add(cmd *cobra.Command) {
@@ -39,7 +42,15 @@ func (f *benchFlags) addPlot(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.plots, "plot", "", "directory to write charts to, as SVG and PNG")
 }
 
+// addEmulator is for benchmarks that can run on either emulator.
+func (f *benchFlags) addEmulator(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.emulator, "emulator", bench.EmbeddedEmulator, `"embedded" (in this process) or "gcloud" (that of gcloud's SDK, where this machine has it)`)
+}
+
 func (f *benchFlags) check() error {
+	if f.emulator != "" && f.emulator != bench.EmbeddedEmulator && f.emulator != bench.GcloudEmulator {
+		return usagef("--emulator %q is neither %s nor %s", f.emulator, bench.EmbeddedEmulator, bench.GcloudEmulator)
+	}
 	if f.output != "table" && f.output != "json" {
 		return usagef("--output %q is neither table nor json", f.output)
 	}
