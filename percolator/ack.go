@@ -118,8 +118,13 @@ func (c *Client) settleAck(ctx context.Context, ts tso.Timestamp, ack Cell, v *v
 		last, lock, deeper := v.lastRun(ts, window)
 		switch {
 		case lock != nil:
-			if err := c.passLock(ctx, ack, *lock, pause); err != nil {
+			settled, err := c.passLock(ctx, ack, *lock, pause)
+			if err != nil {
 				return 0, lockedErr(ctx, ack, *lock, err)
+			}
+			if settled.resolution != LockAlive {
+				v, window = v.without(*lock, settled, window)
+				continue
 			}
 		case !deeper:
 			return last, nil

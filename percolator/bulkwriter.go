@@ -41,7 +41,8 @@ type bulkWriter struct {
 
 type bulkTable struct {
 	queue    []rowMutation
-	inFlight int
+	inFlight int // senders
+	starting int // those of them that have not yet looked at the queue: each will take a request's worth
 }
 
 // bulkEpoch counts the mutations accepted between two flushes, so that a flush never waits for later ones.
@@ -57,23 +58,52 @@ func newBulkWriter(ctx context.Context, s *store) *bulkWriter {
 		epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
-// add queues a mutation. It waits while the queue is full, at most until ctx ends or the mutation's deadline.
-func (b *bulkWriter) add(ctx context.Context, m rowMutation) {
-	select {
-	case b.slots <- struct{}{}:
-	default:
-		if err := b.waitForSlot(ctx, m.deadline); err != nil {
-			m.done(err)
-			return
+// add queues mutations; those of one table travel in one request as far as there is room in it. It waits while the queue is full, at
+// most until ctx ends or a mutation's deadline.
+func (b *bulkWriter) add(ctx context.Context, muts ...rowMutation) {
+	ready := muts[:0:0]
+	for _, m := range muts {
+		select {
+		case b.slots <- struct{}{}:
+		default:
+			b.enqueue(ready) // what waits for a slot may be waiting for these
+			ready = ready[:0:0]
+			if err := b.waitForSlot(ctx, m.deadline); err != nil {
+				m.done(err)
+				continue
+			}
 		}
+		ready = append(ready, m)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		<-b.slots
-		m.done(ErrClosed)
+	b.enqueue(ready)
+}
+
+// enqueue queues mutations that have their slots, and sees that somebody sends them.
+func (b *bulkWriter) enqueue(muts []rowMutation) {
+	if len(muts) == 0 {
 		return
 	}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		for _, m := range muts {
+			b.push(m)
+		}
+		for _, m := range muts {
+			b.start(m.table)
+		}
+	}
+	b.mu.Unlock()
+	if closed {
+		for _, m := range muts {
+			<-b.slots
+			m.done(ErrClosed)
+		}
+	}
+}
+
+// push appends to the queue of a table; b.mu is held.
+func (b *bulkWriter) push(m rowMutation) {
 	m.epoch = b.epoch
 	m.epoch.open++
 	t := b.tables[m.table]
@@ -82,10 +112,16 @@ func (b *bulkWriter) add(ctx context.Context, m rowMutation) {
 		b.tables[m.table] = t
 	}
 	t.queue = append(t.queue, m)
-	if t.inFlight < bulkInFlight {
+}
+
+// start adds a sender for a table that has fewer than it may have, unless those it has will take everything; b.mu is held.
+func (b *bulkWriter) start(table string) {
+	t := b.tables[table]
+	if t.inFlight < bulkInFlight && len(t.queue) > t.starting*bulkRows {
 		t.inFlight++
+		t.starting++
 		b.senders.Add(1)
-		go b.send(m.table, t)
+		go b.send(table, t)
 	}
 }
 
@@ -105,8 +141,11 @@ func (b *bulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error 
 // send drains the queue of one table, a request at a time.
 func (b *bulkWriter) send(table string, t *bulkTable) {
 	defer b.senders.Done()
-	for {
+	for first := true; ; first = false {
 		b.mu.Lock()
+		if first {
+			t.starting--
+		}
 		if len(t.queue) == 0 {
 			t.inFlight--
 			b.mu.Unlock()
@@ -215,10 +254,10 @@ func (b *bulkWriter) before(e *bulkEpoch) *bulkEpoch {
 // do sends mutations and waits for all of them; the first error is returned.
 func (b *bulkWriter) do(ctx context.Context, muts []rowMutation) error {
 	errs := make(chan error, len(muts))
-	for _, m := range muts {
-		m.done = func(err error) { errs <- err }
-		b.add(ctx, m)
+	for i := range muts {
+		muts[i].done = func(err error) { errs <- err }
 	}
+	b.add(ctx, muts...)
 	var first error
 	for range muts {
 		select {

@@ -35,16 +35,16 @@ type Client struct {
 	bulk    *bulkWriter
 	batch   *readBatcher
 	predict *predictor
+	widths  rowWidths
 	trace   spans
 	metrics metric.Registration
 
-	oracle    tso.Oracle
-	dialed    *tso.Client                 // the oracle, when NewClient dialed it
-	prefetch  chan stamp                  // start timestamps for Blind, asked for ahead
-	refilling atomic.Bool                 // one goroutine at most asks for them
-	fates     *lru.Cache[txnID, decision] // of transactions that are decided for good
-	alive     *liveness
-	newest    newestStamp // for MaxStaleness
+	oracle tso.Oracle
+	dialed *tso.Client                 // the oracle, when NewClient dialed it
+	ahead  startAhead                  // start timestamps for Blind
+	fates  *lru.Cache[txnID, decision] // of transactions that are decided for good
+	alive  *liveness
+	newest newestStamp // for MaxStaleness
 
 	recent recentWrites // for blind transactions
 
@@ -55,12 +55,6 @@ type Client struct {
 	stop       context.CancelFunc
 	running    sync.WaitGroup
 	closed     atomic.Bool
-}
-
-// stamp is a timestamp with the monotonic time at which it was asked for.
-type stamp struct {
-	ts   tso.Timestamp
-	when time.Time
 }
 
 // NewClient connects to the instance and the oracle, reads the stored schema, and compares it with cfg.Schema. It fails
@@ -81,7 +75,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, count: &counters{}, oracle: cfg.Oracle, prefetch: make(chan stamp, 64)}
+	c := &Client{cfg: cfg, count: &counters{}, oracle: cfg.Oracle}
 	if c.fates, err = lru.New[txnID, decision](fatesRemembered); err != nil {
 		return nil, err
 	}
@@ -91,6 +85,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	c.bulk = newBulkWriter(c.background, c.store)
 	c.batch = newReadBatcher(c)
 	c.predict = newPredictor()
+	c.widths.first = firstTrial
 	c.trace = newSpans(cfg.TracerProvider)
 	c.recent.seed = maphash.MakeSeed()
 	if err := c.connect(ctx, &where); err != nil {

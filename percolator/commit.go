@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -406,15 +407,18 @@ func (cm *commit) unknown(ctx context.Context, cause error) error {
 
 // phaseTwo commits the secondaries in the background. It waits for room in the queue at most as long as the caller does.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
-	rest := cm.rows[1:]
-	for _, rw := range rest {
-		cm.c.bulk.add(ctx, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: cm.until, done: func(err error) {
-			if err == nil {
-				cm.announce(rw, commitTS)
-			} else {
-				cm.c.cfg.Logger.Warn("phase two left to lock resolution", "table", rw.table, "start_ts", cm.startTS, "error", err)
-			}
-		}})
+	for rest := range slices.Chunk(cm.rows[1:], bulkRows) {
+		muts := make([]rowMutation, 0, len(rest))
+		for _, rw := range rest {
+			muts = append(muts, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: cm.until, done: func(err error) {
+				if err == nil {
+					cm.announce(rw, commitTS)
+				} else {
+					cm.c.cfg.Logger.Warn("phase two left to lock resolution", "table", rw.table, "start_ts", cm.startTS, "error", err)
+				}
+			}})
+		}
+		cm.c.bulk.add(ctx, muts...)
 	}
 }
 

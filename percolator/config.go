@@ -37,8 +37,13 @@ type Config struct {
 	// Retention is how far back snapshots reach. A transaction older than half of it refuses to commit. 0: 1 h. At least 1 min.
 	Retention time.Duration
 
-	// DisableBatching sends one request for each read instead of joining concurrent ones; for comparison.
+	// DisableBatching sends one request for each row that Get and GetMulti read, instead of joining those of one call and those of
+	// concurrent ones (section 2.5 of the paper); for comparison.
 	DisableBatching bool
+	// DisablePrefetch sends one request for each column of a row that Get and GetMulti read, instead of joining those of one call and
+	// reading ahead what transactions of the same shape went on to read (section 2.5 of the paper); for comparison. With
+	// DisableBatching as well, every cell is a request of its own.
+	DisablePrefetch bool
 
 	// DisableHints keeps this client from telling the oracle which cells it has notified, and from asking for what others
 	// notified. Hints (tso.Hints) let a worker in another process react in milliseconds instead of when its scan comes by.

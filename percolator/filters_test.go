@@ -198,13 +198,16 @@ func TestConflictFilter(t *testing.T) {
 		"a lock on the second column": {lockFamily, "d.", start - 1, true},
 	} {
 		s.plant(t, ctx, name, c.family, c.column, c.ts, nil)
-		two := len(s.seen(t, ctx, name, conflictFilter([]string{"c", "d."}, start))) > 0
-		if two != c.conflict {
-			t.Errorf("%s: conflict %v for two columns, want %v", name, two, c.conflict)
-		}
-		one := len(s.seen(t, ctx, name, conflictFilter([]string{"c"}, start))) > 0
-		if want := c.conflict && c.column == "c"; one != want {
-			t.Errorf("%s: conflict %v for one column, want %v", name, one, want)
+		for _, first := range []bool{true, false} {
+			conflict := c.conflict || first && name == "one's own lock" // there is none before the first sending
+			two := len(s.seen(t, ctx, name, conflictFilter([]string{"c", "d."}, start, first))) > 0
+			if two != conflict {
+				t.Errorf("%s: conflict %v for two columns, want %v (first sending: %v)", name, two, conflict, first)
+			}
+			one := len(s.seen(t, ctx, name, conflictFilter([]string{"c"}, start, first))) > 0
+			if want := conflict && c.column == "c"; one != want {
+				t.Errorf("%s: conflict %v for one column, want %v (first sending: %v)", name, one, want, first)
+			}
 		}
 	}
 }
@@ -243,7 +246,7 @@ func TestPredicatesStayBelowTheLimit(t *testing.T) {
 	n := 0
 	for _, chunk := range rw.chunks(false) {
 		n += len(chunk)
-		if size := filterSize(t, conflictFilter(columnsOf(chunk), 1<<40)); size > 20<<10 {
+		if size := filterSize(t, conflictFilter(columnsOf(chunk), 1<<40, false)); size > 20<<10 {
 			t.Errorf("the predicate of %d columns has %d bytes", len(chunk), size)
 		}
 	}

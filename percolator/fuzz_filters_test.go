@@ -103,9 +103,9 @@ func FuzzFilters(f *testing.F) {
 		is := func(columns ...string) func(c plantedCell) bool {
 			return func(c plantedCell) bool { return slices.Contains(columns, c.column) }
 		}
-		conflict := func(among func(c plantedCell) bool) func(c plantedCell) bool {
+		conflict := func(among func(c plantedCell) bool, first bool) func(c plantedCell) bool {
 			return func(c plantedCell) bool {
-				return among(c) && (c.family == lockFamily && c.ts != start || c.family == writeFamily && c.ts >= start)
+				return among(c) && (c.family == lockFamily && (first || c.ts != start) || c.family == writeFamily && c.ts >= start)
 			}
 		}
 		few := slices.Compact([]string{a, b}) // who reads more than the newest version names each column once
@@ -118,10 +118,13 @@ func FuzzFilters(f *testing.F) {
 			check("a read without bound of "+what, snapshotFilter(columns, 0, 2), func(c plantedCell) bool {
 				return read(c) && c.ts >= start && (c.family != notifyFamily || rangesOf(columns) == nil)
 			})
-			check("the conflict of "+what, conflictFilter(columns, start), conflict(read))
+			check("the conflict of "+what, conflictFilter(columns, start, false), conflict(read, false))
+			check("the conflict, at first, of "+what, conflictFilter(columns, start, true), conflict(read, true))
 		}
 		first, last := min(a, b), max(a, b)
-		check("the span", spanFilter(first, last, start), conflict(func(c plantedCell) bool { return c.column >= first && c.column <= last }))
+		between := func(c plantedCell) bool { return c.column >= first && c.column <= last }
+		check("the span", spanFilter(first, last, start, false), conflict(between, false))
+		check("the span, at first", spanFilter(first, last, start, true), conflict(between, true))
 		check("the lock", lockFilter(a, start), func(c plantedCell) bool { return c == plantedCell{lockFamily, a, start} })
 		check("the record", startFilter(a, start), func(c plantedCell) bool { return c == plantedCell{writeFamily, a, start} })
 		check("the primary", primaryFilter(a, start), func(c plantedCell) bool {

@@ -27,16 +27,17 @@ func TestCorruptRowFailsOnlyItsOwnReaderInABatch(t *testing.T) {
 	if err := c.store.table("t").Apply(ctx, "bad", mut); err != nil {
 		t.Fatal(err)
 	}
-	batch := []*batchedRead{{"bad", 100, make(chan batchAnswer, 1)}, {"good", 100, make(chan batchAnswer, 1)}}
-	c.batch.send(&readQueue{table: "t", columns: []string{"c"}}, batch)
-	if a := <-batch[0].answer; a.err != nil || !errors.Is(a.rv["c"].corrupt, ErrCorrupt) {
-		t.Errorf("the reader of the corrupt row got %v, %+v", a.err, a.rv)
+	q := rowQuery{table: "t", columns: []string{"c"}, ts: 100, window: 1}
+	batch := []*batchedRead{{q, "bad", make(chan batchAnswer, 1)}, {q, "good", make(chan batchAnswer, 1)}}
+	c.batch.send(batch)
+	if a := <-batch[0].answer; a.err != nil || !errors.Is(a.seen["c"].corrupt, ErrCorrupt) {
+		t.Errorf("the reader of the corrupt row got %v, %+v", a.err, a.seen)
 	}
 	a := <-batch[1].answer
 	if a.err != nil {
 		t.Fatalf("the reader of the other row got %v", a.err)
 	}
-	if seen := a.rv["c"].at(100, a.window); string(seen.value) != "v" {
+	if seen := a.seen["c"].at(100, a.window); string(seen.value) != "v" {
 		t.Errorf("the reader of the other row saw %+v", seen)
 	}
 }

@@ -173,9 +173,12 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord) (settleme
 		return settlement{}, cellErr(ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.startTS, l.primary.Table)
 	}
 	id := txnID{l.primary, l.startTS}
-	for {
+	for first := true; ; first = false {
 		d, known := c.fates.Get(id)
-		if !known {
+		switch {
+		case !known && first && cell == l.primary:
+			d = decision{fate: fateLocked, lock: l} // it has just been read; whether it is still there is decided by I8
+		case !known:
 			var err error
 			if d, err = c.fateOf(ctx, l.primary, l.startTS); err != nil {
 				return settlement{}, err

@@ -18,7 +18,7 @@ import (
 // predicate is the conflict check, and nothing is written when it matches (I2).
 //
 // The predicate leaves out the transaction's own lock, so the same request may be sent again after an unknown outcome
-// (I3). It includes rollback markers, so a request that arrives after the transaction was rolled back fails (I4).
+// (I3); only the first sending, before which there is none, asks for any lock, as that is cheaper. It includes rollback markers, so a request that arrives after the transaction was rolled back fails (I4).
 //
 // Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code does. The marker makes the
 // order unnecessary, and one round trip is saved.
@@ -143,7 +143,7 @@ func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*w
 	ctx, cancel := context.WithTimeout(ctx, cm.c.store.timing.RequestLifetime)
 	defer cancel()
 	if exact {
-		return cm.prewriteChunk(ctx, rw, chunk)
+		return cm.prewriteChunk(ctx, rw, chunk, true)
 	}
 	return cm.prewriteSpan(ctx, rw, chunk)
 }
@@ -155,7 +155,7 @@ const fewColumns = 4
 // short, however many they are. If something stirs in between, be it in a column that is not ours, the exact predicates decide.
 func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*write) error {
 	columns := columnsOf(chunk)
-	stirs, err := cm.c.store.checkAndMutate(ctx, rw.table, rw.row, spanFilter(slices.Min(columns), slices.Max(columns), cm.startTS), nil, cm.prewriteMutation(chunk))
+	stirs, err := cm.c.store.checkAndMutate(ctx, rw.table, rw.row, spanFilter(slices.Min(columns), slices.Max(columns), cm.startTS, true), nil, cm.prewriteMutation(chunk))
 	if err == nil && !stirs {
 		cm.note(rw, touched)
 		return nil
@@ -164,7 +164,7 @@ func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*writ
 		cm.note(rw, touched)
 	}
 	for _, part := range (&rowWrites{writes: chunk}).chunks(false) {
-		if err := cm.prewriteChunk(ctx, rw, part); err != nil {
+		if err := cm.prewriteChunk(ctx, rw, part, false); err != nil {
 			return err
 		}
 	}
@@ -172,12 +172,12 @@ func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*writ
 }
 
 // prewriteChunk sends one request until its outcome is known. Locks of others that stand in the way are settled where that
-// needs no waiting; a live one is a conflict.
-func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*write) error {
+// needs no waiting; a live one is a conflict. first: no request for these cells has been sent before.
+func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*write, first bool) error {
 	columns := columnsOf(chunk)
-	predicate := conflictFilter(columns, cm.startTS)
+	predicate := conflictFilter(columns, cm.startTS, first)
 	pause := newBackoff(5*time.Millisecond, time.Second)
-	for {
+	for ; ; predicate = conflictFilter(columns, cm.startTS, false) {
 		if err := ctx.Err(); err != nil {
 			return withContext(ctx, err)
 		}
@@ -243,6 +243,7 @@ func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []stri
 		}
 		for _, l := range v.locks {
 			if l.startTS == cm.startTS {
+				cm.note(rw, touched) // the request was delivered twice
 				continue
 			}
 			s, err := cm.c.resolve(ctx, cell, l)

@@ -1,6 +1,7 @@
 package percolator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -93,30 +94,36 @@ type cellResult struct {
 
 // readCells reads cells at ts. The first required ones are waited for; the others are skipped when they are locked.
 func (c *Client) readCells(ctx context.Context, ts tso.Timestamp, cells []Cell, required int) ([]cellResult, error) {
+	out, _, err := c.readCellsAndRows(ctx, ts, cells, required)
+	return out, err
+}
+
+// readCellsAndRows also returns the rows that were read whole on the occasion.
+func (c *Client) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells []Cell, required int) ([]cellResult, []rowAnswer, error) {
 	if c.closed.Load() {
-		return nil, fmt.Errorf("percolator: %w", ErrClosed)
+		return nil, nil, fmt.Errorf("percolator: %w", ErrClosed)
 	}
 	out := make([]cellResult, len(cells))
-	groups := groupReads(cells)
+	groups := c.groupReads(cells)
 	finish := func(ctx context.Context, g *readGroup) error {
-		rows, window, err := c.fetch(ctx, ts, g)
-		if err != nil {
+		if err := c.fetch(ctx, ts, g); err != nil {
 			return err
 		}
 		for _, r := range g.rows {
 			for i, col := range r.columns {
 				at := r.index[i]
-				out[at], err = c.settleRead(ctx, ts, Cell{g.table, r.row, col}, rows[r.row][col], window, at < required)
+				res, err := c.settleRead(ctx, ts, Cell{g.table, r.row, col}, r.answer.seen[col], r.answer.window, at < required)
 				if err != nil {
 					return err
 				}
+				out[at] = res
 			}
 		}
 		return nil
 	}
 	if len(groups) == 1 {
 		if err := finish(ctx, groups[0]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	} else {
 		g, gctx := errgroup.WithContext(ctx)
@@ -125,10 +132,19 @@ func (c *Client) readCells(ctx context.Context, ts tso.Timestamp, cells []Cell, 
 			g.Go(func() error { return finish(gctx, group) })
 		}
 		if err := g.Wait(); err != nil {
-			return nil, withContext(ctx, err)
+			return nil, nil, withContext(ctx, err)
 		}
 	}
-	return out, c.meta.checkRead(ctx, ts)
+	var whole []rowAnswer
+	for _, g := range groups {
+		for _, r := range g.rows {
+			if r.answer.whole {
+				r.answer.row = Cell{Table: g.table, Row: r.row}
+				whole = append(whole, r.answer)
+			}
+		}
+	}
+	return out, whole, c.meta.checkRead(ctx, ts)
 }
 
 // readGroup is rows of one table of which the same columns are wanted: they travel in one request.
@@ -142,26 +158,35 @@ type rowWants struct {
 	row     string
 	columns []string
 	index   []int // positions in the caller's list
+	answer  rowAnswer
 }
 
-// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request may name.
-func groupReads(cells []Cell) []*readGroup {
+// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request may name. Without prefetch a column
+// travels alone, without batching a row.
+func (c *Client) groupReads(cells []Cell) []*readGroup {
 	if len(cells) == 1 {
 		c := cells[0]
-		return []*readGroup{{c.Table, []string{c.Column}, []*rowWants{{c.Row, []string{c.Column}, []int{0}}}}}
+		return []*readGroup{{c.Table, []string{c.Column}, []*rowWants{{row: c.Row, columns: []string{c.Column}, index: []int{0}}}}}
 	}
-	type rowKey struct{ table, row string }
+	most := readRowsLimit
+	if c.cfg.DisableBatching {
+		most = 1
+	}
+	type rowKey struct{ table, row, column string }
 	byRow := map[rowKey]*rowWants{}
 	var order []rowKey
-	for i, c := range cells {
-		k := rowKey{c.Table, c.Row}
+	for i, cell := range cells {
+		k := rowKey{table: cell.Table, row: cell.Row}
+		if c.cfg.DisablePrefetch {
+			k.column = cell.Column
+		}
 		w := byRow[k]
 		if w == nil {
-			w = &rowWants{row: c.Row}
+			w = &rowWants{row: cell.Row}
 			byRow[k] = w
 			order = append(order, k)
 		}
-		w.columns, w.index = append(w.columns, c.Column), append(w.index, i)
+		w.columns, w.index = append(w.columns, cell.Column), append(w.index, i)
 	}
 	var groups []*readGroup
 	open := map[string]*readGroup{}
@@ -170,7 +195,7 @@ func groupReads(cells []Cell) []*readGroup {
 			columns := slices.Compact(slices.Sorted(slices.Values(w.columns)))
 			name := k.table + "\x00" + strings.Join(columns, "\x00")
 			g := open[name]
-			if g == nil || len(g.rows) == readRowsLimit {
+			if g == nil || len(g.rows) == most {
 				g = &readGroup{table: k.table, columns: columns}
 				open[name] = g
 				groups = append(groups, g)
@@ -198,25 +223,34 @@ func (w *rowWants) split() []*rowWants {
 	return out
 }
 
-// fetch sends the request of a group, or joins a batch with other goroutines' requests.
-func (c *Client) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (rows map[string]rowVersions, window int, err error) {
+// fetch sends the request of a group, or joins a batch with other goroutines' requests, and leaves the answers with the rows.
+func (c *Client) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err error) {
+	q := rowQuery{table: g.table, columns: g.columns, ts: ts, window: 1, whole: c.mayReadWhole(g.table)}
 	if len(g.rows) == 1 {
-		row := g.rows[0].row
-		var rv rowVersions
+		r := g.rows[0]
 		if c.cfg.DisableBatching {
-			window = 1
-			rv, err = c.readVersions(ctx, g.table, row, snapshotFilter(g.columns, ts, 1))
+			r.answer, err = c.readOne(ctx, q, r.row)
 		} else {
-			rv, window, err = c.batch.read(ctx, ts, g.table, g.columns, row)
+			r.answer, err = c.batch.read(ctx, q, r.row)
 		}
-		return map[string]rowVersions{row: rv}, window, err
+		return err
 	}
 	keys := make([]string, len(g.rows))
 	for i, r := range g.rows {
 		keys[i] = r.row
 	}
-	rows, err = c.readManyVersions(ctx, g.table, keys, snapshotFilter(g.columns, ts, 1))
-	return rows, 1, err
+	answers, err := c.readMany(ctx, q, keys)
+	if err != nil {
+		return err
+	}
+	for i, r := range g.rows {
+		if r.answer = answers[i]; r.answer.cut {
+			if r.answer, err = c.readOne(ctx, q.byName(), r.row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (c *Client) readVersions(ctx context.Context, table, row string, f bigtable.Filter) (rowVersions, error) {
@@ -225,15 +259,6 @@ func (c *Client) readVersions(ctx context.Context, table, row string, f bigtable
 		return nil, err
 	}
 	return decodeRow(table, r), nil
-}
-
-func (c *Client) readManyVersions(ctx context.Context, table string, rows []string, f bigtable.Filter) (map[string]rowVersions, error) {
-	out := make(map[string]rowVersions, len(rows))
-	err := c.store.readRows(ctx, table, bigtable.RowList(rows), func(r bigtable.Row) bool {
-		out[r.Key()] = decodeRow(table, r)
-		return true
-	}, bigtable.RowFilter(f))
-	return out, err
 }
 
 // settleRead turns what a request saw of one cell into the answer, with further requests where it must: past locks, past
@@ -262,8 +287,13 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 				return cellResult{cell: cell, skipped: true}, nil
 			}
 			blocker = seen.lock
-			if err := c.passLock(ctx, cell, seen.lock, pause); err != nil {
+			settled, err := c.passLock(ctx, cell, seen.lock, pause)
+			if err != nil {
 				return cellResult{}, lockedErr(ctx, cell, blocker, err)
+			}
+			if settled.resolution != LockAlive {
+				v, window = v.without(seen.lock, settled, window)
+				continue
 			}
 		}
 		rv, err := c.readVersions(ctx, cell.Table, cell.Row, snapshotFilter([]string{cell.Column}, ts, window))
@@ -275,15 +305,32 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 }
 
 // passLock resolves a lock, or pauses while its owner is alive.
-func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, pause *backoff) error {
+func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, pause *backoff) (settlement, error) {
 	settled, err := c.resolve(ctx, cell, l)
-	if err != nil {
-		return err
+	if err == nil && settled.resolution == LockAlive {
+		err = pause.wait(ctx)
 	}
-	if settled.resolution != LockAlive {
-		return nil
+	return settled, err
+}
+
+// without is what the same look at the cell would have seen had the lock been settled before: its record, if it was committed, in the
+// place of the lock, and its data, which prewrite had put beside it. Nothing that came to the cell since can be visible to the
+// reader: whoever has prewritten it after the lock was gone takes a commit timestamp after that (I5), and so after the reader's
+// own. That spares the reader a second look. window grows with what is added to the versions. They may have many readers, so they are
+// copied.
+func (v *versions) without(l lockRecord, s settlement, window int) (*versions, int) {
+	out := &versions{writes: slices.Clone(v.writes), data: v.data}
+	for _, other := range v.locks {
+		if other.startTS != l.startTS {
+			out.locks = append(out.locks, other)
+		}
 	}
-	return pause.wait(ctx)
+	if s.commitTS != 0 {
+		out.writes = append(out.writes, writeRecord{commitTS: s.commitTS, startTS: l.startTS, kind: l.kind})
+		slices.SortFunc(out.writes, func(a, b writeRecord) int { return cmp.Compare(b.commitTS, a.commitTS) })
+		window++
+	}
+	return out, window
 }
 
 // lockedErr says that a reader whose context ended had been waiting for a lock, in whichever request it ended.

@@ -2,10 +2,7 @@ package percolator
 
 import (
 	"context"
-	"strings"
 	"sync"
-
-	"github.com/gopercolator/percolator/tso"
 )
 
 // Requests for the same table and columns that arrive while others are in flight travel together as one ReadRows (section 2.5
@@ -22,122 +19,120 @@ const (
 type readBatcher struct {
 	c  *Client
 	mu sync.Mutex
-	// queues by table and columns; an entry lives only while requests are in flight
-	queues map[string]*readQueue
+	// queues by what is asked; an entry lives only while requests are in flight
+	queues map[queryKind]*readQueue
 }
 
 type readQueue struct {
-	table    string
-	columns  []string
+	kind     queryKind
 	waiting  []*batchedRead
 	inFlight int
 }
 
 type batchedRead struct {
+	query  rowQuery
 	row    string
-	ts     tso.Timestamp
 	answer chan batchAnswer
 }
 
 type batchAnswer struct {
-	rv     rowVersions
-	window int
-	err    error
+	rowAnswer
+	err error
 }
 
 func newReadBatcher(c *Client) *readBatcher {
-	return &readBatcher{c: c, queues: map[string]*readQueue{}}
+	return &readBatcher{c: c, queues: map[queryKind]*readQueue{}}
 }
 
-// read reads columns of one row at ts. The context of the batch is not the caller's: a caller that gives up costs the
-// others nothing.
-func (b *readBatcher) read(ctx context.Context, ts tso.Timestamp, table string, columns []string, row string) (rowVersions, int, error) {
-	key := table + "\x00" + strings.Join(columns, "\x00")
+// read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
+func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+	kind := q.kind()
 	b.mu.Lock()
-	q := b.queues[key]
-	if q == nil {
-		q = &readQueue{table: table, columns: columns}
-		b.queues[key] = q
+	queue := b.queues[kind]
+	if queue == nil {
+		queue = &readQueue{kind: kind}
+		b.queues[kind] = queue
 	}
-	if q.inFlight == 0 {
-		q.inFlight++
+	if queue.inFlight == 0 {
+		queue.inFlight++
 		b.mu.Unlock()
-		return b.alone(ctx, key, q, ts, row)
+		defer b.next(queue)
+		return b.c.readOne(ctx, q, row)
 	}
-	r := &batchedRead{row, ts, make(chan batchAnswer, 1)}
-	q.waiting = append(q.waiting, r)
-	if q.inFlight < batchInFlight {
-		q.inFlight++
-		go b.drain(key, q)
+	r := &batchedRead{q, row, make(chan batchAnswer, 1)}
+	queue.waiting = append(queue.waiting, r)
+	if queue.inFlight < batchInFlight {
+		queue.inFlight++
+		go b.drain(queue)
 	}
 	b.mu.Unlock()
 	select {
 	case a := <-r.answer:
-		return a.rv, a.window, a.err
+		if a.cut && a.err == nil {
+			return b.c.readOne(ctx, q.byName(), row)
+		}
+		return a.rowAnswer, a.err
 	case <-ctx.Done():
-		return nil, 0, withContext(ctx, ctx.Err())
+		return rowAnswer{}, withContext(ctx, ctx.Err())
 	}
 }
 
-// alone sends the only request there is, on the caller's goroutine; whatever gathered meanwhile is sent afterwards.
-func (b *readBatcher) alone(ctx context.Context, key string, q *readQueue, ts tso.Timestamp, row string) (rowVersions, int, error) {
-	defer func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if len(q.waiting) > 0 {
-			go b.drain(key, q)
-			return
-		}
-		b.release(key, q)
-	}()
-	rv, err := b.c.readVersions(ctx, q.table, row, snapshotFilter(q.columns, ts, 1))
-	return rv, 1, err
+// next follows the only request there was, sent on its caller's goroutine: whatever gathered meanwhile is sent.
+func (b *readBatcher) next(queue *readQueue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(queue.waiting) > 0 {
+		go b.drain(queue)
+		return
+	}
+	b.release(queue)
 }
 
 // drain sends batches until nobody waits.
-func (b *readBatcher) drain(key string, q *readQueue) {
+func (b *readBatcher) drain(queue *readQueue) {
 	for {
 		b.mu.Lock()
-		if len(q.waiting) == 0 {
-			b.release(key, q)
+		if len(queue.waiting) == 0 {
+			b.release(queue)
 			b.mu.Unlock()
 			return
 		}
-		n := min(len(q.waiting), readRowsLimit)
-		batch := q.waiting[:n:n]
-		q.waiting = q.waiting[n:]
+		n := min(len(queue.waiting), readRowsLimit)
+		batch := queue.waiting[:n:n]
+		queue.waiting = queue.waiting[n:]
 		b.mu.Unlock()
-		b.send(q, batch)
+		b.send(batch)
 	}
 }
 
 // release gives a place in flight back; b.mu is held.
-func (b *readBatcher) release(key string, q *readQueue) {
-	if q.inFlight--; q.inFlight == 0 {
-		delete(b.queues, key)
+func (b *readBatcher) release(queue *readQueue) {
+	if queue.inFlight--; queue.inFlight == 0 {
+		delete(b.queues, queue.kind)
 	}
 }
 
-func (b *readBatcher) send(q *readQueue, batch []*batchedRead) {
-	ts, window := batch[0].ts, 1
+func (b *readBatcher) send(batch []*batchedRead) {
+	q := batch[0].query
 	rows := make([]string, 0, len(batch))
-	seen := make(map[string]bool, len(batch))
+	at := make(map[string]int, len(batch)) // position in rows
 	for _, r := range batch {
-		if r.ts != ts {
-			ts, window = 0, batchWindow
-			break
+		if r.query.ts != q.ts {
+			q.ts, q.window = 0, batchWindow
 		}
-	}
-	for _, r := range batch {
-		if !seen[r.row] {
-			seen[r.row] = true
+		if _, again := at[r.row]; !again {
+			at[r.row] = len(rows)
 			rows = append(rows, r.row)
 		}
 	}
 	ctx, cancel := context.WithTimeout(b.c.background, b.c.store.timing.RequestLifetime)
 	defer cancel()
-	found, err := b.c.readManyVersions(ctx, q.table, rows, snapshotFilter(q.columns, ts, window))
+	answers, err := b.c.readMany(ctx, q, rows)
 	for _, r := range batch {
-		r.answer <- batchAnswer{found[r.row], window, err}
+		a := batchAnswer{err: err}
+		if err == nil {
+			a.rowAnswer = answers[at[r.row]]
+		}
+		r.answer <- a
 	}
 }

@@ -52,12 +52,17 @@ type reading struct {
 // one of its snapshot.
 func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 	t.Parallel()
-	for _, batching := range []bool{true, false} {
-		t.Run(fmt.Sprint("batching ", batching), func(t *testing.T) {
+	for _, way := range []struct{ batching, wholeRows bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
+		t.Run(fmt.Sprintf("%+v", way), func(t *testing.T) {
 			t.Parallel()
-			configure := percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = !batching })
+			configure := percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = !way.batching })
 			env := newEnv(t, configure)
 			ctx, c := testContext(t), env.Client
+			if way.wholeRows {
+				c.ReadWholeRowsAfter(0)
+			} else {
+				c.ReadWholeRowsAfter(1 << 20)
+			}
 			const rows, writers, writes, readers, reads = 8, 4, 12, 256, 3
 			columns := []string{"a", "b", "d"}
 			h := &history{changes: map[percolator.Cell][]change{}}
@@ -128,10 +133,13 @@ func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 						for j, at := range cells {
 							mine = append(mine, reading{s.StartTimestamp(), at, string(values[j])})
 						}
-						again, err := s.GetMulti(ctx, cells[0])
+						other := cell(cells[0].Row, columns[rand.IntN(len(columns))]) // its row may have been read whole
+						again, err := s.GetMulti(ctx, cells[0], other)
 						if err != nil || string(again[0]) != string(values[0]) {
 							t.Errorf("%s at %d: first %q, then %q, %v", cells[0], s.StartTimestamp(), values[0], again, err)
+							return
 						}
+						mine = append(mine, reading{s.StartTimestamp(), other, string(again[1])})
 					}
 					mu.Lock()
 					defer mu.Unlock()

@@ -129,8 +129,11 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error
 
 // read asks for cells that are not cached, and for those that the predictor expects next.
 func (s *Snapshot) read(ctx context.Context, ask []Cell) ([][]byte, error) {
-	extra := s.c.predict.expect(&s.cache, ask)
-	results, err := s.c.readCells(ctx, s.ts, append(slices.Clip(ask), extra...), len(ask))
+	all := ask
+	if !s.c.cfg.DisablePrefetch {
+		all = append(slices.Clip(ask), s.c.predict.expect(&s.cache, ask)...)
+	}
+	results, rows, err := s.c.readCellsAndRows(ctx, s.ts, all, len(ask))
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,33 @@ func (s *Snapshot) read(ctx context.Context, ask []Cell) ([][]byte, error) {
 			out[i] = slices.Clone(r.value)
 		}
 	}
+	for _, a := range rows {
+		s.keepRow(a)
+	}
 	return out, nil
+}
+
+// keepRow caches what else a row says that was read whole. If that is all there is, every other column is known to be absent; a cell whose
+// state would take another request leaves that open.
+func (s *Snapshot) keepRow(a rowAnswer) {
+	known := true
+	for column, v := range a.seen {
+		c := a.row
+		if c.Column = column; s.cache.has(c) {
+			continue
+		}
+		switch seen := v.at(s.ts, a.window); seen.state {
+		case viewValue:
+			known = s.cache.put(c, nonNil(seen.value), true) && known
+		case viewAbsent:
+			known = s.cache.put(c, nil, true) && known
+		default:
+			known = false
+		}
+	}
+	if known {
+		s.cache.close(a.row)
+	}
 }
 
 // checkReadable validates the name of a cell that is to be read.
@@ -166,6 +195,7 @@ type readCache struct {
 	mu    sync.Mutex
 	cells map[Cell]*cachedCell
 	rows  map[Cell]string // the column of a row that was read first, keyed by the cell without its column
+	known map[Cell]bool   // rows of which all columns that have a value are in cells; keyed likewise
 	bytes int
 }
 
@@ -187,23 +217,44 @@ func (rc *readCache) take(c Cell) (value []byte, ok, prefetched bool) {
 	defer rc.mu.Unlock()
 	cc := rc.cells[c]
 	if cc == nil {
-		return nil, false, false
+		return nil, rc.known[Cell{Table: c.Table, Row: c.Row}], false
 	}
 	prefetched, cc.prefetched = cc.prefetched, false
 	return cc.value, true, prefetched
 }
 
-// put keeps value, which nobody may modify afterwards.
-func (rc *readCache) put(c Cell, value []byte, prefetched bool) {
+// put keeps value, which nobody may modify afterwards, if there is room.
+func (rc *readCache) put(c Cell, value []byte, prefetched bool) bool {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	size := len(c.Row) + len(c.Column) + len(value) + 64
-	if rc.bytes+size > readCacheBytes {
-		return
+	if !rc.grow(len(c.Row) + len(c.Column) + len(value) + 64) {
+		return false
 	}
 	if rc.cells == nil {
 		rc.cells = map[Cell]*cachedCell{}
 	}
-	rc.bytes += size
 	rc.cells[c] = &cachedCell{value, prefetched}
+	return true
+}
+
+// close says that a row has no other columns than those that are cached.
+func (rc *readCache) close(row Cell) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if !rc.grow(len(row.Row) + 64) {
+		return
+	}
+	if rc.known == nil {
+		rc.known = map[Cell]bool{}
+	}
+	rc.known[row] = true
+}
+
+// grow makes room for so many bytes; rc.mu is held.
+func (rc *readCache) grow(bytes int) bool {
+	if rc.bytes+bytes > readCacheBytes {
+		return false
+	}
+	rc.bytes += bytes
+	return true
 }

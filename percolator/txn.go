@@ -69,55 +69,6 @@ func (c *Client) begin(ctx context.Context, o txnOptions) (*Txn, error) {
 		writes: map[Cell]*write{}, weak: map[Cell]bool{}, erase: map[Cell]bool{}}, nil
 }
 
-// startTimestamp asks the oracle; for a blind transaction it takes a young prefetched one and asks for its replacement.
-func (c *Client) startTimestamp(ctx context.Context, blind bool) (stamp, error) {
-	if blind && !c.closed.Load() {
-		if s, ok := c.prefetched(); ok {
-			return s, nil
-		}
-	}
-	asked := time.Now()
-	ts, err := c.next(ctx)
-	return stamp{ts, asked}, err
-}
-
-// prefetched takes a young timestamp if there is one, and has more of them fetched.
-func (c *Client) prefetched() (s stamp, ok bool) {
-	if !c.refilling.Swap(true) {
-		go c.refill()
-	}
-	for {
-		select {
-		case s = <-c.prefetch:
-			if time.Since(s.when) < c.cfg.LockTTL/4 {
-				return s, true
-			}
-		default:
-			return stamp{}, false
-		}
-	}
-}
-
-// refill fetches timestamps, a few at a time, until there is room for no more of them.
-func (c *Client) refill() {
-	defer c.refilling.Store(false)
-	for range prefetchAhead {
-		asked := time.Now()
-		ts, err := c.next(c.background)
-		if err != nil {
-			return
-		}
-		select {
-		case c.prefetch <- stamp{ts, asked}:
-		default:
-			return
-		}
-	}
-}
-
-// prefetchAhead is how many start timestamps one blind transaction has fetched for those after it.
-const prefetchAhead = 4
-
 // StartTimestamp is the transaction's snapshot, and identifies it.
 // That of a blind transaction may move forward in Commit.
 func (tx *Txn) StartTimestamp() tso.Timestamp {

@@ -1,0 +1,179 @@
+package percolator_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// What a transaction sends when it meets others: their newer writes, and their locks in each state that these can be in.
+func TestRequestsOfConflicts(t *testing.T) {
+	// newer has another client write the rows after the transaction began.
+	newer := func(g *guard, rows ...string) {
+		other := g.env.NewClient()
+		for _, r := range rows {
+			put(g, g.ctx, other, r, "c", "newer")
+		}
+	}
+	runRequestCases(t, []requestCase{
+		{name: "a newer write", do: func(g *guard) {
+			g.fails(percolator.ErrConflict, func(tx *percolator.Txn) error {
+				newer(g, "r")
+				return g.set(tx, "r")
+			})
+		}, want: cost{"Oracle": 1, "CheckAndMutateRow": 1, "ReadRows 1": 1}},
+		{name: "a newer write of a secondary", do: func(g *guard) { // the primary is rolled back
+			g.failsTogether(percolator.ErrConflict, func(tx *percolator.Txn) error {
+				newer(g, "b")
+				return g.set(tx, "a", "b")
+			})
+		}, want: cost{"Oracle": 1, "CheckAndMutateRow": 3, "ReadRows 1": 1}},
+		{name: "a newer write of the primary", do: func(g *guard) { // the secondary is erased as well
+			g.failsTogether(percolator.ErrConflict, func(tx *percolator.Txn) error {
+				newer(g, "a")
+				return g.set(tx, "a", "b")
+			})
+		}, want: cost{"Oracle": 1, "CheckAndMutateRow": 3, "ReadRows 1": 1, "MutateRows 1": 1}},
+		{name: "something newer among 100 columns that are written", do: func(g *guard) { // in one that is not: the exact predicates decide
+			g.commit(func(tx *percolator.Txn) error {
+				newer(g, "r")
+				for _, col := range rowNames(50) {
+					if err := errors.Join(tx.Set(cell("r", "a"+col), nil), tx.Set(cell("r", "d"+col), nil)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}, want: cost{"Oracle": 2, "CheckAndMutateRow": 3}},
+		{name: "a live lock, on its primary", prepare: func(g *guard) { g.alive("r", "b") }, do: writes(percolator.ErrLocked, "r"),
+			want: cost{"Oracle": 2, "CheckAndMutateRow": 1, "ReadRows 1": 1}},
+		{name: "a live lock, on a secondary", prepare: func(g *guard) { g.alive("b", "r") }, do: writes(percolator.ErrLocked, "r"),
+			want: cost{"Oracle": 2, "CheckAndMutateRow": 1, "ReadRows 1": 2}},
+		{name: "a lock whose primary is committed", prepare: func(g *guard) { g.halfCommitted("b", "r") }, do: writes(nil, "r"),
+			want: cost{"Oracle": 2, "CheckAndMutateRow": 4, "ReadRows 1": 2}},
+		{name: "a lock whose primary is rolled back", prepare: func(g *guard) { g.halfRolledBack("b", "r") }, do: writes(nil, "r"),
+			want: cost{"Oracle": 2, "CheckAndMutateRow": 4, "ReadRows 1": 2}},
+		{name: "a dead lock, on its primary", prepare: func(g *guard) { g.dead("r", "b") }, do: writes(nil, "r"),
+			want: cost{"Oracle": 3, "CheckAndMutateRow": 4, "ReadRows 1": 1}},
+		{name: "a dead lock, on a secondary", prepare: func(g *guard) { g.dead("b", "r") }, do: writes(nil, "r"),
+			want: cost{"Oracle": 3, "CheckAndMutateRow": 5, "ReadRows 1": 2}},
+	})
+}
+
+func TestRequestsOfReadsPastLocks(t *testing.T) {
+	runRequestCases(t, []requestCase{
+		{name: "a lock that is younger than the snapshot", do: func(g *guard) {
+			s := g.snapshot()
+			g.alive("r", "b")
+			wantValue(g, g.ctx, s, cell("r", "c"), "v")
+		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
+		{name: "a lock whose primary is committed", prepare: func(g *guard) { g.halfCommitted("b", "r") }, do: reads("r", "half"),
+			want: cost{"Oracle": 1, "ReadRows 1": 2, "CheckAndMutateRow": 1}},
+		{name: "a lock of the own client, in phase two", gather: []func(*guard, int){inT}, do: reads("second1", "v"), // it knows the primary's fate
+			want: cost{"Oracle": 1, "ReadRows 1": 1, "CheckAndMutateRow": 1}},
+		{name: "a lock whose primary is rolled back", prepare: func(g *guard) { g.halfRolledBack("b", "r") }, do: reads("r", "v"),
+			want: cost{"Oracle": 1, "ReadRows 1": 3, "CheckAndMutateRow": 1}},
+		{name: "a dead lock, on its primary", prepare: func(g *guard) { g.dead("r", "b") }, do: reads("r", "v"),
+			want: cost{"Oracle": 2, "ReadRows 1": 2, "CheckAndMutateRow": 1}},
+		{name: "a dead lock, on a secondary", prepare: func(g *guard) { g.dead("b", "r") }, do: reads("r", "v"),
+			want: cost{"Oracle": 2, "ReadRows 1": 3, "CheckAndMutateRow": 2}},
+		{name: "10 locks of one committed transaction", prepare: func(g *guard) { g.halfCommitted(append([]string{"first"}, rowNames(10)...)...) },
+			do:   func(g *guard) { g.all(g.snapshot(), cellsIn("c", rowNames(10)...)...) },
+			want: cost{"Oracle": 1, "ReadRows 10": 1, "ReadRows 1": 1, "CheckAndMutateRow": 10}},
+		{name: "a scan, past 10 locks of one committed transaction", prepare: func(g *guard) { g.halfCommitted(append([]string{"first"}, rowNames(10)...)...) },
+			do:   func(g *guard) { must(g, firstError(g.snapshot().Scan(g.ctx, "t", percolator.Prefix("row-")))) },
+			want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 1, "CheckAndMutateRow": 10}},
+		{name: "ResolveLock of a dead lock on its primary", prepare: func(g *guard) { g.dead("r") }, do: func(g *guard) {
+			rows, _, err := g.c.ReadPending(g.ctx, "t", percolator.Row("r"), 1)
+			must(g, err)
+			if became, err := g.c.ResolveLock(g.ctx, rows[0].Locks[0]); err != nil || became != percolator.LockRolledBack {
+				g.Errorf("%v, %v", became, err)
+			}
+		}, want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 1, "CheckAndMutateRow": 1}},
+	})
+}
+
+// failsTogether is fails for a transaction of two rows, whose prewrites are held until both have been sent: none is spared because the other one
+// failed.
+func (g *guard) failsTogether(want error, f func(tx *percolator.Txn) error) {
+	g.Helper()
+	hold := percolatortest.NewHold()
+	g.env.FaultsOf(g.c).Handle(atMost(2, isPrewrite, hold))
+	tx := mustBegin(g, g.ctx, g.c)
+	must(g, f(tx))
+	ended := make(chan error, 1)
+	go func() { ended <- errOf(tx.Commit(g.ctx)) }()
+	hold.Wait(g, 2)
+	hold.Release()
+	wantErr(g, <-ended, want)
+}
+
+// writes commits the row, or fails to.
+func writes(want error, row string) func(*guard) {
+	return func(g *guard) {
+		tx := mustBegin(g, g.ctx, g.c)
+		must(g, g.set(tx, row))
+		if _, err := tx.Commit(g.ctx); !errors.Is(err, want) {
+			g.Errorf("commit: %v, want %v", err, want)
+		}
+	}
+}
+
+func reads(row, want string) func(*guard) {
+	return func(g *guard) { wantValue(g, g.ctx, g.snapshot(), cell(row, "c"), want) }
+}
+
+// holding has another client commit the rows, the first of which is the primary, up to the first request that is describes. The commit goes
+// on when the test is over.
+func (g *guard) holding(is func(percolatortest.Request) bool, rows ...string) {
+	g.Helper()
+	other := g.env.NewClient(percolatortest.Configure(longTTL))
+	hold := percolatortest.NewHold()
+	g.env.FaultsOf(other).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if is(r) {
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	tx := mustBegin(g, g.ctx, other)
+	for _, r := range rows {
+		must(g, tx.Set(cell(r, "c"), []byte("half")))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- errOf(tx.Commit(g.ctx)) }()
+	hold.Wait(g, 1)
+	g.Cleanup(func() {
+		hold.Release()
+		if err := <-ended; err != nil {
+			g.Errorf("the other's commit: %v", err)
+		}
+	})
+}
+
+// alive leaves the rows locked by a transaction that is about to commit.
+func (g *guard) alive(rows ...string) {
+	g.Helper()
+	g.holding(isCommit, rows...)
+}
+
+// halfCommitted commits the first row; the others are still locked.
+func (g *guard) halfCommitted(rows ...string) {
+	g.Helper()
+	g.holding(func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows }, rows...)
+}
+
+// dead leaves the rows locked by a transaction whose time is over.
+func (g *guard) dead(rows ...string) {
+	g.Helper()
+	crashAfter(g, g.env, nil, rows...)
+	g.env.Clock.Advance(lockTTL)
+}
+
+// halfRolledBack is dead, and somebody has rolled back the first row.
+func (g *guard) halfRolledBack(rows ...string) {
+	g.Helper()
+	g.dead(rows...)
+	wantNow(g, g.ctx, g.env.NewClient(), cell(rows[0], "c"), "")
+}

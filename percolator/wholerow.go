@@ -1,0 +1,107 @@
+package percolator
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Reading a row costs Bigtable nearly the same as reading one value in it (section 2.5 of the paper). So where the rows of a table have
+// turned out to be narrow, a read asks for the whole row as of its snapshot: the filter that names no column is the cheapest there is, requests
+// for different columns can travel together, and what else is in the row needs no request of its own when the same snapshot asks
+// for it.
+//
+// Whether rows are narrow is tried, never assumed. A table's first reads name their columns. Then one trial begins, which lasts until a
+// row turns out to be wide: the filter cuts it off, its answer counts for nothing, and it is read again by name. The next trial begins after many times
+// as many reads. So a table of wide rows costs a request or two more in a client's life, and the occasional wide row among narrow ones ends
+// the attempt before long.
+//
+// Rejected: learning the width from what named reads return, which says nothing about the columns that were not named, and a property of
+// the table in the schema, which somebody has to know, and which is wrong for the one row that grows.
+const (
+	wholeRowCells = 16      // cells of a narrow row, for each version asked for
+	wholeRowBytes = 4 << 10 // bytes of values in a narrow row that were not asked for
+	firstTrial    = 256     // reads of a table before the first trial
+	trialGrowth   = 16      // by how much more reads go before the next
+	lastTrial     = 1 << 32
+)
+
+// rowWidths knows the tables whose rows may be read whole.
+type rowWidths struct {
+	tables sync.Map // name → *rowWidth
+	first  int64    // firstTrial; tests begin sooner
+}
+
+// rowWidth is what is known of one table.
+type rowWidth struct {
+	reads atomic.Int64 // since the last trial ended
+	after atomic.Int64 // how many of them go before the next one
+}
+
+func (w *rowWidths) of(table string) *rowWidth {
+	if t, ok := w.tables.Load(table); ok {
+		return t.(*rowWidth)
+	}
+	t := new(rowWidth)
+	t.after.Store(w.first)
+	known, _ := w.tables.LoadOrStore(table, t)
+	return known.(*rowWidth)
+}
+
+// whole counts a read and reports whether it is to ask for the whole row.
+func (t *rowWidth) whole() bool {
+	return t.reads.Load() >= t.after.Load() || t.reads.Add(1) > t.after.Load()
+}
+
+// mayReadWhole counts a read of the table and says whether it may ask for whole rows.
+func (c *Client) mayReadWhole(table string) bool {
+	return !c.cfg.DisablePrefetch && c.widths.of(table).whole()
+}
+
+// wide ends a trial.
+func (t *rowWidth) wide() {
+	if t.reads.Load() < t.after.Load() {
+		return // somebody else has ended it
+	}
+	t.after.Store(min(max(t.after.Load(), 1)*trialGrowth, lastTrial))
+	t.reads.Store(0)
+}
+
+// wholeRowFilter returns the newest n locks, write records and data versions, at or below ts if that is not 0, of all columns, up to
+// the number of cells that make a row wide.
+func wholeRowFilter(ts tso.Timestamp, n int) bigtable.Filter {
+	parts := make([]bigtable.Filter, 0, 3)
+	if ts != 0 {
+		parts = append(parts, upTo(ts))
+	}
+	return bigtable.ChainFilters(append(parts, bigtable.LatestNFilter(n), bigtable.CellsPerRowLimitFilter(n*wholeRowCells))...)
+}
+
+// look says of a row that wholeRowFilter let through whether it may have been cut off, and whether it is too wide to be read whole
+// again. asked are the columns that were wanted.
+func look(r bigtable.Row, n int, asked []string) (cut, wide bool) {
+	cells, bytes := 0, 0
+	for _, items := range r {
+		cells += len(items)
+		for i := range items {
+			if !named(items[i].Column, asked) {
+				bytes += len(items[i].Value)
+			}
+		}
+	}
+	cut = cells >= n*wholeRowCells
+	return cut, cut || bytes > wholeRowBytes
+}
+
+// named reports whether one of the columns is that of a cell; full begins with the family.
+func named(full string, columns []string) bool {
+	for _, c := range columns {
+		if n := len(full) - len(c); n > 0 && full[n-1] == ':' && full[n:] == c {
+			return true
+		}
+	}
+	return false
+}
