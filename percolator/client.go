@@ -34,8 +34,9 @@ type Client struct {
 	meta    *metaWatcher
 	bulk    *bulkWriter
 	batch   *readBatcher
+	warm    *warmGoroutines
 	predict *predictor
-	widths  rowWidths
+	habits  readHabits
 	trace   spans
 	metrics metric.Registration
 
@@ -84,8 +85,9 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	c.meta = &metaWatcher{store: c.store, version: c.adopt}
 	c.bulk = newBulkWriter(c.background, c.store)
 	c.batch = newReadBatcher(c)
+	c.warm = newWarmGoroutines(c.background)
 	c.predict = newPredictor()
-	c.widths.first = firstTrial
+	c.habits.first = firstTrial
 	c.trace = newSpans(cfg.TracerProvider)
 	c.recent.seed = maphash.MakeSeed()
 	if err := c.connect(ctx, &where); err != nil {

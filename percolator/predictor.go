@@ -2,71 +2,101 @@ package percolator
 
 import (
 	"slices"
+	"strings"
 	"sync"
 )
 
 // Percolator's prefetcher reads ahead what transactions of the same shape went on to read (section 2.5 of the paper: ten times
-// fewer reads). The predictor learns, for each table and column that a snapshot reads first in a row, which other columns of
-// that row the same snapshot reads later; those that follow at least half of the time are fetched in the same request.
+// fewer reads). The predictor learns, for the columns of a row that a snapshot asks for first, in one call, which other columns of
+// that row the same snapshot asks for later; those that follow at least half of the time are fetched in the same request.
 // A wrong guess costs bytes, never correctness: it is the same row at the same snapshot.
 const (
-	predictColumns = 256 // columns remembered; the rest are not predicted
-	predictFollow  = 16  // followers remembered for each
-	predictMin     = 8   // observations before anything is predicted
-	predictBytes   = 256 // longest column name that is predicted
-	predictDecay   = 1 << 12
+	predictShapes = 256 // sets of columns remembered; the rest are not predicted
+	predictFollow = 16  // followers remembered for each
+	predictMin    = 8   // observations before anything is predicted
+	predictBytes  = 256 // longest column name that is predicted
+	predictLong   = 1 << 10
+	predictDecay  = 1 << 12
 )
 
 type predictor struct {
 	mu    sync.Mutex
-	stats map[columnName]*columnStats
+	stats map[readShape]*shapeStats
 }
 
-type columnName struct{ table, column string }
+// readShape is what a snapshot asked of a row first: the columns, joined.
+type readShape struct{ table, columns string }
 
-type columnStats struct {
+type shapeStats struct {
 	seen    int
 	follows map[string]int
 }
 
-func newPredictor() *predictor { return &predictor{stats: map[columnName]*columnStats{}} }
+func newPredictor() *predictor { return &predictor{stats: map[readShape]*shapeStats{}} }
 
-// expect records that ask is being read and returns what is worth fetching along with it.
-func (p *predictor) expect(cache *readCache, ask []Cell) []Cell {
-	var extra []Cell
-	asked := make(map[Cell]bool, len(ask))
-	for _, c := range ask {
-		asked[c] = true
-		first, isFirst := cache.firstOfRow(c)
-		p.mu.Lock()
-		if isFirst {
-			extra = append(extra, p.first(c)...)
-		} else if first != c.Column {
-			p.followed(columnName{c.Table, first}, c.Column)
-		}
-		p.mu.Unlock()
+// expect records that ask is being read, in one call, and returns what is worth fetching along with it.
+func (p *predictor) expect(cache *readCache, ask []Cell) (extra []Cell) {
+	if len(ask) == 1 {
+		return p.expectRow(cache, ask, nil)
 	}
-	return slices.DeleteFunc(extra, func(c Cell) bool {
-		return cache.has(c) || asked[c]
-	})
+	byRow := map[Cell][]Cell{}
+	for _, c := range ask {
+		row := Cell{Table: c.Table, Row: c.Row}
+		byRow[row] = append(byRow[row], c)
+	}
+	for _, cells := range byRow {
+		extra = p.expectRow(cache, cells, extra)
+	}
+	return extra
 }
 
-// first counts a row that begins with this column and predicts the rest of it.
-func (p *predictor) first(c Cell) []Cell {
-	name := columnName{c.Table, c.Column}
-	s := p.stats[name]
-	if s == nil {
-		if len(p.stats) >= predictColumns {
-			return nil
-		}
-		s = &columnStats{follows: map[string]int{}}
-		p.stats[name] = s
+// expectRow is expect for cells of one row.
+func (p *predictor) expectRow(cache *readCache, cells, extra []Cell) []Cell {
+	shape := shapeOf(cells)
+	first, isFirst := cache.firstOfRow(cells[0], shape)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isFirst {
+		return p.first(cache, shape, cells, extra)
 	}
-	var extra []Cell
+	for _, c := range cells {
+		p.followed(first, c.Column)
+	}
+	return extra
+}
+
+func shapeOf(cells []Cell) readShape {
+	if len(cells) == 1 {
+		return readShape{cells[0].Table, cells[0].Column}
+	}
+	columns := make([]string, 0, len(cells))
+	size := 0
+	for _, c := range cells {
+		columns = append(columns, c.Column)
+		size += len(c.Column)
+	}
+	if size > predictLong {
+		return readShape{table: cells[0].Table}
+	}
+	slices.Sort(columns)
+	return readShape{cells[0].Table, strings.Join(slices.Compact(columns), "\x00")}
+}
+
+// first counts a row that is first asked for this and predicts the rest of it.
+func (p *predictor) first(cache *readCache, shape readShape, cells, extra []Cell) []Cell {
+	s := p.stats[shape]
+	if s == nil {
+		if len(p.stats) >= predictShapes || shape.columns == "" {
+			return extra
+		}
+		s = &shapeStats{follows: map[string]int{}}
+		p.stats[shape] = s
+	}
 	if s.seen >= predictMin {
 		for col, n := range s.follows {
-			if 2*n >= s.seen {
-				extra = append(extra, Cell{c.Table, c.Row, col})
+			c := Cell{cells[0].Table, cells[0].Row, col}
+			if 2*n >= s.seen && !slices.Contains(cells, c) && !cache.has(c) {
+				extra = append(extra, c)
 			}
 		}
 	}
@@ -81,14 +111,14 @@ func (p *predictor) first(c Cell) []Cell {
 
 // hit counts a prefetched column that was read after all.
 func (p *predictor) hit(cache *readCache, c Cell) {
-	if first, isFirst := cache.firstOfRow(c); !isFirst && first != c.Column {
+	if first, isFirst := cache.firstOfRow(c, readShape{c.Table, c.Column}); !isFirst {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.followed(columnName{c.Table, first}, c.Column)
+		p.followed(first, c.Column)
 	}
 }
 
-func (p *predictor) followed(first columnName, column string) {
+func (p *predictor) followed(first readShape, column string) {
 	s := p.stats[first]
 	if s == nil || len(column) > predictBytes || (len(s.follows) >= predictFollow && s.follows[column] == 0) {
 		return
@@ -96,8 +126,8 @@ func (p *predictor) followed(first columnName, column string) {
 	s.follows[column]++
 }
 
-// firstOfRow returns the column of c's row that this snapshot read first, and whether that is c, now.
-func (rc *readCache) firstOfRow(c Cell) (string, bool) {
+// firstOfRow returns what this snapshot asked of c's row first, and whether that is shape, now.
+func (rc *readCache) firstOfRow(c Cell, shape readShape) (first readShape, isFirst bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	row := Cell{Table: c.Table, Row: c.Row}
@@ -105,10 +135,10 @@ func (rc *readCache) firstOfRow(c Cell) (string, bool) {
 		return first, false
 	}
 	if rc.rows == nil {
-		rc.rows = map[Cell]string{}
+		rc.rows = map[Cell]readShape{}
 	}
 	if len(rc.rows) < 1<<16 {
-		rc.rows[row] = c.Column
+		rc.rows[row] = shape
 	}
-	return c.Column, true
+	return shape, true
 }

@@ -99,16 +99,24 @@ func (cm *commit) prewrite(ctx context.Context) error {
 			time.AfterFunc(stragglers, cancel)
 		}
 	}
-	// A goroutine takes one row after the other: growing the stack of a new one for each request would cost a tenth of it.
-	for range min(len(cm.rows), cm.c.cfg.MaxParallelism) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(cm.rows)) && !cm.failed.Load(); i = next.Add(1) - 1 {
-				if err := cm.prewriteRow(ctx, cm.rows[i]); err != nil {
-					fail(err)
-				}
+	rows := func() { // one after the other
+		for i := next.Add(1) - 1; i < int64(len(cm.rows)) && !cm.failed.Load(); i = next.Add(1) - 1 {
+			if err := cm.prewriteRow(ctx, cm.rows[i]); err != nil {
+				fail(err)
 			}
-		})
+		}
 	}
+	for range min(len(cm.rows), cm.c.cfg.MaxParallelism) - 1 {
+		wg.Add(1)
+		if !cm.c.warm.run(func() {
+			defer wg.Done()
+			rows()
+		}) {
+			wg.Done()
+			break
+		}
+	}
+	rows()
 	wg.Wait()
 	return first
 }

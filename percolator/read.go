@@ -225,7 +225,8 @@ func (w *rowWants) split() []*rowWants {
 
 // fetch sends the request of a group, or joins a batch with other goroutines' requests, and leaves the answers with the rows.
 func (c *Client) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err error) {
-	q := rowQuery{table: g.table, columns: g.columns, ts: ts, window: 1, whole: c.mayReadWhole(g.table)}
+	habits := c.habits.of(g.table)
+	q := rowQuery{table: g.table, columns: g.columns, ts: ts, window: habits.window(), whole: !c.cfg.DisablePrefetch && habits.whole()}
 	if len(g.rows) == 1 {
 		r := g.rows[0]
 		if c.cfg.DisableBatching {
@@ -276,6 +277,7 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 		case viewNeedData:
 			return c.readData(ctx, ts, cell, seen.record)
 		case viewDeeper:
+			c.habits.of(cell.Table).deeper()
 			window *= 4
 		case viewCorrupt:
 			if !wait {

@@ -59,7 +59,7 @@ func (c *Client) answer(q rowQuery, r bigtable.Row) rowAnswer {
 	if q.whole {
 		var wide bool
 		if a.cut, wide = look(r, q.window, q.columns); wide {
-			c.widths.of(q.table).wide()
+			c.habits.of(q.table).wide()
 		}
 	}
 	if !a.cut {

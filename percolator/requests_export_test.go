@@ -18,10 +18,10 @@ func (c *Client) StampsAhead() (n int, asking bool) {
 }
 
 // ReadWholeRowsAfter begins the first trial of a table that has not been read yet after so many reads of it.
-func (c *Client) ReadWholeRowsAfter(reads int64) { c.widths.first = reads }
+func (c *Client) ReadWholeRowsAfter(reads int64) { c.habits.first = reads }
 
 // ReadsWhole reports whether the next read of a table asks for whole rows.
 func (c *Client) ReadsWhole(table string) bool {
-	t := c.widths.of(table)
+	t := c.habits.of(table)
 	return t.reads.Load() >= t.after.Load()
 }

@@ -194,8 +194,8 @@ const readCacheBytes = 32 << 20
 type readCache struct {
 	mu    sync.Mutex
 	cells map[Cell]*cachedCell
-	rows  map[Cell]string // the column of a row that was read first, keyed by the cell without its column
-	known map[Cell]bool   // rows of which all columns that have a value are in cells; keyed likewise
+	rows  map[Cell]readShape // what was asked of a row first, keyed by the cell without its column
+	known map[Cell]bool      // rows of which all columns that have a value are in cells; keyed likewise
 	bytes int
 }
 

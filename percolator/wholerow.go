@@ -1,9 +1,6 @@
 package percolator
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/tso"
@@ -28,47 +25,6 @@ const (
 	trialGrowth   = 16      // by how much more reads go before the next
 	lastTrial     = 1 << 32
 )
-
-// rowWidths knows the tables whose rows may be read whole.
-type rowWidths struct {
-	tables sync.Map // name → *rowWidth
-	first  int64    // firstTrial; tests begin sooner
-}
-
-// rowWidth is what is known of one table.
-type rowWidth struct {
-	reads atomic.Int64 // since the last trial ended
-	after atomic.Int64 // how many of them go before the next one
-}
-
-func (w *rowWidths) of(table string) *rowWidth {
-	if t, ok := w.tables.Load(table); ok {
-		return t.(*rowWidth)
-	}
-	t := new(rowWidth)
-	t.after.Store(w.first)
-	known, _ := w.tables.LoadOrStore(table, t)
-	return known.(*rowWidth)
-}
-
-// whole counts a read and reports whether it is to ask for the whole row.
-func (t *rowWidth) whole() bool {
-	return t.reads.Load() >= t.after.Load() || t.reads.Add(1) > t.after.Load()
-}
-
-// mayReadWhole counts a read of the table and says whether it may ask for whole rows.
-func (c *Client) mayReadWhole(table string) bool {
-	return !c.cfg.DisablePrefetch && c.widths.of(table).whole()
-}
-
-// wide ends a trial.
-func (t *rowWidth) wide() {
-	if t.reads.Load() < t.after.Load() {
-		return // somebody else has ended it
-	}
-	t.after.Store(min(max(t.after.Load(), 1)*trialGrowth, lastTrial))
-	t.reads.Store(0)
-}
 
 // wholeRowFilter returns the newest n locks, write records and data versions, at or below ts if that is not 0, of all columns, up to
 // the number of cells that make a row wide.
