@@ -12,10 +12,14 @@ import (
 // so all unconditional mutations of a client, whichever transaction they belong to, go through here: for each table
 // at most bulkInFlight requests are under way, and what arrives meanwhile forms the next one. When nothing is under way a
 // mutation is sent at once, so batching never adds a delay.
+//
+// A row that no tablet server has at present must not hold up the others: a request that has to be sent again, or has been under way for
+// bulkPatience, gives up its place. So there may be more of them than bulkInFlight, at most one for each row in the queue.
 const (
 	bulkInFlight = 2
+	bulkPatience = time.Second
 	bulkRows     = 512
-	bulkQueue    = 16384 // rows waiting; a committer that finds it full waits
+	bulkQueue    = 16384 // rows waiting or under way; a committer that finds it full waits
 )
 
 // rowMutation is one row's share of something that needs no condition: phase two, clean-up, erased notifications.
@@ -138,13 +142,18 @@ func (b *bulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error 
 	}
 }
 
-// send drains the queue of one table, a request at a time.
+// send drains the queue of one table, a request at a time, until its place has been given to somebody else.
 func (b *bulkWriter) send(table string, t *bulkTable) {
 	defer b.senders.Done()
+	place := &bulkPlace{b: b, table: table, t: t}
 	for first := true; ; first = false {
 		b.mu.Lock()
 		if first {
 			t.starting--
+		}
+		if place.left {
+			b.mu.Unlock()
+			return
 		}
 		if len(t.queue) == 0 {
 			t.inFlight--
@@ -155,13 +164,35 @@ func (b *bulkWriter) send(table string, t *bulkTable) {
 		batch := t.queue[:n:n]
 		t.queue = t.queue[n:]
 		b.mu.Unlock()
-		b.apply(table, batch)
+		b.apply(place, batch)
+	}
+}
+
+// bulkPlace is one of the bulkInFlight.
+type bulkPlace struct {
+	b     *bulkWriter
+	table string
+	t     *bulkTable
+	left  bool // b.mu
+}
+
+// leave lets somebody else send: the request that has this place does not come back.
+func (p *bulkPlace) leave() {
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	if p.left {
+		return
+	}
+	p.left = true
+	p.t.inFlight--
+	if len(p.t.queue) > 0 && !p.b.closed {
+		p.b.start(p.table)
 	}
 }
 
 // apply sends one request and answers everybody in it. The request must end with the earliest deadline in it; those that
 // could have waited longer are then sent again.
-func (b *bulkWriter) apply(table string, batch []rowMutation) {
+func (b *bulkWriter) apply(place *bulkPlace, batch []rowMutation) {
 	for now := time.Now(); len(batch) > 0; now = time.Now() {
 		live := batch[:0:0]
 		for _, m := range batch {
@@ -174,25 +205,42 @@ func (b *bulkWriter) apply(table string, batch []rowMutation) {
 		if batch = live; len(batch) == 0 {
 			return
 		}
-		batch = b.sendOnce(table, batch)
+		batch = b.sendOnce(place, batch)
 	}
 }
 
-// sendOnce returns those whose request ran into somebody else's deadline.
-func (b *bulkWriter) sendOnce(table string, batch []rowMutation) (again []rowMutation) {
+// sendOnce returns those whose request ran into somebody else's deadline. While the rest of the request is sent again, those that were applied
+// have their answer and others have its place.
+func (b *bulkWriter) sendOnce(place *bulkPlace, batch []rowMutation) (again []rowMutation) {
 	rows, muts := make([]string, len(batch)), make([]*bigtable.Mutation, len(batch))
+	only := make(map[string]int, len(batch)) // position of a row; -1: there are several
 	deadline := batch[0].deadline
 	for i, m := range batch {
 		rows[i], muts[i] = m.row, m.mut
 		if m.deadline.Before(deadline) {
 			deadline = m.deadline
 		}
+		if _, twice := only[m.row]; twice {
+			only[m.row] = -1
+		} else {
+			only[m.row] = i
+		}
+	}
+	answered := make([]bool, len(batch)) // by the goroutine that sends, one after the other
+	applied := func(row string) {
+		if i, ok := only[row]; ok && i >= 0 && !answered[i] {
+			answered[i] = true
+			b.finish(batch[i], nil)
+		}
 	}
 	ctx, cancel := context.WithDeadline(b.ctx, deadline)
-	errs, err := b.store.mutateRows(ctx, table, rows, muts)
+	stuck := time.AfterFunc(bulkPatience, place.leave)
+	errs, err := b.store.mutateRows((&sendings{again: place.leave, applied: applied}).watch(ctx), place.table, rows, muts)
+	stuck.Stop()
 	cancel()
 	for i, m := range batch {
 		switch {
+		case answered[i]:
 		case err != nil && b.ctx.Err() == nil && !time.Now().Before(deadline) && m.deadline.After(deadline):
 			again = append(again, m)
 		case err == nil && errs != nil:

@@ -14,7 +14,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -35,6 +34,7 @@ type Client struct {
 	bulk    *bulkWriter
 	batch   *readBatcher
 	warm    *warmGoroutines
+	own     ownCommits
 	predict *predictor
 	habits  readHabits
 	trace   spans
@@ -72,7 +72,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var where endpoint
-	bt, err := newBigtable(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, append(slices.Clip(opts), where.option()))
+	bt, err := newBigtable(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, append([]option.ClientOption{where.option()}, opts...))
 	if err != nil {
 		return nil, err
 	}
@@ -137,30 +137,6 @@ func (c *Client) connect(ctx context.Context, where *endpoint) error {
 		return fmt.Errorf("percolator: registering metrics: %w", err)
 	}
 	return nil
-}
-
-// endpoint learns from the requests where they go: the options that name it cannot be read, and a deadline does not say which address did
-// not answer.
-type endpoint struct{ target atomic.Pointer[string] }
-
-func (e *endpoint) option() option.ClientOption {
-	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		if e.target.Load() == nil { // once is enough: this is on the path of every read
-			target := cc.Target()
-			e.target.Store(&target)
-		}
-		return open(ctx, desc, cc, method, opts...)
-	}))
-}
-
-func (e *endpoint) String() string {
-	if t := e.target.Load(); t != nil {
-		return *t
-	}
-	if host := os.Getenv("BIGTABLE_EMULATOR_HOST"); host != "" {
-		return "BIGTABLE_EMULATOR_HOST, " + host
-	}
-	return "that of the client options, or Bigtable's default"
 }
 
 func (c *Client) checkSchema(m meta) error {

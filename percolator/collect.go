@@ -219,7 +219,7 @@ func (s *collecting) resolveLock(parent context.Context, cell Cell, l lockRecord
 	defer cancel()
 	pause := newBackoff(minLockWait, time.Second)
 	for {
-		became, err := s.c.resolve(ctx, cell, l)
+		became, err := s.c.resolve(ctx, cell, l, false)
 		if err != nil {
 			return err
 		}

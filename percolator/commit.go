@@ -209,6 +209,17 @@ func (cm *commit) checkAge(ctx context.Context) error {
 
 // run is the protocol for a transaction with writes.
 func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
+	cm.c.own.begin(cm.startTS)
+	commitTS, err := cm.firstPhase(ctx)
+	cm.c.own.decide(cm.startTS, commitTS, len(cm.rows)-1)
+	if err == nil {
+		cm.phaseTwo(ctx, commitTS)
+	}
+	return commitTS, err
+}
+
+// firstPhase ends with the commit point.
+func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	stop := cm.keepAlive(ctx)
 	defer stop()
 	var early tso.Timestamp
@@ -253,7 +264,6 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	if err != nil {
 		return 0, err
 	}
-	cm.phaseTwo(ctx, commitTS)
 	return commitTS, nil
 }
 
@@ -411,6 +421,7 @@ func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 		muts := make([]rowMutation, 0, len(rest))
 		for _, rw := range rest {
 			muts = append(muts, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: cm.until, done: func(err error) {
+				cm.c.own.rowDone(cm.startTS)
 				if err == nil {
 					cm.announce(rw, commitTS)
 				} else {

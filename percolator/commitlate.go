@@ -47,7 +47,7 @@ func (cm *commit) look(ctx context.Context) (known bool, err error) {
 		cm.committed(d.commitTS)
 		return true, nil
 	case fateLocked:
-		_, err := cm.c.resolve(ctx, cm.primary.cell, d.lock)
+		_, err := cm.c.resolve(ctx, cm.primary.cell, d.lock, true)
 		return false, err
 	case fateUnknown:
 		m, err := cm.c.meta.refresh(ctx)

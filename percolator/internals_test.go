@@ -56,7 +56,7 @@ func TestExpiredMutationDoesNotFailItsBatch(t *testing.T) {
 			done: func(err error) { results[i] = err }}
 		c.bulk.slots <- struct{}{}
 	}
-	c.bulk.apply("t", batch)
+	c.bulk.apply(&bulkPlace{b: c.bulk, table: "t", t: new(bulkTable)}, batch)
 	if results[0] == nil {
 		t.Error("a mutation was sent after its deadline")
 	}

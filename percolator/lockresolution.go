@@ -75,7 +75,7 @@ func (c *Client) ResolveLock(ctx context.Context, l Lock) (Resolution, error) {
 	if planted.On(planted.UnconditionalRollBack) { // as if it were stopped here, after a look at the cell
 		rec := lockRecord{startTS: l.StartTS, primary: l.Primary, placed: l.Placed, ttl: l.TTL, observed: l.Observed,
 			kind: map[string]kind{"put": kindPut, "delete": kindDelete, "lock": kindLock}[l.Kind]}
-		s, err := c.resolve(ctx, l.Cell, rec)
+		s, err := c.resolve(ctx, l.Cell, rec, false)
 		return s.resolution, err
 	}
 	rv, err := c.readVersions(ctx, l.Cell.Table, l.Cell.Row, lockFilter(l.Cell.Column, l.StartTS))
@@ -89,7 +89,7 @@ func (c *Client) ResolveLock(ctx context.Context, l Lock) (Resolution, error) {
 	case v.corrupt != nil:
 		return LockAlive, v.corrupt
 	}
-	s, err := c.resolve(ctx, l.Cell, v.locks[0])
+	s, err := c.resolve(ctx, l.Cell, v.locks[0], true)
 	return s.resolution, err
 }
 
@@ -167,17 +167,18 @@ type settlement struct {
 	commitTS   tso.Timestamp // with LockRolledForward
 }
 
-// resolve settles the lock l on cell, without waiting.
-func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord) (settlement, error) {
+// resolve settles the lock l on cell, without waiting. fresh: the lock has just been read, so that on its own primary there is no need to
+// look again whether it is there; who asks again and again about a lock that was read once is not fresh.
+func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord, fresh bool) (settlement, error) {
 	if !c.knowsTable(ctx, l.primary.Table) {
 		return settlement{}, cellErr(ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.startTS, l.primary.Table)
 	}
 	id := txnID{l.primary, l.startTS}
-	for first := true; ; first = false {
+	for ; ; fresh = false {
 		d, known := c.fates.Get(id)
 		switch {
-		case !known && first && cell == l.primary:
-			d = decision{fate: fateLocked, lock: l} // it has just been read; whether it is still there is decided by I8
+		case !known && fresh && cell == l.primary:
+			d = decision{fate: fateLocked, lock: l} // should it be gone, I8 says so
 		case !known:
 			var err error
 			if d, err = c.fateOf(ctx, l.primary, l.startTS); err != nil {

@@ -254,7 +254,7 @@ func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []stri
 				cm.note(rw, touched) // the request was delivered twice
 				continue
 			}
-			s, err := cm.c.resolve(ctx, cell, l)
+			s, err := cm.c.resolve(ctx, cell, l, true)
 			if err != nil {
 				return err
 			}

@@ -147,6 +147,23 @@ func (c *Client) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 	return out, whole, c.meta.checkRead(ctx, ts)
 }
 
+// readCell is readCellsAndRows for one cell that is waited for.
+func (c *Client) readCell(ctx context.Context, ts tso.Timestamp, cell Cell) (cellResult, rowAnswer, error) {
+	if c.closed.Load() {
+		return cellResult{}, rowAnswer{}, fmt.Errorf("percolator: %w", ErrClosed)
+	}
+	a, err := c.fetchOne(ctx, c.query(ts, cell.Table, []string{cell.Column}), cell.Row)
+	if err != nil {
+		return cellResult{}, rowAnswer{}, err
+	}
+	a.row = Cell{Table: cell.Table, Row: cell.Row}
+	res, err := c.settleRead(ctx, ts, cell, a.seen[cell.Column], a.window, true)
+	if err != nil {
+		return cellResult{}, rowAnswer{}, err
+	}
+	return res, a, c.meta.checkRead(ctx, ts)
+}
+
 // readGroup is rows of one table of which the same columns are wanted: they travel in one request.
 type readGroup struct {
 	table   string
@@ -165,8 +182,8 @@ type rowWants struct {
 // travels alone, without batching a row.
 func (c *Client) groupReads(cells []Cell) []*readGroup {
 	if len(cells) == 1 {
-		c := cells[0]
-		return []*readGroup{{c.Table, []string{c.Column}, []*rowWants{{row: c.Row, columns: []string{c.Column}, index: []int{0}}}}}
+		one := cells[0]
+		return []*readGroup{{one.Table, []string{one.Column}, []*rowWants{{row: one.Row, columns: []string{one.Column}, index: []int{0}}}}}
 	}
 	most := readRowsLimit
 	if c.cfg.DisableBatching {
@@ -223,17 +240,25 @@ func (w *rowWants) split() []*rowWants {
 	return out
 }
 
-// fetch sends the request of a group, or joins a batch with other goroutines' requests, and leaves the answers with the rows.
+// query asks for columns of a table's rows as they are read best.
+func (c *Client) query(ts tso.Timestamp, table string, columns []string) rowQuery {
+	habits := c.habits.of(table)
+	return rowQuery{table: table, columns: columns, ts: ts, window: habits.window(), whole: !c.cfg.DisablePrefetch && habits.whole()}
+}
+
+// fetchOne sends the request for one row, or joins a batch with other goroutines' requests.
+func (c *Client) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+	if c.cfg.DisableBatching {
+		return c.readOne(ctx, q, row)
+	}
+	return c.batch.read(ctx, q, row)
+}
+
+// fetch asks for a group, and leaves the answers with the rows.
 func (c *Client) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err error) {
-	habits := c.habits.of(g.table)
-	q := rowQuery{table: g.table, columns: g.columns, ts: ts, window: habits.window(), whole: !c.cfg.DisablePrefetch && habits.whole()}
+	q := c.query(ts, g.table, g.columns)
 	if len(g.rows) == 1 {
-		r := g.rows[0]
-		if c.cfg.DisableBatching {
-			r.answer, err = c.readOne(ctx, q, r.row)
-		} else {
-			r.answer, err = c.batch.read(ctx, q, r.row)
-		}
+		g.rows[0].answer, err = c.fetchOne(ctx, q, g.rows[0].row)
 		return err
 	}
 	keys := make([]string, len(g.rows))
@@ -306,9 +331,13 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 	}
 }
 
-// passLock resolves a lock, or pauses while its owner is alive.
+// passLock waits for a lock's transaction if it is this client's own, and else resolves the lock, or pauses while its owner is alive.
 func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, pause *backoff) (settlement, error) {
-	settled, err := c.resolve(ctx, cell, l)
+	commitTS, isOwn, err := c.own.await(ctx, l.startTS, c.cfg.LockTTL)
+	if commitTS != 0 || err != nil {
+		return settlement{LockGone, commitTS}, err
+	}
+	settled, err := c.resolve(ctx, cell, l, !isOwn)
 	if err == nil && settled.resolution == LockAlive {
 		err = pause.wait(ctx)
 	}

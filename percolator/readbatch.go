@@ -3,6 +3,8 @@ package percolator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Requests for the same table and columns that arrive while others are in flight travel together as one ReadRows (section 2.5
@@ -11,9 +13,14 @@ import (
 // A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without an upper bound. A cell
 // never holds two locks (I2), so the newest lock decides; a request that finds only records above its snapshot, or only
 // records that change nothing, reads on alone (viewDeeper).
+//
+// A row that no tablet server has at present must not hold up the others. A batch is given up as soon as it has to be sent again, or when it
+// has been under way for batchPatience: whoever waits for it, or for a place behind it, reads alone, and so does everybody for a while
+// after it. A lone request that takes so long gives up its place, too.
 const (
 	batchInFlight = 2
 	batchWindow   = 2
+	batchPatience = time.Second
 )
 
 type readBatcher struct {
@@ -37,7 +44,8 @@ type batchedRead struct {
 
 type batchAnswer struct {
 	rowAnswer
-	err error
+	alone bool // the batch was given up
+	err   error
 }
 
 func newReadBatcher(c *Client) *readBatcher {
@@ -46,6 +54,9 @@ func newReadBatcher(c *Client) *readBatcher {
 
 // read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+	if b.c.habits.of(q.table).alone() {
+		return b.c.readOne(ctx, q, row)
+	}
 	kind := q.kind()
 	b.mu.Lock()
 	queue := b.queues[kind]
@@ -56,8 +67,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	if queue.inFlight == 0 {
 		queue.inFlight++
 		b.mu.Unlock()
-		defer b.next(queue)
-		return b.c.readOne(ctx, q, row)
+		return b.first(ctx, queue, q, row)
 	}
 	r := &batchedRead{q, row, make(chan batchAnswer, 1)}
 	queue.waiting = append(queue.waiting, r)
@@ -68,7 +78,10 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	b.mu.Unlock()
 	select {
 	case a := <-r.answer:
-		if a.cut && a.err == nil {
+		switch {
+		case a.alone:
+			return b.c.readOne(ctx, q, row)
+		case a.err == nil && a.cut:
 			return b.c.readOne(ctx, q.byName(), row)
 		}
 		return a.rowAnswer, a.err
@@ -77,7 +90,16 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	}
 }
 
-// next follows the only request there was, sent on its caller's goroutine: whatever gathered meanwhile is sent.
+// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is sent afterwards.
+func (b *readBatcher) first(ctx context.Context, queue *readQueue, q rowQuery, row string) (rowAnswer, error) {
+	var place sync.Once
+	leave := func() { place.Do(func() { b.next(queue) }) }
+	defer time.AfterFunc(batchPatience, leave).Stop()
+	defer leave()
+	return b.c.readOne(ctx, q, row)
+}
+
+// next has whatever gathered behind a lone request sent.
 func (b *readBatcher) next(queue *readQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,18 +113,35 @@ func (b *readBatcher) next(queue *readQueue) {
 // drain sends batches until nobody waits.
 func (b *readBatcher) drain(queue *readQueue) {
 	for {
-		b.mu.Lock()
-		if len(queue.waiting) == 0 {
-			b.release(queue)
-			b.mu.Unlock()
+		batch := b.take(queue, readRowsLimit)
+		if batch == nil {
 			return
 		}
-		n := min(len(queue.waiting), readRowsLimit)
-		batch := queue.waiting[:n:n]
-		queue.waiting = queue.waiting[n:]
-		b.mu.Unlock()
-		b.send(batch)
+		if !b.send(batch) {
+			b.c.habits.of(queue.kind.table).part()
+			for batch != nil {
+				for _, r := range batch {
+					r.answer <- batchAnswer{alone: true}
+				}
+				batch = b.take(queue, readRowsLimit)
+			}
+			return
+		}
 	}
+}
+
+// take returns up to n of those who wait; nil: there is nobody, and the place in flight is given back.
+func (b *readBatcher) take(queue *readQueue, n int) []*batchedRead {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(queue.waiting) == 0 {
+		b.release(queue)
+		return nil
+	}
+	n = min(len(queue.waiting), n)
+	batch := queue.waiting[:n:n]
+	queue.waiting = queue.waiting[n:]
+	return batch
 }
 
 // release gives a place in flight back; b.mu is held.
@@ -112,7 +151,8 @@ func (b *readBatcher) release(queue *readQueue) {
 	}
 }
 
-func (b *readBatcher) send(batch []*batchedRead) {
+// send reads a batch and answers everybody in it; false: it was given up, and nobody has an answer.
+func (b *readBatcher) send(batch []*batchedRead) bool {
 	q := batch[0].query
 	rows := make([]string, 0, len(batch))
 	at := make(map[string]int, len(batch)) // position in rows
@@ -127,7 +167,16 @@ func (b *readBatcher) send(batch []*batchedRead) {
 	}
 	ctx, cancel := context.WithTimeout(b.c.background, b.c.store.timing.RequestLifetime)
 	defer cancel()
-	answers, err := b.c.readMany(ctx, q, rows)
+	var givenUp atomic.Bool
+	giveUp := func() {
+		givenUp.Store(true)
+		cancel()
+	}
+	defer time.AfterFunc(batchPatience, giveUp).Stop()
+	answers, err := b.c.readMany((&sendings{again: giveUp}).watch(ctx), q, rows)
+	if err != nil && givenUp.Load() {
+		return false
+	}
 	for _, r := range batch {
 		a := batchAnswer{err: err}
 		if err == nil {
@@ -135,4 +184,5 @@ func (b *readBatcher) send(batch []*batchedRead) {
 		}
 		r.answer <- a
 	}
+	return true
 }

@@ -3,6 +3,7 @@ package percolator
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // readHabits is what a client has learned about how to read its tables.
@@ -16,6 +17,7 @@ type tableHabits struct {
 	reads atomic.Int64 // since the last trial of whole rows ended
 	after atomic.Int64 // how many of them go before the next one
 	deep  atomic.Int64 // reads to come that look at two versions
+	apart atomic.Int64 // until when reads travel alone, in nanoseconds since 1970
 }
 
 func (h *readHabits) of(table string) *tableHabits {
@@ -57,3 +59,12 @@ func (t *tableHabits) window() int {
 
 // deeper says that one version was not enough.
 func (t *tableHabits) deeper() { t.deep.Store(deepReads) }
+
+// travelAlone is how long reads of a table travel alone after a batch that did not come back.
+const travelAlone = time.Second
+
+// part makes reads of the table travel alone for a while, and alone reports whether they do.
+func (t *tableHabits) part() { t.apart.Store(time.Now().Add(travelAlone).UnixNano()) }
+func (t *tableHabits) alone() bool {
+	return t.apart.Load() != 0 && time.Now().UnixNano() < t.apart.Load()
+}

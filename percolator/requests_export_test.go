@@ -1,5 +1,7 @@
 package percolator
 
+import "testing"
+
 // ReadsWaiting is how many reads wait for one in flight to end, so that they travel together.
 func (c *Client) ReadsWaiting() (n int) {
 	c.batch.mu.Lock()
@@ -24,4 +26,27 @@ func (c *Client) ReadWholeRowsAfter(reads int64) { c.habits.first = reads }
 func (c *Client) ReadsWhole(table string) bool {
 	t := c.habits.of(table)
 	return t.reads.Load() >= t.after.Load()
+}
+
+// WaitingForOwn is how many readers wait for a commit of this client.
+func (c *Client) WaitingForOwn() int64 { return c.own.waiting.Load() }
+
+// OwnCommits is how many commits of this client are known to its readers.
+func (c *Client) OwnCommits() int {
+	c.own.mu.Lock()
+	defer c.own.mu.Unlock()
+	return len(c.own.known)
+}
+
+// LocksOf counts the locks that stand in a row.
+func (c *Client) LocksOf(t testing.TB, table, row string) (n int) {
+	t.Helper()
+	rv, err := c.readVersions(t.Context(), table, row, snapshotFilter(nil, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range rv {
+		n += len(v.locks)
+	}
+	return n
 }

@@ -83,14 +83,58 @@ func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.ts }
 
 // Get returns the value of c in the snapshot; ErrNotFound if there is none.
 func (s *Snapshot) Get(ctx context.Context, c Cell) ([]byte, error) {
-	values, err := s.GetMulti(ctx, c)
+	value, err := s.getOne(ctx, c)
+	if err == nil && value == nil {
+		err = cellErr(ErrNotFound, c, "no value at %d", s.ts)
+	}
+	return value, err
+}
+
+// getOne is GetMulti for one cell, without the lists: it is what transactions do most.
+func (s *Snapshot) getOne(ctx context.Context, c Cell) ([]byte, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.c.checkReadable(c); err != nil {
+		return nil, err
+	}
+	if v, ok := s.cached(c); ok {
+		return slices.Clone(v), nil
+	}
+	ask := []Cell{c}
+	if extra := s.predict(ask); len(extra) > 0 {
+		found, err := s.read(ctx, ask, extra)
+		if err != nil {
+			return nil, err
+		}
+		return found[0], nil
+	}
+	res, row, err := s.c.readCell(ctx, s.ts, c)
 	if err != nil {
 		return nil, err
 	}
-	if values[0] == nil {
-		return nil, cellErr(ErrNotFound, c, "no value at %d", s.ts)
+	s.cache.put(c, res.value, false)
+	if row.whole {
+		s.keepRow(row)
 	}
-	return values[0], nil
+	return slices.Clone(res.value), nil
+}
+
+// cached returns what is known of a cell already.
+func (s *Snapshot) cached(c Cell) (value []byte, ok bool) {
+	value, ok, prefetched := s.cache.take(c)
+	if prefetched {
+		s.c.predict.hit(&s.cache, c)
+	}
+	return value, ok
+}
+
+// predict tells the predictor what is asked for, and returns what it expects next.
+func (s *Snapshot) predict(ask []Cell) []Cell {
+	if s.c.cfg.DisablePrefetch {
+		return nil
+	}
+	return s.c.predict.expect(&s.cache, ask)
 }
 
 // GetMulti returns the values of the cells in order, nil where there is none.
@@ -105,10 +149,7 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error
 		if err := s.c.checkReadable(c); err != nil {
 			return nil, err
 		}
-		if v, ok, prefetched := s.cache.take(c); ok {
-			if prefetched {
-				s.c.predict.hit(&s.cache, c)
-			}
+		if v, ok := s.cached(c); ok {
 			out[i] = slices.Clone(v)
 			continue
 		}
@@ -117,7 +158,7 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error
 	if len(ask) == 0 {
 		return out, nil
 	}
-	found, err := s.read(ctx, ask)
+	found, err := s.read(ctx, ask, s.predict(ask))
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +169,8 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error
 }
 
 // read asks for cells that are not cached, and for those that the predictor expects next.
-func (s *Snapshot) read(ctx context.Context, ask []Cell) ([][]byte, error) {
-	all := ask
-	if !s.c.cfg.DisablePrefetch {
-		all = append(slices.Clip(ask), s.c.predict.expect(&s.cache, ask)...)
-	}
-	results, rows, err := s.c.readCellsAndRows(ctx, s.ts, all, len(ask))
+func (s *Snapshot) read(ctx context.Context, ask, extra []Cell) ([][]byte, error) {
+	results, rows, err := s.c.readCellsAndRows(ctx, s.ts, append(slices.Clip(ask), extra...), len(ask))
 	if err != nil {
 		return nil, err
 	}

@@ -222,14 +222,22 @@ func (tx *Txn) mayRead(c Cell) error {
 // Get returns the value of c in the snapshot, or the transaction's own write; ErrNotFound if there is none. It waits for
 // locks of live transactions until ctx ends (ErrLocked with the context's error). The slice is the caller's.
 func (tx *Txn) Get(ctx context.Context, c Cell) ([]byte, error) {
-	values, err := tx.GetMulti(ctx, c)
-	if err != nil {
+	if err := errors.Join(checkContext(ctx), tx.mayRead(c)); err != nil {
 		return nil, err
 	}
-	if values[0] == nil {
-		return nil, cellErr(ErrNotFound, c, "no value at %d", tx.snap.ts)
+	w, ok, err := tx.own(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case ok && w.kind == kindPut:
+		return slices.Clone(w.value), nil
+	case ok:
+		return nil, cellErr(ErrNotFound, c, "deleted by this transaction")
 	}
-	return values[0], nil
+	if err := tx.lockRead(c); err != nil {
+		return nil, err
+	}
+	return tx.snap.Get(ctx, c)
 }
 
 // GetMulti returns the values of the cells in order, nil where there is none, with as few requests as possible.

@@ -1,0 +1,84 @@
+package percolator
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A reader that meets a lock of its own client's need not ask the store what becomes of it: the commit is under way in this process. It waits
+// until that is decided, and of a transaction that has committed it takes the lock for its record at once, as phase two is about to
+// make it one. The alternative, which serves for strangers' locks, is to look at the primary again and again.
+
+// ownCommits are the commits of this client whose locks may be found.
+type ownCommits struct {
+	mu    sync.Mutex
+	known map[tso.Timestamp]*ownCommit // by start timestamp
+
+	waiting atomic.Int64 // readers
+}
+
+// ownCommit is one of them.
+type ownCommit struct {
+	decided  chan struct{}
+	commitTS tso.Timestamp // once decided; 0: not committed, or not known to be
+	rows     int           // whose locks phase two has yet to turn into records
+}
+
+func (o *ownCommits) begin(startTS tso.Timestamp) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known == nil {
+		o.known = map[tso.Timestamp]*ownCommit{}
+	}
+	o.known[startTS] = &ownCommit{decided: make(chan struct{})}
+}
+
+// decide ends the waiting. commitTS is 0 if the transaction did not commit; otherwise its locks in so many more rows are known for what they are
+// until rowDone was called for each.
+func (o *ownCommits) decide(startTS, commitTS tso.Timestamp, rows int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own := o.known[startTS]
+	own.commitTS, own.rows = commitTS, rows
+	close(own.decided)
+	if commitTS == 0 || rows == 0 {
+		delete(o.known, startTS)
+	}
+}
+
+func (o *ownCommits) rowDone(startTS tso.Timestamp) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if own := o.known[startTS]; own != nil && own.rows > 0 {
+		if own.rows--; own.rows == 0 {
+			delete(o.known, startTS)
+		}
+	}
+}
+
+// await waits until the commit of startTS is decided, if this client is about to make it; isOwn is false if not, or not any more. Without a
+// commit timestamp it did not commit, or takes longer than a lock lives: then the store has to be asked.
+func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp, ttl time.Duration) (commitTS tso.Timestamp, isOwn bool, err error) {
+	o.mu.Lock()
+	own := o.known[startTS]
+	o.mu.Unlock()
+	if own == nil {
+		return 0, false, nil
+	}
+	o.waiting.Add(1)
+	defer o.waiting.Add(-1)
+	tooLong := time.NewTimer(ttl)
+	defer tooLong.Stop()
+	select {
+	case <-own.decided:
+		return own.commitTS, true, nil
+	case <-tooLong.C:
+		return 0, true, nil
+	case <-ctx.Done():
+		return 0, true, ctx.Err()
+	}
+}

@@ -1,0 +1,87 @@
+package percolator_test
+
+import (
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// ownGuard is a client that commits a transaction which sets rows to "new", of which the requests that match are held.
+func ownGuard(t *testing.T, held func(percolatortest.Request) bool, before func(*guard), rows ...string) (g *guard, hold *percolatortest.Hold, committed chan error) {
+	env := newEnv(t, percolatortest.Configure(longTTL))
+	g = &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
+	for _, row := range rows {
+		put(t, g.ctx, g.c, row, "c", "old")
+	}
+	tx := mustBegin(t, g.ctx, g.c)
+	for _, row := range rows {
+		must(t, tx.Set(cell(row, "c"), []byte("new")))
+	}
+	before(g)
+	hold = percolatortest.NewHold()
+	env.FaultsOf(g.c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if held(r) {
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	committed = make(chan error, 1)
+	go func() { committed <- errOf(tx.Commit(g.ctx)) }()
+	hold.Wait(t, 1)
+	return g, hold, committed
+}
+
+// readWhileHeld reads a row that the transaction has locked, lets its commit go on when the reader waits, and returns what was read.
+func (g *guard) readWhileHeld(row string, hold *percolatortest.Hold) string {
+	g.Helper()
+	s := g.snapshot()
+	got := make(chan string, 1)
+	go func() {
+		v, err := s.Get(g.ctx, cell(row, "c"))
+		if err != nil {
+			g.Error(err)
+		}
+		got <- string(v)
+	}()
+	eventually(g, "the reader waits", func() bool { return g.c.WaitingForOwn() == 1 })
+	hold.Release()
+	return <-got
+}
+
+// A reader that meets a lock of its own client's waits for the commit in memory, and sees what has become of it: it sends one read, however long
+// the commit takes.
+func TestReaderWaitsForTheOwnClientsCommit(t *testing.T) {
+	t.Parallel()
+	g, hold, committed := ownGuard(t, isCommit, func(*guard) {}, "a", "b")
+	reads := g.c.Stats().Requests["ReadRows"]
+	if v := g.readWhileHeld("b", hold); v != "new" { // it had its commit timestamp before the reader began
+		t.Errorf("read %q", v)
+	}
+	must(t, <-committed)
+	if n := g.c.Stats().Requests["ReadRows"] - reads; n != 1 {
+		t.Errorf("%d reads were sent", n)
+	}
+	wantNow(t, g.ctx, g.c, cell("b", "c"), "new")
+	if n := g.c.OwnCommits(); n != 0 {
+		must(t, g.c.Flush(g.ctx))
+		eventually(t, "no commit is known when all is over", func() bool { return g.c.OwnCommits() == 0 })
+	}
+}
+
+// What was waited for may be rolled back.
+func TestReaderWaitsForTheOwnClientsConflict(t *testing.T) {
+	t.Parallel()
+	onB := func(r percolatortest.Request) bool {
+		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "b"
+	}
+	g, hold, committed := ownGuard(t, onB, func(g *guard) { put(t, g.ctx, g.c, "b", "c", "other") }, "a", "b")
+	eventually(t, "a is locked", func() bool { return g.c.LocksOf(t, "t", "a") == 1 })
+	if v := g.readWhileHeld("a", hold); v != "old" {
+		t.Errorf("read %q of a transaction that was rolled back", v)
+	}
+	wantErr(t, <-committed, percolator.ErrConflict)
+	if n := g.c.OwnCommits(); n != 0 {
+		t.Errorf("%d commits are still known", n)
+	}
+}
