@@ -1,6 +1,9 @@
-.PHONY: all build test race lint fuzz bench soak guarantees planted demo ci proto fire
+.PHONY: all build test race lint fuzz bench bench-long benchstat soak guarantees planted demo ci proto fire
 
 all: build lint test
+
+# Where programs are built that are run here.
+BIN ?= bin
 
 build:
 	go build ./...
@@ -26,8 +29,36 @@ fuzz:
 		done; \
 	done
 
+# The short form of every benchmark; docs/BENCHMARKS.md has the figures of the long ones.
 bench:
-	go test -run '^$$' -bench . -benchmem ./...
+	@go build -o $(BIN)/percolator ./cmd/percolator
+	$(BIN)/percolator bench tso --repeat 1 --duration 200ms --total 0
+	@for name in fig7 fig8 fig9 fig10 latency ops scale observers goals; do \
+		echo "$(BIN)/percolator bench $$name --short"; \
+		$(BIN)/percolator bench $$name --short || exit 1; \
+	done
+	$(BIN)/percolator bench clumping --duration 30s
+
+# Everything that is measured at length, on both emulators, into BENCH: an hour or so on an idle machine.
+BENCH ?= bench-results
+bench-long:
+	@go build -o $(BIN)/percolator ./cmd/percolator
+	@mkdir -p $(BENCH)
+	@for emulator in embedded gcloud; do for name in goals fig8 fig7 fig9 fig10 latency ops scale; do \
+		echo "$$name on $$emulator"; \
+		$(BIN)/percolator bench $$name --emulator $$emulator --plot $(BENCH)/$$emulator > $(BENCH)/$$name-$$emulator.txt || exit 1; \
+	done; done
+
+# Go's benchmarks of Get and of commits, at BASE and here, compared by benchstat: time, bytes and allocations of an operation.
+BASE ?= HEAD
+benchstat:
+	@rm -rf $(BIN)/base && git worktree prune && git worktree add -q --detach $(BIN)/base $(BASE)
+	@for i in 1 2 3 4 5 6; do \
+		(cd $(BIN)/base && go test -run '^$$' -bench 'Get|Set' -benchmem ./percolator) >> $(BIN)/base.txt; \
+		go test -run '^$$' -bench 'Get|Set' -benchmem ./percolator >> $(BIN)/here.txt; \
+	done
+	@go tool -modfile=.ci/tools/go.mod benchstat $(BIN)/base.txt $(BIN)/here.txt
+	@rm -f $(BIN)/base.txt $(BIN)/here.txt && git worktree remove --force $(BIN)/base
 
 # Histories under faults, checked. SOAK is how long.
 SOAK ?= 10m

@@ -38,7 +38,9 @@ func MaxAttempts(n int) TxnOption { return txnOption(func(o *txnOptions) { o.max
 
 // Blind is for transactions that read nothing: Get, GetMulti, Scan, GetForUpdate and Insert give ErrInvalidArgument. Its
 // start timestamp has been asked for ahead, which saves the oracle's round trip. As nothing is read, an older start
-// timestamp cannot show stale data; it only makes a conflict with a write that happened in between possible.
+// timestamp cannot show stale data. It may lie up to a quarter of Config.LockTTL before Begin, and a transaction never overwrites what was
+// committed after its start timestamp: so this one may conflict with a write that was over before it began. Update tries again with a
+// fresh one.
 func Blind() TxnOption { return txnOption(func(o *txnOptions) { o.blind = true }) }
 
 // LockReads makes the transaction conflict with every concurrent writer of a cell that it has read: each cell that Get, GetMulti, Scan

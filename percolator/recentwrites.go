@@ -13,7 +13,7 @@ import (
 // forgets the newer of two. A blind transaction whose prefetched start timestamp is older than such a commit would lose against
 // its own past; as it has read nothing, it may simply begin later.
 type recentWrites struct {
-	slots [4096]atomic.Int64
+	slots [1 << 14]atomic.Int64
 	seed  maphash.Seed
 }
 

@@ -22,7 +22,7 @@ func newBench() *cobra.Command {
 		Args:  unknownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchTSO(), newBenchObservers(), newBenchClumping())
+	cmd.AddCommand(newBenchTSO(), newBenchScale(), newBenchObservers(), newBenchClumping(), newBenchGoals(), newBenchFig10(), newBenchFig9(), newBenchLatency(), newBenchOps(), newBenchFig8(), newBenchFig7())
 	return cmd
 }
 

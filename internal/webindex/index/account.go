@@ -57,10 +57,9 @@ func readAccounts(ctx context.Context, tx *percolator.Txn, urls []string, in Con
 	return err
 }
 
-// readAccount reads the account of a URL. The lock makes folds of the same URL conflict even if they write nothing: one of
-// them might have missed what the other has seen.
+// readAccount reads the account of a URL.
 func readAccount(ctx context.Context, tx *percolator.Txn, url string) (a account, document bool, err error) {
-	if a.received, err = Received.GetForUpdate(ctx, tx, url); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+	if a.received, err = Received.GetOr(ctx, tx, url, 0); err != nil {
 		return a, false, err
 	}
 	if a.rank, err = Rank.GetOr(ctx, tx, url, 0); err != nil {
@@ -71,6 +70,33 @@ func readAccount(ctx context.Context, tx *percolator.Txn, url string) (a account
 	}
 	hash, err := Hash.GetOr(ctx, tx, url, "")
 	return a, hash != "", err
+}
+
+// readRedirects fetches where the links lead of all documents whose links count anew, as far as that is one step: for most of them
+// that is all there is to know. destinations goes further where it has to.
+func readRedirects(ctx context.Context, tx *percolator.Txn, urls []string, in Contributions) error {
+	var cells []percolator.Cell
+	asked := map[string]bool{}
+	for _, url := range urls {
+		if !in[url].Links || len(cells) > maxDifferences {
+			continue
+		}
+		links, err := OutLinks.GetOr(ctx, tx, url, nil)
+		if err != nil {
+			return err
+		}
+		for _, l := range links {
+			if !asked[l.Target] {
+				asked[l.Target] = true
+				cells = append(cells, Redirect.Cell(l.Target))
+			}
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	_, err := tx.GetMulti(ctx, cells...)
+	return err
 }
 
 // passOne settles the account of one URL, and adds to out what it passes on.
@@ -95,11 +121,10 @@ func passOne(ctx context.Context, tx *percolator.Txn, url string, c Contribution
 }
 
 // writeAccount writes what has changed; nothing is not stored. A document with another rank may become canonical, or cease to be.
+// What was received is written in any case: so folds of the same URL conflict, of which one might have missed what the other has seen.
+// (A lock would do, but its record stays on the cell and has everybody look further back for the value.)
 func writeAccount(tx *percolator.Txn, url string, before, after account) error {
-	var errs []error
-	if before.received != after.received {
-		errs = append(errs, setOrDelete(tx, Received, url, after.received, after.received == 0))
-	}
+	errs := []error{setOrDelete(tx, Received, url, after.received, after.received == 0)}
 	if before.rank != after.rank {
 		errs = append(errs, setOrDelete(tx, Rank, url, after.rank, after.rank == 0), Rerank.Notify(tx, url))
 	}

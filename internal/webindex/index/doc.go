@@ -32,11 +32,12 @@
 // # What holds at every instant
 //
 // In any snapshot, each processed document has one entry in the cluster of its content, each entry has its document, and a
-// cluster has at most one canonical URL, which is a member. These hold because one transaction writes both sides, whoever
-// else is writing; compare figure 2 of the paper. And no part of a rank is lost: what a URL has received, and what is queued
-// for it, is together exactly what documents have passed on to it. Everything else holds when the observers are idle: package
-// verify states it, as a program. Ranks are then within [Tolerance], five percent, of what a computation from scratch finds; the
-// canonical URLs and the order of search results are exactly those that follow from the stored ranks.
+// cluster has at most one canonical URL, which is a member; a cluster without the mark of several has no other member. These hold
+// because one transaction writes both sides, whoever else is writing; compare figure 2 of the paper. And no part of a rank is lost:
+// what a URL has received, and what is queued for it, is together exactly what documents have passed on to it. Everything else holds
+// when the observers are idle: package verify states it, as a program. Ranks are then within [Tolerance], five percent, of what a
+// computation from scratch finds; the canonical URLs and the order of search results are exactly those that follow from the stored
+// ranks.
 //
 // # Limits
 //

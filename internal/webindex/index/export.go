@@ -14,6 +14,13 @@ import (
 // whole cluster, any other URL is not. Only this observer writes these tables, and only the rows of its own URL.
 func publish(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	url := ch.Cell.Row
+	// One request for each of the two rows; the typed reads after it are answered by the transaction's cache.
+	if _, err := tx.GetMulti(ctx,
+		Served.Cell(url), ServedContent.Cell(url), ServedTerms.Cell(url), ServedAnchors.Cell(url),
+		Hash.Cell(url), Derived.Cell(url), Terms.Cell(url), Anchors.Cell(url),
+	); err != nil {
+		return err
+	}
 	served, err := Served.GetForUpdate(ctx, tx, url)
 	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
 		return err
@@ -22,19 +29,19 @@ func publish(ctx context.Context, tx *percolator.Txn, ch observers.Change) error
 	if err != nil {
 		return err
 	}
-	canonical := ""
+	var c cluster
 	if hash != "" {
-		if canonical, err = Canonical.GetOr(ctx, tx, hash, ""); err != nil {
+		if c, err = readCluster(ctx, tx, hash); err != nil {
 			return err
 		}
 	}
-	if canonical != url {
+	if c.canonical != url {
 		return withdraw(ctx, tx, url, served)
 	}
 	if err := publishContent(ctx, tx, url, hash, served); err != nil {
 		return err
 	}
-	return publishAnchors(ctx, tx, url, hash)
+	return publishAnchors(ctx, tx, url, c.members)
 }
 
 // withdraw removes the URL from the serving tables, if it is there.
@@ -104,11 +111,7 @@ func movePostings(tx *percolator.Txn, url string, before, after map[string]int) 
 }
 
 // publishAnchors collects the anchor texts of all members: what is said about a duplicate is said about its canonical URL.
-func publishAnchors(ctx context.Context, tx *percolator.Txn, url, hash string) error {
-	members, err := Members(ctx, tx, hash)
-	if err != nil {
-		return err
-	}
+func publishAnchors(ctx context.Context, tx *percolator.Txn, url string, members []string) error {
 	anchors, err := clusterAnchors(ctx, tx, members)
 	if err != nil {
 		return err

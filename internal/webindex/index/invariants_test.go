@@ -48,7 +48,40 @@ func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
 			return fmt.Errorf("cluster %.8s has the canonical URL %s, which is not a member", e.Cell.Row, e.Value)
 		}
 	}
+	if err := checkShared(ctx, snap); err != nil {
+		return err
+	}
 	return checkBalance(ctx, snap)
+}
+
+// checkShared checks that a cluster has no member but its canonical URL unless it is marked: others look no further.
+func checkShared(ctx context.Context, snap *percolator.Snapshot) error {
+	members, canonical := map[string][]string{}, map[string]string{}
+	for e, err := range index.Member.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		url, _ := index.Second(e.Cell.Row)
+		members[index.First(e.Cell.Row)] = append(members[index.First(e.Cell.Row)], url)
+	}
+	for e, err := range index.Canonical.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		canonical[e.Cell.Row] = e.Value
+	}
+	for e, err := range index.Shared.Scan(ctx, snap, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		delete(members, e.Cell.Row)
+	}
+	for hash, urls := range members {
+		if len(urls) > 1 || urls[0] != canonical[hash] {
+			return fmt.Errorf("cluster %.8s has the members %q and the canonical URL %q, and is not marked as shared", hash, urls, canonical[hash])
+		}
+	}
+	return nil
 }
 
 // checkBalance checks the account of ranks, to the unit: what a URL has received, and what is queued for it, is together what

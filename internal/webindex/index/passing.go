@@ -144,6 +144,9 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 	if err := readAccounts(ctx, tx, now, in); err != nil {
 		return err
 	}
+	if err := readRedirects(ctx, tx, now, in); err != nil {
+		return err
+	}
 	out := Contributions{}
 	for _, url := range now {
 		if len(out) > maxDifferences {

@@ -127,7 +127,7 @@ func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, af
 }
 
 // joinCluster adds the entry of url. The first member is canonical, as in figure 2 of the paper; when there is a canonical
-// URL, the two have to be compared.
+// URL, the two have to be compared, and the cluster is marked as shared.
 func joinCluster(ctx context.Context, tx *percolator.Txn, url, hash string) error {
 	if err := Member.Set(tx, Pair(hash, url), nil); err != nil {
 		return err
@@ -138,7 +138,7 @@ func joinCluster(ctx context.Context, tx *percolator.Txn, url, hash string) erro
 	case err != nil:
 		return err
 	}
-	return Recluster.Notify(tx, hash)
+	return errors.Join(Shared.Set(tx, hash, nil), Recluster.Notify(tx, hash))
 }
 
 // leaveCluster removes the entry of url. A cluster never names a canonical URL that is not a member: if it named this

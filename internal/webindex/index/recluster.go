@@ -26,10 +26,6 @@ func rerank(ctx context.Context, tx *percolator.Txn, ch observers.Change) error 
 	if err != nil || hash == "" {
 		return err
 	}
-	members, err := Members(ctx, tx, hash)
-	if err != nil || len(members) < 2 {
-		return err
-	}
 	_, err = chooseCanonical(ctx, tx, hash)
 	return err
 }
@@ -37,19 +33,25 @@ func rerank(ctx context.Context, tx *percolator.Txn, ch observers.Change) error 
 // chooseCanonical decides which member of a cluster of duplicates the search page shows: the one of the highest rank, and
 // of equal ones the smallest URL. It returns "" if there is no member.
 func chooseCanonical(ctx context.Context, tx *percolator.Txn, hash string) (string, error) {
-	current, err := Canonical.GetForUpdate(ctx, tx, hash)
-	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
+	c, err := readCluster(ctx, tx, hash)
+	if err != nil || !c.shared { // nothing to choose from
+		return c.canonical, err
+	}
+	if len(c.members) < 2 {
+		if err := Shared.Delete(tx, hash); err != nil {
+			return "", err
+		}
+	}
+	best, err := highestRank(ctx, tx, c.members)
+	switch {
+	case err != nil || best == "":
 		return "", err
+	case best == c.canonical:
+		// Written again, so that of two runs one fails: the other may know better. A lock would do, but its record stays on the cell and
+		// has everybody look further back for the value.
+		return best, Canonical.Set(tx, hash, best)
 	}
-	members, err := Members(ctx, tx, hash)
-	if err != nil {
-		return "", err
-	}
-	best, err := highestRank(ctx, tx, members)
-	if err != nil || best == current || best == "" {
-		return best, err
-	}
-	return best, moveCanonical(ctx, tx, hash, current, best)
+	return best, moveCanonical(ctx, tx, hash, c.canonical, best)
 }
 
 // moveCanonical makes another member the canonical one.
@@ -79,8 +81,36 @@ func Members(ctx context.Context, r percolator.Reader, hash string) ([]string, e
 	return urls, nil
 }
 
+// cluster is what is stored of a content hash.
+type cluster struct {
+	canonical string // "": none
+	shared    bool
+	members   []string // in order
+}
+
+// readCluster reads a cluster. Most have one member, which is canonical; only those that are marked as shared are scanned. That
+// holds in every snapshot: whoever joins a cluster that has a canonical URL marks it; and one that lost its canonical URL, and has
+// members left, had two, so it is marked until recluster has chosen again.
+func readCluster(ctx context.Context, r percolator.Reader, hash string) (c cluster, err error) {
+	values, err := r.GetMulti(ctx, Canonical.Cell(hash), Shared.Cell(hash))
+	if err != nil {
+		return c, err
+	}
+	c.canonical, c.shared = string(values[0]), values[1] != nil
+	switch {
+	case c.shared:
+		c.members, err = Members(ctx, r, hash)
+	case c.canonical != "":
+		c.members = []string{c.canonical}
+	}
+	return c, err
+}
+
 // highestRank picks from members, which are in order: the first of those with equal rank is the smallest URL.
 func highestRank(ctx context.Context, r percolator.Reader, members []string) (best string, err error) {
+	if len(members) == 1 {
+		return members[0], nil
+	}
 	cells := make([]percolator.Cell, len(members))
 	for i, url := range members {
 		cells[i] = Rank.Cell(url)

@@ -57,6 +57,9 @@ var (
 var (
 	// Canonical is the member of the cluster that the search page shows.
 	Canonical = percolator.String(Clusters, "cluster:canonical")
+	// Shared marks a cluster that has several members, or had them until a moment ago; the value is empty. Most have one, and whoever
+	// finds that out by looking at a cell shares the request with others, unlike who scans for members.
+	Shared = percolator.Bytes(Clusters, "cluster:shared")
 	// Member marks a URL as a member; the row is a [Pair] of hash and URL, the value is empty.
 	Member = percolator.Bytes(Clusters, "cluster:member")
 )

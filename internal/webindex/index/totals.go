@@ -43,6 +43,7 @@ func CountTotals(ctx context.Context, r percolator.Reader) (t Totals, err error)
 		switch hash := First(e.Cell.Row); {
 		case e.Cell.Column == Canonical.Name:
 			t.Canonical++
+		case e.Cell.Column == Shared.Name:
 		case hash != last:
 			t.Clusters++
 			last = hash

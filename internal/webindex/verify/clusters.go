@@ -16,8 +16,12 @@ import (
 func (c *check) clusters(ctx context.Context) error {
 	canonical := map[string]string{} // by hash
 	members := map[string]bool{}     // pairs of hash and URL
+	shared := map[string]bool{}      // hashes with several members
 	for hash, ids := range c.web.clusters {
 		name := hex.EncodeToString(hash[:])
+		if len(ids) > 1 {
+			shared[name] = true
+		}
 		for _, id := range ids {
 			url := c.web.urls.list[id]
 			members[index.Pair(name, url)] = true
@@ -39,12 +43,25 @@ func (c *check) clusters(ctx context.Context) error {
 		}
 		c.compare("canonical", r.key, canonical[r.key], column(c, r, index.Canonical))
 		delete(canonical, r.key)
+		_, marked := r.cells[index.Shared.Name]
+		c.compare("shared", r.key, mark(shared[r.key]), mark(marked))
+		delete(shared, r.key)
 	}
 	for _, hash := range slices.Sorted(maps.Keys(canonical)) {
 		c.compare("canonical", hash, canonical[hash], "")
+	}
+	for _, hash := range slices.Sorted(maps.Keys(shared)) {
+		c.compare("shared", hash, mark(true), "")
 	}
 	for _, pair := range slices.Sorted(maps.Keys(members)) {
 		c.compare("entry in cluster", pair, "an entry", "")
 	}
 	return nil
+}
+
+func mark(yes bool) string {
+	if yes {
+		return "a mark"
+	}
+	return ""
 }

@@ -105,6 +105,10 @@ func TestFindsPlantedDifferences(t *testing.T) {
 			[]find{{"canonical", hash}}},
 		{"canonical of no cluster", func(tx *percolator.Txn) error { return index.Canonical.Set(tx, "feed", home) },
 			[]find{{"canonical", "feed"}}},
+		{"duplicates without a mark", func(tx *percolator.Txn) error { return index.Shared.Delete(tx, hash) },
+			[]find{{"shared", hash}}},
+		{"mark of no duplicates", func(tx *percolator.Txn) error { return index.Shared.Set(tx, "feed", nil) },
+			[]find{{"shared", "feed"}}},
 		{"link with another text", func(tx *percolator.Txn) error {
 			return index.LinkAnchors(home).Set(tx, index.LinkRow(target, home), []string{"spam"})
 		}, []find{{"link", home + " → " + target}}},

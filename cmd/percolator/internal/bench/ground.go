@@ -24,6 +24,7 @@ const (
 // ground is what a benchmark stands on: a Bigtable emulator, empty but for the schema, and an oracle in this process.
 type ground struct {
 	emulator string                // which one, for people
+	address  string                // of the emulator, host:port, for other processes
 	oracle   tso.Oracle            // a *tso.Server with its record in memory
 	options  []option.ClientOption // each client made with them has a connection of its own
 	closers  []func() error
@@ -62,7 +63,7 @@ func (g *ground) startEmulator(name string) error {
 		if err != nil {
 			return err
 		}
-		g.emulator, g.options = "the emulator in the same process", bt.ClientOptions()
+		g.emulator, g.address, g.options = "the emulator in the same process", bt.Addr(), bt.ClientOptions()
 		g.closers = append(g.closers, bt.Close)
 	case GcloudEmulator:
 		path, err := gcloudemulator.Find(os.Getenv)
@@ -73,7 +74,7 @@ func (g *ground) startEmulator(name string) error {
 		if err != nil {
 			return err
 		}
-		g.emulator, g.options = "gcloud's emulator in a process of its own", emulator.Connect(e.Addr)
+		g.emulator, g.address, g.options = "gcloud's emulator in a process of its own", e.Addr, emulator.Connect(e.Addr)
 		g.closers = append(g.closers, func() error { e.Stop(); return nil })
 	default:
 		return fmt.Errorf("emulator %q is neither %q nor %q", name, EmbeddedEmulator, GcloudEmulator)

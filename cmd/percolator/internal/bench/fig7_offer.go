@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// fig7Loaders is how many loads are under way at once, at most. A document for which there is no loader when it is due waits, and
+// has been waiting since it was due.
+const fig7Loaders = 16
+
+// offer loads the documents when they are due, whatever becomes of those before them, and waits for all. A loader takes one that
+// is due, and with it others that have been waiting for a loader, most in all. Once stop is set, no further ones are loaded.
+func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
+	load func(ctx context.Context, numbers []int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	due := make(chan int, len(a.due))
+	group.Go(func() error {
+		defer close(due)
+		for i, at := range a.due {
+			if err := sleepUntil(ctx, begun.Add(at)); err != nil {
+				return err
+			}
+			due <- a.number(i)
+		}
+		return nil
+	})
+	for range min(fig7Loaders, len(a.due)) {
+		group.Go(func() error {
+			for number := range due {
+				if stop.Load() {
+					continue
+				}
+				if err := load(ctx, append([]int{number}, waiting(due, most-1)...)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// waiting takes what is there, most at most.
+func waiting(due <-chan int, most int) (numbers []int) {
+	for len(numbers) < most {
+		select {
+		case number, ok := <-due:
+			if !ok {
+				return numbers
+			}
+			numbers = append(numbers, number)
+		default:
+			return numbers
+		}
+	}
+	return numbers
+}
+
+func sleepUntil(ctx context.Context, at time.Time) error {
+	wait := time.Until(at)
+	if wait <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fig7Outcome is when the arrivals were clustered; the zero time for one that was not.
+type fig7Outcome struct {
+	arrivals  fig7Arrivals
+	begun     time.Time
+	clustered []time.Time // by arrival
+}
+
+// inTime is how many were clustered while documents arrived.
+func (o fig7Outcome) inTime() (n int) {
+	end := o.begun.Add(o.arrivals.duration)
+	for _, at := range o.clustered {
+		if !at.IsZero() && !at.After(end) {
+			n++
+		}
+	}
+	return n
+}
+
+// saturated tells whether more than a tenth was still waiting when the last one had arrived.
+func (o fig7Outcome) saturated() bool { return 10*(len(o.clustered)-o.inTime()) > len(o.clustered) }
+
+// behind tells whether documents that arrived in the second half waited more than twice as long as those of the first: then it is
+// not only passes, which do not get much longer, that they wait for.
+func (o fig7Outcome) behind() bool {
+	var sum, n [2]float64
+	for i, due := range o.arrivals.due {
+		half := int(2 * due / o.arrivals.duration)
+		sum[half] += o.clustered[i].Sub(o.begun.Add(due)).Seconds()
+		n[half]++
+	}
+	return sum[1]*n[0] > 2*sum[0]*n[1] && n[0] > 0
+}
+
+// delivery says how long documents waited. One that was not clustered had waited until the end of the arrivals, at least.
+func (o fig7Outcome) delivery() Fig7Delivery {
+	d := Fig7Delivery{Offered: len(o.clustered), Delivered: float64(o.inTime()) / o.arrivals.duration.Seconds()}
+	latencies := make([]time.Duration, len(o.clustered))
+	sum := 0.
+	for i, at := range o.clustered {
+		if at.IsZero() {
+			latencies[i] = o.arrivals.duration - o.arrivals.due[i]
+		} else {
+			latencies[i] = at.Sub(o.begun.Add(o.arrivals.due[i]))
+			d.Clustered++
+		}
+		sum += float64(latencies[i]) / float64(time.Millisecond)
+	}
+	d.Latency, d.Mean = spreadOf(latencies), sum/float64(max(1, len(latencies)))
+	return d
+}

@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// The repository that observers keep. The keys of a document are observed; its cluster and the entries of the indexes are what
+// the observer writes.
+const (
+	fig7Documents = "documents"
+	fig7Indexes   = "clustering_keys" // one row for each key
+	fig7KeysCol   = "keys"
+	fig7Cluster   = "cluster" // in both tables
+)
+
+// The repository that batch passes keep, without transactions.
+const (
+	fig7Raw       = "raw_documents"
+	fig7RawFamily = "d" // with the columns keys and cluster
+)
+
+const (
+	fig7Bulk  = 1000 // rows of a raw request that writes many
+	fig7Width = 4    // raw requests at once, of those that write or read many rows
+)
+
+func fig7Schema(observed ...string) *percolator.Schema {
+	return &percolator.Schema{Tables: []percolator.Table{{Name: fig7Documents, Observed: observed}, {Name: fig7Indexes}}}
+}
+
+func fig7DocumentCell(number uint32, column string) percolator.Cell {
+	return percolator.Cell{Table: fig7Documents, Row: fig7Row(number), Column: column}
+}
+
+func fig7KeyCell(kind int, key uint32) percolator.Cell {
+	return percolator.Cell{Table: fig7Indexes, Row: fig7KeyRow(kind, key), Column: fig7Cluster}
+}
+
+// fig7Store is both repositories, on one emulator.
+type fig7Store struct {
+	ground *ground
+	crawl  fig7Crawl
+	base   *fig7Clusters // the clustering before anything arrives
+	admin  *bigtable.Client
+
+	scanInterval time.Duration // of workers
+}
+
+// startFig7 fills both with the same documents, already clustered. The column of the keys is observed only when they are there:
+// so there is nothing to run for.
+func startFig7(ctx context.Context, cfg Fig7Config) (_ *fig7Store, err error) {
+	s := &fig7Store{crawl: newFig7Crawl(cfg.Documents, cfg.Seed), base: newFig7Clusters(), scanInterval: cfg.ScanInterval}
+	if s.ground, err = startGround(ctx, cfg.Emulator, fig7Schema()); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.ground.close()
+		}
+	}()
+	if s.admin, err = s.ground.raw(ctx); err != nil {
+		return nil, err
+	}
+	entries := make([]int, cfg.Documents)
+	for n := range cfg.Documents {
+		_, entries[n] = s.base.add(s.crawl.document(n))
+	}
+	if err := s.fillObserved(ctx, entries); err != nil {
+		return nil, fmt.Errorf("filling the observed repository: %w", err)
+	}
+	if err := percolator.CreateSchema(ctx, benchInstance, benchInstance, fig7Schema(fig7KeysCol), s.ground.options...); err != nil {
+		return nil, err
+	}
+	if err := s.fillRaw(ctx); err != nil {
+		return nil, fmt.Errorf("filling the raw repository: %w", err)
+	}
+	return s, nil
+}
+
+// fillObserved loads the documents with the index entries that each of them made.
+func (s *fig7Store) fillObserved(ctx context.Context, entries []int) (err error) {
+	cfg := percolator.Config{Project: benchInstance, Instance: benchInstance, Oracle: s.ground.oracle}
+	client, err := percolator.NewClient(ctx, cfg, s.ground.options...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	numbers := func(context.Context) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			for n := range entries {
+				if !yield(n, nil) {
+					return
+				}
+			}
+		}
+	}
+	_, err = loader.Load(ctx, client, loader.Config{TxnOptions: []percolator.TxnOption{percolator.Blind()}}, loader.Job[int]{
+		Source: loader.Replay(numbers, nil),
+		Write: loader.Each(func(_ context.Context, tx *percolator.Txn, n int) error {
+			d := s.crawl.document(n)
+			cluster := encodeFig7Cluster(s.base.of[d.number])
+			err := errors.Join(
+				tx.Set(fig7DocumentCell(d.number, fig7KeysCol), d.encode()),
+				tx.Set(fig7DocumentCell(d.number, fig7Cluster), cluster),
+			)
+			for kind, key := range d.keys[:entries[n]] {
+				err = errors.Join(err, tx.Set(fig7KeyCell(kind, key), cluster))
+			}
+			return err
+		}),
+	})
+	return errors.Join(err, client.Flush(ctx))
+}
+
+// fillRaw creates the table and writes the documents.
+func (s *fig7Store) fillRaw(ctx context.Context) error {
+	admin, err := bigtable.NewAdminClient(ctx, benchInstance, benchInstance, s.ground.options...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = admin.Close() }()
+	if err := admin.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: fig7Raw,
+		Families: map[string]bigtable.GCPolicy{fig7RawFamily: bigtable.MaxVersionsPolicy(1)}}); err != nil {
+		return err
+	}
+	rows := make([]string, s.crawl.documents)
+	mutations := make([]*bigtable.Mutation, len(rows))
+	for n := range rows {
+		d := s.crawl.document(n)
+		rows[n], mutations[n] = fig7Row(d.number), bigtable.NewMutation()
+		mutations[n].Set(fig7RawFamily, fig7KeysCol, fig7Now(), d.encode())
+		mutations[n].Set(fig7RawFamily, fig7Cluster, fig7Now(), encodeFig7Cluster(s.base.of[d.number]))
+	}
+	return fig7Apply(ctx, s.admin.Open(fig7Raw), rows, mutations)
+}
+
+// fig7Apply writes many rows, in large requests of which some are under way at once.
+func fig7Apply(ctx context.Context, t *bigtable.Table, rows []string, mutations []*bigtable.Mutation) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fig7Width)
+	for from := 0; from < len(rows); from += fig7Bulk {
+		to := min(from+fig7Bulk, len(rows))
+		group.Go(func() error {
+			failed, err := t.ApplyBulk(ctx, rows[from:to], mutations[from:to])
+			return errors.Join(append(failed, err)...)
+		})
+	}
+	return group.Wait()
+}
+
+// remove deletes rows, as if they had never been there: nobody is using the table.
+func (s *fig7Store) remove(ctx context.Context, table string, rows []string) error {
+	mutations := make([]*bigtable.Mutation, len(rows))
+	for i := range mutations {
+		mutations[i] = bigtable.NewMutation()
+		mutations[i].DeleteRow()
+	}
+	return fig7Apply(ctx, s.admin.Open(table), rows, mutations)
+}
+
+// documentRows are those of all arrivals.
+func (a fig7Arrivals) documentRows() []string {
+	rows := []string{fig7Row(uint32(a.awake()))}
+	for i := range a.due {
+		rows = append(rows, fig7Row(uint32(a.number(i))))
+	}
+	return rows
+}
+
+// keyRows are those of all keys of arrivals that no document of the repository has brought: whatever they have written to the
+// indexes.
+func (s *fig7Store) keyRows(a fig7Arrivals) []string {
+	rows := map[string]bool{}
+	for n := a.awake(); n < a.end(); n++ {
+		for kind, key := range s.crawl.document(n).keys {
+			if _, old := s.base.index[kind][key]; !old {
+				rows[fig7KeyRow(kind, key)] = true
+			}
+		}
+	}
+	out := make([]string, 0, len(rows))
+	for row := range rows {
+		out = append(out, row)
+	}
+	return out
+}
+
+// fig7Now is the timestamp of a raw write: tables count in milliseconds.
+func fig7Now() bigtable.Timestamp { return bigtable.Now().TruncateToMilliseconds() }
