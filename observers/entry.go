@@ -14,7 +14,6 @@ type entry struct {
 	newest tso.Timestamp // the newest notification heard of
 	state  entryState
 	class  entryClass
-	told   bool      // by this process's own client, and none of its runs has failed since: it is hardly anybody else's
 	tasks  []task    // one for each observer of the column
 	turn   int       // the task that is running, in stateRunning
 	due    time.Time // when it becomes ready, in stateDelayed

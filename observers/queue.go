@@ -125,7 +125,7 @@ func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass,
 	case stateNew:
 		v = accepted
 		col.cells[row] = e
-		e.class, e.told = class, how == dispatched
+		e.class = class
 		q.counts[class]++
 		q.started++
 		q.place(e, now)
@@ -206,7 +206,7 @@ func (q *queue) take() (turn, bool) {
 		q.started++
 		return turn{
 			entry: e, lane: l, newest: e.newest, attempt: t.attempts + 1,
-			stale: !e.told, retry: retry,
+			stale: e.class != dispatched, retry: retry,
 		}, true
 	}
 }
@@ -295,7 +295,6 @@ func (e *entry) done(t *task, out outcome) {
 // fail records a run of t that failed, or put the change off, and decides when, or whether, it is tried again.
 func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	e := tn.entry
-	e.told = false
 	t := &e.tasks[e.turn]
 	switch {
 	case out.snoozed:

@@ -2,8 +2,6 @@ package observers
 
 import (
 	"context"
-
-	"github.com/gopercolator/percolator/percolator"
 )
 
 // runWeak runs one observer for one weak notification. There is no acknowledgment: when all observers of the column have
@@ -13,7 +11,7 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
 	if tn.stale {
-		switch notified, err := w.notified(ctx, cell); {
+		switch notified, err := w.client.Notified(ctx, cell); {
 		case err != nil:
 			return w.failed(tn, err, stagePrepare)
 		case !notified: // another worker has run for it
@@ -40,19 +38,4 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	}
 	out.settled = upTo
 	return out
-}
-
-// notified reads whether the cell still has a notification.
-func (w *Worker) notified(ctx context.Context, cell percolator.Cell) (bool, error) {
-	for p, err := range w.client.ScanPending(ctx, cell.Table, percolator.Row(cell.Row)) {
-		if err != nil {
-			return false, err
-		}
-		for _, n := range p.Notified {
-			if n.Cell == cell {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
 }

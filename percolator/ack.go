@@ -110,7 +110,7 @@ func (c *Client) readAcks(ctx context.Context, ts tso.Timestamp, cell Cell, obse
 
 // settleAck is settleRead for an acknowledgment: the newest record of kind lock counts, and a rollback marker is not a run.
 func (c *Client) settleAck(ctx context.Context, ts tso.Timestamp, ack Cell, v *versions) (tso.Timestamp, error) {
-	pause := newBackoff(minLockWait, maxLockWait)
+	pause := newLockWait()
 	for window := 1; ; {
 		if v != nil && v.corrupt != nil {
 			return 0, v.corrupt
@@ -118,12 +118,12 @@ func (c *Client) settleAck(ctx context.Context, ts tso.Timestamp, ack Cell, v *v
 		last, lock, deeper := v.lastRun(ts, window)
 		switch {
 		case lock != nil:
-			settled, err := c.passLock(ctx, ack, *lock, pause)
+			commitTS, err := c.passLock(ctx, ack, *lock, &pause)
 			if err != nil {
 				return 0, lockedErr(ctx, ack, *lock, err)
 			}
-			if settled.resolution != LockAlive {
-				v, window = v.without(*lock, settled, window)
+			if commitTS != 0 {
+				v, window = v.committed(*lock, commitTS, window)
 				continue
 			}
 		case !deeper:

@@ -125,7 +125,7 @@ func (b *bulkWriter) start(table string) {
 		t.inFlight++
 		t.starting++
 		b.senders.Add(1)
-		go b.send(table, t)
+		go b.drain(b.newPlace(table, t))
 	}
 }
 
@@ -142,10 +142,10 @@ func (b *bulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error 
 	}
 }
 
-// send drains the queue of one table, a request at a time, until its place has been given to somebody else.
-func (b *bulkWriter) send(table string, t *bulkTable) {
+// drain sends the queue of a table, a request at a time, until its place has been given to somebody else.
+func (b *bulkWriter) drain(place *bulkPlace) {
 	defer b.senders.Done()
-	place := &bulkPlace{b: b, table: table, t: t}
+	t := place.t
 	for first := true; ; first = false {
 		b.mu.Lock()
 		if first {
@@ -156,6 +156,7 @@ func (b *bulkWriter) send(table string, t *bulkTable) {
 			return
 		}
 		if len(t.queue) == 0 {
+			place.left = true // the timer of a request that is over may still fire
 			t.inFlight--
 			b.mu.Unlock()
 			return
@@ -176,16 +177,20 @@ type bulkPlace struct {
 	left  bool // b.mu
 }
 
+func (b *bulkWriter) newPlace(table string, t *bulkTable) *bulkPlace {
+	return &bulkPlace{b: b, table: table, t: t}
+}
+
 // leave lets somebody else send: the request that has this place does not come back.
 func (p *bulkPlace) leave() {
 	p.b.mu.Lock()
 	defer p.b.mu.Unlock()
-	if p.left {
+	if p.left || p.b.closed { // after Close nobody begins to send, and somebody has to answer those who wait
 		return
 	}
 	p.left = true
 	p.t.inFlight--
-	if len(p.t.queue) > 0 && !p.b.closed {
+	if len(p.t.queue) > 0 {
 		p.b.start(p.table)
 	}
 }

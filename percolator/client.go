@@ -87,7 +87,7 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	c.batch = newReadBatcher(c)
 	c.warm = newWarmGoroutines(c.background)
 	c.predict = newPredictor()
-	c.habits.first = firstTrial
+	c.habits.first, c.habits.probe = firstTrial, probeRows
 	c.trace = newSpans(cfg.TracerProvider)
 	c.recent.seed = maphash.MakeSeed()
 	if err := c.connect(ctx, &where); err != nil {

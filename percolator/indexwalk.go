@@ -131,7 +131,7 @@ func (w *indexWalk) read(ctx context.Context, r Range, limit int) (walkBatch, er
 	b := walkBatch{tx: tx, rows: r, end: r.End}
 	page, more, err := w.c.readPage(ctx, w.table, r, snapshotFilter([]string{w.column}, tx.snap.ts, 1), limit)
 	if err == nil {
-		err = w.c.settlePage(ctx, tx.snap.ts, w.table, page, 1)
+		err = w.c.settlePage(ctx, tx.snap.ts, w.table, page)
 	}
 	if err == nil {
 		err = w.c.meta.checkRead(ctx, tx.snap.ts)

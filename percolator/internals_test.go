@@ -88,3 +88,49 @@ func TestBytesAreCountedOnceAndKept(t *testing.T) {
 		t.Errorf("%d bytes counted after GetForUpdate, want %d", tx.bytes, want)
 	}
 }
+
+// A place that is given up and given back counts once, whichever comes first.
+func TestPlaceOfABulkRequestIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	_, c := newBareClient(t)
+	table := &bulkTable{inFlight: 1, starting: 1}
+	place := c.bulk.newPlace("t", table)
+	c.bulk.senders.Add(1)
+	c.bulk.drain(place) // there is nothing to send
+	place.leave()       // as the timer of a request does that has just ended
+	if table.inFlight != 0 {
+		t.Errorf("%d requests are under way", table.inFlight)
+	}
+	table.inFlight = 1
+	place = c.bulk.newPlace("t", table)
+	place.leave()
+	place.leave()
+	if table.inFlight != 0 {
+		t.Errorf("%d requests are under way", table.inFlight)
+	}
+}
+
+// A lock that seems dead on an old look is looked at again before anything is rolled back: its owner may have refreshed it since.
+func TestStaleLookAtALockRollsNothingBack(t *testing.T) {
+	t.Parallel()
+	ctx, c := newBareClient(t)
+	now, err := c.next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := cell("r", "c")
+	seen := lockRecord{startTS: now, kind: kindPut, primary: at, placed: now, ttl: 0}
+	refreshed := seen
+	refreshed.ttl = time.Hour
+	mut := bigtable.NewMutation()
+	mut.Set(lockFamily, "c", cellTime(now), refreshed.encode())
+	if err := c.store.table("t").Apply(ctx, "r", mut); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.resolve(ctx, at, seen, true); err != nil || s.resolution != LockAlive {
+		t.Errorf("%v, %v", s.resolution, err)
+	}
+	if n := c.LocksOf(t, "t", "r"); n != 1 {
+		t.Errorf("%d locks are left", n)
+	}
+}

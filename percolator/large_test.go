@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -192,5 +193,28 @@ func TestLargeTransactionIsRefused(t *testing.T) {
 	}
 	if got := storedCells(t, ctx, env, "t"); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
+	}
+}
+
+// A row of several requests is prewritten once, although the columns of one lie between those of another, which are locked by then.
+func TestChunksOfARowDoNotMeetEachOther(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	tx := mustBegin(t, ctx, c)
+	const columns = 16
+	for i := range columns {
+		must(t, tx.Set(cell("r", fmt.Sprintf("c%02d", i*7%columns)), make([]byte, 1<<20)))
+	}
+	env.FaultsOf(c).Forget()
+	mustCommit(t, ctx, tx)
+	sent := 0
+	for _, r := range env.FaultsOf(c).Requests() {
+		if isPrewrite(r) {
+			sent += proto.Size(r.Message)
+		}
+	}
+	if sent > (columns+1)<<20 {
+		t.Errorf("%d MiB were sent in %d", columns, sent>>20)
 	}
 }

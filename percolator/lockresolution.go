@@ -174,11 +174,13 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord, fresh boo
 		return settlement{}, cellErr(ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.startTS, l.primary.Table)
 	}
 	id := txnID{l.primary, l.startTS}
+	var suspect lockRecord // seems dead, as far as it was seen
 	for ; ; fresh = false {
 		d, known := c.fates.Get(id)
+		seen := !known && fresh && cell == l.primary // should it be gone, I8 says so
 		switch {
-		case !known && fresh && cell == l.primary:
-			d = decision{fate: fateLocked, lock: l} // should it be gone, I8 says so
+		case seen:
+			d = decision{fate: fateLocked, lock: l}
 		case !known:
 			var err error
 			if d, err = c.fateOf(ctx, l.primary, l.startTS); err != nil {
@@ -198,9 +200,15 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord, fresh boo
 		if d.fate == fateLocked {
 			judged = d.lock // only the primary is refreshed
 		}
-		dead, err := c.isDead(ctx, judged)
-		if err != nil || !dead {
-			return settlement{resolution: LockAlive}, err
+		if judged != suspect {
+			dead, err := c.isDead(ctx, judged)
+			if err != nil || !dead {
+				return settlement{resolution: LockAlive}, err
+			}
+		}
+		if seen { // some time may have passed since, and the owner may have refreshed it
+			suspect = judged
+			continue
 		}
 		if planted.On(planted.RollBackWithoutPrimary) {
 			return c.rollBackCell(ctx, cell, l.startTS)

@@ -136,3 +136,16 @@ func (c *Client) ClearNotification(ctx context.Context, cell Cell, upTo tso.Time
 	}})
 	return nil
 }
+
+// Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for cells of one column travel together. Errors:
+// ErrSchemaMismatch (unknown table), ErrInvalidArgument (names), and those of the store.
+func (c *Client) Notified(ctx context.Context, cell Cell) (bool, error) {
+	if err := checkContext(ctx); err != nil {
+		return false, err
+	}
+	if err := c.checkReadable(cell); err != nil {
+		return false, err
+	}
+	a, err := c.fetchOne(ctx, rowQuery{table: cell.Table, columns: []string{cell.Column}, window: 1, notify: true}, cell.Row)
+	return a.notified, err
+}

@@ -13,6 +13,9 @@ import (
 // until that is decided, and of a transaction that has committed it takes the lock for its record at once, as phase two is about to
 // make it one. The alternative, which serves for strangers' locks, is to look at the primary again and again.
 
+// ownPatience is how long a reader waits in memory.
+const ownPatience = time.Second
+
 // ownCommits are the commits of this client whose locks may be found.
 type ownCommits struct {
 	mu    sync.Mutex
@@ -37,12 +40,15 @@ func (o *ownCommits) begin(startTS tso.Timestamp) {
 	o.known[startTS] = &ownCommit{decided: make(chan struct{})}
 }
 
-// decide ends the waiting. commitTS is 0 if the transaction did not commit; otherwise its locks in so many more rows are known for what they are
+// decide ends the waiting, the first time. commitTS is 0 if the transaction will not commit, or nobody knows; otherwise its locks in so many more rows are known for what they are
 // until rowDone was called for each.
 func (o *ownCommits) decide(startTS, commitTS tso.Timestamp, rows int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	own := o.known[startTS]
+	if own == nil {
+		return // it has been given up before
+	}
 	own.commitTS, own.rows = commitTS, rows
 	close(own.decided)
 	if commitTS == 0 || rows == 0 {
@@ -61,8 +67,8 @@ func (o *ownCommits) rowDone(startTS tso.Timestamp) {
 }
 
 // await waits until the commit of startTS is decided, if this client is about to make it; isOwn is false if not, or not any more. Without a
-// commit timestamp it did not commit, or takes longer than a lock lives: then the store has to be asked.
-func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp, ttl time.Duration) (commitTS tso.Timestamp, isOwn bool, err error) {
+// commit timestamp it did not commit, or takes long: then the store has to be asked, which may know more, as when only an answer is late.
+func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS tso.Timestamp, isOwn bool, err error) {
 	o.mu.Lock()
 	own := o.known[startTS]
 	o.mu.Unlock()
@@ -71,7 +77,7 @@ func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp, ttl time.
 	}
 	o.waiting.Add(1)
 	defer o.waiting.Add(-1)
-	tooLong := time.NewTimer(ttl)
+	tooLong := time.NewTimer(ownPatience)
 	defer tooLong.Stop()
 	select {
 	case <-own.decided:

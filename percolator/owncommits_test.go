@@ -85,3 +85,48 @@ func TestReaderWaitsForTheOwnClientsConflict(t *testing.T) {
 		t.Errorf("%d commits are still known", n)
 	}
 }
+
+// A reader does not wait for the clean-up of what was rolled back: a row of it may have no server.
+func TestReaderDoesNotWaitForCleanUp(t *testing.T) {
+	t.Parallel()
+	onX := func(r percolatortest.Request) bool {
+		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "x"
+	}
+	g, conflict, committed := ownGuard(t, onX, func(g *guard) { put(t, g.ctx, g.env.NewClient(), "x", "c", "newer") }, "a", "b", "x")
+	eventually(t, "a and b are locked", func() bool { return g.c.LocksOf(t, "t", "a")+g.c.LocksOf(t, "t", "b") == 2 })
+	erasure := percolatortest.NewHold()
+	g.env.FaultsOf(g.c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows {
+			return erasure
+		}
+		return percolatortest.Pass
+	})
+	if v := g.readWhileHeld("a", conflict); v != "old" {
+		t.Errorf("read %q of a transaction that was rolled back", v)
+	}
+	erasure.Release()
+	wantErr(t, <-committed, percolator.ErrConflict)
+}
+
+// When the commit was applied and only its answer is late, the reader waits for a moment, and then learns from the store what has become of it.
+func TestReaderDoesNotWaitForALateAnswer(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, percolatortest.Configure(longTTL))
+	ctx, c := testContext(t), env.Client
+	tx := mustBegin(t, ctx, c)
+	must(t, tx.Set(cell("a", "c"), []byte("new")))
+	must(t, tx.Set(cell("b", "c"), []byte("new")))
+	hold := percolatortest.NewHold()
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if isCommit(r) && r.Row == "a" {
+			return hold.Answer()
+		}
+		return percolatortest.Pass
+	})
+	committed := make(chan error, 1)
+	go func() { committed <- errOf(tx.Commit(ctx)) }()
+	hold.Wait(t, 1)
+	wantNow(t, ctx, c, cell("b", "c"), "new")
+	hold.Release()
+	must(t, <-committed)
+}

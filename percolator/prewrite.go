@@ -123,8 +123,8 @@ func (cm *commit) prewrite(ctx context.Context) error {
 
 func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
 	exact := len(rw.writes) <= fewColumns
-	for _, chunk := range rw.chunks(!exact) {
-		if err := cm.prewriteBounded(ctx, rw, chunk, exact); err != nil {
+	for i, chunk := range rw.chunks(!exact) {
+		if err := cm.prewriteBounded(ctx, rw, chunk, exact, i == 0); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
 }
 
 // prewriteBounded waits until there is room for the chunk among the requests under way.
-func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*write, exact bool) error {
+func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*write, exact, first bool) error {
 	size := int64(0)
 	for _, w := range chunk {
 		size += int64(len(w.value))
@@ -153,7 +153,7 @@ func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*w
 	if exact {
 		return cm.prewriteChunk(ctx, rw, chunk, true)
 	}
-	return cm.prewriteSpan(ctx, rw, chunk)
+	return cm.prewriteSpan(ctx, rw, chunk, first)
 }
 
 // fewColumns is up to how many columns of a row a filter names one by one.
@@ -161,9 +161,10 @@ const fewColumns = 4
 
 // prewriteSpan prewrites many columns of one row with a predicate that spans all columns from the first to the last of them:
 // short, however many they are. If something stirs in between, be it in a column that is not ours, the exact predicates decide.
-func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*write) error {
+// Among them may be columns of the row's earlier chunks, so only the first may ask for any lock.
+func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*write, first bool) error {
 	columns := columnsOf(chunk)
-	stirs, err := cm.c.store.checkAndMutate(ctx, rw.table, rw.row, spanFilter(slices.Min(columns), slices.Max(columns), cm.startTS, true), nil, cm.prewriteMutation(chunk))
+	stirs, err := cm.c.store.checkAndMutate(ctx, rw.table, rw.row, spanFilter(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
 	if err == nil && !stirs {
 		cm.note(rw, touched)
 		return nil
@@ -197,6 +198,9 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*wri
 		case err == nil:
 			cm.note(rw, refused)
 			if err := cm.clearTheWay(ctx, rw, columns); err != nil {
+				if first && !errors.Is(err, ErrConflict) {
+					cm.note(rw, touched) // what was in the way may be the own lock, of a request that was delivered twice
+				}
 				return err
 			}
 		case !maybeApplied(err):

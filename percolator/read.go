@@ -152,7 +152,7 @@ func (c *Client) readCell(ctx context.Context, ts tso.Timestamp, cell Cell) (cel
 	if c.closed.Load() {
 		return cellResult{}, rowAnswer{}, fmt.Errorf("percolator: %w", ErrClosed)
 	}
-	a, err := c.fetchOne(ctx, c.query(ts, cell.Table, []string{cell.Column}), cell.Row)
+	a, err := c.fetchOne(ctx, c.query(ts, cell.Table, []string{cell.Column}, false), cell.Row)
 	if err != nil {
 		return cellResult{}, rowAnswer{}, err
 	}
@@ -240,15 +240,19 @@ func (w *rowWants) split() []*rowWants {
 	return out
 }
 
-// query asks for columns of a table's rows as they are read best.
-func (c *Client) query(ts tso.Timestamp, table string, columns []string) rowQuery {
+// query asks for columns of one row of a table, or of several, as they are read best.
+func (c *Client) query(ts tso.Timestamp, table string, columns []string, several bool) rowQuery {
 	habits := c.habits.of(table)
-	return rowQuery{table: table, columns: columns, ts: ts, window: habits.window(), whole: !c.cfg.DisablePrefetch && habits.whole()}
+	q := rowQuery{table: table, columns: columns, ts: ts, window: habits.window()}
+	if !c.cfg.DisablePrefetch {
+		q.whole, q.probes = habits.whole(several)
+	}
+	return q
 }
 
 // fetchOne sends the request for one row, or joins a batch with other goroutines' requests.
 func (c *Client) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
-	if c.cfg.DisableBatching {
+	if c.cfg.DisableBatching || q.probes {
 		return c.readOne(ctx, q, row)
 	}
 	return c.batch.read(ctx, q, row)
@@ -256,7 +260,7 @@ func (c *Client) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswe
 
 // fetch asks for a group, and leaves the answers with the rows.
 func (c *Client) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err error) {
-	q := c.query(ts, g.table, g.columns)
+	q := c.query(ts, g.table, g.columns, len(g.rows) > 1)
 	if len(g.rows) == 1 {
 		g.rows[0].answer, err = c.fetchOne(ctx, q, g.rows[0].row)
 		return err
@@ -266,6 +270,9 @@ func (c *Client) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err
 		keys[i] = r.row
 	}
 	answers, err := c.readMany(ctx, q, keys)
+	if err != nil && c.byNameAfter(ctx, q, err) {
+		answers, err = c.readMany(ctx, q.byName(), keys)
+	}
 	if err != nil {
 		return err
 	}
@@ -290,7 +297,7 @@ func (c *Client) readVersions(ctx context.Context, table, row string, f bigtable
 // settleRead turns what a request saw of one cell into the answer, with further requests where it must: past locks, past
 // records that change nothing, and for data that the guess missed.
 func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v *versions, window int, wait bool) (cellResult, error) {
-	pause := newBackoff(minLockWait, maxLockWait)
+	pause := newLockWait()
 	var blocker lockRecord // the lock that was last waited for
 	for {
 		seen := v.at(ts, window)
@@ -314,14 +321,15 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 				return cellResult{cell: cell, skipped: true}, nil
 			}
 			blocker = seen.lock
-			settled, err := c.passLock(ctx, cell, seen.lock, pause)
+			commitTS, err := c.passLock(ctx, cell, seen.lock, &pause)
 			if err != nil {
 				return cellResult{}, lockedErr(ctx, cell, blocker, err)
 			}
-			if settled.resolution != LockAlive {
-				v, window = v.without(seen.lock, settled, window)
+			if commitTS != 0 {
+				v, window = v.committed(seen.lock, commitTS, window)
 				continue
 			}
+			window = max(window, 2) // there may be a rollback marker now
 		}
 		rv, err := c.readVersions(ctx, cell.Table, cell.Row, snapshotFilter([]string{cell.Column}, ts, window))
 		if err != nil {
@@ -331,37 +339,50 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 	}
 }
 
+// lockWait is a reader's patience with the locks of one cell.
+type lockWait struct {
+	pause   *backoff
+	awaited tso.Timestamp // the transaction of this client that was waited for in memory
+}
+
+func newLockWait() lockWait { return lockWait{pause: newBackoff(minLockWait, maxLockWait)} }
+
 // passLock waits for a lock's transaction if it is this client's own, and else resolves the lock, or pauses while its owner is alive.
-func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, pause *backoff) (settlement, error) {
-	commitTS, isOwn, err := c.own.await(ctx, l.startTS, c.cfg.LockTTL)
-	if commitTS != 0 || err != nil {
-		return settlement{LockGone, commitTS}, err
+// With a commit timestamp the transaction has committed; without one the cell has to be looked at again.
+func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, w *lockWait) (commitTS tso.Timestamp, err error) {
+	isOwn := false
+	if w.awaited != l.startTS { // it is waited for once: then the store knows more
+		w.awaited = l.startTS
+		commitTS, isOwn, err = c.own.await(ctx, l.startTS)
+		if commitTS != 0 || err != nil {
+			return commitTS, err
+		}
 	}
 	settled, err := c.resolve(ctx, cell, l, !isOwn)
 	if err == nil && settled.resolution == LockAlive {
-		err = pause.wait(ctx)
+		err = w.pause.wait(ctx)
 	}
-	return settled, err
+	return settled.commitTS, err
 }
 
-// without is what the same look at the cell would have seen had the lock been settled before: its record, if it was committed, in the
-// place of the lock, and its data, which prewrite had put beside it. Nothing that came to the cell since can be visible to the
-// reader: whoever has prewritten it after the lock was gone takes a commit timestamp after that (I5), and so after the reader's
-// own. That spares the reader a second look. window grows with what is added to the versions. They may have many readers, so they are
-// copied.
-func (v *versions) without(l lockRecord, s settlement, window int) (*versions, int) {
+// committed is what the same look at the cell would have seen had the lock been settled before: its record in the place of the lock, and
+// its data, which prewrite had put beside it. Nothing that came to the cell since can be visible to the reader: whoever has
+// prewritten it after the lock was gone takes a commit timestamp after that (I5), and so after the reader's own. That spares the
+// reader a second look. window grows with what is added to the versions. They may have many readers, so they are copied.
+//
+// There is no such way past a lock that was rolled back. That a transaction was rolled back is believed of one whose primary holds nothing,
+// and that is also how a primary looks that was committed and collected while the reader was stopped. The lock is gone
+// then, so no harm is done to the cell, but what lay beneath it may have been visible no more (I16): only the cell can say.
+func (v *versions) committed(l lockRecord, commitTS tso.Timestamp, window int) (*versions, int) {
 	out := &versions{writes: slices.Clone(v.writes), data: v.data}
 	for _, other := range v.locks {
 		if other.startTS != l.startTS {
 			out.locks = append(out.locks, other)
 		}
 	}
-	if s.commitTS != 0 {
-		out.writes = append(out.writes, writeRecord{commitTS: s.commitTS, startTS: l.startTS, kind: l.kind})
-		slices.SortFunc(out.writes, func(a, b writeRecord) int { return cmp.Compare(b.commitTS, a.commitTS) })
-		window++
-	}
-	return out, window
+	out.writes = append(out.writes, writeRecord{commitTS: commitTS, startTS: l.startTS, kind: l.kind})
+	slices.SortFunc(out.writes, func(a, b writeRecord) int { return cmp.Compare(b.commitTS, a.commitTS) })
+	return out, window + 1
 }
 
 // lockedErr says that a reader whose context ended had been waiting for a lock, in whichever request it ended.

@@ -14,13 +14,15 @@ import (
 // never holds two locks (I2), so the newest lock decides; a request that finds only records above its snapshot, or only
 // records that change nothing, reads on alone (viewDeeper).
 //
-// A row that no tablet server has at present must not hold up the others. A batch is given up as soon as it has to be sent again, or when it
-// has been under way for batchPatience: whoever waits for it, or for a place behind it, reads alone, and so does everybody for a while
-// after it. A lone request that takes so long gives up its place, too.
+// A row that no tablet server has at present must not hold up the others. A batch that has to be sent again is given up: whoever waits for it, or
+// for a place behind it, reads alone, and so does everybody for a while after it, some at a time. A request that is merely slow keeps its readers
+// and gives up its place after batchPatience. That it is slow says nothing about its rows, and if the store is, more and smaller requests would make
+// it slower still: a client that took them for a cure would never come back to batches.
 const (
 	batchInFlight = 2
 	batchWindow   = 2
 	batchPatience = time.Second
+	loneMost      = 128 // reads that travel alone at once, not counting those that take longer than batchPatience
 )
 
 type readBatcher struct {
@@ -28,6 +30,7 @@ type readBatcher struct {
 	mu sync.Mutex
 	// queues by what is asked; an entry lives only while requests are in flight
 	queues map[queryKind]*readQueue
+	lone   chan struct{}
 }
 
 type readQueue struct {
@@ -49,13 +52,13 @@ type batchAnswer struct {
 }
 
 func newReadBatcher(c *Client) *readBatcher {
-	return &readBatcher{c: c, queues: map[queryKind]*readQueue{}}
+	return &readBatcher{c: c, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
 }
 
 // read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
 	if b.c.habits.of(q.table).alone() {
-		return b.c.readOne(ctx, q, row)
+		return b.alone(ctx, q, row)
 	}
 	kind := q.kind()
 	b.mu.Lock()
@@ -80,7 +83,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	case a := <-r.answer:
 		switch {
 		case a.alone:
-			return b.c.readOne(ctx, q, row)
+			return b.alone(ctx, q.byName(), row)
 		case a.err == nil && a.cut:
 			return b.c.readOne(ctx, q.byName(), row)
 		}
@@ -88,6 +91,20 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	case <-ctx.Done():
 		return rowAnswer{}, withContext(ctx, ctx.Err())
 	}
+}
+
+// alone reads while batches of the table do not come back.
+func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+	select {
+	case b.lone <- struct{}{}:
+	case <-ctx.Done():
+		return rowAnswer{}, withContext(ctx, ctx.Err())
+	}
+	var place sync.Once
+	leave := func() { place.Do(func() { <-b.lone }) }
+	defer time.AfterFunc(batchPatience, leave).Stop()
+	defer leave()
+	return b.c.readOne(ctx, q, row)
 }
 
 // first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is sent afterwards.
@@ -110,35 +127,51 @@ func (b *readBatcher) next(queue *readQueue) {
 	b.release(queue)
 }
 
-// drain sends batches until nobody waits.
+// drain sends batches until nobody waits, or until its place has been given to somebody else.
 func (b *readBatcher) drain(queue *readQueue) {
-	for {
-		batch := b.take(queue, readRowsLimit)
-		if batch == nil {
+	for batch := b.take(queue); batch != nil; batch = b.take(queue) {
+		came, kept := b.carry(queue, batch)
+		if !came {
+			b.c.habits.of(queue.kind.table).part()
+			scatter(batch)
+			for kept && batch != nil {
+				batch = b.take(queue)
+				scatter(batch)
+			}
 			return
 		}
-		if !b.send(batch) {
-			b.c.habits.of(queue.kind.table).part()
-			for batch != nil {
-				for _, r := range batch {
-					r.answer <- batchAnswer{alone: true}
-				}
-				batch = b.take(queue, readRowsLimit)
-			}
+		if !kept {
 			return
 		}
 	}
 }
 
-// take returns up to n of those who wait; nil: there is nobody, and the place in flight is given back.
-func (b *readBatcher) take(queue *readQueue, n int) []*batchedRead {
+// carry sends a batch, which gives up its place when it takes long. came is false if it is given up itself.
+func (b *readBatcher) carry(queue *readQueue, batch []*batchedRead) (came, kept bool) {
+	var place sync.Once
+	slow := time.AfterFunc(batchPatience, func() { place.Do(func() { b.next(queue) }) })
+	defer slow.Stop()
+	came = b.send(batch)
+	place.Do(func() { kept = true })
+	return came, kept
+}
+
+// scatter has everybody in a batch read alone.
+func scatter(batch []*batchedRead) {
+	for _, r := range batch {
+		r.answer <- batchAnswer{alone: true}
+	}
+}
+
+// take returns those who wait, as many as a request may name; nil: there is nobody, and the place in flight is given back.
+func (b *readBatcher) take(queue *readQueue) []*batchedRead {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(queue.waiting) == 0 {
 		b.release(queue)
 		return nil
 	}
-	n = min(len(queue.waiting), n)
+	n := min(len(queue.waiting), readRowsLimit)
 	batch := queue.waiting[:n:n]
 	queue.waiting = queue.waiting[n:]
 	return batch
@@ -172,9 +205,8 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 		givenUp.Store(true)
 		cancel()
 	}
-	defer time.AfterFunc(batchPatience, giveUp).Stop()
 	answers, err := b.c.readMany((&sendings{again: giveUp}).watch(ctx), q, rows)
-	if err != nil && givenUp.Load() {
+	if err != nil && (givenUp.Load() || b.c.byNameAfter(b.c.background, q, err)) {
 		return false
 	}
 	for _, r := range batch {

@@ -10,45 +10,71 @@ import (
 type readHabits struct {
 	tables sync.Map // name → *tableHabits
 	first  int64    // firstTrial; tests begin sooner
+	probe  int64    // probeRows; tests need none
 }
 
 // tableHabits is what is known of one table.
 type tableHabits struct {
-	reads atomic.Int64 // since the last trial of whole rows ended
-	after atomic.Int64 // how many of them go before the next one
-	deep  atomic.Int64 // reads to come that look at two versions
-	apart atomic.Int64 // until when reads travel alone, in nanoseconds since 1970
+	reads   atomic.Int64 // since the last trial of whole rows ended
+	after   atomic.Int64 // how many of them go before the next one
+	probing atomic.Bool  // a read probes whether rows are narrow
+	narrow  atomic.Int64 // rows that were, in this trial
+	probe   int64        // how many have to be before all reads ask for whole ones
+	deep    atomic.Int64 // reads to come that look at two versions
+	apart   atomic.Pointer[time.Time]
 }
 
 func (h *readHabits) of(table string) *tableHabits {
 	if t, ok := h.tables.Load(table); ok {
 		return t.(*tableHabits)
 	}
-	t := new(tableHabits)
+	t := &tableHabits{probe: h.probe}
 	t.after.Store(h.first)
 	known, _ := h.tables.LoadOrStore(table, t)
 	return known.(*tableHabits)
 }
 
-// whole counts a read and reports whether it is to ask for the whole row (wholerow.go).
-func (t *tableHabits) whole() bool {
-	return t.reads.Load() >= t.after.Load() || t.reads.Add(1) > t.after.Load()
+// whole counts a read of one row, or of several, and reports whether it is to ask for whole rows (wholerow.go), and whether it thereby
+// probes: then it is to travel alone, and probed is to be called after it.
+func (t *tableHabits) whole(several bool) (whole, probes bool) {
+	switch {
+	case t.reads.Load() < t.after.Load() && t.reads.Add(1) <= t.after.Load():
+		return false, false
+	case t.narrow.Load() >= t.probe:
+		return true, false
+	case several || t.probing.Swap(true):
+		return false, false
+	}
+	return true, true
+}
+
+// probed ends a probe.
+func (t *tableHabits) probed(narrow bool) {
+	if narrow {
+		t.narrow.Add(1)
+	}
+	t.probing.Store(false)
 }
 
 // wide ends a trial of whole rows.
 func (t *tableHabits) wide() {
-	if t.reads.Load() < t.after.Load() {
+	after := t.after.Load()
+	if t.reads.Load() < after || !t.after.CompareAndSwap(after, min(max(after, 1)*trialGrowth, lastTrial)) {
 		return // somebody else has ended it
 	}
-	t.after.Store(min(max(t.after.Load(), 1)*trialGrowth, lastTrial))
+	t.narrow.Store(0)
 	t.reads.Store(0)
 }
 
-// deepReads is how many reads of a table ask for two versions after one that asked for one version had to look deeper.
-const deepReads = 256
+// A read for which one version was not enough has the next few of its table ask for two. Where transactions lock many of the cells that they only
+// read (GetForUpdate, LockReads), the newest record often changes nothing, and with one version every reader would have to ask again; where they lock
+// few, two versions would only be bytes.
+const (
+	deepReads = 8 // for each read that had to look deeper
+	mostDeep  = 256
+)
 
-// window is how many versions of a family a read asks for. Where transactions lock cells that they only read (GetForUpdate, LockReads), the
-// newest record often changes nothing, and with one version the reader would have to ask again.
+// window is how many versions of a family a read asks for.
 func (t *tableHabits) window() int {
 	if t.deep.Load() > 0 {
 		t.deep.Add(-1)
@@ -58,13 +84,22 @@ func (t *tableHabits) window() int {
 }
 
 // deeper says that one version was not enough.
-func (t *tableHabits) deeper() { t.deep.Store(deepReads) }
+func (t *tableHabits) deeper() {
+	if t.deep.Load() < mostDeep {
+		t.deep.Add(deepReads)
+	}
+}
 
-// travelAlone is how long reads of a table travel alone after a batch that did not come back.
+// travelAlone is how long reads of a table travel alone after a batch that had to be sent again.
 const travelAlone = time.Second
 
 // part makes reads of the table travel alone for a while, and alone reports whether they do.
-func (t *tableHabits) part() { t.apart.Store(time.Now().Add(travelAlone).UnixNano()) }
+func (t *tableHabits) part() {
+	until := time.Now().Add(travelAlone)
+	t.apart.Store(&until)
+}
+
 func (t *tableHabits) alone() bool {
-	return t.apart.Load() != 0 && time.Now().UnixNano() < t.apart.Load()
+	until := t.apart.Load()
+	return until != nil && time.Now().Before(*until)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"cloud.google.com/go/bigtable"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -16,18 +18,23 @@ type rowQuery struct {
 	ts      tso.Timestamp // 0: no bound
 	window  int           // versions of each family
 	whole   bool          // all columns, if the row is narrow (wholerow.go)
+	probes  bool          // to find out whether it is
+	notify  bool          // only whether the columns are notified
 }
 
 func (q rowQuery) filter() bigtable.Filter {
-	if q.whole {
+	switch {
+	case q.whole:
 		return wholeRowFilter(q.ts, q.window)
+	case q.notify:
+		return bigtable.ChainFilters(oneColumn(notifyFamily, q.columns[0]), bigtable.LatestNFilter(1))
 	}
 	return snapshotFilter(q.columns, q.ts, q.window)
 }
 
 // byName is the query for a row that is too wide to be read whole.
 func (q rowQuery) byName() rowQuery {
-	q.whole = false
+	q.whole, q.probes = false, false
 	return q
 }
 
@@ -36,12 +43,12 @@ func (q rowQuery) kind() queryKind {
 	if q.whole {
 		return queryKind{table: q.table, whole: true}
 	}
-	return queryKind{table: q.table, columns: strings.Join(q.columns, "\x00")}
+	return queryKind{table: q.table, columns: strings.Join(q.columns, "\x00"), notify: q.notify}
 }
 
 type queryKind struct {
 	table, columns string
-	whole          bool
+	whole, notify  bool
 }
 
 // rowAnswer is what a request says about a row.
@@ -51,42 +58,66 @@ type rowAnswer struct {
 	window int  // versions of each family that were asked for
 	whole  bool // of all columns
 	cut    bool // the row was cut off: nothing is known
+
+	notified bool // a notify cell was asked for and is there
 }
 
-// answer is what q learns from a row; a missing row is nil.
-func (c *Client) answer(q rowQuery, r bigtable.Row) rowAnswer {
-	a := rowAnswer{window: q.window, whole: q.whole}
+// answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values came with it that q does not want.
+func (c *Client) answer(q rowQuery, r bigtable.Row) (a rowAnswer, unasked int) {
+	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(r[notifyFamily]) > 0}
 	if q.whole {
 		var wide bool
-		if a.cut, wide = look(r, q.window, q.columns); wide {
+		if a.cut, wide, unasked = look(r, q.window, q.columns); wide {
 			c.habits.of(q.table).wide()
 		}
 	}
 	if !a.cut {
 		a.seen = decodeRow(q.table, r)
 	}
-	return a
+	return a, unasked
 }
 
-// readOne reads one row; one that was cut off is read again by name.
-func (c *Client) readOne(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+// readOne reads one row; one that was cut off, or is too large to be read whole, is read again by name.
+func (c *Client) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
+	if q.probes {
+		defer func() { c.habits.of(q.table).probed(err == nil && a.whole) }()
+	}
 	r, err := c.store.readRow(ctx, q.table, row, q.filter())
 	if err != nil {
-		return rowAnswer{}, err
-	}
-	if a := c.answer(q, r); !a.cut {
+		if again := c.byNameAfter(ctx, q, err); !again {
+			return rowAnswer{}, err
+		}
+	} else if a, _ = c.answer(q, r); !a.cut {
 		return a, nil
 	}
 	return c.readOne(ctx, q.byName(), row)
 }
 
+// byNameAfter ends the trial of whole rows if that may be why a read has failed, and reports whether to try it by name.
+func (c *Client) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
+	if !q.whole || !tooLarge(err) {
+		return false
+	}
+	c.habits.of(q.table).wide()
+	return ctx.Err() == nil
+}
+
+// errHeavy ends a read of whole rows that brings too much that was not asked for.
+var errHeavy = status.Error(codes.ResourceExhausted, "whole rows are too large")
+
 // readMany reads rows with one request; the answers are in their order.
 func (c *Client) readMany(ctx context.Context, q rowQuery, rows []string) ([]rowAnswer, error) {
 	found := make(map[string]rowAnswer, len(rows))
+	sum := 0
 	err := c.store.readRows(ctx, q.table, bigtable.RowList(rows), func(r bigtable.Row) bool {
-		found[r.Key()] = c.answer(q, r)
-		return true
+		a, unasked := c.answer(q, r)
+		found[r.Key()] = a
+		sum += unasked
+		return sum <= wholeReadBytes
 	}, bigtable.RowFilter(q.filter()))
+	if err == nil && sum > wholeReadBytes {
+		err = errHeavy
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +125,7 @@ func (c *Client) readMany(ctx context.Context, q rowQuery, rows []string) ([]row
 	for i, row := range rows {
 		a, ok := found[row]
 		if !ok {
-			a = c.answer(q, nil)
+			a, _ = c.answer(q, nil)
 		}
 		out[i] = a
 	}

@@ -19,8 +19,8 @@ func (c *Client) StampsAhead() (n int, asking bool) {
 	return len(c.ahead.stamps), c.ahead.asking > 0
 }
 
-// ReadWholeRowsAfter begins the first trial of a table that has not been read yet after so many reads of it.
-func (c *Client) ReadWholeRowsAfter(reads int64) { c.habits.first = reads }
+// ReadWholeRowsAfter begins the first trial of a table that has not been read yet after so many reads of it, without probes.
+func (c *Client) ReadWholeRowsAfter(reads int64) { c.habits.first, c.habits.probe = reads, 0 }
 
 // ReadsWhole reports whether the next read of a table asks for whole rows.
 func (c *Client) ReadsWhole(table string) bool {
@@ -49,4 +49,10 @@ func (c *Client) LocksOf(t testing.TB, table, row string) (n int) {
 		n += len(v.locks)
 	}
 	return n
+}
+
+// AllReadWhole reports whether every read of a table asks for whole rows: the probes are over.
+func (c *Client) AllReadWhole(table string) bool {
+	t := c.habits.of(table)
+	return t.reads.Load() >= t.after.Load() && t.narrow.Load() >= t.probe
 }

@@ -63,6 +63,7 @@ func (cm *commit) touched(rw *rowWrites) bool {
 // rollBack decides the transaction on its primary and, unless it turns out to have committed, erases what it left. It has a
 // deadline of its own, as the caller's context may have ended.
 func (cm *commit) rollBack(ctx context.Context) (decision, error) {
+	cm.c.own.decide(cm.startTS, 0, 0) // readers need not wait for the clean-up; the store says what becomes of the locks
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 	defer cancel()
 	if !cm.until.IsZero() { // a commit request may have been sent

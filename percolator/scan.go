@@ -48,8 +48,7 @@ func failed(err error) iter.Seq2[Entry, error] {
 
 // scan is Scan without the checks of names; it serves the tables of indexes, too.
 func (c *Client) scan(ctx context.Context, ts tso.Timestamp, table string, r Range, columns []string) iter.Seq2[Entry, error] {
-	window := c.habits.of(table).window()
-	filter := snapshotFilter(columns, ts, window)
+	filter := snapshotFilter(columns, ts, 1)
 	return func(yield func(Entry, error) bool) {
 		limit := scanFirstRows
 		if r.empty() {
@@ -62,7 +61,7 @@ func (c *Client) scan(ctx context.Context, ts tso.Timestamp, table string, r Ran
 			}
 			page, more, err := c.readPage(ctx, table, r, filter, limit)
 			if err == nil {
-				err = c.settlePage(ctx, ts, table, page, window)
+				err = c.settlePage(ctx, ts, table, page)
 			}
 			if err == nil {
 				err = c.meta.checkRead(ctx, ts)
@@ -120,14 +119,14 @@ func rowSet(r Range) bigtable.RowSet {
 }
 
 // settlePage turns what was seen into entries, in row and column order. Our own columns are left out.
-func (c *Client) settlePage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow, window int) error {
+func (c *Client) settlePage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow) error {
 	for _, row := range page {
 		for _, col := range row.seen.columns() {
 			if strings.HasPrefix(col, reserved) {
 				continue
 			}
 			cell := Cell{table, row.key, col}
-			res, err := c.settleRead(ctx, ts, cell, row.seen[col], window, true)
+			res, err := c.settleRead(ctx, ts, cell, row.seen[col], 1, true)
 			if err != nil {
 				return err
 			}

@@ -260,11 +260,18 @@ func (rc *readCache) take(c Cell) (value []byte, ok, prefetched bool) {
 	return cc.value, true, prefetched
 }
 
-// put keeps value, which nobody may modify afterwards, if there is room.
+// put keeps value, which nobody may modify afterwards, if there is room. What nobody has asked for may take half of it.
 func (rc *readCache) put(c Cell, value []byte, prefetched bool) bool {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	if !rc.grow(len(c.Row) + len(c.Column) + len(value) + 64) {
+	if rc.cells[c] != nil {
+		return true // a snapshot cannot change
+	}
+	room := readCacheBytes
+	if prefetched {
+		room /= 2
+	}
+	if !rc.grow(len(c.Row)+len(c.Column)+len(value)+64, room) {
 		return false
 	}
 	if rc.cells == nil {
@@ -278,7 +285,7 @@ func (rc *readCache) put(c Cell, value []byte, prefetched bool) bool {
 func (rc *readCache) close(row Cell) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	if !rc.grow(len(row.Row) + 64) {
+	if !rc.grow(len(row.Row)+64, readCacheBytes/2) {
 		return
 	}
 	if rc.known == nil {
@@ -287,9 +294,9 @@ func (rc *readCache) close(row Cell) {
 	rc.known[row] = true
 }
 
-// grow makes room for so many bytes; rc.mu is held.
-func (rc *readCache) grow(bytes int) bool {
-	if rc.bytes+bytes > readCacheBytes {
+// grow makes room for so many bytes, up to most in all; rc.mu is held.
+func (rc *readCache) grow(bytes, most int) bool {
+	if rc.bytes+bytes > most {
 		return false
 	}
 	rc.bytes += bytes

@@ -3,6 +3,7 @@ package percolator
 import (
 	"context"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -10,16 +11,20 @@ import (
 // A goroutine begins with a small stack, and sending a request grows it several times over, which costs about a tenth of the request. A
 // transaction of ten rows would pay that ten times. So goroutines that have sent a request are kept for a moment, for the next.
 //
-// There are at most warmMost for each processor. More requests in flight than that are more than a processor can send and receive while one of them
-// is under way, even where that takes milliseconds; they would only be stacks for the garbage collector to look at.
+// At most warmMost functions for each processor run on them. More requests in flight than that are more than a processor can send and receive while one of them
+// is under way, even where that takes milliseconds; they would only be stacks for the garbage collector to look at. One that takes longer than
+// warmPatience gives up its place: it waits for a row that has no server, and must not hold up those who want others.
 type warmGoroutines struct {
 	ctx   context.Context // ends with the client
 	tasks chan func()
 	most  int64
-	alive atomic.Int64
+	busy  atomic.Int64
 }
 
-const warmMost = 64
+const (
+	warmMost     = 64
+	warmPatience = 100 * time.Millisecond
+)
 
 // keepWarm is how long a goroutine waits for something to do.
 const keepWarm = time.Second
@@ -30,28 +35,35 @@ func newWarmGoroutines(ctx context.Context) *warmGoroutines {
 
 // run calls f on a goroutine that waits, or on a new one, without waiting for it; false: all there may be are busy.
 func (w *warmGoroutines) run(f func()) bool {
-	select {
-	case w.tasks <- f:
-		return true
-	default:
-	}
-	if w.alive.Add(1) > w.most {
-		w.alive.Add(-1)
+	if w.busy.Add(1) > w.most {
+		w.busy.Add(-1)
 		return false
 	}
-	go w.work(f)
+	var place sync.Once
+	leave := func() { place.Do(func() { w.busy.Add(-1) }) }
+	slow := time.AfterFunc(warmPatience, leave)
+	task := func() {
+		defer leave()
+		defer slow.Stop()
+		f()
+	}
+	select {
+	case w.tasks <- task:
+	default:
+		go w.work(task)
+	}
 	return true
 }
 
-func (w *warmGoroutines) work(f func()) {
-	defer w.alive.Add(-1)
+func (w *warmGoroutines) work(task func()) {
 	idle := time.NewTimer(keepWarm)
 	defer idle.Stop()
 	for {
-		f()
+		task()
+		task = nil // it may hold a whole transaction
 		idle.Reset(keepWarm)
 		select {
-		case f = <-w.tasks:
+		case task = <-w.tasks:
 		case <-idle.C:
 			return
 		case <-w.ctx.Done():

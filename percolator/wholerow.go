@@ -2,6 +2,8 @@ package percolator
 
 import (
 	"cloud.google.com/go/bigtable"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -11,19 +13,22 @@ import (
 // for different columns can travel together, and what else is in the row needs no request of its own when the same snapshot asks
 // for it.
 //
-// Whether rows are narrow is tried, never assumed. A table's first reads name their columns. Then one trial begins, which lasts until a
-// row turns out to be wide: the filter cuts it off, its answer counts for nothing, and it is read again by name. The next trial begins after many times
-// as many reads. So a table of wide rows costs a request or two more in a client's life, and the occasional wide row among narrow ones ends
-// the attempt before long.
+// Whether rows are narrow is tried, never assumed. A table's first reads name their columns. Then a trial begins with probes, of one row each, one at a
+// time; when enough rows were narrow, all reads ask for whole ones. The trial lasts until a row turns out to be wide: the filter cuts it off, its
+// answer counts for nothing, and it is read again by name; or it is too large to be read whole at all, or rows bring more than a request may
+// that nobody asked for. The next trial begins after many times as many reads. So a table of wide rows costs some requests in a client's life, and the
+// occasional wide row among narrow ones ends the attempt before long.
 //
 // Rejected: learning the width from what named reads return, which says nothing about the columns that were not named, and a property of
 // the table in the schema, which somebody has to know, and which is wrong for the one row that grows.
 const (
-	wholeRowCells = 16      // cells of a narrow row, for each version asked for
-	wholeRowBytes = 4 << 10 // bytes of values in a narrow row that were not asked for
-	firstTrial    = 256     // reads of a table before the first trial
-	trialGrowth   = 16      // by how much more reads go before the next
-	lastTrial     = 1 << 32
+	wholeRowCells  = 16      // cells of a narrow row, for each version asked for
+	wholeRowBytes  = 4 << 10 // bytes of values in a narrow row that were not asked for
+	wholeReadBytes = 1 << 20 // bytes of values in all rows of a request that were not asked for
+	firstTrial     = 256     // reads of a table before the first trial
+	probeRows      = 32      // narrow rows in a row before all reads ask for whole ones
+	trialGrowth    = 16      // by how much more reads go before the next
+	lastTrial      = 1 << 32
 )
 
 // wholeRowFilter returns the newest n locks, write records and data versions, at or below ts if that is not 0, of all columns, up to
@@ -36,20 +41,29 @@ func wholeRowFilter(ts tso.Timestamp, n int) bigtable.Filter {
 	return bigtable.ChainFilters(append(parts, bigtable.LatestNFilter(n), bigtable.CellsPerRowLimitFilter(n*wholeRowCells))...)
 }
 
-// look says of a row that wholeRowFilter let through whether it may have been cut off, and whether it is too wide to be read whole
-// again. asked are the columns that were wanted.
-func look(r bigtable.Row, n int, asked []string) (cut, wide bool) {
-	cells, bytes := 0, 0
+// look says of a row that wholeRowFilter let through whether it may have been cut off, whether it is too wide to be read whole again, and
+// how many bytes came with it that were not wanted. asked are the columns that were.
+func look(r bigtable.Row, n int, asked []string) (cut, wide bool, unasked int) {
+	cells := 0
 	for _, items := range r {
 		cells += len(items)
 		for i := range items {
 			if !named(items[i].Column, asked) {
-				bytes += len(items[i].Value)
+				unasked += len(items[i].Value)
 			}
 		}
 	}
 	cut = cells >= n*wholeRowCells
-	return cut, cut || bytes > wholeRowBytes
+	return cut, cut || unasked > n*wholeRowBytes, unasked
+}
+
+// tooLarge says of the error of a read of whole rows that it may be due to their size: by name, they may be read.
+func tooLarge(err error) bool {
+	switch status.Code(err) {
+	case codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange, codes.InvalidArgument, codes.Internal, codes.DeadlineExceeded:
+		return true
+	}
+	return false
 }
 
 // named reports whether one of the columns is that of a cell; full begins with the family.

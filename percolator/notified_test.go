@@ -1,0 +1,48 @@
+package percolator_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// Notified sees a cell's notification, not its neighbour's; questions that come together travel together.
+func TestNotified(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	g := &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
+	put(t, g.ctx, g.c, "observed", "seen", "v", "silent", "c", "v")
+	must(t, update(g.ctx, g.c, func(tx *percolator.Txn) error { return tx.Notify(cell("weak", "poke")) }))
+	must(t, g.c.Flush(g.ctx))
+	for _, c := range []struct {
+		cell percolator.Cell
+		want bool
+	}{{cell("observed", "seen"), true}, {cell("observed", "poke"), false}, {cell("silent", "c"), false}, {cell("weak", "poke"), true}, {cell("none", "seen"), false}} {
+		if got, err := g.c.Notified(g.ctx, c.cell); err != nil || got != c.want {
+			t.Errorf("%s: notified %v, %v", c.cell, got, err)
+		}
+	}
+	_, err := g.c.Notified(g.ctx, percolator.Cell{Table: "none", Row: "r", Column: "c"})
+	wantErr(t, err, percolator.ErrSchemaMismatch)
+
+	g.count()
+	hold := percolatortest.NewHold()
+	env.FaultsOf(g.c).Handle(func(percolatortest.Request) percolatortest.Action { return hold })
+	var asking sync.WaitGroup
+	for i := range 10 {
+		asking.Go(func() {
+			if _, err := g.c.Notified(g.ctx, cell(key(i), "seen")); err != nil {
+				t.Error(err)
+			}
+		})
+		if i < 2 {
+			hold.Wait(t, i+1)
+		}
+	}
+	eventually(t, "the others wait", func() bool { return g.c.ReadsWaiting() == 8 })
+	hold.Release()
+	asking.Wait()
+	g.wantCost(cost{"ReadRows 1": 2, "ReadRows 8": 1})
+}

@@ -1,0 +1,253 @@
+package percolator_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// namesNoColumn tells a read of whole rows.
+func namesNoColumn(m *btpb.ReadRowsRequest) bool {
+	for _, f := range m.GetFilter().GetChain().GetFilters() {
+		if f.GetCellsPerRowLimitFilter() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// readWire is what lies between a client and the store when it reads.
+type readWire struct {
+	refuse func(*btpb.ReadRowsRequest) error // the error of a request; nil: none is refused
+	delay  func(context.Context)             // before a request is sent; nil: none
+	bytes  atomic.Int64                      // of the answers
+}
+
+func (w *readWire) client(t testing.TB, env *percolatortest.Env) *percolator.Client {
+	t.Helper()
+	c, err := percolator.NewClient(testContext(t), percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle},
+		append(env.Options(), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				s, err := open(ctx, desc, cc, method, opts...)
+				return &wiredStream{ClientStream: s, wire: w}, err
+			})))...)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+type wiredStream struct {
+	grpc.ClientStream
+	wire *readWire
+	err  error
+}
+
+func (s *wiredStream) SendMsg(m any) error {
+	if r, ok := m.(*btpb.ReadRowsRequest); ok {
+		if s.wire.refuse != nil {
+			s.err = s.wire.refuse(r)
+		}
+		if s.wire.delay != nil {
+			s.wire.delay(s.Context())
+		}
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s *wiredStream) RecvMsg(m any) error {
+	if s.err != nil {
+		return s.err
+	}
+	err := s.ClientStream.RecvMsg(m)
+	if p, ok := m.(proto.Message); ok && err == nil {
+		s.wire.bytes.Add(int64(proto.Size(p)))
+	}
+	return err
+}
+
+// convince has a client read so much of a table of narrow rows that it reads whole ones from then on.
+func convince(t *testing.T, ctx context.Context, c *percolator.Client) {
+	t.Helper()
+	for i := 0; !c.AllReadWhole("t"); i++ {
+		wantNow(t, ctx, c, cell(fmt.Sprint("other", i), "c"), "")
+		if i > 1000 {
+			t.Fatal("a table of narrow rows is not read by whole rows")
+		}
+	}
+}
+
+// A row may be too large to be read whole, although what is asked for is small: Bigtable refuses to return more than 256 MiB of one.
+func TestRowTooLargeToBeReadWhole(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	put(t, ctx, env.Client, "huge", "c", "v", "small", "c", "v")
+	must(t, env.Client.Flush(ctx))
+	wire := &readWire{refuse: func(r *btpb.ReadRowsRequest) error {
+		for _, k := range r.GetRows().GetRowKeys() {
+			if string(k) == "huge" && namesNoColumn(r) {
+				return status.Error(codes.FailedPrecondition, "the row exceeds the limit of 256 MiB")
+			}
+		}
+		return nil
+	}}
+	for _, read := range []func(*percolator.Client) error{
+		func(c *percolator.Client) error {
+			s, err := c.Snapshot(ctx)
+			must(t, err)
+			return errOf(s.Get(ctx, cell("huge", "c")))
+		},
+		func(c *percolator.Client) error {
+			s, err := c.Snapshot(ctx)
+			must(t, err)
+			return errOf(s.GetMulti(ctx, cell("small", "c"), cell("huge", "c")))
+		},
+	} {
+		c := wire.client(t, env)
+		convince(t, ctx, c)
+		if err := read(c); err != nil {
+			t.Error(err)
+		}
+		if c.AllReadWhole("t") {
+			t.Error("the trial goes on")
+		}
+	}
+}
+
+// The same for a row that takes longer than the caller has: the next caller gets an answer.
+func TestWholeRowThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx, c := testContext(t), env.Client
+	put(t, ctx, c, "slow", "c", "v")
+	convince(t, ctx, c)
+	hold := percolatortest.NewHold()
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if m, ok := r.Message.(*btpb.ReadRowsRequest); ok && r.Row == "slow" && namesNoColumn(m) {
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	defer hold.Release()
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	wantErr(t, errOf(s.Get(short, cell("slow", "c"))), context.DeadlineExceeded)
+	wantValue(t, ctx, s, cell("slow", "c"), "v")
+}
+
+// What a call brings that nobody asked for is bounded, before it is known that rows are heavy too.
+func TestTrialOfHeavyRows(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	const rows = 64
+	var cells []percolator.Cell
+	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+		for i := range rows {
+			must(t, tx.Set(cell(key(i), "body"), make([]byte, 256<<10)))
+			must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+			cells = append(cells, cell(key(i), "c"))
+		}
+		return nil
+	}))
+	must(t, env.Client.Flush(ctx))
+	wire := new(readWire)
+	c := wire.client(t, env)
+	convince(t, ctx, c)
+	wire.bytes.Store(0)
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	values, err := s.GetMulti(ctx, cells...)
+	must(t, err)
+	for i, v := range values {
+		if string(v) != "v" {
+			t.Errorf("row %d: %q", i, v)
+		}
+	}
+	if n := wire.bytes.Load(); n > 3<<20 {
+		t.Errorf("%d KB came for %d bytes that were asked for", n>>10, rows)
+	}
+}
+
+// A cell that is locked once does not make the scans of its table bring two versions of everything.
+func TestScansBringOneVersion(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	const rows = 20
+	for range 2 {
+		must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+			for i := range rows {
+				must(t, tx.Set(cell(key(i), "body"), make([]byte, 16<<10)))
+			}
+			return nil
+		}))
+	}
+	must(t, env.Client.Flush(ctx))
+	wire := new(readWire)
+	c := wire.client(t, env)
+	scan := func() int64 {
+		wire.bytes.Store(0)
+		s, err := c.Snapshot(ctx)
+		must(t, err)
+		must(t, firstError(s.Scan(ctx, "t", percolator.All())))
+		return wire.bytes.Load()
+	}
+	before := scan()
+	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error { return errOf(tx.GetForUpdate(ctx, cell(key(7), "body"))) }))
+	must(t, env.Client.Flush(ctx))
+	for i := range 3 {
+		if after := scan(); after > before*3/2 {
+			t.Errorf("scan %d brings %d KB, before one cell of %d was locked it was %d KB", i, after>>10, rows, before>>10)
+		}
+	}
+}
+
+// A store that is slow, but answers, still gets batches: more and smaller requests would make it slower.
+func TestSlowStoreStillGetsBatches(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	var slow atomic.Bool
+	var n atomic.Int64
+	wire := &readWire{delay: func(ctx context.Context) {
+		if slow.Load() {
+			n.Add(1)
+			select {
+			case <-time.After(1200 * time.Millisecond): // more than a batch may keep its place
+			case <-ctx.Done():
+			}
+		}
+	}}
+	c := wire.client(t, env)
+	s, err := c.Snapshot(ctx)
+	must(t, err)
+	slow.Store(true)
+	var wg sync.WaitGroup
+	for i := range 256 {
+		wg.Go(func() {
+			if v, err := s.GetMulti(ctx, cell(key(i), "c")); err != nil || v[0] != nil {
+				t.Errorf("%q, %v", v, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n.Load() > 10 {
+		t.Errorf("256 reads took %d requests", n.Load())
+	}
+}
