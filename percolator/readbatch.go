@@ -107,12 +107,10 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 	return b.c.readOne(ctx, q, row)
 }
 
-// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is sent afterwards.
+// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is sent afterwards, if it has not been in the
+// other place. However long it takes, it keeps only the one.
 func (b *readBatcher) first(ctx context.Context, queue *readQueue, q rowQuery, row string) (rowAnswer, error) {
-	var place sync.Once
-	leave := func() { place.Do(func() { b.next(queue) }) }
-	defer time.AfterFunc(batchPatience, leave).Stop()
-	defer leave()
+	defer b.next(queue)
 	return b.c.readOne(ctx, q, row)
 }
 

@@ -79,10 +79,14 @@ func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) 
 	return done.perSecond(), nil
 }
 
+// fig8Patience is the deadline that callers give to what they do, on both sides, from the end of a slice. It is less than a request may take at most, as
+// deadlines of callers are.
+const fig8Patience = 20 * time.Second
+
 // work lets the goroutines work for d. An operation that has begun is finished, and settled what is left in the background, before it
 // returns.
 func (s *fig8Side) work(ctx context.Context, d time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, d+patience)
+	ctx, cancel := context.WithTimeout(ctx, d+fig8Patience)
 	defer cancel()
 	if err := s.crowd(ctx, time.Now().Add(d)); err != nil || s.settle == nil {
 		return err
