@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +45,8 @@ but not in equal parts.`,
 	flags.IntVar(&cfg.Rows, "rows", 32_768, "rows of each table of the comparisons")
 	flags.IntVar(&cfg.Iterations, "iterations", 100, "transactions of each kind in a repetition")
 	flags.DurationVar(&cfg.Delay, "delay", 5*time.Millisecond, "added to each request where latencies are measured and requests counted")
-	flags.IntVar(&cfg.Pages, "pages", 258, "pages of the web index (0: leave it out)")
+	flags.StringSliceVar(&cfg.Only, "only", nil, "parts to measure: ratios, latency, ops (default all)")
+	flags.IntVar(&cfg.Pages, "pages", 258, "pages of the web index")
 	flags.DurationVar(&cfg.Collapse, "collapse", index.Collapse, "how long the web index's observers behind the first wait for further reasons to run")
 	flags.BoolVar(&short, "short", false, "a look in some seconds, without the web index, where flags do not say otherwise")
 	shared.add(cmd)
@@ -74,14 +76,19 @@ func shortenGoals(cmd *cobra.Command, cfg *bench.GoalsConfig) {
 	if !given("delay") {
 		cfg.Delay = 2 * time.Millisecond
 	}
-	if !given("pages") {
-		cfg.Pages = 0
+	if !given("only") {
+		cfg.Only = []string{bench.GoalRatios, bench.GoalLatency}
 	}
 }
 
 func benchGoals(cmd *cobra.Command, cfg bench.GoalsConfig, shared benchFlags) error {
 	errs := []error{shared.check(), within("repeat", cfg.Repeat, 1, 100), within("rows", cfg.Rows, 64, 10_000_000),
-		within("iterations", cfg.Iterations, 1, 100_000), within("pages", cfg.Pages, 0, 1_000_000)}
+		within("iterations", cfg.Iterations, 1, 100_000), within("pages", cfg.Pages, 1, 1_000_000)}
+	for _, part := range cfg.Only {
+		if !slices.Contains(bench.GoalParts(), part) {
+			errs = append(errs, usagef("--only %s is none of %q", part, bench.GoalParts()))
+		}
+	}
 	if cfg.Slice < time.Millisecond || cfg.Duration < 2*cfg.Slice || cfg.Duration > time.Hour {
 		errs = append(errs, usagef("--slice %v is less than 1 ms, or --duration %v does not hold two of them, or is more than 1 h", cfg.Slice, cfg.Duration))
 	}
@@ -127,7 +134,9 @@ func printGoals(w io.Writer, r *bench.GoalsReport) error {
 	for _, c := range r.Costs {
 		costs = append(costs, fmt.Sprintf("%s\t%.1f\t%.1f\t%.0f\t%.0f\t%.1f\t%.1f", c.Name, c.Ours.CPU, c.Raw.CPU, c.Ours.Allocs, c.Raw.Allocs, c.Ours.Bytes/1024, c.Raw.Bytes/1024))
 	}
-	printBlock(w, costs...)
+	if len(r.Costs) > 0 {
+		printBlock(w, costs...)
+	}
 	if r.Ops != nil {
 		with, without := r.Ops.Variants[len(r.Ops.Variants)-1].Load, r.Ops.Variants[0].Load
 		_, _ = fmt.Fprintf(w, "web index, %d pages: %.1f reads a page with batching and prefetch, %.1f without; all requests %.1f and %.1f\n\n", r.Ops.Pages,

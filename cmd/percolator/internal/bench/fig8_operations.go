@@ -158,11 +158,13 @@ func (l *fig8Lab) tick() bigtable.Timestamp { return bigtable.Timestamp(l.last.A
 func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
 	row := w.step()
 	start := l.tick()
-	column := func(family string, from, to bigtable.Timestamp) bigtable.Filter {
-		return bigtable.ChainFilters(bigtable.ColumnRangeFilter(family, fig8Column, fig8Column+"\x00"),
-			bigtable.TimestampRangeFilterMicros(from, to))
+	column := func(family string) bigtable.Filter {
+		return bigtable.ColumnRangeFilter(family, fig8Column, fig8Column+"\x00")
 	}
-	conflict := bigtable.InterleaveFilters(column("lock", 0, start), column("lock", start+1000, 0), column("write", start, 0))
+	from := func(f bigtable.Filter, from, to bigtable.Timestamp) bigtable.Filter {
+		return bigtable.ChainFilters(f, bigtable.TimestampRangeFilterMicros(from, to))
+	}
+	conflict := bigtable.InterleaveFilters(column("lock"), from(column("write"), start, 0)) // as at a first sending
 	prewrite := bigtable.NewMutation()
 	prewrite.Set("data", fig8Column, start, w.draft(0, row))
 	prewrite.Set("lock", fig8Column, start, fig8Lock)
@@ -172,7 +174,7 @@ func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
 	commit := bigtable.NewMutation()
 	commit.Set("write", fig8Column, l.tick(), fig8Record)
 	commit.DeleteTimestampRange("lock", fig8Column, start, start+1000)
-	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(column("lock", start, start+1000), commit, nil), true); err != nil {
+	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(from(column("lock"), start, start+1000), commit, nil), true); err != nil {
 		return err
 	}
 	w.wrote(row)

@@ -3,20 +3,22 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // GoalsConfig says how closely the goals of speed are looked at.
 type GoalsConfig struct {
-	Emulator string // EmbeddedEmulator or GcloudEmulator
-	Repeat   int    // repetitions of everything but the counts of the web index
+	Emulator string   // EmbeddedEmulator or GcloudEmulator
+	Only     []string // of GoalParts; none: all
+	Repeat   int      // repetitions of everything but the counts of the web index
 
 	Duration   time.Duration // of a repetition of a comparison with raw requests; Fig8Config.Duration
 	Slice      time.Duration // Fig8Config.Slice
 	Rows       int           // Fig8Config.Rows
 	Iterations int           // of each kind of transaction in a repetition; LatencyConfig.Iterations
 	Delay      time.Duration // LatencyConfig.Delay and OpsConfig.Delay
-	Pages      int           // OpsConfig.Pages; 0: leave the web index out
+	Pages      int           // OpsConfig.Pages
 	Collapse   time.Duration // OpsConfig.Collapse
 
 	// Progress is told how far the parts are. nil: nobody wants to know.
@@ -30,7 +32,7 @@ type GoalsReport struct {
 	Goals    []Goal         `json:"goals"`
 	Costs    []GoalCost     `json:"costs"`
 	Fig8     []*Fig8Report  `json:"fig8"`
-	Latency  *LatencyReport `json:"latency"`
+	Latency  *LatencyReport `json:"latency,omitempty"`
 	Ops      *OpsReport     `json:"ops,omitempty"`
 }
 
@@ -79,34 +81,36 @@ var goalPeers = map[string]string{
 // Goals measures everything for which a goal was set.
 func Goals(ctx context.Context, cfg GoalsConfig) (*GoalsReport, error) {
 	r := &GoalsReport{Machine: ThisMachine(time.Now()), Emulator: cfg.Emulator}
-	parts := len(goalRatios) + 1
-	if cfg.Pages > 0 {
-		parts++
+	type part struct {
+		of, name string
+		run      func(context.Context, GoalsConfig) error
 	}
-	done := 0
-	step := func() {
-		if done++; cfg.Progress != nil {
-			cfg.Progress(done, parts)
-		}
-	}
+	var parts []part
 	for _, g := range goalRatios {
-		if err := r.ratio(ctx, cfg, g); err != nil {
-			return nil, fmt.Errorf("%s: %w", g.text, err)
-		}
-		step()
+		parts = append(parts, part{GoalRatios, g.text, func(ctx context.Context, cfg GoalsConfig) error { return r.ratio(ctx, cfg, g) }})
 	}
-	if err := r.latency(ctx, cfg); err != nil {
-		return nil, fmt.Errorf("latency: %w", err)
-	}
-	step()
-	if cfg.Pages > 0 {
-		if err := r.ops(ctx, cfg); err != nil {
-			return nil, fmt.Errorf("web index: %w", err)
+	parts = append(parts, part{GoalLatency, "latency", r.latency}, part{GoalOps, "web index", r.ops})
+	parts = slices.DeleteFunc(parts, func(p part) bool { return len(cfg.Only) > 0 && !slices.Contains(cfg.Only, p.of) })
+	for i, p := range parts {
+		if err := p.run(ctx, cfg); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
-		step()
+		if cfg.Progress != nil {
+			cfg.Progress(i+1, len(parts))
+		}
 	}
 	return r, nil
 }
+
+// The parts of the goals.
+const (
+	GoalRatios  = "ratios"  // against raw requests, of Fig8
+	GoalLatency = "latency" // multiples of a request time, and counts of requests, of Latency
+	GoalOps     = "ops"     // counts of the web index's requests, of Ops
+)
+
+// GoalParts are all of them.
+func GoalParts() []string { return []string{GoalRatios, GoalLatency, GoalOps} }
 
 func (r *GoalsReport) add(g Goal) {
 	g.Met = g.Measured.Median <= g.Wanted
