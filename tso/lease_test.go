@@ -269,7 +269,9 @@ func handOver(t *testing.T, phase time.Duration) {
 		if err := a.wait(t); err != nil {
 			t.Fatal(err)
 		}
-		if st := stored(t, store); st.held() || st.Address != "" || st.Lease != 0 || st.Epoch != 1 {
+		switch st := stored(t, store); {
+		case st.Epoch == 2 && st.Address == "b:1": // it has looked in the same instant, and has it already
+		case st.held() || st.Address != "" || st.Lease != 0 || st.Epoch != 1:
 			t.Errorf("handed over as %+v", st)
 		}
 		first, err := b.Next(t.Context())
