@@ -100,10 +100,7 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 	case <-ctx.Done():
 		return rowAnswer{}, withContext(ctx, ctx.Err())
 	}
-	var place sync.Once
-	leave := func() { place.Do(func() { <-b.lone }) }
-	defer time.AfterFunc(batchPatience, leave).Stop()
-	defer leave()
+	defer holdPlace(batchPatience, func() { <-b.lone })()
 	return b.c.readOne(ctx, q, row)
 }
 

@@ -3,7 +3,6 @@ package percolator
 import (
 	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -39,12 +38,9 @@ func (w *warmGoroutines) run(f func()) bool {
 		w.busy.Add(-1)
 		return false
 	}
-	var place sync.Once
-	leave := func() { place.Do(func() { w.busy.Add(-1) }) }
-	slow := time.AfterFunc(warmPatience, leave)
+	leave := holdPlace(warmPatience, func() { w.busy.Add(-1) })
 	task := func() {
 		defer leave()
-		defer slow.Stop()
 		f()
 	}
 	select {
