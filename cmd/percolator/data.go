@@ -48,7 +48,7 @@ func (f *dataFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *per
 		return err
 	}
 	defer func() { _ = oracle.Close() }() // nothing is on the way any more
-	c, err := percolator.NewClient(ctx, percolator.Config{Project: f.project, Instance: f.instance, AppProfile: f.appProfile, Oracle: oracle})
+	c, err := percolator.NewClient(ctx, percolator.Config{Project: f.project, Instance: f.instance, AppProfile: f.appProfile, Oracle: oracle}, bigtableOptions(ctx)...)
 	if err != nil {
 		return fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
 	}

@@ -19,10 +19,14 @@ const (
 	exitUsage       = 2 // a flag, an argument or a file is wrong; trying again is useless
 	exitUnavailable = 3 // the oracle or the store cannot be reached, or nobody leads; try again
 	exitRecord      = 4 // the oracle's record is missing or damaged: see docs/RUNBOOK.md
+	exitFindings    = 5 // the command worked, and what it checked is not as it should be
+	exitConflict    = 6 // a conflict, a lock in the way, or a commit with an unknown outcome
+	exitNotFound    = 7 // what was asked for does not exist
 )
 
 const exitHelp = `Exit status: 0 success, 1 failure, 2 wrong usage, 3 oracle or store unavailable,
-4 the oracle's record is missing or damaged.`
+4 the oracle's record is missing or damaged, 5 a check found something, 6 conflict,
+7 not found.`
 
 // usageError is an error of whoever typed the command.
 type usageError struct{ error }
@@ -32,6 +36,9 @@ func (e usageError) Unwrap() error { return e.error }
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
+
+// errFindings is what a command ends with that has printed what is wrong.
+var errFindings = errors.New("not everything is as it should be")
 
 // advise adds to an error of an oracle's store what the operator can do.
 func advise(err error) error {
@@ -56,6 +63,12 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, tso.ErrCorrupt), errors.Is(err, tso.ErrNoRecord):
 		return exitRecord
+	case errors.Is(err, errFindings):
+		return exitFindings
+	case errors.Is(err, percolator.ErrConflict), errors.Is(err, percolator.ErrLocked), errors.Is(err, percolator.ErrOutcomeUnknown):
+		return exitConflict
+	case errors.Is(err, percolator.ErrNotFound):
+		return exitNotFound
 	case errors.Is(err, tso.ErrInvalidArgument), errors.Is(err, percolator.ErrInvalidArgument):
 		return exitUsage
 	case errors.Is(err, tso.ErrUnavailable), errors.Is(err, tso.ErrNotLeader), errors.Is(err, context.DeadlineExceeded):

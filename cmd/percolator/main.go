@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,9 +20,19 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err := newRoot().ExecuteContext(ctx)
+	return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// execute runs one command and returns its exit status.
+func execute(ctx context.Context, args []string, in io.Reader, out, log io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(log)
+	err := root.ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "percolator:", err)
+		_, _ = fmt.Fprintln(log, "percolator:", err)
 	}
 	return exitCode(err)
 }

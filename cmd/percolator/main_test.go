@@ -118,13 +118,16 @@ func (p *program) signal(t *testing.T, s os.Signal) {
 	}
 }
 
+// programLimit is how long a test waits for a program, which may share two slow processors with many others.
+const programLimit = 4 * time.Minute
+
 // wait returns the exit status.
 func (p *program) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-p.ended:
 		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(30 * time.Second):
+	case <-time.After(programLimit):
 		t.Fatal("the program does not end")
 		return -1
 	}
@@ -135,7 +138,7 @@ func (p *program) wait(t *testing.T) int {
 func (p *program) awaitLog(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(programLimit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if match := re.FindStringSubmatch(p.stderr.String()); match != nil {
 			return match[len(match)-1]
 		}

@@ -24,7 +24,14 @@ flag that is given wins.
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newInit(), newNotify(), newObservers(), newTSO(), newBench(), newVersion())
+	root.AddCommand(
+		newInit(),
+		newTSO(),
+		newNotify(),
+		newObservers(),
+		newBench(),
+		newVersion(),
+	)
 	return root
 }
 
