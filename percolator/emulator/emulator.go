@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -17,6 +18,7 @@ const maxMessageSize = 256 << 20
 // Server is a running emulator. Its methods are safe for concurrent use.
 type Server struct {
 	bigtable *bttest.Server
+	listener *listener
 	guard    *guard
 	close    sync.Once
 }
@@ -28,6 +30,7 @@ type settings struct {
 	address string
 	limits  pageLimits
 	holding func(*btpb.ReadRowsRequest) // called under the table's lock, before the page that it asks for is read
+	changed func(table, row string)
 }
 
 // Address makes the emulator listen on addr (host:port) instead of on a free port of 127.0.0.1.
@@ -35,23 +38,43 @@ func Address(addr string) Option {
 	return func(s *settings) { s.address = addr }
 }
 
+// OnChange has the emulator call f before each mutation with the full name of its table and the row, of a bulk mutation its first row
+// only, and before each change of a table, with the row "". Many goroutines may call f at once, and the request waits for it.
+func OnChange(f func(table, row string)) Option {
+	return func(s *settings) { s.changed = f }
+}
+
 // Start runs the official emulator in this process on a loopback port. It serves when Start returns, and until Close.
 func Start(opts ...Option) (*Server, error) {
+	s, err := prepare(opts)
+	if err != nil {
+		return nil, err
+	}
+	s.listener.open()
+	return s, nil
+}
+
+// prepare is Start for this process alone: nobody else is served until the listener is opened.
+func prepare(opts []Option) (*Server, error) {
 	s := settings{address: "127.0.0.1:0", limits: defaultPageLimits}
 	for _, o := range opts {
 		o(&s)
 	}
-	g := &guard{limits: s.limits, holding: s.holding}
-	bt, err := bttest.NewServer(s.address,
+	g := &guard{limits: s.limits, holding: s.holding, names: make(map[string]struct{}), onChange: s.changed}
+	l, err := listen(s.address)
+	if err != nil {
+		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)
+	}
+	bt, err := bttest.NewServerWithListener(l,
 		grpc.MaxRecvMsgSize(maxMessageSize),
 		grpc.MaxSendMsgSize(maxMessageSize),
 		grpc.ChainUnaryInterceptor(recoverUnary, g.unary),
 		grpc.ChainStreamInterceptor(recoverStream, g.stream),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)
+		return nil, errors.Join(fmt.Errorf("emulator: serving on %s: %w", s.address, err), l.Close())
 	}
-	return &Server{bigtable: bt, guard: g}, nil
+	return &Server{bigtable: bt, listener: l, guard: g}, nil
 }
 
 // Addr returns the host:port on which the emulator listens, usable as BIGTABLE_EMULATOR_HOST.
@@ -82,6 +105,9 @@ func Connect(addr string) []option.ClientOption {
 
 // Close stops the emulator, ends every connection, and frees what was stored. Closing twice is harmless. The error is always nil.
 func (s *Server) Close() error {
-	s.close.Do(s.bigtable.Close)
+	s.close.Do(func() {
+		_ = s.listener.Close() // first: the server does not close it, and waits for whoever accepts
+		s.bigtable.Close()
+	})
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,37 +19,35 @@ type guard struct {
 	holding func(*btpb.ReadRowsRequest)
 	tables  tables
 	admin   sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
+
+	names    map[string]struct{}     // full names of all tables; guarded by admin
+	changes  sync.RWMutex            // held (read side) while something changes, taken before all other locks
+	onChange func(table, row string) // called before each change
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	switch r := req.(type) {
 	case *btpb.MutateRowRequest:
-		return g.mutate(ctx, r.TableName, req, handler)
+		return g.mutate(ctx, r.TableName, r.RowKey, req, handler)
 	case *btpb.CheckAndMutateRowRequest:
-		return g.mutate(ctx, r.TableName, req, handler)
+		return g.mutate(ctx, r.TableName, r.RowKey, req, handler)
 	case *btpb.ReadModifyWriteRowRequest:
-		return g.mutate(ctx, r.TableName, req, handler)
+		return g.mutate(ctx, r.TableName, r.RowKey, req, handler)
 	}
 	if !strings.HasPrefix(info.FullMethod, "/google.bigtable.admin.") {
 		return handler(ctx, req)
 	}
-	g.admin.Lock()
-	defer g.admin.Unlock()
-	if r, ok := req.(*btapb.DeleteTableRequest); ok {
-		t, done := g.tables.use(r.Name)
-		defer done()
-		t.splits.Store(nil)
-	}
-	return handler(ctx, req)
+	return g.administer(ctx, req, handler)
 }
 
-func (g *guard) mutate(ctx context.Context, table string, req any, handler grpc.UnaryHandler) (any, error) {
+func (g *guard) mutate(ctx context.Context, table string, row []byte, req any, handler grpc.UnaryHandler) (any, error) {
+	defer g.change(table, row)()
 	t, done := g.tables.use(table)
 	defer done()
 	t.Lock()
 	defer t.Unlock()
-	if err := ctx.Err(); err != nil { // the caller left while this waited for the lock: it was not applied, and is not now
-		return nil, status.FromContextError(err).Err()
+	if err := ctx.Err(); err != nil { // the caller left while this waited for the locks: it was not applied, and is not now
+		return nil, contextStatus(err)
 	}
 	return handler(ctx, req)
 }
@@ -92,12 +89,17 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 }
 
 func (g *guard) applyRows(bt btpb.BigtableServer, answers *buffer[btpb.MutateRowsResponse], req *btpb.MutateRowsRequest) error {
+	var first []byte
+	if len(req.Entries) > 0 {
+		first = req.Entries[0].RowKey
+	}
+	defer g.change(req.TableName, first)()
 	t, done := g.tables.use(req.TableName)
 	defer done()
 	t.Lock()
 	defer t.Unlock()
 	if err := answers.Context().Err(); err != nil {
-		return status.FromContextError(err).Err()
+		return contextStatus(err)
 	}
 	return bt.MutateRows(req, answers)
 }
@@ -152,3 +154,6 @@ func recoverAs(err *error, method string) {
 		*err = status.Error(codes.Internal, fmt.Sprintf("the emulator failed in %s: %v", method, p))
 	}
 }
+
+// contextStatus is the answer to a caller who has left.
+func contextStatus(err error) error { return status.FromContextError(err).Err() }

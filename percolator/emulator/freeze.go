@@ -1,0 +1,88 @@
+package emulator
+
+import (
+	"context"
+	"sync"
+
+	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+)
+
+// Frozen is an emulator in which nothing changes: mutations, conditional ones too, and changes of tables wait until Thaw. Reads go on.
+// So what Save writes is the store as of one instant, as a power cut would leave it: all tables agree, and a transaction that is on its
+// way is there with its locks.
+type Frozen struct {
+	server *Server
+	thaw   sync.Once
+}
+
+// Freeze waits for the changes that are being made, then keeps further ones waiting. A second Freeze waits for the Thaw of the first.
+// A request that waits for longer than its caller is not applied.
+func (s *Server) Freeze() *Frozen {
+	s.guard.changes.Lock()
+	return &Frozen{server: s}
+}
+
+// Thaw lets changes go on. A second Thaw does nothing. Close does not need it: requests that wait are then never applied.
+func (f *Frozen) Thaw() { f.thaw.Do(f.server.guard.changes.Unlock) }
+
+// change announces a change of a row, or without a row of the table, and returns what ends it.
+func (g *guard) change(table string, row []byte) (done func()) {
+	g.changes.RLock()
+	if g.onChange != nil {
+		g.onChange(table, string(row))
+	}
+	return g.changes.RUnlock
+}
+
+// changesTable tells whether an administrative request may change something, and which table.
+func changesTable(req any) (table string, changes bool) {
+	switch r := req.(type) {
+	case *btapb.GetTableRequest, *btapb.ListTablesRequest, *btapb.GenerateConsistencyTokenRequest, *btapb.CheckConsistencyRequest:
+		return "", false
+	case *btapb.CreateTableRequest:
+		return r.Parent + "/tables/" + r.TableId, true
+	case *btapb.UpdateTableRequest:
+		return r.GetTable().GetName(), true
+	case interface{ GetName() string }:
+		return r.GetName(), true
+	}
+	return "", true
+}
+
+// administer handles a request of the table administration.
+func (g *guard) administer(ctx context.Context, req any, handle func(context.Context, any) (any, error)) (any, error) {
+	table, changes := changesTable(req)
+	if changes {
+		defer g.change(table, nil)()
+	}
+	g.admin.Lock()
+	defer g.admin.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, contextStatus(err)
+	}
+	resp, err := handle(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	switch req.(type) {
+	case *btapb.CreateTableRequest:
+		g.names[table] = struct{}{}
+	case *btapb.DeleteTableRequest:
+		delete(g.names, table)
+		t, done := g.tables.use(table)
+		defer done()
+		t.splits.Store(nil)
+	}
+	return resp, nil
+}
+
+// tableNames lists the full names of all tables of all instances, in no order. The emulator lists those of one instance only.
+func (g *guard) tableNames() []string {
+	g.admin.Lock()
+	defer g.admin.Unlock()
+	names := make([]string, 0, len(g.names))
+	for name := range g.names {
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,89 @@
+package emulator
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// listener accepts connections of this process at once and those from the network only when open was called: a store that is being
+// restored must not be read. Until then, whoever connects waits.
+type listener struct {
+	network net.Listener
+	inside  *bufconn.Listener
+	conns   chan net.Conn
+	opened  sync.Once
+	closed  chan struct{}
+	close   sync.Once
+}
+
+// insideBuffer is the buffer of a connection of this process, in bytes and for each direction.
+const insideBuffer = 1 << 20
+
+func listen(addr string) (*listener, error) {
+	network, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{network: network, inside: bufconn.Listen(insideBuffer), conns: make(chan net.Conn), closed: make(chan struct{})}
+	go l.accept(l.inside)
+	return l, nil
+}
+
+// open lets connections from the network in.
+func (l *listener) open() { l.opened.Do(func() { go l.accept(l.network) }) }
+
+// accept hands what arrives at one of the two over until it is closed.
+func (l *listener) accept(from net.Listener) {
+	for {
+		conn, err := from.Accept()
+		if err != nil {
+			if temporary, ok := err.(net.Error); ok && temporary.Timeout() {
+				continue
+			}
+			_ = l.Close()
+			return
+		}
+		select {
+		case l.conns <- conn:
+		case <-l.closed:
+			_ = conn.Close()
+			return
+		}
+	}
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Addr implements net.Listener: the address on the network.
+func (l *listener) Addr() net.Addr { return l.network.Addr() }
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	l.close.Do(func() {
+		close(l.closed)
+		_ = l.network.Close()
+		_ = l.inside.Close()
+	})
+	return nil
+}
+
+// dialInside connects to the emulator within the process.
+func (s *Server) dialInside() (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///emulator",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.listener.inside.DialContext(ctx) }),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageSize), grpc.MaxCallRecvMsgSize(maxMessageSize)))
+}
