@@ -180,7 +180,7 @@ func TestPartitionIdleRequests(t *testing.T) {
 	e, r := newEnv(t, table()), observers.NewRegistry()
 	r.Observe("o", "t", "in", newJournal().observer("o"))
 	c := e.NewClient()
-	w, stop := e.start(c, r, observers.Config{Partition: true, Scanners: 1, DisableCollection: true})
+	w, stop := e.start(c, r, observers.Config{Partition: true, Scanners: 1, DisableCollection: true, ReportInterval: -1})
 	e.until("the worker is listed", func() bool { seen, err := e.client.Workers(e.ctx); return err == nil && len(seen.Live) == 1 })
 	e.searched(w, 2)
 	stop()

@@ -6,6 +6,9 @@ import (
 	"runtime"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -61,6 +64,15 @@ type Config struct {
 	// Collector is how it is done.
 	Collector percolator.CollectorConfig
 
+	// ReportInterval is how often this worker stores a report on itself for those who look after the cluster (percolator.Client.Reports):
+	// a write of at most 4 KiB. 0: 10 s; negative: never. At most 10 min.
+	ReportInterval time.Duration
+
+	// MeterProvider and TracerProvider receive the metrics and the span of each run that docs/TELEMETRY.md lists. nil: those of the
+	// worker's client.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+
 	// Logger receives failures (with the names of observer, table and column) and, at debug level only, row keys and the
 	// texts of errors. Never values. nil: discard.
 	Logger *slog.Logger
@@ -103,6 +115,12 @@ func (cfg Config) withDefaults() (Config, error) {
 		}
 	}
 	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
+	if cfg.ReportInterval == 0 {
+		cfg.ReportInterval = reportInterval
+	}
+	if cfg.ReportInterval > percolator.MaxReportInterval {
+		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, percolator.MaxReportInterval)
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

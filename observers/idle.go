@@ -40,7 +40,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 		}
 		moved := false
 		if err == nil && left == (remains{}) {
-			moved, err = w.movedSince(ctx, before)
+			moved, err = movedSince(ctx, w.client, before)
 		}
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
@@ -62,9 +62,9 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 }
 
 // movedSince tells whether any table has a write that was committed after the snapshot.
-func (w *Worker) movedSince(ctx context.Context, before *percolator.Snapshot) (bool, error) {
-	for _, t := range w.client.Schema().Tables {
-		written, err := w.client.WrittenSince(ctx, t.Name, before.StartTimestamp())
+func movedSince(ctx context.Context, c *percolator.Client, before *percolator.Snapshot) (bool, error) {
+	for _, t := range c.Schema().Tables {
+		written, err := c.WrittenSince(ctx, t.Name, before.StartTimestamp())
 		if written || err != nil {
 			return written, err
 		}

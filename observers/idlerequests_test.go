@@ -22,7 +22,7 @@ func TestIdleRequests(t *testing.T) {
 	stop()
 
 	c := e.NewClient()
-	idle, stop := e.start(c, r, observers.Config{ScanInterval: time.Millisecond, Scanners: 1, DisableCollection: true})
+	idle, stop := e.start(c, r, observers.Config{ScanInterval: time.Millisecond, Scanners: 1, DisableCollection: true, ReportInterval: -1})
 	e.until("fifty searches", func() bool { return idle.Stats().Searches >= 50 })
 	stop()
 	searches := idle.Stats().Searches

@@ -35,7 +35,7 @@ func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
 	if !w.store(ctx, tn, standings...) {
 		return false
 	}
-	w.counters.parked.Add(1)
+	tn.lane.counters.parked.Add(1)
 	w.log.Warn("observers: a cell is parked", "observer", tn.lane.name, "table", tn.lane.table, "column", tn.lane.column, "attempts", tn.attempt)
 	return true
 }

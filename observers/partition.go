@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"hash/fnv"
@@ -51,7 +52,8 @@ const (
 	boundsFor       = 10 * time.Minute // how long bounds are believed
 	boundsRenewed   = boundsFor * 3 / 4
 	boundsOfATable  = 32
-	announcedNames  = 32 // observers that a worker names
+	announcedNames  = 32      // observers that a worker names
+	announcedBytes  = 1 << 10 // names of columns that a worker tells
 	unknownVersion  = "unknown"
 	thisModulesPath = "github.com/gopercolator/percolator"
 )
@@ -62,7 +64,9 @@ type shares map[string]percolator.Range
 func newMembership(w *Worker) *membership {
 	m := &membership{
 		directory: w.client, places: w.places, tables: w.coverage.tables,
-		self: percolator.WorkerInfo{Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint()},
+		self: percolator.WorkerInfo{
+			Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.announced(),
+		},
 		cannot: func(err error) {
 			w.log.Debug("observers: the list of workers cannot be read or written; this worker searches everything", "err", err)
 		},
@@ -71,6 +75,19 @@ func newMembership(w *Worker) *membership {
 		m.self.Observers = append(m.self.Observers, l.name)
 	}
 	return m
+}
+
+// announced are the columns that a worker takes, for people and tools; nil when their names do not fit into what it may announce.
+func (c *coverage) announced() map[string][][]byte {
+	takes, size := map[string][][]byte{}, 0
+	byName := func(a, b Column) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) }
+	for _, col := range slices.SortedFunc(maps.Keys(c.taken), byName) {
+		if size += len(col.Table) + len(col.Name) + 8; size > announcedBytes {
+			return nil
+		}
+		takes[col.Table] = append(takes[col.Table], []byte(col.Name))
+	}
+	return takes
 }
 
 // fingerprint names the set of columns that a worker takes. Workers with different sets do not share a table: none of them could

@@ -69,7 +69,7 @@ func TestRequestsOfRuns(t *testing.T) {
 		t.Run(rc.name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in", "hop"}, Weak: []string{"poke"}})
-			r, cfg := observers.NewRegistry(), observers.Config{Concurrency: 1, Scanners: 1, DisableCollection: true}
+			r, cfg := observers.NewRegistry(), observers.Config{Concurrency: 1, Scanners: 1, DisableCollection: true, ReportInterval: -1}
 			columns := map[string]string{"hop": "hop", "weak": "poke"}
 			for name, f := range rc.observers {
 				column := cmp.Or(columns[name], "in")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,9 +28,12 @@ type PanicError struct {
 func (e *PanicError) Error() string { return "panicked: " + e.Value }
 
 // run makes one attempt at a turn.
-func (w *Worker) run(ctx context.Context, tn turn) outcome {
+func (w *Worker) run(ctx context.Context, tn turn) (out outcome) {
 	ctx, cancel := context.WithTimeout(ctx, tn.lane.timeout)
 	defer cancel()
+	begun := time.Now()
+	ctx, span := w.startRun(ctx, tn)
+	defer func() { w.endRun(ctx, tn, span, begun, out) }()
 	if tn.entry.column.weak {
 		return w.runWeak(ctx, tn)
 	}
@@ -39,6 +43,9 @@ func (w *Worker) run(ctx context.Context, tn turn) outcome {
 // attempt calls the observer in tx and commits it.
 func (w *Worker) attempt(ctx context.Context, tn turn, tx *percolator.Txn, ch Change) outcome {
 	tn.lane.counters.attempts.Add(1)
+	if tn.attempt > 1 {
+		tn.lane.counters.retries.Add(1)
+	}
 	if err := call(ctx, tn.lane.observer, tx, ch); err != nil {
 		var off snooze
 		if errors.As(err, &off) && !errors.Is(err, percolator.ErrConflict) {

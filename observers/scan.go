@@ -25,11 +25,12 @@ type scanner struct {
 	walk scanning.Scanner
 	pace scanning.Pace
 	asOf uint64 // of the queue, when the page in hand was read
+	seen *round
 }
 
 func newScanner(w *Worker) *scanner {
 	random := newRandom()
-	s := &scanner{Worker: w, pace: scanning.Pace{Fixed: w.cfg.ScanInterval, Random: random}}
+	s := &scanner{Worker: w, seen: w.backlog.newRound(), pace: scanning.Pace{Fixed: w.cfg.ScanInterval, Random: random}}
 	s.walk = scanning.Scanner{
 		Source: s, Tables: w.coverage.tables, Places: w.places, Rows: w.rows, Remote: w.remote, Counts: &w.counters.scans,
 		Now: time.Now, Random: random,
@@ -46,6 +47,7 @@ func newRandom() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Ui
 func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		foundNew, read, err := s.walk.Search(ctx)
+		s.seen.end(err == nil)
 		if ctx.Err() != nil {
 			return
 		}
@@ -103,10 +105,15 @@ func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range,
 func (s *scanner) Work(ctx context.Context, rows []percolator.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
 	inTurn := 0
+	page := s.newPage()
+	defer func() { s.seen.add(page.met) }()
 	for _, row := range rows {
 		for _, c := range row.Corrupt { // for people to look at; everything else in the row goes on
 			s.counters.corrupt.Add(1)
 			s.log.Debug("observers: a cell cannot be decoded", "table", c.Table, "row", c.Row, "column", c.Column)
+		}
+		for _, l := range row.Locks {
+			page.lock(l)
 		}
 		stood := s.stood(row)
 		s.forgetStandings(ctx, row)
@@ -115,6 +122,7 @@ func (s *scanner) Work(ctx context.Context, rows []percolator.Pending) (foundNew
 			for v == full && s.queue.awaitRoom(ctx) {
 				v = s.offerFound(ctx, n, &word{s.asOf, stood[n.Cell.Column]})
 			}
+			page.notification(n.Timestamp, v)
 			switch v {
 			case accepted, joined:
 				foundNew = true

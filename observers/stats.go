@@ -2,6 +2,7 @@ package observers
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/scanning"
 )
@@ -20,7 +21,10 @@ type Stats struct {
 	LocksResolved int64 // locks of dead transactions that were settled
 	Corrupt       int64 // cells that scanners could not decode, each time that they met them
 
-	Parked int64 // times that this worker gave up on an observer of a cell (ListParked tells which are parked now)
+	// Backlog is the age of the oldest notification that its scanners met in their last round, parked ones apart; StrandedFor how long the oldest
+	// lock that they met has been past its time to live. They are as exact as the client's idea of the oracle's time.
+	Backlog, StrandedFor time.Duration
+	ParkedCells          int // cells that only wait for a parked observer, as the scanners met them in their last round
 
 	Queued, Running int // cells now: waiting for a turn or a pause; being run for
 
@@ -36,23 +40,26 @@ type ObserverStats struct {
 	Panics       int64 // attempts that panicked
 	Acknowledged int64 // turns for which there was nothing left to do
 	Snoozes      int64 // attempts that put the change off (Snooze)
+	Retries      int64 // attempts after one that failed for the same change
+	Parked       int64 // times that this worker gave up on the observer of a cell (ListParked tells which are parked now)
 }
 
 // counters is ObserverStats while it is being counted.
 type counters struct {
-	runs, attempts, conflicts, errors, panics, acknowledged, snoozes atomic.Int64
+	runs, attempts, conflicts, errors, panics, acknowledged, snoozes, retries, parked atomic.Int64
 }
 
 func (c *counters) load() ObserverStats {
 	return ObserverStats{
 		Runs: c.runs.Load(), Attempts: c.attempts.Load(), Conflicts: c.conflicts.Load(),
 		Errors: c.errors.Load(), Panics: c.panics.Load(), Acknowledged: c.acknowledged.Load(), Snoozes: c.snoozes.Load(),
+		Retries: c.retries.Load(), Parked: c.parked.Load(),
 	}
 }
 
 // workerCounters is what of Stats concerns no single observer.
 type workerCounters struct {
-	found, dispatched, dropped, hinted, resolved, corrupt, parked atomic.Int64
+	found, dispatched, dropped, hinted, resolved, corrupt atomic.Int64
 
 	scans scanning.Counts
 }
@@ -62,10 +69,12 @@ func (w *Worker) Stats() Stats {
 	s := Stats{
 		Found: w.counters.found.Load(), Dispatched: w.counters.dispatched.Load(), Dropped: w.counters.dropped.Load(), Hinted: w.counters.hinted.Load(),
 		Searches: w.counters.scans.Searches.Load(), Rows: w.counters.scans.Rows.Load(),
-		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load(), Corrupt: w.counters.corrupt.Load(), Parked: w.counters.parked.Load(),
+		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load(), Corrupt: w.counters.corrupt.Load(),
 		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
 	}
 	s.Queued, s.Running = w.queue.sizes()
+	seen := w.backlog.seen()
+	s.Backlog, s.StrandedFor, s.ParkedCells = seen.notification, seen.lock, seen.parked
 	for _, l := range w.coverage.lanes {
 		o := l.counters.load()
 		s.Observers[l.name] = o
@@ -76,6 +85,8 @@ func (w *Worker) Stats() Stats {
 		s.Panics += o.Panics
 		s.Acknowledged += o.Acknowledged
 		s.Snoozes += o.Snoozes
+		s.Retries += o.Retries
+		s.Parked += o.Parked
 	}
 	return s
 }

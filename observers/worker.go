@@ -33,7 +33,10 @@ type Worker struct {
 	pauses   backoff     // of a goroutine that cannot reach the store
 	garbage  *percolator.Collector
 	counters workerCounters
-	ran      atomic.Bool
+	backlog  backlog
+
+	telemetry telemetry
+	ran       atomic.Bool
 }
 
 // NewWorker returns a worker for what r contains now. It reports what is wrong with the registry or the configuration
@@ -81,6 +84,9 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if cfg.Partition {
 		w.members = newMembership(w)
 	}
+	if err := w.newTelemetry(); err != nil {
+		return nil, fmt.Errorf("observers: making metrics: %w", err)
+	}
 	return w, nil
 }
 
@@ -93,6 +99,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
 	}
+	unregister, err := w.register()
+	if err != nil {
+		return fmt.Errorf("observers: registering metrics: %w", err)
+	}
+	defer unregister()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	// The runs outlive ctx by the time they are given to drain.
@@ -114,8 +125,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		scanners.Go(func() { newScanner(w).run(ctx, stop) })
 	}
 	scanners.Go(func() { w.remote.Run(ctx) })
+	name := w.reportName()
 	if w.members != nil {
 		scanners.Go(func() { w.members.run(ctx) })
+	}
+	if w.cfg.ReportInterval > 0 {
+		scanners.Go(func() { w.reporting(ctx, name) })
 	}
 	if !w.cfg.DisableCollection {
 		scanners.Go(func() {

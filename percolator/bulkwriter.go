@@ -239,6 +239,7 @@ func (b *bulkWriter) sendOnce(place *bulkPlace, batch []rowMutation) (again []ro
 		}
 	}
 	ctx, cancel := context.WithDeadline(b.ctx, deadline)
+	b.store.metrics.batch(ctx, opMutateRows, place.table, len(rows))
 	stuck := time.AfterFunc(bulkPatience, place.leave)
 	errs, err := b.store.mutateRows((&sendings{again: place.leave, applied: applied}).watch(ctx), place.table, rows, muts)
 	stuck.Stop()

@@ -82,6 +82,11 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	}
 	c.background, c.stop = context.WithCancel(context.Background())
 	c.store = newStore(c.background, bt, c.count)
+	if c.store.metrics, err = newInstruments(cfg.MeterProvider); err != nil {
+		c.stop()
+		bt.Close()
+		return nil, fmt.Errorf("percolator: making metrics: %w", err)
+	}
 	c.meta = &metaWatcher{store: c.store, version: c.adopt}
 	c.bulk = newBulkWriter(c.background, c.store)
 	c.batch = newReadBatcher(c)
@@ -129,11 +134,11 @@ func (c *Client) connect(ctx context.Context, where *endpoint) error {
 		}
 		c.oracle = c.dialed
 	}
-	c.hints = newHinter(c.cfg, c.oracle)
+	c.hints = newHinter(c.cfg, c.oracle, c.count)
 	if c.alive, err = newLiveness(c.oracle); err != nil {
 		return err
 	}
-	if c.metrics, err = registerMetrics(c.cfg.MeterProvider, c.count); err != nil {
+	if c.metrics, err = c.registerMetrics(c.cfg.MeterProvider); err != nil {
 		return fmt.Errorf("percolator: registering metrics: %w", err)
 	}
 	return nil
@@ -196,7 +201,9 @@ func (c *Client) Close() error {
 	c.running.Wait()
 	c.bulk.close()
 	c.hints.close()
-	c.metrics.Unregister()
+	if c.metrics != nil {
+		c.metrics.Unregister()
+	}
 	c.alive.close(ctx)
 	if c.dialed != nil {
 		c.dialed.Close()
@@ -217,14 +224,23 @@ func (c *Client) next(ctx context.Context) (tso.Timestamp, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.store.timing.RequestLifetime)
 	defer cancel()
+	ctx, span := c.trace.within(ctx, "percolator.timestamp")
 	c.count.oracle.Add(1)
 	asked := time.Now()
 	ts, err := c.oracle.Next(ctx)
+	c.tookOracle(ctx, asked, err)
+	span.end(err)
 	if err != nil {
 		return 0, fmt.Errorf("percolator: oracle: %w", withContext(ctx, err))
 	}
 	c.newest.offer(stamp{ts, asked})
 	return ts, nil
+}
+
+func (c *Client) tookOracle(ctx context.Context, asked time.Time, err error) {
+	d := time.Since(asked)
+	c.count.latency[opOracle].add(d)
+	c.store.metrics.oracleRequest(ctx, d, err)
 }
 
 // SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the list may be empty.

@@ -57,10 +57,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 		if err != nil {
 			return 0, 0, err
 		}
-		want := now.Add(-s.c.cfg.Retention)
-		for _, h := range holds {
-			want = min(want, h.Timestamp-1)
-		}
+		want, _ := wantedSafepoint(now, s.c.cfg.Retention, holds)
 		switch {
 		case want <= m.mark && m.safepoint <= m.mark:
 			return now, 0, nil

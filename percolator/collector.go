@@ -158,11 +158,25 @@ func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	}
 	open, end := g.c.whileOpen(ctx)
 	defer end()
+	open, span := g.c.trace.start(open, "percolator.collect", "")
 	col, err := g.collect(open)
+	g.ended(col, err)
+	span.end(err)
 	if err != nil && ctx.Err() == nil && g.c.closed.Load() && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("percolator: %w: %w", ErrClosed, err)
 	}
 	return col, err
+}
+
+// ended counts a cycle. That another collector is at work is no failure.
+func (g *Collector) ended(col Collection, err error) {
+	switch {
+	case err == nil:
+		g.c.count.cycles.Add(1)
+	case !errors.Is(err, ErrLocked):
+		g.c.count.cyclesFailed.Add(1)
+	}
+	g.c.count.collected.Add(col.Versions)
 }
 
 func (g *Collector) collect(ctx context.Context) (Collection, error) {

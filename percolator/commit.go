@@ -74,11 +74,19 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 		return tx.snap.ts, nil
 	}
 	c := tx.c
-	ctx, span := c.trace.start(ctx, "percolator.commit")
-	defer span.End()
+	ctx, span := c.trace.start(ctx, "percolator.commit", "")
+	span.timestamp("percolator.start_timestamp", tx.snap.ts)
+	span.count("percolator.cells", len(writes))
+	begun := time.Now()
 	ts, err := tx.commit(ctx, writes, weak)
 	c.count.ended(err)
-	c.trace.failed(span, err)
+	c.count.latency[opCommit].add(time.Since(begun))
+	c.store.metrics.transaction(ctx, time.Since(tx.since), err)
+	if err == nil {
+		span.timestamp("percolator.commit_timestamp", ts)
+	}
+	span.conflict(err)
+	span.end(err)
 	return ts, err
 }
 
@@ -226,14 +234,13 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	if planted.On(planted.CommitTimestampEarly) {
 		early, _ = cm.c.next(ctx)
 	}
-	pctx, span := cm.c.trace.start(ctx, "percolator.prewrite")
-	err := cm.prewrite(pctx)
-	span.End()
-	if err != nil {
+	if err := cm.tracedPrewrite(ctx); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
 	cm.dropValues()
+	asked := time.Now()
 	commitTS, err := cm.c.next(ctx)
+	cm.c.store.metrics.phase(ctx, "timestamp", asked, err)
 	if err != nil {
 		return 0, cm.abort(ctx, err)
 	}
@@ -255,16 +262,33 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 		cm.phaseTwo(ctx, commitTS)
 		cm.c.Flush(ctx)
 	}
-	pctx, span = cm.c.trace.start(ctx, "percolator.commit_primary")
-	err = cm.commitPrimary(pctx, commitTS)
-	if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil && !time.Now().Before(cm.until) {
-		err = cm.decideLate(pctx, err)
-	}
-	span.End()
-	if err != nil {
+	if err := cm.commitPoint(ctx, commitTS); err != nil {
 		return 0, err
 	}
 	return commitTS, nil
+}
+
+func (cm *commit) tracedPrewrite(ctx context.Context) error {
+	begun := time.Now()
+	ctx, span := cm.c.trace.start(ctx, "percolator.prewrite", "")
+	span.count("percolator.rows", len(cm.rows))
+	err := cm.prewrite(ctx)
+	cm.c.store.metrics.phase(ctx, "prewrite", begun, err)
+	span.end(err)
+	return err
+}
+
+// commitPoint commits the primary's row. What stays open within its lifetime is decided late.
+func (cm *commit) commitPoint(ctx context.Context, commitTS tso.Timestamp) error {
+	begun := time.Now()
+	pctx, span := cm.c.trace.start(ctx, "percolator.commit_primary", cm.primary.cell.Table)
+	err := cm.commitPrimary(pctx, commitTS)
+	if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil && !time.Now().Before(cm.until) {
+		err = cm.decideLate(pctx, err)
+	}
+	cm.c.store.metrics.phase(pctx, "primary", begun, err)
+	span.end(err)
+	return err
 }
 
 // dropValues lets go of what prewrite has stored: the rest of the commit names cells only.
@@ -417,11 +441,16 @@ func (cm *commit) unknown(ctx context.Context, cause error) error {
 
 // phaseTwo commits the secondaries in the background. It waits for room in the queue at most as long as the caller does.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
+	if len(cm.rows) == 1 {
+		return
+	}
+	watch := cm.c.watchPhaseTwo(ctx, len(cm.rows)-1)
 	for rest := range slices.Chunk(cm.rows[1:], bulkRows) {
 		muts := make([]rowMutation, 0, len(rest))
 		for _, rw := range rest {
 			muts = append(muts, rowMutation{table: rw.table, row: rw.row, mut: cm.commitMutation(rw, commitTS), deadline: cm.until, done: func(err error) {
 				cm.c.own.rowDone(cm.startTS)
+				watch.rowDone(err)
 				if err == nil {
 					cm.announce(rw, commitTS)
 				} else {

@@ -31,7 +31,8 @@ const (
 // sends few requests and an idle one does not wait.
 type hinter struct {
 	service tso.Hints // nil: none
-	name    string    // of the instance
+	count   *counters
+	name    string // of the instance
 
 	mu      sync.Mutex
 	waiting []tso.Hint
@@ -43,8 +44,8 @@ type hinter struct {
 }
 
 // newHinter returns one that does nothing if there is no service, or no hints are wanted.
-func newHinter(cfg Config, oracle tso.Oracle) *hinter {
-	h := &hinter{name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}}
+func newHinter(cfg Config, oracle tso.Oracle, count *counters) *hinter {
+	h := &hinter{count: count, name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}}
 	if !cfg.DisableHints {
 		h.service, _ = oracle.(tso.Hints)
 	}
@@ -67,6 +68,7 @@ func (h *hinter) leave(ctx context.Context, n Notification) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := time.Now(); h.closed || len(h.waiting) >= hintsWaiting || now.Before(h.silent) || now.Before(h.resting[hint.Topic]) {
+		h.count.hintsLost.Add(1)
 		return
 	}
 	h.waiting = append(h.waiting, hint)
@@ -92,6 +94,11 @@ func (h *hinter) send(ctx context.Context) {
 
 		rctx, cancel := context.WithTimeout(ctx, hintsPatience)
 		refused, err := h.service.LeaveHints(rctx, batch)
+		if err == nil {
+			h.count.hintsLeft.Add(int64(len(batch)))
+		} else {
+			h.count.hintsLost.Add(int64(len(batch)))
+		}
 		cancel()
 		h.rest(refused, err)
 	}
@@ -118,6 +125,7 @@ func (h *hinter) rest(refused []uint64, err error) {
 	defer h.mu.Unlock()
 	now := time.Now()
 	if err != nil {
+		h.count.hintsLost.Add(int64(len(h.waiting)))
 		h.silent, h.waiting = now.Add(hintsRest), nil
 		return
 	}
@@ -188,5 +196,6 @@ func (c *Client) AwaitNotifications(ctx context.Context, most int, columns ...Ce
 			out = append(out, Notification{Cell{col.Table, row, col.Column}, ts})
 		}
 	}
+	c.count.hintsTaken.Add(int64(len(out)))
 	return out, nil
 }

@@ -223,6 +223,7 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord, fresh boo
 		c.fates.Add(id, decision{fate: fateRolledBack})
 		if cell == l.primary {
 			c.count.rolledBack.Add(1)
+			c.trace.current(ctx).event("percolator.lock.resolved", cell.Table, "rolled_back")
 			return settlement{resolution: LockRolledBack}, nil
 		}
 		return c.rollBackCell(ctx, cell, l.startTS)
@@ -281,6 +282,7 @@ func (c *Client) rollForward(ctx context.Context, cell Cell, l lockRecord, commi
 		return settlement{resolution: LockGone, commitTS: commitTS}, nil
 	}
 	c.count.rolledForward.Add(1)
+	c.trace.current(ctx).event("percolator.lock.resolved", cell.Table, "rolled_forward")
 	if l.observed {
 		c.notified(Notification{cell, commitTS})
 	}
@@ -306,6 +308,7 @@ func (c *Client) rollBackCell(ctx context.Context, cell Cell, startTS tso.Timest
 		return settlement{resolution: LockGone}, nil
 	}
 	c.count.rolledBack.Add(1)
+	c.trace.current(ctx).event("percolator.lock.resolved", cell.Table, "rolled_back")
 	return settlement{resolution: LockRolledBack}, nil
 }
 

@@ -40,6 +40,7 @@ type meta struct {
 	now       tso.Timestamp // when the safepoint was announced
 	holds     []Hold        // oldest snapshot first
 	indexes   indexStates   // of indexes that were added to existing tables
+	restore   *restoreCell  // nil: no restore is unfinished
 }
 
 func readMeta(ctx context.Context, s *store) (meta, error) {
@@ -64,6 +65,8 @@ func (m *meta) decode(column string, value []byte) (err error) {
 		m.schema, err = decodeSchema(value)
 	case column == metaIndexes:
 		m.indexes, err = decodeIndexStates(value)
+	case column == metaRestore:
+		m.restore, err = decodeRestoreCell(value)
 	case column == metaVersion:
 		m.version, err = decodeUint64(value)
 	case column == metaSafe:
@@ -199,11 +202,15 @@ func (w *metaWatcher) held(ts, now tso.Timestamp) bool {
 	return slices.ContainsFunc(w.last.holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
-// checkRead refuses what was read at ts when it may have been collected (I16). It is asked after the data arrived.
+// checkRead refuses what was read at ts when it may have been collected (I16), or while a restore is unfinished (restore.go). It is asked
+// after the data arrived, and before a commit.
 func (w *metaWatcher) checkRead(ctx context.Context, ts tso.Timestamp) error {
 	m, err := w.known(ctx)
 	if err != nil {
 		return err
+	}
+	if m.restore != nil {
+		return m.restore.refusal()
 	}
 	if ts <= m.safepoint && !planted.On(planted.LateReadAccepted) {
 		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", ErrSnapshotTooOld, ts, m.safepoint)

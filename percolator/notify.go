@@ -121,15 +121,22 @@ func (c *Client) ClearNotification(ctx context.Context, cell Cell, upTo tso.Time
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
-	if _, ok := c.catalog.Load().user(cell.Table); !ok {
+	info, ok := c.catalog.Load().user(cell.Table)
+	if !ok {
 		return unknownTable(cell.Table)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	deadline := time.Now().Add(c.store.timing.RequestLifetime)
 	mut := bigtable.NewMutation()
 	mut.DeleteTimestampRange(notifyFamily, cell.Column, 0, settledUpTo(upTo))
-	c.bulk.add(ctx, rowMutation{table: cell.Table, row: cell.Row, mut: mut, deadline: time.Now().Add(c.store.timing.RequestLifetime), done: func(err error) {
+	if info.weak[cell.Column] {
+		if err := c.leaveTrace(ctx, mut, cell.Column); err != nil {
+			return err
+		}
+	}
+	c.bulk.add(ctx, rowMutation{table: cell.Table, row: cell.Row, mut: mut, deadline: deadline, done: func(err error) {
 		if err != nil {
 			c.cfg.Logger.Warn("notification not erased; it will be found again", "table", cell.Table, "column", cell.Column, "error", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -35,6 +36,34 @@ func (c *Client) passLock(ctx context.Context, cell Cell, l lockRecord, w *lockW
 		err = w.pause.wait(ctx)
 	}
 	return settled.commitTS, err
+}
+
+// lockWatch measures how long a read takes to get past the locks of a cell. A nil one measures nothing.
+type lockWatch struct {
+	c     *Client
+	ctx   context.Context
+	table string
+	span  span
+	begun time.Time
+}
+
+func (c *Client) watchLock(ctx context.Context, table string) (context.Context, *lockWatch) {
+	w := &lockWatch{c: c, table: table, begun: time.Now()}
+	w.ctx, w.span = c.trace.start(ctx, "percolator.lock_wait", table)
+	c.count.lockWaiting.Add(1)
+	return w.ctx, w
+}
+
+func (w *lockWatch) end(err error) {
+	if w == nil {
+		return
+	}
+	d := time.Since(w.begun)
+	w.c.count.lockWaiting.Add(-1)
+	w.c.count.lockWaits.Add(1)
+	w.c.count.lockWaitTime.Add(int64(d))
+	w.c.store.metrics.lockWait(w.ctx, w.table, d, err)
+	w.span.end(err)
 }
 
 // committed is what the same look at the cell would have seen had the lock been settled before: its record in the place of the lock, and

@@ -295,9 +295,11 @@ func (c *Client) readVersions(ctx context.Context, table, row string, f bigtable
 
 // settleRead turns what a request saw of one cell into the answer, with further requests where it must: past locks, past
 // records that change nothing, and for data that the guess missed.
-func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v *versions, window int, wait bool) (cellResult, error) {
+func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v *versions, window int, wait bool) (_ cellResult, err error) {
 	pause := newLockWait()
 	var blocker lockRecord // the lock that was last waited for
+	var waited *lockWatch
+	defer func() { waited.end(err) }()
 	for {
 		seen := v.at(ts, window)
 		switch seen.state {
@@ -320,6 +322,9 @@ func (c *Client) settleRead(ctx context.Context, ts tso.Timestamp, cell Cell, v 
 				return cellResult{cell: cell, skipped: true}, nil
 			}
 			blocker = seen.lock
+			if waited == nil {
+				ctx, waited = c.watchLock(ctx, cell.Table)
+			}
 			commitTS, err := c.passLock(ctx, cell, seen.lock, &pause)
 			if err != nil {
 				return cellResult{}, lockedErr(ctx, cell, blocker, err)

@@ -47,6 +47,7 @@ type batchedRead struct {
 
 type batchAnswer struct {
 	rowAnswer
+	rows  int  // that travelled together
 	alone bool // the batch was given up
 	err   error
 }
@@ -81,6 +82,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	b.mu.Unlock()
 	select {
 	case a := <-r.answer:
+		b.c.trace.current(ctx).count("percolator.batch.rows", a.rows)
 		switch {
 		case a.alone:
 			return b.alone(ctx, q.byName(), row)
@@ -200,12 +202,13 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 		givenUp.Store(true)
 		cancel()
 	}
+	b.c.store.metrics.batch(ctx, opReadRows, q.table, len(rows))
 	answers, err := b.c.readMany((&sendings{again: giveUp}).watch(ctx), q, rows)
 	if err != nil && (givenUp.Load() || b.c.byNameAfter(b.c.background, q, err)) {
 		return false
 	}
 	for _, r := range batch {
-		a := batchAnswer{err: err}
+		a := batchAnswer{rows: len(rows), err: err}
 		if err == nil {
 			a.rowAnswer = answers[at[r.row]]
 		}

@@ -23,6 +23,8 @@ const (
 // When the primary's table or one of its families is missing, no marker can be placed. None is needed to take back the other locks, as no
 // commit request has been sent: nobody else can commit this transaction (I6).
 func (cm *commit) abort(ctx context.Context, cause error) error {
+	ctx, span := cm.c.trace.start(ctx, "percolator.rollback", "")
+	defer span.end(nil)
 	if err := cm.cleanUp(ctx); errors.Is(err, ErrSchemaMismatch) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 		defer cancel()

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/bigtable"
 
@@ -59,13 +60,7 @@ func (c *Client) scan(ctx context.Context, ts tso.Timestamp, table string, r Ran
 				yield(Entry{}, fmt.Errorf("percolator: %w", ErrClosed))
 				return
 			}
-			page, more, err := c.readPage(ctx, table, r, filter, limit)
-			if err == nil {
-				err = c.settlePage(ctx, ts, table, page)
-			}
-			if err == nil {
-				err = c.meta.checkRead(ctx, ts)
-			}
+			page, more, err := c.scanPage(ctx, ts, table, r, filter, limit)
 			if err != nil {
 				yield(Entry{}, err)
 				return
@@ -86,6 +81,23 @@ func (c *Client) scan(ctx context.Context, ts tso.Timestamp, table string, r Ran
 			limit = min(2*limit, scanMaxRows)
 		}
 	}
+}
+
+// scanPage reads a page and settles it.
+func (c *Client) scanPage(ctx context.Context, ts tso.Timestamp, table string, r Range, filter bigtable.Filter, limit int) (page []*pageRow, more bool, err error) {
+	ctx, span := c.trace.start(ctx, "percolator.scan", table)
+	begun := time.Now()
+	page, more, err = c.readPage(ctx, table, r, filter, limit)
+	span.count("percolator.rows", len(page))
+	if err == nil {
+		err = c.settlePage(ctx, ts, table, page)
+	}
+	if err == nil {
+		err = c.meta.checkRead(ctx, ts)
+	}
+	c.tookRead(ctx, opScan, table, begun, err)
+	span.end(err)
+	return page, more, err
 }
 
 // pageRow is one row of a page: what was seen, and what it means.

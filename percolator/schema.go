@@ -213,33 +213,3 @@ func (s *Schema) eachColumn(f func(string) string) {
 		}
 	}
 }
-
-// covers reports what old has and s lacks: applying s would lose it.
-func (s *Schema) covers(old *Schema) error {
-	if s.Timing.withDefaults() != old.Timing.withDefaults() {
-		return fmt.Errorf("percolator: %w: the stored schema has other Timing, which cannot be changed while clients may run", ErrSchemaMismatch)
-	}
-	have := newCatalog(s)
-	for _, t := range old.Tables {
-		n, ok := have.user(t.Name)
-		if !ok {
-			return fmt.Errorf("percolator: table %q: %w: the stored schema has this table, the new one does not", t.Name, ErrSchemaMismatch)
-		}
-		for _, col := range t.Observed {
-			if !n.observed[col] {
-				return fmt.Errorf("percolator: table %q: %w: column %q is observed in the stored schema and not in the new one", t.Name, ErrSchemaMismatch, col)
-			}
-		}
-		for _, col := range t.Weak {
-			if !n.weak[col] {
-				return fmt.Errorf("percolator: table %q: %w: column %q is weak in the stored schema and not in the new one", t.Name, ErrSchemaMismatch, col)
-			}
-		}
-		for _, ix := range t.Indexes {
-			if !slices.Contains(n.Indexes, ix) {
-				return fmt.Errorf("percolator: table %q: %w: index %q of the stored schema is missing or different in the new one", t.Name, ErrSchemaMismatch, ix.Name)
-			}
-		}
-	}
-	return nil
-}

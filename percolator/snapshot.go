@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -71,11 +72,13 @@ func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, e
 
 // View calls f with a snapshot and returns f's error. It never conflicts.
 func (c *Client) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, opts ...ReadOption) error {
+	ctx, span := c.trace.start(ctx, "percolator.view", "")
 	s, err := c.Snapshot(ctx, opts...)
-	if err != nil {
-		return err
+	if err == nil {
+		err = f(ctx, s)
 	}
-	return f(ctx, s)
+	span.end(err)
+	return err
 }
 
 // StartTimestamp is the timestamp of the snapshot.
@@ -101,6 +104,16 @@ func (s *Snapshot) getOne(ctx context.Context, c Cell) ([]byte, error) {
 	if v, ok := s.cached(c); ok {
 		return slices.Clone(v), nil
 	}
+	ctx, span := s.c.trace.start(ctx, "percolator.get", c.Table)
+	begun := time.Now()
+	value, err := s.fetchOne(ctx, c)
+	s.c.tookRead(ctx, opGet, c.Table, begun, err)
+	span.end(err)
+	return value, err
+}
+
+// fetchOne asks the store.
+func (s *Snapshot) fetchOne(ctx context.Context, c Cell) ([]byte, error) {
 	ask := []Cell{c}
 	if extra := s.predict(ask); len(extra) > 0 {
 		found, err := s.read(ctx, ask, extra)
@@ -124,6 +137,7 @@ func (s *Snapshot) getOne(ctx context.Context, c Cell) ([]byte, error) {
 func (s *Snapshot) cached(c Cell) (value []byte, ok bool) {
 	value, ok, prefetched := s.cache.take(c)
 	if prefetched {
+		s.c.count.prefetchUsed.Add(1)
 		s.c.predict.hit(&s.cache, c)
 	}
 	return value, ok
@@ -158,7 +172,12 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error
 	if len(ask) == 0 {
 		return out, nil
 	}
+	ctx, span := s.c.trace.start(ctx, "percolator.get_multi", tableOf(ask))
+	span.count("percolator.cells", len(ask))
+	begun := time.Now()
 	found, err := s.read(ctx, ask, s.predict(ask))
+	s.c.tookRead(ctx, opGetMulti, tableOf(ask), begun, err)
+	span.end(err)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +185,23 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error
 		out[i] = found[j]
 	}
 	return out, nil
+}
+
+// tableOf is the table of the cells, "" if there are several.
+func tableOf(cells []Cell) string {
+	for _, c := range cells {
+		if c.Table != cells[0].Table {
+			return ""
+		}
+	}
+	return cells[0].Table
+}
+
+// tookRead measures a read.
+func (c *Client) tookRead(ctx context.Context, op operation, table string, begun time.Time, err error) {
+	d := time.Since(begun)
+	c.count.latency[op].add(d)
+	c.store.metrics.read(ctx, op, table, d, err)
 }
 
 // read asks for cells that are not cached, and for those that the predictor expects next.
@@ -179,7 +215,9 @@ func (s *Snapshot) read(ctx context.Context, ask, extra []Cell) ([][]byte, error
 		if r.skipped {
 			continue // a prefetched cell that was locked: nobody asked for it
 		}
-		s.cache.put(r.cell, r.value, i >= len(ask))
+		if s.cache.put(r.cell, r.value, i >= len(ask)) && i >= len(ask) {
+			s.c.count.prefetched.Add(1)
+		}
 		if i < len(ask) {
 			out[i] = slices.Clone(r.value)
 		}
@@ -201,7 +239,11 @@ func (s *Snapshot) keepRow(a rowAnswer) {
 		}
 		switch seen := v.at(s.ts, a.window); seen.state {
 		case viewValue:
-			known = s.cache.put(c, nonNil(seen.value), true) && known
+			kept := s.cache.put(c, nonNil(seen.value), true)
+			if kept {
+				s.c.count.prefetched.Add(1)
+			}
+			known = kept && known
 		case viewAbsent:
 			known = s.cache.put(c, nil, true) && known
 		default:

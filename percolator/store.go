@@ -2,11 +2,9 @@ package percolator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -18,10 +16,11 @@ import (
 // store is the four operations of Bigtable on which everything rests. It adds deadlines, counts, and nothing else:
 // ReadRows and MutateRows are retried by Google's client, CheckAndMutateRow never is.
 type store struct {
-	bt     *bigtable.Client
-	timing Timing // with defaults; every request is bounded by its lifetime (I14)
-	count  *counters
-	tables sync.Map // name → *bigtable.Table
+	bt      *bigtable.Client
+	timing  Timing // with defaults; every request is bounded by its lifetime (I14)
+	count   *counters
+	metrics *instruments // nil: none
+	tables  sync.Map     // name → *bigtable.Table
 	// closing ends when the client is closed: requests that it cut off are not sent again.
 	closing context.Context
 }
@@ -70,7 +69,9 @@ func (s *store) readRow(ctx context.Context, table, row string, f bigtable.Filte
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	s.count.readRows.Add(1)
+	begun := time.Now()
 	r, err := s.table(table).ReadRow(ctx, row, bigtable.RowFilter(f))
+	s.took(ctx, opReadRows, table, begun, err)
 	if r != nil {
 		s.count.rowsRead.Add(1)
 	}
@@ -85,10 +86,12 @@ func (s *store) readRows(ctx context.Context, table string, set bigtable.RowSet,
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	s.count.readRows.Add(1)
+	begun := time.Now()
 	err := s.table(table).ReadRows(ctx, set, func(r bigtable.Row) bool {
 		s.count.rowsRead.Add(1)
 		return f(r)
 	}, opts...)
+	s.took(ctx, opReadRows, table, begun, err)
 	return s.err(ctx, table, err)
 }
 
@@ -105,7 +108,9 @@ func (s *store) checkAndMutate(ctx context.Context, table, row string, predicate
 	defer cancel()
 	s.count.checkAndMutate.Add(1)
 	s.count.rowsMutated.Add(1)
+	begun := time.Now()
 	err = s.table(table).Apply(ctx, row, bigtable.NewCondMutation(predicate, onMatch, onMiss), bigtable.GetCondMutationResult(&matched))
+	s.took(ctx, opCheckAndMutate, table, begun, err)
 	return matched, s.err(ctx, table, err)
 }
 
@@ -118,11 +123,20 @@ func (s *store) mutateRows(ctx context.Context, table string, rows []string, mut
 	defer cancel()
 	s.count.mutateRows.Add(1)
 	s.count.rowsMutated.Add(int64(len(rows)))
+	begun := time.Now()
 	errs, err = s.table(table).ApplyBulk(ctx, rows, muts)
+	s.took(ctx, opMutateRows, table, begun, err)
 	for i, rowErr := range errs {
 		errs[i] = s.err(ctx, table, rowErr)
 	}
 	return errs, s.err(ctx, table, err)
+}
+
+// took measures a request. What the caller of readRows does with a row is part of it.
+func (s *store) took(ctx context.Context, op operation, table string, begun time.Time, err error) {
+	d := time.Since(begun)
+	s.count.latency[op].add(d)
+	s.metrics.request(ctx, op, table, d, err)
 }
 
 // err names the table, and the remedy where the table or a family does not exist.
@@ -150,56 +164,4 @@ func missingFamily(err error) bool {
 		return strings.Contains(s.Message(), "unknown family") || strings.Contains(s.Message(), "column family not found")
 	}
 	return false
-}
-
-// counters are a client's counts since NewClient, each incremented where the thing happens.
-type counters struct {
-	transactions, conflicts, aborts                       atomic.Int64
-	rolledForward, rolledBack, notifications              atomic.Int64
-	readRows, checkAndMutate, mutateRows, samples, oracle atomic.Int64
-	rowsRead, rowsMutated                                 atomic.Int64
-	lateRecords, unknown                                  atomic.Int64
-}
-
-// ended counts a transaction by how its commit ended.
-func (n *counters) ended(err error) {
-	switch {
-	case err == nil:
-		n.transactions.Add(1)
-	case errors.Is(err, ErrOutcomeUnknown):
-		n.unknown.Add(1)
-	case errors.Is(err, ErrConflict):
-		n.conflicts.Add(1)
-	default:
-		n.aborts.Add(1)
-	}
-}
-
-// Stats is a reading of a client's counters since NewClient.
-type Stats struct {
-	Transactions              int64 // committed with at least one write or notification
-	Conflicts                 int64 // attempts that ended in ErrConflict
-	Aborts                    int64 // attempts that were rolled back for another reason
-	RolledForward, RolledBack int64 // cells of other transactions that lock resolution settled
-	Notifications             int64 // notify cells written
-	// Requests counts calls by kind: "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys" and "Oracle". Retries
-	// inside Google's client are not seen.
-	Requests              map[string]int64
-	RowsRead, RowsMutated int64
-	Unknown               int64 // commits that ended in ErrOutcomeUnknown
-	// LateRecords counts put records found without their data below the mark: traces of commits that landed after
-	// collection, read as absent.
-	LateRecords int64
-}
-
-func (n *counters) read() Stats {
-	return Stats{
-		Transactions: n.transactions.Load(), Conflicts: n.conflicts.Load(), Aborts: n.aborts.Load(),
-		RolledForward: n.rolledForward.Load(), RolledBack: n.rolledBack.Load(), Notifications: n.notifications.Load(),
-		Requests: map[string]int64{
-			"ReadRows": n.readRows.Load(), "CheckAndMutateRow": n.checkAndMutate.Load(), "MutateRows": n.mutateRows.Load(),
-			"SampleRowKeys": n.samples.Load(), "Oracle": n.oracle.Load(),
-		},
-		RowsRead: n.rowsRead.Load(), RowsMutated: n.rowsMutated.Load(), LateRecords: n.lateRecords.Load(), Unknown: n.unknown.Load(),
-	}
 }

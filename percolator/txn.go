@@ -21,6 +21,7 @@ type Txn struct {
 	c     *Client
 	snap  *Snapshot
 	begun time.Time // monotonic, when the start timestamp was asked for
+	since time.Time // monotonic, when Begin was called
 	opts  txnOptions
 
 	mu     sync.Mutex
@@ -61,11 +62,16 @@ func (c *Client) begin(ctx context.Context, o txnOptions) (*Txn, error) {
 	if o.blind && o.lockReads {
 		return nil, fmt.Errorf("percolator: %w: a blind transaction reads nothing, so LockReads contradicts Blind", ErrInvalidArgument)
 	}
+	if err := c.meta.checkRestore(); err != nil {
+		return nil, err
+	}
+	since := time.Now()
 	start, err := c.startTimestamp(ctx, o.blind && !o.retry)
+	c.count.latency[opBegin].add(time.Since(since))
 	if err != nil {
 		return nil, err
 	}
-	return &Txn{c: c, snap: newSnapshot(c, start.ts), begun: start.when, opts: o,
+	return &Txn{c: c, snap: newSnapshot(c, start.ts), begun: start.when, since: since, opts: o,
 		writes: map[Cell]*write{}, weak: map[Cell]bool{}, erase: map[Cell]bool{}}, nil
 }
 
@@ -336,15 +342,27 @@ func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn
 	for _, opt := range opts {
 		opt.applyTxn(&o)
 	}
+	ctx, span := c.trace.start(ctx, "percolator.update", "")
+	ts, attempts, err := c.update(ctx, f, o)
+	c.store.metrics.attempted(ctx, attempts, err)
+	span.count("percolator.attempts", attempts)
+	span.end(err)
+	return ts, err
+}
+
+func (c *Client) update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o txnOptions) (ts tso.Timestamp, attempt int, err error) {
 	pause := newBackoff(2*time.Millisecond, time.Second)
-	for attempt := 1; ; attempt++ {
+	for attempt = 1; ; attempt++ {
 		o.retry = attempt > 1
-		ts, err := c.attempt(ctx, f, o)
+		actx, span := c.trace.start(ctx, "percolator.attempt", "")
+		span.count("percolator.attempt", attempt)
+		ts, err = c.attempt(actx, f, o)
+		span.end(err)
 		if err == nil || !errors.Is(err, ErrConflict) || errors.Is(err, ErrOutcomeUnknown) || attempt == o.maxAttempts {
-			return ts, err
+			return ts, attempt, err
 		}
 		if perr := pause.wait(ctx); perr != nil {
-			return 0, fmt.Errorf("%w: %w", err, perr)
+			return 0, attempt, fmt.Errorf("%w: %w", err, perr)
 		}
 	}
 }

@@ -54,6 +54,14 @@ type WorkerInfo struct {
 	Version   string        `json:",omitempty"` // of this module, as built
 	Observers []string      `json:",omitempty"` // the names of its observers
 	Columns   string        `json:",omitempty"` // names the set of columns that it takes: workers with the same set share a table
+
+	// Takes are the columns that it takes, by table; nil when it does not say so. They are bytes, as JSON would damage names that are no text.
+	Takes map[string][][]byte `json:",omitempty"`
+}
+
+// TakesColumn reports whether a worker takes a column; known: it says which it takes.
+func (w WorkerInfo) TakesColumn(table, column string) (takes, known bool) {
+	return slices.ContainsFunc(w.Takes[table], func(name []byte) bool { return string(name) == column }), w.Takes != nil
 }
 
 func (w WorkerInfo) column() string { return workerPrefix + w.Name }
@@ -138,17 +146,33 @@ func (c *Client) changeWorkers(ctx context.Context, mut *bigtable.Mutation) erro
 // the entries of some that are dead, and what cannot be read; a worker that was removed wrongly announces itself again. It costs one
 // read, one timestamp, and one question to an oracle that keeps sessions.
 func (c *Client) Workers(ctx context.Context) (Workers, error) {
+	seen, dead, err := c.readWorkers(ctx)
+	if err != nil {
+		return Workers{}, err
+	}
+	c.removeWorkers(ctx, dead)
+	return seen, nil
+}
+
+// InspectWorkers is Workers for tools: it changes nothing, and leaves the entries of the dead where they are.
+func (c *Client) InspectWorkers(ctx context.Context) (Workers, error) {
+	seen, _, err := c.readWorkers(ctx)
+	return seen, err
+}
+
+// readWorkers also returns the entries of workers that are dead, by column.
+func (c *Client) readWorkers(ctx context.Context) (seen Workers, dead map[string][]byte, err error) {
 	row, err := c.store.readRow(ctx, metaTable, workersRow, bigtable.ChainFilters(bigtable.ColumnRangeFilter(metaFamily, "", ""),
 		bigtable.LatestNFilter(1), bigtable.CellsPerRowLimitFilter(maxWorkerCells)))
 	if err != nil {
-		return Workers{}, err
+		return Workers{}, nil, err
 	}
 	now, err := c.next(ctx) // after the read: no lease in it can be longer than it may
 	if err != nil {
-		return Workers{}, err
+		return Workers{}, nil, err
 	}
-	seen := Workers{Now: now, Bounds: map[string]TableBounds{}}
-	dead := map[string][]byte{}
+	seen = Workers{Now: now, Bounds: map[string]TableBounds{}}
+	dead = map[string][]byte{}
 	stored := map[string][]byte{}
 	for _, item := range row[metaFamily] {
 		column := strings.TrimPrefix(item.Column, metaFamily+":")
@@ -182,8 +206,7 @@ func (c *Client) Workers(ctx context.Context) (Workers, error) {
 	if len(seen.Live) > MaxWorkers {
 		seen.Live = seen.Live[:MaxWorkers]
 	}
-	c.removeWorkers(ctx, dead)
-	return seen, nil
+	return seen, dead, nil
 }
 
 // endedSessions asks the oracle which sessions of workers have ended. Without an answer they are judged by their leases.

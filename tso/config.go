@@ -138,9 +138,10 @@ type ServerConfig struct {
 	// MeterProvider gets the instruments percolator.tso.timestamps (handed out),
 	// percolator.tso.store.writes, percolator.tso.elections,
 	// percolator.tso.leading (1 while this server can serve), percolator.tso.sessions
-	// (open ones), percolator.tso.rowlocks, and what [Status] says:
+	// (open ones), percolator.tso.row_locks, and what [Status] says:
 	// percolator.tso.ready, percolator.tso.epoch, and in seconds
-	// percolator.tso.lease.left, percolator.tso.high_water.ahead (of this machine's
+	// percolator.tso.lease.left, percolator.tso.window.left (timestamps reserved and not
+	// handed out), percolator.tso.high_water.ahead (of this machine's
 	// clock) and percolator.tso.store.silence. nil: none.
 	MeterProvider metric.MeterProvider
 }

@@ -22,6 +22,7 @@ func (s *Server) registerHealthMetrics() (unregister func(), err error) {
 	ready := gauge("percolator.tso.ready", "", "1 while this server leads, or follows a leader that it knows")
 	epoch := gauge("percolator.tso.epoch", "", "Counts the leaders, in the record seen last")
 	lease := gauge("percolator.tso.lease.left", "s", "For how long this server can lead without the store; 0 while it does not lead")
+	window := gauge("percolator.tso.window.left", "s", "For how much time timestamps are reserved and not handed out; 0 while it does not lead")
 	ahead := gauge("percolator.tso.high_water.ahead", "s", "How far the high-water mark is ahead of this machine's clock")
 	silence := gauge("percolator.tso.store.silence", "s", "How long the store has not answered; -1 before its first answer")
 	if err != nil {
@@ -36,6 +37,7 @@ func (s *Server) registerHealthMetrics() (unregister func(), err error) {
 		o.ObserveFloat64(ready, isReady)
 		o.ObserveFloat64(epoch, float64(st.Record.Epoch))
 		o.ObserveFloat64(lease, st.LeaseLeft.Seconds())
+		o.ObserveFloat64(window, s.alloc.windowLeft().Seconds())
 		if st.Record.HighWater > 0 {
 			o.ObserveFloat64(ahead, st.Record.HighWater.Sub(s.elector.clock.now()).Seconds())
 		}

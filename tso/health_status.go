@@ -118,6 +118,17 @@ func (t timing) maxIdle() time.Duration {
 	return 2 * (max(t.renew, t.poll, t.retry) + max(t.attempt, t.read, firstReadTimeout))
 }
 
+// windowLeft returns how far the end of the window is from what is handed out next.
+func (a *allocator) windowLeft() time.Duration {
+	now, mono := a.clock.now(), a.clock.mono()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.leading || mono >= a.expires {
+		return 0
+	}
+	return max(a.limit.Sub(max(a.last, now)), 0)
+}
+
 // leaseLeft returns for how long timestamps can be handed out without another write.
 func (a *allocator) leaseLeft() time.Duration {
 	mono := a.clock.mono()

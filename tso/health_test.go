@@ -283,6 +283,7 @@ func TestHealthMetrics(t *testing.T) {
 		}
 	}
 	if values["percolator.tso.ready"] != 1 || values["percolator.tso.epoch"] != 1 || values["percolator.tso.lease.left"] <= 0 ||
+		values["percolator.tso.window.left"] <= 0 || values["percolator.tso.window.left"] > 3 ||
 		values["percolator.tso.high_water.ahead"] <= 0 || values["percolator.tso.store.silence"] < 0 {
 		t.Errorf("got %v", values)
 	}

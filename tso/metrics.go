@@ -38,7 +38,7 @@ func (s *Server) registerMetrics() (unregister func(), err error) {
 	if err != nil {
 		return failed(err)
 	}
-	rowLocks, err := meter.Int64ObservableGauge("percolator.tso.rowlocks",
+	rowLocks, err := meter.Int64ObservableGauge("percolator.tso.row_locks",
 		metric.WithDescription("Rows that are locked at this server"), metric.WithUnit("{lock}"))
 	if err != nil {
 		return failed(err)

@@ -305,7 +305,7 @@ func TestSessionMetrics(t *testing.T) {
 			}
 		}
 	}
-	if values["percolator.tso.sessions"] != 1 || values["percolator.tso.rowlocks"] != 3 {
+	if values["percolator.tso.sessions"] != 1 || values["percolator.tso.row_locks"] != 3 {
 		t.Errorf("the gauges are %v", values)
 	}
 }

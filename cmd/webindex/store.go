@@ -11,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 
+	"github.com/gopercolator/percolator/internal/exporters"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
@@ -18,6 +19,7 @@ import (
 type target struct {
 	project, instance, appProfile string
 	oracle                        string
+	telemetry                     *exporters.Exporters // nil: none
 }
 
 func (t *target) addFlags(cmd *cobra.Command) {
@@ -41,12 +43,16 @@ func (t *target) open(ctx context.Context, log *slog.Logger) (client *percolator
 	if err != nil {
 		return nil, nil, fmt.Errorf("timestamp oracle: %w", err)
 	}
-	client, err = percolator.NewClient(ctx, percolator.Config{
+	cfg := percolator.Config{
 		Project: t.project, Instance: t.instance, AppProfile: t.appProfile,
 		Oracle: oracle,
 		Schema: index.Schema(), // fails early if "webindex init" is needed
 		Logger: log,
-	})
+	}
+	if t.telemetry != nil {
+		cfg.MeterProvider, cfg.TracerProvider = t.telemetry.MeterProvider(), t.telemetry.TracerProvider()
+	}
+	client, err = percolator.NewClient(ctx, cfg)
 	if err != nil {
 		oracle.Close() //nolint:errcheck // the first error is the interesting one
 		return nil, nil, fmt.Errorf("store: %w", err)

@@ -20,17 +20,25 @@ func newWorkerCommand(a *app) *cobra.Command {
 		t         target
 		untilIdle bool
 		every     time.Duration
+		metrics   string
 	)
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run the observers that keep the index",
 		Long: `Worker joins the store and runs observers until it is interrupted (SIGINT, SIGTERM); then it finishes the runs that are
-under way. Any number of workers may run, on any number of machines, and they may come, go and die at any time.`,
+under way. Any number of workers may run, on any number of machines, and they may come, go and die at any time.
+
+With OTEL_EXPORTER_OTLP_ENDPOINT metrics and traces are sent to an OpenTelemetry collector by gRPC (docs/TELEMETRY.md).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every <= 0 {
 				return errors.New("--progress must be positive")
 			}
+			stopTelemetry, err := t.startTelemetry(cmd.Context(), metrics, a.stderr, a.log)
+			if err != nil {
+				return err
+			}
+			defer stopTelemetry()
 			client, closeStore, err := t.open(cmd.Context(), a.log)
 			if err != nil {
 				return err
@@ -40,6 +48,7 @@ under way. Any number of workers may run, on any number of machines, and they ma
 		},
 	}
 	t.addFlags(cmd)
+	cmd.Flags().StringVar(&metrics, "metrics", "", "loopback `address` of /metrics for Prometheus; none by default")
 	cmd.Flags().BoolVar(&untilIdle, "until-idle", false, "end when there is nothing left to do")
 	cmd.Flags().DurationVar(&every, "progress", lineInterval, "how often to say on standard error what was done, if anything was")
 	return cmd

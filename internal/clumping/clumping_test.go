@@ -11,7 +11,7 @@ import (
 // small is a table that is done in a fraction of a second.
 func small(seed uint64) Config {
 	c := Default()
-	c.Duration, c.Seed = time.Minute, seed
+	c.Duration, c.Seed = 30*time.Second, seed
 	return c
 }
 

@@ -1,0 +1,32 @@
+package observers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// TestAnnouncedColumns: a worker says which columns it takes, in bytes, and nothing rather than a part.
+func TestAnnouncedColumns(t *testing.T) {
+	t.Parallel()
+	of := func(names ...string) percolator.WorkerInfo {
+		c := &coverage{taken: map[Column]*column{}}
+		for _, n := range names {
+			c.taken[Column{"docs", n}] = &column{}
+		}
+		return percolator.WorkerInfo{Takes: c.announced()}
+	}
+	w := of("in", "\xff")
+	for column, want := range map[string]bool{"in": true, "\xff": true, "out": false} {
+		if takes, known := w.TakesColumn("docs", column); takes != want || !known {
+			t.Errorf("column %q: takes %v, known %v", column, takes, known)
+		}
+	}
+	if takes, _ := w.TakesColumn("other", "in"); takes {
+		t.Error("it takes a column of another table")
+	}
+	if takes, known := of("in", strings.Repeat("x", announcedBytes)).TakesColumn("docs", "in"); takes || known {
+		t.Error("what does not fit is announced in part")
+	}
+}

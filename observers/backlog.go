@@ -1,0 +1,104 @@
+package observers
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// backlog is how far behind the work is, as the scanners of a worker have seen it: each keeps what it met in its last complete round and in the one
+// under way, so that a round that takes long does not hide anything. A round may leave out what another scanner was at; then
+// that one has seen it.
+type backlog struct {
+	mu     sync.Mutex
+	rounds []*round
+}
+
+// round is what one scanner has met. It is guarded by backlog.mu.
+type round struct {
+	of        *backlog
+	last, now met
+}
+
+// met is the extremes of a round.
+type met struct {
+	notification time.Duration // the age of the oldest one that is not parked, when it was met
+	lock         time.Duration // how long the lock that is longest past its time to live has been
+	parked       int           // cells that have only parked observers left
+}
+
+func (m met) max(o met) met {
+	return met{max(m.notification, o.notification), max(m.lock, o.lock), max(m.parked, o.parked)}
+}
+
+// newRound adds a scanner.
+func (b *backlog) newRound() *round {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &round{of: b}
+	b.rounds = append(b.rounds, r)
+	return r
+}
+
+// seen is the extremes of all scanners.
+func (b *backlog) seen() (m met) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.rounds {
+		m = m.max(r.last).max(r.now)
+	}
+	return m
+}
+
+// add counts a page.
+func (r *round) add(m met) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	parked := r.now.parked + m.parked
+	r.now = r.now.max(m)
+	r.now.parked = parked
+}
+
+// end ends a round. One that failed has not seen everything: it cannot say that something is better.
+func (r *round) end(complete bool) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if !complete {
+		r.now = r.now.max(r.last)
+	}
+	r.last, r.now = r.now, met{}
+}
+
+// page is what is being met in one page.
+type page struct {
+	met
+	now   tso.Timestamp // as far as the client can tell
+	knows bool
+}
+
+func (w *Worker) newPage() (p page) {
+	p.now, p.knows = w.client.EstimatedTime()
+	return p
+}
+
+// notification counts one that was offered to the queue.
+func (p *page) notification(ts tso.Timestamp, v verdict) {
+	switch v {
+	case parked:
+		p.parked++
+	case settled, foreign:
+	default:
+		if p.knows {
+			p.met.notification = max(p.met.notification, p.now.Sub(ts))
+		}
+	}
+}
+
+// lock counts one that stands in the table.
+func (p *page) lock(l percolator.Lock) {
+	if p.knows {
+		p.met.lock = max(p.met.lock, p.now.Sub(l.Placed)-l.TTL)
+	}
+}

@@ -1,0 +1,70 @@
+package observers
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// A worker tells the others how it is doing: a console in any process sees all of them with one read (percolator.Client.Reports).
+const (
+	reportInterval = 10 * time.Second
+	reportWithin   = 5 * time.Second
+	removeWithin   = 2 * time.Second
+)
+
+// reporting stores a report every Config.ReportInterval, until ctx ends. The first comes soon; each waits a little longer or less than the
+// interval, so that processes that were started together do not write together.
+func (w *Worker) reporting(ctx context.Context, name string) {
+	interval := w.cfg.ReportInterval
+	reporter, err := w.client.NewReporter(name, interval)
+	if err != nil {
+		w.log.Warn("observers: this worker does not report", "err", err)
+		return
+	}
+	for pause := rand.N(interval/10 + 1); sleep(ctx, pause); pause = interval - interval/10 + rand.N(interval/5+1) {
+		within, cancel := context.WithTimeout(ctx, reportWithin)
+		if err := reporter.Store(within, w.Stats().report()); err != nil && ctx.Err() == nil {
+			w.log.Debug("observers: a report was not stored", "err", err)
+		}
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+	defer cancel()
+	if err := reporter.Remove(ctx); err != nil {
+		w.log.Debug("observers: the report was not removed, and expires", "err", err)
+	}
+}
+
+// reportName names the reports of this worker: as it announces itself, if it does. To be called before it begins to.
+func (w *Worker) reportName() string {
+	if w.members != nil {
+		return w.members.self.Name
+	}
+	return uuid.NewString()
+}
+
+// report is what of s others are told.
+func (s Stats) report() percolator.WorkerReport {
+	r := percolator.WorkerReport{
+		ObserverReport: s.ObserverStats.report(),
+		Found:          s.Found, Dispatched: s.Dispatched, Hinted: s.Hinted, Dropped: s.Dropped, Searches: s.Searches, Parked: s.ObserverStats.Parked,
+		Queued: s.Queued, Running: s.Running,
+		BacklogMillis: s.Backlog.Milliseconds(), LockMillis: s.StrandedFor.Milliseconds(),
+		Observers: make(map[string]percolator.ObserverReport, len(s.Observers)),
+	}
+	for name, o := range s.Observers {
+		r.Observers[name] = o.report()
+	}
+	return r
+}
+
+func (o ObserverStats) report() percolator.ObserverReport {
+	return percolator.ObserverReport{
+		Runs: o.Runs, Attempts: o.Attempts, Retries: o.Retries, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics,
+	}
+}

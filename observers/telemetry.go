@@ -1,0 +1,129 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// What a worker exports (docs/TELEMETRY.md lists it) goes to the providers of its client, or those of Config. Attributes are names of observers,
+// tables and columns, as they stand in the program and the schema, and outcomes.
+const (
+	scope = "github.com/gopercolator/percolator/observers"
+
+	attrObserver = "percolator.observer"
+	attrOutcome  = "percolator.outcome"
+	attrSource   = "percolator.source"
+)
+
+// telemetry is a worker's instruments and tracer; both may be missing.
+type telemetry struct {
+	tracer    trace.Tracer
+	durations metric.Float64Histogram
+	series    map[*lane]map[string][]metric.RecordOption // made once, read by many
+}
+
+// outcomes of a run, in metrics and spans.
+const (
+	outCommitted    = "committed"
+	outAcknowledged = "acknowledged"
+	outSnoozed      = "snoozed"
+	outConflict     = "conflict"
+	outPanic        = "panic"
+	outError        = "error"
+)
+
+var outcomes = []string{outCommitted, outAcknowledged, outSnoozed, outConflict, outPanic, outError}
+
+// durationBuckets are for runs, which take from one transaction to Timeout.
+var durationBuckets = []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30}
+
+// newTelemetry makes the instruments. Config's providers go before the client's.
+func (w *Worker) newTelemetry() (err error) {
+	meters, tracers := w.client.Telemetry()
+	if w.cfg.MeterProvider != nil {
+		meters = w.cfg.MeterProvider
+	}
+	if w.cfg.TracerProvider != nil {
+		tracers = w.cfg.TracerProvider
+	}
+	if tracers != nil {
+		w.telemetry.tracer = tracers.Tracer(scope)
+	}
+	if meters == nil {
+		return nil
+	}
+	meter := meters.Meter(scope)
+	w.telemetry.durations, err = meter.Float64Histogram("percolator.observer.run.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of runs, from Begin to the answer of Commit"), metric.WithExplicitBucketBoundaries(durationBuckets...))
+	if err != nil {
+		return err
+	}
+	w.telemetry.series = map[*lane]map[string][]metric.RecordOption{}
+	for _, l := range w.coverage.lanes {
+		w.telemetry.series[l] = map[string][]metric.RecordOption{}
+		for _, out := range outcomes {
+			w.telemetry.series[l][out] = []metric.RecordOption{metric.WithAttributeSet(observedBy(l, out))}
+		}
+	}
+	return nil
+}
+
+func observedBy(l *lane, outcome string) attribute.Set {
+	attrs := []attribute.KeyValue{attribute.String(attrObserver, l.name)}
+	if outcome != "" {
+		attrs = append(attrs, attribute.String(attrOutcome, outcome))
+	}
+	return attribute.NewSet(attrs...)
+}
+
+// startRun begins the span of a run. It has no parent: a notification says that something changed and not who did it, and many changes may have come
+// together in one run. What connects it with the commits before it is their commit timestamp.
+func (w *Worker) startRun(ctx context.Context, tn turn) (context.Context, trace.Span) {
+	if w.telemetry.tracer == nil {
+		return ctx, nil
+	}
+	return w.telemetry.tracer.Start(ctx, "percolator.observer.run", trace.WithNewRoot(), trace.WithAttributes(
+		attribute.String(attrObserver, tn.lane.name), attribute.String("db.collection.name", tn.lane.table),
+		attribute.Int("percolator.attempt", tn.attempt), attribute.Int64("percolator.notification_timestamp", int64(tn.newest)),
+	))
+}
+
+// endRun measures a run.
+func (w *Worker) endRun(ctx context.Context, tn turn, span trace.Span, begun time.Time, out outcome) {
+	name := out.name()
+	if w.telemetry.durations != nil {
+		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[tn.lane][name]...)
+	}
+	if span == nil {
+		return
+	}
+	span.SetAttributes(attribute.String(attrOutcome, name))
+	if name != outCommitted && name != outAcknowledged && name != outSnoozed {
+		span.SetStatus(codes.Error, "") // its text may name a row
+	}
+	span.End()
+}
+
+// name is the outcome in metrics and spans.
+func (out outcome) name() string {
+	var panicked *PanicError
+	switch {
+	case out.committed:
+		return outCommitted
+	case out.snoozed:
+		return outSnoozed
+	case out.conflict:
+		return outConflict
+	case errors.As(out.err, &panicked):
+		return outPanic
+	case out.start != 0:
+		return outAcknowledged
+	}
+	return outError // also of an observer that ended its goroutine
+}

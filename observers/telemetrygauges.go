@@ -1,0 +1,149 @@
+package observers
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// observed is the instruments that are read when somebody collects.
+type observed struct {
+	meter metric.Meter
+	all   []metric.Observable
+	err   error
+}
+
+func (o *observed) counter(name, unit, description string) metric.Int64ObservableCounter {
+	c, err := o.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+	o.all, o.err = append(o.all, c), errors.Join(o.err, err)
+	return c
+}
+
+func (o *observed) gauge(name, unit, description string) metric.Int64ObservableGauge {
+	g, err := o.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+	o.all, o.err = append(o.all, g), errors.Join(o.err, err)
+	return g
+}
+
+func (o *observed) seconds(name, description string) metric.Float64ObservableGauge {
+	g, err := o.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
+	o.all, o.err = append(o.all, g), errors.Join(o.err, err)
+	return g
+}
+
+// register exports what Stats says while the worker runs.
+func (w *Worker) register() (unregister func(), err error) {
+	meters, _ := w.client.Telemetry()
+	if w.cfg.MeterProvider != nil {
+		meters = w.cfg.MeterProvider
+	}
+	if meters == nil {
+		return func() {}, nil
+	}
+	o := &observed{meter: meters.Meter(scope)}
+	runs, found := w.runMetrics(o), w.findMetrics(o)
+	if o.err != nil {
+		return nil, o.err
+	}
+	registration, err := o.meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		runs(to)
+		found(to)
+		return nil
+	}, o.all...)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = registration.Unregister() }, nil
+}
+
+// laneSeries is the attributes of one observer.
+type laneSeries struct {
+	plain                                                         metric.ObserveOption
+	committed, acknowledged, snoozed, conflict, panicked, errored metric.ObserveOption
+}
+
+func newLaneSeries(l *lane) laneSeries {
+	as := func(outcome string) metric.ObserveOption { return metric.WithAttributeSet(observedBy(l, outcome)) }
+	return laneSeries{as(""), as(outCommitted), as(outAcknowledged), as(outSnoozed), as(outConflict), as(outPanic), as(outError)}
+}
+
+func (w *Worker) runMetrics(o *observed) func(metric.Observer) {
+	runs := o.counter("percolator.observer.runs", "{run}", "Turns of an observer, by outcome")
+	retries := o.counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
+	parkings := o.counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
+	running := o.gauge("percolator.observer.running", "{run}", "Runs under way")
+	queued := o.gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their turn or their pause")
+	series := map[*lane]laneSeries{}
+	for _, l := range w.coverage.lanes {
+		series[l] = newLaneSeries(l)
+	}
+	return func(to metric.Observer) {
+		sizes := w.queue.laneSizes(w.coverage)
+		for _, l := range w.coverage.lanes {
+			s, n := series[l], l.counters.load()
+			to.ObserveInt64(runs, n.Runs, s.committed)
+			to.ObserveInt64(runs, n.Acknowledged, s.acknowledged)
+			to.ObserveInt64(runs, n.Snoozes, s.snoozed)
+			to.ObserveInt64(runs, n.Conflicts, s.conflict)
+			to.ObserveInt64(runs, n.Panics, s.panicked)
+			to.ObserveInt64(runs, n.Errors, s.errored)
+			to.ObserveInt64(retries, n.Retries, s.plain)
+			to.ObserveInt64(parkings, n.Parked, s.plain)
+			to.ObserveInt64(running, int64(sizes[l].running), s.plain)
+			to.ObserveInt64(queued, int64(sizes[l].queued), s.plain)
+		}
+	}
+}
+
+func (w *Worker) findMetrics(o *observed) func(metric.Observer) {
+	received := o.counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
+	dropped := o.counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them")
+	age := o.seconds("percolator.notifications.oldest.age", "Age of the oldest notification that the scanners met in their last round, parked ones apart")
+	parked := o.gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round")
+	stuck := o.seconds("percolator.lock.expired.age", "How long the oldest lock met in the last round has been past its time to live")
+	rounds := o.counter("percolator.scan.rounds", "{round}", "Rounds of a scanner through all tables")
+	rows := o.counter("percolator.scan.rows", "{row}", "Dirty or locked rows that scanners read")
+	teleports := o.counter("percolator.scan.teleports", "{teleport}", "Times that a scanner met another one and went elsewhere")
+	corrupt := o.counter("percolator.scan.corrupt", "{cell}", "Cells that scanners could not decode, each time that they met them")
+	source := func(name string) metric.ObserveOption {
+		return metric.WithAttributeSet(attribute.NewSet(attribute.String(attrSource, name)))
+	}
+	scan, dispatch, hint := source("scan"), source("dispatch"), source("hint")
+	n := &w.counters
+	return func(to metric.Observer) {
+		to.ObserveInt64(received, n.found.Load(), scan)
+		to.ObserveInt64(received, n.dispatched.Load(), dispatch)
+		to.ObserveInt64(received, n.hinted.Load(), hint)
+		to.ObserveInt64(dropped, n.dropped.Load())
+		seen := w.backlog.seen()
+		to.ObserveFloat64(age, seen.notification.Seconds())
+		to.ObserveInt64(parked, int64(seen.parked))
+		to.ObserveFloat64(stuck, seen.lock.Seconds())
+		to.ObserveInt64(rounds, n.scans.Searches.Load())
+		to.ObserveInt64(rows, n.scans.Rows.Load())
+		to.ObserveInt64(teleports, n.scans.Teleports.Load())
+		to.ObserveInt64(corrupt, n.corrupt.Load())
+	}
+}
+
+// laneSize is what an observer has in hand.
+type laneSize struct{ queued, running int }
+
+// laneSizes counts the runs of each observer, and the cells of its column that wait.
+func (q *queue) laneSizes(cov *coverage) map[*lane]laneSize {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	sizes := make(map[*lane]laneSize, len(cov.lanes))
+	for _, col := range cov.taken {
+		waiting := len(col.cells)
+		for _, l := range col.lanes {
+			waiting -= l.active
+		}
+		for _, l := range col.lanes {
+			sizes[l] = laneSize{queued: waiting, running: l.active}
+		}
+	}
+	return sizes
+}

@@ -1,0 +1,91 @@
+package observers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Remaining is what workers have not dealt with yet.
+type Remaining struct {
+	Notifications int64 // of observed and weak columns, without those that wait only for parked observers
+	Locks         int64 // under which an observed cell may have been committed without its notification
+}
+
+// String says it in words.
+func (r Remaining) String() string {
+	return fmt.Sprintf("left: notifications %d, locks on observed cells %d", r.Notifications, r.Locks)
+}
+
+// Remains counts what is left for workers to do, in all observed tables of the client's schema. It reads their notifications and locks,
+// one request for 1,024 rows that have any, and changes nothing.
+func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
+	var left Remaining
+	cov, err := cover(c.Schema(), nil, []Column{})
+	if err != nil {
+		return left, err
+	}
+	for _, table := range cov.tables {
+		for row, err := range c.ScanPending(ctx, table, percolator.All()) {
+			if err != nil {
+				return left, fmt.Errorf("observers: what is left of table %q: %w", table, err)
+			}
+			for _, n := range row.Notified {
+				if cov.observed[Column{table, n.Cell.Column}] && !row.OnlyParked(n) {
+					left.Notifications++
+				}
+			}
+			for _, l := range row.Locks {
+				if l.Observed {
+					left.Locks++
+				}
+			}
+		}
+	}
+	return left, nil
+}
+
+// WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers elsewhere have nothing left to do, and has
+// the same gaps. Some worker has to run for every observed column. progress, if it is not nil, is called after each look at the tables.
+//
+// It returns an error only if ctx ends (errors.Is with the context's error; the error also tells what is left) or the client is closed.
+// Failures of the store are outlasted.
+func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
+	pauses := backoff{idlePause, maxIdlePause}
+	var last Remaining
+	for looks := 1; ; looks++ {
+		left, moved, err := lookForWork(ctx, c)
+		switch {
+		case errors.Is(err, percolator.ErrClosed):
+			return err
+		case err == nil && left == (Remaining{}) && !moved:
+			return nil
+		case err == nil:
+			last = left
+			if progress != nil {
+				progress(left)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("observers: not idle, %s: %w", last, ctx.Err()), err)
+		case <-time.After(pauses.pause(looks)):
+		}
+	}
+}
+
+// lookForWork counts what is left, and tells whether anything was written meanwhile.
+func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, moved bool, err error) {
+	before, err := c.Snapshot(ctx)
+	if err != nil {
+		return left, false, err
+	}
+	if left, err = Remains(ctx, c); err != nil || left != (Remaining{}) {
+		return left, false, err
+	}
+	moved, err = movedSince(ctx, c, before)
+	return left, moved, err
+}

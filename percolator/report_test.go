@@ -1,0 +1,174 @@
+package percolator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+const reportEvery = 10 * time.Second
+
+func mustReporter(t testing.TB, c *percolator.Client, name string) *percolator.Reporter {
+	t.Helper()
+	r, err := c.NewReporter(name, reportEvery)
+	must(t, err)
+	return r
+}
+
+func reportsOf(t testing.TB, c *percolator.Client) []percolator.Report {
+	t.Helper()
+	list, err := c.Reports(testContext(t))
+	must(t, err)
+	return list
+}
+
+func reporters(list []percolator.Report) (out []string) {
+	for _, r := range list {
+		out = append(out, r.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestReports(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.Clock.Stop()
+	ctx := testContext(t)
+	put(t, ctx, env.Client, "a", "c", "v")
+	if got := reportsOf(t, env.Client); len(got) != 0 {
+		t.Errorf("there are %d reports", len(got))
+	}
+	one, two := mustReporter(t, env.Client, "one"), mustReporter(t, env.Client, "two")
+	said := percolator.WorkerReport{Found: 3, BacklogMillis: 7, Observers: map[string]percolator.ObserverReport{"o": {Runs: 5, Attempts: 6}}}
+	must(t, one.Store(ctx, said))
+	must(t, two.Store(ctx, percolator.WorkerReport{}))
+	other := env.NewClient()
+	list := reportsOf(t, other)
+	if got := reporters(list); !slices.Equal(got, []string{"one", "two"}) {
+		t.Fatalf("reports of %v", got)
+	}
+	r := list[slices.IndexFunc(list, func(r percolator.Report) bool { return r.Name == "one" })]
+	if r.PID == 0 || r.Started == 0 || r.Written < r.Started || r.Expires.Sub(r.Written) < 2*reportEvery ||
+		r.Stats.Transactions != 1 || r.Stats.Latency["commit"].Count != 1 || r.Worker.Found != 3 || r.Worker.BacklogMillis != 7 || r.Worker.Observers["o"].Runs != 5 {
+		t.Errorf("reported %+v", r)
+	}
+
+	// A second report replaces the first, and one that is taken back is gone.
+	said.Found = 4
+	must(t, one.Store(ctx, said))
+	must(t, two.Remove(ctx))
+	if list = reportsOf(t, other); len(list) != 1 || list[0].Worker.Found != 4 || list[0].Started != r.Started {
+		t.Errorf("reported %+v", list)
+	}
+}
+
+// Looking costs one read, and reporting one write.
+func TestReportsRequests(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	put(t, ctx, env.Client, "a", "c", "v") // it knows the time
+	r := mustReporter(t, env.Client, "one")
+	must(t, r.Store(ctx, percolator.WorkerReport{})) // looks for room
+	env.FaultsOf(env.Client).Forget()
+	for range 3 {
+		must(t, r.Store(ctx, percolator.WorkerReport{}))
+		reportsOf(t, env.Client)
+	}
+	got := map[string]int{}
+	for _, r := range env.FaultsOf(env.Client).Requests() {
+		if m, ok := r.Message.(interface{ GetRowKey() []byte }); !ok || string(m.GetRowKey()) != "meta" {
+			got[r.Method]++
+		}
+	}
+	if got["MutateRows"] != 3 || got["Oracle"] != 0 || got["CheckAndMutateRow"] != 0 || got["ReadRows"] < 3 || got["ReadRows"] > 4 {
+		t.Errorf("sent %v", got)
+	}
+}
+
+// What is not renewed expires by the oracle's time, and is removed by whoever reports first thereafter.
+func TestReportsExpire(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.Clock.Stop()
+	ctx := testContext(t)
+	must(t, mustReporter(t, env.Client, "dead").Store(ctx, percolator.WorkerReport{}))
+	plantReport(t, env, "report:damaged", "{")
+	plantReport(t, env, "report:future", `{"expires": 9000000000000000000}`)
+	plantReport(t, env, "report:large", strings.Repeat(" ", percolator.MaxReportBytes)+"{}")
+	env.Clock.Advance(3*reportEvery + 6*time.Second)
+	fresh := env.NewClient()
+	must(t, errOf(fresh.Snapshot(ctx)))
+	if got := reporters(reportsOf(t, fresh)); len(got) != 0 {
+		t.Errorf("reports of %v", got)
+	}
+	if n := storedReports(t, env); n != 4 {
+		t.Errorf("looking has removed %d reports", 4-n)
+	}
+	must(t, mustReporter(t, fresh, "live").Store(ctx, percolator.WorkerReport{}))
+	if got := reporters(reportsOf(t, fresh)); !slices.Equal(got, []string{"live"}) {
+		t.Errorf("reports of %v", got)
+	}
+	if n := storedReports(t, env); n != 1 {
+		t.Errorf("%d reports are stored", n)
+	}
+}
+
+func TestReportLimits(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	for _, name := range []string{"", strings.Repeat("n", 65), "\xff"} {
+		_, err := env.Client.NewReporter(name, reportEvery)
+		wantErr(t, err, percolator.ErrInvalidArgument)
+	}
+	for _, interval := range []time.Duration{0, -1, percolator.MaxReportInterval + 1} {
+		_, err := env.Client.NewReporter("n", interval)
+		wantErr(t, err, percolator.ErrInvalidArgument)
+	}
+
+	// More observers than fit: the busiest are named.
+	many := map[string]percolator.ObserverReport{}
+	for i := range 500 {
+		many[fmt.Sprintf("observer-%03d", i)] = percolator.ObserverReport{Attempts: int64(i)}
+	}
+	one := mustReporter(t, env.Client, "one")
+	must(t, one.Store(ctx, percolator.WorkerReport{Observers: many}))
+	w := reportsOf(t, env.Client)[0].Worker
+	if _, named := w.Observers["observer-499"]; !named || len(w.Observers) < 5 || len(w.Observers)+w.LeftOut != 500 {
+		t.Errorf("%d observers are named, %d left out", len(w.Observers), w.LeftOut)
+	}
+
+	// More processes than may report.
+	stored, err := json.Marshal(percolator.Report{Expires: reportsOf(t, env.Client)[0].Expires})
+	must(t, err)
+	for i := range percolator.MaxReports {
+		plantReport(t, env, fmt.Sprintf("report:p%03d", i), string(stored))
+	}
+	wantErr(t, mustReporter(t, env.Client, "late").Store(ctx, percolator.WorkerReport{}), percolator.ErrTooLarge)
+	must(t, one.Store(ctx, percolator.WorkerReport{})) // whoever is in stays in
+	if got := reportsOf(t, env.Client); len(got) != percolator.MaxReports {
+		t.Errorf("%d reports are listed", len(got))
+	}
+}
+
+func plantReport(t testing.TB, env *percolatortest.Env, column, value string) {
+	t.Helper()
+	plant(t, testContext(t), env, "percolator_meta", "reports", "meta", column, 1000, value)
+}
+
+func storedReports(t testing.TB, env *percolatortest.Env) (n int) {
+	t.Helper()
+	row, err := env.Store().Open("percolator_meta").ReadRow(testContext(t), "reports", bigtable.RowFilter(bigtable.LatestNFilter(1)))
+	must(t, err)
+	return len(row["meta"])
+}

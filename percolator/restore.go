@@ -1,0 +1,323 @@
+package percolator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A restore writes an export into empty tables: not by transactions, but as if one large one had written everything. All values have one start
+// and one commit timestamp, all acknowledgments another pair above it:
+//
+//	data          start
+//	write, notify commit
+//	write of an acknowledgment, of kind lock: start is ackStart, above commit, so the observer has seen the change      ackCommit
+//
+// They are taken from the oracle once and stored, so every request of a restore can be repeated, by whomever and in any order, with the same
+// result. That replaces conflict checks and locks, and it is right because nobody else reads or writes: a cell of the meta row, the fence, says
+// that a restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it knows of that row (I16). As it may know that
+// late, a restore into an instance with a schema waits as long as a collector does before it relies on the fence, and looks only then whether the
+// tables are empty. An instance without a schema has no clients; there the fence is stored before the schema.
+//
+// The fence goes when everything is written, in the mutation that announces a safepoint below the commit timestamp: an older snapshot would see
+// an empty table, and is refused instead.
+//
+// Rejected: transactions. A row would cost three requests instead of a share of one, and a half-restored instance would look like a small one.
+// Rejected too: the original timestamps. Those of another oracle may lie in the future of this one (I1).
+
+// ErrRestoring: a restore into the instance has begun and has not finished; what is there is not complete. Run it to its end.
+var ErrRestoring = errors.New("a restore is unfinished")
+
+// ErrNotEmpty: a restore needs empty tables.
+var ErrNotEmpty = errors.New("table is not empty")
+
+const metaRestore = "restore"
+
+// restoreCell is the fence.
+type restoreCell struct {
+	ID      string // of the backup
+	Fresh   bool   `json:",omitempty"` // stored before there was a schema: there are no clients to wait for
+	Ready   bool   `json:",omitempty"` // the tables were found empty when the fence was in force
+	Started time.Time
+
+	Start, Commit, AckStart, AckCommit tso.Timestamp `json:",omitzero"` // once Ready
+}
+
+func (r restoreCell) encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // only for a year beyond 9999
+	}
+	return b
+}
+
+func decodeRestoreCell(b []byte) (*restoreCell, error) {
+	r := new(restoreCell)
+	return r, json.Unmarshal(b, r)
+}
+
+func (r *restoreCell) refusal() error {
+	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", ErrRestoring, r.ID, r.Started.UTC().Format(time.RFC3339))
+}
+
+// checkRestore spares a transaction the work that its reads or its commit would refuse, as far as is known. Above all no observer is
+// called, and parked, for what a restore has written already.
+func (w *metaWatcher) checkRestore() error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.last.restore != nil {
+		return w.last.restore.refusal()
+	}
+	return nil
+}
+
+// Restore is a restore under way. Its methods may be called concurrently.
+type Restore struct {
+	c        *Client
+	cell     restoreCell
+	building map[string]bool // indexes without entries, by TABLE.INDEX
+}
+
+// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no schema it stores the fence, and then creates s and its
+// tables. Otherwise the stored schema has to be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+func PrepareRestore(ctx context.Context, project, instance, id string, s *Schema, opts ...option.ClientOption) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if err := CreateMetaTable(ctx, project, instance, opts...); err != nil {
+		return err
+	}
+	bt, err := newBigtable(ctx, project, instance, "", opts)
+	if err != nil {
+		return err
+	}
+	defer bt.Close()
+	meta := newStore(context.WithoutCancel(ctx), bt, &counters{})
+	m, err := readMeta(ctx, meta)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.restore != nil && m.restore.ID != id:
+		return m.restore.refusal()
+	case m.schema != nil && string(m.schema.encode()) != string(s.encode()):
+		return fmt.Errorf("percolator: %w: the instance %s has another schema (version %d) than the backup; restore into an instance without one", ErrSchemaMismatch, instance, m.version)
+	case m.schema != nil:
+		return nil
+	case m.restore == nil:
+		mut := bigtable.NewMutation()
+		mut.Set(metaFamily, metaRestore, metaTimestamp, restoreCell{ID: id, Fresh: true, Started: time.Now()}.encode())
+		there := bigtable.InterleaveFilters(oneColumn(metaFamily, metaVersion), oneColumn(metaFamily, metaRestore))
+		refused, err := meta.checkAndMutate(ctx, metaTable, metaRow, there, nil, mut)
+		if err != nil {
+			return fmt.Errorf("percolator: storing the fence of a restore: %w", err)
+		}
+		if refused {
+			return fmt.Errorf("percolator: %w: somebody else is creating a schema in %s", ErrConflict, instance)
+		}
+	}
+	return CreateSchema(ctx, project, instance, s, opts...)
+}
+
+// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off. Every table of the schema has to be empty
+// (ErrNotEmpty, which leaves the instance as it was). incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If
+// clients may be using the instance it waits until all of them must know of the fence, and tells waiting, if that is not nil, for how long.
+// ErrRestoring: a restore of another backup is unfinished.
+func (c *Client) BeginRestore(ctx context.Context, id string, incomplete []string, waiting func(time.Duration)) (*Restore, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	r := &Restore{c: c, building: set(incomplete)}
+	for range metaTries {
+		m, err := c.meta.refresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case m.restore == nil:
+			err = r.fence(ctx, id)
+		case m.restore.ID != id:
+			return nil, m.restore.refusal()
+		case m.restore.Ready:
+			r.cell = *m.restore
+			return r, nil
+		default:
+			err = r.ready(ctx, m, waiting)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("percolator: %w: the fence was changed by others %d times", ErrConflict, metaTries)
+}
+
+// fence stores the fence of an instance that may have clients. Whoever names the wrong instance is told before it is in anybody's way.
+func (r *Restore) fence(ctx context.Context, id string) error {
+	if err := r.checkEmpty(ctx); err != nil {
+		return err
+	}
+	_, err := r.replace(ctx, nil, &restoreCell{ID: id, Started: time.Now()}, bigtable.NewMutation())
+	return err
+}
+
+// ready waits until the fence is in force, looks again whether the tables are empty, and takes the timestamps.
+func (r *Restore) ready(ctx context.Context, m meta, waiting func(time.Duration)) error {
+	if drain := r.c.store.timing.drain(); !m.restore.Fresh {
+		if waiting != nil {
+			waiting(drain)
+		}
+		if err := sleep(ctx, drain); err != nil {
+			return err
+		}
+	}
+	if err := r.checkEmpty(ctx); err != nil {
+		_, lerr := r.replace(ctx, m.restore, nil, bigtable.NewMutation())
+		return errors.Join(err, lerr)
+	}
+	next := *m.restore
+	next.Ready = true
+	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit, &next.AckStart, &next.AckCommit} {
+		var err error
+		if *ts, err = r.c.next(ctx); err != nil {
+			return err
+		}
+	}
+	mut := bigtable.NewMutation()
+	if len(r.building) > 0 {
+		states := indexStates{}
+		maps.Copy(states, m.indexes)
+		for name := range r.building {
+			states[name] = indexState{Building: true}
+		}
+		mut.Set(metaFamily, metaIndexes, metaTimestamp, states.encode())
+	}
+	_, err := r.replace(ctx, m.restore, &next, mut)
+	return err
+}
+
+// replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was faster.
+func (r *Restore) replace(ctx context.Context, old, next *restoreCell, mut *bigtable.Mutation) (replaced bool, err error) {
+	if next != nil {
+		mut.Set(metaFamily, metaRestore, metaTimestamp, next.encode())
+	} else {
+		mut.DeleteCellsInColumn(metaFamily, metaRestore)
+	}
+	there := oneColumn(metaFamily, metaRestore)
+	matched, err := r.c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		if old == nil {
+			return r.c.store.checkAndMutate(ctx, metaTable, metaRow, there, nil, mut)
+		}
+		return r.c.store.checkAndMutate(ctx, metaTable, metaRow, bigtable.ChainFilters(there, exactValue(old.encode())), mut, nil)
+	})
+	if err != nil {
+		return false, fmt.Errorf("percolator: the fence of a restore: %w", err)
+	}
+	return matched == (old != nil), nil
+}
+
+// checkEmpty names the first table of the schema, or of an index, in which anything is stored.
+func (r *Restore) checkEmpty(ctx context.Context) error {
+	var names []string
+	for _, t := range r.c.Schema().Tables {
+		names = append(names, t.bigtableNames()...)
+	}
+	found := make([]bool, len(names))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i, name := range names {
+		g.Go(func() (err error) {
+			found[i], err = r.c.hasRows(gctx, name)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if at := slices.Index(found, true); at >= 0 {
+		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables", names[at], ErrNotEmpty)
+	}
+	return nil
+}
+
+// hasRows tells whether anything is stored in a Bigtable table.
+func (c *Client) hasRows(ctx context.Context, name string) (found bool, err error) {
+	err = c.store.readRows(ctx, name, bigtable.InfiniteRange(""), func(bigtable.Row) bool {
+		found = true
+		return false
+	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())), bigtable.LimitRows(1))
+	return found, err
+}
+
+// CheckWritten is for who goes on with a restore: of tables into which rows have been written, none may be empty. ErrConflict: one is, so
+// somebody has emptied it since, and AbandonRestore is what is needed.
+func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
+	for _, name := range tables {
+		switch found, err := r.c.hasRows(ctx, name); {
+		case err != nil:
+			return err
+		case !found:
+			return fmt.Errorf("percolator: table %q: %w: it was emptied in the middle of a restore; empty all, abandon the restore (--abandon), and begin anew", name, ErrConflict)
+		}
+	}
+	return nil
+}
+
+// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has written was removed: all tables have to be
+// empty (ErrNotEmpty). Without an unfinished restore it does nothing.
+func (c *Client) AbandonRestore(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	m, err := c.meta.refresh(ctx)
+	if err != nil || m.restore == nil {
+		return err
+	}
+	r := &Restore{c: c}
+	if err := r.checkEmpty(ctx); err != nil {
+		return err
+	}
+	_, err = r.replace(ctx, m.restore, nil, bigtable.NewMutation())
+	return err
+}
+
+// CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup from another.
+func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
+
+// Finish lifts the fence; everything has been written. Clients that are running notice within Timing.MetaMaxAge. ErrConflict: the fence
+// is not this restore's any more.
+func (r *Restore) Finish(ctx context.Context) error {
+	m, err := r.c.meta.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if m.restore == nil || m.restore.Commit != r.cell.Commit {
+		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished by somebody else", ErrConflict, r.cell.ID)
+	}
+	mut := bigtable.NewMutation()
+	below := r.cell.Commit - 1
+	if m.safepoint < below && !slices.ContainsFunc(m.holds, func(h Hold) bool { return h.Timestamp <= below }) {
+		mut.Set(metaFamily, metaSafe, metaTimestamp, encodeTimestamp(below))
+		mut.Set(metaFamily, metaNow, metaTimestamp, encodeTimestamp(r.cell.AckCommit))
+	}
+	if _, err := r.replace(ctx, m.restore, nil, mut); err != nil {
+		return err
+	}
+	m, err = r.c.meta.refresh(ctx)
+	if err == nil && m.restore != nil {
+		err = m.restore.refusal()
+	}
+	return err
+}

@@ -1,0 +1,215 @@
+package percolator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// secret is in every row key and every value of the workload.
+const secret = "h0rseradish"
+
+// lockedBuffer is written to from many goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// watched is a client all of whose telemetry is kept.
+type watched struct {
+	c      *percolator.Client
+	spans  *tracetest.SpanRecorder
+	reader *metric.ManualReader
+	logs   lockedBuffer
+}
+
+func newWatched(env *percolatortest.Env) *watched {
+	w := &watched{spans: tracetest.NewSpanRecorder(), reader: metric.NewManualReader()}
+	w.c = env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
+		cfg.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans))
+		cfg.MeterProvider = metric.NewMeterProvider(metric.WithReader(w.reader))
+		cfg.Logger = slog.New(slog.NewTextHandler(&w.logs, nil)) // at debug level errors may name rows
+	}))
+	return w
+}
+
+// Rows and values do not show in spans, metrics and logs, whatever happens.
+func TestTelemetryTellsNoSecrets(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	w := newWatched(env)
+	failures := workload(t, ctx, env, w.c)
+	if failures < 6 {
+		t.Errorf("only %d calls failed: the workload does not show what errors show", failures)
+	}
+	must(t, w.c.Flush(ctx))
+	if err := w.c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	spans := w.spans.Ended()
+	if len(spans) < 30 {
+		t.Errorf("%d spans", len(spans))
+	}
+	for _, s := range spans {
+		told := fmt.Sprint(s.Name(), s.Status().Description, s.Attributes(), s.Resource())
+		for _, e := range s.Events() {
+			told += fmt.Sprint(e.Name, e.Attributes)
+		}
+		if strings.Contains(told, secret) {
+			t.Errorf("a span tells %s", told)
+		}
+	}
+	if logs := w.logs.String(); strings.Contains(logs, secret) {
+		t.Errorf("logged: %s", logs)
+	}
+}
+
+func TestMetricsTellNoSecrets(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	ctx := testContext(t)
+	w := newWatched(env)
+	workload(t, ctx, env, w.c)
+	must(t, w.c.Flush(ctx))
+	var got metricdata.ResourceMetrics
+	must(t, w.reader.Collect(ctx, &got))
+	series := 0
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		for _, set := range attributesOf(t, m) {
+			series++
+			if told := fmt.Sprint(set.ToSlice()); strings.Contains(told, secret) {
+				t.Errorf("%s has %s", m.Name, told)
+			}
+		}
+	}
+	if series < 40 || series > 200 {
+		t.Errorf("%d series", series)
+	}
+}
+
+// attributesOf are the attributes of all series of a metric.
+func attributesOf(t testing.TB, m metricdata.Metrics) (sets []attribute.Set) {
+	t.Helper()
+	switch data := m.Data.(type) {
+	case metricdata.Histogram[float64]:
+		for _, p := range data.DataPoints {
+			sets = append(sets, p.Attributes)
+		}
+	case metricdata.Histogram[int64]:
+		for _, p := range data.DataPoints {
+			sets = append(sets, p.Attributes)
+		}
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			sets = append(sets, p.Attributes)
+		}
+	case metricdata.Gauge[int64]:
+		for _, p := range data.DataPoints {
+			sets = append(sets, p.Attributes)
+		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			sets = append(sets, p.Attributes)
+		}
+	default:
+		t.Fatalf("%s is a %T", m.Name, data)
+	}
+	return sets
+}
+
+// workload has everything happen that can: reads, writes, conflicts, locks of a client that died, corrupt cells, failures of the store. It returns
+// how many calls failed.
+func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *percolator.Client) (failures int) {
+	t.Helper()
+	row := func(i int) string { return fmt.Sprint(secret, i) }
+	at := func(i int) percolator.Cell { return cell(row(i), "c") }
+	value := []byte("value " + secret)
+	try := func(err error) {
+		if err != nil {
+			failures++
+		}
+	}
+	update := func(f func(ctx context.Context, tx *percolator.Txn) error, opts ...percolator.TxnOption) {
+		t.Helper()
+		_, err := c.Update(ctx, f, opts...)
+		try(err)
+	}
+	set := func(rows ...int) func(ctx context.Context, tx *percolator.Txn) error {
+		return func(_ context.Context, tx *percolator.Txn) (err error) {
+			for _, i := range rows {
+				err = errors.Join(err, tx.Set(at(i), value))
+			}
+			return errors.Join(err, tx.Set(cell(row(rows[0]), "seen"), value), tx.Notify(cell(row(rows[0]), "poke")))
+		}
+	}
+	mail := percolator.String("people", "mail")
+	update(set(1, 2, 3))
+	update(func(ctx context.Context, tx *percolator.Txn) error { return mail.Set(tx, row(1), secret) })
+	update(func(ctx context.Context, tx *percolator.Txn) error { return mail.Set(tx, row(2), secret) }) // ErrUnique
+	update(func(ctx context.Context, tx *percolator.Txn) error { return tx.Insert(at(1), value) })      // ErrExists
+	update(func(ctx context.Context, tx *percolator.Txn) error { return errors.New("my own " + secret) })
+	update(func(ctx context.Context, tx *percolator.Txn) error { // ErrConflict, by a write
+		put(t, ctx, env.Client, row(1), "c", "other "+secret)
+		return tx.Set(at(1), value)
+	}, percolator.MaxAttempts(1))
+	crashAfter(t, env, nil, row(4), row(5))
+	update(set(5, 4), percolator.MaxAttempts(1)) // ErrConflict, by a lock
+	short, cancel := context.WithTimeout(ctx, 50e6)
+	try(c.View(short, func(ctx context.Context, s *percolator.Snapshot) error { return errOf(s.Get(ctx, at(4))) })) // ErrLocked
+	cancel()
+	env.Clock.Advance(lockTTL)
+	read := func(i int) {
+		try(c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			_, err := s.GetMulti(ctx, at(i), at(i+1))
+			for _, serr := range s.Scan(ctx, "t", percolator.Prefix(secret)) {
+				err = errors.Join(err, serr)
+			}
+			return err
+		}))
+	}
+	read(4)
+	plant(t, ctx, env, "t", row(9), "write", "c", 1000, secret)
+	plant(t, ctx, env, "t", row(9), "lock", "c", 2000, secret)
+	read(9) // ErrCorrupt
+	env.FaultsOf(c).Handle(atMost(2, isCommit, percolatortest.LoseAnswer))
+	update(set(6, 7, 8))
+	env.FaultsOf(c).Handle(atMost(2, isPrewrite, percolatortest.LoseRequest))
+	update(set(6, 7, 8))
+	return failures
+}
+
+// A provider that is missing costs nothing: what a call allocates does not grow with what could be measured.
+func TestTelemetryOffCostsNothing(t *testing.T) {
+	env := newEnv(t)
+	off := percolator.TelemetryCost(env.Client)
+	if got := testing.AllocsPerRun(100, off); got != 0 {
+		t.Errorf("%v allocations without providers", got)
+	}
+}

@@ -1,0 +1,193 @@
+package percolator_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+var updateTraces = flag.Bool("update-traces", false, "write testdata/traces anew")
+
+// traced records the spans of a client.
+type traced struct {
+	*testing.T
+	env      *percolatortest.Env
+	c        *percolator.Client
+	ctx      context.Context
+	recorder *tracetest.SpanRecorder
+}
+
+func newTraced(t *testing.T, opts ...percolatortest.Option) *traced {
+	t.Helper()
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+	env := newEnv(t, opts...)
+	c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL, cfg.TracerProvider = time.Hour, provider }))
+	return &traced{t, env, c, testContext(t), recorder}
+}
+
+// golden compares what was traced since the last call with a file, as a tree: a span's name, attributes, events, and what it encloses.
+func (tr *traced) golden(name string) {
+	tr.Helper()
+	must(tr, tr.c.Flush(tr.ctx))
+	started := tr.recorder.Started()
+	if ended := tr.recorder.Ended(); len(ended) != len(started) {
+		tr.Errorf("%d of %d spans have ended", len(ended), len(started))
+	}
+	tr.recorder.Reset()
+	var b strings.Builder
+	for _, s := range started {
+		if !s.Parent().IsValid() {
+			writeSpan(&b, started, s, "")
+		}
+	}
+	path := filepath.Join("testdata", "traces", name+".txt")
+	if *updateTraces {
+		must(tr, os.WriteFile(path, []byte(b.String()), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	must(tr, err)
+	if b.String() != string(want) {
+		tr.Errorf("traced\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func writeSpan(b *strings.Builder, all []sdktrace.ReadWriteSpan, s sdktrace.ReadOnlySpan, indent string) {
+	fmt.Fprintf(b, "%s%s%s", indent, s.Name(), words(s.Attributes()))
+	if s.Status().Code == codes.Error {
+		b.WriteString(" FAILED")
+	}
+	b.WriteString("\n")
+	for _, e := range s.Events() {
+		fmt.Fprintf(b, "%s  * %s%s\n", indent, e.Name, words(e.Attributes))
+	}
+	for _, child := range all {
+		if child.Parent().SpanID() == s.SpanContext().SpanID() {
+			writeSpan(b, all, child, indent+"  ")
+		}
+	}
+}
+
+// words are the attributes; timestamps differ from run to run.
+func words(attrs []attribute.KeyValue) string {
+	var out []string
+	for _, a := range attrs {
+		value := a.Value.String()
+		if strings.HasSuffix(string(a.Key), "timestamp") && value != "0" {
+			value = "T"
+		}
+		out = append(out, fmt.Sprintf("%s=%s", strings.TrimPrefix(string(a.Key), "percolator."), value))
+	}
+	slices.Sort(out)
+	if len(out) == 0 {
+		return ""
+	}
+	return " " + strings.Join(out, " ")
+}
+
+func TestTraceOfATransaction(t *testing.T) {
+	t.Parallel()
+	tr := newTraced(t)
+	put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "2")
+	_, err := tr.c.Update(tr.ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		if _, err := tx.Get(ctx, cell("a", "c")); err != nil {
+			return err
+		}
+		if _, err := tx.GetMulti(ctx, cell("b", "c"), cell("x", "c")); err != nil {
+			return err
+		}
+		for _, err := range tx.Scan(ctx, "t", percolator.All()) {
+			if err != nil {
+				return err
+			}
+		}
+		return errors.Join(tx.Set(cell("a", "c"), []byte("3")), tx.Set(cell("b", "c"), []byte("4")), tx.Delete(cell("d", "c")))
+	})
+	must(t, err)
+	tr.golden("update")
+}
+
+// The first attempt loses against a write that is committed in between, or against a live lock.
+func TestTraceOfAConflict(t *testing.T) {
+	t.Parallel()
+	tr := newTraced(t)
+	put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "1")
+	attempts := 0
+	_, err := tr.c.Update(tr.ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		if attempts++; attempts == 1 {
+			put(t, tr.ctx, tr.env.Client, "a", "c", "other")
+		}
+		return tx.Set(cell("a", "c"), []byte("mine"))
+	})
+	must(t, err)
+	tr.golden("conflict")
+
+	crashAfter(t, tr.env, nil, "a")
+	_, err = tr.c.Update(tr.ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		return errors.Join(tx.Set(cell("a", "c"), []byte("mine")))
+	}, percolator.MaxAttempts(1))
+	wantErr(t, err, percolator.ErrConflict)
+	tr.golden("conflict-lock")
+}
+
+// A reader meets the lock of a client that died, and rolls it back.
+func TestTraceOfALockWait(t *testing.T) {
+	t.Parallel()
+	tr := newTraced(t)
+	put(t, tr.ctx, tr.env.Client, "a", "c", "1")
+	crashAfter(t, tr.env, nil, "a")
+	tr.env.Clock.Advance(lockTTL)
+	must(t, tr.c.View(tr.ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		return errOf(s.Get(ctx, cell("a", "c")))
+	}))
+	tr.golden("lock-wait")
+	if s := tr.c.Stats(); s.LockWaits != 1 || s.LockWaitTime <= 0 || s.RolledBack != 1 {
+		t.Errorf("stats: %d waits of %v, %d rolled back", s.LockWaits, s.LockWaitTime, s.RolledBack)
+	}
+}
+
+// Reads that wait for one under way travel together, each in its own trace.
+func TestTraceOfABatch(t *testing.T) {
+	t.Parallel()
+	tr := newTraced(t)
+	put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "1", "d", "c", "1", "e", "c", "1")
+	s, err := tr.c.Snapshot(tr.ctx)
+	must(t, err)
+	hold := percolatortest.NewHold()
+	tr.env.FaultsOf(tr.c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Table == "t" {
+			return hold
+		}
+		return percolatortest.Pass
+	})
+	done := make(chan error)
+	read := func(row string) { done <- errOf(s.Get(tr.ctx, cell(row, "c"))) }
+	for i, row := range []string{"a", "b"} { // as many requests as there may be under way
+		go read(row)
+		hold.Wait(t, i+1)
+	}
+	for i, row := range []string{"d", "e"} {
+		go read(row)
+		eventually(t, "a read waits", func() bool { return tr.c.ReadsWaiting() == i+1 })
+	}
+	hold.Release()
+	for range 4 {
+		must(t, <-done)
+	}
+	tr.golden("batch")
+}
