@@ -1,0 +1,112 @@
+package percolator_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// TestInspectAgreesWithReaders: after histories with transactions that died at every point, whoever reads at a timestamp finds what an
+// inspection has said about it before, although the inspection has settled nothing.
+func TestInspectAgreesWithReaders(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			env, ctx := newEnv(t), testContext(t)
+			rng := rand.New(rand.NewPCG(seed, 7))
+			cells := []percolator.Cell{cell("r", "a"), cell("r", "b"), cell("r", "seen"), cell("s", "a")}
+			instants := randomHistory(t, env, rng, cells)
+			env.Clock.Advance(lockTTL) // so that readers need not wait
+			c := env.NewClient()
+			check := untouched(t, ctx, env, c, "t")
+			views := map[tso.Timestamp]map[percolator.Cell]percolator.ReaderView{}
+			for _, ts := range instants {
+				views[ts] = map[percolator.Cell]percolator.ReaderView{}
+				for _, row := range []string{"r", "s"} {
+					in := mustInspect(t, ctx, c, row, percolator.InspectOptions{AsOf: ts, Values: true, Versions: 1 + rng.IntN(4)})
+					for _, col := range in.Columns {
+						views[ts][cell(row, col.Column)] = col.Reader
+					}
+				}
+			}
+			check()
+			values := 0
+			for _, ts := range instants {
+				snap, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts))
+				must(t, err)
+				for _, at := range cells {
+					value, err := snap.Get(ctx, at)
+					view := views[ts][at]
+					switch {
+					case errors.Is(err, percolator.ErrNotFound):
+						if view.State != "" && view.State != percolator.ReaderAbsent && view.State != percolator.ReaderDeleted {
+							t.Errorf("%s at %d: nothing, the inspection said %+v", at, ts, view)
+						}
+					case err != nil:
+						t.Fatal(err)
+					case view.State != percolator.ReaderValue || string(view.Value) != string(value):
+						t.Errorf("%s at %d: %q, the inspection said %+v", at, ts, value, view)
+					default:
+						values++
+					}
+				}
+			}
+			if values == 0 {
+				t.Error("no reader has found anything: the history is too short")
+			}
+		})
+	}
+}
+
+// randomHistory commits, deletes, locks and crashes, and returns instants at which reads may differ.
+func randomHistory(t *testing.T, env *percolatortest.Env, rng *rand.Rand, cells []percolator.Cell) (instants []tso.Timestamp) {
+	t.Helper()
+	ctx := testContext(t)
+	for i := range 16 {
+		dies := rng.IntN(3)
+		client := env.Client
+		if dies != 2 {
+			client = env.NewClient()
+		}
+		tx := mustBegin(t, ctx, client)
+		for _, j := range rng.Perm(len(cells))[:1+rng.IntN(len(cells))] {
+			switch rng.IntN(4) {
+			case 0:
+				must(t, tx.Delete(cells[j]))
+			case 1:
+				if _, err := tx.GetForUpdate(ctx, cells[j]); err != nil && !errors.Is(err, percolator.ErrNotFound) {
+					t.Fatal(err)
+				}
+			default:
+				must(t, tx.Set(cells[j], fmt.Appendf(nil, "value %d", i)))
+			}
+		}
+		committed := false
+		env.FaultsOf(client).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if committed || dies == 0 && isCommit(r) {
+				return percolatortest.Crash
+			}
+			committed = dies == 1 && isCommit(r)
+			return percolatortest.Pass
+		})
+		commit, err := tx.Commit(ctx)
+		if dies == 2 {
+			must(t, err)
+			must(t, client.Flush(ctx))
+		}
+		instants = append(instants, tx.StartTimestamp())
+		if err == nil {
+			instants = append(instants, commit-1, commit)
+		}
+		if dies != 2 {
+			env.Clock.Advance(lockTTL) // the next one can get past the locks, and settles some
+		}
+	}
+	return instants
+}

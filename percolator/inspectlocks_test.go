@@ -1,0 +1,104 @@
+package percolator_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func TestListLocks(t *testing.T) {
+	t.Parallel()
+	env, ctx := newEnv(t), testContext(t)
+	crashAfter(t, env, isCommit, "b1", "b2") // b1 is committed
+	crashAfter(t, env, nil, "a1", "a2")
+	env.Clock.Advance(lockTTL)
+	crashAfter(t, env, nil, "c1")
+	plant(t, ctx, env, "t", "b3", "lock", "c", 1000, "rubbish")
+	put(t, ctx, env.Client, "clean", "c", "x")
+	c := env.NewClient()
+	check := untouched(t, ctx, env, c, "t")
+	list := func(r percolator.Range, opts percolator.LockOptions) (got []string) {
+		t.Helper()
+		for l, err := range c.ListLocks(ctx, "t", r, opts) {
+			must(t, err)
+			got = append(got, fmt.Sprintf("%s %s", l.Cell.Row, l.State))
+		}
+		return got
+	}
+	all := []string{"a1 dead", "a2 dead", "b2 committed", "b3 undecodable", "c1 alive"}
+	if got := list(percolator.All(), percolator.LockOptions{}); !slices.Equal(got, all) {
+		t.Errorf("%q, want %q", got, all)
+	}
+	if got := list(percolator.All(), percolator.LockOptions{OlderThan: lockTTL}); !slices.Equal(got, all[:4]) {
+		t.Errorf("older than %v: %q, want %q", lockTTL, got, all[:4])
+	}
+	if got := list(percolator.Between("a2", "b3"), percolator.LockOptions{}); !slices.Equal(got, all[1:3]) {
+		t.Errorf("a range: %q, want %q", got, all[1:3])
+	}
+	check()
+	for _, bad := range []struct {
+		table string
+		opts  percolator.LockOptions
+		want  error
+	}{{"unknown", percolator.LockOptions{}, percolator.ErrSchemaMismatch}, {"t", percolator.LockOptions{OlderThan: -1}, percolator.ErrInvalidArgument}} {
+		for _, err := range c.ListLocks(ctx, bad.table, percolator.All(), bad.opts) {
+			wantErr(t, err, bad.want)
+		}
+	}
+}
+
+// TestListManyLocks: several pages, a transaction is looked at once for each page, and a reader may stop anywhere.
+func TestListManyLocks(t *testing.T) {
+	t.Parallel()
+	env, ctx := newEnv(t), testContext(t)
+	const n = 1100
+	var rows []string
+	for i := range n {
+		rows = append(rows, key(i))
+	}
+	crashAfter(t, env, nil, rows...)
+	c := env.NewClient()
+	env.FaultsOf(c).Forget()
+	var got []string
+	for l, err := range c.ListLocks(ctx, "t", percolator.All(), percolator.LockOptions{}) {
+		must(t, err)
+		got = append(got, l.Cell.Row)
+	}
+	if !slices.Equal(got, rows) {
+		t.Fatalf("%d locks, want %d in order", len(got), n)
+	}
+	if requests := tally(env, c)["ReadRows"]; requests != 6 {
+		t.Errorf("%d reads, want 3 pages and a primary for each", requests)
+	}
+	for range c.ListLocks(ctx, "t", percolator.All(), percolator.LockOptions{}) {
+		break
+	}
+}
+
+// TestInspectWorkersLeavesTheDead: unlike Workers it erases nothing.
+func TestInspectWorkersLeavesTheDead(t *testing.T) {
+	t.Parallel()
+	env, ctx := newEnv(t), testContext(t)
+	for _, name := range []string{"one", "two"} {
+		_, err := env.Client.Announce(ctx, percolator.WorkerInfo{Name: name}, percolator.Workers{})
+		must(t, err)
+		env.Clock.Advance(20 * time.Second)
+	}
+	c := env.NewClient()
+	check := untouched(t, ctx, env, c, "t")
+	seen, err := c.InspectWorkers(ctx)
+	must(t, err)
+	if len(seen.Live) != 1 || seen.Live[0].Name != "two" {
+		t.Errorf("%+v", seen.Live)
+	}
+	check()
+	_, err = c.Workers(ctx)
+	must(t, err)
+	if rows := wholeTable(t, ctx, env, "percolator_meta"); strings.Contains(fmt.Sprint(rows), "worker:one") {
+		t.Error("Workers leaves the dead: this test shows nothing")
+	}
+}

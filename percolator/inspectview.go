@@ -1,0 +1,159 @@
+package percolator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// afterLocks is what a column will be once the locks at or below ts are settled as they will be by whoever meets them: those of committed
+// transactions are records, those of others are gone. Live ones stay.
+func (in *inspection) afterLocks(d *decoded, ts tso.Timestamp) *versions {
+	v := d.versions
+	v.locks = nil
+	after := &v
+	for _, l := range d.locks {
+		switch s := in.judged.inspect(Cell{}, l); s.State {
+		case LockStateCommitted:
+			after, _ = after.committed(l, s.CommitTS, 0)
+		case LockStateAlive, LockStateUndecodable:
+			if l.startTS <= ts {
+				after.locks = append(after.locks, l)
+			}
+		}
+	}
+	return after
+}
+
+// newestChange is the commit timestamp of the newest put or delete.
+func newestChange(v *versions) tso.Timestamp {
+	for _, w := range v.writes {
+		if w.kind.changes() {
+			return w.commitTS
+		}
+	}
+	return 0
+}
+
+// view is what a reader at in.row.AsOf finds in a column, by the rules of readCells. It reads older records where those that are shown do
+// not reach down to the snapshot.
+func (in *inspection) view(ctx context.Context, col *inspectedColumn) (ReaderView, error) {
+	ts := in.row.AsOf
+	if ts <= in.row.Safepoint {
+		return ReaderView{State: ReaderTooOld, Reason: fmt.Sprintf("the snapshot is at or below the safepoint %d", in.row.Safepoint)}, nil
+	}
+	if reason := col.spoilt(ts); reason != "" {
+		return ReaderView{State: ReaderCorrupt, Reason: reason}, nil
+	}
+	view := ReaderView{Size: -1}
+	for _, l := range col.decoded.locks {
+		if l.startTS > ts {
+			continue
+		}
+		switch s := in.judged.inspect(Cell{}, l); s.State {
+		case LockStateAlive:
+			return ReaderView{State: ReaderWaits, StartTS: l.startTS, Size: -1}, nil
+		case LockStateUndecodable:
+			return ReaderView{State: ReaderCorrupt, Reason: s.Reason, Size: -1}, nil
+		case LockStateCommitted:
+			view.Resolves = LockRolledForward
+		default:
+			view.Resolves = LockRolledBack
+		}
+	}
+	w, ok, err := in.newestAt(ctx, col, ts)
+	switch {
+	case err != nil:
+		return ReaderView{}, err
+	case !ok:
+		view.State = ReaderUnread
+	case w.kind == 0:
+		view.State = ReaderAbsent
+	default:
+		view.CommitTS, view.StartTS, view.State = w.commitTS, w.startTS, ReaderDeleted
+		if w.kind == kindPut {
+			return in.withData(ctx, col, view)
+		}
+	}
+	return view, nil
+}
+
+// spoilt says why a read at ts fails on this column: a lock, or the newest cell of another family, at or below ts cannot be decoded.
+func (col *inspectedColumn) spoilt(ts tso.Timestamp) string {
+	newest := map[string]tso.Timestamp{}
+	for _, w := range slices.Backward(col.writes) {
+		if w.commitTS <= ts {
+			newest[writeFamily] = w.commitTS
+		}
+	}
+	for _, d := range slices.Backward(col.data) {
+		if d.startTS <= ts {
+			newest[dataFamily] = d.startTS
+		}
+	}
+	for _, b := range col.bad {
+		if b.Family == notifyFamily || b.Timestamp >= int64(cellTime(ts+1)) || b.Timestamp < int64(cellTime(newest[b.Family])) {
+			continue
+		}
+		return fmt.Sprintf("the %s cell at %d cannot be decoded: %s", b.Family, b.Timestamp, b.Reason)
+	}
+	return ""
+}
+
+// newestAt is the put or delete that decides at ts; of kind 0 if there is none. ok: it is known.
+func (in *inspection) newestAt(ctx context.Context, col *inspectedColumn, ts tso.Timestamp) (w writeRecord, ok bool, err error) {
+	after := in.afterLocks(&col.decoded, ts)
+	find := func(records []writeRecord) bool {
+		i := slices.IndexFunc(records, func(w writeRecord) bool { return w.commitTS <= ts && w.kind.changes() })
+		if i >= 0 {
+			w = records[i]
+		}
+		return i >= 0
+	}
+	if find(after.writes) || !col.cut[writeFamily] {
+		return w, true, nil
+	}
+	for n := 4 * in.opts.Versions; ; n *= 4 {
+		filter := bigtable.ChainFilters(oneColumn(writeFamily, col.name), upTo(ts), bigtable.LatestNFilter(n))
+		rv, err := in.c.readVersions(ctx, in.row.Table, in.row.Row, filter)
+		if err != nil {
+			return w, false, err
+		}
+		seen := rv[col.name]
+		switch {
+		case seen == nil:
+			return w, true, nil
+		case find(seen.writes) || len(seen.writes) < n && seen.corrupt == nil:
+			return w, true, nil
+		case n >= MaxInspectCells || seen.corrupt != nil:
+			return w, false, nil
+		}
+	}
+}
+
+// withData finds out whether the data that a put names is there; it may be older than what is shown.
+func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view ReaderView) (ReaderView, error) {
+	view.State = ReaderValue
+	has, known := col.hasData(view.StartTS, col.cut[dataFamily])
+	if !known {
+		filter := bigtable.ChainFilters(oneColumn(dataFamily, col.name), exactly(view.StartTS), bigtable.StripValueFilter())
+		r, err := in.c.store.readRow(ctx, in.row.Table, in.row.Row, filter)
+		if err != nil {
+			return view, err
+		}
+		has = len(r[dataFamily]) > 0
+	}
+	switch {
+	case has:
+	case view.CommitTS <= in.row.Mark: // what phase two left after the collector had been there
+		view.State, view.CommitTS, view.StartTS = ReaderAbsent, 0, 0
+	default:
+		view.State = ReaderCorrupt
+		view.Reason = fmt.Sprintf("the put record at %d names data at %d, which does not exist", view.CommitTS, view.StartTS)
+	}
+	return view, nil
+}
