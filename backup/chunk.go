@@ -1,0 +1,197 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	"github.com/gopercolator/percolator/backup/backuppb"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// rowTag begins each row: field 1 of a Chunk, of a type with a length.
+const rowTag = 1<<3 | 2
+
+// chunkWriter compresses rows in memory. It is used by one goroutine.
+type chunkWriter struct {
+	table       string
+	out         bytes.Buffer
+	z           *zstd.Encoder
+	w           *countingWriter
+	counts      Counts
+	first, last string
+}
+
+type countingWriter struct {
+	io.Writer
+	n int64
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	w.n += int64(n)
+	return n, err
+}
+
+func newChunkWriter(table string) (*chunkWriter, error) {
+	c := &chunkWriter{table: table}
+	z, err := zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+	c.z, c.w = z, &countingWriter{Writer: z}
+	return c, err
+}
+
+func (c *chunkWriter) add(row percolator.ExportedRow) error {
+	if c.counts.Rows == 0 {
+		c.first = row.Row
+	}
+	c.last = row.Row
+	c.counts.countRow(row)
+	if _, err := c.w.Write([]byte{rowTag}); err != nil {
+		return err
+	}
+	_, err := protodelim.MarshalTo(c.w, encodeRow(row))
+	return err
+}
+
+func (c *Counts) countRow(row percolator.ExportedRow) {
+	c.Rows++
+	for _, e := range row.Cells {
+		switch e.Kind {
+		case percolator.ExportedPut:
+			c.Values++
+		case percolator.ExportedDelete:
+			c.Deletes++
+		case percolator.ExportedWeak:
+			c.Weak++
+		}
+		if e.Notified {
+			c.Notified++
+		}
+	}
+}
+
+// finish ends the chunk and returns it without its name.
+func (c *chunkWriter) finish() (Chunk, []byte, error) {
+	if err := c.z.Close(); err != nil {
+		return Chunk{}, nil, err
+	}
+	data := bytes.Clone(c.out.Bytes())
+	sum := sha256.Sum256(data)
+	c.counts.RawBytes, c.counts.Bytes = c.w.n, int64(len(data))
+	out := Chunk{Table: c.table, SHA256: hex.EncodeToString(sum[:]), First: []byte(c.first), Last: []byte(c.last), Counts: c.counts}
+	c.out.Reset()
+	c.z.Reset(&c.out)
+	c.w.n, c.counts = 0, Counts{}
+	return out, data, nil
+}
+
+// readChunk reads an object and compares it with its checksum.
+func readChunk(ctx context.Context, s Store, c *Chunk) ([]byte, error) {
+	b, err := get(ctx, s, c.Name, c.Bytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("backup: %s: %w: the object is missing", c.Name, ErrDamaged)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	switch {
+	case int64(len(b)) != c.Bytes:
+		return nil, fmt.Errorf("backup: %s: %w: it has %d bytes, not %d", c.Name, ErrDamaged, len(b), c.Bytes)
+	case hex.EncodeToString(sum[:]) != c.SHA256:
+		return nil, fmt.Errorf("backup: %s: %w: its SHA-256 is another", c.Name, ErrDamaged)
+	}
+	return b, nil
+}
+
+// eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory: one row.
+func (c *Chunk) eachRow(data []byte, f func(percolator.ExportedRow) error) error {
+	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	damaged := func(format string, args ...any) error {
+		return fmt.Errorf("backup: %s: %w: %w", c.Name, ErrDamaged, fmt.Errorf(format, args...))
+	}
+	r := bufio.NewReader(io.LimitReader(z, c.RawBytes+1))
+	found, last := Counts{RawBytes: c.RawBytes, Bytes: c.Bytes}, ""
+	for {
+		tag, err := r.ReadByte()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || tag != rowTag {
+			return damaged("no row where one should begin (%v)", err)
+		}
+		pb := new(backuppb.Row)
+		if err := (protodelim.UnmarshalOptions{MaxSize: max(c.RawBytes, 1)}).UnmarshalFrom(r, pb); err != nil {
+			return damaged("a row that cannot be decoded: %w", err)
+		}
+		row := decodeRow(pb)
+		if (found.Rows == 0 && row.Row != string(c.First)) || (found.Rows > 0 && row.Row <= last) {
+			return damaged("rows are out of order")
+		}
+		last = row.Row
+		found.countRow(row)
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	if found != c.Counts || last != string(c.Last) {
+		return damaged("it does not hold the rows that were counted")
+	}
+	return nil
+}
+
+func encodeRow(row percolator.ExportedRow) *backuppb.Row {
+	pb := &backuppb.Row{Key: []byte(row.Row), Cells: make([]*backuppb.Cell, len(row.Cells))}
+	for i, e := range row.Cells {
+		c := &backuppb.Cell{Column: []byte(e.Column), Kind: backuppb.Kind(e.Kind), Value: e.Value, Notified: e.Notified}
+		c.Acknowledged = toBytes(e.Acknowledged)
+		for _, s := range e.Parked {
+			c.Parked = append(c.Parked, &backuppb.Parked{Observer: []byte(s.Observer), Attempts: int64(s.Attempts), Reason: s.Reason,
+				SinceUnixNanos: s.Since.UnixNano(), Observers: toBytes(s.Observers)})
+		}
+		pb.Cells[i] = c
+	}
+	return pb
+}
+
+func decodeRow(pb *backuppb.Row) percolator.ExportedRow {
+	row := percolator.ExportedRow{Row: string(pb.Key), Cells: make([]percolator.ExportedCell, len(pb.Cells))}
+	for i, c := range pb.Cells {
+		e := percolator.ExportedCell{Column: string(c.Column), Kind: percolator.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
+		e.Acknowledged = toStrings(c.Acknowledged)
+		for _, p := range c.Parked {
+			e.Parked = append(e.Parked, percolator.Standing{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
+				Since: time.Unix(0, p.SinceUnixNanos).UTC(), Observers: toStrings(p.Observers)})
+		}
+		row.Cells[i] = e
+	}
+	return row
+}
+
+func toBytes(names []string) (out [][]byte) {
+	for _, n := range names {
+		out = append(out, []byte(n))
+	}
+	return out
+}
+
+func toStrings(names [][]byte) (out []string) {
+	for _, n := range names {
+		out = append(out, string(n))
+	}
+	return out
+}

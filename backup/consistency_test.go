@@ -1,0 +1,181 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/gopercolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// While a backup is taken others move money between accounts of two tables. The restored store has all of it.
+func TestTransfersDuringTheBackup(t *testing.T) {
+	t.Parallel()
+	const accounts, balance = 40, 100
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "a"}, {Name: "b"}}})
+	v := values{}
+	account := func(i int) percolator.Cell { return cell([]string{"a", "b"}[i%2], fmt.Sprintf("%03d", i), "balance") }
+	for i := range accounts {
+		v[account(i)] = strconv.Itoa(balance)
+	}
+	set(t, env.Client, v)
+
+	ctx, stop := context.WithCancel(testContext(t))
+	defer stop()
+	moved := make(chan struct{}, 1) // somebody has committed since it was last looked at
+	var movers sync.WaitGroup
+	for range 4 {
+		movers.Go(func() {
+			for ctx.Err() == nil {
+				_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+					from, to := account(rand.IntN(accounts)), account(rand.IntN(accounts))
+					if from == to {
+						return nil
+					}
+					got, err := tx.GetMulti(ctx, from, to)
+					if err != nil {
+						return err
+					}
+					x, _ := strconv.Atoi(string(got[0]))
+					y, _ := strconv.Atoi(string(got[1]))
+					return errors.Join(tx.Set(from, []byte(strconv.Itoa(x-1))), tx.Set(to, []byte(strconv.Itoa(y+1))))
+				})
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+				select {
+				case moved <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	store := backup.Dir(t.TempDir())
+	opts := small
+	opts.Concurrency = 1
+	opts.Progress = func(backup.Progress) { // between any two chunks money moves
+		for range 3 {
+			select {
+			case <-moved:
+			case <-ctx.Done():
+			}
+		}
+	}
+	m := run(t, env.Client, store, opts)
+	stop()
+	movers.Wait()
+	c := restored(t, env, store)
+	sum, changed := 0, false
+	for _, value := range contents(t, c) {
+		n, err := strconv.Atoi(value)
+		must(t, err)
+		sum += n
+		changed = changed || n != balance
+	}
+	if sum != accounts*balance || m.Total.Values != accounts {
+		t.Errorf("%d in %d accounts, want %d", sum, m.Total.Values, accounts*balance)
+	}
+	equal(t, contents(t, c), contents(t, env.Client, percolator.AsOfTimestamp(m.Snapshot)))
+}
+
+// A collection with the clock far beyond the retention takes nothing that the backup needs, and takes it afterwards.
+func TestCollectionDuringTheBackup(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick})
+	before := values{}
+	for i := range 60 {
+		before[cell("t", fmt.Sprintf("%03d", i), "c")] = fmt.Sprintf("before %060d", i)
+	}
+	set(t, env.Client, before)
+	store, once := backup.Dir(t.TempDir()), sync.Once{}
+	opts := small
+	opts.Concurrency, opts.HoldTTL = 1, percolator.MaxHoldTTL
+	opts.Progress = func(at backup.Progress) {
+		if at.Chunks == 0 {
+			return
+		}
+		once.Do(func() {
+			after := values{}
+			for at := range before {
+				after[at] = "after"
+			}
+			set(t, env.Client, after)
+			env.Clock.Advance(5 * percolator.MaxHoldTTL / 7) // 5 days
+			collect(t, env)
+		})
+	}
+	run(t, env.Client, store, opts)
+	equal(t, contents(t, restored(t, env, store)), before)
+}
+
+func collect(t *testing.T, env *percolatortest.Env) {
+	t.Helper()
+	g, err := percolator.NewCollector(env.Client, percolator.CollectorConfig{})
+	must(t, err)
+	_, err = g.Collect(testContext(t))
+	must(t, err)
+}
+
+// If the hold has ended, the backup says so and is not completed; a restart begins with a new snapshot.
+func TestHoldEnds(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"while it runs", "before it is resumed"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick})
+			v := values{}
+			for i := range 60 {
+				v[cell("t", fmt.Sprintf("%03d", i), "c")] = fmt.Sprintf("%060d", i)
+			}
+			set(t, env.Client, v)
+			store, once := backup.Dir(t.TempDir()), sync.Once{}
+			ctx, interrupt := context.WithCancel(testContext(t))
+			defer interrupt()
+			opts := small
+			opts.Concurrency = 1
+			opts.Progress = func(at backup.Progress) {
+				if at.Chunks == 0 {
+					return
+				}
+				once.Do(func() {
+					if when != "while it runs" {
+						interrupt()
+						return
+					}
+					holds, err := env.Client.Holds(ctx)
+					must(t, err)
+					must(t, env.Client.ReleaseHold(ctx, holds[0]))
+				})
+			}
+			_, err := backup.Run(ctx, env.Client, store, opts)
+			if when == "while it runs" {
+				expect(t, err, backup.ErrHoldGone)
+			} else {
+				expect(t, err, context.Canceled)
+				env.Clock.Advance(24 * percolator.MaxHoldTTL / 7) // beyond its 6 hours
+				collect(t, env)
+			}
+			_, err = backup.Run(testContext(t), env.Client, store, small)
+			expect(t, err, backup.ErrHoldGone)
+			_, err = backup.ReadManifest(testContext(t), store)
+			expect(t, err, backup.ErrIncomplete)
+			_, err = backup.Verify(testContext(t), store, nil)
+			expect(t, err, backup.ErrIncomplete)
+			again := small
+			again.Restart = true
+			m := run(t, env.Client, store, again)
+			equal(t, contents(t, restored(t, env, store)), v)
+			names, err := store.List(testContext(t), "chunks/")
+			if err != nil || len(names) != len(m.Chunks) {
+				t.Errorf("%d chunks are stored, the manifest has %d: %v", len(names), len(m.Chunks), err)
+			}
+		})
+	}
+}

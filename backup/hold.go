@@ -1,0 +1,52 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// keepHold extends the hold now and then until stop is called. The context that it returns ends when the hold is gone.
+func (r *run) keepHold(ctx context.Context, h percolator.Hold) (held context.Context, stop func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(max(r.opts.HoldTTL/8, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-held.Done():
+				return
+			case <-tick.C:
+			}
+			// Another error may pass; the end of the backup looks again.
+			if _, err := r.client.ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
+				cancel(holdError(err))
+			}
+		}
+	}()
+	return held, func() { cancel(nil); <-ended }
+}
+
+func holdError(err error) error {
+	if errors.Is(err, percolator.ErrSnapshotTooOld) {
+		return fmt.Errorf("backup: %w; begin again with a new snapshot (--restart): %w", ErrHoldGone, err)
+	}
+	return err
+}
+
+// releaseTimeout bounds the release of a hold when the caller's context has ended.
+const releaseTimeout = 10 * time.Second
+
+func (r *run) release(ctx context.Context, h percolator.Hold) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := r.client.ReleaseHold(ctx, h); err != nil {
+		return fmt.Errorf("backup: the hold at %d was not released; it expires by itself: %w", h.Timestamp, err)
+	}
+	return nil
+}

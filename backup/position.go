@@ -1,0 +1,131 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// position is which chunks of a backup have been restored. It is kept in the instance that is restored, under the name of the backup and the
+// commit timestamp of this restore: one into tables that were emptied since must not believe in it. Losing it costs time only, since
+// chunks may be written again.
+type position struct {
+	client   *percolator.Client
+	name     string
+	manifest *Manifest
+
+	mu     sync.Mutex
+	at     positionRecord
+	stored []byte // as far as is known; nil: nothing
+	seen   Progress
+}
+
+// positionRecord is the stored form. Also is at most as long as there are chunks under way at once.
+type positionRecord struct {
+	Seq  int64 `json:"seq"`  // makes each differ from all before it
+	Next int   `json:"next"` // all chunks before it are done
+	Also []int `json:"also,omitempty"`
+}
+
+func (r *positionRecord) done(i int) bool { return i < r.Next || slices.Contains(r.Also, i) }
+
+func (r *positionRecord) finish(i int) {
+	r.Seq++
+	r.Also = append(slices.Clone(r.Also), i)
+	for slices.Contains(r.Also, r.Next) {
+		r.Also = slices.DeleteFunc(r.Also, func(j int) bool { return j == r.Next })
+		r.Next++
+	}
+	slices.Sort(r.Also)
+}
+
+func openPosition(ctx context.Context, client *percolator.Client, m *Manifest, commit tso.Timestamp) (*position, error) {
+	p := &position{client: client, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
+	p.seen = Progress{All: len(m.Chunks), SnapshotTime: m.SnapshotTime}
+	stored, err := client.LoadPosition(ctx, p.name)
+	if err != nil || stored == nil {
+		return p, err
+	}
+	if err := json.Unmarshal(stored, &p.at); err != nil {
+		return nil, fmt.Errorf("backup: %w: the position %q of the restore cannot be read", percolator.ErrCorrupt, p.name)
+	}
+	p.stored, p.seen.Resumed = stored, true
+	for i := range m.Chunks {
+		if p.at.done(i) {
+			p.count(i)
+		}
+	}
+	return p, nil
+}
+
+func (p *position) count(i int) {
+	p.seen.Done++
+	p.seen.Chunks++
+	p.seen.Counts.Add(p.manifest.Chunks[i].Counts)
+}
+
+func (p *position) resumed() bool { return p.seen.Resumed }
+
+// tables lists those of which something has been restored.
+func (p *position) tables() (names []string) {
+	for i, c := range p.manifest.Chunks {
+		if p.at.done(i) && !slices.Contains(names, c.Table) {
+			names = append(names, c.Table)
+		}
+	}
+	return names
+}
+
+func (p *position) done(i int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at.done(i)
+}
+
+func (p *position) progress() Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen
+}
+
+// finish stores that chunk i is done.
+func (p *position) finish(ctx context.Context, i int, show func(Progress)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.at
+	next.finish(i)
+	b, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if err := p.save(ctx, b); err != nil {
+		return err
+	}
+	p.at, p.stored = next, b
+	p.count(i)
+	show(p.seen)
+	return nil
+}
+
+// save replaces the stored position. An answer that was lost is looked up.
+func (p *position) save(ctx context.Context, next []byte) error {
+	err := p.client.SaveLoadPosition(ctx, p.name, p.stored, next)
+	if err == nil {
+		return nil
+	}
+	stored, lerr := p.client.LoadPosition(ctx, p.name)
+	switch {
+	case lerr == nil && bytes.Equal(stored, next):
+		return nil
+	case errors.Is(err, percolator.ErrConflict):
+		return fmt.Errorf("backup: another restore of this backup is at work: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// rangeProgress is how far a range has come: its descriptors, in order. One goroutine uses it at a time.
+type rangeProgress struct{ list []descriptor }
+
+func (f *rangeProgress) done() bool { return len(f.list) > 0 && f.list[len(f.list)-1].Done }
+
+// next is the row key at which the range goes on.
+func (f *rangeProgress) next(rr rowRange) []byte {
+	if len(f.list) == 0 {
+		return rr.Start
+	}
+	return f.list[len(f.list)-1].Next
+}
+
+// readProgress reads the descriptors that earlier attempts have left. Those of a range have to continue each other: two backups that write to one
+// place at the same time might not.
+func readProgress(ctx context.Context, s Store, p *storedPlan) ([]*rangeProgress, error) {
+	found := make([]*rangeProgress, len(p.Ranges))
+	for i := range found {
+		found[i] = new(rangeProgress)
+	}
+	names, err := s.List(ctx, progressPrefix(p.ID))
+	if err != nil {
+		return nil, fmt.Errorf("backup: listing %s: %w", progressPrefix(p.ID), err)
+	}
+	for _, name := range names { // in order of range and number
+		b, err := get(ctx, s, name, maxSmallObject)
+		if err != nil {
+			return nil, err
+		}
+		var d descriptor
+		if err := json.Unmarshal(b, &d); err != nil || d.Range < 0 || d.Range >= len(found) {
+			return nil, fmt.Errorf("backup: %s: %w: it cannot be decoded", name, ErrDamaged)
+		}
+		f := found[d.Range]
+		if d.Seq != len(f.list) || f.done() || !bytes.Equal(d.From, f.next(p.Ranges[d.Range])) {
+			return nil, fmt.Errorf("backup: %s: %w: it does not continue the one before; have two backups been writing here? Restart (--restart)", name, ErrDamaged)
+		}
+		f.list = append(f.list, d)
+	}
+	return found, nil
+}
+
+// progressReport adds up what is done.
+type progressReport struct {
+	mu sync.Mutex
+	at Progress
+}
+
+func (r *progressReport) begin(p *storedPlan, found []*rangeProgress, show func(Progress)) {
+	r.at.All, r.at.SnapshotTime = len(p.Ranges), p.SnapshotTime
+	for _, f := range found {
+		for _, d := range f.list {
+			r.count(d)
+		}
+	}
+	show(r.at)
+}
+
+func (r *progressReport) add(d descriptor, show func(Progress)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count(d)
+	show(r.at)
+}
+
+func (r *progressReport) count(d descriptor) {
+	if d.Done {
+		r.at.Done++
+	}
+	if d.Chunk != nil {
+		r.at.Chunks++
+		r.at.Counts.Add(d.Chunk.Counts)
+	}
+}

@@ -1,0 +1,143 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// RestoreOptions is how Restore works. The zero value is useful.
+type RestoreOptions struct {
+	// Concurrency is how many chunks are read and written at once. 0: 4. At most 64.
+	Concurrency int
+	// Waiting, if set, is told before Restore waits until every client must know that the instance is being restored.
+	Waiting func(time.Duration)
+	// Progress, if set, is called after every chunk, one call at a time. It must not block.
+	Progress func(Progress)
+}
+
+// Report is what Restore did.
+type Report struct {
+	Resumed  bool
+	Manifest *Manifest
+	Written  Counts // with earlier attempts
+}
+
+// Bounds of what is handed to the client at once.
+const (
+	restoreRows  = 512
+	restoreBytes = 4 << 20
+)
+
+// Restore writes a backup into the instance of client, or goes on with a restore of it that was broken off. The instance has to have the schema of
+// the backup (percolator.PrepareRestore sees to that) and empty tables. Until it returns nil every client refuses to read and to commit
+// (percolator.ErrRestoring).
+//
+// Memory: for each of Concurrency chunks the chunk, compressed, and some rows.
+//
+// Errors: ErrIncomplete, ErrDamaged; percolator.ErrNotEmpty, ErrRestoring, ErrSchemaMismatch; ErrConflict if another restore of the same backup is
+// at work, or tables were emptied since this one was broken off; those of the client and the store.
+func Restore(ctx context.Context, client *percolator.Client, store Store, opts RestoreOptions) (*Report, error) {
+	if opts.Concurrency == 0 {
+		opts.Concurrency = 4
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(Progress) {}
+	}
+	if opts.Concurrency < 0 || opts.Concurrency > 64 {
+		return nil, fmt.Errorf("backup: %w: Concurrency is at most 64", percolator.ErrInvalidArgument)
+	}
+	m, schema, err := Prepared(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	if string(percolator.EncodeSchema(client.Schema())) != string(percolator.EncodeSchema(schema)) {
+		return nil, fmt.Errorf("backup: %w: the instance has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch)
+	}
+	fence, err := client.BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
+	if err != nil {
+		return nil, err
+	}
+	at, err := openPosition(ctx, client, m, fence.CommitTimestamp())
+	if err != nil {
+		return nil, err
+	}
+	if err := fence.CheckWritten(ctx, at.tables()...); err != nil {
+		return nil, err
+	}
+	report := &Report{Resumed: at.resumed(), Manifest: m}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(opts.Concurrency)
+	for i := range m.Chunks {
+		if at.done(i) {
+			continue
+		}
+		g.Go(func() error {
+			if err := restoreChunk(gctx, fence, store, &m.Chunks[i]); err != nil {
+				return err
+			}
+			return at.finish(gctx, i, opts.Progress)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	report.Written = at.progress().Counts
+	if report.Written != m.Total {
+		return nil, fmt.Errorf("backup: %s: %w: its total is not the sum of its chunks", manifestName, ErrDamaged)
+	}
+	return report, fence.Finish(ctx)
+}
+
+// restoreChunk verifies a chunk, then writes it.
+func restoreChunk(ctx context.Context, fence *percolator.Restore, store Store, c *Chunk) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	data, err := readChunk(ctx, store, c)
+	if err != nil {
+		return err
+	}
+	var rows []percolator.ExportedRow
+	size := 0
+	write := func() error {
+		err := fence.WriteRows(ctx, c.Table, rows)
+		rows, size = rows[:0], 0
+		return err
+	}
+	err = c.eachRow(data, func(row percolator.ExportedRow) error {
+		rows = append(rows, row)
+		for _, e := range row.Cells {
+			size += len(e.Value)
+		}
+		if len(rows) < restoreRows && size < restoreBytes {
+			return nil
+		}
+		return write()
+	})
+	if err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return fmt.Errorf("backup: restoring %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Prepared reads what PrepareRestore needs: the manifest, and the schema with the splits of its tables.
+func Prepared(ctx context.Context, store Store) (*Manifest, *percolator.Schema, error) {
+	m, err := ReadManifest(ctx, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	schema, err := m.DecodeSchema()
+	if err != nil {
+		return nil, nil, errors.Join(ErrDamaged, err)
+	}
+	return m, schema, nil
+}

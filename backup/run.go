@@ -1,0 +1,236 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Options is how Run works. The zero value is useful.
+type Options struct {
+	// Tables limits the backup to some tables. Empty: all of the schema.
+	Tables []string
+	// AsOf is the snapshot. 0: now. It has to be above the safepoint (percolator.ErrSnapshotTooOld). A backup that is resumed keeps the one that
+	// it has.
+	AsOf tso.Timestamp
+	// MissWeak does without the weak notifications that were pending at the snapshot and have been run since: Run need not wait
+	// until every client leaves traces of them (percolator.Client.BeginExport). What is still pending is in the backup all the same.
+	MissWeak bool
+	// Restart gives up a backup that was begun here and has not finished, and removes what is there of it.
+	Restart bool
+	// Concurrency is how many ranges of rows are read at once. 0: 4. At most 64.
+	Concurrency int
+	// ChunkBytes is how much goes into a chunk before compression; the row that exceeds it is the last. 0: 32 MiB. At least 1 KiB, at most
+	// 1 GiB.
+	ChunkBytes int64
+	// HoldTTL is how long the snapshot is held after the backup was broken off, and so how long it can be resumed. 0: 6 h.
+	HoldTTL time.Duration
+	// Waiting, if set, is told before Run waits until every client knows of the hold.
+	Waiting func(time.Duration)
+	// Progress, if set, is called after every chunk, one call at a time. It must not block.
+	Progress func(Progress)
+
+	now func() time.Time
+}
+
+// Progress tells how far a backup or a restore has come, earlier attempts included.
+type Progress struct {
+	Resumed      bool
+	Done, All    int // ranges of rows of a backup, chunks of a restore
+	Chunks       int
+	Counts       Counts
+	SnapshotTime time.Time
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Concurrency == 0 {
+		o.Concurrency = 4
+	}
+	if o.ChunkBytes == 0 {
+		o.ChunkBytes = 32 << 20
+	}
+	if o.HoldTTL == 0 {
+		o.HoldTTL = 6 * time.Hour
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.Concurrency < 0 || o.Concurrency > 64 || o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30 || o.HoldTTL < 0 || o.HoldTTL > percolator.MaxHoldTTL {
+		return o, fmt.Errorf("backup: %w: Concurrency is at most 64, ChunkBytes from 1 KiB to 1 GiB, HoldTTL at most %v", percolator.ErrInvalidArgument, percolator.MaxHoldTTL)
+	}
+	return o, nil
+}
+
+// Run makes a backup, or resumes the one that was begun in the store. It waits for locks of live transactions as a reader does. When it fails or ctx
+// ends, what was written stays, and the next Run goes on there.
+//
+// Memory: for each of Concurrency ranges a chunk, compressed, and a page of rows (about 4 MiB, or one row).
+//
+// Errors: ErrComplete, ErrHoldGone, ErrOtherPlan, ErrDamaged; percolator.ErrSnapshotTooOld if the snapshot cannot be held; percolator.ErrInvalidArgument;
+// those of the client and the store.
+func Run(ctx context.Context, client *percolator.Client, store Store, opts Options) (*Manifest, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{client: client, store: store, opts: opts}
+	plan, err := r.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.export(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	return m, r.release(ctx, plan.Hold.hold())
+}
+
+// run is one call of Run.
+type run struct {
+	client *percolator.Client
+	store  Store
+	opts   Options
+	shown  progressReport
+}
+
+// open finds the plan of the backup, or makes one.
+func (r *run) open(ctx context.Context) (*storedPlan, error) {
+	m, err := ReadManifest(ctx, r.store)
+	if err != nil && !errors.Is(err, ErrIncomplete) {
+		return nil, err
+	}
+	p, err := readPlan(ctx, r.store)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		err := fmt.Errorf("backup: %w: that of %s", ErrComplete, m.SnapshotTime.Format(time.RFC3339))
+		if p != nil && p.ID == m.ID { // it may have died before it released its hold
+			err = errors.Join(err, r.release(ctx, p.Hold.hold()))
+		}
+		return nil, err
+	}
+	if p != nil && r.opts.Restart {
+		if err := r.restart(ctx, p); err != nil {
+			return nil, err
+		}
+		p = nil
+	}
+	if p == nil {
+		return r.begin(ctx)
+	}
+	r.shown.at.Resumed = true
+	return p, r.resume(ctx, p)
+}
+
+// export reads everything that has not been read yet, and completes the backup.
+func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
+	found, err := readProgress(ctx, r.store, p)
+	if err != nil {
+		return nil, err
+	}
+	r.shown.begin(p, found, r.opts.Progress)
+	held, stop := r.keepHold(ctx, p.Hold.hold())
+	defer stop()
+	for _, weak := range []bool{false, true} { // the second needs all of the first (percolator.Client.ExportWeak)
+		g, gctx := errgroup.WithContext(held)
+		g.SetLimit(r.opts.Concurrency)
+		for i, rr := range p.Ranges {
+			if rr.Weak == weak && !found[i].done() {
+				g.Go(func() error { return r.exportRange(gctx, p, i, found[i]) })
+			}
+		}
+		if err := g.Wait(); err != nil {
+			if cause := context.Cause(held); cause != nil && ctx.Err() == nil {
+				err = cause
+			}
+			return nil, err
+		}
+	}
+	// Nothing is complete that was not held to the end.
+	if _, err := r.client.ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
+		return nil, holdError(err)
+	}
+	m := &Manifest{Plan: p.Plan, Finished: r.opts.now().UTC(), Chunks: []Chunk{}}
+	for _, f := range found {
+		for _, d := range f.list {
+			if d.Chunk != nil {
+				m.Chunks = append(m.Chunks, *d.Chunk)
+				m.Total.Add(d.Chunk.Counts)
+			}
+		}
+	}
+	return m, writeManifest(ctx, r.store, m)
+}
+
+// exportRange reads one range from where it has come to.
+func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *rangeProgress) error {
+	rr := p.Ranges[index]
+	w, err := newChunkWriter(rr.Table)
+	if err != nil {
+		return err
+	}
+	from := found.next(rr)
+	rows := r.client.ExportRows
+	if rr.Weak {
+		rows = r.client.ExportWeak
+	}
+	for row, err := range rows(ctx, p.Snapshot, rr.Table, percolator.Between(string(from), string(rr.End))) {
+		if err != nil {
+			return err
+		}
+		if err := w.add(row); err != nil {
+			return err
+		}
+		if w.w.n < r.opts.ChunkBytes {
+			continue
+		}
+		next := []byte(row.Row + "\x00")
+		if err := r.endChunk(ctx, p, index, found, w, descriptor{From: from, Next: next}); err != nil {
+			return err
+		}
+		from = next
+	}
+	return r.endChunk(ctx, p, index, found, w, descriptor{From: from, Done: true})
+}
+
+// endChunk stores a chunk, then its descriptor.
+func (r *run) endChunk(ctx context.Context, p *storedPlan, index int, found *rangeProgress, w *chunkWriter, d descriptor) error {
+	d.Range, d.Seq = index, len(found.list)
+	if w.counts.Rows > 0 {
+		c, data, err := w.finish()
+		if err != nil {
+			return err
+		}
+		c.Name = chunkName(c.Table, d.Range, d.Seq, c.SHA256)
+		if err := put(ctx, r.store, c.Name, data); err != nil {
+			return err
+		}
+		d.Chunk = &c
+	}
+	if err := putJSON(ctx, r.store, progressName(p.ID, d.Range, d.Seq), d); err != nil {
+		return err
+	}
+	found.list = append(found.list, d)
+	r.shown.add(d, r.opts.Progress)
+	return nil
+}
+
+func hasAnyPrefix(name string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,163 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Store is where a backup is kept. Names are slash-separated paths of letters, digits, '.', '-' and '_'. Methods may be called concurrently.
+type Store interface {
+	// Put stores an object. It is there entirely or not at all, also after a crash, and is durable when Put returns nil.
+	Put(ctx context.Context, name string, data []byte) error
+	// Get opens an object; the error satisfies errors.Is with fs.ErrNotExist if there is none.
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	// List lists the names of all objects that begin with prefix, in order.
+	List(ctx context.Context, prefix string) ([]string, error)
+	// Delete removes an object; one that is not there is no error.
+	Delete(ctx context.Context, name string) error
+}
+
+// maxSmallObject bounds the objects that are JSON: a manifest with a million chunks has some 300 MB.
+const maxSmallObject = 1 << 30
+
+// get reads an object of at most limit bytes.
+func get(ctx context.Context, s Store, name string, limit int64) (_ []byte, err error) {
+	r, err := s.Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("backup: reading %s: %w", name, err)
+	}
+	defer func() { _ = r.Close() }() // only read from
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("backup: reading %s: %w", name, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("backup: %s: %w: it is longer than %d bytes", name, ErrDamaged, limit)
+	}
+	return b, nil
+}
+
+func put(ctx context.Context, s Store, name string, data []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.Put(ctx, name, data); err != nil {
+		return fmt.Errorf("backup: writing %s: %w", name, err)
+	}
+	return nil
+}
+
+// Dir is a Store in a directory, which is created with the first object. What a crash leaves behind of an object is a file whose name begins
+// with ".tmp-".
+func Dir(path string) Store { return dir(path) }
+
+type dir string
+
+const temporary = ".tmp-"
+
+func (d dir) path(name string) (string, error) {
+	local := filepath.FromSlash(name)
+	if !filepath.IsLocal(local) || path.Clean(name) != name {
+		return "", fmt.Errorf("%q is not the name of an object", name)
+	}
+	return filepath.Join(string(d), local), nil
+}
+
+// Put writes a temporary file beside the object, and renames it when its bytes are on the disk.
+func (d dir) Put(_ context.Context, name string, data []byte) (err error) {
+	to, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if err := makeDir(filepath.Dir(to)); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(to), temporary)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), to)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(to))
+}
+
+// makeDir creates a directory and those above it, durably.
+func makeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := makeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(above)
+}
+
+// syncDir makes renames in a directory durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (d dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	from, err := d.path(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(from)
+}
+
+func (d dir) List(_ context.Context, prefix string) (names []string, err error) {
+	err = filepath.WalkDir(string(d), func(p string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && p == string(d):
+			return fs.SkipAll
+		case err != nil:
+			return err
+		case entry.IsDir() || strings.HasPrefix(entry.Name(), temporary):
+			return nil
+		}
+		local, err := filepath.Rel(string(d), p)
+		if name := filepath.ToSlash(local); err == nil && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+		return err
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+func (d dir) Delete(_ context.Context, name string) error {
+	p, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

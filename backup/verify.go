@@ -1,0 +1,122 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// verifyConcurrency is how many chunks Verify has in memory.
+const verifyConcurrency = 4
+
+// Verification is what Verify found.
+type Verification struct {
+	Manifest *Manifest
+	Verified Counts
+	Chunks   int
+	Problems []Problem // by name of the object
+}
+
+// Problem is an object that is missing or damaged.
+type Problem struct {
+	Object string `json:"object"`
+	Text   string `json:"text"`
+}
+
+// Verify reads a whole backup and compares it with its checksums and counts. What it finds is in the Verification; an error means that it could
+// not look (ErrIncomplete: there is no manifest; ErrDamaged: the manifest itself). Memory: four chunks.
+func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verification, error) {
+	m, err := ReadManifest(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	v := &Verification{Manifest: m}
+	texts := make([]string, len(m.Chunks))
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(verifyConcurrency)
+	done := 0
+	for i := range m.Chunks {
+		g.Go(func() error {
+			c := &m.Chunks[i]
+			err := m.verifyChunk(ctx, s, i)
+			if err != nil && !errors.Is(err, ErrDamaged) {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if done++; err != nil {
+				texts[i] = err.Error()
+			} else {
+				v.Chunks++
+				v.Verified.Add(c.Counts)
+			}
+			progress(Progress{Done: done, All: len(m.Chunks), Chunks: done, Counts: v.Verified, SnapshotTime: m.SnapshotTime})
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, text := range texts {
+		if text != "" {
+			v.Problems = append(v.Problems, Problem{m.Chunks[i].Name, text})
+		}
+	}
+	if len(v.Problems) == 0 && v.Verified != m.Total {
+		v.Problems = append(v.Problems, Problem{manifestName, "its total is not the sum of its chunks"})
+	}
+	return v, nil
+}
+
+// verifyChunk checks one chunk.
+func (m *Manifest) verifyChunk(ctx context.Context, s Store, i int) error {
+	c := &m.Chunks[i]
+	data, err := readChunk(ctx, s, c)
+	if err != nil {
+		return err
+	}
+	return c.eachRow(data, func(percolator.ExportedRow) error { return ctx.Err() })
+}
+
+// Summary describes what is in a store, complete or not.
+type Summary struct {
+	Complete bool
+	Plan     Plan
+	Manifest *Manifest // nil unless complete
+	Ranges   int       // of rows
+	Progress Progress  // of one that is not complete
+}
+
+// Describe tells what is in a store, without reading chunks. ErrIncomplete: no backup was begun there.
+func Describe(ctx context.Context, s Store) (*Summary, error) {
+	m, err := ReadManifest(ctx, s)
+	if err == nil {
+		return &Summary{Complete: true, Plan: m.Plan, Manifest: m}, nil
+	}
+	if !errors.Is(err, ErrIncomplete) {
+		return nil, err
+	}
+	p, err := readPlan(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, fmt.Errorf("backup: %w: neither %s nor %s", ErrIncomplete, manifestName, planName)
+	}
+	found, err := readProgress(ctx, s, p)
+	if err != nil {
+		return nil, err
+	}
+	var report progressReport
+	report.begin(p, found, func(Progress) {})
+	return &Summary{Plan: p.Plan, Ranges: len(p.Ranges), Progress: report.at}, nil
+}
