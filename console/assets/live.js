@@ -1,0 +1,48 @@
+// Keeps the page up to date by server-sent events. A page that nobody can see does not ask for any.
+
+export function follow(page, badge, handlers) {
+  let source = null;
+  let lastEvent = 0;
+  const interval = Number(document.body.dataset.interval) || 2000;
+
+  const say = (state, text) => {
+    if (badge.dataset.state === state) return;
+    badge.dataset.state = state;
+    badge.textContent = text;
+  };
+
+  const open = () => {
+    if (source || document.hidden) return;
+    source = new EventSource("events?page=" + encodeURIComponent(page));
+    source.onerror = () => {
+      say("lost", "reconnecting");
+      if (source && source.readyState === EventSource.CLOSED) { // refused: too many pages are live, or access has ended
+        say("still", "not live");
+        close();
+        setTimeout(open, 30_000);
+      }
+    };
+    for (const [name, handle] of Object.entries(handlers)) {
+      source.addEventListener(name, (event) => {
+        lastEvent = Date.now();
+        say("live", "live");
+        handle(JSON.parse(event.data));
+      });
+    }
+  };
+
+  const close = () => {
+    if (source) source.close();
+    source = null;
+  };
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) { close(); say("still", "paused"); } else open();
+  });
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", open);
+  setInterval(() => {
+    if (source && lastEvent && Date.now() - lastEvent > 5 * interval + 5000) say("late", "no news");
+  }, 1000);
+  open();
+}

@@ -1,0 +1,145 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// concern is something that somebody should look at, with what to do about it.
+type concern struct {
+	Urgent bool // data does not move, or cannot be trusted
+	Text   string
+	Remedy string
+	Page   string // where to see more
+}
+
+// What is too long.
+const (
+	lateNotification = time.Minute
+	lateCollection   = 3 * time.Hour
+)
+
+// concerns lists what is wrong, the urgent first.
+func concerns(st *state, now time.Time) []concern {
+	var urgent, others []concern
+	for _, list := range [][]concern{oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st)} {
+		for _, c := range list {
+			if c.Urgent {
+				urgent = append(urgent, c)
+			} else {
+				others = append(others, c)
+			}
+		}
+	}
+	return append(urgent, others...)
+}
+
+func oracleConcerns(st *state) (list []concern) {
+	if !st.Oracle.Known() || len(st.Oracle.Value) == 0 {
+		return nil
+	}
+	leads := false
+	for _, s := range st.Oracle.Value {
+		leads = leads || s.Leading
+		if s.Failed != nil {
+			list = append(list, concern{false, "Server " + s.Address + " of the oracle does not answer.", "Is it running, and reachable from here?", pageOracle})
+		} else if !s.Ready && !s.Leading {
+			list = append(list, concern{false, "Server " + s.Address + " of the oracle is not ready: " + s.Reason + ".", "Its log says more.", pageOracle})
+		}
+	}
+	if !leads {
+		list = append(list, concern{true, "No server of the oracle leads: no transaction can begin or commit.", "percolator tso status; docs/RUNBOOK.md.", pageOracle})
+	}
+	return list
+}
+
+// pendingConcerns judges ages as of the walk that found the notifications: since then most of them are gone.
+func pendingConcerns(st *state, now time.Time) (list []concern) {
+	p := st.Pending.Value
+	if age := since(now, p.Oldest); age > lateNotification {
+		remedy := "Look for an observer that fails or a worker that is missing; add workers if all of them are busy."
+		if st.Workers.Known() && len(st.Workers.Value.Live) == 0 {
+			remedy = "No worker has announced itself: start one."
+		}
+		list = append(list, concern{false, "A notification has been waiting for " + formatDuration(age) + ".", remedy, pageObservers})
+	}
+	if n := len(p.Parked); n > 0 {
+		verb := "are"
+		if n == 1 {
+			verb = "is"
+		}
+		list = append(list, concern{false, fmt.Sprintf("%s %s parked: the observer failed too often.", plural(n, "cell", "cells"), verb),
+			"Read the reason, remove the cause, retry.", pageObservers})
+	}
+	if n, oldest := p.expired(now); n > 0 {
+		list = append(list, concern{false, fmt.Sprintf("%s older than the time to live, the oldest %s.", plural(n, "lock is", "locks are"), formatDuration(oldest)),
+			"Whoever reads the cell settles it, and workers do for observed tables; percolator locks resolve does it now.", pageLocks})
+	}
+	if n := len(p.Corrupt); n > 0 {
+		list = append(list, concern{true, plural(n, "notification or lock", "notifications or locks") + " cannot be decoded.",
+			"Something else has written to the tables. Look at the rows before anything is changed.", pageObservers})
+	}
+	return list
+}
+
+func workerConcerns(st *state) []concern {
+	versions := map[string]bool{}
+	for _, w := range st.Workers.Value.Live {
+		versions[w.Version] = true
+	}
+	if len(versions) < 2 {
+		return nil
+	}
+	return []concern{{false, "Workers run different versions.", "Fine during a roll-out; finish it otherwise.", pageWorkers}}
+}
+
+func storageConcerns(st *state, now time.Time) (list []concern) {
+	s := st.Storage.Value
+	if s.Safepoint != 0 && since(now, s.Safepoint) > lateCollection {
+		text := "Versions older than " + formatDuration(since(now, s.Safepoint)) + " have not been collected."
+		list = append(list, concern{false, text, "A hold may keep them, or no worker collects.", pageStorage})
+	}
+	if s.Corrupt > 0 {
+		list = append(list, concern{true, "Collection met " + plural(int(s.Corrupt), "cell", "cells") + " that cannot be decoded.", "They were left as they are. The log of the collector names them.", pageStorage})
+	}
+	return list
+}
+
+// sourceConcerns are the sources that did not answer, so that what is shown of them is old.
+func sourceConcerns(st *state) (list []concern) {
+	for _, s := range st.sources() {
+		if s.Failed != nil {
+			list = append(list, concern{false, "The last look at " + s.Name + " failed: " + firstLine(s.Failed) + ".", "What is shown of it is older.", ""})
+		}
+	}
+	return list
+}
+
+// sourceState is how a source of the poll does.
+type sourceState struct {
+	Name   string
+	At     time.Time
+	Failed error
+}
+
+func (st *state) sources() []sourceState {
+	return []sourceState{
+		{"the oracle", st.Oracle.At, st.Oracle.Failed},
+		{"the reports of processes", st.Processes.At, st.Processes.Failed},
+		{"the list of workers", st.Workers.At, st.Workers.Failed},
+		{"collection", st.Storage.At, st.Storage.Failed},
+		{"notifications", st.Pending.At, st.Pending.Failed},
+		{"locks", st.Locks.At, st.Locks.Failed},
+	}
+}
+
+// firstLine is the beginning of an error's text.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	const most = 300
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "…"
+	}
+	return strings.TrimSuffix(line, ".")
+}

@@ -1,0 +1,149 @@
+package console
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// In a real browser every page loads under its policy without a word of complaint, at the width of a telephone as well, where
+// nothing sticks out.
+func TestPagesInBrowser(t *testing.T) {
+	c := newCluster(t, 1)
+	o := new(observer)
+	c.work(c.client, o)
+	c.park(o, "com.example/a-row-with-a-name-that-is-longer-than-a-telephone-is-wide", "no luck")
+	h := c.handler(func(cfg *Config) { cfg.AllowChanges, cfg.ShowValues = true, true })
+	b := openBrowser(t, h, 1280)
+	for _, width := range []int64{1280, 400} {
+		b.do(chromedp.EmulateViewport(width, 800))
+		for path := range everyPage {
+			b.open(path)
+			if over := evaluate[int](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+				t.Errorf("%s sticks out by %d pixels at a width of %d", path, over, width)
+			}
+			if n := evaluate[int](b, `document.querySelectorAll("h1").length`); n != 1 {
+				t.Errorf("%s has %d headings of the first order", path, n)
+			}
+			b.quiet()
+		}
+	}
+	// The policy is in force: code in the page does not run, and the browser says so.
+	evaluate[bool](b, `(() => { const s = document.createElement("script"); s.textContent = "window.hurt = 1"; document.body.append(s); return true })()`)
+	if evaluate[bool](b, `"hurt" in window`) {
+		t.Error("inline code runs")
+	}
+	eventually(t, "a complaint", func() bool { return len(b.complained()) > 0 })
+}
+
+// Charts draw what is known when the page is loaded, and go on by themselves. Nothing in the page is lost when it is renewed.
+func TestLiveInBrowser(t *testing.T) {
+	c := newCluster(t, 1)
+	h := c.handler(func(cfg *Config) { cfg.PathPrefix = "/admin/percolator/" })
+	b := openBrowser(t, h, 1280)
+	b.open("/")
+	b.await(`document.querySelectorAll(".chart canvas").length === ` + number(len(charts)))
+	// Something is drawn: pixels that are not transparent, in the chart of what the poll itself asks the oracle for.
+	inked := `(() => { const c = document.querySelector("[data-chart=oracle] canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.reduce((n, v, i) => n + (i % 4 === 3 && v > 0 ? 1 : 0), 0) })()`
+	b.await(inked + ` > 1000`)
+	before := evaluate[string](b, `document.querySelector("[data-chart=oracle] canvas").toDataURL()`)
+	evaluate[bool](b, `(window.before = "`+before[len(before)-200:]+`", window.canvas = document.querySelector("[data-chart=oracle] canvas"), document.querySelector(".facts a").focus(), true)`)
+	c.set("value", document("r", "contents"))
+	b.await(`!document.querySelector("[data-chart=oracle] canvas").toDataURL().endsWith(window.before)`)
+	b.await(`document.querySelector("[data-chart=backlog] .figure").textContent === "1"`)
+	if !evaluate[bool](b, `window.canvas.isConnected && document.activeElement.matches(".facts a")`) {
+		t.Error("the chart or the focus did not survive an update")
+	}
+	b.quiet()
+}
+
+func TestColoursInBrowser(t *testing.T) {
+	b := openBrowser(t, newCluster(t, 1).handler(), 1000)
+	background := `getComputedStyle(document.body).backgroundColor`
+	b.prefer("dark")
+	b.open("/storage")
+	dark := evaluate[string](b, background)
+	b.prefer("light")
+	light := evaluate[string](b, background)
+	if dark == light {
+		t.Fatalf("the system's choice makes no difference: %s", dark)
+	}
+	for _, want := range []string{light, dark, light} { // light, dark, as the system has it
+		b.press("c")
+		b.await(background + ` === "` + want + `"`)
+	}
+	b.press("c")
+	b.press("c")
+	b.open("/oracle") // the choice is kept
+	b.await(background + ` === "` + dark + `"`)
+	b.quiet()
+}
+
+// Every page can be reached, and everything on it used, without a mouse.
+func TestKeysInBrowser(t *testing.T) {
+	c := newCluster(t, 1)
+	c.set("value", document("a row", "contents"))
+	b := openBrowser(t, c.handler(), 1000)
+	b.open("/")
+	b.press(kb.Tab)
+	b.await(`document.activeElement.matches(".skip")`)
+	b.press(kb.Enter)
+	b.await(`document.activeElement.id === "main"`)
+	for _, tab := range tabs {
+		b.press("g" + tab.Key)
+		b.await(`document.querySelector("nav [aria-current]")?.textContent === "` + tab.Title + `"`)
+	}
+	b.press("?")
+	b.await(`document.getElementById("help").open`)
+	b.press("gl") // goes nowhere while the list is open
+	b.press(kb.Escape)
+	b.await(`!document.getElementById("help").open`)
+	b.press("/")
+	b.await(`document.activeElement.id === "row"`)
+	b.press(`"a row"` + kb.Enter)
+	b.await(`document.querySelector(".figure4 .column")?.textContent.includes("contents")`)
+	for _, text := range []string{"put", "notified", "a reader finds a value of 5 bytes"} {
+		b.await(`document.querySelector(".figure4").textContent.includes("` + text + `")`)
+	}
+	if evaluate[bool](b, `document.body.textContent.includes("value\n") || document.querySelector("pre") !== null`) {
+		t.Error("a value is shown that nobody may see")
+	}
+	b.quiet()
+}
+
+// A person finds a parked cell, opens its row, retries it, and sees that it is gone; another one is dropped after a question.
+func TestParkedInBrowser(t *testing.T) {
+	c := newCluster(t, 1)
+	o := new(observer)
+	c.work(c.client, o)
+	c.park(o, "first", "the cause")
+	c.park(o, "second", "the cause")
+	b := openBrowser(t, c.handler(func(cfg *Config) { cfg.AllowChanges, cfg.ShowValues = true, true }), 1000)
+	b.open("/")
+	b.await(`document.querySelector(".attention").textContent.includes("2 cells are parked")`)
+	b.do(chromedp.Click(chromedp.CSS(`.attention a[href="observers"]`)))
+	b.await(`document.querySelectorAll("form[action=retry-parked]").length === 2`)
+	b.do(chromedp.Click(chromedp.CSS(`td a[href*="row=first"]`)))
+	b.await(`document.querySelector(".figure4")?.textContent.includes("parked after 3 attempts: ")`)
+	b.do(chromedp.Click(chromedp.CSS(`a.button`)))
+	b.await(`document.querySelector("pre")?.textContent === "a document about first"`)
+
+	o.setFail("first", "")
+	b.open("/observers")
+	b.do(chromedp.Click(chromedp.CSS(`button[aria-label="Retry index for row first"]`)))
+	b.await(`document.querySelector(".notice")?.textContent === "` + notices["retried"] + `"`)
+	b.await(`document.querySelectorAll("form[action=retry-parked]").length === 1 && !document.body.textContent.includes("first")`)
+
+	b.do(chromedp.Click(chromedp.CSS(`summary[aria-label="Drop the change of row second for index"]`)))
+	b.await(`document.querySelector("details.confirm").open`)
+	seen := evaluate[string](b, `document.querySelector("td.number[title]").textContent`)
+	b.await(`document.querySelector("td.number[title]").textContent !== "` + seen + `"`) // the page was renewed
+	b.await(`document.querySelector("details.confirm").open`)                            // and the question stays
+	b.do(chromedp.Click(chromedp.CSS(`details button.danger`)))
+	b.await(`document.querySelector(".notice")?.textContent === "` + notices["dropped"] + `" && document.body.textContent.includes("Nothing is parked")`)
+	b.quiet()
+}
+
+func number(n int) string { return fmt.Sprint(n) }

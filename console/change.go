@@ -1,0 +1,167 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// notices say on the next page what was done. They are chosen by a word in the address, which cannot say anything else.
+var notices = map[string]string{
+	"resolved": "The lock is settled.",
+	"alive":    "The lock was left alone: its transaction is alive.",
+	"gone":     "The lock had been settled by somebody else.",
+	"unparked": "The cell is not parked any more: it was notified anew, retried or dropped meanwhile.",
+	"retried":  "The observer will run again when a scan meets the cell.",
+	"dropped":  "The change was given up: the observer counts as having run for it.",
+}
+
+// done is where a change ends: on a page, with a notice.
+type done struct{ page, notice string }
+
+// change wraps what changes something: only if it is enabled, and only from the console's own pages.
+func (h *Handler) change(do func(ctx context.Context, r *http.Request) (done, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !h.cfg.AllowChanges {
+			h.fail(w, r, http.StatusForbidden, "This console changes nothing.", "Start it with --allow-changes (Config.AllowChanges), or use the command line.")
+			return
+		}
+		if !h.guard.ownForm(r) {
+			h.fail(w, r, http.StatusForbidden, "This request does not come from a page of the console.", "Go back to the page and press the button there.")
+			return
+		}
+		ctx, cancel := hurry(r)
+		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, MaxFormBytes)
+		if err := r.ParseForm(); err != nil {
+			h.fail(w, r, http.StatusBadRequest, "The form cannot be read.", "It may have at most "+formatBytes(MaxFormBytes)+".")
+			return
+		}
+		result, err := do(ctx, r)
+		if err != nil {
+			text, remedy, status := explain(err)
+			h.fail(w, r, status, text, remedy)
+			return
+		}
+		user, _, _ := r.BasicAuth()
+		h.log.InfoContext(ctx, "console: changed", "what", result.notice, "table", r.PostForm.Get("table"), "user", user, "remote", r.RemoteAddr)
+		h.poll.renew(ctx, result.page)
+		w.Header().Set("Location", result.page+"?done="+result.notice) // relative, so that it is right behind a proxy, too
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+// explain says what an error means and what to do.
+func explain(err error) (text, remedy string, status int) {
+	text = firstLine(err) + "."
+	switch {
+	case errors.Is(err, percolator.ErrConflict):
+		return text, "The cell has changed since the page was loaded: workers try it again by themselves.", http.StatusConflict
+	case errors.Is(err, percolator.ErrCorrupt):
+		return text, "Look at the row, and at that of the primary, before anything is changed.", http.StatusConflict
+	case errors.Is(err, percolator.ErrSchemaMismatch):
+		return text, "The table must be one of the schema.", http.StatusNotFound
+	case errors.Is(err, percolator.ErrInvalidArgument), errors.Is(err, percolator.ErrTooLarge), errors.Is(err, errForm):
+		return text, "Correct the form.", http.StatusBadRequest
+	case errors.Is(err, percolator.ErrSnapshotTooOld):
+		return text, "Choose a later time; what is older has been collected, or may be at any moment.", http.StatusGone
+	case errors.Is(err, context.DeadlineExceeded):
+		return text, "The store or the oracle did not answer in time. Try again; percolator tso status shows the oracle.", http.StatusGatewayTimeout
+	}
+	return text, "The store or the oracle refused. docs/RUNBOOK.md lists the errors.", http.StatusBadGateway
+}
+
+// errForm is a form that this console's pages do not send.
+var errForm = errors.New("the form is not complete")
+
+// cellOf reads the cell that a form names, and a timestamp with it.
+func cellOf(r *http.Request) (cell percolator.Cell, ts tso.Timestamp, err error) {
+	cell.Table = r.PostForm.Get("table")
+	var errs [3]error
+	cell.Row, errs[0] = fromShown(r.PostForm.Get("row"))
+	cell.Column, errs[1] = fromShown(r.PostForm.Get("column"))
+	n, parsing := strconv.ParseInt(r.PostForm.Get("ts"), 10, 64)
+	errs[2] = parsing
+	if err := errors.Join(errs[:]...); err != nil || cell.Table == "" || cell.Row == "" || n <= 0 {
+		return cell, 0, errForm
+	}
+	return cell, tso.Timestamp(n), nil
+}
+
+// resolveLock settles a lock, if it is still there and can be settled without waiting for anybody.
+func (h *Handler) resolveLock(ctx context.Context, r *http.Request) (done, error) {
+	cell, start, err := cellOf(r)
+	if err != nil {
+		return done{}, err
+	}
+	for l, err := range h.c.ListLocks(ctx, cell.Table, percolator.Row(cell.Row), percolator.LockOptions{}) {
+		if err != nil {
+			return done{}, err
+		}
+		if l.Cell != cell || l.StartTS != start {
+			continue
+		}
+		settled, err := h.c.ResolveLock(ctx, l.Lock)
+		if err != nil {
+			return done{}, err
+		}
+		return done{pageLocks, map[percolator.Resolution]string{
+			percolator.LockAlive: "alive", percolator.LockGone: "gone", percolator.LockRolledForward: "resolved", percolator.LockRolledBack: "resolved",
+		}[settled]}, nil
+	}
+	return done{pageLocks, "gone"}, nil
+}
+
+func parkedOf(r *http.Request) (p observers.Parked, err error) {
+	p.Cell, p.Through, err = cellOf(r)
+	if err == nil {
+		p.Observer, err = fromShown(r.PostForm.Get("observer"))
+	}
+	if err == nil && p.Observer == "" {
+		err = errForm
+	}
+	return p, err
+}
+
+// findParked looks whether what the form names is still parked, and returns it as it is stored.
+func (h *Handler) findParked(ctx context.Context, r *http.Request) (found observers.Parked, ok bool, err error) {
+	p, err := parkedOf(r)
+	if err != nil {
+		return p, false, err
+	}
+	rows, _, err := h.c.ReadPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row), 1)
+	if err != nil {
+		return p, false, err
+	}
+	for _, row := range rows {
+		for _, n := range row.Notified {
+			for _, s := range row.Parked(n) {
+				if s.Cell == p.Cell && s.Observer == p.Observer && s.Through == p.Through {
+					return parked(s), true, nil
+				}
+			}
+		}
+	}
+	return p, false, nil
+}
+
+func (h *Handler) retryParked(ctx context.Context, r *http.Request) (done, error) {
+	p, ok, err := h.findParked(ctx, r)
+	if err != nil || !ok {
+		return done{pageObservers, "unparked"}, err
+	}
+	return done{pageObservers, "retried"}, observers.Retry(ctx, h.c, p)
+}
+
+func (h *Handler) dropParked(ctx context.Context, r *http.Request) (done, error) {
+	p, ok, err := h.findParked(ctx, r)
+	if err != nil || !ok {
+		return done{pageObservers, "unparked"}, err
+	}
+	return done{pageObservers, "dropped"}, observers.Drop(ctx, h.c, p)
+}

@@ -1,0 +1,107 @@
+package console
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// policy allows what the pages are made of and nothing else: no inline code, no other origin, no frame around it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// setSecurityHeaders are on every answer.
+func setSecurityHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin") // row keys stand in addresses
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Cache-Control", "no-store")
+}
+
+// guard decides who gets in.
+type guard struct {
+	username, password [sha256.Size]byte // hashes have one length, so comparing them tells nothing of the length either
+	basic              bool
+	crossOrigin        *http.CrossOriginProtection
+}
+
+func newGuard(cfg Config) *guard {
+	return &guard{
+		username: sha256.Sum256([]byte(cfg.Username)), password: sha256.Sum256([]byte(cfg.Password)),
+		basic: cfg.Password != "", crossOrigin: http.NewCrossOriginProtection(),
+	}
+}
+
+// admit answers those who may not come in, and returns whether the request may be served.
+func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
+	if g.basic {
+		if g.knows(r) {
+			return true
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="percolator", charset="UTF-8"`)
+		http.Error(w, "The console asks for a username and a password.", http.StatusUnauthorized)
+		return false
+	}
+	if why := notLocal(r); why != "" {
+		http.Error(w, why+" Without a password the console answers only on this machine: set Config.Username and Config.Password, "+
+			"or --user and PERCOLATOR_UI_PASSWORD.", http.StatusForbidden)
+		return false
+	}
+	return true
+}
+
+func (g *guard) knows(r *http.Request) bool {
+	username, password, _ := r.BasicAuth()
+	u, p := sha256.Sum256([]byte(username)), sha256.Sum256([]byte(password))
+	return subtle.ConstantTimeCompare(u[:], g.username[:])&subtle.ConstantTimeCompare(p[:], g.password[:]) == 1
+}
+
+// proxyHeaders are set by proxies, which turn everybody's requests into ones from loopback.
+var proxyHeaders = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+
+// notLocal says why a request is not one of this machine's own; "" if it is. The host is looked at because a page from
+// elsewhere can have its own name resolve to 127.0.0.1, and the browser then takes the console for a part of that page.
+func notLocal(r *http.Request) string {
+	addr, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !addr.Addr().Unmap().IsLoopback() {
+		return "This request does not come from a loopback address."
+	}
+	if !loopbackName(r.Host) {
+		return "This request names a host that is not a loopback address."
+	}
+	for _, name := range proxyHeaders {
+		if r.Header.Get(name) != "" {
+			return "This request came through a proxy."
+		}
+	}
+	return ""
+}
+
+// loopbackName tells whether a Host header names this machine by itself.
+func loopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// ownForm tells whether a request that changes something comes from the console's own pages. Every browser sends at least one
+// of the two headers with a form; what sends neither is refused as well.
+func (g *guard) ownForm(r *http.Request) bool {
+	if g.crossOrigin.Check(r) != nil {
+		return false
+	}
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	return site == "same-origin" || site == "" && origin != ""
+}

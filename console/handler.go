@@ -1,0 +1,147 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Handler serves the console. It is an http.Handler for any number of requests at once.
+type Handler struct {
+	c       *percolator.Client
+	cfg     Config
+	log     *slog.Logger
+	guard   *guard
+	poll    *poller
+	views   *views
+	streams chan struct{} // a place for each page that is kept live
+	mux     *http.ServeMux
+
+	lifetime context.Context
+	end      context.CancelFunc
+	mu       sync.Mutex // orders the beginning of requests and Close
+	closed   bool
+	serving  sync.WaitGroup
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// NewHandler returns the console of the client's instance, for a program's own server:
+//
+//	http.Handle("/percolator/", handler) // with Config.PathPrefix "/percolator/"
+//
+// The client must stay open until Close has returned. Errors: percolator.ErrInvalidArgument.
+func NewHandler(c *percolator.Client, cfg Config) (*Handler, error) {
+	if c == nil {
+		return nil, fmt.Errorf("console: %w: no client", percolator.ErrInvalidArgument)
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return newHandler(c, cfg, newClientSource(c, cfg))
+}
+
+func newHandler(c *percolator.Client, cfg Config, src source) (*Handler, error) {
+	pages, err := newViews(cfg)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		c: c, cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: pages,
+		streams: make(chan struct{}, MaxStreams),
+	}
+	h.lifetime, h.end = context.WithCancel(context.Background())
+	h.mux = h.routes()
+	return h, nil
+}
+
+// Close ends the poll and the pages that are kept live, and waits for them. Requests that come later are refused.
+func (h *Handler) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.end()
+	h.poll.close()
+	h.serving.Wait()
+	return nil
+}
+
+// enter counts a request, unless the handler is closed.
+func (h *Handler) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.serving.Add(1)
+	return true
+}
+
+func (h *Handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, page := range []string{pageOverview, pageLocks, pageObservers, pageWorkers, pageOracle, pageStorage} {
+		at := page
+		if page == pageOverview {
+			at = "{$}"
+		}
+		mux.HandleFunc("GET /"+at, func(w http.ResponseWriter, r *http.Request) { h.showPage(w, r, page) })
+	}
+	mux.HandleFunc("GET /"+pageRow, h.showRow)
+	mux.HandleFunc("GET /events", h.stream)
+	mux.HandleFunc("GET /assets/{version}/{name...}", h.views.serveAsset)
+	mux.HandleFunc("POST /resolve-lock", h.change(h.resolveLock))
+	mux.HandleFunc("POST /retry-parked", h.change(h.retryParked))
+	mux.HandleFunc("POST /drop-parked", h.change(h.dropParked))
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		h.fail(w, r, http.StatusNotFound, "There is no such page.", "The pages are in the bar at the top.")
+	})
+	return mux
+}
+
+// ServeHTTP serves one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setSecurityHeaders(w.Header())
+	if !h.enter() {
+		http.Error(w, "The console has been closed.", http.StatusServiceUnavailable)
+		return
+	}
+	defer h.serving.Done()
+	if !h.guard.admit(w, r) {
+		return
+	}
+	inside, ok := h.inside(r.URL.Path)
+	if r.URL.Path+"/" == h.cfg.PathPrefix {
+		http.Redirect(w, r, h.cfg.PathPrefix, http.StatusPermanentRedirect)
+		return
+	}
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.lifetime, cancel)()
+	inner := r.WithContext(ctx)
+	inner.URL = &url.URL{Path: inside, RawQuery: r.URL.RawQuery}
+	h.mux.ServeHTTP(w, inner)
+}
+
+// inside is a path below the prefix. One that would be cleaned is none, because the redirection to it would lose the prefix.
+func (h *Handler) inside(p string) (string, bool) {
+	rest, ok := strings.CutPrefix(p, h.cfg.PathPrefix)
+	return "/" + rest, ok && path.Clean("/"+rest) == "/"+rest
+}
+
+// hurry bounds a request that is not a stream.
+func hurry(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.Context(), requestLimit+5*time.Second)
+}

@@ -1,0 +1,36 @@
+package console
+
+import (
+	"context"
+	"iter"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// lockList is the locks of all tables, at most MaxListed of each.
+type lockList struct {
+	Locks []percolator.LockInspection
+	More  []string // tables with more
+}
+
+// lockLister is percolator.Client.ListLocks.
+type lockLister func(ctx context.Context, table string, r percolator.Range, opts percolator.LockOptions) iter.Seq2[percolator.LockInspection, error]
+
+// listLocks lists locks and what became of their transactions, which costs reads of primaries: only for those who look at locks.
+func listLocks(ctx context.Context, schema *percolator.Schema, list lockLister) (found lockList, err error) {
+	for _, t := range schema.Tables {
+		n := 0
+		for l, err := range list(ctx, t.Name, percolator.All(), percolator.LockOptions{}) {
+			if err != nil {
+				return lockList{}, err
+			}
+			if n == MaxListed {
+				found.More = append(found.More, t.Name)
+				break
+			}
+			found.Locks = append(found.Locks, l)
+			n++
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,255 @@
+package console
+
+import (
+	"bytes"
+	"math"
+	"net/http"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// The pages, by the last part of their path.
+const (
+	pageOverview  = "overview"
+	pageRow       = "row"
+	pageLocks     = "locks"
+	pageObservers = "observers"
+	pageWorkers   = "workers"
+	pageOracle    = "oracle"
+	pageStorage   = "storage"
+)
+
+// tab is an entry of the bar at the top.
+type tab struct{ Name, Title, Path, Key string }
+
+var tabs = []tab{
+	{pageOverview, "Overview", "./", "o"},
+	{pageRow, "Row", "row", "r"},
+	{pageLocks, "Locks", "locks", "l"},
+	{pageObservers, "Observers", "observers", "n"},
+	{pageWorkers, "Workers", "workers", "w"},
+	{pageOracle, "Oracle", "oracle", "t"},
+	{pageStorage, "Storage", "storage", "s"},
+}
+
+func titleOf(name string) string {
+	for _, t := range tabs {
+		if t.Name == name {
+			return t.Title
+		}
+	}
+	return "Not found"
+}
+
+// page is what a template shows.
+type page struct {
+	Name         string
+	Instance     string
+	AllowChanges bool
+	ShowValues   bool
+	Tables       []string
+	Notice       string
+	Live         bool // it is kept up to date
+
+	Local    time.Time     // when this was true, by this process's clock
+	Now      time.Time     // the same by the oracle's
+	Interval time.Duration // between two polls
+	*state
+	Samples []sample
+
+	Row     *rowPage
+	Problem *problem
+}
+
+// problem is why a page has nothing else to show.
+type problem struct{ Text, Remedy string }
+
+// newPage is a page of a snapshot; nil: nothing is known yet.
+func (h *Handler) newPage(name string, s *snapshot) *page {
+	p := &page{
+		Name: name, Instance: h.cfg.Title, AllowChanges: h.cfg.AllowChanges, ShowValues: h.cfg.ShowValues,
+		Local: time.Now(), Now: time.Now(), Interval: h.cfg.PollInterval, state: &state{},
+	}
+	for _, t := range h.c.Schema().Tables {
+		p.Tables = append(p.Tables, t.Name)
+	}
+	if s != nil {
+		p.state, p.Samples, p.Local, p.Now = &s.State, s.Samples, s.At, s.State.now(s.At)
+	}
+	return p
+}
+
+func (p *page) Title() string          { return titleOf(p.Name) }
+func (p *page) Tabs() []tab            { return tabs }
+func (p *page) Concerns() []concern    { return concerns(p.state, p.Now) }
+func (p *page) Sources() []sourceState { return p.sources() }
+
+// Age is how long ago a timestamp was.
+func (p *page) Age(ts tso.Timestamp) string { return formatDuration(since(p.Now, ts)) }
+
+// AgeOf is how long ago something was by this process's clock.
+func (p *page) AgeOf(t time.Time) string { return formatDuration(p.Local.Sub(t)) }
+
+// Waited is how old a notification was when the walk found it: since then it may have been dealt with.
+func (p *page) Waited(ts tso.Timestamp) string {
+	return formatDuration(since(p.now(p.Pending.At), ts))
+}
+
+// Left is how long it is until a timestamp.
+func (p *page) Left(ts tso.Timestamp) string {
+	if d := ts.Time().Sub(p.Now); d > 0 {
+		return "in " + formatDuration(d)
+	}
+	return formatDuration(p.Now.Sub(ts.Time())) + " ago"
+}
+
+// figure is a chart with what it says in numbers.
+type figure struct {
+	chart
+
+	Key   string // the number that stands above it: that of the first line
+	Lines []figureLine
+}
+
+type figureLine struct {
+	line
+
+	Now, Least, Most string
+}
+
+// Figures are the charts of a page.
+func (p *page) Figures(ids ...string) (list []figure) {
+	shown := charts
+	if len(ids) > 0 {
+		shown = chartsByID(ids...)
+	}
+	for _, c := range shown {
+		f := figure{chart: c, Key: "–"}
+		for i, l := range c.Lines {
+			s := summarize(p.Samples, l.Series)
+			f.Lines = append(f.Lines, figureLine{l, formatUnit(c.Unit, s.Now), formatUnit(c.Unit, s.Least), formatUnit(c.Unit, s.Most)})
+			if i == 0 && !math.IsNaN(s.Now) {
+				f.Key = formatUnit(c.Unit, s.Now)
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// Span is what the samples cover.
+func (p *page) Span() string {
+	if len(p.Samples) < 2 {
+		return "the last minutes"
+	}
+	return "the last " + formatDuration(p.Samples[len(p.Samples)-1].At.Sub(p.Samples[0].At).Round(time.Second))
+}
+
+// observerLine is an observer in all processes together.
+type observerLine struct {
+	Name string
+	percolator.ObserverReport
+
+	Processes int
+}
+
+// Observers sums the counters of observers up, by name.
+func (p *page) Observers() (list []observerLine) {
+	byName := map[string]*observerLine{}
+	for _, w := range p.Workers.Value.Live { // those that have not run yet, too
+		for _, name := range w.Observers {
+			byName[name] = &observerLine{Name: name}
+		}
+	}
+	for _, r := range p.Processes.Value {
+		for name, o := range r.Worker.Observers {
+			l := byName[name]
+			if l == nil {
+				l = &observerLine{Name: name}
+				byName[name] = l
+			}
+			l.Processes++
+			l.Runs, l.Attempts, l.Conflicts = l.Runs+o.Runs, l.Attempts+o.Attempts, l.Conflicts+o.Conflicts
+			l.Errors, l.Panics = l.Errors+o.Errors, l.Panics+o.Panics
+		}
+	}
+	for _, l := range byName {
+		list = append(list, *l)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list
+}
+
+// Share is a part of a whole in percent.
+func (p *page) Share(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64) + " %"
+}
+
+// showPage answers with a page of the newest snapshot.
+func (h *Handler) showPage(w http.ResponseWriter, r *http.Request, name string) {
+	ctx, cancel := hurry(r)
+	defer cancel()
+	p := h.newPage(name, h.poll.fresh(ctx, name))
+	p.Notice, p.Live = notices[r.URL.Query().Get("done")], true
+	h.write(w, r, http.StatusOK, p)
+}
+
+// fail answers with a page that says what is wrong and what to do.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int, text, remedy string) {
+	p := h.newPage("", nil)
+	p.Problem = &problem{text, remedy}
+	h.write(w, r, status, p)
+}
+
+// write renders a page before anything of it is sent.
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, p *page) {
+	var b bytes.Buffer
+	if err := h.views.render(&b, p); err != nil {
+		h.log.ErrorContext(r.Context(), "console: a page cannot be rendered", "page", p.Name, "error", err)
+		http.Error(w, "The page cannot be rendered; the log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+}
+
+// Leader is the server of the oracle that leads; nil: none does, as far as is known.
+func (p *page) Leader() *oracleServer {
+	for i, s := range p.Oracle.Value {
+		if s.Leading {
+			return &p.Oracle.Value[i]
+		}
+	}
+	return nil
+}
+
+// Ahead is by how much a timestamp is later than the present: how much of the oracle's window is left.
+func (p *page) Ahead(ts tso.Timestamp) string { return formatDuration(ts.Time().Sub(p.Now)) }
+
+// IsOwn tells whether a report is this process's own reading.
+func (p *page) IsOwn(r percolator.Report) bool { return r.Name == ownName }
+
+// phase is a step of collection.
+type phase struct {
+	Name, Text string
+	Now        bool
+}
+
+// Phases are the steps of a cycle of collection, in order.
+func (p *page) Phases() []phase {
+	at := p.Storage.Value.Phase
+	return []phase{
+		{"drain", "waits for requests that are older than the safepoint", at == percolator.CollectionDrain},
+		{"resolve", "settles every lock that is older", at == percolator.CollectionResolve},
+		{"erase", "removes what no reader can see any more", at == percolator.CollectionErase},
+		{"done", "until the next cycle", at == percolator.CollectionDone},
+	}
+}

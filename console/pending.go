@@ -1,0 +1,129 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// pending is what the walk over notifications and locks found: at most MaxListed rows of each table.
+type pending struct {
+	Columns []waitingColumn
+	Parked  []observers.Parked
+	Corrupt []percolator.Cell
+	Locks   []percolator.Lock
+	Oldest  tso.Timestamp // the oldest notification that somebody has to work on; 0: none
+	Waiting int           // notifications that are not merely parked
+	More    []string      // tables with more rows than were looked at
+}
+
+// waitingColumn sums up the notifications of a column.
+type waitingColumn struct {
+	Table, Column string
+	Weak          bool
+	Waiting       int // that some observer has to deal with
+	Parked        int // that wait for a person
+	Oldest        tso.Timestamp
+}
+
+// locksPerRow is how many locks of a row are kept: a row can have thousands of them.
+const locksPerRow = 8
+
+// expired is how many locks have outlived their time to live, and how long ago the oldest of them was placed.
+func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
+	for _, l := range p.Locks {
+		if age := since(now, l.Placed); age > l.TTL {
+			n, oldest = n+1, max(oldest, age)
+		}
+	}
+	return n, oldest
+}
+
+// pendingReader is percolator.Client.ReadPending.
+type pendingReader func(ctx context.Context, table string, r percolator.Range, most int) ([]percolator.Pending, bool, error)
+
+// walkPending reads one page of each table.
+func walkPending(ctx context.Context, schema *percolator.Schema, read pendingReader) (pending, error) {
+	var found pending
+	for _, t := range schema.Tables {
+		rows, more, err := read(ctx, t.Name, percolator.All(), MaxListed)
+		if err != nil {
+			return pending{}, err
+		}
+		found.addTable(t, rows)
+		if more {
+			found.More = append(found.More, t.Name)
+		}
+	}
+	return found, nil
+}
+
+// addTable takes in the rows of a table. Every column that can have notifications is listed, so that nothing waiting shows as 0.
+func (p *pending) addTable(t percolator.Table, rows []percolator.Pending) {
+	columns := map[string]*waitingColumn{}
+	for _, name := range t.Observed {
+		columns[name] = &waitingColumn{Table: t.Name, Column: name}
+	}
+	for _, name := range t.Weak {
+		columns[name] = &waitingColumn{Table: t.Name, Column: name, Weak: true}
+	}
+	for _, row := range rows {
+		p.Locks = append(p.Locks, row.Locks[:min(len(row.Locks), locksPerRow)]...)
+		p.Corrupt = append(p.Corrupt, row.Corrupt...)
+		for _, n := range row.Notified {
+			col := columns[n.Cell.Column]
+			if col == nil {
+				col = &waitingColumn{Table: t.Name, Column: n.Cell.Column}
+				columns[n.Cell.Column] = col
+			}
+			p.addNotification(col, row, n)
+		}
+	}
+	p.Columns = append(p.Columns, slices.SortedFunc(deref(maps.Values(columns)), func(a, b waitingColumn) int { return cmp.Compare(a.Column, b.Column) })...)
+}
+
+func deref[T any](seq func(func(*T) bool)) func(func(T) bool) {
+	return func(yield func(T) bool) {
+		seq(func(v *T) bool { return yield(*v) })
+	}
+}
+
+func (p *pending) addNotification(col *waitingColumn, row percolator.Pending, n percolator.Notification) {
+	for _, s := range row.Parked(n) {
+		p.Parked = append(p.Parked, parked(s))
+	}
+	if row.OnlyParked(n) {
+		col.Parked++
+		return
+	}
+	col.Waiting++
+	p.Waiting++
+	col.Oldest = older(col.Oldest, n.Timestamp)
+	p.Oldest = older(p.Oldest, n.Timestamp)
+}
+
+// parked is a standing in the form in which it is retried and dropped.
+func parked(s percolator.Standing) observers.Parked {
+	return observers.Parked{Cell: s.Cell, Observer: s.Observer, Attempts: s.Attempts, Reason: s.Reason, Since: s.Since, Through: s.Through}
+}
+
+func older(a, b tso.Timestamp) tso.Timestamp {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// since is how long before now a timestamp was; 0 for none and for what lies ahead.
+func since(now time.Time, ts tso.Timestamp) time.Duration {
+	if ts == 0 {
+		return 0
+	}
+	return max(0, now.Sub(ts.Time()))
+}

@@ -1,0 +1,169 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// idleAfter is for how long the poll goes on when nobody watches any more.
+	idleAfter = 30 * time.Second
+	// patience is for how long a poll waits for its sources before it shows what it has.
+	patience = time.Second
+)
+
+// snapshot is what one poll found. But for what was rendered from it, it is not changed any more.
+type snapshot struct {
+	Seq     int64
+	Turn    int64 // of the poll that it is from
+	At      time.Time
+	State   state
+	Samples []sample // of the last while, oldest first
+
+	rendered rendered
+}
+
+// poller keeps the newest snapshot while somebody watches.
+type poller struct {
+	interval time.Duration
+	src      source
+	lifetime context.Context
+	end      context.CancelFunc
+	all      sync.WaitGroup
+
+	mu       sync.Mutex
+	probes   []*probe
+	interest map[string]time.Time // by page: when somebody looked last
+	watchers map[string]int       // by page: who is kept up to date
+	running  bool
+	closed   bool
+	turn     int64 // counts the polls that have begun
+	state    state
+	rates    *rates
+	history  history
+	latest   *snapshot
+	changed  chan struct{} // closed with every new snapshot
+	wake     chan struct{} // holds one when the next poll should not wait
+}
+
+func newPoller(src source, interval time.Duration) *poller {
+	ctx, end := context.WithCancel(context.Background())
+	return &poller{
+		interval: interval, src: src, lifetime: ctx, end: end,
+		probes: newProbes(src, interval), interest: map[string]time.Time{}, watchers: map[string]int{},
+		rates: newRates(), history: history{most: int(History / interval)}, changed: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+}
+
+// close ends the poll and waits for what it has asked.
+func (p *poller) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.end()
+	p.all.Wait()
+}
+
+// watch keeps the poll going for a page until release is called.
+func (p *poller) watch(page string) (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watchers[page]++
+	p.look(page)
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.watchers[page]--
+		p.interest[page] = time.Now()
+	})
+}
+
+// look starts the poll if it does not run. The caller holds mu.
+func (p *poller) look(page string) {
+	p.interest[page] = time.Now()
+	if p.running || p.closed {
+		return
+	}
+	p.running = true
+	p.all.Go(p.run)
+}
+
+func (p *poller) run() {
+	for p.step() {
+		select {
+		case <-p.lifetime.Done():
+		case <-p.wake:
+		case <-time.After(p.interval):
+		}
+	}
+}
+
+// step polls once, unless nobody watches any more.
+func (p *poller) step() (more bool) {
+	p.mu.Lock()
+	if p.lifetime.Err() != nil || !p.watched("") {
+		p.running = false
+		p.mu.Unlock()
+		return false
+	}
+	p.turn++
+	turn, asked := p.turn, p.askDue()
+	p.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-asked:
+	case <-timer.C: // the slow ones answer to a later poll
+	case <-p.lifetime.Done():
+	}
+	p.publish(turn)
+	return true
+}
+
+// watched tells whether somebody looks at a page, "" for any. The caller holds mu.
+func (p *poller) watched(page string) bool {
+	for name, at := range p.interest {
+		if (page == "" || page == name) && (p.watchers[name] > 0 || time.Since(at) < idleAfter) {
+			return true
+		}
+	}
+	return false
+}
+
+// askDue asks the sources whose turn it is, and returns what is closed when all of them have answered. The caller holds mu.
+func (p *poller) askDue() <-chan struct{} {
+	var asked sync.WaitGroup
+	now := time.Now()
+	for _, probe := range p.probes {
+		if probe.busy || now.Before(probe.due) || probe.page != "" && !p.watched(probe.page) {
+			continue
+		}
+		probe.busy = true
+		asked.Add(1)
+		p.all.Go(func() {
+			defer asked.Done()
+			p.ask(probe)
+		})
+	}
+	done := make(chan struct{})
+	p.all.Go(func() {
+		asked.Wait()
+		close(done)
+	})
+	return done
+}
+
+func (p *poller) ask(probe *probe) {
+	ctx, cancel := context.WithTimeout(p.lifetime, requestLimit)
+	defer cancel()
+	began := time.Now()
+	store := probe.ask(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	store(&p.state)
+	probe.busy, probe.due = false, probe.next(began, time.Now())
+	if probe.outdated {
+		probe.outdated, probe.due = false, time.Time{}
+	}
+}

@@ -1,0 +1,327 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// fakeSource counts what it is asked.
+type fakeSource struct {
+	mu    sync.Mutex
+	asked map[string]int
+	hang  string // the source that answers only when its context ends
+	fail  string // the source that fails
+}
+
+func (f *fakeSource) ask(ctx context.Context, name string) error {
+	f.mu.Lock()
+	if f.asked == nil {
+		f.asked = map[string]int{}
+	}
+	f.asked[name]++
+	hang, fail := f.hang == name, f.fail == name
+	f.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if fail {
+		return errors.New("broken pipe")
+	}
+	return nil
+}
+
+func (f *fakeSource) counts() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.asked)
+}
+
+func (f *fakeSource) own() percolator.Report { return percolator.Report{Name: ownName} }
+func (f *fakeSource) works() bool            { return false }
+func (f *fakeSource) reports(ctx context.Context) ([]percolator.Report, error) {
+	return nil, f.ask(ctx, "reports")
+}
+func (f *fakeSource) workers(ctx context.Context) (percolator.Workers, error) {
+	return percolator.Workers{Now: tso.At(time.Now())}, f.ask(ctx, "workers")
+}
+func (f *fakeSource) storage(ctx context.Context) (storage, error) {
+	return storage{}, f.ask(ctx, "storage")
+}
+func (f *fakeSource) pending(ctx context.Context) (pending, error) {
+	return pending{}, f.ask(ctx, "pending")
+}
+func (f *fakeSource) locks(ctx context.Context) (lockList, error) {
+	return lockList{}, f.ask(ctx, "locks")
+}
+func (f *fakeSource) oracle(ctx context.Context) ([]oracleServer, error) {
+	return []oracleServer{{Address: "a:1", Leading: true}}, f.ask(ctx, "oracle")
+}
+
+// viewer is a page that is kept live.
+type viewer struct {
+	header http.Header
+	mu     sync.Mutex
+	body   bytes.Buffer
+	code   int
+	leave  context.CancelFunc
+	gone   chan struct{}
+}
+
+func (v *viewer) Header() http.Header  { return v.header }
+func (v *viewer) WriteHeader(code int) { v.code = code }
+func (v *viewer) FlushError() error    { return nil }
+func (v *viewer) Write(b []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.body.Write(b)
+}
+
+func (v *viewer) received() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.body.String()
+}
+
+var eventID = regexp.MustCompile(`(?m)^id: \d+$`)
+
+// ids are the snapshots that the viewer was told of.
+func (v *viewer) ids() []string { return eventID.FindAllString(v.received(), -1) }
+
+func watch(h *Handler, page string, header ...string) *viewer {
+	r := local(http.MethodGet, "/events?page="+page, nil)
+	ctx, leave := context.WithCancel(context.Background())
+	v := &viewer{header: http.Header{}, leave: leave, gone: make(chan struct{})}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	go func() {
+		defer close(v.gone)
+		h.ServeHTTP(v, r.WithContext(ctx))
+	}()
+	return v
+}
+
+// inBubble runs f with a handler on a source that is not real, by a clock that is not either.
+func inBubble(t *testing.T, interval time.Duration, f func(t *testing.T, h *Handler, src *fakeSource)) {
+	t.Parallel()
+	client := newCluster(t, 1).client // only its schema is looked at
+	synctest.Test(t, func(t *testing.T) {
+		src := new(fakeSource)
+		cfg, err := Config{PollInterval: interval}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := newHandler(client, cfg, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, h, src)
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// However many pages are live, the sources are asked as often as for one, and all pages are told the same.
+func TestOnePollForAllViewers(t *testing.T) {
+	var alone map[string]int
+	for _, viewers := range []int{1, MaxStreams} {
+		t.Run(fmt.Sprint(viewers), func(t *testing.T) {
+			client := newCluster(t, 1).client
+			synctest.Test(t, func(t *testing.T) {
+				src := new(fakeSource)
+				cfg, _ := Config{}.withDefaults()
+				h, err := newHandler(client, cfg, src)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all []*viewer
+				for range viewers {
+					all = append(all, watch(h, pageOverview))
+				}
+				time.Sleep(time.Minute + time.Second)
+				synctest.Wait()
+				asked := src.counts()
+				if alone == nil {
+					alone = asked
+				}
+				if !maps.Equal(asked, alone) || asked["oracle"] != 31 || asked["pending"] != 7 || asked["locks"] != 0 {
+					t.Errorf("%d viewers: asked %v, for one %v", viewers, asked, alone)
+				}
+				for _, v := range all {
+					if n := len(v.ids()); n != 31 || strings.Count(v.received(), "event: main") != 31 {
+						t.Errorf("a viewer was told of %d snapshots", n)
+					}
+				}
+				if err := h.Close(); err != nil {
+					t.Error(err)
+				}
+				for _, v := range all {
+					<-v.gone
+				}
+			})
+		})
+	}
+}
+
+// When the last viewer has left, the poll goes on for a little while and then stops; the next one starts it again.
+func TestNobodyWatches(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
+		if time.Sleep(time.Hour); len(src.counts()) != 0 {
+			t.Errorf("asked %v before anybody watched", src.counts())
+		}
+		v := watch(h, pageOverview)
+		time.Sleep(10 * time.Second)
+		v.leave()
+		<-v.gone
+		time.Sleep(idleAfter + 5*time.Second)
+		stopped := src.counts()
+		if time.Sleep(time.Hour); !maps.Equal(src.counts(), stopped) {
+			t.Errorf("asked %v an hour later, %v when the poll should have stopped", src.counts(), stopped)
+		}
+		watch(h, pageOverview)
+		time.Sleep(10 * time.Second)
+		if src.counts()["oracle"] <= stopped["oracle"] {
+			t.Error("the poll does not start again")
+		}
+	})
+}
+
+// Locks are looked at only while somebody looks at their page.
+func TestLocksForThoseWhoLook(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
+		watch(h, pageOverview)
+		time.Sleep(time.Minute)
+		if n := src.counts()["locks"]; n != 0 {
+			t.Errorf("asked %d times for locks that nobody looks at", n)
+		}
+		get(t, h, "/locks")
+		if n := src.counts()["locks"]; n != 1 {
+			t.Errorf("asked %d times for a page that was loaded once", n)
+		}
+		time.Sleep(2 * time.Minute)
+		settled := src.counts()["locks"]
+		if time.Sleep(2 * time.Minute); src.counts()["locks"] != settled {
+			t.Error("locks are looked at for good")
+		}
+	})
+}
+
+// A source that hangs or fails is shown as such, the others go on, and it is never asked twice at once. A walk over tables that hangs
+// is not begun again soon, anything else is.
+func TestSourceThatDoesNotAnswer(t *testing.T) {
+	for _, test := range []struct {
+		name, source, shown, why string
+		asked                    int // in the first two minutes
+	}{
+		{"a walk hangs", "pending", "notifications", "context deadline exceeded", 1},
+		{"a walk fails", "pending", "notifications", "broken pipe", 12},
+		{"a list hangs", "workers", "the list of workers", "context deadline exceeded", 11},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
+				if test.why == "broken pipe" {
+					src.fail = test.source
+				} else {
+					src.hang = test.source
+				}
+				v := watch(h, pageOverview)
+				time.Sleep(2*time.Minute - time.Second)
+				if n := src.counts()["oracle"]; n < 30 {
+					t.Errorf("the oracle was asked %d times in two minutes", n)
+				}
+				if n := src.counts()[test.source]; n != test.asked {
+					t.Errorf("what does not answer was asked %d times, want %d", n, test.asked)
+				}
+				if body := get(t, h, "/"); !strings.Contains(body, "The last look at "+test.shown+" failed: "+test.why) {
+					t.Errorf("the page does not say so:\n%s", body)
+				}
+				v.leave()
+			})
+		})
+	}
+}
+
+func TestTooManyViewers(t *testing.T) {
+	inBubble(t, 0, func(t *testing.T, h *Handler, _ *fakeSource) {
+		var all []*viewer
+		for range MaxStreams {
+			all = append(all, watch(h, pageOverview))
+		}
+		synctest.Wait()
+		late := watch(h, pageOverview)
+		<-late.gone
+		if late.code != http.StatusServiceUnavailable || late.header.Get("Retry-After") == "" {
+			t.Errorf("one too many: %d", late.code)
+		}
+		all[0].leave()
+		<-all[0].gone
+		later := watch(h, pageOverview)
+		time.Sleep(time.Second)
+		if len(later.ids()) == 0 {
+			t.Errorf("a place that is free again was not given away: %d %s", later.code, later.received())
+		}
+	})
+}
+
+// A page that connects again is sent what it has missed, and one that is loaded everything.
+func TestHistory(t *testing.T) {
+	inBubble(t, time.Minute, func(t *testing.T, h *Handler, _ *fakeSource) {
+		watch(h, pageOverview)
+		time.Sleep(time.Hour + time.Second)
+		points := func(v *viewer) int {
+			first, _, _ := strings.Cut(v.received(), "event: main")
+			return strings.Count(first, "],[") + 1
+		}
+		loaded, again, stranger := watch(h, pageOracle), watch(h, pageOracle, "Last-Event-ID", "55"), watch(h, pageOracle, "Last-Event-ID", "99999999")
+		synctest.Wait()
+		if all := int(History / time.Minute); points(loaded) != all || points(stranger) != all {
+			t.Errorf("%d and %d points at first, want %d", points(loaded), points(stranger), all)
+		}
+		if n := points(again); n != 6 {
+			t.Errorf("%d points after a loss of 6", n)
+		}
+	})
+}
+
+// Streams end after an hour, with the client, or with the handler; nothing of them is left.
+func TestStreamsEnd(t *testing.T) {
+	inBubble(t, time.Minute, func(t *testing.T, h *Handler, _ *fakeSource) {
+		old := watch(h, pageOverview)
+		if time.Sleep(streamLimit + time.Minute); !isGone(old) {
+			t.Error("a stream does not end")
+		}
+		v := watch(h, pageLocks)
+		synctest.Wait()
+		if err := h.Close(); err != nil || !isGone(v) {
+			t.Errorf("after Close (%v) a stream goes on", err)
+		}
+		if w := serve(h, local(http.MethodGet, "/", nil)); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("after Close: %d", w.Code)
+		}
+	})
+}
+
+func isGone(v *viewer) bool {
+	synctest.Wait()
+	select {
+	case <-v.gone:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,59 @@
+package console
+
+import (
+	"context"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// requestLimit bounds what one source may take.
+const requestLimit = 10 * time.Second
+
+// probe asks one source, at its own pace and never twice at once.
+type probe struct {
+	every time.Duration // at least so long between two attempts
+	page  string        // asked only while this page is looked at; "": always
+	walks bool          // it passes over whole tables
+	ask   func(ctx context.Context) (store func(*state))
+
+	due  time.Time
+	busy bool
+	// outdated: while it was busy something was changed, so what it answers may be from before.
+	outdated bool
+}
+
+// newProbe makes a probe that keeps what read returns in the part of the state that part points to.
+func newProbe[T any](every time.Duration, page string, read func(context.Context) (T, error), part func(*state) *reading[T]) *probe {
+	return &probe{every: every, page: page, ask: func(ctx context.Context) func(*state) {
+		value, err := read(ctx)
+		at := time.Now()
+		return func(st *state) { *part(st) = part(st).renewed(value, at, err) }
+	}}
+}
+
+// next is when the source may be asked again. A walk over tables may take a twentieth of the time; what reads a row or two is asked soon
+// again also after it did not answer, so that the end of an outage shows.
+func (p *probe) next(began, ended time.Time) time.Time {
+	if p.walks {
+		return began.Add(max(p.every, 20*ended.Sub(began)))
+	}
+	return began.Add(p.every)
+}
+
+// walking is a probe that passes over tables.
+func walking(p *probe) *probe {
+	p.walks = true
+	return p
+}
+
+func newProbes(src source, interval time.Duration) []*probe {
+	return []*probe{
+		newProbe(interval, "", src.oracle, func(st *state) *reading[[]oracleServer] { return &st.Oracle }),
+		newProbe(2*interval, "", src.reports, func(st *state) *reading[[]percolator.Report] { return &st.Processes }),
+		newProbe(3*interval, "", src.workers, func(st *state) *reading[percolator.Workers] { return &st.Workers }),
+		newProbe(3*interval, "", src.storage, func(st *state) *reading[storage] { return &st.Storage }),
+		walking(newProbe(5*interval, "", src.pending, func(st *state) *reading[pending] { return &st.Pending })),
+		walking(newProbe(3*interval, pageLocks, src.locks, func(st *state) *reading[lockList] { return &st.Locks })),
+	}
+}

@@ -1,0 +1,154 @@
+package console
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// counted is a report of a process that was written at a second and has committed so many transactions.
+func counted(name string, started, second int, transactions int64) percolator.Report {
+	start := tso.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	commits := percolator.LatencyCounts{Count: transactions}
+	commits.Buckets[3] = transactions // up to 1 ms
+	return percolator.Report{
+		Name: name, Started: start.Add(time.Duration(started) * time.Second), Written: start.Add(time.Duration(second) * time.Second),
+		Stats: percolator.Stats{
+			Transactions: transactions, LockWaitTime: time.Duration(transactions) * time.Second, Latency: map[string]percolator.LatencyCounts{"commit": commits},
+		},
+	}
+}
+
+// Rates are those of the last two reports of each process, until it reports again or is gone.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	r := newRates()
+	for i, step := range []struct {
+		list []percolator.Report
+		want float64
+	}{
+		{nil, math.NaN()},
+		{[]percolator.Report{counted("a", 0, 10, 500)}, math.NaN()},                                 // what happened before is unknown
+		{[]percolator.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // 200 in 10 s
+		{[]percolator.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // nothing new is no standstill
+		{[]percolator.Report{counted("a", 0, 30, 700), counted("b", 0, 25, 60)}, 10},                // a has stopped
+		{[]percolator.Report{counted("b", 0, 25, 60)}, 10},                                          // and is gone
+		{[]percolator.Report{counted("b", 26, 30, 5)}, math.NaN()},                                  // a new process of the same name
+		{[]percolator.Report{counted("b", 26, 40, 25), counted("b", 26, 40, 25)}, 2},                // one name twice counts once
+		{[]percolator.Report{counted("b", 26, 35, 0)}, 2},                                           // an older report says nothing
+		{[]percolator.Report{counted("b", 26, 50, 25), counted("c", 1, 50, 1_000_000)}, float64(0)}, // c is new
+	} {
+		s := unknown(int64(i), time.Now())
+		r.process(step.list)
+		r.sample(&s)
+		if got := s.Values[committed]; got != step.want && !(math.IsNaN(got) && math.IsNaN(step.want)) {
+			t.Errorf("step %d: %v transactions a second, want %v", i, got, step.want)
+		}
+		if got := s.Values[lockWaitTime]; got != step.want && !(math.IsNaN(got) && math.IsNaN(step.want)) {
+			t.Errorf("step %d: %v readers wait, want %v", i, got, step.want)
+		}
+		if got := s.Values[commitMedian]; (got > 0.0005 && got <= 0.001) != (step.want > 0) {
+			t.Errorf("step %d: the median is %v s", i, got)
+		}
+	}
+}
+
+func TestOracleRate(t *testing.T) {
+	t.Parallel()
+	r := newRates()
+	at := time.Now()
+	for i, step := range []struct {
+		list []oracleServer
+		want float64
+	}{
+		{[]oracleServer{{Server: "x", Served: 100}, {Server: "y", Served: 7}}, math.NaN()},
+		{[]oracleServer{{Server: "x", Served: 300}, {Server: "y", Served: 7}}, 100},
+		{[]oracleServer{{Server: "x", Failed: percolator.ErrClosed}, {Server: "y", Served: 27}}, 10},
+		{[]oracleServer{{Server: "x2", Served: 5}, {Server: "y", Served: 27}}, 0}, // started again
+	} {
+		s := unknown(int64(i), at)
+		r.oracle(step.list, at)
+		r.sample(&s)
+		if got := s.Values[timestamps]; got != step.want && !(math.IsNaN(got) && math.IsNaN(step.want)) {
+			t.Errorf("step %d: %v timestamps a second, want %v", i, got, step.want)
+		}
+		at = at.Add(2 * time.Second)
+	}
+}
+
+// This process's reading and its reports are not both counted.
+func TestOwnProcessCountsOnce(t *testing.T) {
+	t.Parallel()
+	own := percolator.Report{Name: ownName, Host: "h", PID: 1}
+	mine, other, namesake := percolator.Report{Name: "m", Host: "h", PID: 1}, percolator.Report{Name: "o", Host: "h", PID: 2}, percolator.Report{Name: "n", Host: "g", PID: 1}
+	for _, test := range []struct {
+		works   bool
+		reports []percolator.Report
+		want    string
+	}{
+		{false, nil, "console"}, {true, nil, "console"},
+		{false, []percolator.Report{other, namesake}, "o n console"}, {true, []percolator.Report{other, namesake}, "o n console"},
+		{false, []percolator.Report{mine, other}, "m o"}, {true, []percolator.Report{mine, other}, "o console"},
+	} {
+		got := ""
+		for i, r := range withOwn(own, test.works, test.reports) {
+			if i > 0 {
+				got += " "
+			}
+			got += r.Name
+		}
+		if got != test.want {
+			t.Errorf("works %v, %d reports: %s, want %s", test.works, len(test.reports), got, test.want)
+		}
+	}
+}
+
+// What a worker counts becomes the report of this process without losing anything that is shown.
+func TestOwnWorker(t *testing.T) {
+	t.Parallel()
+	o := observers.ObserverStats{Runs: 1, Attempts: 2, Conflicts: 3, Errors: 4, Panics: 5}
+	r := workerReport(observers.Stats{ObserverStats: o, Queued: 6, Running: 7, Backlog: 8 * time.Millisecond, Observers: map[string]observers.ObserverStats{"x": o}})
+	if r.Runs != 1 || r.Attempts != 2 || r.Conflicts != 3 || r.Errors != 4 || r.Panics != 5 || r.Queued != 6 || r.Running != 7 || r.BacklogMillis != 8 ||
+		r.Observers["x"] != r.ObserverReport {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A sample is JSON, whatever is not known.
+func TestSampleAsJSON(t *testing.T) {
+	t.Parallel()
+	s := unknown(1, time.UnixMilli(1234))
+	s.Values[committed], s.Values[aborts] = 12.345678, math.Inf(1)
+	var got []*float64
+	if err := json.Unmarshal(s.appendJSON(nil), &got); err != nil || len(got) != seriesCount+1 {
+		t.Fatalf("%d values, %v", len(got), err)
+	}
+	if *got[0] != 1234 || *got[1+committed] != 12.346 || got[1+conflicts] != nil || got[1+aborts] != nil {
+		t.Errorf("%s", s.appendJSON(nil))
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	h := history{most: 10}
+	var kept []sample
+	for i := range 1000 {
+		h.add(sample{Seq: int64(i)})
+		if i == 50 {
+			kept = h.last()
+		}
+	}
+	if n := len(h.last()); n != 10 || h.last()[9].Seq != 999 || h.last()[0].Seq != 990 || cap(h.samples) > 40 {
+		t.Errorf("%d samples, room for %d", n, cap(h.samples))
+	}
+	for i, s := range kept {
+		if s.Seq != int64(41+i) {
+			t.Fatalf("what was handed out has changed: %v", kept)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package console
+
+import (
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// reading is what a source answered last. When it fails, what it answered before stays, with its time.
+type reading[T any] struct {
+	Value  T
+	At     time.Time // of Value; zero: it has never answered
+	Failed error     // of the last attempt; nil: it answered
+}
+
+// Known tells whether there is a value, however old.
+func (r reading[T]) Known() bool { return !r.At.IsZero() }
+
+// renewed is the reading after one more attempt.
+func (r reading[T]) renewed(value T, at time.Time, err error) reading[T] {
+	if err != nil {
+		r.Failed = err
+		return r
+	}
+	return reading[T]{Value: value, At: at}
+}
+
+// state is everything that the poll knows.
+type state struct {
+	Processes reading[[]percolator.Report]
+	Workers   reading[percolator.Workers]
+	Storage   reading[storage]
+	Pending   reading[pending]
+	Oracle    reading[[]oracleServer]
+	Locks     reading[lockList]
+}
+
+// now is the present by the oracle's clock, as far as it is known: cells are stamped with it.
+func (st *state) now(local time.Time) time.Time {
+	if !st.Workers.Known() {
+		return local
+	}
+	return st.Workers.Value.Now.Time().Add(local.Sub(st.Workers.At))
+}
+
+// storage is how far collection has come and what holds it back.
+type storage struct {
+	percolator.Collection
+
+	Holds []percolator.Hold
+}
+
+// oracleServer is what a server of the oracle says about itself.
+type oracleServer struct {
+	Address          string
+	Failed           error
+	Leading, Ready   bool
+	Reason, Leader   string
+	Server, Version  string
+	Epoch, Record    int64
+	HighWater        tso.Timestamp
+	Served           int64
+	StoreAnsweredAgo time.Duration // negative: never
+}
+
+// State is what the server does, in a word or two.
+func (s oracleServer) State() string {
+	switch {
+	case s.Failed != nil:
+		return "unreachable"
+	case s.Leading:
+		return "leads"
+	case s.Ready:
+		return "stands by"
+	}
+	return "not ready"
+}

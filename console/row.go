@@ -1,0 +1,91 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// rowPage is the row inspector: what was asked for, and what is stored there.
+type rowPage struct {
+	Table, Key, AsOf string // as typed
+	Values           bool
+	Asked            bool
+	Found            percolator.RowInspection
+	HideURL, ShowURL string // the same page with and without values
+}
+
+// rowLink is the address of the inspector for a row.
+func rowLink(table, row string) string {
+	return "row?" + url.Values{"table": {table}, "row": {shown(row)}}.Encode()
+}
+
+// showRow inspects a row. It reads and asks, and settles nothing that it meets.
+func (h *Handler) showRow(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := hurry(r)
+	defer cancel()
+	p := h.newPage(pageRow, nil)
+	q := r.URL.Query()
+	p.Row = &rowPage{Table: q.Get("table"), Key: q.Get("row"), AsOf: q.Get("asof"), Asked: q.Has("row")}
+	p.Row.Values = q.Get("values") == "1" && h.cfg.ShowValues
+	q.Set("values", "1")
+	p.Row.ShowURL = "row?" + q.Encode()
+	q.Del("values")
+	p.Row.HideURL = "row?" + q.Encode()
+	status := http.StatusOK
+	if p.Row.Asked {
+		if err := h.inspect(ctx, p.Row); err != nil {
+			p.Problem = new(problem)
+			p.Problem.Text, p.Problem.Remedy, status = explain(err)
+		}
+		p.Now = p.Row.Found.Now.Time()
+	}
+	h.write(w, r, status, p)
+}
+
+func (h *Handler) inspect(ctx context.Context, p *rowPage) error {
+	key, err := fromShown(p.Key)
+	if err != nil || key == "" {
+		return fmt.Errorf("%w: a row is needed", errForm)
+	}
+	asOf, err := parseAsOf(p.AsOf, time.Now())
+	if err != nil {
+		return err
+	}
+	p.Found, err = h.c.InspectRow(ctx, p.Table, key, percolator.InspectOptions{AsOf: asOf, Values: p.Values, Cells: rowCells})
+	return err
+}
+
+// rowCells is how much of each family a page shows.
+const rowCells = 2000
+
+// parseAsOf understands a timestamp, a time as in RFC 3339, and how long ago.
+func parseAsOf(text string, now time.Time) (tso.Timestamp, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
+		return tso.Timestamp(n), nil
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return tso.At(at), nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return tso.At(now.Add(-ago)), nil
+	}
+	return 0, fmt.Errorf("%w: %q is neither a timestamp, nor a time like %s, nor a duration like 10m", errForm, text, "2026-01-31T15:04:05Z")
+}
+
+// used tells whether a reader takes its answer from a version: the record that decides, or the data that it names.
+func used(r percolator.ReaderView, v percolator.VersionInspection) bool {
+	if v.Timestamp == 0 || r.State != percolator.ReaderValue && r.State != percolator.ReaderDeleted {
+		return false
+	}
+	return v.Write != nil && v.Timestamp == r.CommitTS || v.Data != nil && v.Timestamp == r.StartTS && r.State == percolator.ReaderValue
+}

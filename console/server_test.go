@@ -1,0 +1,62 @@
+package console
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// local is a request as a browser on this machine sends it.
+func local(method, target string, body io.Reader) *http.Request {
+	r := httptest.NewRequest(method, target, body)
+	r.RemoteAddr, r.Host = "127.0.0.1:50000", "localhost:7072"
+	return r
+}
+
+// form is one that the console's own page sends.
+func form(target string, fields url.Values) *http.Request {
+	r := local(http.MethodPost, target, strings.NewReader(fields.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return r
+}
+
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func get(t *testing.T, h http.Handler, path string) string {
+	t.Helper()
+	w := serve(h, local(http.MethodGet, path, nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("GET %s: %d\n%s", path, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+var everyPage = map[string]string{
+	"/": "Transactions", "/row": "Look at a row", "/locks": "Locks", "/observers": "Parked", "/workers": "Processes", "/oracle": "High-water mark", "/storage": "Holds",
+}
+
+func TestEveryPage(t *testing.T) {
+	t.Parallel()
+	h := newCluster(t, 1).handler()
+	for path, want := range everyPage {
+		body := get(t, h, path)
+		for _, want := range []string{want, "demo/search", `<main id="main"`, "Read-only"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s lacks %q:\n%s", path, want, body)
+			}
+		}
+		for _, never := range []string{"<no value>", "%!", " style=", "onclick", "<script>"} {
+			if strings.Contains(body, never) {
+				t.Errorf("%s contains %q", path, never)
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package console
+
+import (
+	"context"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// publish makes a snapshot of what is known and tells those who wait for it.
+func (p *poller) publish(turn int64) {
+	own := p.src.own()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	next := &snapshot{Seq: 1, Turn: turn, At: now, State: p.state}
+	if p.latest != nil {
+		next.Seq = p.latest.Seq + 1
+		if now.Sub(p.latest.At) > 3*(p.interval+patience) { // nobody watched: the charts have a gap there
+			p.history.add(unknown(next.Seq, p.latest.At.Add(p.interval)))
+			next.Seq++
+		}
+	}
+	next.State.Processes.Value = withOwn(own, p.src.works(), p.state.Processes.Value)
+	p.history.add(p.sample(next))
+	next.Samples = p.history.last()
+	p.latest = next
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// sample computes the newest point of every series. The caller holds mu.
+func (p *poller) sample(next *snapshot) sample {
+	st := &next.State
+	s := unknown(next.Seq, next.At)
+	p.rates.process(st.Processes.Value)
+	p.rates.oracle(st.Oracle.Value, st.Oracle.At)
+	p.rates.sample(&s)
+	if st.Pending.Known() && st.Pending.Failed == nil {
+		found, at := st.Pending.Value, st.now(st.Pending.At)
+		expired, _ := found.expired(at)
+		s.Values[waiting], s.Values[parkedCells], s.Values[expiredLocks] = float64(found.Waiting), float64(len(found.Parked)), float64(expired)
+		s.Values[waitingAge] = max(since(at, found.Oldest), backlog(st.Processes.Value)).Seconds()
+	}
+	return s
+}
+
+// backlog is the age of the oldest notification that any scanner met: they see whole tables, the poll only their beginnings.
+func backlog(reports []percolator.Report) (oldest time.Duration) {
+	for _, r := range reports {
+		oldest = max(oldest, time.Duration(r.Worker.BacklogMillis)*time.Millisecond)
+	}
+	return oldest
+}
+
+// withOwn adds this process's own reading, and counts nothing twice. A reading with a worker is newer than the reports of this process
+// and takes their place; one without knows less than they do.
+func withOwn(own percolator.Report, works bool, reports []percolator.Report) []percolator.Report {
+	all := make([]percolator.Report, 0, len(reports)+1)
+	reported := false
+	for _, r := range reports {
+		same := r.Host == own.Host && r.PID == own.PID
+		reported = reported || same
+		if !same || !works {
+			all = append(all, r)
+		}
+	}
+	if works || !reported {
+		all = append(all, own)
+	}
+	return all
+}
+
+// next waits for a snapshot that will do, until ctx ends, and returns the newest in any case; nil: there is none.
+func (p *poller) next(ctx context.Context, willDo func(*snapshot) bool) (*snapshot, error) {
+	for {
+		p.mu.Lock()
+		latest, changed := p.latest, p.changed
+		p.mu.Unlock()
+		if latest != nil && willDo(latest) {
+			return latest, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return latest, ctx.Err()
+		case <-p.lifetime.Done():
+			return latest, context.Canceled
+		}
+	}
+}
+
+// fresh returns a snapshot that is good enough for a page that is loaded now; nil if nothing could be learned in time.
+func (p *poller) fresh(ctx context.Context, page string) *snapshot {
+	p.mu.Lock()
+	old := !p.running || p.latest == nil
+	for _, probe := range p.probes {
+		if probe.page == page && !p.watched(page) {
+			old, probe.due = true, time.Time{}
+		}
+	}
+	latest := p.latest
+	p.look(page)
+	turn := p.turn
+	p.mu.Unlock()
+	if !old {
+		return latest
+	}
+	return p.hurry(ctx, turn)
+}
+
+// renew has every source asked again now, and waits for it: something was changed.
+func (p *poller) renew(ctx context.Context, page string) {
+	p.mu.Lock()
+	for _, probe := range p.probes {
+		probe.due, probe.outdated = time.Time{}, probe.busy
+	}
+	p.look(page)
+	turn := p.turn
+	p.mu.Unlock()
+	p.hurry(ctx, turn)
+}
+
+// hurry has the next poll begin now and waits for what it finds, but not for long.
+func (p *poller) hurry(ctx context.Context, turn int64) *snapshot {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	found, _ := p.next(ctx, func(s *snapshot) bool { return s.Turn > turn }) // what there is will do
+	return found
+}

@@ -1,0 +1,117 @@
+package console
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// source is where the poll learns what it shows. Every method that takes a context may be slow or fail without harm to the others.
+type source interface {
+	own() percolator.Report // of this process; never slow
+	works() bool            // whether own knows of a worker
+	reports(ctx context.Context) ([]percolator.Report, error)
+	workers(ctx context.Context) (percolator.Workers, error)
+	storage(ctx context.Context) (storage, error)
+	pending(ctx context.Context) (pending, error)
+	locks(ctx context.Context) (lockList, error)
+	oracle(ctx context.Context) ([]oracleServer, error)
+}
+
+// clientSource asks the instance and the oracle.
+type clientSource struct {
+	c       *percolator.Client
+	cfg     Config
+	started time.Time
+	host    string
+}
+
+func newClientSource(c *percolator.Client, cfg Config) clientSource {
+	host, _ := os.Hostname() // without one, this process's own report counts as another's
+	return clientSource{c: c, cfg: cfg, started: time.Now(), host: host}
+}
+
+// own is what this process would report, read now.
+func (s clientSource) own() percolator.Report {
+	r := percolator.Report{
+		Name: ownName, Host: s.host, PID: os.Getpid(), Started: tso.At(s.started), Written: tso.At(time.Now()), Stats: s.c.Stats(),
+	}
+	if s.cfg.Worker != nil {
+		r.Worker = workerReport(s.cfg.Worker.Stats())
+	}
+	return r
+}
+
+func (s clientSource) works() bool { return s.cfg.Worker != nil }
+
+// ownName is the name of this process's reading; those of reports are longer.
+const ownName = "console"
+
+func workerReport(st observers.Stats) percolator.WorkerReport {
+	count := func(o observers.ObserverStats) percolator.ObserverReport {
+		return percolator.ObserverReport{Runs: o.Runs, Attempts: o.Attempts, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics}
+	}
+	r := percolator.WorkerReport{
+		ObserverReport: count(st.ObserverStats), Found: st.Found, Dispatched: st.Dispatched, Hinted: st.Hinted, Dropped: st.Dropped,
+		Searches: st.Searches, Parked: st.ObserverStats.Parked, Queued: st.Queued, Running: st.Running,
+		BacklogMillis: st.Backlog.Milliseconds(), LockMillis: st.StrandedFor.Milliseconds(), Observers: map[string]percolator.ObserverReport{},
+	}
+	for name, o := range st.Observers {
+		r.Observers[name] = count(o)
+	}
+	return r
+}
+
+func (s clientSource) reports(ctx context.Context) ([]percolator.Report, error) {
+	return s.c.Reports(ctx)
+}
+
+func (s clientSource) workers(ctx context.Context) (percolator.Workers, error) {
+	return s.c.Workers(ctx)
+}
+
+func (s clientSource) storage(ctx context.Context) (storage, error) {
+	done, err := s.c.Collection(ctx)
+	if err != nil {
+		return storage{}, err
+	}
+	holds, err := s.c.Holds(ctx)
+	return storage{done, holds}, err
+}
+
+func (s clientSource) pending(ctx context.Context) (pending, error) {
+	return walkPending(ctx, s.c.Schema(), s.c.ReadPending)
+}
+
+func (s clientSource) locks(ctx context.Context) (lockList, error) {
+	return listLocks(ctx, s.c.Schema(), s.c.ListLocks)
+}
+
+// oracle asks all servers at once. A server that does not answer is a part of the answer.
+func (s clientSource) oracle(ctx context.Context) ([]oracleServer, error) {
+	servers := make([]oracleServer, len(s.cfg.OracleAddresses))
+	var all sync.WaitGroup
+	for i, address := range s.cfg.OracleAddresses {
+		all.Go(func() { servers[i] = askOracle(ctx, address, s.cfg.DialOptions) })
+	}
+	all.Wait()
+	return servers, nil
+}
+
+func askOracle(ctx context.Context, address string, opts []tso.DialOption) oracleServer {
+	resp, err := tso.AskStatus(ctx, address, opts...)
+	if err != nil {
+		return oracleServer{Address: address, Failed: err}
+	}
+	return oracleServer{
+		Address: address, Leading: resp.GetLeading(), Ready: resp.GetReady(), Reason: resp.GetReason(), Leader: resp.GetLeader(),
+		Server: resp.GetServer(), Version: resp.GetVersion(), Epoch: resp.GetEpoch(), Record: resp.GetRecord(),
+		HighWater: tso.Timestamp(resp.GetHighWater()), Served: resp.GetServed(),
+		StoreAnsweredAgo: time.Duration(resp.GetStoreAnsweredMs()) * time.Millisecond,
+	}
+}

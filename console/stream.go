@@ -1,0 +1,153 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Bounds of a stream.
+const (
+	streamLimit  = time.Hour        // then the browser connects again
+	streamWrite  = 10 * time.Second // how long one event may take to get through
+	reconnectMs  = 3000
+	maxPageBytes = 4 << 20
+)
+
+// stream keeps a page up to date by server-sent events: "samples" with points of the charts, those after Last-Event-ID, and "main" with
+// the page's content. Everybody gets them from the same poll.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("page")
+	if !slices.ContainsFunc(tabs, func(t tab) bool { return t.Name == name && name != pageRow }) {
+		http.Error(w, "There is nothing to keep up to date on such a page.", http.StatusNotFound)
+		return
+	}
+	select {
+	case h.streams <- struct{}{}:
+		defer func() { <-h.streams }()
+	default:
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, fmt.Sprintf("%d pages are being kept up to date already.", MaxStreams), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // proxies should pass events on at once
+	e := newEvents(w)
+	if err := e.begin(); err != nil || r.Method == http.MethodHead {
+		return
+	}
+	defer h.poll.watch(name)()
+	h.follow(r, e, name)
+}
+
+// follow sends every snapshot until the client is gone, the handler is closed or the stream is old.
+func (h *Handler) follow(r *http.Request, e *events, name string) {
+	seen, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // what is no number is as good as nothing
+	old := time.Now().Add(streamLimit)
+	last, first := int64(0), true
+	for time.Now().Before(old) {
+		s, err := h.poll.next(r.Context(), func(s *snapshot) bool { return s.Seq > last })
+		if err != nil {
+			return
+		}
+		last = s.Seq
+		if seen > s.Seq { // from before a restart of the server: its samples are gone, and their numbers mean others
+			seen = 0
+		}
+		err = e.samples(first, after(s.Samples, seen), s.Seq)
+		if err == nil {
+			err = h.sendMain(e, s, name)
+		}
+		if err != nil {
+			return
+		}
+		seen, first = s.Seq, false
+	}
+}
+
+func (h *Handler) sendMain(e *events, s *snapshot, name string) error {
+	content, err := s.rendered.of(name, func() ([]byte, error) {
+		html, err := h.views.renderMain(h.newPage(name, s))
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(html) // one line, whatever is in it
+	})
+	switch {
+	case err != nil:
+		h.log.Error("console: a page cannot be rendered", "page", name, "error", err)
+		return err
+	case len(content) > maxPageBytes:
+		return nil // whoever wants it loads the page
+	}
+	return e.write(content, "event: main\ndata: ")
+}
+
+// rendered is the content of the pages of one snapshot, each made once for all who watch.
+type rendered struct {
+	mu    sync.Mutex
+	pages map[string][]byte
+}
+
+func (r *rendered) of(name string, render func() ([]byte, error)) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if content, ok := r.pages[name]; ok {
+		return content, nil
+	}
+	content, err := render()
+	if err != nil {
+		return nil, err
+	}
+	if r.pages == nil {
+		r.pages = map[string][]byte{}
+	}
+	r.pages[name] = content
+	return content, nil
+}
+
+// events writes server-sent events.
+type events struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+func newEvents(w http.ResponseWriter) *events { return &events{w, http.NewResponseController(w)} }
+
+// begin sends the headers. The server's own deadlines are meant for answers that end; a stream has one for each event.
+func (e *events) begin() error {
+	_ = e.rc.SetReadDeadline(time.Time{}) // where the server knows no deadlines there is nothing to lift
+	return e.write(nil, "retry: %d", reconnectMs)
+}
+
+// write sends a line and what it introduces.
+func (e *events) write(data []byte, format string, args ...any) error {
+	_ = e.rc.SetWriteDeadline(time.Now().Add(streamWrite))
+	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
+		return err
+	}
+	if _, err := e.w.Write(data); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(e.w, "\n\n"); err != nil {
+		return err
+	}
+	return e.rc.Flush()
+}
+
+// samples sends points of all series. whole says that they are all that there are.
+func (e *events) samples(whole bool, list []sample, seq int64) error {
+	b := []byte(`{"whole":` + strconv.FormatBool(whole) + `,"points":[`)
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = s.appendJSON(b)
+	}
+	return e.write(append(b, "]}"...), "event: samples\nid: %d\ndata: ", seq)
+}
