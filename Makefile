@@ -1,4 +1,4 @@
-.PHONY: all build test race lint fuzz bench bench-long benchstat soak guarantees planted demo ci proto fire
+.PHONY: all build test race lint fuzz bench bench-long benchstat soak guarantees planted demo ci proto fire terraform sbom vulncheck lint-workflows cross snapshot image
 
 all: build lint test
 
@@ -87,3 +87,36 @@ proto:
 
 ci:
 	.ci/run
+
+# The module and its examples: format, types, tests. PROVIDERS is a directory with the provider, where the registry is out of reach.
+PROVIDERS ?=
+terraform:
+	terraform/check $(PROVIDERS)
+
+# What the program is made of: its modules with versions, licences and checksums, in the form of CycloneDX.
+sbom:
+	@mkdir -p $(BIN)
+	go tool -modfile=.ci/tools/go.mod cyclonedx-gomod app -json -licenses -main cmd/percolator -output $(BIN)/percolator.cdx.json .
+	@echo $(BIN)/percolator.cdx.json
+
+# Known vulnerabilities that the code reaches. It asks vuln.go.dev.
+vulncheck:
+	go tool -modfile=.ci/tools/go.mod govulncheck ./...
+
+lint-workflows:
+	go tool -modfile=.ci/tools/go.mod actionlint
+
+# All platforms of a release compile, and their tests.
+cross:
+	@for platform in darwin/arm64 windows/amd64 linux/arm64; do \
+		echo $$platform; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet ./... || exit 1; \
+	done
+
+# The archives of a release, without releasing them, in dist/. It needs goreleaser.
+snapshot:
+	goreleaser release --snapshot --clean --skip=sbom
+
+# The container image, as percolator:latest. It needs Docker.
+image:
+	docker build -t percolator --build-arg VERSION=$$(git describe --tags --always --dirty) --build-arg REVISION=$$(git rev-parse HEAD) .

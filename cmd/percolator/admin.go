@@ -61,7 +61,7 @@ func closeAdmin(l net.Listener) error {
 }
 
 // newAdmin returns the handler of the admin server.
-func newAdmin(server *tso.Server, m *metrics) http.Handler {
+func newAdmin(server *tso.Server, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, "ok", server.Status().Live())
@@ -70,7 +70,7 @@ func newAdmin(server *tso.Server, m *metrics) http.Handler {
 		st := server.Status()
 		answer(w, role(st), st.Ready())
 	})
-	mux.Handle("GET /metrics", m.handler())
+	mux.Handle("GET /metrics", metrics)
 	return mux
 }
 

@@ -34,8 +34,8 @@ func (f *dataFlags) add(cmd *cobra.Command, timeout time.Duration) {
 // oracleTimeout is how long one request to the oracle may take.
 const oracleTimeout = 10 * time.Second
 
-// with opens a client and calls do with it, for as long as --timeout allows.
-func (f *dataFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *percolator.Client) error) (err error) {
+// with opens a client and calls do with it, for as long as --timeout allows. What differs from the usual configuration, configure says.
+func (f *dataFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *percolator.Client) error, configure ...func(*percolator.Config)) (err error) {
 	if f.project == "" || f.instance == "" {
 		return usagef("--project and --instance are needed")
 	}
@@ -48,7 +48,11 @@ func (f *dataFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *per
 		return err
 	}
 	defer func() { _ = oracle.Close() }() // nothing is on the way any more
-	c, err := percolator.NewClient(ctx, percolator.Config{Project: f.project, Instance: f.instance, AppProfile: f.appProfile, Oracle: oracle}, bigtableOptions(ctx)...)
+	cfg := percolator.Config{Project: f.project, Instance: f.instance, AppProfile: f.appProfile, Oracle: oracle}
+	for _, with := range configure {
+		with(&cfg)
+	}
+	c, err := percolator.NewClient(ctx, cfg, bigtableOptions(ctx)...)
 	if err != nil {
 		return fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
 	}

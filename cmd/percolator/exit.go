@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -18,9 +19,9 @@ const (
 	exitFailure     = 1 // anything else
 	exitUsage       = 2 // a flag, an argument or a file is wrong; trying again is useless
 	exitUnavailable = 3 // the oracle or the store cannot be reached, or nobody leads; try again
-	exitRecord      = 4 // the oracle's record is missing or damaged: see docs/RUNBOOK.md
+	exitRecord      = 4 // the oracle's record is missing or damaged: see docs/ORACLE.md
 	exitFindings    = 5 // the command worked, and what it checked is not as it should be
-	exitConflict    = 6 // a conflict, a lock in the way, or a commit with an unknown outcome
+	exitConflict    = 6 // a conflict, a lock in the way, a value that is there already, or a commit with an unknown outcome
 	exitNotFound    = 7 // what was asked for does not exist
 )
 
@@ -65,8 +66,14 @@ func exitCode(err error) int {
 		return exitRecord
 	case errors.Is(err, errFindings):
 		return exitFindings
-	case errors.Is(err, percolator.ErrConflict), errors.Is(err, percolator.ErrLocked), errors.Is(err, percolator.ErrOutcomeUnknown):
+	case errors.Is(err, percolator.ErrConflict), errors.Is(err, percolator.ErrLocked), errors.Is(err, percolator.ErrOutcomeUnknown),
+		errors.Is(err, percolator.ErrExists), errors.Is(err, percolator.ErrUnique),
+		errors.Is(err, backup.ErrComplete), errors.Is(err, backup.ErrOtherPlan), errors.Is(err, percolator.ErrNotEmpty), errors.Is(err, percolator.ErrRestoring):
 		return exitConflict
+	case errors.Is(err, backup.ErrDamaged):
+		return exitFindings
+	case errors.Is(err, backup.ErrIncomplete):
+		return exitNotFound
 	case errors.Is(err, percolator.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, tso.ErrInvalidArgument), errors.Is(err, percolator.ErrInvalidArgument):

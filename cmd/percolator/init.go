@@ -15,6 +15,7 @@ import (
 func newInit() *cobra.Command {
 	var f storeFlags
 	var timeout time.Duration
+	var schema string
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create what the timestamp oracle keeps its record in, and the first record",
@@ -24,22 +25,34 @@ In Bigtable that is the table percolator_meta; the instance must exist. In Spann
 is the database, if it is missing, and its tables; the instance must exist. What is
 there already is left as it is, so the command can be repeated.
 
+With --schema it then does what percolator schema apply does, without asking, to the
+same Bigtable instance.
+
 After the record of an oracle that has served was lost, use "percolator tso raise"
 instead: init would begin at the time of this machine's clock.`,
 		Example: `  percolator init --project p --instance i
+  percolator init --project p --instance i --schema schema.yaml
   percolator init --spanner projects/p/instances/i/databases/d`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.choose(cmd); err != nil {
 				return err
 			}
+			s, err := schemaToInit(f, schema)
+			if err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return advise(initialize(ctx, cmd, f))
+			if err := advise(initialize(ctx, cmd, f)); err != nil || s == nil {
+				return err
+			}
+			return initSchema(ctx, cmd, f, s)
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
+	cmd.Flags().StringVar(&schema, "schema", "", "also apply this schema file")
 	bindEnv(cmd.Flags(), "timeout", "PERCOLATOR_INIT_TIMEOUT")
 	return cmd
 }
@@ -52,7 +65,7 @@ func initialize(ctx context.Context, cmd *cobra.Command, f storeFlags) (err erro
 		}
 		_, _ = fmt.Fprintf(out, "database %s is ready\n", f.spanner)
 	} else {
-		if err := percolator.CreateMetaTable(ctx, f.project, f.instance); err != nil {
+		if err := percolator.CreateMetaTable(ctx, f.project, f.instance, bigtableOptions(ctx)...); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(out, "table %s of %s/%s is ready\n", tso.BigtableTable, f.project, f.instance)
@@ -72,4 +85,21 @@ func initialize(ctx context.Context, cmd *cobra.Command, f storeFlags) (err erro
 	_, err = fmt.Fprintf(out, "oracle %q is ready, epoch %d, high-water mark %d (%s)\n",
 		f.name, st.Epoch, st.HighWater, st.HighWater.Time().Format(time.RFC3339))
 	return err
+}
+
+// schemaToInit reads the schema file before anything is created; nil: there is none.
+func schemaToInit(f storeFlags, path string) (*percolator.Schema, error) {
+	switch {
+	case path == "":
+		return nil, nil
+	case f.spanner != "":
+		return nil, usagef("--schema is for a Bigtable instance: with --spanner, use percolator schema apply")
+	}
+	return readSchema(path)
+}
+
+func initSchema(ctx context.Context, cmd *cobra.Command, f storeFlags, s *percolator.Schema) error {
+	apply := applyFlags{yes: true, output: outputFlag{format: outputTable}}
+	apply.data.project, apply.data.instance, apply.data.appProfile = f.project, f.instance, f.appProfile
+	return apply.apply(ctx, cmd, s)
 }

@@ -1,5 +1,5 @@
 // Command percolator runs the parts of Percolator that are programs of their own, and
-// the tools of their operators. docs/RUNBOOK.md shows how they are used.
+// the tools of their operators. docs/README.md leads to what they are for.
 //
 // What a command has to say goes to the standard output, the log and errors to the
 // standard error. The exit status tells what kind of failure it was, see exit.go.

@@ -19,7 +19,7 @@ func newNotify() *cobra.Command {
 		Args:  unknownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNotifyLs(), newNotifyRetry(), newNotifyDrop())
+	cmd.AddCommand(newNotifyLs(), newNotifyWait(), newNotifyRetry(), newNotifyDrop())
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 		chosen = append(chosen, p)
 	}
 	if len(names) > 0 && len(chosen) == 0 {
-		return nil, fmt.Errorf("observer %q is not parked on that cell; percolator notify ls shows what is", names[3])
+		return nil, fmt.Errorf("%w: observer %q is not parked on that cell; percolator notify ls shows what is", percolator.ErrNotFound, names[3])
 	}
 	return chosen, nil
 }

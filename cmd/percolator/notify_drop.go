@@ -19,6 +19,7 @@ func newNotifyDrop() *cobra.Command {
 next change of the cell is run for as ever. This cannot be undone.`,
 		Example: `  percolator notify drop documents com.example/ crawl:response process
   percolator notify drop --observer process --dry-run`,
+		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err

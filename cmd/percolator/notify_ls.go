@@ -3,14 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +48,7 @@ type parkedCell struct {
 
 func newNotifyLs() *cobra.Command {
 	var f dataFlags
-	var output string
+	var output outputFlag
 	limit := 100
 	cmd := &cobra.Command{
 		Use:   "ls [TABLE…]",
@@ -61,9 +59,10 @@ It reads the notifications and locks of the tables, all of the schema unless som
 named, and changes nothing. Row keys that are not readable are shown in Go's quotes.`,
 		Example: `  percolator notify ls
   percolator notify ls documents -o json`,
+		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, tables []string) error {
-			if output != "table" && output != "json" {
-				return usagef("--output %q is neither table nor json", output)
+			if err := output.check(); err != nil {
+				return err
 			}
 			if limit < 0 {
 				return usagef("--limit %d is negative", limit)
@@ -73,17 +72,12 @@ named, and changes nothing. Row keys that are not readable are shown in Go's quo
 				if err != nil {
 					return err
 				}
-				if output == "json" {
-					out := json.NewEncoder(cmd.OutOrStdout())
-					out.SetIndent("", "  ")
-					return out.Encode(found)
-				}
-				return found.print(cmd.OutOrStdout(), time.Now())
+				return output.emit(cmd.OutOrStdout(), found, func(w io.Writer) error { return found.print(w, time.Now()) })
 			})
 		},
 	}
 	f.add(cmd, defaultDataTimeout)
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	output.add(cmd)
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells are listed")
 	return cmd
 }
@@ -144,23 +138,22 @@ func (found notifications) print(w io.Writer, now time.Time) error {
 		_, err := fmt.Fprintln(w, "no notifications")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "TABLE\tCOLUMN\tNOTIFIED\tWITH PARKED\tOLDEST")
+	t := newTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
 	for _, c := range found.Waiting {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", c.Table, c.Column, c.Cells, c.Parked, age(now, c.Oldest))
+		t.row(c.Table, c.Column, c.Cells, c.Parked, age(now, c.Oldest))
 	}
-	if err := t.Flush(); err != nil || len(found.Parked) == 0 {
+	if err := t.flush(); err != nil || len(found.Parked) == 0 {
 		return err
 	}
 	_, _ = fmt.Fprintln(w)
-	_, _ = fmt.Fprintln(t, "TABLE\tROW\tCOLUMN\tOBSERVER\tATTEMPTS\tPARKED\tREASON")
+	t = newTable(w, "TABLE", "ROW", "COLUMN", "OBSERVER", "ATTEMPTS", "PARKED", "REASON")
 	for _, p := range found.Parked {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", p.Table, p.Row, p.Column, p.Observer, p.Attempts, age(now, p.Since), oneLine(p.Reason))
+		t.row(p.Table, p.Row, p.Column, p.Observer, p.Attempts, age(now, p.Since), oneLine(p.Reason))
 	}
 	if found.More {
-		_, _ = fmt.Fprintln(t, "…\t\t\t\t\t\tmore with --limit")
+		t.row("…", "", "", "", "", "", "more with --limit")
 	}
-	return t.Flush()
+	return t.flush()
 }
 
 // age is how long ago something was, in whole seconds.

@@ -21,6 +21,7 @@ The observer sees the newest value. Other observers of the cell are not affected
 		Example: `  percolator notify retry documents com.example/ crawl:response process
   percolator notify retry --observer process --dry-run
   percolator notify retry --all`,
+		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err

@@ -172,7 +172,7 @@ retried: docs c in index
 		t.Fatalf("%d runs, want 2: one of three was dropped", s.runs.Load())
 	}
 
-	s.run(exitFailure, "notify", "retry", "docs", "a", "in", "index")
+	s.run(exitNotFound, "notify", "retry", "docs", "a", "in", "index")
 	s.run(exitFailure, "notify", "ls", "unknown")
 	s.run(exitUsage, "notify", "retry")
 	s.run(exitUsage, "notify", "retry", "docs", "a")

@@ -22,7 +22,8 @@ runs for what changes from now on.
 Start it when every worker has the observer. Cells for which the observer has run are
 left alone; other observers of the column have nothing to do. The command keeps its
 position in the instance: interrupted, it goes on where it was when it is repeated.`,
-		Example: `  percolator observers backfill documents crawl:response classify`,
+		Example:           `  percolator observers backfill documents crawl:response classify`,
+		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args, "notified", func(c *percolator.Client) walk { return c.BackfillObserver })
 		},

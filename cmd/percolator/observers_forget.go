@@ -17,7 +17,8 @@ func newObserversForget() *cobra.Command {
 Start it when no worker has the observer any more. If it comes back under the same name
 it begins anew: it may run again for changes that it has seen. The command keeps its
 position in the instance: interrupted, it goes on where it was when it is repeated.`,
-		Example: `  percolator observers forget documents crawl:response classify`,
+		Example:           `  percolator observers forget documents crawl:response classify`,
+		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 3 {
 				if err := ask(cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0]); err != nil {

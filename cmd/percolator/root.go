@@ -24,13 +24,30 @@ flag that is given wins.
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	addHealthcheck(root)
 	root.AddCommand(
+		newDev(),
 		newInit(),
 		newTSO(),
+		newSchema(),
+		newGet(),
+		newSet(),
+		newDel(),
+		newScan(),
+		newTxn(),
+		newRow(),
+		newLocks(),
+		newCheck(),
 		newNotify(),
 		newObservers(),
+		newWorkers(),
+		newGC(),
+		newBackup(),
+		newRestore(),
 		newBench(),
+		newUI(),
 		newVersion(),
+		newCompletion(),
 	)
 	return root
 }

@@ -196,7 +196,7 @@ func TestAdmin(t *testing.T) {
 	awaitPage(t, adminB+"/healthz", http.StatusOK, "^ok\n$")
 	for _, metric := range []string{
 		"percolator_tso_leading 1", `percolator_tso_elections_total 1`, "percolator_tso_timestamps_total 0", `percolator_tso_store_writes_total \d`,
-		"percolator_tso_ready 1", "percolator_tso_epoch 1", `percolator_tso_lease_left_seconds 0\.`, `percolator_tso_high_water_ahead_seconds \S`,
+		"percolator_tso_ready 1", "percolator_tso_epoch 1", `percolator_tso_lease_left_seconds 0\.`, `percolator_tso_window_left_seconds 0\.`, `percolator_tso_high_water_ahead_seconds \S`,
 		`percolator_tso_store_silence_seconds 0`, "go_goroutines ", "process_open_fds ", "go_build_info",
 	} {
 		awaitPage(t, adminA+"/metrics", http.StatusOK, "(?m)^"+metric)

@@ -67,7 +67,7 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (store tso.S
 		return tso.NewSpannerStore(db, f.name), func() error { db.Close(); return nil }, nil
 	}
 	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance,
-		bigtable.ClientConfig{AppProfile: f.appProfile, DisableDirectAccess: true, DisableSession: true})
+		bigtable.ClientConfig{AppProfile: f.appProfile, DisableDirectAccess: true, DisableSession: true}, bigtableOptions(ctx)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -52,7 +54,10 @@ is for small set-ups: when a replicated instance fails over to another cluster, 
 last writes may be missing there, and timestamps may be handed out twice. Spanner has
 no such weakness.
 
-Certificates are read again while the server runs: see docs/RUNBOOK.md.`,
+Prometheus finds the metrics at --admin. With OTEL_EXPORTER_OTLP_ENDPOINT they are also
+sent to an OpenTelemetry collector by gRPC; docs/TELEMETRY.md has the other variables.
+
+Certificates are read again while the server runs: see docs/ORACLE.md.`,
 		Example: `  percolator tso serve --project p --instance i
   percolator tso serve --spanner projects/p/instances/i/databases/d \
       --listen :7070 --advertise tso-a.internal:7070 \
@@ -143,11 +148,12 @@ func serve(cmd *cobra.Command, f serveFlags) (err error) {
 		return errors.Join(err, closeListeners())
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	metrics, err := newMetrics()
+	telemetry, stopTelemetry, err := startTelemetry(ctx, "percolator-tso", logger)
 	if err != nil {
 		return errors.Join(err, closeListeners())
 	}
-	cfg := f.config(creds, metrics, logger)
+	defer stopTelemetry()
+	cfg := f.config(creds, telemetry.MeterProvider(), logger)
 	if cfg.Served, err = f.store.served(f.data, logger); err != nil {
 		return errors.Join(err, closeListeners())
 	}
@@ -156,12 +162,12 @@ func serve(cmd *cobra.Command, f serveFlags) (err error) {
 		return errors.Join(err, closeListeners())
 	}
 	logger.Info("serving the oracle", "name", f.store.name, "address", l.Addr().String(), "security", f.security(creds))
-	return advise(f.serveBoth(ctx, server, l, adminListener, metrics, logger))
+	return advise(f.serveBoth(ctx, server, l, adminListener, telemetry.Handler(), logger))
 }
 
 // serveBoth serves until ctx ends or one of the two servers fails. The admin endpoints
 // live a little longer than the oracle, so that its end can be seen there.
-func (f *serveFlags) serveBoth(ctx context.Context, server *tso.Server, l, adminListener net.Listener, metrics *metrics, logger *slog.Logger) error {
+func (f *serveFlags) serveBoth(ctx context.Context, server *tso.Server, l, adminListener net.Listener, metrics http.Handler, logger *slog.Logger) error {
 	if adminListener == nil {
 		return server.Serve(ctx, l)
 	}
@@ -176,7 +182,7 @@ func (f *serveFlags) serveBoth(ctx context.Context, server *tso.Server, l, admin
 	return group.Wait()
 }
 
-func (f *serveFlags) config(creds credentials.TransportCredentials, metrics *metrics, logger *slog.Logger) tso.ServerConfig {
+func (f *serveFlags) config(creds credentials.TransportCredentials, meters metric.MeterProvider, logger *slog.Logger) tso.ServerConfig {
 	cfg := tso.ServerConfig{
 		Window: f.window, Lease: f.lease, Advertise: f.advertise,
 		Credentials: creds, AllowPlaintext: f.insecure,
@@ -184,7 +190,7 @@ func (f *serveFlags) config(creds credentials.TransportCredentials, metrics *met
 		HandshakeTimeout: f.handshakeTimeout, IdleTimeout: f.idleTimeout,
 		SessionLease: f.sessionLease, MaxSessions: f.maxSessions, MaxRowLocks: f.maxRowLocks, MaxHints: f.maxHints,
 		RequireRecord: true, Version: programVersion(),
-		Logger: logger, MeterProvider: metrics.provider,
+		Logger: logger, MeterProvider: meters,
 	}
 	if f.reflection {
 		cfg.Register = func(s *grpc.Server) { reflection.Register(s) }

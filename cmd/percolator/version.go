@@ -1,46 +1,129 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
+// Set by the linker (-X main.stampedVersion=v1.2.3) where the source that is built is no checkout, from which Go would know them: in
+// the Dockerfile, for instance.
+var stampedVersion, stampedRevision, stampedDate string
+
+// versionInfo is what "version" prints.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"` // of the revision
+	Modified bool   `json:"modified"`       // since the revision
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+
+	// Modules are those on whose version it depends how Bigtable, Spanner and the oracle are spoken to.
+	Modules map[string]string `json:"modules"`
+}
+
+// versionModules are the modules that "version" shows, in its order.
+var versionModules = []string{"cloud.google.com/go/bigtable", "cloud.google.com/go/spanner", "google.golang.org/grpc"}
+
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	var output outputFlag
+	var short bool
+	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  noArgs,
+		Short: "Print the version of this program, and what it was built from",
+		Long: `Print the version of this program, the revision of its source, with which Go and for
+which platform it was built, and the versions of the libraries on which it depends how
+Bigtable, Spanner and the oracle are spoken to.
+
+"(devel)" is a version that was built from a directory without a version.`,
+		Example: `  percolator version
+  percolator version --short
+  percolator version -o json`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			if short {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildVersion())
+				return err
+			}
 			info, ok := debug.ReadBuildInfo()
 			if !ok {
-				return fmt.Errorf("this program was built without version information")
+				return errors.New("this program was built without version information")
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine(info))
-			return err
+			v := newVersionInfo(info)
+			return output.emit(cmd.OutOrStdout(), v, v.write)
 		},
 	}
+	output.add(cmd)
+	cmd.Flags().BoolVar(&short, "short", false, "print the version alone")
+	return cmd
 }
 
 // buildVersion is the version of this program's source.
 func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return versionOf(info)
 	}
-	return "(devel)"
+	return versionOf(&debug.BuildInfo{})
 }
 
-// versionLine says which source, built by which Go.
-func versionLine(info *debug.BuildInfo) string {
-	line := "percolator " + buildVersion()
+func versionOf(info *debug.BuildInfo) string {
+	return cmp.Or(stampedVersion, info.Main.Version, "(devel)")
+}
+
+func newVersionInfo(info *debug.BuildInfo) versionInfo {
+	v := versionInfo{Version: versionOf(info), Go: info.GoVersion, Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: map[string]string{}}
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			line += " " + setting.Value
-		}
-		if setting.Key == "vcs.modified" && setting.Value == "true" {
-			line += " (modified)"
+		switch setting.Key {
+		case "vcs.revision":
+			v.Revision = setting.Value
+		case "vcs.time":
+			v.Date = setting.Value
+		case "vcs.modified":
+			v.Modified = setting.Value == "true"
 		}
 	}
-	return line + " " + info.GoVersion
+	v.Revision, v.Date = cmp.Or(stampedRevision, v.Revision), cmp.Or(stampedDate, v.Date)
+	for _, name := range versionModules {
+		v.Modules[name] = "unknown"
+	}
+	for _, m := range info.Deps {
+		if _, shown := v.Modules[m.Path]; !shown {
+			continue
+		}
+		if m.Replace != nil {
+			m = &debug.Module{Path: m.Path, Version: strings.TrimSpace(m.Replace.Path + " " + m.Replace.Version)}
+		}
+		v.Modules[m.Path] = m.Version
+	}
+	return v
+}
+
+func (v versionInfo) write(w io.Writer) error {
+	t := newTable(w)
+	t.row("percolator", v.Version)
+	switch {
+	case v.Revision != "" && v.Modified:
+		t.row("revision", v.Revision+" (modified)")
+	case v.Revision != "":
+		t.row("revision", v.Revision)
+	}
+	if v.Date != "" {
+		t.row("date", v.Date)
+	}
+	t.row("go", v.Go)
+	t.row("platform", v.Platform)
+	for _, name := range versionModules {
+		t.row(name, v.Modules[name])
+	}
+	return t.flush()
 }

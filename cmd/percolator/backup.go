@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// backupTimeout is the default of --timeout: a large backup takes hours, and one that was cut off is resumed.
+const backupTimeout = 24 * time.Hour
+
+func newBackup() *cobra.Command {
+	var f dataFlags
+	var out outputFlag
+	var opts backup.Options
+	var at asOfFlag
+	var chunk int64
+	cmd := &cobra.Command{
+		Use:   "backup DEST [TABLE…]",
+		Short: "Write a consistent snapshot to a directory or a bucket",
+		Long: `Write a consistent snapshot to a directory or a bucket.
+
+All tables, or those that are named, are read at one timestamp, while everybody goes on
+writing. DEST is a directory, or gs://BUCKET/PATH of Cloud Storage; it holds one backup.
+If the command is interrupted, the same command goes on where it was, as long as its
+snapshot is held (--hold). A backup is complete when DEST has manifest.json.
+
+With weak columns in the schema the command first waits until every client knows that a
+backup is being made: 80 s, unless the schema says otherwise.
+
+See docs/BACKUP.md for what is in a backup and what is not.`,
+		Example: `  percolator backup /backups/2026-11-21
+  percolator backup gs://my-bucket/percolator/2026-11-21 documents clusters
+  percolator backup verify gs://my-bucket/percolator/2026-11-21`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("backup needs DEST: a directory or gs://BUCKET/PATH")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			opts.Tables, opts.ChunkBytes = args[1:], chunk<<20
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) (err error) {
+				if opts.AsOf, err = at.timestamp(ctx, c); err != nil {
+					return err
+				}
+				return makeBackup(ctx, cmd, c, args[0], opts, &out)
+			})
+		},
+	}
+	f.add(cmd, backupTimeout)
+	out.add(cmd)
+	at.add(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&opts.MissWeak, "miss-weak", false, "do without weak notifications that are run for while the backup is made, and without the wait")
+	flags.BoolVar(&opts.Restart, "restart", false, "give up what was begun in DEST and is not complete, and begin anew")
+	flags.IntVar(&opts.Concurrency, "concurrency", 4, "ranges of rows that are read at once")
+	flags.Int64Var(&chunk, "chunk", 32, "size of an object before compression, in MiB")
+	flags.DurationVar(&opts.HoldTTL, "hold", 6*time.Hour, "how long an interrupted backup can be resumed; collection waits for it")
+	cmd.AddCommand(newBackupVerify(), newBackupLs())
+	return cmd
+}
+
+func makeBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, dest string, opts backup.Options, out *outputFlag) error {
+	store, closeStore, err := openStore(ctx, dest)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	opts.Waiting = saysWaiting(cmd, "every client knows of the backup")
+	resumed := false
+	show, end := showBar(cmd, "backup")
+	opts.Progress = func(p backup.Progress) {
+		resumed = p.Resumed
+		show(p)
+	}
+	m, err := backup.Run(ctx, c, store, opts)
+	end()
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("the same command goes on from here within %v: %w", opts.HoldTTL, err)
+	}
+	if m == nil {
+		return err
+	}
+	s := summarize(m, dest)
+	s.Resumed = resumed
+	if perr := s.print(cmd.OutOrStdout(), out); err == nil {
+		err = perr
+	}
+	return err
+}
+
+// saysWaiting tells people why nothing happens.
+func saysWaiting(cmd *cobra.Command, until string) func(time.Duration) {
+	return func(d time.Duration) {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "waiting %v until %s\n", d.Round(time.Second), until)
+	}
+}
+
+// backupSummary is what is printed of a backup.
+type backupSummary struct {
+	ID         string               `json:"id"`
+	Source     string               `json:"location"`
+	Complete   bool                 `json:"complete"`
+	Resumed    bool                 `json:"resumed"`
+	Snapshot   int64                `json:"snapshot"`
+	Time       time.Time            `json:"snapshot_time"`
+	MissedWeak bool                 `json:"missed_weak"`
+	Tables     []backupTableSummary `json:"tables"`
+	Chunks     int                  `json:"chunks"`
+	Total      backup.Counts        `json:"total"`
+}
+
+type backupTableSummary struct {
+	Name string `json:"name"`
+	backup.Counts
+}
+
+func summarize(m *backup.Manifest, location string) *backupSummary {
+	s := &backupSummary{ID: m.ID, Source: location, Complete: true, Snapshot: int64(m.Snapshot), Time: m.SnapshotTime, MissedWeak: m.MissedWeak,
+		Tables: []backupTableSummary{}, Chunks: len(m.Chunks), Total: m.Total}
+	for i, counts := range m.PerTable() {
+		s.Tables = append(s.Tables, backupTableSummary{m.Tables[i].Name, counts})
+	}
+	return s
+}
+
+func (s *backupSummary) print(w io.Writer, out *outputFlag) error {
+	return out.emit(w, s, func(w io.Writer) error {
+		t := newTable(w, "TABLE", "ROWS", "VALUES", "NOTIFIED", "STORED")
+		for _, table := range s.Tables {
+			t.row(shown(table.Name), table.Rows, table.Values, table.Notified, bytesShown(table.Bytes))
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		state := "complete"
+		if !s.Complete {
+			state = "not complete"
+		}
+		_, err := fmt.Fprintf(w, "\n%s: backup %s, snapshot of %s, %d chunks, %s\n", state, s.ID, s.Time.Format(time.RFC3339), s.Chunks, bytesShown(s.Total.Bytes))
+		if err == nil && s.MissedWeak {
+			_, err = fmt.Fprintln(w, "weak notifications that were run for after the snapshot may be missing")
+		}
+		return err
+	})
+}
+
+// bytesShown is a size for people.
+func bytesShown(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, name := float64(n), ""
+	for _, name = range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size /= unit; size < unit {
+			break
+		}
+	}
+	return fmt.Sprintf("%.1f %s", size, name)
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/gcsblob" // gs://
+	"gocloud.dev/gcerrors"
+	"golang.org/x/term"
+
+	"github.com/gopercolator/percolator/backup"
+)
+
+// Where backups are kept. Only Cloud Storage is linked besides directories: whoever runs this has Google's libraries already, while those of
+// another provider would double what the program consists of. Its own tools copy a directory there.
+
+// openStore opens a directory, or a bucket by its URL: gs://BUCKET/PATH, with the query parameters of gocloud.dev/blob/gcsblob.
+func openStore(ctx context.Context, location string) (_ backup.Store, closeStore func(), err error) {
+	if !strings.Contains(location, "://") {
+		if location == "" {
+			return nil, nil, usagef("the place of the backup is empty")
+		}
+		return backup.Dir(location), func() {}, nil
+	}
+	u, err := url.Parse(location)
+	if err != nil {
+		return nil, nil, usagef("%s: %w", location, err)
+	}
+	switch {
+	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost"):
+		return backup.Dir(u.Path), func() {}, nil
+	case u.Scheme != "gs" || u.Host == "":
+		return nil, nil, usagef("%s: a backup is kept in a directory or in gs://BUCKET/PATH", location)
+	}
+	prefix := strings.Trim(u.Path, "/")
+	u.Path = ""
+	bucket, err := blob.OpenBucket(ctx, u.String())
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening %s: %w", location, err)
+	}
+	if prefix != "" {
+		bucket = blob.PrefixedBucket(bucket, prefix+"/")
+	}
+	return bucketStore{bucket}, func() { _ = bucket.Close() }, nil
+}
+
+// bucketStore is a backup.Store in a bucket. An object of Cloud Storage appears when all of it has been written, and is durable then.
+type bucketStore struct{ bucket *blob.Bucket }
+
+func (s bucketStore) Put(ctx context.Context, name string, data []byte) error {
+	return s.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/octet-stream"})
+}
+
+func (s bucketStore) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := s.bucket.NewReader(ctx, name, nil)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (s bucketStore) List(ctx context.Context, prefix string) (names []string, err error) {
+	for it := s.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+		object, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, object.Key)
+	}
+}
+
+func (s bucketStore) Delete(ctx context.Context, name string) error {
+	if err := s.bucket.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return err
+	}
+	return nil
+}
+
+// showBar shows on a terminal how far a backup or a restore is, and nothing elsewhere.
+func showBar(cmd *cobra.Command, what string) (show func(backup.Progress), end func()) {
+	stderr, ok := cmd.ErrOrStderr().(*os.File)
+	if !ok || !term.IsTerminal(int(stderr.Fd())) {
+		return func(backup.Progress) {}, func() {}
+	}
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
+	var last backup.Progress
+	counts := decor.Any(func(decor.Statistics) string {
+		return fmt.Sprintf(" %d rows, %s", last.Counts.Rows, bytesShown(last.Counts.Bytes))
+	})
+	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name(what+" ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), counts, decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	show = func(p backup.Progress) {
+		last = p
+		bar.SetTotal(int64(p.All), false)
+		bar.SetCurrent(int64(p.Done))
+	}
+	return show, func() {
+		bar.Abort(false)
+		bars.Wait()
+	}
+}

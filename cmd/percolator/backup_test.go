@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/memblob"
+
+	"github.com/gopercolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+var backupSchema = &percolator.Schema{
+	Tables: []percolator.Table{
+		{Name: "documents", Observed: []string{"contents"}, Weak: []string{"recount"}, Indexes: []percolator.Index{{Name: "by-url", Column: "url", Unique: true}}},
+		{Name: "clusters"},
+	},
+	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
+}
+
+func backedUp(t *testing.T) *cluster {
+	t.Helper()
+	cl := newCluster(t, backupSchema)
+	cl.set(map[percolator.Cell]string{
+		{Table: "documents", Row: "a", Column: "url"}:      "http://a.example/",
+		{Table: "documents", Row: "a", Column: "contents"}: "to be processed",
+		{Table: "documents", Row: "b", Column: "url"}:      "http://b.example/",
+		{Table: "clusters", Row: "c", Column: "members"}:   "2",
+	})
+	return cl
+}
+
+// How backups are cut into objects depends on what the emulator says of tablets, which is random.
+var (
+	byteCounts  = regexp.MustCompile(`("(?:raw_bytes|bytes|chunks|all_chunks)": )\d+`)
+	storedBytes = regexp.MustCompile(`\b\d+ B\b`)
+	chunkCounts = regexp.MustCompile(`\b\d+( of \d+)? chunks\b`)
+	objectNames = regexp.MustCompile(`chunks/[a-z]+/[0-9a-f-]+\.zst`)
+)
+
+func (s *session) compareBackup(name, dir string) {
+	s.c.t.Helper()
+	text := strings.ReplaceAll(s.text.String(), dir, "DIR")
+	text = byteCounts.ReplaceAllString(text, "${1}<n>")
+	text = storedBytes.ReplaceAllString(text, "<n> B")
+	text = chunkCounts.ReplaceAllString(text, "<n> chunks")
+	text = objectNames.ReplaceAllString(text, "<object>")
+	golden(s.c.t, name, settled(text))
+}
+
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	cl, dir := backedUp(t), t.TempDir()
+	s, at := session{c: cl}, filepath.Join(dir, "monday")
+	s.run(exitOK, "backup", at)
+	s.run(exitOK, "backup", "ls", at)
+	s.run(exitOK, "backup", "ls", at, "-o", "json")
+	s.run(exitOK, "backup", "verify", at)
+	s.run(exitOK, "backup", "verify", at, "-o", "json")
+	s.run(exitConflict, "backup", at)
+	s.run(exitOK, "backup", filepath.Join(dir, "clusters"), "clusters", "-o", "json")
+
+	s.run(exitOK, "restore", at, "--instance", "other", "--dry-run")
+	s.runWith(exitUsage, "n\n", "restore", at, "--instance", "other")
+	s.runWith(exitOK, "y\n", "restore", at, "--instance", "other")
+	s.run(exitOK, "scan", "documents", "--instance", "other")
+	s.run(exitOK, "notify", "ls", "--instance", "other")
+	s.run(exitConflict, "restore", at, "--instance", "other", "--yes")
+	s.run(exitOK, "restore", at, "--instance", "third", "--yes", "-o", "json")
+	s.compareBackup("backup.txt", dir)
+}
+
+func TestBackupFailures(t *testing.T) {
+	t.Parallel()
+	cl, dir := backedUp(t), t.TempDir()
+	s, at := session{c: cl}, filepath.Join(dir, "monday")
+	s.run(exitUsage, "backup")
+	s.run(exitUsage, "backup", "s3://bucket/path")
+	s.run(exitUsage, "backup", at, "--chunk", "0.5")
+	s.run(exitUsage, "backup", at, "--concurrency", "65")
+	s.run(exitUsage, "backup", at, "--as-of", "1s")
+	s.run(exitFailure, "backup", at, "absent")
+	s.run(exitNotFound, "backup", "ls", at)
+	s.run(exitNotFound, "backup", "verify", at)
+	s.run(exitUsage, "backup", "verify")
+	s.run(exitNotFound, "restore", at, "--yes")
+	s.run(exitUsage, "restore")
+	cl.must(exitOK, "backup", at, "--miss-weak")
+	s.run(exitConflict, "restore", at, "--yes") // into where it comes from
+
+	// Without an object the backup is damaged.
+	var m backup.Manifest
+	b, err := os.ReadFile(filepath.Join(at, "manifest.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err == nil {
+		err = os.Remove(filepath.Join(at, filepath.FromSlash(m.Chunks[0].Name)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run(exitFindings, "backup", "verify", at)
+	s.run(exitFindings, "restore", at, "--instance", "other", "--yes", "--concurrency", "1")
+	s.run(exitConflict, "get", "documents", "a", "url", "--instance", "other")
+	s.run(exitUsage, "restore", at, "--abandon")
+	s.run(exitOK, "restore", "--abandon", "--yes", "--instance", "other")
+	s.run(exitNotFound, "get", "documents", "a", "url", "--instance", "other")
+	s.compareBackup("backup-failures.txt", dir)
+}
+
+// A backup that is interrupted is shown as what it is, and the same command completes it.
+func TestBackupIsInterrupted(t *testing.T) {
+	t.Parallel()
+	cl, dir := backedUp(t), t.TempDir()
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	_, err := backup.Run(ctx, cl.client, backup.Dir(dir), backup.Options{MissWeak: true, Progress: func(backup.Progress) { interrupt() }})
+	if err == nil {
+		t.Fatal("it was not interrupted")
+	}
+	s := session{c: cl}
+	s.run(exitOK, "backup", "ls", dir)
+	s.run(exitNotFound, "backup", "verify", dir)
+	s.run(exitConflict, "backup", dir, "clusters")
+	s.run(exitOK, "backup", dir, "-o", "json")
+	s.compareBackup("backup-interrupted.txt", dir)
+}
+
+// A bucket is as good as a directory.
+func TestBackupToABucket(t *testing.T) {
+	t.Parallel()
+	cl := backedUp(t)
+	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	defer cancel()
+	bucket := blob.PrefixedBucket(memblob.OpenBucket(nil), "a/path/")
+	defer bucket.Close()
+	store := bucketStore{bucket}
+	if _, err := backup.Run(ctx, cl.client, store, backup.Options{MissWeak: true}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := backup.Verify(ctx, store, nil)
+	if err != nil || len(v.Problems) > 0 || v.Verified.Values != 4 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := bucket.Delete(ctx, v.Manifest.Chunks[0].Name); err != nil {
+		t.Fatal(err)
+	}
+	if v, err = backup.Verify(ctx, store, nil); err != nil || len(v.Problems) != 1 {
+		t.Errorf("an object is missing, and found is %+v, %v", v, err)
+	}
+	if err := store.Delete(ctx, "absent"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBytesShown(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 20: "3.0 MiB", 5 << 40: "5.0 TiB", 5000 << 40: "5000.0 TiB"} {
+		if got := bytesShown(n); got != want {
+			t.Errorf("%d is shown as %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// checkJSON is what "check" prints for programs.
+type checkJSON struct {
+	Worst  checkLevel  `json:"worst"`
+	Checks []checkedIt `json:"checks"`
+}
+
+// checkedIt is the result of one check.
+type checkedIt struct {
+	Name     string     `json:"name"`
+	Level    checkLevel `json:"level"` // the worst of its findings
+	Findings []finding  `json:"findings"`
+}
+
+// finding is one thing that a check saw.
+type finding struct {
+	Level  checkLevel `json:"level"`
+	Saw    string     `json:"saw"`
+	Remedy string     `json:"remedy,omitempty"` // a command
+}
+
+type checkLevel string
+
+// The levels, in order.
+const (
+	levelOK         checkLevel = "ok"
+	levelNotChecked checkLevel = "not checked"
+	levelWarning    checkLevel = "warning"
+	levelFailed     checkLevel = "failed"
+)
+
+var checkLevels = []checkLevel{levelOK, levelNotChecked, levelWarning, levelFailed}
+
+func worst(levels ...checkLevel) checkLevel {
+	return slices.MaxFunc(append(levels, levelOK), func(a, b checkLevel) int {
+		return slices.Index(checkLevels, a) - slices.Index(checkLevels, b)
+	})
+}
+
+func sawOK(format string, args ...any) []finding {
+	return []finding{{Level: levelOK, Saw: fmt.Sprintf(format, args...)}}
+}
+
+func notChecked(format string, args ...any) []finding {
+	return []finding{{Level: levelNotChecked, Saw: fmt.Sprintf(format, args...)}}
+}
+
+// found is a finding of a level with its remedy.
+func found(level checkLevel, remedy, format string, args ...any) finding {
+	return finding{Level: level, Saw: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// check is one of those that "check" runs.
+type check struct {
+	name, about string
+	run         func(ctx context.Context, x *checker) []finding
+}
+
+// checks are all, in the order in which they run.
+func checks() []check {
+	return []check{
+		{"connection", "the instance and the oracle answer", checkConnection},
+		{"schema", "a schema is stored, and is that of --schema", checkSchema},
+		{"families", "the tables of the schema exist, with their column families", checkFamilies},
+		{"gc-policies", "Bigtable collects nothing by itself", checkGCPolicies},
+		{"app-profile", "single-cluster routing, transactional writes", checkAppProfile},
+		{"oracle", "timestamps increase, above what was served and close to the clock", checkOracle},
+		{"locks", "no lock stands for much longer than its TTL, none is undecodable", checkLocks},
+		{"indexes", "no index is unfinished", checkIndexes},
+		{"collection", "collection keeps up with the retention", checkCollection},
+		{"workers", "workers agree about their version and observers", checkWorkers},
+		{"observers", "each observed or weak column has a worker", checkObservers},
+	}
+}
+
+func checkNames() (names []string) {
+	for _, c := range checks() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// checkFlags are what "check" is told.
+type checkFlags struct {
+	data       dataFlags
+	output     outputFlag
+	keep       retentionFlag
+	only, skip []string
+	strict     bool
+	schema     string // file
+	stranded   int    // TTLs
+}
+
+func newCheck() *cobra.Command {
+	var f checkFlags
+	var list strings.Builder
+	for _, c := range checks() {
+		fmt.Fprintf(&list, "  %-12s  %s\n", c.name, c.about)
+	}
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check an instance: tables, oracle, locks, collection, workers",
+		Long: `Check an instance, and change nothing:
+
+` + list.String() + `
+Each check says what it saw and, where something is wrong, the command that helps. One that
+cannot be carried out, as on an emulator, which has no app profiles, says so.
+
+The exit status is 5 if a check failed, and with --strict also if one gave a warning.`,
+		Example: `  percolator check
+  percolator check --strict --schema schema.yaml
+  percolator check --only locks,collection -o json | jq -r '.checks[].findings[].remedy // empty'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			chosen, err := f.choose()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, chosen)
+		},
+	}
+	f.data.add(cmd, defaultDataTimeout)
+	f.output.add(cmd)
+	f.keep.add(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.only, "only", nil, "only these checks")
+	flags.StringSliceVar(&f.skip, "skip", nil, "all but these checks")
+	flags.BoolVar(&f.strict, "strict", false, "warnings count as failures")
+	flags.StringVar(&f.schema, "schema", "", "file with the schema that is to be stored")
+	flags.IntVar(&f.stranded, "stranded-ttls", 6, "how many times its TTL a lock may stand before it counts as stranded")
+	for _, name := range []string{"only", "skip"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(checkNames(), cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+// choose returns the checks that are to be run.
+func (f *checkFlags) choose() (chosen []check, err error) {
+	if err := errors.Join(f.output.check(), f.keep.check()); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Concat(f.only, f.skip) {
+		if !slices.Contains(checkNames(), name) {
+			return nil, usagef("there is no check %q; the checks are %s", name, strings.Join(checkNames(), ", "))
+		}
+	}
+	if f.stranded < 1 {
+		return nil, usagef("--stranded-ttls %d is not above 0", f.stranded)
+	}
+	for _, c := range checks() {
+		if (len(f.only) == 0 || slices.Contains(f.only, c.name)) && !slices.Contains(f.skip, c.name) {
+			chosen = append(chosen, c)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, usagef("no check is left")
+	}
+	return chosen, nil
+}
+
+// run runs checks, those for which the client is needed too if there is none: they say so.
+func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
+	x := &checker{flags: f, now: time.Now}
+	if f.schema != "" {
+		var err error
+		if x.wanted, err = readSchema(f.schema); err != nil {
+			return err
+		}
+	}
+	var out checkJSON
+	err := f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		x.client = c
+		out = x.run(ctx, cmd, chosen)
+		return nil
+	}, f.keep.configure)
+	switch {
+	case x.client != nil && err != nil:
+		return err
+	case exitCode(err) == exitUsage:
+		return err
+	case x.client == nil:
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.data.oracle.timeout)
+		defer cancel()
+		x.clientErr = err
+		out = x.run(ctx, cmd, chosen)
+	}
+	if err := f.output.emit(cmd.OutOrStdout(), out, out.print); err != nil {
+		return err
+	}
+	if out.Worst == levelFailed || f.strict && out.Worst == levelWarning {
+		return errFindings
+	}
+	return nil
+}
+
+func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []check) checkJSON {
+	say, end := statusLine(cmd)
+	defer end()
+	out := checkJSON{Worst: levelOK, Checks: []checkedIt{}}
+	for _, c := range chosen {
+		say(c.name)
+		r := checkedIt{Name: c.name, Level: levelOK, Findings: c.run(ctx, x)}
+		for _, f := range r.Findings {
+			r.Level = worst(r.Level, f.Level)
+		}
+		out.Worst = worst(out.Worst, r.Level)
+		out.Checks = append(out.Checks, r)
+	}
+	return out
+}
+
+func (out checkJSON) print(w io.Writer) error {
+	p := painterFor(w)
+	g := grid{head: []string{"CHECK", "LEVEL", "SAW"}}
+	for _, c := range out.Checks {
+		name := c.Name
+		for _, f := range c.Findings {
+			note := line{}
+			if f.Remedy != "" {
+				note = line{"→ " + f.Remedy, bold}
+			}
+			g.add(note, lines(name), []line{{string(f.Level), levelStyle(f.Level)}}, lines(oneLine(f.Saw)))
+			name = ""
+		}
+	}
+	return g.write(w, p)
+}
+
+func levelStyle(l checkLevel) style {
+	return map[checkLevel]style{levelOK: green, levelNotChecked: dim, levelWarning: yellow, levelFailed: red}[l]
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"cloud.google.com/go/bigtable"
+	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+	"google.golang.org/api/iterator"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+type instanceAdminKey struct{}
+
+// withInstanceAdmin has the commands that run under ctx reach the administration of instances by opts, also beside an emulator.
+func withInstanceAdmin(ctx context.Context, opts ...option.ClientOption) context.Context {
+	return context.WithValue(ctx, instanceAdminKey{}, opts)
+}
+
+// instanceAdminOptions tells how instances are administered; ok: they are, which no emulator knows anything of.
+func instanceAdminOptions(ctx context.Context) (opts []option.ClientOption, ok bool) {
+	if opts, ok := ctx.Value(instanceAdminKey{}).([]option.ClientOption); ok {
+		return opts, true
+	}
+	return nil, len(bigtableOptions(ctx)) == 0 && os.Getenv("BIGTABLE_EMULATOR_HOST") == ""
+}
+
+// maxAppProfiles is how many profiles of an instance are looked at.
+const maxAppProfiles = 1000
+
+// checkAppProfile: a conditional mutation is atomic in one cluster, so all traffic must go to the same one (docs/ARCHITECTURE.md).
+func checkAppProfile(ctx context.Context, x *checker) []finding {
+	opts, ok := instanceAdminOptions(ctx)
+	if !ok {
+		return notChecked("an emulator has no app profiles")
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	d := x.flags.data
+	admin, err := bigtable.NewInstanceAdminClient(ctx, d.project, opts...)
+	if err != nil {
+		return cannot(err)
+	}
+	defer func() { _ = admin.Close() }()
+	name := cmp.Or(d.appProfile, "default")
+	profile, err := admin.GetAppProfile(ctx, d.instance, name)
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return []finding{found(levelFailed, x.profileCommand("create", name, "CLUSTER"), "the instance has no app profile %q", name)}
+	case status.Code(err) == codes.PermissionDenied, status.Code(err) == codes.Unimplemented:
+		return notChecked("reading the app profile: %s", shortError(err))
+	case err != nil:
+		return cannot(err)
+	}
+	out := x.judgeProfile(name, profile)
+	if out[0].Level != levelOK {
+		return out
+	}
+	return append(out, x.otherProfiles(ctx, admin, name, profile.GetSingleClusterRouting().GetClusterId())...)
+}
+
+func (x *checker) profileCommand(verb, name, cluster string) string {
+	return fmt.Sprintf("gcloud bigtable app-profiles %s %s --project=%s --instance=%s --route-to=%s --transactional-writes", verb, name,
+		x.flags.data.project, x.flags.data.instance, cluster)
+}
+
+func (x *checker) judgeProfile(name string, profile *btapb.AppProfile) []finding {
+	single := profile.GetSingleClusterRouting()
+	switch {
+	case profile.GetDataBoostIsolationReadOnly() != nil:
+		return []finding{found(levelFailed, x.profileCommand("create", "percolator", "CLUSTER"),
+			"app profile %q is for Data Boost, which only reads", name)}
+	case single == nil:
+		return []finding{found(levelFailed, x.profileCommand("update", name, "CLUSTER"),
+			"app profile %q routes to any cluster: transactions need one that routes to a single cluster", name)}
+	case !single.AllowTransactionalWrites:
+		return []finding{found(levelFailed, x.profileCommand("update", name, single.ClusterId),
+			"app profile %q routes to cluster %s, but does not allow transactional writes", name, single.ClusterId)}
+	}
+	return sawOK("app profile %q routes to cluster %s and allows transactional writes", name, single.ClusterId)
+}
+
+// otherProfiles warns of profiles by which another cluster could take conditional mutations as well.
+func (x *checker) otherProfiles(ctx context.Context, admin *bigtable.InstanceAdminClient, name, cluster string) (out []finding) {
+	all := admin.ListAppProfiles(ctx, x.flags.data.instance)
+	for range maxAppProfiles {
+		profile, err := all.Next()
+		switch {
+		case errors.Is(err, iterator.Done):
+			return out
+		case err != nil:
+			return append(out, notChecked("the other app profiles: %s", shortError(err))...)
+		}
+		single := profile.GetSingleClusterRouting()
+		if other := path.Base(profile.GetName()); other != name && single.GetAllowTransactionalWrites() && single.GetClusterId() != cluster {
+			out = append(out, found(levelWarning, x.profileCommand("update", other, cluster),
+				"app profile %q allows transactional writes on cluster %s: no transactions of this instance may use it", other, single.GetClusterId()))
+		}
+	}
+	return append(out, notChecked("the app profiles after the first %d", maxAppProfiles)...)
+}

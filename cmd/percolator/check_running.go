@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Checks of what runs: the oracle, transactions, collection and workers.
+
+// clockTolerance is how far timestamps may be from this machine's clock. The oracle's mark is ahead by seconds only.
+const clockTolerance = time.Minute
+
+func checkOracle(ctx context.Context, x *checker) []finding {
+	if x.client == nil {
+		return x.withoutClient()
+	}
+	var ts [2]tso.Timestamp
+	for i := range ts {
+		var err error
+		if ts[i], err = x.client.Oracle().Next(ctx); err != nil {
+			return cannot(err)
+		}
+	}
+	d := x.flags.data
+	served, err := percolator.ServedTimestamp(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
+	if err != nil {
+		return cannot(err)
+	}
+	return judgeOracle(ts[0], ts[1], served, x.now())
+}
+
+// judgeOracle judges two timestamps, taken one after the other, by one that was handed out before and by the clock.
+func judgeOracle(first, second, served tso.Timestamp, now time.Time) (out []finding) {
+	const raise = "percolator tso raise --to now+1m --fence"
+	if second <= first {
+		out = append(out, found(levelFailed, raise, "the oracle gave %d and then %d", first, second))
+	}
+	if first <= served {
+		out = append(out, found(levelFailed, raise, "the oracle gave %d, but has handed out %d before: its record went back", first, served))
+	}
+	if ahead := second.Time().Sub(now); ahead.Abs() > clockTolerance {
+		which := "ahead of"
+		if ahead < 0 {
+			which = "behind"
+		}
+		out = append(out, found(levelWarning, "percolator tso status", "timestamps are %s %s this machine's clock", briefAge(ahead.Abs()), which))
+	}
+	if len(out) == 0 {
+		return sawOK("timestamps increase, above %s and close to the clock", servedText(served))
+	}
+	return out
+}
+
+func servedText(served tso.Timestamp) string {
+	if served == 0 {
+		return "0"
+	}
+	return atTime(served)
+}
+
+// Bounds of the check of locks.
+const (
+	locksChecked = 100_000 // that are looked at
+	locksNamed   = 10      // undecodable ones that are named
+)
+
+func checkLocks(ctx context.Context, x *checker) []finding {
+	if x.client == nil {
+		return x.withoutClient()
+	}
+	var seen, stranded, undecodable int
+	var oldest time.Duration
+	var out []finding
+tables:
+	for _, table := range storedTables(x.client.Schema()) {
+		for l, err := range x.client.ListLocks(ctx, table, percolator.All(), percolator.LockOptions{}) {
+			if err != nil {
+				return append(out, cannot(err)...)
+			}
+			if seen++; seen > locksChecked {
+				out = append(out, notChecked("the locks after the first %d", locksChecked)...)
+				break tables
+			}
+			switch {
+			case l.State == percolator.LockStateUndecodable:
+				if undecodable++; undecodable <= locksNamed {
+					out = append(out, found(levelFailed, "percolator row "+table+" "+quoted(l.Cell.Row),
+						"the lock of %s cannot be decoded: %s", cellText(l.Cell), l.Reason))
+				}
+			case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
+				stranded++
+				oldest = max(oldest, l.Age)
+			}
+		}
+	}
+	if undecodable > locksNamed {
+		out = append(out, found(levelFailed, "percolator locks ls", "%d more locks cannot be decoded", undecodable-locksNamed))
+	}
+	if stranded > 0 {
+		out = append(out, found(levelWarning, "percolator locks resolve",
+			"%d locks of transactions that are over stand for more than %d times their TTL, the oldest began %s ago: is no worker scanning?",
+			stranded, x.flags.stranded, briefAge(oldest)))
+	}
+	if len(out) == 0 {
+		return sawOK("locks: %d, none of them stranded", seen)
+	}
+	return out
+}
+
+// quoted is an argument for a shell.
+func quoted(key string) string {
+	text := shown(key)
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:@%+=,", r)
+	}) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
+}
+
+// How many times the retention the safepoint may lie back: a cycle begins every twelfth of it.
+const (
+	collectionSlow  = 2
+	collectionStuck = 10
+)
+
+func checkCollection(ctx context.Context, x *checker) []finding {
+	if x.client == nil {
+		return x.withoutClient()
+	}
+	b, err := x.client.CollectionBounds(ctx)
+	if err != nil {
+		return cannot(err)
+	}
+	col, err := x.client.Collection(ctx)
+	if err != nil {
+		return []finding{found(levelFailed, "percolator gc status", "%s", shortError(err))}
+	}
+	return judgeCollection(b, col)
+}
+
+func judgeCollection(b percolator.CollectionBounds, col percolator.Collection) (out []finding) {
+	if col.Corrupt > 0 {
+		out = append(out, found(levelWarning, "percolator gc status", "the last cycle met %d cells that it could not decode", col.Corrupt))
+	}
+	if b.Safepoint == 0 {
+		return append(out, found(levelWarning, "percolator gc run",
+			"nothing has ever been collected: workers do that, within a twelfth of the retention"))
+	}
+	back := b.Now.Sub(b.Safepoint)
+	about := fmt.Sprintf("the safepoint is %s back, for a retention of %s", briefAge(back), b.Retention)
+	held := b.HeldBy != nil && b.HeldBy.Timestamp <= b.Safepoint.Add(time.Second)
+	remedy, level := "percolator gc run", levelOK
+	switch {
+	case back > collectionStuck*b.Retention:
+		level = levelFailed
+	case back > collectionSlow*b.Retention:
+		level = levelWarning
+	}
+	if held {
+		remedy, about = "percolator gc hold ls", about+", held by "+b.HeldBy.ID
+		if level == levelFailed {
+			level = levelWarning // somebody wanted it so, but the store grows
+		} else {
+			level = levelOK
+		}
+	}
+	if level == levelOK {
+		return append(out, finding{Level: levelOK, Saw: about})
+	}
+	return append(out, found(level, remedy, "%s", about))
+}
+
+func checkWorkers(ctx context.Context, x *checker) []finding {
+	if x.client == nil {
+		return x.withoutClient()
+	}
+	seen, err := x.client.InspectWorkers(ctx)
+	if err != nil {
+		return cannot(err)
+	}
+	return judgeWorkers(seen.Live)
+}
+
+// judgeWorkers looks for disagreement, which is normal only while a new version is being rolled out.
+func judgeWorkers(live []percolator.WorkerInfo) (out []finding) {
+	versions := map[string]int{}
+	sets := map[string]map[string]bool{} // of observers, by the columns that are taken
+	for _, w := range live {
+		versions[oneLine(w.Version)]++
+		if sets[w.Columns] == nil {
+			sets[w.Columns] = map[string]bool{}
+		}
+		sets[w.Columns][strings.Join(slices.Sorted(slices.Values(w.Observers)), ", ")] = true
+	}
+	const ls = "percolator workers ls"
+	if len(versions) > 1 {
+		var each []string
+		for _, v := range slices.Sorted(maps.Keys(versions)) {
+			each = append(each, fmt.Sprintf("%s: %d", v, versions[v]))
+		}
+		out = append(out, found(levelWarning, ls, "workers of different versions (%s)", strings.Join(each, ", ")))
+	}
+	for _, columns := range slices.Sorted(maps.Keys(sets)) {
+		if len(sets[columns]) > 1 {
+			out = append(out, found(levelWarning, ls, "workers of the same columns have different observers (%s)",
+				strings.Join(slices.Sorted(maps.Keys(sets[columns])), " | ")))
+		}
+	}
+	if len(out) == 0 {
+		return sawOK("workers: %d, in agreement", len(live))
+	}
+	return out
+}
+
+func checkObservers(ctx context.Context, x *checker) []finding {
+	if x.client == nil {
+		return x.withoutClient()
+	}
+	seen, err := x.client.InspectWorkers(ctx)
+	if err != nil {
+		return cannot(err)
+	}
+	return judgeObservers(x.client.Schema(), seen.Live)
+}
+
+// judgeObservers looks for columns whose notifications pile up.
+func judgeObservers(s *percolator.Schema, live []percolator.WorkerInfo) (out []finding) {
+	n := 0
+	for _, t := range s.Tables {
+		for _, column := range slices.Concat(t.Observed, t.Weak) {
+			n++
+			taken, unsure := false, false
+			for _, w := range live {
+				takes, known := w.TakesColumn(t.Name, column)
+				taken, unsure = taken || takes, unsure || !known
+			}
+			name := t.Name + " " + shown(column)
+			switch {
+			case taken:
+			case unsure:
+				out = append(out, notChecked("%s: some workers do not say which columns they take", name)...)
+			default:
+				out = append(out, found(levelWarning, "percolator notify ls "+t.Name, "no worker takes %s: its notifications wait", name))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return sawOK("columns: %d, each has a worker", n)
+	}
+	return out
+}

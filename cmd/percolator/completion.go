@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// newCompletion takes the place of cobra's own command, which is hidden and has no examples.
+func newCompletion() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print the script that completes commands in bash, zsh, fish or powershell",
+		Long: `Print the script that completes commands, flags and, where --project and --instance or
+their environment variables name an instance, the names of its tables and indexes.`,
+		Example: `  source <(percolator completion bash)
+  percolator completion bash > /etc/bash_completion.d/percolator
+  percolator completion zsh > "${fpath[1]}/_percolator"
+  percolator completion fish > ~/.config/fish/completions/percolator.fish
+  percolator completion powershell | Out-String | Invoke-Expression`,
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%s takes the name of a shell: bash, zsh, fish or powershell", cmd.CommandPath())
+			}
+			root, out := cmd.Root(), cmd.OutOrStdout()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(out)
+			}
+			return usagef("no completion for %q; there are bash, zsh, fish and powershell", args[0])
+		},
+	}
+	return cmd
+}
+
+// completionTimeout is how long somebody who has pressed tab waits for the names of tables.
+const completionTimeout = 2 * time.Second
+
+// schemaToComplete is nil if the instance is not known or does not answer: then nothing is completed.
+func schemaToComplete(cmd *cobra.Command) *percolator.Schema {
+	if applyEnv(cmd) != nil {
+		return nil
+	}
+	project, _ := cmd.Flags().GetString("project")
+	instance, _ := cmd.Flags().GetString("instance")
+	profile, _ := cmd.Flags().GetString("app-profile")
+	if project == "" || instance == "" {
+		return nil
+	}
+	parent := cmd.Context()
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(parent, completionTimeout)
+	defer cancel()
+	stored, err := percolator.ReadSchema(ctx, project, instance, profile, bigtableOptions(ctx)...)
+	if err != nil {
+		return nil
+	}
+	return stored.Schema
+}
+
+// completeTables completes the first argument.
+func completeTables(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	s := schemaToComplete(cmd)
+	if s == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list []cobra.Completion
+	for _, t := range s.Tables {
+		if strings.HasPrefix(t.Name, begun) {
+			list = append(list, t.Name)
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeIndexes completes a table and one of its indexes.
+func completeIndexes(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return completeTables(cmd, args, begun)
+	}
+	var list []cobra.Completion
+	if s := schemaToComplete(cmd); s != nil {
+		for _, t := range s.Tables {
+			for _, ix := range t.Indexes {
+				if t.Name == args[0] && strings.HasPrefix(ix.Name, begun) {
+					list = append(list, ix.Name)
+				}
+			}
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}

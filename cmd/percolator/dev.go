@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// devFlags are the flags of "dev".
+type devFlags struct {
+	log    logFlags
+	output outputFlag
+
+	bigtable, oracle, console string
+	project, instance         string
+	data, schema              string
+	saveEvery                 time.Duration
+}
+
+// consoleOff is the value of --console for no console.
+const consoleOff = "off"
+
+func newDev() *cobra.Command {
+	var f devFlags
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything that development needs in one process: emulator, oracle, console",
+		Long: `Run everything that development needs in one process: Google's Bigtable emulator, the
+timestamp oracle with its sessions and row locks, and the console. All of it listens on
+loopback only.
+
+When everything is ready, the addresses are printed, and the environment variables with
+which programs and the other commands find them; with -o json as one object. No worker
+runs here: notifications wait for your program's, and old versions for its workers or
+for "percolator gc run".
+
+The emulator keeps everything in memory, and without --data everything is gone when the
+process ends. With --data FILE all tables are written to a snapshot when the process is
+ended by Ctrl-C or SIGTERM, and every --save-every as long as something changes; the
+next start goes on from there, with timestamps above all that are stored. A snapshot is
+the store as of one instant. While it is written, writes wait; one in between that takes
+longer than ` + saveLimit.String() + ` is given up, and the former one stays. After a crash, what was
+written since the last snapshot is lost, whole transactions at a time.
+
+A file is used by one process at a time, and one that is damaged is refused. With
+--schema the tables in the file are created, as by "percolator schema apply".`,
+		Example: `  percolator dev
+  percolator dev --data dev.snapshot --schema schema.yaml
+  percolator dev --bigtable 127.0.0.1:0 --oracle 127.0.0.1:0 --console off -o json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return dev(cmd, f) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *devFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.bigtable, "bigtable", "127.0.0.1:8086", "loopback address of the emulator; port 0 for a free one")
+	flags.StringVar(&f.oracle, "oracle", "127.0.0.1:7070", "loopback address of the oracle; port 0 for a free one")
+	flags.StringVar(&f.console, "console", "127.0.0.1:7072", `loopback address of the console; port 0 for a free one, "off" for none`)
+	flags.StringVar(&f.project, "project", "dev", "what the project is called")
+	flags.StringVar(&f.instance, "instance", "dev", "what the Bigtable instance is called")
+	flags.StringVar(&f.data, "data", "", "file of the snapshot: read at the start, written at the end; without it all is lost at the end")
+	flags.StringVar(&f.schema, "schema", "", "file of a schema to apply at the start")
+	flags.DurationVar(&f.saveEvery, "save-every", time.Minute, "how often a changed store is written to --data as well; 0 for only at the end")
+	_ = cmd.MarkFlagFilename("data")
+	_ = cmd.MarkFlagFilename("schema", "yaml", "yml", "json")
+	bindEnv(flags, "bigtable", "PERCOLATOR_DEV_BIGTABLE")
+	bindEnv(flags, "oracle", "PERCOLATOR_DEV_ORACLE")
+	bindEnv(flags, "console", "PERCOLATOR_DEV_CONSOLE")
+	bindEnv(flags, "project", "PERCOLATOR_PROJECT")
+	bindEnv(flags, "instance", "PERCOLATOR_INSTANCE")
+	bindEnv(flags, "data", "PERCOLATOR_DEV_DATA")
+	bindEnv(flags, "schema", "PERCOLATOR_DEV_SCHEMA")
+	bindEnv(flags, "save-every", "PERCOLATOR_DEV_SAVE_EVERY")
+	f.output.add(cmd)
+	f.log.add(cmd)
+}
+
+func (f *devFlags) check() error {
+	if err := f.output.check(); err != nil {
+		return err
+	}
+	addresses := map[string]string{"bigtable": f.bigtable, "oracle": f.oracle, "console": f.console}
+	if f.console == consoleOff {
+		delete(addresses, "console")
+	}
+	for flag, address := range addresses {
+		if err := checkLoopback(flag, address); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.project == "" || f.instance == "":
+		return usagef("--project and --instance need a name")
+	case f.saveEvery < 0 || f.saveEvery > 0 && f.saveEvery < time.Second:
+		return usagef("--save-every %v is neither 0 nor at least 1s", f.saveEvery)
+	}
+	return nil
+}
+
+// checkLoopback refuses addresses that others reach: nothing here asks who calls.
+func checkLoopback(flag, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return usagef("--%s: %w", flag, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usagef("--%s %s is not a loopback address: everybody who reaches it could read and change everything", flag, address)
+	}
+	return nil
+}
+
+// taken explains a failure to listen.
+func taken(flag, address string, err error) error {
+	return usagef("--%s %s: %w (is another percolator dev running? --%s 127.0.0.1:0 takes a free port)", flag, address, rootCause(err), flag)
+}
+
+// rootCause leaves out of a network error what the message says anyway.
+func rootCause(err error) error {
+	if op := new(net.OpError); errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestDevRefuses(t *testing.T) {
+	t.Parallel()
+	good := filepath.Join(t.TempDir(), "dev.snapshot")
+	f := devDefaults(t)
+	f.data = good
+	runDev(t, f, nil).end()
+	snapshot, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, content []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	flipped := bytes.Clone(snapshot)
+	flipped[len(flipped)/2] ^= 1
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	taken := l.Addr().String()
+	for name, c := range map[string]struct {
+		change func(*devFlags)
+		code   int
+		says   string
+	}{
+		"a damaged file":         {func(f *devFlags) { f.data = write("a", flipped) }, exitUsage, "checksum is wrong"},
+		"half a file":            {func(f *devFlags) { f.data = write("b", snapshot[:len(snapshot)/2]) }, exitUsage, "move it away to begin with an empty store"},
+		"an empty file":          {func(f *devFlags) { f.data = write("c", nil) }, exitUsage, "move it away"},
+		"another file":           {func(f *devFlags) { f.data = write("d", bytes.Repeat([]byte("text "), 100)) }, exitUsage, "does not begin with"},
+		"no such directory":      {func(f *devFlags) { f.data = "/nowhere/at/all" }, exitUsage, "/nowhere/at/all"},
+		"no schema":              {func(f *devFlags) { f.schema = "/nowhere/at/all" }, exitUsage, "/nowhere/at/all"},
+		"a bad schema":           {func(f *devFlags) { f.schema = write("e", []byte("tables: [{nam: t}]")) }, exitUsage, "unknown field"},
+		"another schema":         {func(f *devFlags) { f.data, f.schema = write("f", snapshot), write("g", []byte("tables: [{name: t}]")) }, exitFailure, "accounts"},
+		"a port in use":          {func(f *devFlags) { f.bigtable = taken }, exitUsage, "--bigtable " + taken + ": "},
+		"the oracle's in use":    {func(f *devFlags) { f.oracle = taken }, exitUsage, "--oracle 127.0.0.1:0 takes a free port"},
+		"the console's in use":   {func(f *devFlags) { f.console = taken }, exitUsage, "--console " + taken + ": "},
+		"every address":          {func(f *devFlags) { f.bigtable = "0.0.0.0:0" }, exitUsage, "not a loopback address"},
+		"a name":                 {func(f *devFlags) { f.console = "example.com:80" }, exitUsage, "not a loopback address"},
+		"all interfaces":         {func(f *devFlags) { f.oracle = ":7070" }, exitUsage, "not a loopback address"},
+		"no port":                {func(f *devFlags) { f.oracle = "127.0.0.1" }, exitUsage, "--oracle"},
+		"snapshots all the time": {func(f *devFlags) { f.saveEvery = time.Millisecond }, exitUsage, "--save-every"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := devDefaults(t)
+			c.change(&f)
+			before, _ := os.ReadFile(f.data)
+			_, err := tryDev(t, f, nil)
+			if err == nil || exitCode(err) != c.code || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, exit status %d; want %d and %q", err, exitCode(err), c.code, c.says)
+			}
+			if after, _ := os.ReadFile(f.data); !bytes.Equal(before, after) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func TestDevTwoOnOneFile(t *testing.T) {
+	t.Parallel()
+	f := devDefaults(t)
+	f.data = filepath.Join(t.TempDir(), "dev.snapshot")
+	p, a := startDev(t, f)
+	second := start(t, nil, f.args()...)
+	if code := second.wait(t); code != exitFailure || !strings.Contains(second.stderr.String(), "in use by another process") {
+		t.Errorf("the second: exit status %d, %q", code, second.stderr.String())
+	}
+	devSet(t, devClient(t, a), account("Bob", "balance"), "10")
+	p.signal(t, syscall.SIGKILL)
+	p.wait(t)
+	runDev(t, f, nil).end() // the lock is gone with the process
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+const devSchema = `
+tables:
+  - name: accounts
+    indexes:
+      - {name: by-owner, column: owner, unique: true}
+`
+
+// devDefaults are the flags of a test: free ports, a schema, and no snapshots in between.
+func devDefaults(t *testing.T) devFlags {
+	t.Helper()
+	schema := filepath.Join(t.TempDir(), "schema.yaml")
+	if err := os.WriteFile(schema, []byte(devSchema), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const free = "127.0.0.1:0"
+	return devFlags{
+		output: outputFlag{outputTable}, bigtable: free, oracle: free, console: free, project: "dev", instance: "dev", schema: schema,
+	}
+}
+
+func (f devFlags) args() []string {
+	args := []string{"dev", "--bigtable", f.bigtable, "--oracle", f.oracle, "--console", f.console, "--save-every", "0s", "-o", "json"}
+	if f.data != "" {
+		args = append(args, "--data", f.data)
+	}
+	if f.schema != "" {
+		args = append(args, "--schema", f.schema)
+	}
+	return args
+}
+
+// running is a "percolator dev" in this process.
+type running struct {
+	t *testing.T
+	devAddresses
+	stop func() error
+}
+
+// runDev starts one and waits until it is ready. It ends with the test at the latest.
+func runDev(t *testing.T, f devFlags, change func(*devProcess)) *running {
+	t.Helper()
+	r, err := tryDev(t, f, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func tryDev(t *testing.T, f devFlags, change func(*devProcess)) (*running, error) {
+	t.Helper()
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	ready := make(chan devAddresses, 1)
+	d := &devProcess{flags: f, logger: slog.New(slog.NewTextHandler(t.Output(), nil)), ready: func(a devAddresses) error { ready <- a; return nil }}
+	if change != nil {
+		change(d)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.run(ctx) }()
+	r := &running{t: t}
+	stopped := false
+	r.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-ended
+	}
+	t.Cleanup(func() { _ = r.stop() })
+	select {
+	case r.devAddresses = <-ready:
+		return r, nil
+	case err := <-ended:
+		stopped = true
+		cancel()
+		return nil, err
+	}
+}
+
+func (r *running) end() {
+	r.t.Helper()
+	if err := r.stop(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// devClient opens a client as a program that has the printed addresses does.
+func devClient(t *testing.T, a devAddresses) *percolator.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	defer cancel()
+	oracle, err := tso.Dial(ctx, a.Oracle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := percolator.NewClient(ctx, percolator.Config{Project: a.Project, Instance: a.Instance, Oracle: oracle}, emulator.Connect(a.Bigtable)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(); _ = oracle.Close() })
+	return c
+}
+
+func account(name, column string) percolator.Cell {
+	return percolator.Cell{Table: "accounts", Row: name, Column: column}
+}
+
+func devSet(t *testing.T, c *percolator.Client, cell percolator.Cell, value string) tso.Timestamp {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	defer cancel()
+	ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell, []byte(value)) })
+	if err == nil {
+		err = c.Flush(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ts
+}
+
+func devGet(t *testing.T, c *percolator.Client, cell percolator.Cell) (value string, at tso.Timestamp) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	defer cancel()
+	err := c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		v, err := s.Get(ctx, cell)
+		value, at = string(v), s.StartTimestamp()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value, at
+}
+
+// startDev starts one as a process of its own and returns what it printed.
+func startDev(t *testing.T, f devFlags) (*program, devAddresses) {
+	t.Helper()
+	p := start(t, nil, f.args()...)
+	var a devAddresses
+	for deadline := time.Now().Add(programLimit); json.Unmarshal([]byte(p.stdout.String()), &a) != nil; time.Sleep(time.Millisecond) {
+		select {
+		case <-p.ended:
+			t.Fatal("dev ended before it was ready")
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("dev is not ready")
+		}
+	}
+	return p, a
+}
+
+// A life of the process: what is written is there after SIGTERM and a new start, and time goes on.
+func TestDevProcess(t *testing.T) {
+	t.Parallel()
+	f := devDefaults(t)
+	f.data = filepath.Join(t.TempDir(), "dev.snapshot")
+	p, a := startDev(t, f)
+	if a.Project != "dev" || a.Instance != "dev" || a.Data != f.data || !strings.HasPrefix(a.Console, "http://127.0.0.1:") {
+		t.Errorf("printed %+v", a)
+	}
+	awaitPage(t, strings.TrimSuffix(a.Console, "/")+"/", http.StatusOK, "<title>Overview")
+	c := devClient(t, a)
+	devSet(t, c, account("Bob", "owner"), "bob@example.com")
+	last := devSet(t, c, account("Bob", "balance"), "10")
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := start(t, []string{"BIGTABLE_EMULATOR_HOST=" + a.Bigtable, tsoAddrEnv + "=" + a.Oracle}, "tso", "next")
+	if code := other.wait(t); code != exitOK {
+		t.Errorf("tso next with what was printed: exit status %d, %s", code, other.stderr.String())
+	}
+	p.signal(t, syscall.SIGTERM)
+	if code := p.wait(t); code != exitOK {
+		t.Fatalf("after SIGTERM the exit status is %d", code)
+	}
+
+	p, a = startDev(t, f)
+	c = devClient(t, a)
+	value, at := devGet(t, c, account("Bob", "balance"))
+	if value != "10" || at <= last {
+		t.Errorf("read %q at %d, want 10 after %d", value, at, last)
+	}
+	p.signal(t, os.Interrupt)
+	if code := p.wait(t); code != exitOK {
+		t.Errorf("after an interrupt the exit status is %d", code)
+	}
+}
+
+// Timestamps are above everything that is stored, also when the clock has gone back, and when another oracle, whose clock was fast, has
+// served the same tables.
+func TestDevTimestampsGoOn(t *testing.T) {
+	t.Parallel()
+	f := devDefaults(t)
+	f.data = filepath.Join(t.TempDir(), "dev.snapshot")
+	r := runDev(t, f, nil)
+	c := devClient(t, r.devAddresses)
+	last := devSet(t, c, account("Bob", "balance"), "10")
+	_ = c.Close()
+	r.end()
+
+	back := func(d *devProcess) { d.now = func() time.Time { return time.Now().Add(-time.Hour) } }
+	r = runDev(t, f, back)
+	c = devClient(t, r.devAddresses)
+	if value, at := devGet(t, c, account("Bob", "balance")); value != "10" || at <= last {
+		t.Errorf("after the clock went back: read %q at %d, want 10 after %d", value, at, last)
+	}
+	if ts := devSet(t, c, account("Bob", "balance"), "11"); ts <= last {
+		t.Errorf("after the clock went back: committed at %d, not after %d", ts, last)
+	}
+	_ = c.Close()
+	stranger, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Now: func() time.Time { return time.Now().Add(time.Hour) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- stranger.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	other, err := percolator.NewClient(ctx, percolator.Config{Project: r.Project, Instance: r.Instance, Oracle: stranger}, emulator.Connect(r.Bigtable)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last = devSet(t, other, account("Bob", "balance"), "12")
+	_ = other.Close()
+	r.end()
+
+	r = runDev(t, f, nil)
+	c = devClient(t, r.devAddresses)
+	if value, at := devGet(t, c, account("Bob", "balance")); value != "12" || at <= last {
+		t.Errorf("after another oracle: read %q at %d, want 12 after %d", value, at, last)
+	}
+}
+
+// A crash leaves the snapshot that was written last, in which transfers of money are whole.
+// An idle store is not written again: the oracle's own record does not count as a change.
+// What cannot be written in the end is said, with the exit status of a failure, and what was there stays.
+// A snapshot that is given up leaves the former one.
+// A file belongs to one process at a time; who is refused does no harm.
+// Before there is a schema the console says so; then it is there, without a restart.
+func TestDevConsoleWithoutSchema(t *testing.T) {
+	t.Parallel()
+	f := devDefaults(t)
+	schema := f.schema
+	f.schema = ""
+	r := runDev(t, f, nil)
+	page := strings.TrimSuffix(r.Console, "/") + "/"
+	awaitPage(t, page, http.StatusServiceUnavailable, "There is no schema yet")
+	s, err := readSchema(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := percolator.CreateSchema(t.Context(), r.Project, r.Instance, s, emulator.Connect(r.Bigtable)...); err != nil {
+		t.Fatal(err)
+	}
+	awaitPage(t, page, http.StatusOK, "<title>Overview")
+	r.end()
+}
+
+// What is printed, for people and for programs.
+func TestDevOutput(t *testing.T) {
+	t.Parallel()
+	full := devAddresses{
+		Bigtable: "127.0.0.1:8086", Oracle: "127.0.0.1:7070", Console: "http://127.0.0.1:7072/", Project: "dev", Instance: "dev", Data: "dev.snapshot",
+	}
+	bare := full
+	bare.Console, bare.Data = "", ""
+	var text strings.Builder
+	for _, format := range []string{outputTable, outputJSON} {
+		for _, a := range []devAddresses{full, bare} {
+			if err := (&outputFlag{format}).emit(&text, a, func(w io.Writer) error { return a.write(w) }); err != nil {
+				t.Fatal(err)
+			}
+			text.WriteString("--\n")
+		}
+	}
+	golden(t, "dev.txt", text.String())
+}
+
+// openTableOf opens a table of a running dev.

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func newHoldTake() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var at asOfFlag
+	var ttl time.Duration
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "take",
+		Short: "Keep what snapshots from now on read, or from an earlier time on",
+		Long: `Keep what snapshots from now on read, or from an earlier time on: nothing of it is collected
+before the hold expires or is released. Everybody can then read --as-of its timestamp.
+
+Old versions pile up meanwhile: take no longer than you need, and extend it instead.`,
+		Example: `  percolator gc hold take --reason "export of June" --ttl 3h
+  percolator gc hold take --as-of 30m -o json | jq -r .id`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			if ttl <= 0 {
+				return usagef("--ttl %v is not above 0", ttl)
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				ts, err := at.timestamp(ctx, c)
+				if err != nil {
+					return err
+				}
+				h, err := c.TakeHold(ctx, ts, ttl, reason)
+				if err != nil {
+					return err
+				}
+				return emitHold(cmd, output, h)
+			})
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	output.add(cmd)
+	at.add(cmd)
+	cmd.Flags().Lookup("as-of").Usage = "from then on: a time (RFC 3339), a timestamp, or a duration before now such as 10m"
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it lasts, at most a week")
+	cmd.Flags().StringVar(&reason, "reason", "", "what it is for, for the people who find it")
+	return cmd
+}
+
+func emitHold(cmd *cobra.Command, output outputFlag, h percolator.Hold) error {
+	out := newHoldJSON(h)
+	return output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return printHolds(w, []holdJSON{out}) })
+}

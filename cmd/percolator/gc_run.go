@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+type gcRunFlags struct {
+	data          dataFlags
+	output        outputFlag
+	keep          retentionFlag
+	dryRun, yes   bool
+	rowsPerSecond int
+}
+
+func newGCRun() *cobra.Command {
+	var f gcRunFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Collect old versions now",
+		Long: `Collect old versions now, one cycle; workers do this by themselves. It finishes a cycle that
+another collector left behind, and takes at least the drain, 80 s unless the schema's
+timing says otherwise. Interrupted, the next cycle goes on from there.
+
+Reads from before the safepoint, which is --retention ago unless a hold lies before it,
+are refused from then on: this cannot be undone. If the last cycle kept more than would be
+kept now, --retention must be given. The exit status is 6 if another collector is at work.`,
+		Example: `  percolator gc run --dry-run
+  percolator gc run --retention 24h --yes`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.output.check(); err != nil {
+				return err
+			}
+			if err := f.keep.check(); err != nil {
+				return err
+			}
+			return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.run(ctx, cmd, c) }, f.keep.configure)
+		},
+	}
+	f.data.add(cmd, defaultWalkTimeout)
+	f.output.add(cmd)
+	f.keep.add(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().IntVar(&f.rowsPerSecond, "rows-per-second", 5000, "how fast tables are read")
+	return cmd
+}
+
+// gcPlanJSON is what "gc run --dry-run" prints for programs.
+type gcPlanJSON struct {
+	gcJSON
+	Collects bool `json:"collects"` // there is something newer to collect up to, or a cycle to finish
+}
+
+func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.Client) error {
+	b, err := c.CollectionBounds(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.agree(cmd, b); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return f.plan(ctx, cmd, c, b)
+	}
+	if err := ask(cmd, f.yes, "Remove for good what only snapshots up to %s read?", atTime(b.Next)); err != nil {
+		return err
+	}
+	say, end := statusLine(cmd)
+	g, err := percolator.NewCollector(c, percolator.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Progress: func(col percolator.Collection) {
+		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Table, col.Rows, col.Versions))
+	}})
+	var col percolator.Collection
+	if err == nil {
+		col, err = g.Collect(ctx)
+	}
+	end()
+	if err != nil {
+		return fmt.Errorf("collection, in phase %q (the next one goes on there): %w", col.Phase, err)
+	}
+	out, err := readGC(ctx, c)
+	if err != nil {
+		return err
+	}
+	return f.output.emit(cmd.OutOrStdout(), out, out.print)
+}
+
+// agree refuses to shorten by mistake how far back snapshots reach: this process does not know the retention of the workers.
+func (f *gcRunFlags) agree(cmd *cobra.Command, b percolator.CollectionBounds) error {
+	kept := b.Announced.Sub(b.Safepoint).Round(time.Second)
+	given := cmd.Flags().Lookup("retention")
+	if b.Safepoint == 0 || given.Changed || given.Value.String() != given.DefValue || kept <= f.keep.retention+f.keep.retention/10 {
+		return nil
+	}
+	return usagef("the last cycle kept %v, more than %v: say --retention %v to keep as much, or what you mean", kept, f.keep.retention, kept)
+}
+
+func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator.Client, b percolator.CollectionBounds) error {
+	now, err := readGC(ctx, c)
+	if err != nil {
+		return err
+	}
+	unfinished := now.Cycle.Phase != "none" && now.Cycle.Phase != string(percolator.CollectionDone)
+	out := gcPlanJSON{now, unfinished || b.Next > b.Mark}
+	return f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
+		text := fmt.Sprintf("the safepoint would be %s, %s before now", atTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
+		if !out.Collects {
+			text = fmt.Sprintf("there is nothing to collect: the mark is %s", atTime(b.Mark))
+		}
+		if unfinished {
+			text += fmt.Sprintf("\na cycle in phase %s up to %s would be finished first", now.Cycle.Phase, atTime(now.Cycle.Safepoint))
+		}
+		if b.HeldBy != nil {
+			text += fmt.Sprintf("\nheld back by hold %s until %s: %s", b.HeldBy.ID, b.HeldBy.Expires.Time().UTC().Format(time.RFC3339), orDash(b.HeldBy.Reason))
+		}
+		_, err := fmt.Fprintln(w, text)
+		return err
+	})
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// defaultCellTimeout is how long a command that deals with a few cells may take, unless --timeout says otherwise.
+const defaultCellTimeout = 30 * time.Second
+
+// rowJSON is what "get" found. Missing are those of the named columns that have no value.
+type rowJSON struct {
+	Snapshot int64      `json:"snapshot"`
+	Cells    []cellJSON `json:"cells"`
+	Missing  []string   `json:"missing"`
+}
+
+func newGet() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var at asOfFlag
+	var raw bool
+	cmd := &cobra.Command{
+		Use:   "get TABLE ROW [COLUMN…]",
+		Short: "Read a row, or some of its columns",
+		Long: `Read a row, or some of its columns, from one snapshot: of now, or of an earlier time.
+
+A value is shown as it is where that is readable, and otherwise in Go's quotes; in JSON
+one that is not UTF-8 is "base64" instead of "value". --raw writes the bytes of one value
+and nothing else. The exit status is 7 if the row, or a column that was named, has no value.
+
+How far back --as-of can go is a matter of collection: see percolator gc status.`,
+		Example: `  percolator get documents com.example/
+  percolator get documents com.example/ contents --as-of 10m
+  percolator get documents com.example/ contents --raw > page.html`,
+		ValidArgsFunction: completeTables,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := output.check(); {
+			case err != nil:
+				return err
+			case len(args) < 2:
+				return usagef("%s takes a table, a row, and columns", cmd.CommandPath())
+			case raw && len(args) != 3:
+				return usagef("--raw needs exactly one column")
+			}
+			named, err := names(args)
+			if err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				opts, err := at.option(ctx, c)
+				if err != nil {
+					return err
+				}
+				return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+					return showRow(ctx, cmd.OutOrStdout(), s, named[0], named[1], named[2:], raw, output)
+				}, opts...)
+			}, reading)
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	output.add(cmd)
+	at.add(cmd)
+	cmd.Flags().BoolVar(&raw, "raw", false, "write the bytes of the value and nothing else")
+	return cmd
+}
+
+func showRow(ctx context.Context, w io.Writer, r percolator.Reader, table, row string, columns []string, raw bool, output outputFlag) error {
+	entries, missing, err := readRow(ctx, r, table, row, columns)
+	if err != nil {
+		return err
+	}
+	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: []cellJSON{}, Missing: []string{}}
+	for _, e := range entries {
+		found.Cells = append(found.Cells, newCellJSON(e))
+	}
+	for _, m := range missing {
+		found.Missing = append(found.Missing, shown(m))
+	}
+	if raw && len(entries) == 1 {
+		_, err := w.Write(entries[0].Value)
+		return err
+	}
+	if !raw {
+		if err := output.emit(w, found, func(w io.Writer) error { return printEntries(w, entries) }); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return fmt.Errorf("row %s of table %s: %w: column %s", shown(row), table, percolator.ErrNotFound, strings.Join(found.Missing, ", "))
+	case len(entries) == 0:
+		return fmt.Errorf("row %s of table %s: %w", shown(row), table, percolator.ErrNotFound)
+	}
+	return nil
+}
+
+// readRow reads columns of a row with their commit timestamps, all if none are named, and tells which of the named ones have no value.
+func readRow(ctx context.Context, r percolator.Reader, table, row string, columns []string) (entries []percolator.Entry, missing []string, err error) {
+	if row == "" {
+		return nil, nil, usagef("the row key is empty")
+	}
+	missing = slices.Compact(slices.Sorted(slices.Values(columns)))
+	for e, err := range r.Scan(ctx, table, percolator.Row(row), columns...) {
+		if err != nil {
+			return nil, nil, err
+		}
+		entries = append(entries, e)
+		missing = slices.DeleteFunc(missing, func(c string) bool { return c == e.Cell.Column })
+	}
+	return entries, missing, nil
+}
+
+// printEntries shows cells of one row.
+func printEntries(w io.Writer, entries []percolator.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	t := newTable(w, "COLUMN", "COMMITTED", "VALUE")
+	for _, e := range entries {
+		t.row(shown(e.Cell.Column), committed(e.CommitTS), shownValue(e.Value))
+	}
+	return t.flush()
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// locksJSON is what "locks ls" found.
+type locksJSON struct {
+	Locks []*lockJSON `json:"locks"`
+	More  bool        `json:"more"` // there are more than --limit
+
+	list []percolator.LockInspection
+}
+
+func newLocksLs() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var opts percolator.LockOptions
+	limit := 100
+	cmd := &cobra.Command{
+		Use:   "ls [TABLE…]",
+		Short: "List the locks that stand, with what they stand for",
+		Long: `List the locks that stand in the tables, all of the schema with their indexes unless some
+are named, and change nothing. AGE is how long ago a transaction began. A lock is
+
+  alive        its transaction is undecided and its owner may be alive; readers wait
+  committed    its transaction has committed; whoever meets it rolls it forward
+  rolled back  its transaction cannot commit any more; whoever meets it erases it
+  dead         undecided, its owner is gone; whoever meets it rolls it back
+  undecodable  it contradicts the protocol; percolator row shows what is stored
+
+Locks are normal: every commit places some for a moment. Old ones, which a --older-than of
+a minute shows, are left by clients that have died. They harm nobody, and the next reader,
+scanner or collector settles them; percolator locks resolve does so now.`,
+		Example: `  percolator locks ls
+  percolator locks ls documents --older-than 1m
+  percolator locks ls -o json | jq '.locks[] | select(.state == "dead")'`,
+		RunE: func(cmd *cobra.Command, tables []string) error {
+			switch err := output.check(); {
+			case err != nil:
+				return err
+			case limit < 1:
+				return usagef("--limit %d is not above 0", limit)
+			case opts.OlderThan < 0:
+				return usagef("--older-than %v is negative", opts.OlderThan)
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				found, err := findLocks(ctx, c, tables, opts, limit)
+				if err != nil {
+					return err
+				}
+				return output.emit(cmd.OutOrStdout(), found, found.print)
+			})
+		},
+	}
+	f.add(cmd, defaultDataTimeout)
+	output.add(cmd)
+	cmd.Flags().DurationVar(&opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many locks are listed")
+	return cmd
+}
+
+func findLocks(
+	ctx context.Context, c *percolator.Client, tables []string, opts percolator.LockOptions, limit int,
+) (found locksJSON, err error) {
+	found.Locks = []*lockJSON{} // [] in JSON
+	if len(tables) == 0 {
+		tables = storedTables(c.Schema())
+	}
+	for _, table := range tables {
+		for l, err := range c.ListLocks(ctx, table, percolator.All(), opts) {
+			if err != nil {
+				return found, err
+			}
+			if len(found.Locks) == limit {
+				found.More = true
+				return found, nil
+			}
+			found.Locks = append(found.Locks, newLockJSON(&l))
+			found.list = append(found.list, l)
+		}
+	}
+	return found, nil
+}
+
+func (found locksJSON) print(w io.Writer) error {
+	if len(found.list) == 0 {
+		_, err := fmt.Fprintln(w, "no locks")
+		return err
+	}
+	g := grid{head: []string{"TABLE", "ROW", "COLUMN", "TRANSACTION", "AGE", "STATE", "SESSION", "KIND", "PRIMARY"}}
+	count := map[percolator.LockState]int{}
+	for _, l := range found.list {
+		count[l.State]++
+		g.add(line{}, found.cells(l)...)
+	}
+	if found.More {
+		g.add(line{text: "more with --limit"}, lines("…"), nil, nil, nil, nil, nil, nil, nil, nil)
+	}
+	if err := g.write(w, painterFor(w)); err != nil {
+		return err
+	}
+	if n := count[percolator.LockStateCommitted] + count[percolator.LockStateRolledBack] + count[percolator.LockStateDead]; n > 0 {
+		_, err := fmt.Fprintf(w, "%d can be settled now: percolator locks resolve\n", n)
+		return err
+	}
+	return nil
+}
+
+func (found locksJSON) cells(l percolator.LockInspection) [][]line {
+	_, _, s := lockWords(l)
+	primary, at := "this cell", "-"
+	if !l.IsPrimary() {
+		primary = shortened(cellText(l.Primary), refWidth)
+	}
+	if l.StartTS != 0 {
+		at = fmt.Sprint(int64(l.StartTS))
+	}
+	state := string(l.State)
+	if l.State == percolator.LockStateCommitted {
+		state = fmt.Sprintf("committed at %d", l.CommitTS)
+	}
+	cells := [][]line{lines(l.Cell.Table), lines(shown(l.Cell.Row)), lines(shown(l.Cell.Column)), lines(at)}
+	if l.Kind == "" {
+		return append(cells, lines("-"), []line{{state, s}}, lines("-"), lines("-"), lines("-"))
+	}
+	return append(cells, lines(briefAge(l.Age)+" ago"), []line{{state, s}}, lines(string(l.SessionState)), lines(l.Kind), lines(primary))
+}

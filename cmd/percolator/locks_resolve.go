@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// resolvedJSON is what "locks resolve" prints for programs.
+type resolvedJSON struct {
+	Settled     []settledJSON `json:"settled"`
+	More        bool          `json:"more"`        // more were settled than are listed
+	Counts      countsJSON    `json:"counts"`      // of all
+	Undecodable []*lockJSON   `json:"undecodable"` // nobody can settle these
+}
+
+type settledJSON struct {
+	Lock   *lockJSON `json:"lock"`
+	Became string    `json:"became"` // rolled forward, rolled back, gone or alive; with --dry-run what it would be
+}
+
+type countsJSON struct {
+	RolledForward int `json:"rolledForward"`
+	RolledBack    int `json:"rolledBack"`
+	Gone          int `json:"gone"`  // somebody else was faster
+	Alive         int `json:"alive"` // left alone
+	Undecodable   int `json:"undecodable"`
+}
+
+// resolveFlags are what "locks resolve" is told.
+type resolveFlags struct {
+	data        dataFlags
+	output      outputFlag
+	opts        percolator.LockOptions
+	yes, dryRun bool
+}
+
+// Bounds of a resolution.
+const (
+	resolvedAtOnce = 256  // locks that are settled side by side, and printed in order
+	resolvedInJSON = 1000 // locks that the JSON lists; all are counted
+	resolvers      = 32
+)
+
+func newLocksResolve() *cobra.Command {
+	var f resolveFlags
+	cmd := &cobra.Command{
+		Use:   "resolve [TABLE [ROW]]",
+		Short: "Settle the locks of transactions that are over",
+		Long: `Settle the locks of transactions that are over: of those that have committed by rolling
+them forward, of those that are dead or were rolled back by rolling them back. All tables
+of the schema with their indexes are gone through unless one is named, or a row of one.
+
+It does what any reader that met these locks would do, through the primary of their
+transaction, so that nothing that is committed can be lost. Locks that are alive are never
+broken; they are counted and left alone. Locks that cannot be decoded are listed, and then
+the exit status is 5.`,
+		Example: `  percolator locks resolve --dry-run
+  percolator locks resolve documents --older-than 10m --yes
+  percolator locks resolve documents com.example/`,
+		ValidArgsFunction: completeTables,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := f.output.check(); {
+			case err != nil:
+				return err
+			case len(args) > 2:
+				return usagef("%s takes a table and a row at most", cmd.CommandPath())
+			case f.opts.OlderThan < 0:
+				return usagef("--older-than %v is negative", f.opts.OlderThan)
+			}
+			named, err := names(args)
+			if err != nil {
+				return err
+			}
+			return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.run(ctx, cmd, c, named) })
+		},
+	}
+	f.data.add(cmd, defaultWalkTimeout)
+	f.output.add(cmd)
+	flags := cmd.Flags()
+	flags.DurationVar(&f.opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	return cmd
+}
+
+func (f *resolveFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+	if !f.yes && !f.dryRun {
+		n := 0
+		for l, err := range f.locks(ctx, c, args) {
+			if err != nil {
+				return err
+			}
+			if l.Resolvable() {
+				n++
+			}
+		}
+		if err := ask(cmd, n == 0, "Settle %d locks?", n); err != nil {
+			return err
+		}
+	}
+	r := resolution{
+		c: c, dryRun: f.dryRun, text: cmd.OutOrStdout(), undone: map[tso.Timestamp]bool{},
+		found: resolvedJSON{Settled: []settledJSON{}, Undecodable: []*lockJSON{}},
+	}
+	if f.output.format == outputJSON {
+		r.text = io.Discard
+	}
+	err := r.settleAll(ctx, f.locks(ctx, c, args))
+	if err != nil && r.found.Counts == (countsJSON{}) {
+		return err
+	}
+	if perr := f.output.emit(cmd.OutOrStdout(), r.found, r.summarize); err == nil {
+		err = perr
+	}
+	if err == nil && r.found.Counts.Undecodable > 0 {
+		err = errFindings
+	}
+	return err
+}
+
+// locks are those of the tables or the row that were named.
+func (f *resolveFlags) locks(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[percolator.LockInspection, error] {
+	tables, rows := storedTables(c.Schema()), percolator.All()
+	if len(args) > 0 {
+		tables = args[:1]
+	}
+	if len(args) > 1 {
+		rows = percolator.Row(args[1])
+	}
+	return func(yield func(percolator.LockInspection, error) bool) {
+		for _, table := range tables {
+			for l, err := range c.ListLocks(ctx, table, rows, f.opts) {
+				if !yield(l, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// resolution is a run of "locks resolve" under way.
+type resolution struct {
+	c      *percolator.Client
+	dryRun bool
+	text   io.Writer
+	found  resolvedJSON
+	undone map[tso.Timestamp]bool // transactions that it has rolled back, by start timestamp
+}
+
+// settleAll settles what can be settled, many at a time, and says what became of each, in order.
+func (r *resolution) settleAll(ctx context.Context, locks iter.Seq2[percolator.LockInspection, error]) error {
+	var batch []percolator.LockInspection
+	for l, err := range locks {
+		switch {
+		case err != nil:
+			return errors.Join(err, r.settle(ctx, batch))
+		case l.State == percolator.LockStateAlive:
+			r.found.Counts.Alive++
+			continue
+		case !l.Resolvable():
+			if err := r.settle(ctx, batch); err != nil { // first, so that what is printed stays in order
+				return err
+			}
+			batch = batch[:0]
+			r.refuse(l)
+			continue
+		}
+		if batch = append(batch, l); len(batch) == resolvedAtOnce {
+			if err := r.settle(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return r.settle(ctx, batch)
+}
+
+// refuse notes a lock that nobody can settle.
+func (r *resolution) refuse(l percolator.LockInspection) {
+	r.found.Counts.Undecodable++
+	if len(r.found.Undecodable) < resolvedInJSON {
+		r.found.Undecodable = append(r.found.Undecodable, newLockJSON(&l))
+	}
+	_, _ = fmt.Fprintf(r.text, "undecodable, left alone: %s: %s\n", cellText(l.Cell), oneLine(l.Reason))
+}
+
+func (r *resolution) settle(ctx context.Context, batch []percolator.LockInspection) error {
+	became := make([]percolator.Resolution, len(batch))
+	errs := make([]error, len(batch))
+	var g errgroup.Group
+	g.SetLimit(resolvers)
+	for i, l := range batch {
+		g.Go(func() error {
+			if r.dryRun {
+				became[i] = expected(l)
+			} else {
+				became[i], errs[i] = r.c.ResolveLock(ctx, l.Lock)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // errors are kept apart: what was done is reported
+	for i, l := range batch {
+		if became[i] == percolator.LockRolledBack {
+			r.undone[l.StartTS] = true
+		}
+	}
+	for i, l := range batch {
+		if became[i] == percolator.LockGone && l.IsPrimary() && r.undone[l.StartTS] {
+			became[i] = percolator.LockRolledBack // with a secondary, by this very run
+		}
+		switch {
+		case errors.Is(errs[i], percolator.ErrCorrupt):
+			l.State, l.Reason = percolator.LockStateUndecodable, errs[i].Error()
+			r.refuse(l)
+			errs[i] = nil
+		case errs[i] == nil:
+			if err := r.report(l, became[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// expected is what becomes of a lock that is met now.
+func expected(l percolator.LockInspection) percolator.Resolution {
+	if l.State == percolator.LockStateCommitted {
+		return percolator.LockRolledForward
+	}
+	return percolator.LockRolledBack
+}
+
+func (r *resolution) report(l percolator.LockInspection, became percolator.Resolution) error {
+	switch became {
+	case percolator.LockRolledForward:
+		r.found.Counts.RolledForward++
+	case percolator.LockRolledBack:
+		r.found.Counts.RolledBack++
+	case percolator.LockGone:
+		r.found.Counts.Gone++
+	default:
+		r.found.Counts.Alive++
+	}
+	if len(r.found.Settled) < resolvedInJSON {
+		r.found.Settled = append(r.found.Settled, settledJSON{newLockJSON(&l), became.String()})
+	} else {
+		r.found.More = true
+	}
+	would := ""
+	if r.dryRun {
+		would = "would be "
+	}
+	_, err := fmt.Fprintf(r.text, "%s%s: %s (transaction %d)\n", would, became, cellText(l.Cell), l.StartTS)
+	return err
+}
+
+func (r *resolution) summarize(w io.Writer) error {
+	n := r.found.Counts
+	would := ""
+	if r.dryRun {
+		would = "would be "
+	}
+	text := fmt.Sprintf("%d %srolled forward, %d %srolled back", n.RolledForward, would, n.RolledBack, would)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{n.Gone, "gone before"}, {n.Alive, "alive and left alone"}, {n.Undecodable, "undecodable"}} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func newRestore() *cobra.Command {
+	var f dataFlags
+	var out outputFlag
+	var opts backup.RestoreOptions
+	var dryRun, yes, abandon bool
+	cmd := &cobra.Command{
+		Use:   "restore SRC",
+		Short: "Write a backup into empty tables",
+		Long: `Write a backup into empty tables.
+
+SRC is what was DEST of "percolator backup". The instance needs no schema: the one of the
+backup is created. If it has a schema, that has to be the same, and all its tables have to
+be empty.
+
+Until the restore has ended, nobody can read or commit in the instance. If the command is
+interrupted, the same command goes on where it was. Each object is compared with its
+checksum before anything of it is written.
+
+Workers may be running: they begin when the restore has ended, and do what was not yet
+done when the backup was made.`,
+		Example: `  percolator restore /backups/2026-11-21 --dry-run
+  percolator restore gs://my-bucket/percolator/2026-11-21 --instance other`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if abandon && len(args) == 0 {
+				return nil
+			}
+			if abandon || len(args) != 1 {
+				return usagef("restore needs SRC, a directory or gs://BUCKET/PATH, or --abandon")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if f.project == "" || f.instance == "" {
+				return usagef("--project and --instance are needed")
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.oracle.timeout)
+			defer cancel()
+			if abandon {
+				return abandonRestore(cmd, &f, yes)
+			}
+			store, closeStore, err := openStore(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			defer closeStore()
+			m, schema, err := backup.Prepared(ctx, store)
+			if err != nil {
+				return err
+			}
+			if err := checkTarget(ctx, &f, schema); err != nil {
+				return err
+			}
+			if dryRun {
+				return rehearse(ctx, cmd, store, &out)
+			}
+			if err := ask(cmd, yes, "Restore %d rows of the backup of %s into %s/%s, which nobody can use meanwhile?",
+				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
+				return err
+			}
+			if err := percolator.PrepareRestore(ctx, f.project, f.instance, m.ID, schema, bigtableOptions(ctx)...); err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				return restoreBackup(ctx, cmd, c, store, args[0], opts, &out)
+			})
+		},
+	}
+	f.add(cmd, backupTimeout)
+	out.add(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&dryRun, "dry-run", false, "verify the backup, look at the schema of the instance, and write nothing")
+	flags.BoolVar(&yes, "yes", false, "do not ask")
+	flags.BoolVar(&abandon, "abandon", false, "without SRC: give up an unfinished restore, after all tables were emptied")
+	flags.IntVar(&opts.Concurrency, "concurrency", 4, "objects that are restored at once")
+	return cmd
+}
+
+// abandonRestore is --abandon.
+func abandonRestore(cmd *cobra.Command, f *dataFlags, yes bool) error {
+	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		if err := ask(cmd, yes, "Give up the restore into %s/%s? Everybody can use it then, with empty tables.", f.project, f.instance); err != nil {
+			return err
+		}
+		if err := c.AbandonRestore(ctx); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "no restore is unfinished")
+		return err
+	})
+}
+
+// checkTarget refuses an instance with another schema before anybody is asked.
+func checkTarget(ctx context.Context, f *dataFlags, schema *percolator.Schema) error {
+	stored, err := percolator.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
+	switch {
+	case errors.Is(err, percolator.ErrSchemaMismatch): // it has no percolator_meta
+		return nil
+	case err != nil:
+		return err
+	case stored.Schema != nil && string(percolator.EncodeSchema(stored.Schema)) != string(percolator.EncodeSchema(schema)):
+		return fmt.Errorf("%w: %s/%s has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch, f.project, f.instance)
+	}
+	return nil
+}
+
+// rehearse is --dry-run.
+func rehearse(ctx context.Context, cmd *cobra.Command, store backup.Store, out *outputFlag) error {
+	show, end := showBar(cmd, "verify")
+	v, err := backup.Verify(ctx, store, show)
+	end()
+	if err != nil {
+		return err
+	}
+	return printVerification(cmd.OutOrStdout(), out, v)
+}
+
+func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, store backup.Store, source string, opts backup.RestoreOptions, out *outputFlag) error {
+	opts.Waiting = saysWaiting(cmd, "every client knows of the restore")
+	show, end := showBar(cmd, "restore")
+	opts.Progress = show
+	report, err := backup.Restore(ctx, c, store, opts)
+	end()
+	switch {
+	case err == nil:
+	case errors.Is(err, percolator.ErrNotEmpty), errors.Is(err, percolator.ErrRestoring):
+		return err
+	default:
+		return fmt.Errorf("the instance is not usable until the restore has ended; the same command goes on from here: %w", err)
+	}
+	s := summarize(report.Manifest, source)
+	s.Resumed = report.Resumed
+	return out.emit(cmd.OutOrStdout(), s, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "restored: backup %s, snapshot of %s, %d rows with %d values, %d cells notified\n",
+			s.ID, s.Time.Format(time.RFC3339), s.Total.Rows, s.Total.Values, s.Total.Notified)
+		for _, name := range report.Manifest.IncompleteIndexes {
+			if err == nil {
+				_, err = fmt.Fprintf(w, "index %s was not complete and is to be built: Client.BackfillIndex\n", name)
+			}
+		}
+		return err
+	})
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func newRow() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var at asOfFlag
+	var columns []string
+	opts := percolator.InspectOptions{Versions: 20}
+	cmd := &cobra.Command{
+		Use:   "row TABLE ROW",
+		Short: "Show a row as it is stored: versions, locks, records, notifications",
+		Long: `Show a row as it is stored, as Figure 4 of the paper does: for each column its versions
+downwards, and across what is stored of each: data, lock, write record, notification. Of
+a lock it says where its primary is and what has become of its transaction; of a column
+what a reader now finds, or one at --as-of, and how far its observers have come.
+
+Nothing is changed: locks that a read would settle are only looked at. Values are not
+shown without --values, only their sizes. A value is text where it is readable, and
+otherwise hexadecimal; it is cut, -o json has more of it (--value-bytes).
+
+TABLE may be the table of an index, TABLE.INDEX. Row keys and names that are not readable
+are shown in Go's quotes, and understood so. The exit status is 7 if nothing is stored.`,
+		Example: `  percolator row documents com.example/
+  percolator row documents com.example/ --column contents --versions 100 --values
+  percolator row documents com.example/ --as-of 10m -o json | jq '.columns[].reader'`,
+		ValidArgsFunction: completeTables,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			if len(args) != 2 {
+				return usagef("%s takes a table and a row", cmd.CommandPath())
+			}
+			named, err := names(append(args, columns...))
+			if err != nil {
+				return err
+			}
+			opts.Columns = named[2:]
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				var err error
+				if opts.AsOf, err = at.timestamp(ctx, c); err != nil {
+					return err
+				}
+				in, err := c.InspectRow(ctx, named[0], named[1], opts)
+				if err != nil {
+					return err
+				}
+				return showInspection(cmd.OutOrStdout(), in, opts, output)
+			}, reading)
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	output.add(cmd)
+	at.add(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&columns, "column", nil, "only this column; may be repeated")
+	flags.IntVar(&opts.Versions, "versions", opts.Versions, "how many cells are shown of each column and family, the newest ones")
+	flags.IntVar(&opts.Cells, "cells", 5000, "how many cells are shown of each family of the row")
+	flags.BoolVar(&opts.Values, "values", false, "show the beginnings of values")
+	flags.IntVar(&opts.ValueBytes, "value-bytes", 256, "where values are cut in JSON")
+	return cmd
+}
+
+func showInspection(w io.Writer, in percolator.RowInspection, opts percolator.InspectOptions, output outputFlag) error {
+	if in.Empty() && in.Truncated == "" {
+		return fmt.Errorf("row %s of table %s: %w: nothing is stored", shown(in.Row), in.Table, percolator.ErrNotFound)
+	}
+	return output.emit(w, newInspectionJSON(in), func(w io.Writer) error {
+		return rowText{in: in, now: opts.AsOf == 0, paint: painterFor(w)}.write(w)
+	})
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// inspectionJSON is what "row" prints for programs. Names are as shown, timestamps 0 where there is none.
+type inspectionJSON struct {
+	Table     string            `json:"table"`
+	Row       string            `json:"row"`
+	Now       tso.Timestamp     `json:"now"`
+	NowTime   time.Time         `json:"nowTime"`
+	AsOf      tso.Timestamp     `json:"asOf"`
+	Safepoint tso.Timestamp     `json:"safepoint"`
+	Mark      tso.Timestamp     `json:"mark"`
+	Truncated string            `json:"truncated"` // what was left out; "": nothing, but for versions
+	Columns   []inspectedColumn `json:"columns"`
+}
+
+type inspectedColumn struct {
+	Column    string             `json:"column"`
+	Observed  bool               `json:"observed"`
+	Weak      bool               `json:"weak"`
+	More      bool               `json:"more"` // older versions than --versions shows
+	Reader    readerJSON         `json:"reader"`
+	Versions  []inspectedVersion `json:"versions"`
+	Acks      []ackJSON          `json:"acks"`
+	Standings []standingJSON     `json:"standings"`
+}
+
+// readerJSON is what a reader finds. Of Value and Base64 there is at most one, with --values.
+type readerJSON struct {
+	State    string        `json:"state"`
+	Commit   tso.Timestamp `json:"commit"`
+	Start    tso.Timestamp `json:"start"`
+	Size     *int64        `json:"size,omitempty"`
+	Value    *string       `json:"value,omitempty"`
+	Base64   []byte        `json:"base64,omitempty"`
+	Resolves string        `json:"resolves,omitempty"` // what becomes of the lock in the way
+	Reason   string        `json:"reason,omitempty"`
+}
+
+type inspectedVersion struct {
+	Timestamp   tso.Timestamp     `json:"timestamp"`
+	Time        time.Time         `json:"time"`
+	Data        *dataJSON         `json:"data,omitempty"`
+	Lock        *lockJSON         `json:"lock,omitempty"`
+	Write       *recordJSON       `json:"write,omitempty"`
+	Notify      bool              `json:"notify,omitempty"`
+	Undecodable []undecodableJSON `json:"undecodable,omitempty"`
+}
+
+type dataJSON struct {
+	Size   *int64        `json:"size"` // null: not read
+	Commit tso.Timestamp `json:"commit"`
+	Value  *string       `json:"value,omitempty"`
+	Base64 []byte        `json:"base64,omitempty"`
+}
+
+type recordJSON struct {
+	Kind        string        `json:"kind"`
+	Start       tso.Timestamp `json:"start"`
+	DataMissing bool          `json:"dataMissing,omitempty"`
+}
+
+type undecodableJSON struct {
+	Family string `json:"family"`
+	Micros int64  `json:"micros"` // Bigtable's timestamp
+	Size   *int64 `json:"size"`
+	Reason string `json:"reason"`
+}
+
+type ackJSON struct {
+	Observer    string            `json:"observer"`
+	RanAt       tso.Timestamp     `json:"ranAt"`
+	CommittedAt tso.Timestamp     `json:"committedAt"`
+	Due         bool              `json:"due"`
+	Lock        *lockJSON         `json:"lock,omitempty"`
+	Undecodable []undecodableJSON `json:"undecodable,omitempty"`
+}
+
+type standingJSON struct {
+	Observer string        `json:"observer"`
+	Done     bool          `json:"done"`
+	Through  tso.Timestamp `json:"through"`
+	Attempts int           `json:"attempts,omitempty"`
+	Since    *time.Time    `json:"since,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+}
+
+func newInspectionJSON(in percolator.RowInspection) inspectionJSON {
+	out := inspectionJSON{
+		Table: in.Table, Row: shown(in.Row), Now: in.Now, NowTime: in.Now.Time(), AsOf: in.AsOf,
+		Safepoint: in.Safepoint, Mark: in.Mark, Truncated: in.Truncated, Columns: []inspectedColumn{},
+	}
+	for _, col := range in.Columns {
+		out.Columns = append(out.Columns, newInspectedColumn(col))
+	}
+	return out
+}
+
+func newInspectedColumn(col percolator.ColumnInspection) inspectedColumn {
+	out := inspectedColumn{
+		Column: shown(col.Column), Observed: col.Observed, Weak: col.Weak, More: col.More, Reader: newReaderJSON(col.Reader),
+		Versions: []inspectedVersion{}, Acks: []ackJSON{}, Standings: []standingJSON{},
+	}
+	for _, v := range col.Versions {
+		out.Versions = append(out.Versions, newInspectedVersion(v))
+	}
+	for _, a := range col.Acks {
+		ack := ackJSON{shown(a.Observer), a.RanAt, a.CommittedAt, a.Due, newLockJSON(a.Lock), newUndecodableJSON(a.Undecodable)}
+		out.Acks = append(out.Acks, ack)
+	}
+	for _, s := range col.Standings {
+		j := standingJSON{Observer: shown(s.Observer), Done: s.Done, Through: s.Through, Attempts: s.Attempts, Reason: s.Reason}
+		if !s.Done {
+			j.Since = &s.Since
+		}
+		out.Standings = append(out.Standings, j)
+	}
+	return out
+}
+
+func newReaderJSON(r percolator.ReaderView) readerJSON {
+	out := readerJSON{State: string(r.State), Commit: r.CommitTS, Start: r.StartTS, Reason: r.Reason}
+	if r.State == percolator.ReaderValue {
+		out.Size = known(r.Size)
+		out.Value, out.Base64 = textOrBytes(r.Value)
+	}
+	if r.Resolves != percolator.LockAlive {
+		out.Resolves = r.Resolves.String()
+	}
+	return out
+}
+
+func newInspectedVersion(v percolator.VersionInspection) inspectedVersion {
+	out := inspectedVersion{
+		Timestamp: v.Timestamp, Time: v.Timestamp.Time(), Lock: newLockJSON(v.Lock), Notify: v.Notify,
+		Undecodable: newUndecodableJSON(v.Undecodable),
+	}
+	if v.Data != nil {
+		out.Data = &dataJSON{Size: known(v.Data.Size), Commit: v.Data.CommitTS}
+		out.Data.Value, out.Data.Base64 = textOrBytes(v.Data.Value)
+	}
+	if v.Write != nil {
+		out.Write = &recordJSON{v.Write.Kind, v.Write.StartTS, v.Write.DataMissing}
+	}
+	return out
+}
+
+func newUndecodableJSON(cells []percolator.UndecodableCell) (out []undecodableJSON) {
+	for _, u := range cells {
+		out = append(out, undecodableJSON{u.Family, u.Timestamp, known(u.Size), u.Reason})
+	}
+	return out
+}
+
+// known is nil for a size that was not read.
+func known(size int64) *int64 {
+	if size < 0 {
+		return nil
+	}
+	return &size
+}
+
+// textOrBytes is a value in one of its two forms; neither for nil.
+func textOrBytes(value []byte) (*string, []byte) {
+	switch text := string(value); {
+	case value == nil:
+		return nil, nil
+	case utf8.ValidString(text):
+		return &text, nil
+	}
+	return nil, value
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// scanFlags choose a range of rows, or of values of an index.
+type scanFlags struct {
+	prefix, from, to, index string
+	limit                   int
+}
+
+func (f *scanFlags) define(flags *pflag.FlagSet) {
+	flags.StringVar(&f.prefix, "prefix", "", "rows that begin with this")
+	flags.StringVar(&f.from, "from", "", "rows from this one on")
+	flags.StringVar(&f.to, "to", "", "rows before this one")
+	flags.StringVar(&f.index, "index", "", "go through this index: in the order of its values, which --prefix, --from and --to then mean")
+	flags.IntVar(&f.limit, "limit", 100, "how many cells at most; 0: all")
+}
+
+func (f *scanFlags) rows() (percolator.Range, error) {
+	bounds, err := names([]string{f.prefix, f.from, f.to})
+	switch {
+	case err != nil:
+		return percolator.Range{}, err
+	case f.prefix != "" && (f.from != "" || f.to != ""):
+		return percolator.Range{}, usagef("--prefix and --from, --to exclude each other")
+	case f.limit < 0:
+		return percolator.Range{}, usagef("--limit %d is negative", f.limit)
+	case f.prefix != "":
+		return percolator.Prefix(bounds[0]), nil
+	}
+	return percolator.Between(bounds[1], bounds[2]), nil
+}
+
+// entries opens the stream.
+func (f *scanFlags) entries(ctx context.Context, r percolator.Reader, table string, columns []string) (iter.Seq2[percolator.Entry, error], error) {
+	rows, err := f.rows()
+	if err != nil {
+		return nil, err
+	}
+	if f.index == "" {
+		return r.Scan(ctx, table, rows, columns...), nil
+	}
+	if len(columns) > 0 {
+		return nil, usagef("--index shows the indexed column and no others")
+	}
+	return r.ScanIndex(ctx, table, f.index, rows), nil
+}
+
+func newScan() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var at asOfFlag
+	var what scanFlags
+	cmd := &cobra.Command{
+		Use:   "scan TABLE [COLUMN…]",
+		Short: "Read a range of rows, or of an index",
+		Long: `Read a range of rows, or of an index, from one snapshot: of now, or of an earlier time.
+
+Rows come in their order and columns in theirs; of an index, values come in their order.
+The table shows the first 64 bytes of a value, JSON shows all of it, as percolator get
+does. With --limit 0 a table of any size is written as it is read.`,
+		Example: `  percolator scan documents --prefix com.example/
+  percolator scan documents title --from a --to b --limit 0 -o json
+  percolator scan documents --index by-url --prefix http://example.com/`,
+		ValidArgsFunction: completeTables,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			if len(args) < 1 {
+				return usagef("%s takes a table, and columns", cmd.CommandPath())
+			}
+			named, err := names(args)
+			if err == nil {
+				_, err = what.rows()
+			}
+			if err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				opts, err := at.option(ctx, c)
+				if err != nil {
+					return err
+				}
+				return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+					entries, err := what.entries(ctx, s, named[0], named[1:])
+					if err != nil {
+						return err
+					}
+					return showScan(cmd.OutOrStdout(), s, entries, what.limit, output)
+				}, opts...)
+			}, reading)
+		},
+	}
+	f.add(cmd, defaultDataTimeout)
+	output.add(cmd)
+	at.add(cmd)
+	what.define(cmd.Flags())
+	return cmd
+}
+
+func showScan(w io.Writer, r percolator.Reader, entries iter.Seq2[percolator.Entry, error], limit int, output outputFlag) error {
+	var to entryWriter = &entryTable{w: w}
+	if output.format == outputJSON {
+		to = &entryJSON{w: w, snapshot: int64(r.StartTimestamp())}
+	}
+	n := 0
+	for e, err := range entries {
+		if err == nil && n == limit && limit > 0 {
+			return to.end(true)
+		}
+		if err == nil {
+			err = to.add(e)
+		}
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	return to.end(false)
+}
+
+// entryWriter writes a stream of entries, in bounded memory.
+type entryWriter interface {
+	add(e percolator.Entry) error
+	end(more bool) error
+}
+
+// entryTable lines up the columns of so many lines at a time.
+type entryTable struct {
+	w     io.Writer
+	table table
+	lines int
+}
+
+const alignedLines = 1000
+
+func (t *entryTable) add(e percolator.Entry) error {
+	switch {
+	case t.lines == 0:
+		t.table = newTable(t.w, "ROW", "COLUMN", "COMMITTED", "VALUE")
+	case t.lines%alignedLines == 0:
+		if err := t.table.flush(); err != nil {
+			return err
+		}
+	}
+	t.lines++
+	t.table.row(shown(e.Cell.Row), shown(e.Cell.Column), committed(e.CommitTS), beginning(e.Value))
+	return nil
+}
+
+func (t *entryTable) end(more bool) error {
+	if t.lines == 0 {
+		return nil
+	}
+	if more {
+		t.table.row("…", "", "", "more with --limit")
+	}
+	return t.table.flush()
+}
+
+// shownBytes is where the table of a scan cuts values.
+const shownBytes = 64
+
+func beginning(value []byte) string {
+	if len(value) <= shownBytes {
+		return shownValue(value)
+	}
+	cut := shownBytes
+	for cut > shownBytes-utf8.UTFMax && !utf8.RuneStart(value[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s… (%d bytes)", shownValue(value[:cut]), len(value))
+}
+
+// entryJSON writes {"snapshot":…,"cells":[…],"more":…} as it comes.
+type entryJSON struct {
+	w        io.Writer
+	snapshot int64
+	begun    bool
+}
+
+func (j *entryJSON) begin() (err error) {
+	if !j.begun {
+		_, err = fmt.Fprintf(j.w, "{\n  \"snapshot\": %d,\n  \"cells\": [", j.snapshot)
+	}
+	return err
+}
+
+func (j *entryJSON) add(e percolator.Entry) error {
+	separator := ",\n    "
+	if !j.begun {
+		separator = "\n    "
+	}
+	if err := j.begin(); err != nil {
+		return err
+	}
+	j.begun = true
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetIndent("    ", "  ")
+	out.SetEscapeHTML(false)
+	if err := out.Encode(newCellJSON(e)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(j.w, "%s%s", separator, bytes.TrimRight(text.Bytes(), "\n"))
+	return err
+}
+
+func (j *entryJSON) end(more bool) error {
+	closing := "\n  ]"
+	if !j.begun {
+		closing = "]"
+	}
+	if err := j.begin(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(j.w, "%s,\n  \"more\": %t\n}\n", closing, more)
+	return err
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+type applyFlags struct {
+	data                  dataFlags
+	output                outputFlag
+	yes, dryRun, backfill bool
+}
+
+func newSchemaApply() *cobra.Command {
+	var f applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Create the tables of a schema and store it",
+		Long: `Create the tables of a schema and store it. It shows what schema diff shows, asks, and
+can be repeated: what is there already is left as it is.
+
+A schema only grows. What would lose something – a table, an observed or weak column, an
+index – is refused, and then nothing is done. Running clients learn of additions within
+timing.metaMaxAge; they need not be restarted.
+
+An index on a table that exists must be filled by schema backfill before it can be read,
+which --backfill does at once (and then needs --tso). An observer of a column that has
+just become observed sees older cells only after observers backfill.
+
+` + schemaFileHelp,
+		Example: `  percolator schema apply schema.yaml
+  percolator schema apply schema.yaml --dry-run
+  percolator schema apply schema.yaml --yes --backfill --timeout 6h`,
+		Args: schemaArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := f.output.check(); {
+			case err != nil:
+				return err
+			case f.data.project == "" || f.data.instance == "":
+				return usagef("--project and --instance are needed")
+			case f.data.oracle.timeout <= 0:
+				return usagef("--timeout %v is not above 0", f.data.oracle.timeout)
+			case f.backfill && f.data.oracle.targets == "":
+				return usagef("--backfill needs --tso or %s", tsoAddrEnv)
+			}
+			s, err := schemaFrom(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.data.oracle.timeout)
+			defer cancel()
+			return f.apply(ctx, cmd, s)
+		},
+	}
+	f.data.add(cmd, defaultDataTimeout)
+	f.output.add(cmd)
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes that need it")
+	return cmd
+}
+
+func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolator.Schema) error {
+	project, instance, opts := f.data.project, f.data.instance, bigtableOptions(ctx)
+	plan, err := percolator.PlanSchema(ctx, project, instance, s, opts...)
+	if err != nil {
+		return err
+	}
+	what := cmd.OutOrStdout()
+	if f.output.format == outputJSON { // that is one document, at the end
+		what = cmd.ErrOrStderr()
+	}
+	if err := printPlan(what, plan); err != nil {
+		return err
+	}
+	apply := len(plan.Changes) > 0 && !f.dryRun && plan.Refused() == nil
+	if apply {
+		if err := ask(cmd, f.yes, "Change the schema of %s/%s?", project, instance); err != nil {
+			return err
+		}
+		if err := percolator.CreateSchema(ctx, project, instance, s, opts...); err != nil {
+			return err
+		}
+	}
+	stored := plan.Stored
+	if apply {
+		if stored, err = percolator.ReadSchema(ctx, project, instance, f.data.appProfile, opts...); err != nil {
+			return err
+		}
+	}
+	out := newPlanJSON(plan)
+	out.Version, out.Applied = stored.Version, apply
+	if err := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return f.ending(w, plan, stored, apply) }); err != nil {
+		return err
+	}
+	if err := plan.Refused(); err != nil || f.dryRun || !f.backfill {
+		return err
+	}
+	return f.backfillAll(cmd, stored)
+}
+
+// ending says what was done and what has to follow.
+func (f *applyFlags) ending(w io.Writer, plan percolator.SchemaPlan, stored percolator.StoredSchema, applied bool) error {
+	switch {
+	case plan.Refused() != nil:
+		return nil // the error says so
+	case len(plan.Changes) == 0:
+		_, err := fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
+		return err
+	case !applied:
+		_, err := fmt.Fprintln(w, "nothing was changed")
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "the schema has version %d\n", stored.Version); err != nil {
+		return err
+	}
+	for _, ch := range plan.Changes {
+		what := ""
+		switch step := nextStep(ch); {
+		case step == "" || ch.Kind == percolator.IndexAdded && f.backfill:
+			continue
+		case ch.Kind == percolator.IndexAdded:
+			what = fmt.Sprintf("index %s can be read after: %s", ch.Name, step)
+		default:
+			what = fmt.Sprintf("observers of %s see older cells after, for each of them: %s", shown(ch.Name), step)
+		}
+		if _, err := fmt.Fprintln(w, what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backfillAll finishes every index that is being built, also one that an earlier call has added.
+func (f *applyFlags) backfillAll(cmd *cobra.Command, stored percolator.StoredSchema) error {
+	return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		for _, t := range stored.Schema.Tables {
+			for _, ix := range t.Indexes {
+				if !stored.Indexes[t.Name+"."+ix.Name].Building {
+					continue
+				}
+				report, err := backfillIndex(ctx, cmd, c, t.Name, ix.Name, percolator.BackfillOptions{})
+				if err != nil {
+					return err
+				}
+				if f.output.format != outputJSON {
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "index %s of %s: %s\n", ix.Name, t.Name, report); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}

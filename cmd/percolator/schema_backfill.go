@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// backfillJSON is what "schema backfill" prints for programs.
+type backfillJSON struct {
+	Table     string        `json:"table"`
+	Index     string        `json:"index"`
+	Cells     int64         `json:"cells"`
+	Written   int64         `json:"written"`
+	Removed   int64         `json:"removed"`
+	Conflicts int64         `json:"conflicts"`
+	Resumed   bool          `json:"resumed"`
+	Since     tso.Timestamp `json:"since"` // snapshots from here on can be read by the index; 0: all
+}
+
+func (b backfillJSON) String() string {
+	resumed := ""
+	if b.Resumed {
+		resumed = ", going on where an earlier run ended"
+	}
+	if b.Since == 0 {
+		return "ready, and always was"
+	}
+	return fmt.Sprintf("ready since %s; %d cells, %d entries written, %d removed%s", atTime(b.Since), b.Cells, b.Written, b.Removed, resumed)
+}
+
+func newSchemaBackfill() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var opts percolator.BackfillOptions
+	cmd := &cobra.Command{
+		Use:   "backfill TABLE INDEX",
+		Short: "Fill an index that was added to an existing table",
+		Long: `Fill an index that was added to an existing table, while the table is in use. Until that
+is done the index cannot be read. It first waits until every client knows the index: 80 s
+unless the schema's timing says otherwise.
+
+The command keeps its position in the instance: interrupted, it goes on where it was when
+it is repeated. Of an index that is ready it returns at once. It fails if two rows have
+one value of a unique index; schema verify lists them.`,
+		Example: `  percolator schema backfill documents by-url
+  percolator schema backfill documents by-url --pause 50ms --concurrency 1`,
+		Args:              tableAndIndex,
+		ValidArgsFunction: completeIndexes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				report, err := backfillIndex(ctx, cmd, c, args[0], args[1], opts)
+				if err != nil {
+					return err
+				}
+				return output.emit(cmd.OutOrStdout(), report, func(w io.Writer) error {
+					_, err := fmt.Fprintln(w, report)
+					return err
+				})
+			})
+		},
+	}
+	f.add(cmd, defaultWalkTimeout)
+	output.add(cmd)
+	cmd.Flags().IntVar(&opts.Concurrency, "concurrency", 4, "how many transactions commit entries at once, at most 64")
+	cmd.Flags().IntVar(&opts.RowsPerTransaction, "rows-per-transaction", 128, "how many rows one transaction looks at, at most 1000")
+	cmd.Flags().DurationVar(&opts.Pause, "pause", 0, "pause between two transactions, to leave room for others")
+	return cmd
+}
+
+// tableAndIndex is the Args of a command for one index.
+func tableAndIndex(cmd *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return usagef("%s takes a table and an index", cmd.CommandPath())
+	}
+	return nil
+}
+
+func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts percolator.BackfillOptions) (backfillJSON, error) {
+	say, end := statusLine(cmd)
+	opts.Progress = func(p percolator.BackfillProgress) {
+		say(fmt.Sprintf("%s.%s: %s, %d cells, %d entries written", table, index, p.Phase, p.Cells, p.Written))
+	}
+	r, err := c.BackfillIndex(ctx, table, index, opts)
+	end()
+	switch {
+	case err != nil && r.Phase == "": // not begun
+		return backfillJSON{}, err
+	case err != nil:
+		return backfillJSON{}, fmt.Errorf("after %d cells (the same command goes on there): %w", r.Cells, err)
+	}
+	return backfillJSON{table, index, r.Cells, r.Written, r.Removed, r.Conflicts, r.Resumed, r.Since}, nil
+}

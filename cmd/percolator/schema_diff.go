@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// planJSON is what "schema diff" and "schema apply" print for programs.
+type planJSON struct {
+	Version uint64       `json:"version"` // of the stored schema; 0: there is none
+	Changes []changeJSON `json:"changes"`
+	Refused bool         `json:"refused"` // some change is refused, so none would be made
+	Applied bool         `json:"applied"`
+}
+
+type changeJSON struct {
+	Change  string `json:"change"`
+	Table   string `json:"table,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Column  string `json:"column,omitempty"` // of an index
+	Unique  bool   `json:"unique,omitempty"`
+	Refused bool   `json:"refused"`
+	Then    string `json:"then,omitempty"` // the command that does for existing rows what this does for new ones
+}
+
+func newPlanJSON(plan percolator.SchemaPlan) planJSON {
+	out := planJSON{Version: plan.Stored.Version, Changes: []changeJSON{}, Refused: plan.Refused() != nil}
+	for _, ch := range plan.Changes {
+		c := changeJSON{Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Unique: ch.Index.Unique, Refused: ch.Err() != nil, Then: nextStep(ch)}
+		if ch.Index.Column != "" {
+			c.Column = shown(ch.Index.Column)
+		}
+		out.Changes = append(out.Changes, c)
+	}
+	return out
+}
+
+// shownName is "" for no name.
+func shownName(name string) string {
+	if name == "" {
+		return ""
+	}
+	return shown(name)
+}
+
+// nextStep is the command that has to follow a change.
+func nextStep(ch percolator.SchemaChange) string {
+	switch {
+	case !ch.Backfill:
+		return ""
+	case ch.Kind == percolator.IndexAdded:
+		return backfillCommand(ch.Table, ch.Name)
+	}
+	return fmt.Sprintf("percolator observers backfill %s %s OBSERVER", ch.Table, shown(ch.Name))
+}
+
+// changeLine is a change as a line of a diff.
+func changeLine(ch percolator.SchemaChange) string {
+	subject := "table " + ch.Table
+	switch ch.Kind {
+	case percolator.TableAdded:
+		return "+ " + subject
+	case percolator.TableRemoved:
+		return "- " + subject + "  (refused)"
+	case percolator.ObservedAdded:
+		return "+ " + subject + ": observed column " + shown(ch.Name)
+	case percolator.WeakAdded:
+		return "+ " + subject + ": weak column " + shown(ch.Name)
+	case percolator.IndexAdded:
+		return "+ " + subject + ": " + indexText(ch.Index)
+	case percolator.ObservedRemoved:
+		return "- " + subject + ": observed column " + shown(ch.Name) + "  (refused)"
+	case percolator.WeakRemoved:
+		return "- " + subject + ": weak column " + shown(ch.Name) + "  (refused)"
+	case percolator.IndexRemoved:
+		return "- " + subject + ": " + indexText(ch.Index) + "  (refused)"
+	case percolator.IndexChanged:
+		return "~ " + subject + ": " + indexText(ch.Index) + "  (refused: it is another one now)"
+	case percolator.TimingChanged:
+		return "~ timing  (refused)"
+	case percolator.BigtableTableMissing:
+		return "+ bigtable table " + ch.Name + "  (missing in the instance)"
+	case percolator.FamilyMissing:
+		return "+ bigtable column family " + ch.Name + "  (missing in the instance)"
+	}
+	return "? " + string(ch.Kind)
+}
+
+func indexText(ix percolator.Index) string {
+	unique := ""
+	if ix.Unique {
+		unique = "unique "
+	}
+	return fmt.Sprintf("%sindex %s on %s", unique, ix.Name, shown(ix.Column))
+}
+
+func printPlan(w io.Writer, plan percolator.SchemaPlan) error {
+	for _, ch := range plan.Changes {
+		if _, err := fmt.Fprintln(w, changeLine(ch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newSchemaDiff() *cobra.Command {
+	var f instanceFlags
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "diff FILE",
+		Short: "Show what schema apply would do",
+		Long: `Show what schema apply would do, a line for each change; it does nothing. The stored schema
+is compared, and the tables and column families in Bigtable.
+
+The exit status is 0 if there is nothing to do and 5 if there is.
+
+` + schemaFileHelp,
+		Example: `  percolator schema diff schema.yaml
+  percolator schema show | percolator schema diff -`,
+		Args: schemaArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			s, err := schemaFrom(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context) error {
+				plan, err := percolator.PlanSchema(ctx, f.project, f.instance, s, bigtableOptions(ctx)...)
+				if err != nil {
+					return err
+				}
+				if err := output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) error { return printPlan(w, plan) }); err != nil {
+					return err
+				}
+				if len(plan.Changes) > 0 {
+					return errFindings
+				}
+				return nil
+			})
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	output.add(cmd)
+	return cmd
+}

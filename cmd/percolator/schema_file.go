@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// A schema file is YAML, of which JSON is a part. It says what percolator.Schema says; terraform/ reads its tables, indexes and splits
+// as well. Names of columns and split keys that are no UTF-8, or begin with a quote, are in Go's quotes, as commands show them.
+
+type schemaFile struct {
+	Tables []tableFile `json:"tables" yaml:"tables"`
+	Timing *timingFile `json:"timing,omitempty" yaml:"timing,omitempty"`
+}
+
+type tableFile struct {
+	Name     string      `json:"name" yaml:"name"`
+	Observed []string    `json:"observed,omitempty" yaml:"observed,omitempty,flow"`
+	Weak     []string    `json:"weak,omitempty" yaml:"weak,omitempty,flow"`
+	Indexes  []indexFile `json:"indexes,omitempty" yaml:"indexes,omitempty"`
+	Splits   []string    `json:"splits,omitempty" yaml:"splits,omitempty,flow"`
+}
+
+type indexFile struct {
+	Name   string `json:"name" yaml:"name"`
+	Column string `json:"column" yaml:"column"`
+	Unique bool   `json:"unique,omitempty" yaml:"unique,omitempty"`
+}
+
+type timingFile struct {
+	RequestLifetime string `json:"requestLifetime,omitempty" yaml:"requestLifetime,omitempty"`
+	MetaMaxAge      string `json:"metaMaxAge,omitempty" yaml:"metaMaxAge,omitempty"`
+}
+
+// maxSchemaFile bounds a schema file; a schema fits in one cell of Bigtable anyway.
+const maxSchemaFile = 1 << 20
+
+// readSchema reads a schema file. Whatever it does not know is an error, which names the line or the field: a misspelt "observed"
+// would be notifications that never come.
+func readSchema(path string) (*percolator.Schema, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer func() { _ = f.Close() }()
+	return decodeSchemaFile(path, f)
+}
+
+func decodeSchemaFile(name string, in io.Reader) (*percolator.Schema, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxSchemaFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case len(text) > maxSchemaFile:
+		return nil, usagef("%s: more than %d bytes", name, maxSchemaFile)
+	}
+	s, err := parseSchema(text)
+	if err != nil {
+		return nil, usagef("%s: %w", name, err)
+	}
+	return s, nil
+}
+
+func parseSchema(text []byte) (*percolator.Schema, error) {
+	if err := oneDocument(text); err != nil {
+		return nil, err
+	}
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := json.Unmarshal(asJSON, &tree); err != nil {
+		return nil, err
+	}
+	if err := knownFields("", tree, reflect.TypeFor[schemaFile]()); err != nil {
+		return nil, err
+	}
+	var file schemaFile
+	var wrong *json.UnmarshalTypeError
+	switch err := json.Unmarshal(asJSON, &file); {
+	case errors.As(err, &wrong):
+		return nil, fmt.Errorf("%s is a %s, want a %s", wrong.Field, wrong.Value, kindName(wrong.Type))
+	case err != nil:
+		return nil, err
+	case len(file.Tables) == 0:
+		return nil, errors.New("tables: there are none")
+	}
+	s, err := file.schema()
+	if err == nil {
+		err = s.Validate()
+	}
+	return s, err
+}
+
+// oneDocument refuses a second document, which the decoder would not look at.
+func oneDocument(text []byte) error {
+	begun := false
+	line := 0
+	for l := range bytes.Lines(text) {
+		line++
+		l = bytes.TrimRight(l, " \t\r\n")
+		switch {
+		case bytes.Equal(l, []byte("---")) && begun:
+			return fmt.Errorf("line %d: a second document", line)
+		case len(l) > 0 && l[0] != '#' && !bytes.Equal(l, []byte("---")):
+			begun = true
+		}
+	}
+	return nil
+}
+
+// knownFields refuses fields that a struct does not have. Go's decoder would take them in any case of letters, and other readers of the
+// file would not.
+func knownFields(path string, v any, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := v.(type) {
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return nil // the decoder says so
+		}
+		for i, e := range v {
+			if err := knownFields(fmt.Sprintf("%s[%d]", path, i), e, t.Elem()); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if t.Kind() != reflect.Struct {
+			return nil
+		}
+		have := fieldsOf(t)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			at := strings.TrimPrefix(path+"."+name, ".")
+			field, ok := have[name]
+			if !ok {
+				return fmt.Errorf("%s: unknown field; there are %s", at, strings.Join(slices.Sorted(maps.Keys(have)), ", "))
+			}
+			if err := knownFields(at, v[name], field); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		out[name] = f.Type
+	}
+	return out
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list"
+	case reflect.Struct:
+		return "mapping"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return t.Kind().String()
+}
+
+func (f schemaFile) schema() (*percolator.Schema, error) {
+	var failed error
+	name := func(field, text string) string {
+		key, err := fromShown(text)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("%s: %w", field, err)
+		}
+		return key
+	}
+	names := func(field string, texts []string) (out []string) {
+		for i, text := range texts {
+			out = append(out, name(fmt.Sprintf("%s[%d]", field, i), text))
+		}
+		return out
+	}
+	s := &percolator.Schema{}
+	for i, t := range f.Tables {
+		at := fmt.Sprintf("tables[%d]", i)
+		table := percolator.Table{Name: t.Name, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
+		for j, ix := range t.Indexes {
+			table.Indexes = append(table.Indexes, percolator.Index{Name: ix.Name, Column: name(fmt.Sprintf("%s.indexes[%d].column", at, j), ix.Column), Unique: ix.Unique})
+		}
+		s.Tables = append(s.Tables, table)
+	}
+	duration := func(field, text string) time.Duration {
+		if text == "" {
+			return 0
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("%s: %w", field, err)
+		}
+		return d
+	}
+	if f.Timing != nil {
+		s.Timing.RequestLifetime = duration("timing.requestLifetime", f.Timing.RequestLifetime)
+		s.Timing.MetaMaxAge = duration("timing.metaMaxAge", f.Timing.MetaMaxAge)
+	}
+	return s, failed
+}
+
+// toFile is the reverse of schema.
+func toFile(s *percolator.Schema) schemaFile {
+	quoted := func(name string) string {
+		if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
+			return strconv.QuoteToASCII(name)
+		}
+		return name
+	}
+	all := func(names []string) (out []string) {
+		for _, n := range names {
+			out = append(out, quoted(n))
+		}
+		return out
+	}
+	f := schemaFile{Tables: []tableFile{}}
+	for _, t := range s.Tables {
+		table := tableFile{Name: t.Name, Observed: all(t.Observed), Weak: all(t.Weak), Splits: all(t.Splits)}
+		for _, ix := range t.Indexes {
+			table.Indexes = append(table.Indexes, indexFile{ix.Name, quoted(ix.Column), ix.Unique})
+		}
+		f.Tables = append(f.Tables, table)
+	}
+	if s.Timing != (percolator.Timing{}) {
+		f.Timing = &timingFile{durationText(s.Timing.RequestLifetime), durationText(s.Timing.MetaMaxAge)}
+	}
+	return f
+}
+
+func durationText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// storedJSON is what "schema show" prints for programs. Schema has the form of a schema file.
+type storedJSON struct {
+	Version uint64      `json:"version"`
+	Schema  schemaFile  `json:"schema"`
+	Indexes []indexJSON `json:"indexes"`
+}
+
+type indexJSON struct {
+	Table string        `json:"table"`
+	Name  string        `json:"name"`
+	State string        `json:"state"`           // building or ready
+	Since tso.Timestamp `json:"since,omitempty"` // snapshots from here on can be read by it; absent: all
+}
+
+func newSchemaShow() *cobra.Command {
+	var f instanceFlags
+	var output outputFlag
+	var ddl bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the stored schema, as a file that schema apply understands",
+		Long: `Show the stored schema, as a file that schema apply understands, with its version and
+what indexes are still being built in comments. Splits are not stored: they matter only
+when a table is created. -o json has version and index states as fields.
+
+With --spanner-ddl it prints what the timestamp oracle keeps in a Spanner database
+instead, and asks nobody. The exit status is 7 if no schema is stored.`,
+		Example: `  percolator schema show > schema.yaml
+  percolator schema show -o json | jq .version
+  percolator schema show --spanner-ddl`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ddl {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(tso.SpannerStatements(), ";\n\n")+";")
+				return err
+			}
+			if err := output.check(); err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context) error {
+				stored, err := storedSchema(ctx, f)
+				if err != nil {
+					return err
+				}
+				return output.emit(cmd.OutOrStdout(), newStoredJSON(stored), func(w io.Writer) error { return printSchema(w, stored) })
+			})
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	output.add(cmd)
+	cmd.Flags().Lookup("output").Usage = strings.Replace(cmd.Flags().Lookup("output").Usage, "table", "table (YAML)", 1)
+	cmd.Flags().BoolVar(&ddl, "spanner-ddl", false, "print the DDL of the oracle's tables in Spanner")
+	return cmd
+}
+
+// storedSchema is ErrNotFound where there is none.
+func storedSchema(ctx context.Context, f instanceFlags) (percolator.StoredSchema, error) {
+	stored, err := percolator.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
+	if status.Code(err) == codes.NotFound || err == nil && stored.Schema == nil {
+		return stored, fmt.Errorf("schema of %s/%s: %w (percolator schema apply stores one)", f.project, f.instance, percolator.ErrNotFound)
+	}
+	return stored, err
+}
+
+func newStoredJSON(stored percolator.StoredSchema) storedJSON {
+	out := storedJSON{Version: stored.Version, Schema: toFile(stored.Schema), Indexes: []indexJSON{}}
+	for _, t := range stored.Schema.Tables {
+		for _, ix := range t.Indexes {
+			st := stored.Indexes[t.Name+"."+ix.Name]
+			out.Indexes = append(out.Indexes, indexJSON{t.Name, ix.Name, indexStateText(st), st.Since})
+		}
+	}
+	return out
+}
+
+func printSchema(w io.Writer, stored percolator.StoredSchema) error {
+	out := newStoredJSON(stored)
+	if _, err := fmt.Fprintf(w, "# version %d\n", out.Version); err != nil {
+		return err
+	}
+	for _, ix := range out.Indexes {
+		if ix.State != "ready" {
+			if _, err := fmt.Fprintf(w, "# index %s of %s is %s; this finishes it: %s\n", ix.Name, ix.Table, ix.State, backfillCommand(ix.Table, ix.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	text, err := yaml.Marshal(out.Schema)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}

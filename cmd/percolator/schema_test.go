@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+const (
+	webSchema    = "testdata/schema/web.yaml"
+	grownSchema  = "testdata/schema/web-grown.yaml"
+	shrunkSchema = "testdata/schema/web-shrunk.json"
+)
+
+// dropTable deletes a table of Bigtable behind everybody's back.
+func (c *cluster) dropTable(name string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	defer cancel()
+	admin, err := bigtable.NewAdminClient(ctx, c.project, c.instance, c.options...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = admin.Close() }()
+	if err := admin.DeleteTable(ctx, name); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestSchemaCommands(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, nil)
+	s := session{c: cl}
+	s.run(exitNotFound, "schema", "show")
+	s.run(exitFindings, "schema", "diff", webSchema)
+	s.run(exitFindings, "schema", "diff", webSchema, "-o", "json")
+	s.runWith(exitUsage, "n\n", "schema", "apply", webSchema)
+	s.run(exitOK, "schema", "apply", webSchema, "--dry-run")
+	s.run(exitNotFound, "schema", "show")
+	s.runWith(exitOK, "y\n", "schema", "apply", webSchema)
+	s.run(exitOK, "schema", "apply", webSchema)
+	s.run(exitOK, "schema", "apply", webSchema, "-o", "json")
+	s.run(exitOK, "schema", "diff", webSchema)
+	s.run(exitOK, "schema", "diff", webSchema, "-o", "json")
+	stored := s.run(exitOK, "schema", "show")
+	s.runWith(exitOK, stored.out, "schema", "diff", "-")
+	s.run(exitOK, "schema", "show", "-o", "json")
+	s.run(exitFailure, "schema", "backfill", "documents", "by-url")
+
+	cl.client = cl.newClient(percolator.Config{})
+	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "url"}: "u1", {Table: "documents", Row: "b", Column: "url"}: "u2"})
+	s.run(exitFindings, "schema", "diff", grownSchema)
+	s.run(exitFindings, "schema", "diff", grownSchema, "-o", "json")
+	s.run(exitOK, "schema", "apply", grownSchema, "--yes")
+	s.run(exitOK, "schema", "show")
+	s.run(exitOK, "schema", "show", "-o", "json")
+	s.run(exitFindings, "schema", "verify", "documents", "by-url")
+	s.run(exitFindings, "schema", "verify", "documents", "by-url", "-o", "json", "--limit", "1")
+	s.run(exitOK, "schema", "backfill", "documents", "by-url")
+	s.run(exitOK, "schema", "backfill", "documents", "by-url", "-o", "json")
+	s.run(exitOK, "schema", "backfill", "hosts", "by-name")
+	s.run(exitOK, "schema", "verify", "documents", "by-url")
+	s.run(exitOK, "schema", "verify", "documents", "by-url", "-o", "json")
+	s.run(exitFindings, "schema", "diff", shrunkSchema)
+	s.run(exitFindings, "schema", "diff", shrunkSchema, "-o", "json")
+	s.run(exitFailure, "schema", "apply", shrunkSchema, "--yes")
+	s.run(exitOK, "schema", "diff", grownSchema)
+
+	cl.dropTable("links")
+	s.run(exitFindings, "schema", "diff", grownSchema)
+	s.run(exitOK, "schema", "apply", grownSchema, "--yes", "-o", "json")
+	s.run(exitOK, "schema", "diff", grownSchema)
+	s.compare("schema.txt")
+}
+
+// TestSchemaApplyBackfill: one command adds an index and fills it, also if an earlier one was broken off in between.
+func TestSchemaApplyBackfill(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, nil)
+	cl.must(exitOK, "schema", "apply", webSchema, "--yes")
+	cl.client = cl.newClient(percolator.Config{})
+	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "url"}: "u1"})
+	cl.must(exitUsage, "schema", "apply", grownSchema, "--yes", "--backfill", "--tso=")
+	cl.must(exitOK, "schema", "apply", grownSchema, "--yes") // and no more
+	out := cl.must(exitOK, "schema", "apply", grownSchema, "--yes", "--backfill").out
+	if !strings.Contains(out, "index by-url of documents: ready since") || strings.Contains(out, "by-name") {
+		t.Errorf("printed %q, want that by-url was filled, and nothing of an index that needs it not", out)
+	}
+	cl.must(exitOK, "schema", "verify", "documents", "by-url")
+}
+
+func TestSchemaUsage(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, nil)
+	for _, wrong := range [][]string{
+		{"schema", "apply"}, {"schema", "diff", "a", "b"}, {"schema", "diff", "none.yaml"}, {"schema", "apply", "none.yaml"},
+		{"schema", "diff", webSchema, "-o", "xml"}, {"schema", "apply", webSchema, "-o", "xml"}, {"schema", "show", "-o", "xml"},
+		{"schema", "show", "--project="}, {"schema", "diff", webSchema, "--timeout", "0s"}, {"schema", "apply", webSchema, "--timeout", "-1s"},
+		{"schema", "backfill", "documents"}, {"schema", "verify", "documents"}, {"schema", "show", "x"}, {"schema", "nonsense"},
+	} {
+		cl.must(exitUsage, wrong...)
+	}
+	cl.must(exitOK, "schema", "apply", webSchema, "--yes")
+	for _, wrong := range [][]string{
+		{"schema", "backfill", "documents", "i", "--concurrency", "65"}, {"schema", "backfill", "documents", "i", "-o", "xml"},
+		{"schema", "verify", "documents", "i", "--limit", "-1"}, {"schema", "verify", "documents", "i", "--as-of", "yesterday"},
+	} {
+		cl.must(exitUsage, wrong...)
+	}
+	cl.must(exitFailure, "schema", "verify", "documents", "none")
+	cl.must(exitUnavailable, "schema", "verify", "documents", "none", "--tso", "127.0.0.1:1", "--timeout", "300ms")
+	if ddl := cl.must(exitOK, "schema", "show", "--spanner-ddl").out; strings.Count(ddl, "CREATE TABLE") != 2 {
+		t.Errorf("printed %q", ddl)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// verifyJSON is what "schema verify" prints for programs. Names are as shown.
+type verifyJSON struct {
+	Table      string        `json:"table"`
+	Index      string        `json:"index"`
+	Snapshot   tso.Timestamp `json:"snapshot"`
+	Building   bool          `json:"building"`
+	Cells      int64         `json:"cells"`
+	Entries    int64         `json:"entries"`
+	Missing    int64         `json:"missing"`
+	Stray      int64         `json:"stray"`
+	Stale      int64         `json:"stale"`
+	Duplicates int64         `json:"duplicates"`
+	Corrupt    int64         `json:"corrupt"`
+	Findings   []findingJSON `json:"findings"`
+}
+
+type findingJSON struct {
+	Damage string `json:"damage"`
+	Row    string `json:"row,omitempty"`
+	Other  string `json:"other,omitempty"` // the row that has the entry of the same value
+	Entry  string `json:"entry,omitempty"` // of an entry that cannot be decoded: hash and length of its key
+}
+
+func newSchemaVerify() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var at asOfFlag
+	var opts percolator.VerifyIndexOptions
+	cmd := &cobra.Command{
+		Use:   "verify TABLE INDEX",
+		Short: "Compare an index with its table",
+		Long: `Compare an index with its table, in one snapshot, and change nothing: every cell must
+have its entry and every entry its cell. No values are shown.
+
+The exit status is 5 if something is wrong. While the index is being built cells without
+entry are to be expected, and two rows with one value of a unique index are what keeps
+schema backfill from finishing. A table so large that this takes longer than the retention
+needs a hold: percolator gc hold take, then --as-of its timestamp.`,
+		Example: `  percolator schema verify documents by-url
+  percolator schema verify documents by-url -o json | jq '.findings[].row'`,
+		Args:              tableAndIndex,
+		ValidArgsFunction: completeIndexes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				return verifyIndex(ctx, cmd, c, args[0], args[1], at, opts, output)
+			}, reading)
+		},
+	}
+	f.add(cmd, defaultWalkTimeout)
+	output.add(cmd)
+	at.add(cmd)
+	cmd.Flags().IntVar(&opts.MaxFindings, "limit", 100, "how many findings are listed, at most 10000; all are counted")
+	return cmd
+}
+
+func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, at asOfFlag, opts percolator.VerifyIndexOptions, output outputFlag) error {
+	ts, err := at.timestamp(ctx, c)
+	if err != nil {
+		return err
+	}
+	say, end := statusLine(cmd)
+	opts.Timestamp = ts
+	opts.Progress = func(r percolator.IndexReport) {
+		say(fmt.Sprintf("%d cells, %d entries, %d findings", r.Cells, r.Entries, r.Damaged()))
+	}
+	r, err := c.VerifyIndex(ctx, table, index, opts)
+	end()
+	if err != nil {
+		return fmt.Errorf("after %d cells and %d entries, with %d findings: %w", r.Cells, r.Entries, r.Damaged(), err)
+	}
+	out := newVerifyJSON(table, index, r)
+	if err := output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return out.print(w, r) }); err != nil {
+		return err
+	}
+	if r.Damaged() > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+func newVerifyJSON(table, index string, r percolator.IndexReport) verifyJSON {
+	out := verifyJSON{Table: table, Index: index, Snapshot: r.Snapshot, Building: r.Building, Cells: r.Cells, Entries: r.Entries,
+		Missing: r.Missing, Stray: r.Stray, Stale: r.Stale, Duplicates: r.Duplicates, Corrupt: r.Corrupt, Findings: []findingJSON{}}
+	for _, f := range r.Findings {
+		out.Findings = append(out.Findings, findingJSON{string(f.Damage), shownName(f.Cell.Row), shownName(f.Other.Row), f.Entry})
+	}
+	return out
+}
+
+func (v verifyJSON) print(w io.Writer, r percolator.IndexReport) error {
+	building := ""
+	if v.Building {
+		building = ", which is being built"
+	}
+	if _, err := fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, r.Damaged(), atTime(v.Snapshot)); err != nil {
+		return err
+	}
+	if len(v.Findings) == 0 {
+		return nil
+	}
+	t := newTable(w, "DAMAGE", "ROW", "OTHER ROW", "ENTRY")
+	for _, f := range v.Findings {
+		t.row(f.Damage, f.Row, f.Other, f.Entry)
+	}
+	if int64(len(v.Findings)) < r.Damaged() {
+		t.row("…", "", "", "more with --limit")
+	}
+	return t.flush()
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+func newSet() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	var file string
+	var isHex, insert bool
+	cmd := &cobra.Command{
+		Use:   "set TABLE ROW COLUMN [VALUE]",
+		Short: "Write a cell in a transaction of its own",
+		Long: `Write a cell in a transaction of its own, as every other writer does: observers are
+notified and indexes maintained. Conflicts are tried again until --timeout.
+
+The value is the argument as it is, or the contents of --file, "-" for the standard
+input. With --insert the cell must not have a value yet; otherwise the exit status is 6.`,
+		Example: `  percolator set documents com.example/ title "Example Domain"
+  curl -s http://example.com | percolator set documents com.example/ contents --file -
+  percolator set flags f on --insert
+  percolator set images logo magic 89504e47 --hex`,
+		ValidArgsFunction: completeTables,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			given := cmd.Flags().Changed("file")
+			if len(args) != 4 && !(len(args) == 3 && given) || len(args) == 4 && given {
+				return usagef("%s takes a table, a row, a column, and a value or --file", cmd.CommandPath())
+			}
+			named, err := names(args[:3])
+			if err != nil {
+				return err
+			}
+			var value []byte
+			if given {
+				value, err = readValue(cmd, file)
+			} else {
+				value = []byte(args[3])
+			}
+			if err == nil && isHex {
+				value, err = fromHex(string(value))
+			}
+			if err != nil {
+				return err
+			}
+			cell := percolator.Cell{Table: named[0], Row: named[1], Column: named[2]}
+			return commitOne(cmd, f, output, func(tx *percolator.Txn) error {
+				if insert {
+					return tx.Insert(cell, value)
+				}
+				return tx.Set(cell, value)
+			})
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	output.add(cmd)
+	cmd.Flags().StringVar(&file, "file", "", `take the value from this file, "-" for the standard input`)
+	cmd.Flags().BoolVar(&isHex, "hex", false, "the value is in hexadecimal digits")
+	cmd.Flags().BoolVar(&insert, "insert", false, "only if the cell has no value")
+	return cmd
+}
+
+// commitOne runs a transaction that reads nothing itself, and prints its commit timestamp.
+func commitOne(cmd *cobra.Command, f dataFlags, output outputFlag, write func(tx *percolator.Txn) error) error {
+	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return write(tx) })
+		if err != nil {
+			return err
+		}
+		return output.emit(cmd.OutOrStdout(), commitJSON{ts, ts.Time().UTC()}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "committed at %s\n", atTime(ts))
+			return err
+		})
+	})
+}
+
+// readValue reads a value from a file, no more of it than a value may have.
+func readValue(cmd *cobra.Command, file string) ([]byte, error) {
+	in := cmd.InOrStdin()
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		defer func() { _ = opened.Close() }()
+		in = opened
+	}
+	value, err := io.ReadAll(io.LimitReader(in, 2*percolator.MaxValueBytes+2)) // twice: it may be in hexadecimal
+	if err != nil {
+		return nil, fmt.Errorf("reading the value: %w", err)
+	}
+	return value, nil
+}
+
+// fromHex allows a line break at the end, which files have. Its errors do not show the value.
+func fromHex(text string) ([]byte, error) {
+	for len(text) > 0 && (text[len(text)-1] == '\n' || text[len(text)-1] == '\r') {
+		text = text[:len(text)-1]
+	}
+	value, err := hex.DecodeString(text)
+	if err != nil {
+		return nil, usagef("the value is not an even number of hexadecimal digits")
+	}
+	return value, nil
+}

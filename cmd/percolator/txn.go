@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// scriptJSON is what "txn" prints for programs.
+type scriptJSON struct {
+	Snapshot    tso.Timestamp `json:"snapshot"` // what was read
+	Reads       []scriptRead  `json:"reads"`
+	Writes      int           `json:"writes"` // statements that write
+	Attempts    int           `json:"attempts"`
+	DryRun      bool          `json:"dryRun"`
+	Committed   tso.Timestamp `json:"committed,omitempty"` // absent if nothing was written
+	CommittedAt *time.Time    `json:"committedAt,omitempty"`
+}
+
+type txnFlags struct {
+	data        dataFlags
+	output      outputFlag
+	at          asOfFlag
+	dryRun      bool
+	maxAttempts int
+}
+
+func newTxn() *cobra.Command {
+	var f txnFlags
+	cmd := &cobra.Command{
+		Use:   "txn [FILE]",
+		Short: "Run a script as one transaction",
+		Long: `Run a script as one transaction: all that it writes is committed at once, or nothing is.
+The script is a file or the standard input, with one statement a line:
+
+` + scriptHelp + `
+
+Words are quoted as in a shell, where nothing else is special; # begins a comment. The
+statements see what was there when the transaction began, and what those before them
+have written. After a conflict the script runs again, with new reads; only what the last
+attempt read is printed. A cell that is required stays so until the commit.
+
+The exit status is 2 for a script that is wrong, of which nothing is run, and 6 if a
+requirement does not hold, an inserted cell exists, or conflicts do not end.`,
+		Example: `  percolator txn transfer.txt
+  echo 'get accounts alice balance' | percolator txn --as-of 10m
+  percolator txn --dry-run <<'END'
+  require accounts alice balance = 10
+  set accounts alice balance 3
+  set accounts bob balance 9   # was 2
+  END`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("%s takes one file", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.data.add(cmd, defaultCellTimeout)
+	f.output.add(cmd)
+	f.at.add(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "read and check, and commit nothing")
+	cmd.Flags().IntVar(&f.maxAttempts, "max-attempts", 0, "give up after so many conflicts; 0: when --timeout has passed")
+	return cmd
+}
+
+func (f *txnFlags) run(cmd *cobra.Command, args []string) error {
+	if err := f.output.check(); err != nil {
+		return err
+	}
+	if f.maxAttempts < 0 {
+		return usagef("--max-attempts %d is negative", f.maxAttempts)
+	}
+	script, err := openScript(cmd, args)
+	if err != nil {
+		return err
+	}
+	writes := slices.IndexFunc(script, statement.writes)
+	if f.at.text != "" {
+		if writes >= 0 {
+			return usagef("line %d: %s cannot be together with --as-of, which only reads", script[writes].line, script[writes].verb)
+		}
+		return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.view(ctx, cmd, c, script) }, reading)
+	}
+	return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		switch {
+		case writes < 0:
+			return f.view(ctx, cmd, c, script)
+		case f.dryRun:
+			return f.try(ctx, cmd, c, script)
+		}
+		return f.commit(ctx, cmd, c, script)
+	})
+}
+
+func openScript(cmd *cobra.Command, args []string) ([]statement, error) {
+	if len(args) == 0 || args[0] == "-" {
+		return readScript(cmd.InOrStdin())
+	}
+	file, err := os.Open(args[0])
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer func() { _ = file.Close() }()
+	script, err := readScript(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	return script, nil
+}
+
+// view runs a script that only reads.
+func (f *txnFlags) view(ctx context.Context, cmd *cobra.Command, c *percolator.Client, script []statement) error {
+	opts, err := f.at.option(ctx, c)
+	if err != nil {
+		return err
+	}
+	s, err := c.Snapshot(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	var a attempt
+	err = a.run(ctx, s, nil, script)
+	return f.end(cmd, a, scriptJSON{Snapshot: s.StartTimestamp(), Attempts: 1, DryRun: f.dryRun}, err)
+}
+
+// try runs a script and commits nothing.
+func (f *txnFlags) try(ctx context.Context, cmd *cobra.Command, c *percolator.Client, script []statement) error {
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // nothing was sent
+	var a attempt
+	err = a.run(ctx, tx, tx, script)
+	return f.end(cmd, a, scriptJSON{Snapshot: tx.StartTimestamp(), Attempts: 1, DryRun: true}, err)
+}
+
+func (f *txnFlags) commit(ctx context.Context, cmd *cobra.Command, c *percolator.Client, script []statement) error {
+	var opts []percolator.TxnOption
+	if f.maxAttempts > 0 {
+		opts = append(opts, percolator.MaxAttempts(f.maxAttempts))
+	}
+	var last attempt
+	var out scriptJSON
+	ts, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		last = attempt{}
+		out.Attempts++
+		out.Snapshot = tx.StartTimestamp()
+		return last.run(ctx, tx, tx, script)
+	}, opts...)
+	if err == nil && last.writes > 0 {
+		at := ts.Time().UTC()
+		out.Committed, out.CommittedAt = ts, &at
+	}
+	return f.end(cmd, last, out, err)
+}
+
+// end prints what the last attempt has read, unless it failed for a reason that makes it worthless, and how it ended.
+func (f *txnFlags) end(cmd *cobra.Command, a attempt, out scriptJSON, err error) error {
+	if err != nil && !errors.Is(err, errRequirement) {
+		return err
+	}
+	out.Reads, out.Writes = a.forJSON(), a.writes
+	werr := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
+		if err := a.print(w); err != nil {
+			return err
+		}
+		if err != nil {
+			return nil // the error says how it ended
+		}
+		_, err := fmt.Fprintln(w, out.ending())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", percolator.ErrConflict, err)
+	}
+	return werr
+}
+
+func (out scriptJSON) ending() string {
+	again := ""
+	if out.Attempts > 1 {
+		again = fmt.Sprintf(", in attempt %d", out.Attempts)
+	}
+	switch {
+	case out.Writes == 0:
+		return "read at " + atTime(out.Snapshot) + again
+	case out.DryRun:
+		return fmt.Sprintf("not committed: %d statements would write", out.Writes)
+	}
+	return "committed at " + atTime(out.Committed) + again
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/mattn/go-shellwords"
+	"github.com/spf13/pflag"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Limits of a script.
+const (
+	maxScriptBytes = 16 << 20
+	maxScriptReads = 64 << 20 // bytes of values that are kept to be printed
+)
+
+const scriptHelp = `  get TABLE ROW [COLUMN…]                      read, as percolator get
+  get-for-update TABLE ROW COLUMN              and conflict with whoever changes it meanwhile
+  scan [FLAGS] TABLE [COLUMN…]                 --prefix, --from, --to, --index, --limit
+  require TABLE ROW COLUMN = VALUE             end unless the cell has this value …
+  require TABLE ROW COLUMN absent|present      … or has none, or any
+  set [--hex] TABLE ROW COLUMN VALUE
+  insert [--hex] TABLE ROW COLUMN VALUE        only if the cell has no value
+  del TABLE ROW COLUMN
+  notify TABLE ROW COLUMN                      run the observers of a weak column`
+
+// statement is one line of a script.
+type statement struct {
+	line  int
+	verb  string
+	cell  percolator.Cell // what the verb is about; of get and scan only the table and the row
+	args  []string        // the columns of get and scan
+	value []byte          // of set, insert and require =
+	must  string          // of require: "=", "absent" or "present"
+	scan  scanFlags
+}
+
+// writes tells whether it needs a transaction.
+func (s statement) writes() bool {
+	return slices.Contains([]string{"set", "insert", "del", "notify", "get-for-update"}, s.verb)
+}
+
+func (s statement) fail(err error) error { return fmt.Errorf("line %d: %s: %w", s.line, s.verb, err) }
+
+// readScript reads the statements of a script. What is wrong with it is found before anything is read or written.
+func readScript(in io.Reader) (script []statement, err error) {
+	lines := bufio.NewScanner(io.LimitReader(in, maxScriptBytes+1))
+	lines.Buffer(nil, maxScriptBytes)
+	read := 0
+	for n := 1; lines.Scan(); n++ {
+		if read += len(lines.Bytes()) + 1; read > maxScriptBytes {
+			return nil, usagef("line %d: the script has more than %d bytes", n, maxScriptBytes)
+		}
+		words, err := splitLine(lines.Text())
+		if err != nil {
+			return nil, usagef("line %d: %w", n, err)
+		}
+		if len(words) == 0 {
+			continue
+		}
+		s, err := parseStatement(words)
+		if err != nil {
+			return nil, usagef("line %d: %w", n, err)
+		}
+		s.line = n
+		script = append(script, s)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the script: %w", err)
+	}
+	return script, nil
+}
+
+// splitLine takes a line apart as a shell would, without doing anything that a shell does.
+func splitLine(line string) ([]string, error) {
+	if !utf8.ValidString(line) {
+		return nil, fmt.Errorf("not UTF-8; --hex takes other values, and names are understood as percolator shows them")
+	}
+	p := shellwords.NewParser()
+	p.ParseComment = true
+	words, err := p.Parse(line)
+	if err != nil {
+		return nil, fmt.Errorf("a quote is not closed, or a parenthesis or backtick is not quoted")
+	}
+	if p.Position >= 0 { // the parser stops there, as at the end of a command
+		return nil, fmt.Errorf("one of ; & | < > is not quoted")
+	}
+	return words, nil
+}
+
+func parseStatement(words []string) (s statement, err error) {
+	s.verb = words[0]
+	flags := pflag.NewFlagSet(s.verb, pflag.ContinueOnError)
+	flags.SetInterspersed(false) // a value may begin with a hyphen
+	flags.Usage = func() {}
+	isHex := false
+	switch s.verb {
+	case "set", "insert":
+		flags.BoolVar(&isHex, "hex", false, "")
+	case "scan":
+		s.scan.define(flags)
+	}
+	if err := flags.Parse(words[1:]); err != nil {
+		return s, fmt.Errorf("%s: %w", s.verb, err)
+	}
+	args := flags.Args()
+	least, most := operands(s.verb)
+	switch {
+	case most == 0:
+		return s, fmt.Errorf("unknown statement %q; there are:\n%s", s.verb, scriptHelp)
+	case len(args) < least || len(args) > most:
+		return s, fmt.Errorf("%s takes other arguments; the statements are:\n%s", s.verb, scriptHelp)
+	}
+	return s, s.take(args, isHex)
+}
+
+// operands is how many arguments a verb takes.
+func operands(verb string) (least, most int) {
+	const columns = 1000
+	switch verb {
+	case "get":
+		return 2, columns
+	case "scan":
+		return 1, columns
+	case "get-for-update", "del", "notify":
+		return 3, 3
+	case "set", "insert":
+		return 4, 4
+	case "require":
+		return 4, 5
+	}
+	return 0, 0
+}
+
+func (s *statement) take(args []string, isHex bool) (err error) {
+	switch s.verb {
+	case "set", "insert":
+		s.value = []byte(args[3])
+		if isHex {
+			s.value, err = fromHex(args[3])
+		}
+		args = args[:3]
+	case "require":
+		if s.must = args[3]; s.must == "=" && len(args) == 5 {
+			s.value = []byte(args[4])
+		} else if s.must == "=" || len(args) == 5 || s.must != "absent" && s.must != "present" {
+			return fmt.Errorf("require ends with = VALUE, absent or present")
+		}
+		args = args[:3]
+	case "scan":
+		_, err = s.scan.rows()
+	}
+	if err != nil {
+		return err
+	}
+	named, err := names(args)
+	if err != nil {
+		return err
+	}
+	s.cell.Table = named[0]
+	switch s.verb {
+	case "scan":
+		s.args = named[1:]
+		if s.scan.index != "" && len(s.args) > 0 {
+			return fmt.Errorf("--index shows the indexed column and no others")
+		}
+	case "get":
+		s.cell.Row, s.args = named[1], named[2:]
+	default:
+		s.cell.Row, s.cell.Column = named[1], named[2]
+	}
+	return nil
+}

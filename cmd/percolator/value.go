@@ -1,0 +1,89 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// shownValue is a value as a person reads it: as it is where that is readable and unmistakable, in Go's quotes otherwise.
+func shownValue(v []byte) string {
+	s := string(v)
+	unreadable := func(r rune) bool { return r == utf8.RuneError || r != ' ' && !unicode.IsPrint(r) }
+	if s == "" || strings.HasPrefix(s, `"`) || strings.TrimSpace(s) != s || strings.ContainsFunc(s, unreadable) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// cellJSON is a cell in the output for programs. Names are as shown; of Value and Base64 there is one.
+type cellJSON struct {
+	Table  string  `json:"table"`
+	Row    string  `json:"row"`
+	Column string  `json:"column"`
+	Value  *string `json:"value,omitempty"`  // if it is UTF-8
+	Base64 *[]byte `json:"base64,omitempty"` // otherwise
+	// Committed is the timestamp of the transaction that wrote the value, absent for what a script has written itself.
+	Committed   tso.Timestamp `json:"committed,omitempty"`
+	CommittedAt *time.Time    `json:"committedAt,omitempty"`
+}
+
+func newCellJSON(e percolator.Entry) cellJSON {
+	c := cellJSON{Table: e.Cell.Table, Row: shown(e.Cell.Row), Column: shown(e.Cell.Column), Committed: e.CommitTS}
+	if text := string(e.Value); utf8.ValidString(text) {
+		c.Value = &text
+	} else {
+		c.Base64 = &e.Value
+	}
+	if e.CommitTS != 0 {
+		at := e.CommitTS.Time().UTC()
+		c.CommittedAt = &at
+	}
+	return c
+}
+
+// committed is a commit timestamp in a table.
+func committed(ts tso.Timestamp) string {
+	if ts == 0 {
+		return "by this script"
+	}
+	return strconv.FormatInt(int64(ts), 10)
+}
+
+// commitJSON is what a command that writes prints for programs.
+type commitJSON struct {
+	Committed   tso.Timestamp `json:"committed"`
+	CommittedAt time.Time     `json:"committedAt"`
+}
+
+// atTime is a timestamp with its time.
+func atTime(ts tso.Timestamp) string {
+	return strconv.FormatInt(int64(ts), 10) + " (" + ts.Time().UTC().Format(time.RFC3339) + ")"
+}
+
+// names understands arguments that are names of tables, rows or columns.
+func names(args []string) ([]string, error) {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		var err error
+		if out[i], err = fromShown(arg); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// oneCell is the Args of a command that takes one cell.
+func oneCell(cmd *cobra.Command, args []string) error {
+	if len(args) != 3 {
+		return usagef("%s takes a table, a row and a column", cmd.CommandPath())
+	}
+	return nil
+}

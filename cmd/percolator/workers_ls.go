@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// workerJSON is a worker in the output for programs. What it has not told is absent.
+type workerJSON struct {
+	Name      string    `json:"name"`
+	Host      string    `json:"host,omitempty"`
+	PID       int       `json:"pid,omitempty"`
+	Version   string    `json:"version,omitempty"`
+	Session   string    `json:"session,omitempty"`
+	Started   time.Time `json:"started"`
+	Expires   time.Time `json:"expires"`           // unless it tells of itself again
+	Columns   string    `json:"columns,omitempty"` // workers that take the same columns have the same here, and divide the tables
+	Observers []string  `json:"observers"`         // names as shown
+
+	Reported      *time.Time `json:"reported,omitempty"` // when the rest was so
+	Queued        int        `json:"queued"`
+	Running       int        `json:"running"`
+	BacklogMillis int64      `json:"backlogMillis"` // age of the oldest notification in the last round of its scanners
+}
+
+func newWorkersLs() *cobra.Command {
+	var f dataFlags
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the workers that live",
+		Long: `List the workers that live: those that store reports or divide the tables among themselves,
+and have not been silent for too long. Times are by the oracle's clock. Workers with the
+same COLUMNS take the same columns and divide them; "-" is one that searches everything.
+QUEUED, BACKLOG (the age of the oldest notification that its scanners met) and the names of
+observers are from its last report.
+
+A worker may run without being listed: one that is configured to do neither.`,
+		Example: `  percolator workers ls
+  percolator workers ls -o json | jq -r '.[].version' | sort | uniq -c`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+				seen, err := c.Workers(ctx)
+				if err != nil {
+					return err
+				}
+				reports, err := c.Reports(ctx)
+				if err != nil {
+					return err
+				}
+				list := workerList(seen, reports)
+				return output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printWorkers(w, list, seen.Now) })
+			})
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	output.add(cmd)
+	return cmd
+}
+
+// workerList joins what workers tell each other with what they report, by their names.
+func workerList(seen percolator.Workers, reports []percolator.Report) []workerJSON {
+	byName := map[string]workerJSON{}
+	for _, r := range reports {
+		at := r.Written.Time().UTC()
+		byName[r.Name] = workerJSON{Name: shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
+			Observers: shownNames(slices.Sorted(maps.Keys(r.Worker.Observers))), Reported: &at, Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
+	}
+	for _, w := range seen.Live {
+		o, reported := byName[w.Name]
+		if !reported {
+			o = workerJSON{Name: shown(w.Name), Version: w.Version, Started: w.Started.Time().UTC(), Expires: w.Expires.Time().UTC()}
+		}
+		o.Session, o.Columns = w.Session, w.Columns
+		if len(w.Observers) > 0 {
+			o.Observers = shownNames(w.Observers)
+		}
+		byName[w.Name] = o
+	}
+	list := slices.AppendSeq([]workerJSON{}, maps.Values(byName))
+	slices.SortFunc(list, func(a, b workerJSON) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Name, b.Name)) })
+	return list
+}
+
+func shownNames(names []string) []string {
+	out := []string{}
+	for _, n := range names {
+		out = append(out, shown(n))
+	}
+	return out
+}
+
+func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no workers")
+		return err
+	}
+	t := newTable(w, "NAME", "HOST", "PID", "VERSION", "SESSION", "STARTED", "EXPIRES", "COLUMNS", "QUEUED", "BACKLOG", "OBSERVERS")
+	for _, o := range list {
+		pid, queued, backlog := "-", "-", "-"
+		if o.Reported != nil {
+			pid, queued = fmt.Sprint(o.PID), fmt.Sprint(o.Queued)
+			backlog = (time.Duration(o.BacklogMillis) * time.Millisecond).String()
+		}
+		t.row(o.Name, orDash(o.Host), pid, orDash(o.Version), orDash(o.Session), age(now.Time(), o.Started), o.Expires.Format(time.RFC3339),
+			orDash(o.Columns), queued, backlog, orDash(strings.Join(o.Observers, ", ")))
+	}
+	return t.flush()
+}
+
+// orDash keeps the columns of a table apart, and what others have stored harmless.
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return oneLine(text)
+}
