@@ -1,38 +1,254 @@
+# Where and what.
+
 variable "project" {
-  description = "Project that holds the Bigtable instance."
+  description = "Project that holds everything."
   type        = string
 }
 
-variable "instance" {
-  description = "Name of the Bigtable instance."
+variable "region" {
+  description = "Region of the Bigtable cluster, the Spanner instance and the oracle's servers. They talk to each other all the time: one region."
   type        = string
 }
+
+variable "name" {
+  description = "Id of the Bigtable instance, and the beginning of all other names. 6 to 23 lower-case letters, digits and hyphens."
+  type        = string
+  default     = "percolator"
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{4,21}[a-z0-9]$", var.name))
+    error_message = "6 to 23 lower-case letters, digits and hyphens, a letter first, no hyphen last: ids of service accounts begin with it."
+  }
+}
+
+variable "schema_file" {
+  description = "Path of the schema file, the one that `percolator schema apply` is given: its tables are created here."
+  type        = string
+}
+
+variable "labels" {
+  description = "Labels of everything that can have labels."
+  type        = map(string)
+  default     = {}
+}
+
+# Protection and encryption.
+
+variable "deletion_protection" {
+  description = "Whether instance, tables, and the oracle's database are protected against deletion, by terraform and by everybody else. Set it to false, and apply, before a destroy."
+  type        = bool
+  default     = true
+}
+
+variable "kms_key" {
+  description = "Cloud KMS key of the region for Bigtable and Spanner, projects/P/locations/REGION/keyRings/R/cryptoKeys/K. null: Google's keys. It cannot be changed later without a new instance."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kms_key == null || can(regex("^projects/[^/]+/locations/${var.region}/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
+    error_message = "The key has to be projects/P/locations/REGION/keyRings/R/cryptoKeys/K, in the region of the cluster."
+  }
+}
+
+# Bigtable.
 
 variable "zone" {
-  description = "Zone of the one cluster that takes transactional traffic."
+  description = "Zone of the one Bigtable cluster. A conditional mutation is atomic in one cluster only, so there is never a second one for transactions."
   type        = string
+
+  validation {
+    condition     = startswith(var.zone, "${var.region}-")
+    error_message = "The zone is not in the region."
+  }
 }
 
 variable "min_nodes" {
   description = "Fewest nodes that autoscaling keeps."
   type        = number
   default     = 1
+
+  validation {
+    condition     = var.min_nodes >= 1 && floor(var.min_nodes) == var.min_nodes
+    error_message = "At least 1 node."
+  }
 }
 
 variable "max_nodes" {
-  description = "Most nodes that autoscaling adds."
+  description = "Most nodes that autoscaling adds; what bounds the bill."
   type        = number
   default     = 3
+
+  validation {
+    condition     = var.max_nodes >= var.min_nodes && var.max_nodes <= 10 * var.min_nodes && floor(var.max_nodes) == var.max_nodes
+    error_message = "From min_nodes to ten times as many, which is as far as Bigtable scales by itself."
+  }
 }
 
 variable "cpu_target" {
-  description = "CPU load, in percent, at which autoscaling adds nodes."
+  description = "CPU load, in percent, at which autoscaling adds nodes. Lower leaves room for bursts, which transactions feel as latency."
   type        = number
   default     = 60
+
+  validation {
+    condition     = var.cpu_target >= 10 && var.cpu_target <= 80
+    error_message = "Bigtable takes 10 to 80."
+  }
 }
 
-variable "deletion_protection" {
-  description = "Whether terraform refuses to destroy the instance."
+# The oracle.
+
+variable "oracle_store" {
+  description = "Where the oracle keeps its record: spanner, or bigtable for small set-ups, whose failover to another cluster has to be treated as a loss of data."
+  type        = string
+  default     = "spanner"
+
+  validation {
+    condition     = contains(["spanner", "bigtable"], var.oracle_store)
+    error_message = "spanner or bigtable."
+  }
+}
+
+variable "spanner_processing_units" {
+  description = "Processing units of the Spanner instance. The oracle writes about once a second, so 100, the least there is, is plenty."
+  type        = number
+  default     = 100
+
+  validation {
+    condition     = var.spanner_processing_units >= 100 && (var.spanner_processing_units < 1000 ? var.spanner_processing_units % 100 == 0 : var.spanner_processing_units % 1000 == 0)
+    error_message = "100 to 900 in steps of 100, or thousands."
+  }
+}
+
+variable "oracle_zones" {
+  description = "Zones of the oracle's servers, one server each. Two or more, and another takes over when the leader's zone fails."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.oracle_zones) >= 1 && length(distinct(var.oracle_zones)) == length(var.oracle_zones)
+    error_message = "At least one zone, none of them twice."
+  }
+  validation {
+    condition     = alltrue([for z in var.oracle_zones : startswith(z, "${var.region}-")])
+    error_message = "Every zone has to be in the region."
+  }
+}
+
+variable "oracle_image" {
+  description = "Container image of the oracle's servers, with its digest. null: no servers yet, for the first apply, before there is an image."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.oracle_image == null || can(regex("@sha256:[0-9a-f]{64}$", var.oracle_image))
+    error_message = "Name the image by its digest, …@sha256:…: a tag that moves would be rolled out by the next machine that restarts."
+  }
+}
+
+variable "oracle_image_repository" {
+  description = "Artifact Registry repository of the image, which the oracle may read. null: the image is public, or access is granted elsewhere."
+  type        = object({ project = string, location = string, name = string })
+  default     = null
+}
+
+variable "oracle_security" {
+  description = "How the connections of clients are secured: mtls, with certificates from Secret Manager, or alts, Google Cloud's own, without certificates."
+  type        = string
+  default     = "mtls"
+
+  validation {
+    condition     = contains(["mtls", "alts"], var.oracle_security)
+    error_message = "mtls or alts. There is no plaintext: whoever can answer in the oracle's place can corrupt data."
+  }
+}
+
+variable "oracle_server_name" {
+  description = "Name in the servers' certificates, for mtls. Clients check it in place of the address."
+  type        = string
+  default     = "tso.percolator.internal"
+}
+
+variable "oracle_machine_type" {
+  description = "Machine type of the oracle's servers. Two virtual CPUs; a shared core that is throttled loses the lease."
+  type        = string
+  default     = "e2-standard-2"
+
+  validation {
+    condition     = !can(regex("^(f1-|g1-|e2-(micro|small|medium)$)", var.oracle_machine_type))
+    error_message = "Not a machine with a shared core: it stands still when its burst is used up, and the lease with it."
+  }
+}
+
+variable "oracle_boot_image" {
+  description = "Boot image of the oracle's servers: a family or an image of Container-Optimized OS."
+  type        = string
+  default     = "projects/cos-cloud/global/images/family/cos-stable"
+}
+
+variable "metrics_collector_image" {
+  description = "Image of an OpenTelemetry collector with the googlemanagedprometheus exporter, which carries the oracle's metrics to Cloud Monitoring. null: none, and the alerts on the oracle need another way for its metrics."
+  type        = string
+  default     = null
+}
+
+# The network.
+
+variable "network" {
+  description = "VPC network of the oracle's servers and of the workers, as its self link or projects/P/global/networks/N."
+  type        = string
+}
+
+variable "subnetwork" {
+  description = "Subnetwork of the region with Private Google Access; the servers have no public addresses."
+  type        = string
+}
+
+variable "client_tags" {
+  description = "Network tags of the machines that may call the oracle: those of the workers."
+  type        = list(string)
+  default     = ["percolator-worker"]
+
+  validation {
+    condition     = length(var.client_tags) >= 1
+    error_message = "At least one: a rule without source tags would let the whole network in."
+  }
+}
+
+# Who may do what.
+
+variable "worker_members" {
+  description = "Further members (serviceAccount:…, group:…) with the rights of the worker's service account."
+  type        = list(string)
+  default     = []
+}
+
+variable "reader_members" {
+  description = "Members that may read tables and write nothing. They cannot settle the locks of dead transactions that they meet."
+  type        = list(string)
+  default     = []
+}
+
+variable "operator_members" {
+  description = "Members that may inspect and repair: the rights of a worker, of `percolator check`, and to look at the oracle's database."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = !anytrue([for m in concat(var.worker_members, var.reader_members, var.operator_members) : contains(["allUsers", "allAuthenticatedUsers"], m)])
+    error_message = "Nobody in general: no allUsers, no allAuthenticatedUsers."
+  }
+}
+
+# Alerts.
+
+variable "alerts" {
+  description = "Whether alert policies are created."
   type        = bool
   default     = true
+}
+
+variable "notification_channels" {
+  description = "Notification channels of the alert policies, projects/P/notificationChannels/N."
+  type        = list(string)
+  default     = []
 }

@@ -1,9 +1,10 @@
 terraform {
-  required_version = ">= 1.6"
+  # 1.9: a validation may look at other variables.
+  required_version = ">= 1.9"
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = ">= 5.0"
+      version = ">= 6.50, < 9.0"
     }
   }
 }

@@ -1,0 +1,35 @@
+# Two profiles, both with single-cluster routing and transactional writes: every process that meets a lock may have to settle it, which
+# takes a conditional mutation, so even one that only scans cannot do without. They differ in what Bigtable serves first.
+
+locals {
+  app_profiles = {
+    percolator = {
+      priority    = "PRIORITY_HIGH"
+      description = "Transactions: programs, workers, the oracle's record."
+    }
+    percolator-batch = {
+      priority    = "PRIORITY_LOW"
+      description = "Scans, backups, collection and backfills that run in processes of their own."
+    }
+  }
+}
+
+resource "google_bigtable_app_profile" "percolator" {
+  for_each = local.app_profiles
+
+  project        = var.project
+  instance       = google_bigtable_instance.percolator.name
+  app_profile_id = each.key
+  description    = each.value.description
+
+  single_cluster_routing {
+    cluster_id                 = local.cluster
+    allow_transactional_writes = true
+  }
+
+  standard_isolation {
+    priority = each.value.priority
+  }
+
+  ignore_warnings = false
+}

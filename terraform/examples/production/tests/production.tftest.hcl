@@ -1,0 +1,85 @@
+# terraform -chdir=terraform/examples/production test
+
+mock_provider "google" {
+  mock_resource "google_service_account" {
+    defaults = {
+      email  = "somebody@my-project.iam.gserviceaccount.com"
+      member = "serviceAccount:somebody@my-project.iam.gserviceaccount.com"
+    }
+  }
+  mock_resource "google_compute_address" {
+    defaults = { address = "10.0.0.2" }
+  }
+}
+
+variables {
+  project       = "my-project"
+  network       = "projects/my-project/global/networks/main"
+  subnetwork    = "projects/my-project/regions/europe-west1/subnetworks/main"
+  kms_key       = "projects/my-project/locations/europe-west1/keyRings/percolator/cryptoKeys/data"
+  on_call_email = "on-call@example.com"
+}
+
+run "first_apply_without_an_image" {
+  assert {
+    condition     = length(output.oracle_rollout) == 0 && output.image_repository == "europe-west1-docker.pkg.dev/my-project/percolator"
+    error_message = "a repository for the image, and no server yet"
+  }
+  assert {
+    condition     = output.spanner_database == "projects/my-project/instances/percolator-tso/databases/oracle"
+    error_message = "the oracle's database"
+  }
+  assert {
+    condition     = toset(keys(output.oracle_secrets)) == toset(["ca", "server-cert", "server-key", "client-cert", "client-key"])
+    error_message = "secrets for certificates"
+  }
+  assert {
+    condition = toset(output.tables) == toset(concat(["percolator_meta"], flatten([
+      for t in yamldecode(file("schema.yaml")).tables : concat([t.name], [for i in try(t.indexes, []) : join(".", [t.name, i.name])])
+    ])))
+    error_message = "tables: ${join(", ", output.tables)}"
+  }
+  assert {
+    condition     = toset(keys(output.service_accounts)) == toset(["worker", "batch", "oracle", "schema"])
+    error_message = "identities"
+  }
+  assert {
+    condition     = alltrue([for s in google_project_service.needed : !s.disable_on_destroy])
+    error_message = "a destroy would turn services off that others use"
+  }
+}
+
+run "second_apply_with_the_image" {
+  variables {
+    oracle_image            = "europe-west1-docker.pkg.dev/my-project/percolator/percolator@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+    metrics_collector_image = "us-docker.pkg.dev/p/r/otelcol-google:1"
+  }
+  assert {
+    condition = length(output.oracle_rollout) == 2 && alltrue([
+      for i, z in ["europe-west1-b", "europe-west1-c"] : strcontains(output.oracle_rollout[i], "--zone=${z}") && strcontains(output.oracle_rollout[i], "--instances=percolator-tso-${z}")
+    ])
+    error_message = "a server in each of two zones"
+  }
+  assert {
+    condition     = output.environment.PERCOLATOR_TSO_SERVER_NAME == "tso.percolator.internal" && length(split(",", output.environment.PERCOLATOR_TSO_ADDR)) == 2
+    error_message = "environment"
+  }
+}
+
+run "one_zone_is_refused" {
+  command = plan
+  variables { zones = ["europe-west1-b"] }
+  expect_failures = [var.zones]
+}
+
+run "the_same_zone_twice_is_refused" {
+  command = plan
+  variables { zones = ["europe-west1-b", "europe-west1-b"] }
+  expect_failures = [var.zones]
+}
+
+run "a_key_of_another_region_is_refused" {
+  command = plan
+  variables { kms_key = "projects/my-project/locations/global/keyRings/percolator/cryptoKeys/data" }
+  expect_failures = [var.kms_key]
+}

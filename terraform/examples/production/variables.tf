@@ -1,0 +1,70 @@
+variable "project" {
+  description = "Project of the service."
+  type        = string
+}
+
+variable "region" {
+  description = "Region."
+  type        = string
+  default     = "europe-west1"
+}
+
+variable "zones" {
+  description = "Zones of the oracle's servers, at least two; the Bigtable cluster is in the first."
+  type        = list(string)
+  default     = ["europe-west1-b", "europe-west1-c"]
+
+  validation {
+    condition     = length(distinct(var.zones)) >= 2
+    error_message = "Two zones at least: when the only one is away, nothing begins and nothing commits."
+  }
+}
+
+variable "kms_key" {
+  description = "Key that encrypts Bigtable and Spanner. It is made elsewhere: its life is longer than that of this configuration, and whoever destroys it destroys the data."
+  type        = string
+
+  validation {
+    condition     = can(regex("^projects/[^/]+/locations/${var.region}/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
+    error_message = "projects/P/locations/REGION/keyRings/R/cryptoKeys/K, in the region of the instances."
+  }
+}
+
+variable "network" {
+  description = "VPC network, projects/P/global/networks/N."
+  type        = string
+}
+
+variable "subnetwork" {
+  description = "Subnetwork of the region, with Private Google Access, projects/P/regions/R/subnetworks/S."
+  type        = string
+}
+
+variable "oracle_image" {
+  description = "Image of the oracle, with its digest; null at the first apply, which makes the repository for it."
+  type        = string
+  default     = null
+}
+
+variable "metrics_collector_image" {
+  description = "Google's build of the OpenTelemetry collector, with its version; null until you have chosen one."
+  type        = string
+  default     = null
+}
+
+variable "on_call_email" {
+  description = "Where alerts go."
+  type        = string
+}
+
+variable "reader_members" {
+  description = "Members that may read the tables, group:… or serviceAccount:…"
+  type        = list(string)
+  default     = []
+}
+
+variable "operator_members" {
+  description = "Members that may inspect and repair, group:…"
+  type        = list(string)
+  default     = []
+}

@@ -1,0 +1,41 @@
+# The least that runs: one Bigtable node, one server of the oracle with its record in Bigtable, no alerts. For trying things out on
+# Google Cloud; when the zone is away, so is everything.
+
+terraform {
+  required_version = ">= 1.9"
+  required_providers {
+    google = {
+      source  = "hashicorp/google"
+      version = ">= 6.50, < 9.0"
+    }
+  }
+}
+
+provider "google" {
+  project = var.project
+  region  = var.region
+}
+
+module "percolator" {
+  source = "../.."
+
+  project     = var.project
+  region      = var.region
+  name        = "percolator-small"
+  schema_file = "${path.module}/schema.yaml"
+
+  zone      = var.zone
+  min_nodes = 1
+  max_nodes = 2
+
+  oracle_store    = "bigtable"
+  oracle_zones    = [var.zone]
+  oracle_image    = var.oracle_image
+  oracle_security = "alts"
+
+  network    = var.network
+  subnetwork = var.subnetwork
+
+  alerts              = false
+  deletion_protection = false
+}

@@ -1,0 +1,34 @@
+variable "project" {
+  description = "Project to try it in."
+  type        = string
+}
+
+variable "region" {
+  description = "Region."
+  type        = string
+  default     = "europe-west1"
+}
+
+variable "zone" {
+  description = "Zone of everything."
+  type        = string
+  default     = "europe-west1-b"
+}
+
+variable "network" {
+  description = "VPC network."
+  type        = string
+  default     = "default"
+}
+
+variable "subnetwork" {
+  description = "Subnetwork of the region, with Private Google Access."
+  type        = string
+  default     = "default"
+}
+
+variable "oracle_image" {
+  description = "Image of the oracle, with its digest; null until there is one."
+  type        = string
+  default     = null
+}

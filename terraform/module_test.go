@@ -1,0 +1,183 @@
+package terraform_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// The statements that terraform gives to Spanner are those of the code.
+func TestSpannerStatements(t *testing.T) {
+	t.Parallel()
+	want := tso.SpannerStatements()
+	if *update {
+		for i, s := range want {
+			if err := os.WriteFile(fmt.Sprintf("ddl/%d-%s.sql", i+1, tableOf(t, s)), []byte(s+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	files, err := filepath.Glob("ddl/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	var got []string
+	for _, f := range files {
+		got = append(got, strings.TrimSpace(read(t, f)))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ddl/ has\n%s\nthe code has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func tableOf(t *testing.T, statement string) string {
+	t.Helper()
+	m := regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS (\w+)`).FindStringSubmatch(statement)
+	if m == nil {
+		t.Fatalf("what does this create? %s", statement)
+	}
+	return m[1]
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// configuration is the text of all files of a suffix in the module, its submodule and its examples.
+func configuration(t *testing.T, suffix string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".terraform" {
+			return filepath.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, suffix) {
+			out[path] = read(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Nothing in Bigtable is collected natively, no table has a change stream or another type of cells, no app profile routes to any cluster, and
+// no role is given that includes more than the README says.
+func TestWhatTheModuleMustNotHave(t *testing.T) {
+	t.Parallel()
+	forbidden := regexp.MustCompile(strings.Join([]string{
+		`resource "google_bigtable_gc_policy"`,
+		`gc_rules`,
+		`\bmulti_cluster_routing_use_any +=`,
+		`_iam_(policy|binding)"`,
+		`roles/(owner|editor|bigtable\.admin|spanner\.(admin|databaseAdmin))`,
+		`google_service_account_key`,
+		`access_config \{`,
+		`default_time_zone`,
+	}, "|"))
+	files := configuration(t, ".tf")
+	if len(files) < 15 {
+		t.Fatalf("%d files", len(files))
+	}
+	for path, text := range files {
+		for i, line := range strings.Split(text, "\n") {
+			if m := forbidden.FindString(line); m != "" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+				t.Errorf("%s:%d: %s", path, i+1, m)
+			}
+		}
+	}
+}
+
+// Every flag that the machines give to the server is one of percolator tso serve, as its help says.
+func TestServerFlags(t *testing.T) {
+	t.Parallel()
+	help := read(t, "../cmd/percolator/testdata/help/percolator_tso_serve.txt")
+	flags := regexp.MustCompile(`"(--[a-z-]+)`).FindAllStringSubmatch(read(t, "oracle.tf"), -1)
+	if len(flags) < 10 {
+		t.Fatalf("found %d flags", len(flags))
+	}
+	for _, f := range flags {
+		if !regexp.MustCompile(`(?m)^ +` + f[1] + `\b`).MatchString(help) {
+			t.Errorf("percolator tso serve has no %s", f[1])
+		}
+	}
+}
+
+var declared = regexp.MustCompile(`(?m)^(variable|output) "([a-z_]+)" \{\n  description = "(.+)"$`)
+
+// The README has a row for every variable and output, with the description's words, and none for what does not exist.
+func TestReadmeHasInputsAndOutputs(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{}
+	for _, kind := range []string{"variables.tf", "outputs.tf"} {
+		text := read(t, kind)
+		found := declared.FindAllStringSubmatch(text, -1)
+		if n := len(regexp.MustCompile(`(?m)^(variable|output) "`).FindAllString(text, -1)); n != len(found) || n == 0 {
+			t.Errorf("%s: %d of %d have a description in the first line", kind, len(found), n)
+		}
+		for _, m := range found {
+			want[m[1]+" "+m[2]] = strings.ReplaceAll(m[3], `\"`, `"`)
+		}
+	}
+	readme := read(t, "README.md")
+	got := map[string]string{}
+	for section, kind := range map[string]string{"### Inputs\n": "variable", "### Outputs\n": "output"} {
+		_, text, found := strings.Cut(readme, section)
+		if !found {
+			t.Fatalf("no section %q", section)
+		}
+		text, _, _ = strings.Cut(text, "\n#")
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|(?:[^|\n]*\\|)? ([^|\n]+) \\|$").FindAllStringSubmatch(text, -1) {
+			got[kind+" "+m[1]] = m[2]
+		}
+	}
+	for name, description := range want {
+		if got[name] != description {
+			t.Errorf("%s: the README says %q, the module %q", name, got[name], description)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("the README has a %s, the module has not", name)
+		}
+	}
+}
+
+// Defaults in the README are those of the module.
+func TestReadmeHasDefaults(t *testing.T) {
+	t.Parallel()
+	readme := read(t, "README.md")
+	for _, block := range regexp.MustCompile(`(?ms)^variable "([a-z_]+)" \{\n(.*?)^\}`).FindAllStringSubmatch(read(t, "variables.tf"), -1) {
+		value := "required"
+		if m := regexp.MustCompile(`(?m)^  default +=[ ]+(.+)$`).FindStringSubmatch(block[2]); m != nil {
+			value = "`" + m[1] + "`"
+		}
+		if row := fmt.Sprintf("| `%s` | %s |", block[1], value); !strings.Contains(readme, row) {
+			t.Errorf("the README lacks %q", row)
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	if !hasTerraform() {
+		t.Log("no terraform on this machine: make terraform looks at the format")
+		return
+	}
+	if out := terraform(t, ".", "", "fmt", "-check", "-recursive", "-list=true"); out != "" {
+		t.Errorf("not formatted: %s", out)
+	}
+}

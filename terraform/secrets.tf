@@ -1,0 +1,40 @@
+# Certificates for mutual TLS. Only the empty secrets are made here: their contents never pass through terraform's state. One authority
+# signs both sides; the servers share a certificate, for var.oracle_server_name.
+
+locals {
+  secret_readers = var.oracle_security != "mtls" ? {} : {
+    ca          = merge({ oracle = google_service_account.percolator["oracle"].member }, local.worker_members)
+    server-cert = { oracle = google_service_account.percolator["oracle"].member }
+    server-key  = { oracle = google_service_account.percolator["oracle"].member }
+    client-cert = local.worker_members
+    client-key  = local.worker_members
+  }
+  secret_grants = merge([
+    for secret, readers in local.secret_readers : { for who, member in readers : "${secret} ${who}" => { secret = secret, member = member } }
+  ]...)
+}
+
+resource "google_secret_manager_secret" "tls" {
+  for_each = local.secret_readers
+
+  project   = var.project
+  secret_id = "${var.name}-tso-${each.key}"
+  labels    = var.labels
+
+  replication {
+    user_managed {
+      replicas {
+        location = var.region
+      }
+    }
+  }
+}
+
+resource "google_secret_manager_secret_iam_member" "tls" {
+  for_each = local.secret_grants
+
+  project   = var.project
+  secret_id = google_secret_manager_secret.tls[each.value.secret].secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = each.value.member
+}

@@ -1,0 +1,33 @@
+# The tables of the schema file, of their indexes, and percolator_meta, as percolator.CreateSchema would make them: it finds them and
+# stores the schema.
+#
+# There is no google_bigtable_gc_policy anywhere. An age policy compares a cell's timestamp, which is the oracle's, with the wall clock,
+# and a count of versions knows nothing of transactions: either would erase locks, records of commits or data that a snapshot still
+# needs (docs/PROTOCOL.md). What is old is removed by the collector in the workers. The cells of percolator_meta have one version each.
+
+module "tables" {
+  source      = "./modules/tables"
+  schema_file = var.schema_file
+}
+
+resource "google_bigtable_table" "percolator" {
+  for_each = module.tables.tables
+
+  project             = var.project
+  instance_name       = google_bigtable_instance.percolator.name
+  name                = each.key
+  split_keys          = each.value.splits
+  deletion_protection = var.deletion_protection ? "PROTECTED" : "UNPROTECTED"
+
+  dynamic "column_family" {
+    for_each = each.value.families
+    content {
+      family = column_family.value
+    }
+  }
+
+  lifecycle {
+    # Splits matter when a table is created. Terraform would destroy the table to change them.
+    ignore_changes = [split_keys]
+  }
+}
