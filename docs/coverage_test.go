@@ -1,0 +1,213 @@
+package docs_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// exported is a package-level name of the library.
+type exported struct {
+	pkg, name string
+	value     constant.Value // of a constant
+}
+
+func (e exported) String() string { return e.pkg + "." + e.name }
+
+// library lists the exported variables and constants that begin with prefix, of all packages that others can import.
+func library(t *testing.T, prefix string) []exported {
+	t.Helper()
+	var found []exported
+	err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			return nil
+		case dir != root && skipped(d.Name()):
+			return fs.SkipDir
+		}
+		found = append(found, names(t, dir, prefix)...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(found, func(a, b exported) int { return strings.Compare(a.String(), b.String()) })
+	return found
+}
+
+// skipped are directories of which nobody imports anything.
+func skipped(name string) bool {
+	return slices.Contains([]string{"cmd", "internal", "docs", "examples", "emulator_test", "testdata", "terraform", "bin"}, name) ||
+		strings.HasPrefix(name, ".")
+}
+
+func names(t *testing.T, dir, prefix string) []exported {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []exported
+	set := token.NewFileSet()
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.VAR && g.Tok != token.CONST {
+				continue
+			}
+			for _, s := range g.Specs {
+				found = append(found, declared(s.(*ast.ValueSpec), parsed.Name.Name, prefix, g.Tok)...)
+			}
+		}
+	}
+	return found
+}
+
+func declared(s *ast.ValueSpec, pkg, prefix string, tok token.Token) []exported {
+	var found []exported
+	for i, n := range s.Names {
+		if !strings.HasPrefix(n.Name, prefix) {
+			continue
+		}
+		e := exported{pkg: pkg, name: n.Name}
+		if tok == token.CONST && i < len(s.Values) {
+			e.value = valueOf(s.Values[i])
+		}
+		found = append(found, e)
+	}
+	return found
+}
+
+// valueOf is what a constant expression of numbers and durations, which count in seconds, is; nil if it names anything else.
+func valueOf(e ast.Expr) constant.Value {
+	hours := types.NewPackage("time", "time")
+	for name, v := range map[string]int64{"Hour": 3600, "Minute": 60, "Second": 1} {
+		hours.Scope().Insert(types.NewConst(token.NoPos, hours, name, types.Typ[types.Int64], constant.MakeInt64(v)))
+	}
+	hours.MarkComplete()
+	scope := types.NewPackage("limits", "limits")
+	scope.Scope().Insert(types.NewPkgName(token.NoPos, scope, "time", hours))
+	tv, err := types.Eval(token.NewFileSet(), scope, token.NoPos, types.ExprString(e))
+	if err != nil {
+		return nil
+	}
+	return tv.Value
+}
+
+// row is one line of a table of a page.
+type row []string
+
+// tables are the rows of all tables of a page, by the text of their first column; the escaped | stays as it is.
+func tables(p *page) map[string]row {
+	rows := map[string]row{}
+	p.eachLine(func(_ int, line string) {
+		if !strings.HasPrefix(line, "|") {
+			return
+		}
+		cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "| "), `\|`, "\x00"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(strings.ReplaceAll(cells[i], "\x00", "|"))
+		}
+		rows[cells[0]] = cells
+	})
+	return rows
+}
+
+// TestErrorsAreExplained: each exported error of the library has its line in docs/ERRORS.md, with meaning, cause and remedy.
+func TestErrorsAreExplained(t *testing.T) {
+	t.Parallel()
+	rows := tables(readPage(t, "docs/ERRORS.md"))
+	errs := library(t, "Err")
+	if len(errs) < 25 {
+		t.Fatalf("found %d errors", len(errs))
+	}
+	for _, e := range errs {
+		r := rows["`"+e.String()+"`"]
+		if len(r) != 4 || slices.Contains(r, "") {
+			t.Errorf("docs/ERRORS.md has no complete line for `%s`: %q", e, r)
+		}
+	}
+	for first := range rows {
+		if name := strings.Trim(first, "`"); strings.Contains(name, ".Err") &&
+			!slices.ContainsFunc(errs, func(e exported) bool { return e.String() == name }) {
+			t.Errorf("docs/ERRORS.md explains %s, which does not exist", name)
+		}
+	}
+}
+
+// TestLimitsAreStated: each exported constant Max… of the library has its line in docs/LIMITS.md, with its value as a number.
+func TestLimitsAreStated(t *testing.T) {
+	t.Parallel()
+	rows := tables(readPage(t, "docs/LIMITS.md"))
+	limits := library(t, "Max")
+	if len(limits) < 15 {
+		t.Fatalf("found %d limits", len(limits))
+	}
+	numbers := regexp.MustCompile(`[\d,]+`)
+	for _, l := range limits {
+		r := rows["`"+l.String()+"`"]
+		if len(r) < 3 {
+			t.Errorf("docs/LIMITS.md has no line for `%s`", l)
+			continue
+		}
+		if l.value == nil {
+			continue // a function, or of other constants
+		}
+		want := l.value.ExactString()
+		if !slices.Contains(numbers.FindAllString(strings.ReplaceAll(r[1], ",", ""), -1), want) {
+			t.Errorf("docs/LIMITS.md says %q of %s, which is %s", r[1], l, want)
+		}
+	}
+	for first := range rows {
+		if name := strings.Trim(first, "`"); strings.Contains(name, ".Max") &&
+			!slices.ContainsFunc(limits, func(e exported) bool { return e.String() == name }) {
+			t.Errorf("docs/LIMITS.md has %s, which does not exist", name)
+		}
+	}
+}
+
+// TestAlertsAreExplained: each alert rule has its section in docs/RUNBOOK.md, under the anchor that the rule's runbook_url names.
+func TestAlertsAreExplained(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("observability/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := regexp.MustCompile(`(?m)^\s*- alert: *(\S+)`).FindAllStringSubmatch(string(rules), -1)
+	links := regexp.MustCompile(`(?m)^\s*runbook_url: *\S*RUNBOOK\.md#([^\s"']+)`).FindAllStringSubmatch(string(rules), -1)
+	if len(alerts) < 5 || len(links) != len(alerts) {
+		t.Fatalf("found %d alerts with %d links to the runbook", len(alerts), len(links))
+	}
+	anchors := readPage(t, "docs/RUNBOOK.md").anchors()
+	for i, a := range alerts {
+		if !anchors[links[i][1]] {
+			t.Errorf("%s leads to RUNBOOK.md#%s, which is not there", a[1], links[i][1])
+		}
+	}
+	for anchor := range anchors {
+		if strings.HasPrefix(anchor, "alert-") && !slices.ContainsFunc(links, func(l []string) bool { return l[1] == anchor }) {
+			t.Errorf("RUNBOOK.md#%s explains an alert that no rule raises", anchor)
+		}
+	}
+}
+
+func (r row) String() string { return fmt.Sprintf("%q", []string(r)) }

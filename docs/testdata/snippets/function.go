@@ -1,0 +1,29 @@
+// Package snippet is what surrounds a piece of Go in the documentation: here, the body of a function.
+package snippet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// What a piece may use without saying where it comes from.
+var (
+	_ = errors.Join
+	_ = fmt.Sprint
+	_ = time.Second
+	_ = tso.At
+	_ = observers.NewRegistry
+
+	firstWord = func(text []byte) string { return string(text) }
+)
+
+func body(ctx context.Context, client *percolator.Client) error {
+	// SNIPPET
+	return nil
+}
