@@ -15,7 +15,7 @@ import (
 // that was taken after the runs had committed; a marker changes nothing, and the collector removes it when it is at or below the mark.
 const tracePrefix = reserved + "weak\x00"
 
-// leaveTrace adds to the mutation that erases weak notifications of column a trace of that, if somebody may be exporting (export.go). Holds that
+// leaveTrace adds to the mutation that erases weak notifications of column a trace of that, if somebody may be exporting (I21). Holds that
 // have expired count as long as they are stored, since one that is stored can be extended.
 func (c *Client) leaveTrace(ctx context.Context, mut *bigtable.Mutation, column string) error {
 	m, err := c.meta.known(ctx)

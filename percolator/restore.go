@@ -25,7 +25,7 @@ import (
 //
 // They are taken from the oracle once and stored, so every request of a restore can be repeated, by whomever and in any order, with the same
 // result. That replaces conflict checks and locks, and it is right because nobody else reads or writes: a cell of the meta row, the fence, says
-// that a restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it knows of that row (I16). As it may know that
+// that a restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it knows of that row (I20). As it may know that
 // late, a restore into an instance with a schema waits as long as a collector does before it relies on the fence, and looks only then whether the
 // tables are empty. An instance without a schema has no clients; there the fence is stored before the schema.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,15 @@ func (f *dataFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *per
 		return err
 	}
 	defer func() { _ = oracle.Close() }() // nothing is on the way any more
-	cfg := percolator.Config{Project: f.project, Instance: f.instance, AppProfile: f.appProfile, Oracle: oracle}
+	telemetry, stop, err := startTelemetry(context.WithoutCancel(ctx), "percolator", slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	cfg := percolator.Config{
+		Project: f.project, Instance: f.instance, AppProfile: f.appProfile, Oracle: oracle,
+		MeterProvider: telemetry.MeterProvider(), TracerProvider: telemetry.TracerProvider(),
+	}
 	for _, with := range configure {
 		with(&cfg)
 	}

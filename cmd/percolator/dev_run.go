@@ -198,7 +198,14 @@ func (d *devProcess) startOracle(ctx context.Context, store *emulator.Server, fo
 		return err
 	}
 	d.atEnd(closeRecord)
-	server, err := tso.NewServer(record, tso.ServerConfig{Now: d.now, RequireRecord: true, Version: programVersion(), Logger: d.logger})
+	telemetry, stopTelemetry, err := startTelemetry(context.WithoutCancel(ctx), "percolator-dev", d.logger)
+	if err != nil {
+		return err
+	}
+	d.atEnd(func() error { stopTelemetry(); return nil })
+	server, err := tso.NewServer(record, tso.ServerConfig{
+		Now: d.now, RequireRecord: true, Version: programVersion(), Logger: d.logger, MeterProvider: telemetry.MeterProvider(),
+	})
 	if err != nil {
 		return err
 	}

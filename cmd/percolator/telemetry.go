@@ -7,7 +7,7 @@ import (
 	"github.com/gopercolator/percolator/internal/exporters"
 )
 
-// startTelemetry makes the exporters of a command that goes on until it is ended. stop exports the rest; its failure is worth a
+// startTelemetry makes the exporters of a command; they tell a collector only where the environment names one. stop exports the rest; its failure is worth a
 // line in the log, and not an exit status.
 func startTelemetry(ctx context.Context, service string, logger *slog.Logger) (e *exporters.Exporters, stop func(), err error) {
 	e, err = exporters.Start(ctx, exporters.Service{Name: service, Version: programVersion()})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/gopercolator/percolator/console"
+	"github.com/gopercolator/percolator/internal/exporters"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -123,7 +124,12 @@ func serveUI(cmd *cobra.Command, f uiFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	c, end, err := f.open(cmd)
+	telemetry, stopTelemetry, err := startTelemetry(context.WithoutCancel(cmd.Context()), "percolator-ui", logger)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer stopTelemetry()
+	c, end, err := f.open(cmd, telemetry)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -150,7 +156,7 @@ func uiPath(prefix string) string {
 }
 
 // open opens a client for as long as the console is served.
-func (f *uiFlags) open(cmd *cobra.Command) (c *percolator.Client, end func() error, err error) {
+func (f *uiFlags) open(cmd *cobra.Command, telemetry *exporters.Exporters) (c *percolator.Client, end func() error, err error) {
 	if f.data.project == "" || f.data.instance == "" {
 		return nil, nil, usagef("--project and --instance are needed")
 	}
@@ -164,6 +170,7 @@ func (f *uiFlags) open(cmd *cobra.Command) (c *percolator.Client, end func() err
 	}
 	c, err = percolator.NewClient(ctx, percolator.Config{
 		Project: f.data.project, Instance: f.data.instance, AppProfile: f.data.appProfile, Oracle: oracle,
+		MeterProvider: telemetry.MeterProvider(), TracerProvider: telemetry.TracerProvider(),
 	}, bigtableOptions(ctx)...)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("opening Bigtable instance %s/%s: %w", f.data.project, f.data.instance, err), oracle.Close())
