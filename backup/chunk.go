@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -21,6 +23,9 @@ import (
 
 // rowTag begins each row: field 1 of a Chunk, of a type with a length.
 const rowTag = 1<<3 | 2
+
+// maxRowBytes is more than a row can have: Bigtable reads none beyond 256 MiB.
+const maxRowBytes = 512 << 20
 
 // chunkWriter compresses rows in memory. It is used by one goroutine.
 type chunkWriter struct {
@@ -97,6 +102,9 @@ func (c *chunkWriter) finish() (Chunk, []byte, error) {
 
 // readChunk reads an object and compares it with its checksum.
 func readChunk(ctx context.Context, s Store, c *Chunk) ([]byte, error) {
+	if !strings.HasPrefix(c.Name, "chunks/") || path.Clean(c.Name) != c.Name {
+		return nil, fmt.Errorf("backup: %s: %w: %q is not the name of a chunk", manifestName, ErrDamaged, c.Name)
+	}
 	b, err := get(ctx, s, c.Name, c.Bytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("backup: %s: %w: the object is missing", c.Name, ErrDamaged)
@@ -135,7 +143,7 @@ func (c *Chunk) eachRow(data []byte, f func(percolator.ExportedRow) error) error
 			return damaged("no row where one should begin (%v)", err)
 		}
 		pb := new(backuppb.Row)
-		if err := (protodelim.UnmarshalOptions{MaxSize: max(c.RawBytes, 1)}).UnmarshalFrom(r, pb); err != nil {
+		if err := (protodelim.UnmarshalOptions{MaxSize: min(max(c.RawBytes, 1), maxRowBytes)}).UnmarshalFrom(r, pb); err != nil {
 			return damaged("a row that cannot be decoded: %w", err)
 		}
 		row := decodeRow(pb)

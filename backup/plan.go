@@ -36,7 +36,14 @@ func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 	if err = r.survey(ctx, p, schema); err != nil {
 		return nil, errors.Join(err, r.release(ctx, hold))
 	}
-	return p, putJSON(ctx, r.store, planName, p) // after an error it may be stored all the same: the hold stays
+	if err = putJSON(ctx, r.store, planName, p); err != nil { // it may be stored all the same
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		if now, lerr := readPlan(look, r.store); lerr == nil && (now == nil || now.ID != p.ID) {
+			err = errors.Join(err, r.release(ctx, hold))
+		}
+	}
+	return p, err
 }
 
 // chosen is the schema of the backup.

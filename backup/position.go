@@ -27,7 +27,7 @@ type position struct {
 	seen   Progress
 }
 
-// positionRecord is the stored form. Also is at most as long as there are chunks under way at once.
+// positionRecord is the stored form. Also grows while one chunk is slower than those after it.
 type positionRecord struct {
 	Seq  int64 `json:"seq"`  // makes each differ from all before it
 	Next int   `json:"next"` // all chunks before it are done
@@ -44,6 +44,14 @@ func (r *positionRecord) finish(i int) {
 		r.Next++
 	}
 	slices.Sort(r.Also)
+}
+
+// maxAlso bounds what is stored while one chunk is slow: of what is left out is only known that it may have to be written again.
+const maxAlso = 1000
+
+func (r positionRecord) bounded() positionRecord {
+	r.Also = r.Also[:min(len(r.Also), maxAlso)]
+	return r
 }
 
 func openPosition(ctx context.Context, client *percolator.Client, m *Manifest, commit tso.Timestamp) (*position, error) {
@@ -101,7 +109,7 @@ func (p *position) finish(ctx context.Context, i int, show func(Progress)) error
 	defer p.mu.Unlock()
 	next := p.at
 	next.finish(i)
-	b, err := json.Marshal(next)
+	b, err := json.Marshal(next.bounded())
 	if err != nil {
 		return err
 	}

@@ -139,5 +139,8 @@ func Prepared(ctx context.Context, store Store) (*Manifest, *percolator.Schema, 
 	if err != nil {
 		return nil, nil, errors.Join(ErrDamaged, err)
 	}
+	if err := m.checkContent(); err != nil {
+		return nil, nil, err
+	}
 	return m, schema, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,6 +144,11 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	held, stop := r.keepHold(ctx, p.Hold.hold())
 	defer stop()
 	for _, weak := range []bool{false, true} { // the second needs all of the first (percolator.Client.ExportWeak)
+		if weak && !r.opts.MissWeak {
+			if err := r.client.AwaitWeak(held, p.Snapshot); err != nil {
+				return nil, err
+			}
+		}
 		g, gctx := errgroup.WithContext(held)
 		g.SetLimit(r.opts.Concurrency)
 		for i, rr := range p.Ranges {
@@ -161,6 +167,9 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	if _, err := r.client.ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
 		return nil, holdError(err)
 	}
+	if err := r.stillOurs(ctx, p); err != nil {
+		return nil, err
+	}
 	m := &Manifest{Plan: p.Plan, Finished: r.opts.now().UTC(), Chunks: []Chunk{}}
 	for _, f := range found {
 		for _, d := range f.list {
@@ -170,13 +179,36 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 			}
 		}
 	}
-	return m, writeManifest(ctx, r.store, m)
+	if err := writeManifest(ctx, r.store, m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// stillOurs finds out whether somebody else has begun, or completed, a backup here meanwhile.
+func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
+	m, err := ReadManifest(ctx, r.store)
+	if m != nil {
+		return fmt.Errorf("backup: %w: somebody else has completed one", ErrComplete)
+	}
+	if !errors.Is(err, ErrIncomplete) {
+		return err
+	}
+	now, err := readPlan(ctx, r.store)
+	if err == nil && (now == nil || now.ID != p.ID) {
+		err = fmt.Errorf("backup: %w meanwhile", ErrOtherPlan)
+	}
+	return err
 }
 
 // exportRange reads one range from where it has come to.
 func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *rangeProgress) error {
 	rr := p.Ranges[index]
 	w, err := newChunkWriter(rr.Table)
+	if err != nil {
+		return err
+	}
+	schema, err := p.DecodeSchema()
 	if err != nil {
 		return err
 	}
@@ -189,19 +221,36 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 		if err != nil {
 			return err
 		}
+		next := []byte(row.Row + "\x00")
+		if row = confine(schema, rr.Table, row); len(row.Cells) == 0 {
+			continue
+		}
 		if err := w.add(row); err != nil {
 			return err
 		}
 		if w.w.n < r.opts.ChunkBytes {
 			continue
 		}
-		next := []byte(row.Row + "\x00")
 		if err := r.endChunk(ctx, p, index, found, w, descriptor{From: from, Next: next}); err != nil {
 			return err
 		}
 		from = next
 	}
 	return r.endChunk(ctx, p, index, found, w, descriptor{From: from, Done: true})
+}
+
+// confine leaves out what the schema of the backup does not know: columns that came to be observed or weak since it was planned.
+func confine(s *percolator.Schema, table string, row percolator.ExportedRow) percolator.ExportedRow {
+	t := s.Tables[slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == table })]
+	row.Cells = slices.DeleteFunc(row.Cells, func(e percolator.ExportedCell) bool {
+		return e.Kind == percolator.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == percolator.ExportedWeak && !slices.Contains(t.Weak, e.Column)
+	})
+	for i := range row.Cells {
+		if e := &row.Cells[i]; e.Kind == percolator.ExportedPut && !slices.Contains(t.Observed, e.Column) {
+			e.Notified, e.Acknowledged, e.Parked = false, nil, nil
+		}
+	}
+	return row
 }
 
 // endChunk stores a chunk, then its descriptor.

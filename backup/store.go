@@ -132,9 +132,15 @@ func (d dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
 }
 
 func (d dir) List(_ context.Context, prefix string) (names []string, err error) {
-	err = filepath.WalkDir(string(d), func(p string, entry fs.DirEntry, err error) error {
+	root := string(d) // nothing beside the directory of the prefix is looked at: it may be anybody's
+	if above, _ := path.Split(prefix); above != "" {
+		if root, err = d.path(path.Clean(above)); err != nil {
+			return nil, err
+		}
+	}
+	err = filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && p == string(d):
+		case errors.Is(err, fs.ErrNotExist) && p == root:
 			return fs.SkipAll
 		case err != nil:
 			return err

@@ -39,6 +39,9 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 		progress = func(Progress) {}
 	}
 	v := &Verification{Manifest: m}
+	if err := m.checkContent(); err != nil {
+		return nil, err
+	}
 	texts := make([]string, len(m.Chunks))
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
@@ -75,6 +78,39 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 		v.Problems = append(v.Problems, Problem{manifestName, "its total is not the sum of its chunks"})
 	}
 	return v, nil
+}
+
+// checkContent finds what no backup contains, and what a restore would only notice half-way.
+func (m *Manifest) checkContent() error {
+	damaged := func(format string, args ...any) error {
+		return fmt.Errorf("backup: %s: %w: %s", manifestName, ErrDamaged, fmt.Sprintf(format, args...))
+	}
+	schema, err := m.DecodeSchema()
+	if err != nil {
+		return damaged("its schema: %v", err)
+	}
+	tables, names := map[string]bool{}, map[string]bool{}
+	for _, t := range schema.Tables {
+		tables[t.Name] = true
+	}
+	for _, t := range m.Tables {
+		if !tables[t.Name] {
+			return damaged("table %q is not in its schema", t.Name)
+		}
+	}
+	if len(m.Tables) != len(tables) {
+		return damaged("it lists %d of %d tables", len(m.Tables), len(tables))
+	}
+	for _, c := range m.Chunks {
+		if !tables[c.Table] {
+			return damaged("chunk %q is of table %q, which is not in its schema", c.Name, c.Table)
+		}
+		if names[c.Name] {
+			return damaged("chunk %q is listed twice", c.Name)
+		}
+		names[c.Name] = true
+	}
+	return nil
 }
 
 // verifyChunk checks one chunk.

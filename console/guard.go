@@ -64,7 +64,10 @@ func (g *guard) knows(r *http.Request) bool {
 }
 
 // proxyHeaders are set by proxies, which turn everybody's requests into ones from loopback.
-var proxyHeaders = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+var proxyHeaders = []string{
+	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X-Real-Ip", "X-Client-Ip",
+	"True-Client-Ip", "Cf-Connecting-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "Via",
+}
 
 // notLocal says why a request is not one of this machine's own; "" if it is. The host is looked at because a page from
 // elsewhere can have its own name resolve to 127.0.0.1, and the browser then takes the console for a part of that page.
@@ -73,11 +76,14 @@ func notLocal(r *http.Request) string {
 	if err != nil || !addr.Addr().Unmap().IsLoopback() {
 		return "This request does not come from a loopback address."
 	}
+	if !r.ProtoAtLeast(1, 1) { // no browser; it is how nginx passes requests on unless it is told otherwise
+		return "This request is not one of a browser's."
+	}
 	if !loopbackName(r.Host) {
 		return "This request names a host that is not a loopback address."
 	}
 	for _, name := range proxyHeaders {
-		if r.Header.Get(name) != "" {
+		if _, marked := r.Header[name]; marked { // an empty first line may be the client's, with the proxy's behind it
 			return "This request came through a proxy."
 		}
 	}

@@ -119,8 +119,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	inside, ok := h.inside(r.URL.Path)
-	if r.URL.Path+"/" == h.cfg.PathPrefix {
-		http.Redirect(w, r, h.cfg.PathPrefix, http.StatusPermanentRedirect)
+	if r.URL.Path+"/" == h.cfg.PathPrefix && r.URL.Path != "" {
+		w.Header().Set("Location", path.Base(h.cfg.PathPrefix)+"/") // relative, so that it is right behind a proxy, too
+		w.WriteHeader(http.StatusPermanentRedirect)
 		return
 	}
 	if !ok {
@@ -129,10 +130,28 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(h.lifetime, cancel)()
+	defer h.endWithHandler(w, cancel)()
 	inner := r.WithContext(ctx)
 	inner.URL = &url.URL{Path: inside, RawQuery: r.URL.RawQuery}
 	h.mux.ServeHTTP(w, inner)
+}
+
+// closeWrite is for how long Close waits for somebody who does not read.
+const closeWrite = time.Second
+
+// endWithHandler has Close end a request, also one whose answer nobody reads. What it returns is called when the request is served.
+func (h *Handler) endWithHandler(w http.ResponseWriter, cancel context.CancelFunc) (served func()) {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(h.lifetime, func() {
+		defer close(ended)
+		cancel() // first: a stream sets its deadline and then looks whether it has been cancelled
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(closeWrite))
+	})
+	return func() {
+		if !stop() {
+			<-ended
+		}
+	}
 }
 
 // inside is a path below the prefix. One that would be cleaned is none, because the redirection to it would lose the prefix.

@@ -83,9 +83,15 @@ func (h *Handler) newPage(name string, s *snapshot) *page {
 	return p
 }
 
-func (p *page) Title() string          { return titleOf(p.Name) }
-func (p *page) Tabs() []tab            { return tabs }
-func (p *page) Concerns() []concern    { return concerns(p.state, p.Now) }
+func (p *page) Title() string       { return titleOf(p.Name) }
+func (p *page) Tabs() []tab         { return tabs }
+func (p *page) Concerns() []concern { return concerns(p.state, p.Now) }
+
+// Looked tells whether every source has answered, so that no concern means that there is none.
+func (p *page) Looked() bool {
+	return p.Oracle.Known() && p.Workers.Known() && p.Storage.Known() && p.Pending.Known()
+}
+
 func (p *page) Sources() []sourceState { return p.sources() }
 
 // Age is how long ago a timestamp was.
@@ -136,9 +142,22 @@ func (p *page) Figures(ids ...string) (list []figure) {
 				f.Key = formatUnit(c.Unit, s.Now)
 			}
 		}
+		if (c.ID == "backlog" || c.ID == "stuck") && len(p.Pending.Value.More) > 0 { // counted in the first MaxListed rows of a table
+			f.Key = atLeast(f.Key)
+			for i := range f.Lines {
+				f.Lines[i].Now = atLeast(f.Lines[i].Now)
+			}
+		}
 		list = append(list, f)
 	}
 	return list
+}
+
+func atLeast(text string) string {
+	if text == "–" {
+		return text
+	}
+	return "≥ " + text
 }
 
 // Span is what the samples cover.

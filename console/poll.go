@@ -155,7 +155,7 @@ func (p *poller) askDue() <-chan struct{} {
 }
 
 func (p *poller) ask(probe *probe) {
-	ctx, cancel := context.WithTimeout(p.lifetime, requestLimit)
+	ctx, cancel := context.WithTimeout(p.lifetime, probe.limit())
 	defer cancel()
 	began := time.Now()
 	store := probe.ask(ctx)

@@ -41,6 +41,16 @@ func (p *probe) next(began, ended time.Time) time.Time {
 	return began.Add(p.every)
 }
 
+// walkLimit bounds what a walk over whole tables may take.
+const walkLimit = time.Minute
+
+func (p *probe) limit() time.Duration {
+	if p.walks {
+		return walkLimit
+	}
+	return requestLimit
+}
+
 // walking is a probe that passes over tables.
 func walking(p *probe) *probe {
 	p.walks = true

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies should pass events on at once
-	e := newEvents(w)
+	e := newEvents(r, w)
 	if err := e.begin(); err != nil || r.Method == http.MethodHead {
 		return
 	}
@@ -83,7 +84,7 @@ func (h *Handler) sendMain(e *events, s *snapshot, name string) error {
 		h.log.Error("console: a page cannot be rendered", "page", name, "error", err)
 		return err
 	case len(content) > maxPageBytes:
-		return nil // whoever wants it loads the page
+		return e.write([]byte("{}"), "event: large\ndata: ") // whoever wants it loads the page, and is told so
 	}
 	return e.write(content, "event: main\ndata: ")
 }
@@ -113,11 +114,14 @@ func (r *rendered) of(name string, render func() ([]byte, error)) ([]byte, error
 
 // events writes server-sent events.
 type events struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
+	ctx context.Context //nolint:containedctx // of the request
+	w   http.ResponseWriter
+	rc  *http.ResponseController
 }
 
-func newEvents(w http.ResponseWriter) *events { return &events{w, http.NewResponseController(w)} }
+func newEvents(r *http.Request, w http.ResponseWriter) *events {
+	return &events{r.Context(), w, http.NewResponseController(w)}
+}
 
 // begin sends the headers. The server's own deadlines are meant for answers that end; a stream has one for each event.
 func (e *events) begin() error {
@@ -128,6 +132,9 @@ func (e *events) begin() error {
 // write sends a line and what it introduces.
 func (e *events) write(data []byte, format string, args ...any) error {
 	_ = e.rc.SetWriteDeadline(time.Now().Add(streamWrite))
+	if err := e.ctx.Err(); err != nil { // Close has set a deadline, which this one may have replaced
+		return err
+	}
 	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
 		return err
 	}

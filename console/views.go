@@ -73,7 +73,7 @@ func functions(version string) template.FuncMap {
 }
 
 func (v *views) template(p *page) *template.Template {
-	if p.Problem != nil || v.pages[p.Name] == nil {
+	if p.Problem != nil && p.Row == nil || v.pages[p.Name] == nil {
 		return v.pages["problem"]
 	}
 	return v.pages[p.Name]

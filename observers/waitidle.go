@@ -51,11 +51,11 @@ func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 // WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers elsewhere have nothing left to do, and has
 // the same gaps. Some worker has to run for every observed column. progress, if it is not nil, is called after each look at the tables.
 //
-// It returns an error only if ctx ends (errors.Is with the context's error; the error also tells what is left) or the client is closed.
-// Failures of the store are outlasted.
+// It returns an error only if ctx ends (a *NotIdleError; errors.Is with the context's error) or the client is closed. Failures of the store
+// are outlasted.
 func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
 	pauses := backoff{idlePause, maxIdlePause}
-	var last Remaining
+	var last NotIdleError
 	for looks := 1; ; looks++ {
 		left, moved, err := lookForWork(ctx, c)
 		switch {
@@ -63,18 +63,50 @@ func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining
 			return err
 		case err == nil && left == (Remaining{}) && !moved:
 			return nil
+		case err != nil && ctx.Err() == nil:
+			last.Failed = err
 		case err == nil:
-			last = left
+			last = NotIdleError{Left: left, Looked: time.Now()}
 			if progress != nil {
 				progress(left)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("observers: not idle, %s: %w", last, ctx.Err()), err)
+			last.cause = ctx.Err()
+			return &last
 		case <-time.After(pauses.pause(looks)):
 		}
 	}
+}
+
+// NotIdleError is what WaitIdle has to say when its context ends: what was left when it looked last. errors.Is with the context's error, and
+// with Failed.
+type NotIdleError struct {
+	Left   Remaining
+	Looked time.Time // when that was; zero: it never saw all tables
+	Failed error     // what a later look failed with; nil: none did
+
+	cause error
+}
+
+func (e *NotIdleError) Error() string {
+	text := "observers: not idle, " + e.Left.String()
+	switch {
+	case e.Failed != nil:
+		text = "observers: what is left cannot be read: " + e.Failed.Error()
+	case e.Looked.IsZero():
+		text = "observers: what is left could not be read in time"
+	}
+	return text + ": " + e.cause.Error()
+}
+
+// Unwrap makes errors.Is work.
+func (e *NotIdleError) Unwrap() []error {
+	if e.Failed == nil {
+		return []error{e.cause}
+	}
+	return []error{e.cause, e.Failed}
 }
 
 // lookForWork counts what is left, and tells whether anything was written meanwhile.

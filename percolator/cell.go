@@ -34,10 +34,14 @@ type Cell struct{ Table, Row, Column string }
 // String quotes row and column, so that no byte of them can damage a terminal or a log. The row of an index's entry is a
 // value and is left out.
 func (c Cell) String() string {
-	if strings.Contains(c.Table, ".") {
-		return c.Table + "/…/" + strconv.Quote(c.Column)
+	table := c.Table
+	if strings.ContainsFunc(table, func(r rune) bool { return r <= ' ' || r >= 0x7f }) { // of a damaged lock
+		table = strconv.Quote(table)
 	}
-	return fmt.Sprintf("%s/%s/%s", c.Table, strconv.Quote(c.Row), strconv.Quote(c.Column))
+	if strings.Contains(c.Table, ".") {
+		return table + "/…/" + strconv.Quote(c.Column)
+	}
+	return fmt.Sprintf("%s/%s/%s", table, strconv.Quote(c.Row), strconv.Quote(c.Column))
 }
 
 // Entry is one cell with its value in a snapshot.

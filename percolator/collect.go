@@ -64,7 +64,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 		case want <= m.safepoint: // announced by a collector that did not come to the end
 			return now, m.safepoint, nil
 		}
-		refused, err := s.c.sendAgain(ctx, func(ctx context.Context) (bool, error) { return s.storeSafepoint(ctx, want, now) })
+		refused, err := s.c.sendAgain(ctx, func(ctx context.Context) (bool, error) { return s.c.storeSafepoint(ctx, want, now) })
 		if err != nil {
 			return 0, 0, err
 		}
@@ -76,12 +76,12 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", ErrLocked, metaTries)
 }
 
-func (s *collecting) storeSafepoint(ctx context.Context, want, now tso.Timestamp) (refused bool, err error) {
+func (c *Client) storeSafepoint(ctx context.Context, want, now tso.Timestamp) (refused bool, err error) {
 	mut := bigtable.NewMutation()
 	mut.Set(metaFamily, metaSafe, metaTimestamp, encodeTimestamp(want))
 	mut.Set(metaFamily, metaNow, metaTimestamp, encodeTimestamp(now))
 	above := binary.BigEndian.AppendUint64(nil, uint64(want)+1)
-	return s.c.store.checkAndMutate(ctx, metaTable, metaRow, bigtable.InterleaveFilters(
+	return c.store.checkAndMutate(ctx, metaTable, metaRow, bigtable.InterleaveFilters(
 		bigtable.ChainFilters(oneColumn(metaFamily, metaSafe), bigtable.ValueRangeFilter(above, nil)),
 		bigtable.ChainFilters(bigtable.ColumnRangeFilter(metaFamily, holdPrefix, holdPrefix+"\xff"), bigtable.ValueRangeFilter(nil, above)),
 	), nil, mut)

@@ -93,6 +93,9 @@ func collectible(row rowVersions, mark tso.Timestamp) rowGarbage {
 	}
 	for _, col := range row.columns() {
 		if _, ack := acknowledged(col); !ack && cells[col].last != nil {
+			if slices.ContainsFunc(acks[col], func(a string) bool { return cells[a].left }) {
+				continue // somebody has run since the mark: that it was behind before can be seen only while the deletion is there (export.go)
+			}
 			g.vanishing = append(g.vanishing, vanish(col, cells, acks[col]))
 		}
 	}

@@ -2,7 +2,9 @@ package percolator
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"maps"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -27,6 +29,12 @@ const createTimeout = 5 * time.Minute
 // schema, adopt additions, and refuse to commit on knowledge older than Timing.MetaMaxAge: additions to tables that are in use
 // are in force that long after CreateSchema has returned.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
+	return ApplySchema(ctx, project, instance, "", s, opts...)
+}
+
+// ApplySchema is CreateSchema through an app profile. The schema is stored by a conditional mutation, so the profile has to route to a single
+// cluster and allow transactional writes; "" is the instance's default one.
+func ApplySchema(ctx context.Context, project, instance, appProfile string, s *Schema, opts ...option.ClientOption) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
@@ -40,7 +48,7 @@ func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts
 		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, withContext(ctx, err))
 	}
 	defer admin.Close()
-	bt, err := newBigtable(ctx, project, instance, "", opts)
+	bt, err := newBigtable(ctx, project, instance, appProfile, opts)
 	if err != nil {
 		return err
 	}
@@ -58,6 +66,9 @@ func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts
 		if err := s.covers(stored.schema); err != nil {
 			return err
 		}
+	}
+	if stored, err = reopenLost(ctx, admin, meta, stored); err != nil {
+		return err
 	}
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -105,4 +116,45 @@ func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, 
 		}
 	}
 	return nil
+}
+
+// reopenLost has indexes of the stored schema whose Bigtable tables are gone built again: a table that is created now has none of their
+// entries, and a ready index is believed. Nobody must hold it for ready when the empty table appears, so that waits until every client knows.
+func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store, stored meta) (meta, error) {
+	if stored.schema == nil {
+		return stored, nil
+	}
+	have, err := familiesOf(ctx, admin, stored.schema)
+	if err != nil {
+		return stored, err
+	}
+	states, lost := indexStates{}, false
+	maps.Copy(states, stored.indexes)
+	for _, t := range stored.schema.Tables {
+		for _, ix := range t.Indexes {
+			if name := ix.table(t.Name); have[name] == nil && !states[name].Building {
+				states[name], lost = indexState{Building: true}, true
+			}
+		}
+	}
+	if !lost {
+		return stored, nil
+	}
+	mut := bigtable.NewMutation()
+	mut.Set(metaFamily, metaIndexes, metaTimestamp, states.encode())
+	mut.Set(metaFamily, metaVersion, metaTimestamp, binary.BigEndian.AppendUint64(nil, stored.version+1))
+	same := bigtable.ChainFilters(oneColumn(metaFamily, metaVersion), exactValue(binary.BigEndian.AppendUint64(nil, stored.version)))
+	applied, err := s.checkAndMutate(ctx, metaTable, metaRow, same, mut, nil)
+	switch {
+	case err != nil:
+		return stored, fmt.Errorf("percolator: marking lost indexes: %w", err)
+	case !applied:
+		return stored, fmt.Errorf("percolator: %w: somebody else changed the schema at the same time; run it again", ErrSchemaMismatch)
+	}
+	select {
+	case <-time.After(stored.schema.Timing.withDefaults().MetaMaxAge):
+	case <-ctx.Done():
+		return stored, withContext(ctx, ctx.Err())
+	}
+	return readMeta(ctx, s)
 }

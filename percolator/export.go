@@ -107,6 +107,20 @@ func (c *Client) ExportRows(ctx context.Context, ts tso.Timestamp, table string,
 	return x.pages(ctx, r, x.rowsFilter(), x.row)
 }
 
+// AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has been written: one of a transaction that writes nothing else
+// has no lock that reading the rows would have waited for, but is written within the request lifetime (I14), 30 s unless Schema.Timing says
+// otherwise. Without weak columns it returns at once.
+func (c *Client) AwaitWeak(ctx context.Context, ts tso.Timestamp) error {
+	if !c.hasWeak() {
+		return nil
+	}
+	now, err := c.next(ctx)
+	if err != nil {
+		return err
+	}
+	return sleep(ctx, c.store.timing.RequestLifetime-now.Sub(ts))
+}
+
 // ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of ExportRows, of every table, has to be
 // read before: a transaction that was about to commit below ts when its rows were read writes its weak notifications before it commits.
 func (c *Client) ExportWeak(ctx context.Context, ts tso.Timestamp, table string, r Range) iter.Seq2[ExportedRow, error] {

@@ -26,6 +26,7 @@ func (c *Client) leaveTrace(ctx context.Context, mut *bigtable.Mutation, column 
 	if err != nil {
 		return err
 	}
+	mut.DeleteTimestampRange(writeFamily, tracePrefix+column, 0, cellTime(ts)) // the newest one says all
 	mut.Set(writeFamily, tracePrefix+column, cellTime(ts), encodeWrite(ts, kindRollback))
 	return nil
 }

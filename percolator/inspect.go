@@ -3,7 +3,6 @@ package percolator
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gopercolator/percolator/tso"
@@ -17,12 +16,10 @@ import (
 const (
 	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of the four families.
 	MaxInspectCells = 20_000
-	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with 4 KiB of names in all.
+	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with about 2 KiB of names in all, less 10 bytes for each.
 	MaxInspectColumns = 64
 	// MaxInspectValueBytes is the longest beginning of a value that InspectRow returns.
 	MaxInspectValueBytes = 1 << 20
-
-	maxInspectNames = 4 << 10
 
 	defaultInspectVersions   = 100
 	defaultInspectCells      = 5_000
@@ -75,11 +72,19 @@ func (o InspectOptions) withDefaults() (InspectOptions, error) {
 		return bad("ValueBytes must be between 1 and %d", MaxInspectValueBytes)
 	case o.Bytes < 0 || o.AsOf < 0:
 		return bad("Bytes and AsOf must not be negative")
-	case len(o.Columns) > MaxInspectColumns || len(strings.Join(o.Columns, "")) > maxInspectNames:
-		return bad("Columns may name %d columns with %d bytes in all", MaxInspectColumns, maxInspectNames)
+	case len(o.Columns) > MaxInspectColumns || inspectNames(o.Columns) > maxFilterBytes:
+		return bad("Columns may name %d columns, and no more than a filter holds: about 2 KiB of names, less 10 bytes for each", MaxInspectColumns)
 	}
 	o.Columns = slices.Compact(slices.Sorted(slices.Values(o.Columns)))
 	return o, nil
+}
+
+// inspectNames is how many bytes names take in inspectFilter: twice in each family, with a frame around them.
+func inspectNames(columns []string) (n int) {
+	for _, c := range columns {
+		n += len(inspectedFamilies) * (2*len(c) + 20)
+	}
+	return n
 }
 
 // RowInspection is a row as it is stored, at one instant: what is shown of it comes from one request, but for the sizes of values and the

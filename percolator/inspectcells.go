@@ -35,9 +35,13 @@ func inspectFilter(o InspectOptions) bigtable.Filter {
 		if len(o.Columns) > 0 {
 			ranges := []bigtable.Filter{bigtable.ColumnRangeFilter(family, reserved, "\x01")}
 			for _, column := range o.Columns {
-				ranges = append(ranges, oneColumn(family, column))
+				if !strings.HasPrefix(column, reserved) { // these are there already, and would come twice
+					ranges = append(ranges, oneColumn(family, column))
+				}
 			}
-			where = bigtable.InterleaveFilters(ranges...)
+			if where = ranges[0]; len(ranges) > 1 {
+				where = bigtable.InterleaveFilters(ranges...)
+			}
 		}
 		parts := []bigtable.Filter{where, bigtable.LatestNFilter(o.Versions + 1), bigtable.CellsPerRowLimitFilter(o.Cells + 1)}
 		if family == dataFamily {

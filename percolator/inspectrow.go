@@ -83,14 +83,20 @@ type inspectedColumn struct {
 	more bool
 	cut  map[string]bool // families that have more cells
 	decoded
-	acks      map[string]*decoded // by observer
+	acks      map[string]*inspectedAck // by observer
 	standings []Standing
+}
+
+// inspectedAck is what was read of an acknowledgment; cut: there are older records.
+type inspectedAck struct {
+	decoded
+	cut bool
 }
 
 func (in *inspection) column(name string) *inspectedColumn {
 	col := in.columns[name]
 	if col == nil {
-		col = &inspectedColumn{name: name, acks: map[string]*decoded{}}
+		col = &inspectedColumn{name: name, acks: map[string]*inspectedAck{}}
 		in.columns[name] = col
 	}
 	return col
@@ -104,7 +110,7 @@ func (in *inspection) sort(columns map[string]*rawColumn) {
 		standsFor, _, _, isStanding := standingColumn(name)
 		switch d := raw.decode(); {
 		case isAck && in.asked(of):
-			in.column(of).acks[observer] = &d
+			in.column(of).acks[observer] = &inspectedAck{d, raw.cutFamilies[writeFamily]}
 		case isStanding && in.asked(standsFor):
 			in.column(standsFor).stand(in.row, name, raw, d)
 		case !isAck && !isStanding && in.asked(name):
@@ -186,10 +192,19 @@ func (in *inspection) show(ctx context.Context, col *inspectedColumn) error {
 	slices.SortFunc(out.Standings, func(a, b Standing) int { return cmp.Compare(a.Observer, b.Observer) })
 	cell := Cell{in.row.Table, in.row.Row, col.name}
 	out.Versions = in.lines(cell, col)
-	newest := newestChange(in.afterLocks(&col.decoded, in.row.Now))
+	var newest writeRecord
+	if len(col.acks) > 0 {
+		var err error
+		if newest, _, err = in.newestAt(ctx, col, in.row.Now); err != nil {
+			return err
+		}
+	}
 	for _, observer := range slices.Sorted(maps.Keys(col.acks)) {
-		ack := in.ack(Cell{cell.Table, cell.Row, ackColumn(col.name, observer)}, observer, col.acks[observer])
-		ack.Due = newest > ack.RanAt
+		ack, err := in.ack(ctx, Cell{cell.Table, cell.Row, ackColumn(col.name, observer)}, observer, col.acks[observer])
+		if err != nil {
+			return err
+		}
+		ack.Due = newest.commitTS > ack.RanAt
 		out.Acks = append(out.Acks, ack)
 	}
 	at := len(in.row.Columns)
@@ -256,22 +271,18 @@ func kindName(k kind) string {
 }
 
 // ack is what is known of an observer's runs.
-func (in *inspection) ack(cell Cell, observer string, d *decoded) AckInspection {
+func (in *inspection) ack(ctx context.Context, cell Cell, observer string, d *inspectedAck) (AckInspection, error) {
 	out := AckInspection{Observer: observer, Undecodable: d.bad}
 	if len(d.locks) > 0 {
 		lock := in.judged.inspect(cell, d.locks[0])
 		out.Lock = &lock
 	}
-	for _, w := range in.afterLocks(d, in.row.Now).writes {
-		if w.kind == kindLock {
-			out.RanAt, out.CommittedAt = w.startTS, w.commitTS
-			break
-		}
-		if w.kind == kindDelete { // forgotten since
-			break
-		}
+	ran := func(k kind) bool { return k == kindLock || k == kindDelete } // or was forgotten since
+	w, _, err := in.newestOf(ctx, cell.Column, &d.decoded, d.cut, in.row.Now, ran)
+	if w.kind == kindLock {
+		out.RanAt, out.CommittedAt = w.startTS, w.commitTS
 	}
-	return out
+	return out, err
 }
 
 // sizeAndBeginning is what of a value is shown; the beginning is a copy, so that the rest can be freed.

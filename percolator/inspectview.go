@@ -29,16 +29,6 @@ func (in *inspection) afterLocks(d *decoded, ts tso.Timestamp) *versions {
 	return after
 }
 
-// newestChange is the commit timestamp of the newest put or delete.
-func newestChange(v *versions) tso.Timestamp {
-	for _, w := range v.writes {
-		if w.kind.changes() {
-			return w.commitTS
-		}
-	}
-	return 0
-}
-
 // view is what a reader at in.row.AsOf finds in a column, by the rules of readCells. It reads older records where those that are shown do
 // not reach down to the snapshot.
 func (in *inspection) view(ctx context.Context, col *inspectedColumn) (ReaderView, error) {
@@ -85,11 +75,7 @@ func (in *inspection) view(ctx context.Context, col *inspectedColumn) (ReaderVie
 // spoilt says why a read at ts fails on this column: a lock, or the newest cell of another family, at or below ts cannot be decoded.
 func (col *inspectedColumn) spoilt(ts tso.Timestamp) string {
 	newest := map[string]tso.Timestamp{}
-	for _, w := range slices.Backward(col.writes) {
-		if w.commitTS <= ts {
-			newest[writeFamily] = w.commitTS
-		}
-	}
+	newest[writeFamily] = col.readDownTo(ts)
 	for _, d := range slices.Backward(col.data) {
 		if d.startTS <= ts {
 			newest[dataFamily] = d.startTS
@@ -104,26 +90,55 @@ func (col *inspectedColumn) spoilt(ts tso.Timestamp) string {
 	return ""
 }
 
+// readDownTo is the oldest record that a reader at ts looks at: it asks for four times as many as long as it has seen no change.
+func (col *inspectedColumn) readDownTo(ts tso.Timestamp) tso.Timestamp {
+	oldest := tso.Timestamp(0)
+	seen, window, changed := 0, 1, false
+	for _, w := range col.writes {
+		if w.commitTS > ts {
+			continue
+		}
+		if seen == window {
+			if changed {
+				return oldest
+			}
+			window *= 4
+		}
+		seen, oldest, changed = seen+1, w.commitTS, changed || w.kind.changes()
+	}
+	if seen < window || !changed {
+		return 0
+	}
+	return oldest
+}
+
 // newestAt is the put or delete that decides at ts; of kind 0 if there is none. ok: it is known.
 func (in *inspection) newestAt(ctx context.Context, col *inspectedColumn, ts tso.Timestamp) (w writeRecord, ok bool, err error) {
-	after := in.afterLocks(&col.decoded, ts)
+	return in.newestOf(ctx, col.name, &col.decoded, col.cut[writeFamily], ts, kind.changes)
+}
+
+// newestOf is the newest record of a column, which may be a reserved one, of the kinds that count; of kind 0 if there is none.
+func (in *inspection) newestOf(
+	ctx context.Context, column string, d *decoded, cut bool, ts tso.Timestamp, counts func(kind) bool,
+) (w writeRecord, ok bool, err error) {
+	after := in.afterLocks(d, ts)
 	find := func(records []writeRecord) bool {
-		i := slices.IndexFunc(records, func(w writeRecord) bool { return w.commitTS <= ts && w.kind.changes() })
+		i := slices.IndexFunc(records, func(w writeRecord) bool { return w.commitTS <= ts && counts(w.kind) })
 		if i >= 0 {
 			w = records[i]
 		}
 		return i >= 0
 	}
-	if find(after.writes) || !col.cut[writeFamily] {
+	if find(after.writes) || !cut {
 		return w, true, nil
 	}
 	for n := 4 * in.opts.Versions; ; n *= 4 {
-		filter := bigtable.ChainFilters(oneColumn(writeFamily, col.name), upTo(ts), bigtable.LatestNFilter(n))
+		filter := bigtable.ChainFilters(oneColumn(writeFamily, column), upTo(ts), bigtable.LatestNFilter(n))
 		rv, err := in.c.readVersions(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
 			return w, false, err
 		}
-		seen := rv[col.name]
+		seen := rv[column]
 		switch {
 		case seen == nil:
 			return w, true, nil
@@ -138,8 +153,8 @@ func (in *inspection) newestAt(ctx context.Context, col *inspectedColumn, ts tso
 // withData finds out whether the data that a put names is there; it may be older than what is shown.
 func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view ReaderView) (ReaderView, error) {
 	view.State = ReaderValue
-	has, known := col.hasData(view.StartTS, col.cut[dataFamily])
-	if !known {
+	has, _ := col.hasData(view.StartTS, col.cut[dataFamily])
+	if !has { // it was cut off, or its record was read after the row and is younger than what was read of it
 		filter := bigtable.ChainFilters(oneColumn(dataFamily, col.name), exactly(view.StartTS), bigtable.StripValueFilter())
 		r, err := in.c.store.readRow(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {

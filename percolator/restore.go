@@ -29,7 +29,7 @@ import (
 // late, a restore into an instance with a schema waits as long as a collector does before it relies on the fence, and looks only then whether the
 // tables are empty. An instance without a schema has no clients; there the fence is stored before the schema.
 //
-// The fence goes when everything is written, in the mutation that announces a safepoint below the commit timestamp: an older snapshot would see
+// The fence goes when everything is written, after a safepoint below the commit timestamp was announced: an older snapshot would see
 // an empty table, and is refused instead.
 //
 // Rejected: transactions. A row would cost three requests instead of a share of one, and a half-restored instance would look like a small one.
@@ -45,10 +45,12 @@ const metaRestore = "restore"
 
 // restoreCell is the fence.
 type restoreCell struct {
-	ID      string // of the backup
-	Fresh   bool   `json:",omitempty"` // stored before there was a schema: there are no clients to wait for
-	Ready   bool   `json:",omitempty"` // the tables were found empty when the fence was in force
-	Started time.Time
+	ID    string // of the backup
+	Fresh bool   `json:",omitempty"` // stored before there was a schema: there are no clients to wait for
+	Ready bool   `json:",omitempty"` // the tables were found empty when the fence was in force
+	// Abandoned: AbandonRestore waits until nobody writes for this restore any more.
+	Abandoned bool `json:",omitempty"`
+	Started   time.Time
 
 	Start, Commit, AckStart, AckCommit tso.Timestamp `json:",omitzero"` // once Ready
 }
@@ -151,6 +153,8 @@ func (c *Client) BeginRestore(ctx context.Context, id string, incomplete []strin
 			err = r.fence(ctx, id)
 		case m.restore.ID != id:
 			return nil, m.restore.refusal()
+		case m.restore.Abandoned:
+			return nil, fmt.Errorf("percolator: %w: the restore of backup %s is being abandoned; end that first (--abandon)", ErrConflict, id)
 		case m.restore.Ready:
 			r.cell = *m.restore
 			return r, nil
@@ -187,6 +191,9 @@ func (r *Restore) ready(ctx context.Context, m meta, waiting func(time.Duration)
 		_, lerr := r.replace(ctx, m.restore, nil, bigtable.NewMutation())
 		return errors.Join(err, lerr)
 	}
+	if err := r.forgetBackfills(ctx); err != nil {
+		return err
+	}
 	next := *m.restore
 	next.Ready = true
 	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit, &next.AckStart, &next.AckCommit} {
@@ -206,6 +213,23 @@ func (r *Restore) ready(ctx context.Context, m meta, waiting func(time.Duration)
 	}
 	_, err := r.replace(ctx, m.restore, &next, mut)
 	return err
+}
+
+// forgetBackfills erases the positions of backfills of what was in the tables before: they say nothing of the rows that come.
+func (r *Restore) forgetBackfills(ctx context.Context) error {
+	var rows []string
+	var muts []*bigtable.Mutation
+	err := r.c.store.readRows(ctx, metaTable, bigtable.PrefixRange(backfillRowPrefix), func(row bigtable.Row) bool {
+		mut := bigtable.NewMutation()
+		mut.DeleteRow()
+		rows, muts = append(rows, row.Key()), append(muts, mut)
+		return true
+	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())))
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	errs, err := r.c.store.mutateRows(ctx, metaTable, rows, muts)
+	return errors.Join(append(errs, err)...)
 }
 
 // replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was faster.
@@ -285,12 +309,48 @@ func (c *Client) AbandonRestore(ctx context.Context) error {
 	if err != nil || m.restore == nil {
 		return err
 	}
-	r := &Restore{c: c}
-	if err := r.checkEmpty(ctx); err != nil {
+	r, old := &Restore{c: c}, m.restore
+	if old.Ready || old.Abandoned { // otherwise nothing was written: what is in the tables is users'
+		if err := r.checkEmpty(ctx); err != nil {
+			return err
+		}
+		stopped := restoreCell{ID: old.ID, Abandoned: true, Started: old.Started}
+		if same, err := r.replace(ctx, old, &stopped, bigtable.NewMutation()); err != nil || !same {
+			return errors.Join(err, r.changed(!same))
+		}
+		if err := sleep(ctx, c.store.timing.drain()); err != nil { // until whoever still restores must know
+			return err
+		}
+		if err := r.checkEmpty(ctx); err != nil {
+			return err
+		}
+		old = &stopped
+	}
+	same, err := r.replace(ctx, old, nil, bigtable.NewMutation())
+	if err == nil {
+		_, err = c.meta.refresh(ctx)
+	}
+	return errors.Join(err, r.changed(err == nil && !same))
+}
+
+func (r *Restore) changed(yes bool) error {
+	if yes {
+		return fmt.Errorf("percolator: %w: the fence was changed by somebody else; look again", ErrConflict)
+	}
+	return nil
+}
+
+// inForce refuses to write once the restore was finished by somebody else, or abandoned. What it knows is at most Timing.MetaMaxAge old, so a
+// process that was stopped in the middle cannot bring back what has been collected since, nor write into tables that are in use.
+func (r *Restore) inForce(ctx context.Context) error {
+	m, err := r.c.meta.known(ctx)
+	if err != nil {
 		return err
 	}
-	_, err = r.replace(ctx, m.restore, nil, bigtable.NewMutation())
-	return err
+	if m.restore == nil || m.restore.Commit != r.cell.Commit {
+		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished or abandoned by somebody else", ErrConflict, r.cell.ID)
+	}
+	return nil
 }
 
 // CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup from another.
@@ -306,13 +366,13 @@ func (r *Restore) Finish(ctx context.Context) error {
 	if m.restore == nil || m.restore.Commit != r.cell.Commit {
 		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished by somebody else", ErrConflict, r.cell.ID)
 	}
-	mut := bigtable.NewMutation()
-	below := r.cell.Commit - 1
-	if m.safepoint < below && !slices.ContainsFunc(m.holds, func(h Hold) bool { return h.Timestamp <= below }) {
-		mut.Set(metaFamily, metaSafe, metaTimestamp, encodeTimestamp(below))
-		mut.Set(metaFamily, metaNow, metaTimestamp, encodeTimestamp(r.cell.AckCommit))
+	// Refused if a collector has announced a newer one, or a hold is in the way.
+	if _, err := r.c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
+		return r.c.storeSafepoint(ctx, r.cell.Commit-1, r.cell.AckCommit)
+	}); err != nil {
+		return fmt.Errorf("percolator: the safepoint of a restore: %w", err)
 	}
-	if _, err := r.replace(ctx, m.restore, nil, mut); err != nil {
+	if _, err := r.replace(ctx, m.restore, nil, bigtable.NewMutation()); err != nil {
 		return err
 	}
 	m, err = r.c.meta.refresh(ctx)

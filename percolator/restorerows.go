@@ -142,6 +142,9 @@ func (b *restoreBatches) send(ctx context.Context, table string) error {
 	if len(t.rows) == 0 {
 		return nil
 	}
+	if err := b.r.inForce(ctx); err != nil {
+		return err
+	}
 	errs, err := b.r.c.store.mutateRows(ctx, table, t.rows, t.muts)
 	for _, rowErr := range errs {
 		if err == nil {

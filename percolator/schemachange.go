@@ -33,7 +33,7 @@ type SchemaChange struct {
 	Kind  SchemaChangeKind
 	Table string // "" for what concerns the instance
 	Name  string // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
-	Index Index  // as it is to be, or was, for IndexAdded, IndexRemoved and IndexChanged
+	Index Index  // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
 	// Backfill: what is in the table already does not get what is new by itself. An index needs Client.BackfillIndex, each observer of
 	// a column Client.BackfillObserver if it is to see the cells that exist.
 	Backfill bool

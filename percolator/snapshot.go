@@ -73,11 +73,13 @@ func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, e
 // View calls f with a snapshot and returns f's error. It never conflicts.
 func (c *Client) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, opts ...ReadOption) error {
 	ctx, span := c.trace.start(ctx, "percolator.view", "")
+	ended := errPanicked // of f, whose panic goes on
+	defer func() { span.end(ended) }()
 	s, err := c.Snapshot(ctx, opts...)
 	if err == nil {
 		err = f(ctx, s)
 	}
-	span.end(err)
+	ended = err
 	return err
 }
 

@@ -70,8 +70,8 @@ type SchemaPlan struct {
 func (p SchemaPlan) Refused() error { return refusal(p.Changes) }
 
 // PlanSchema compares a schema with what is stored in the instance and with its tables, and changes nothing. It needs the permissions of
-// CreateSchema to read, and no oracle. Errors: ErrInvalidArgument for a schema that is none, ErrCorrupt, those of the store.
-func PlanSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) (SchemaPlan, error) {
+// CreateSchema to read, and no oracle. appProfile is the one to read with, "" for the default one. Errors: ErrInvalidArgument for a schema that is none, ErrCorrupt, those of the store.
+func PlanSchema(ctx context.Context, project, instance, appProfile string, s *Schema, opts ...option.ClientOption) (SchemaPlan, error) {
 	if err := checkContext(ctx); err != nil {
 		return SchemaPlan{}, err
 	}
@@ -91,7 +91,7 @@ func PlanSchema(ctx context.Context, project, instance string, s *Schema, opts .
 	}
 	var plan SchemaPlan
 	if have[metaTable][metaFamily] {
-		if plan.Stored, err = ReadSchema(ctx, project, instance, "", opts...); err != nil {
+		if plan.Stored, err = ReadSchema(ctx, project, instance, appProfile, opts...); err != nil {
 			return SchemaPlan{}, err
 		}
 	}
@@ -135,7 +135,15 @@ func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *Schema) (ma
 func missingTables(old, next *Schema, have map[string]map[string]bool) (changes []SchemaChange) {
 	missing := func(table, name string, families ...string) {
 		if have[name] == nil {
-			changes = append(changes, SchemaChange{Kind: BigtableTableMissing, Table: table, Name: name})
+			ch := SchemaChange{Kind: BigtableTableMissing, Table: table, Name: name}
+			for _, t := range next.Tables {
+				for _, ix := range t.Indexes {
+					if t.Name == table && ix.table(table) == name {
+						ch.Index, ch.Backfill = ix, true
+					}
+				}
+			}
+			changes = append(changes, ch)
 			return
 		}
 		for _, f := range families {

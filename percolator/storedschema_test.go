@@ -16,7 +16,7 @@ import (
 // changesOf is a plan in words.
 func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) (percolator.SchemaPlan, string) {
 	t.Helper()
-	plan, err := percolator.PlanSchema(ctx, env.Project, env.Instance, s, env.Options()...)
+	plan, err := percolator.PlanSchema(ctx, env.Project, env.Instance, "", s, env.Options()...)
 	must(t, err)
 	var list []string
 	for _, ch := range plan.Changes {

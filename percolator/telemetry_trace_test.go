@@ -191,3 +191,36 @@ func TestTraceOfABatch(t *testing.T) {
 	}
 	tr.golden("batch")
 }
+
+// A panic of the caller's function ends the spans around it: the root of a trace is wanted most when something went wrong.
+func TestSpansEndOnPanic(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	w := newWatched(newEnv(t))
+	for _, call := range []func(){
+		func() {
+			_, _ = w.c.Update(ctx, func(context.Context, *percolator.Txn) error { panic("mine") })
+		},
+		func() { _ = w.c.View(ctx, func(context.Context, *percolator.Snapshot) error { panic("mine") }) },
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			call()
+		}()
+	}
+	open := map[string]int{}
+	for _, s := range w.spans.Started() {
+		open[s.Name()]++
+	}
+	for _, s := range w.spans.Ended() {
+		open[s.Name()]--
+	}
+	for name, n := range open {
+		if n != 0 {
+			t.Errorf("%s: %d spans never ended", name, n)
+		}
+	}
+	if len(open) == 0 {
+		t.Error("no spans")
+	}
+}

@@ -145,3 +145,6 @@ func (w *phaseTwoWatch) rowDone(err error) {
 
 // errPhaseTwo stands for the failure of a row that was not the last.
 var errPhaseTwo = errors.New("a row was left to lock resolution")
+
+// errPanicked is how a span ends whose function of the caller's does not return.
+var errPanicked = errors.New("the function did not return")

@@ -343,10 +343,12 @@ func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn
 		opt.applyTxn(&o)
 	}
 	ctx, span := c.trace.start(ctx, "percolator.update", "")
+	ended := errPanicked // of f, whose panic goes on
+	defer func() { span.end(ended) }()
 	ts, attempts, err := c.update(ctx, f, o)
+	ended = err
 	c.store.metrics.attempted(ctx, attempts, err)
 	span.count("percolator.attempts", attempts)
-	span.end(err)
 	return ts, err
 }
 
@@ -354,10 +356,7 @@ func (c *Client) update(ctx context.Context, f func(ctx context.Context, tx *Txn
 	pause := newBackoff(2*time.Millisecond, time.Second)
 	for attempt = 1; ; attempt++ {
 		o.retry = attempt > 1
-		actx, span := c.trace.start(ctx, "percolator.attempt", "")
-		span.count("percolator.attempt", attempt)
-		ts, err = c.attempt(actx, f, o)
-		span.end(err)
+		ts, err = c.tracedAttempt(ctx, f, o, attempt)
 		if err == nil || !errors.Is(err, ErrConflict) || errors.Is(err, ErrOutcomeUnknown) || attempt == o.maxAttempts {
 			return ts, attempt, err
 		}
@@ -365,6 +364,16 @@ func (c *Client) update(ctx context.Context, f func(ctx context.Context, tx *Txn
 			return 0, attempt, fmt.Errorf("%w: %w", err, perr)
 		}
 	}
+}
+
+func (c *Client) tracedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o txnOptions, n int) (ts tso.Timestamp, err error) {
+	ctx, span := c.trace.start(ctx, "percolator.attempt", "")
+	span.count("percolator.attempt", n)
+	ended := errPanicked
+	defer func() { span.end(ended) }()
+	ts, err = c.attempt(ctx, f, o)
+	ended = err
+	return ts, err
 }
 
 func (c *Client) attempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o txnOptions) (tso.Timestamp, error) {

@@ -152,3 +152,20 @@ func TestShownValues(t *testing.T) {
 		}
 	}
 }
+
+// What was read before an error is shown.
+func TestScanBreaksOff(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	err := showScan(&out, nil, func(yield func(percolator.Entry, error) bool) {
+		for range 3 {
+			if !yield(percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("v")}, nil) {
+				return
+			}
+		}
+		yield(percolator.Entry{}, errors.New("broken"))
+	}, 100, outputFlag{outputTable})
+	if err == nil || strings.Count(out.String(), "\n") != 4 {
+		t.Errorf("%v; printed %q, want the three rows that were read", err, out.String())
+	}
+}

@@ -32,6 +32,8 @@ type finding struct {
 	Level  checkLevel `json:"level"`
 	Saw    string     `json:"saw"`
 	Remedy string     `json:"remedy,omitempty"` // a command
+
+	unable bool // it should have been checked, and could not be
 }
 
 type checkLevel string
@@ -121,7 +123,8 @@ func newCheck() *cobra.Command {
 Each check says what it saw and, where something is wrong, the command that helps. One that
 cannot be carried out, as on an emulator, which has no app profiles, says so.
 
-The exit status is 5 if a check failed, and with --strict also if one gave a warning.`,
+The exit status is 5 if a check failed, or could not be carried out because the oracle or
+the store did not answer, and with --strict also if one gave a warning.`,
 		Example: `  percolator check
   percolator check --strict --schema schema.yaml
   percolator check --only locks,collection -o json | jq -r '.checks[].findings[].remedy // empty'`,
@@ -202,7 +205,10 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
 	if err := f.output.emit(cmd.OutOrStdout(), out, out.print); err != nil {
 		return err
 	}
-	if out.Worst == levelFailed || f.strict && out.Worst == levelWarning {
+	unable := slices.ContainsFunc(out.Checks, func(c checkedIt) bool {
+		return slices.ContainsFunc(c.Findings, func(f finding) bool { return f.unable })
+	})
+	if out.Worst == levelFailed || unable || f.strict && out.Worst == levelWarning {
 		return errFindings
 	}
 	return nil

@@ -91,9 +91,12 @@ tables:
 			switch {
 			case l.State == percolator.LockStateUndecodable:
 				if undecodable++; undecodable <= locksNamed {
-					out = append(out, found(levelFailed, "percolator row "+table+" "+quoted(l.Cell.Row),
+					out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
 						"the lock of %s cannot be decoded: %s", cellText(l.Cell), l.Reason))
 				}
+			case l.State == percolator.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
+				out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
+					"the lock of %s says that it was placed in the future: nobody will settle it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
 			case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
 				stranded++
 				oldest = max(oldest, l.Age)
@@ -112,6 +115,13 @@ tables:
 		return sawOK("locks: %d, none of them stranded", seen)
 	}
 	return out
+}
+
+func rowCommand(table, row string) string {
+	if strings.HasPrefix(row, "-") { // it would be taken for a flag
+		table = "-- " + table
+	}
+	return "percolator row " + table + " " + quoted(row)
 }
 
 // quoted is an argument for a shell.
@@ -156,6 +166,10 @@ func judgeCollection(b percolator.CollectionBounds, col percolator.Collection) (
 	}
 	back := b.Now.Sub(b.Safepoint)
 	about := fmt.Sprintf("the safepoint is %s back, for a retention of %s", briefAge(back), b.Retention)
+	if b.Mark > 0 && b.Now.Sub(b.Mark) > collectionSlow*b.Retention { // announced again and again, and never carried out
+		back = b.Now.Sub(b.Mark)
+		about = fmt.Sprintf("what is %s old has not been collected, for a retention of %s", briefAge(back), b.Retention)
+	}
 	held := b.HeldBy != nil && b.HeldBy.Timestamp <= b.Safepoint.Add(time.Second)
 	remedy, level := "percolator gc run", levelOK
 	switch {

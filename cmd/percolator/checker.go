@@ -100,11 +100,13 @@ func (x *checker) askTables(ctx context.Context) (map[string]*bigtable.TableInfo
 
 // withoutClient is the result of a check that needs one.
 func (x *checker) withoutClient() []finding {
-	return notChecked("it needs a connection, see the check %q", "connection")
+	return []finding{{Level: levelNotChecked, Saw: `it needs a connection, see the check "connection"`, unable: true}}
 }
 
 // cannot is the result of a check that the store or the oracle does not let be carried out.
-func cannot(err error) []finding { return notChecked("%s", shortError(err)) }
+func cannot(err error) []finding {
+	return []finding{{Level: levelNotChecked, Saw: shortError(err), unable: true}}
+}
 
 func checkConnection(_ context.Context, x *checker) []finding {
 	if x.client == nil {
@@ -126,7 +128,7 @@ func checkSchema(ctx context.Context, x *checker) []finding {
 	if x.wanted == nil {
 		return sawOK("%s", about)
 	}
-	plan, err := percolator.PlanSchema(ctx, x.flags.data.project, x.flags.data.instance, x.wanted, bigtableOptions(ctx)...)
+	plan, err := percolator.PlanSchema(ctx, x.flags.data.project, x.flags.data.instance, x.flags.data.appProfile, x.wanted, bigtableOptions(ctx)...)
 	if err != nil {
 		return cannot(err)
 	}
@@ -174,10 +176,12 @@ func (x *checker) eachTable(ctx context.Context, do func(table string, info *big
 		return nil, 0, err
 	}
 	names := []string{metaTable}
+	var out []finding
 	if stored, err := x.storedSchema(ctx); err == nil {
 		names = append(names, storedTables(stored.Schema)...)
+	} else {
+		out = cannot(fmt.Errorf("the tables of the schema: %w", err))
 	}
-	var out []finding
 	for _, name := range names {
 		out = append(out, do(name, infos[name])...)
 	}

@@ -28,8 +28,9 @@ const (
 // startConsole serves the console.
 func (d *devProcess) startConsole(l net.Listener, opts []option.ClientOption, oracle string) {
 	c := &devConsole{flags: d.flags, options: opts, oracle: oracle, logger: d.logger}
-	server := &http.Server{ // no limit for writing: live pages stay open
-		Handler: c, MaxHeaderBytes: adminHeaderBytes, ReadHeaderTimeout: adminHeaderTimeout, ReadTimeout: adminRequestTimeout, IdleTimeout: adminIdleTimeout,
+	server := &http.Server{
+		Handler: c, MaxHeaderBytes: 32 << 10, ReadHeaderTimeout: adminHeaderTimeout, // row keys stand in addresses
+		ReadTimeout: adminRequestTimeout, WriteTimeout: uiRequestTimeout, IdleTimeout: adminIdleTimeout,
 	}
 	go func() {
 		if err := server.Serve(netutil.LimitListener(l, devConsoleConnections)); !errors.Is(err, http.ErrServerClosed) {
@@ -87,7 +88,7 @@ var waitingPage = template.Must(template.New("waiting").Parse(`<!DOCTYPE html>
 <meta name="color-scheme" content="light dark">
 <title>percolator dev</title>
 {{if .NoSchema}}<p>There is no schema yet. Start your program, which creates it, or run
-<pre>percolator schema apply --file schema.yaml</pre>
+<pre>percolator schema apply schema.yaml</pre>
 <p>The console appears here as soon as there is one.
 {{else}}<p>The console cannot be opened: {{.Error}}
 {{end}}`))

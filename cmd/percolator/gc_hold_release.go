@@ -28,7 +28,7 @@ reads there, a backup for example, fails. The exit status is 7 if there is no su
 				}
 				did := "would be released"
 				if !dryRun {
-					if err := ask(cmd, yes, "Release the hold at %s (%s)?", atTime(h.Timestamp), orDash(h.Reason)); err != nil {
+					if err := ask(ctx, cmd, yes, "Release the hold at %s (%s)?", atTime(h.Timestamp), orDash(h.Reason)); err != nil {
 						return err
 					}
 					if err := c.ReleaseHold(ctx, h); err != nil {

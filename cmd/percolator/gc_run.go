@@ -64,13 +64,13 @@ func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 	if err != nil {
 		return err
 	}
-	if err := f.agree(cmd, b); err != nil {
-		return err
-	}
 	if f.dryRun {
 		return f.plan(ctx, cmd, c, b)
 	}
-	if err := ask(cmd, f.yes, "Remove for good what only snapshots up to %s read?", atTime(b.Next)); err != nil {
+	if err := f.agree(cmd, b); err != nil {
+		return err
+	}
+	if err := ask(ctx, cmd, f.yes, "Remove for good what only snapshots up to %s read?", atTime(b.Next)); err != nil {
 		return err
 	}
 	say, end := statusLine(cmd)

@@ -103,7 +103,7 @@ func (f *resolveFlags) run(ctx context.Context, cmd *cobra.Command, c *percolato
 				n++
 			}
 		}
-		if err := ask(cmd, n == 0, "Settle %d locks?", n); err != nil {
+		if err := ask(ctx, cmd, n == 0, "Settle %d locks?", n); err != nil {
 			return err
 		}
 	}

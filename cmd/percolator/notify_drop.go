@@ -29,7 +29,7 @@ next change of the cell is run for as ever. This cannot be undone.`,
 				if err != nil {
 					return err
 				}
-				if err := ask(cmd, yes || f.dryRun || len(chosen) == 0, "Give up %d changes for good?", len(chosen)); err != nil {
+				if err := ask(ctx, cmd, yes || f.dryRun || len(chosen) == 0, "Give up %d changes for good?", len(chosen)); err != nil {
 					return err
 				}
 				return f.each(cmd, chosen, "dropped", func(p observers.Parked) error { return observers.Drop(ctx, c, p) })

@@ -205,7 +205,7 @@ func TestAsk(t *testing.T) {
 		cmd := newRoot()
 		cmd.SetIn(strings.NewReader(answer))
 		cmd.SetErr(new(strings.Builder))
-		if err := ask(cmd, false, "Really?"); (err == nil) != agreed {
+		if err := ask(t.Context(), cmd, false, "Really?"); (err == nil) != agreed {
 			t.Errorf("%q: %v", answer, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,28 +47,31 @@ After --timeout it says what is left, and the exit status is 5.`,
 	return cmd
 }
 
+// waitSilence is how old the last look may be that passes for the present: looks come every second.
+const waitSilence = 5 * time.Second
+
 func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, output outputFlag) error {
 	say, end := statusLine(cmd)
-	var left observers.Remaining
-	looked := false
-	err := observers.WaitIdle(ctx, c, func(r observers.Remaining) {
-		left, looked = r, true
-		say(r.String())
-	})
+	err := observers.WaitIdle(ctx, c, func(r observers.Remaining) { say(r.String()) })
 	end()
-	if err != nil && !(looked && errors.Is(err, context.DeadlineExceeded)) {
+	var busy *observers.NotIdleError
+	if err != nil && (!errors.As(err, &busy) || busy.Failed != nil || busy.Looked.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
-	out := waitJSON{err == nil, left.Notifications, left.Locks}
-	if out.Idle {
-		out.Notifications, out.Locks = 0, 0
+	var left observers.Remaining
+	if busy != nil {
+		left = busy.Left
 	}
+	out := waitJSON{err == nil, left.Notifications, left.Locks}
 	werr := output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
 		text := "no notification is left"
 		if !out.Idle {
 			text = left.String()
 			if left == (observers.Remaining{}) {
 				text = "nothing is left, but transactions keep writing"
+			}
+			if silent := time.Since(busy.Looked); silent > waitSilence {
+				text += fmt.Sprintf(" (%s; the store has not answered since)", age(time.Now(), busy.Looked))
 			}
 		}
 		_, err := fmt.Fprintln(w, text)

@@ -21,7 +21,7 @@ position in the instance: interrupted, it goes on where it was when it is repeat
 		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 3 {
-				if err := ask(cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0]); err != nil {
+				if err := ask(cmd.Context(), cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0]); err != nil {
 					return err
 				}
 			}

@@ -71,7 +71,7 @@ done when the backup was made.`,
 			if dryRun {
 				return rehearse(ctx, cmd, store, &out)
 			}
-			if err := ask(cmd, yes, "Restore %d rows of the backup of %s into %s/%s, which nobody can use meanwhile?",
+			if err := ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s, which nobody can use meanwhile?",
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ done when the backup was made.`,
 // abandonRestore is --abandon.
 func abandonRestore(cmd *cobra.Command, f *dataFlags, yes bool) error {
 	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-		if err := ask(cmd, yes, "Give up the restore into %s/%s? Everybody can use it then, with empty tables.", f.project, f.instance); err != nil {
+		if err := ask(ctx, cmd, yes, "Give up the restore into %s/%s? Everybody can use it then, with empty tables.", f.project, f.instance); err != nil {
 			return err
 		}
 		if err := c.AbandonRestore(ctx); err != nil {

@@ -286,7 +286,9 @@ func size(n int64) string {
 }
 
 // cellText names a cell in a line of text.
-func cellText(c percolator.Cell) string { return c.Table + "/" + shown(c.Row) + " " + shown(c.Column) }
+func cellText(c percolator.Cell) string {
+	return shown(c.Table) + "/" + shown(c.Row) + " " + shown(c.Column)
+}
 
 // valueText is the beginning of a value in one line: text where it is readable, else hexadecimal.
 func valueText(value []byte, whole int64) string {

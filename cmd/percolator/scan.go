@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -126,7 +127,7 @@ func showScan(w io.Writer, r percolator.Reader, entries iter.Seq2[percolator.Ent
 			err = to.add(e)
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, to.cut())
 		}
 		n++
 	}
@@ -137,6 +138,7 @@ func showScan(w io.Writer, r percolator.Reader, entries iter.Seq2[percolator.Ent
 type entryWriter interface {
 	add(e percolator.Entry) error
 	end(more bool) error
+	cut() error // writes what has come before an error
 }
 
 // entryTable lines up the columns of so many lines at a time.
@@ -171,6 +173,15 @@ func (t *entryTable) end(more bool) error {
 	}
 	return t.table.flush()
 }
+
+func (t *entryTable) cut() error {
+	if t.lines == 0 {
+		return nil
+	}
+	return t.table.flush()
+}
+
+func (j *entryJSON) cut() error { return nil } // the document stays open, so that nobody takes it for a whole one
 
 // shownBytes is where the table of a scan cuts values.
 const shownBytes = 64

@@ -67,7 +67,7 @@ just become observed sees older cells only after observers backfill.
 
 func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolator.Schema) error {
 	project, instance, opts := f.data.project, f.data.instance, bigtableOptions(ctx)
-	plan, err := percolator.PlanSchema(ctx, project, instance, s, opts...)
+	plan, err := percolator.PlanSchema(ctx, project, instance, f.data.appProfile, s, opts...)
 	if err != nil {
 		return err
 	}
@@ -80,10 +80,10 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	}
 	apply := len(plan.Changes) > 0 && !f.dryRun && plan.Refused() == nil
 	if apply {
-		if err := ask(cmd, f.yes, "Change the schema of %s/%s?", project, instance); err != nil {
+		if err := ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", project, instance); err != nil {
 			return err
 		}
-		if err := percolator.CreateSchema(ctx, project, instance, s, opts...); err != nil {
+		if err := percolator.ApplySchema(ctx, project, instance, f.data.appProfile, s, opts...); err != nil {
 			return err
 		}
 	}
@@ -122,10 +122,10 @@ func (f *applyFlags) ending(w io.Writer, plan percolator.SchemaPlan, stored perc
 	for _, ch := range plan.Changes {
 		what := ""
 		switch step := nextStep(ch); {
-		case step == "" || ch.Kind == percolator.IndexAdded && f.backfill:
+		case step == "" || ch.Index.Name != "" && f.backfill:
 			continue
-		case ch.Kind == percolator.IndexAdded:
-			what = fmt.Sprintf("index %s can be read after: %s", ch.Name, step)
+		case ch.Index.Name != "":
+			what = fmt.Sprintf("index %s can be read after: %s", ch.Index.Name, step)
 		default:
 			what = fmt.Sprintf("observers of %s see older cells after, for each of them: %s", shown(ch.Name), step)
 		}

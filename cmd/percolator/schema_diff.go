@@ -53,8 +53,8 @@ func nextStep(ch percolator.SchemaChange) string {
 	switch {
 	case !ch.Backfill:
 		return ""
-	case ch.Kind == percolator.IndexAdded:
-		return backfillCommand(ch.Table, ch.Name)
+	case ch.Index.Name != "":
+		return backfillCommand(ch.Table, ch.Index.Name)
 	}
 	return fmt.Sprintf("percolator observers backfill %s %s OBSERVER", ch.Table, shown(ch.Name))
 }
@@ -132,7 +132,7 @@ The exit status is 0 if there is nothing to do and 5 if there is.
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context) error {
-				plan, err := percolator.PlanSchema(ctx, f.project, f.instance, s, bigtableOptions(ctx)...)
+				plan, err := percolator.PlanSchema(ctx, f.project, f.instance, f.appProfile, s, bigtableOptions(ctx)...)
 				if err != nil {
 					return err
 				}

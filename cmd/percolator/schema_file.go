@@ -110,15 +110,21 @@ func parseSchema(text []byte) (*percolator.Schema, error) {
 
 // oneDocument refuses a second document, which the decoder would not look at.
 func oneDocument(text []byte) error {
-	begun := false
+	begun, ended := false, false
 	line := 0
 	for l := range bytes.Lines(text) {
 		line++
 		l = bytes.TrimRight(l, " \t\r\n")
-		switch {
-		case bytes.Equal(l, []byte("---")) && begun:
+		mark, rest, _ := bytes.Cut(bytes.ReplaceAll(l, []byte("\t"), []byte(" ")), []byte(" "))
+		switch separates := bytes.Equal(mark, []byte("---")); {
+		case begun && separates, ended && len(l) > 0 && l[0] != '#':
 			return fmt.Errorf("line %d: a second document", line)
-		case len(l) > 0 && l[0] != '#' && !bytes.Equal(l, []byte("---")):
+		case begun && bytes.Equal(mark, []byte("...")):
+			ended = true
+		case separates:
+			rest = bytes.TrimSpace(rest)
+			begun = len(rest) > 0 && rest[0] != '#'
+		case len(l) > 0 && l[0] != '#':
 			begun = true
 		}
 	}

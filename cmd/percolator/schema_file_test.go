@@ -99,3 +99,19 @@ func TestWrongSchemaFiles(t *testing.T) {
 		t.Errorf("a file that is missing: %v", err)
 	}
 }
+
+// A second document would be dropped without a word.
+func TestSchemaIsOneDocument(t *testing.T) {
+	t.Parallel()
+	const first = "tables: [{name: t}]\n"
+	for _, more := range []string{"--- # second\ntables: [{name: u}]\n", "--- {tables: [{name: u}]}\n", "...\ntables: [{name: u}]\n", "...\nrubbish\n", "---\n"} {
+		if s, err := parseSchema([]byte(first + more)); err == nil {
+			t.Errorf("%q accepted as %v", more, s.Tables)
+		}
+	}
+	for _, text := range []string{"---\n" + first, "# a comment\n--- # one\n" + first, first + "...\n# the end\n"} {
+		if _, err := parseSchema([]byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

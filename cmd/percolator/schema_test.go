@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -115,5 +117,29 @@ func TestSchemaUsage(t *testing.T) {
 	cl.must(exitUnavailable, "schema", "verify", "documents", "none", "--tso", "127.0.0.1:1", "--timeout", "300ms")
 	if ddl := cl.must(exitOK, "schema", "show", "--spanner-ddl").out; strings.Count(ddl, "CREATE TABLE") != 2 {
 		t.Errorf("printed %q", ddl)
+	}
+}
+
+// An index whose Bigtable table was lost is not believed when the table is there again, and can be filled.
+func TestSchemaApplyLostIndex(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "schema.yaml")
+	text := "tables: [{name: documents, indexes: [{name: by-url, column: url}]}]\ntiming: {requestLifetime: 2s, metaMaxAge: 200ms}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cl := newCluster(t, nil)
+	cl.must(exitOK, "schema", "apply", file, "--yes")
+	cl.client = cl.newClient(percolator.Config{})
+	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "url"}: "u1"})
+	cl.dropTable("documents.by-url")
+	if r := cl.must(exitOK, "schema", "apply", file, "--yes"); !strings.Contains(r.out, "schema backfill documents by-url") {
+		t.Errorf("the backfill is not named: %q", r.out)
+	}
+	cl.must(exitFailure, "scan", "documents", "--index", "by-url")
+	cl.must(exitOK, "schema", "backfill", "documents", "by-url")
+	cl.must(exitOK, "schema", "verify", "documents", "by-url")
+	if r := cl.must(exitOK, "scan", "documents", "--index", "by-url"); !strings.Contains(r.out, "u1") {
+		t.Errorf("the index shows %q", r.out)
 	}
 }

@@ -2,12 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/mattn/go-shellwords"
 	"github.com/spf13/pflag"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -49,13 +50,16 @@ func (s statement) fail(err error) error { return fmt.Errorf("line %d: %s: %w", 
 
 // readScript reads the statements of a script. What is wrong with it is found before anything is read or written.
 func readScript(in io.Reader) (script []statement, err error) {
-	lines := bufio.NewScanner(io.LimitReader(in, maxScriptBytes+1))
-	lines.Buffer(nil, maxScriptBytes)
-	read := 0
+	text, err := io.ReadAll(io.LimitReader(in, maxScriptBytes+1)) // all of it first: a script that is cut must not run
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the script: %w", err)
+	case len(text) > maxScriptBytes:
+		return nil, usagef("the script has more than %d bytes", maxScriptBytes)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, maxScriptBytes+1)
 	for n := 1; lines.Scan(); n++ {
-		if read += len(lines.Bytes()) + 1; read > maxScriptBytes {
-			return nil, usagef("line %d: the script has more than %d bytes", n, maxScriptBytes)
-		}
 		words, err := splitLine(lines.Text())
 		if err != nil {
 			return nil, usagef("line %d: %w", n, err)
@@ -76,19 +80,54 @@ func readScript(in io.Reader) (script []statement, err error) {
 	return script, nil
 }
 
-// splitLine takes a line apart as a shell would, without doing anything that a shell does.
-func splitLine(line string) ([]string, error) {
+// splitLine takes a line apart as a POSIX shell would, without doing anything that a shell does. What a shell would do something for must
+// be quoted.
+func splitLine(line string) (words []string, err error) {
 	if !utf8.ValidString(line) {
 		return nil, fmt.Errorf("not UTF-8; --hex takes other values, and names are understood as percolator shows them")
 	}
-	p := shellwords.NewParser()
-	p.ParseComment = true
-	words, err := p.Parse(line)
-	if err != nil {
-		return nil, fmt.Errorf("a quote is not closed, or a parenthesis or backtick is not quoted")
+	var word strings.Builder
+	begun := false // a word, which may be empty
+	var quote rune // 0: none
+	runes := []rune(line)
+	for i := 0; i < len(runes); i++ {
+		r := runes[i]
+		switch {
+		case r == '\\' && quote != '\'':
+			if i++; i == len(runes) {
+				return nil, fmt.Errorf("a backslash at the end of the line")
+			}
+			if quote == '"' && !strings.ContainsRune("\"\\$`", runes[i]) {
+				word.WriteRune('\\') // as a shell has it: it stands for itself
+			}
+			word.WriteRune(runes[i])
+			begun = true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '"' || r == '\'':
+			quote, begun = r, true
+		case r == ' ' || r == '\t' || r == '\r':
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		case r == '#' && !begun:
+			return words, nil
+		case strings.ContainsRune(";&|<>()`", r):
+			return nil, fmt.Errorf("%q is not quoted", r)
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
 	}
-	if p.Position >= 0 { // the parser stops there, as at the end of a command
-		return nil, fmt.Errorf("one of ; & | < > is not quoted")
+	if quote != 0 {
+		return nil, fmt.Errorf("a quote is not closed")
+	}
+	if begun {
+		words = append(words, word.String())
 	}
 	return words, nil
 }

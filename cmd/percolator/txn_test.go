@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,29 +68,28 @@ notify documents com.example/ recount
 func TestWrongScripts(t *testing.T) {
 	t.Parallel()
 	for script, names := range map[string]string{
-		"set t r c 'v":                "quote",
-		"set t r c v; del t r c":      ";",
-		"set t r c v > file":          ">",
-		"set t r c \xff":              "UTF-8",
-		"set t r c":                   "arguments",
-		"set t r c v w":               "arguments",
-		"set --hex t r c 0":           "hexadecimal",
-		"set --base64 t r c 0":        "base64",
-		"get t":                       "arguments",
-		"get-for-update t r":          "arguments",
-		"require t r c":               "arguments",
-		"require t r c =":             "require",
-		"require t r c maybe":         "require",
-		"require t r c absent v":      "require",
-		"scan":                        "arguments",
-		"scan --limit x t":            "limit",
-		"scan --limit -1 t":           "limit",
-		"scan --prefix a --to b t":    "prefix",
-		"scan --index i t c":          "index",
-		`get t '"r'`:                  "quotes",
-		"begin":                       "begin",
-		"set t r c (v)":               "parenthesis",
-		strings.Repeat("x", 16<<20+1): "bytes",
+		"set t r c 'v":             "quote",
+		"set t r c v; del t r c":   ";",
+		"set t r c v > file":       ">",
+		"set t r c \xff":           "UTF-8",
+		"set t r c":                "arguments",
+		"set t r c v w":            "arguments",
+		"set --hex t r c 0":        "hexadecimal",
+		"set --base64 t r c 0":     "base64",
+		"get t":                    "arguments",
+		"get-for-update t r":       "arguments",
+		"require t r c":            "arguments",
+		"require t r c =":          "require",
+		"require t r c maybe":      "require",
+		"require t r c absent v":   "require",
+		"scan":                     "arguments",
+		"scan --limit x t":         "limit",
+		"scan --limit -1 t":        "limit",
+		"scan --prefix a --to b t": "prefix",
+		"scan --index i t c":       "index",
+		`get t '"r'`:               "quotes",
+		"begin":                    "begin",
+		"set t r c (v)":            "not quoted",
 	} {
 		_, err := readScript(strings.NewReader("# first\n\n" + script))
 		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), "line 3: ") || !strings.Contains(err.Error(), names) {
@@ -207,4 +207,32 @@ func TestTxnRequireHolds(t *testing.T) {
 		t.Errorf("%v; want that the requirement of line 1 does not hold", err)
 	}
 	cl.must(exitNotFound, "get", "accounts", "alice", "balance")
+}
+
+// Lines are taken apart as by a shell: what a backslash means depends on the quotes.
+func TestSplitLine(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string][]string{
+		`set "C:\new\table" x`: {"set", `C:\new\table`, "x"}, `a\nb 'c\n' "\q\"\\\$"`: {"anb", `c\n`, `\q"\$`},
+		`a#b #c`: {"a#b"}, `'' ""`: {"", ""}, `'a'"b"c`: {"abc"}, "a\r": {"a"}, `a\ b`: {"a b"},
+	} {
+		if got, err := splitLine(in); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{`set t a f $(a b)`, "set t a g `a b`", `a; b`, `a "b`, `a 'b`, `a \`, "a \xff"} {
+		if got, err := splitLine(in); err == nil {
+			t.Errorf("%s: accepted as %q", in, got)
+		}
+	}
+}
+
+// A script beyond the limit is refused as a whole, whatever ends its lines: the end that is cut off might have been the half of a value.
+func TestLongScript(t *testing.T) {
+	t.Parallel()
+	head, line := "set t a v 1\r\n", "#"+strings.Repeat("x", 200)+"\r\n"
+	text := head + strings.Repeat(line, (maxScriptBytes-len(head))/len(line)) + "set t a amount 100000000\r\n" + strings.Repeat(line, 2) + "set t b v 2\r\n"
+	if script, err := readScript(strings.NewReader(text)); exitCode(err) != exitUsage {
+		t.Errorf("%d statements, %v", len(script), err)
+	}
 }

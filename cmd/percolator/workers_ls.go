@@ -55,7 +55,7 @@ A worker may run without being listed: one that is configured to do neither.`,
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				seen, err := c.Workers(ctx)
+				seen, err := c.InspectWorkers(ctx)
 				if err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cloud.google.com/go/bigtable"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,4 +162,27 @@ func TestNotifySession(t *testing.T) {
 	s.run(exitUsage, "observers", "backfill", "documents", "contents")
 	s.compare("notify.txt")
 	cl.must(exitUnavailable, "notify", "wait", "--tso", "127.0.0.1:1", "--timeout", "300ms")
+}
+
+// A tool leaves the entries of the dead, and what it cannot read, where they are.
+func TestWorkersLsChangesNothing(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
+	defer cancel()
+	bt, err := bigtable.NewClient(ctx, cl.project, cl.instance, cl.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = bt.Close() })
+	meta := bt.Open("percolator_meta")
+	mut := bigtable.NewMutation()
+	mut.Set("meta", "worker:damaged", 1000, []byte(`{"damaged`))
+	if err := meta.Apply(ctx, "workers", mut); err != nil {
+		t.Fatal(err)
+	}
+	cl.must(exitOK, "workers", "ls")
+	if row, err := meta.ReadRow(ctx, "workers"); err != nil || len(row["meta"]) != 1 {
+		t.Errorf("after workers ls the row holds %v, %v", row, err)
+	}
 }

@@ -22,6 +22,7 @@ export function follow(page, badge, handlers) {
         setTimeout(open, 30_000);
       }
     };
+    source.addEventListener("large", tooLarge);
     for (const [name, handle] of Object.entries(handlers)) {
       source.addEventListener(name, (event) => {
         lastEvent = Date.now();
@@ -29,6 +30,11 @@ export function follow(page, badge, handlers) {
         handle(JSON.parse(event.data));
       });
     }
+  };
+
+  const tooLarge = () => {
+    say("late", "too large to be kept live");
+    close();
   };
 
   const close = () => {

@@ -3,14 +3,18 @@
 
 export function patch(old, next) {
   const named = new Map();
-  for (const child of old.children) {
-    if (child.dataset.name) named.set(child.dataset.name, child);
+  const stay = new Set(Array.from(next.children, (child) => child.dataset.name));
+  for (const child of [...old.children]) { // what goes does so first: to move what stays would take the focus from it
+    const name = child.dataset.name;
+    if (name && (!stay.has(name) || named.has(name))) child.remove();
+    else if (name) named.set(name, child);
   }
   let at = old.firstChild;
   for (const wanted of [...next.childNodes]) {
     const name = wanted.nodeType === Node.ELEMENT_NODE && wanted.dataset.name;
     let match = name ? named.get(name) : at;
     if (!match || !alike(match, wanted)) match = null;
+    if (name) named.delete(name); // the next one of this name is another
     if (!match) {
       old.insertBefore(wanted, at);
       continue;
