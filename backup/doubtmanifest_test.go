@@ -45,11 +45,8 @@ func TestBomb(t *testing.T) {
 	const size = 2 << 30
 	_, err = z.Write(binary.AppendUvarint([]byte{0x0a}, size))
 	must(t, err)
-	zeros := make([]byte, 1<<20)
-	for range size >> 20 {
-		_, err = z.Write(zeros)
-		must(t, err)
-	}
+	_, err = z.Write(make([]byte, 1<<20)) // the rest would come if it were read
+	must(t, err)
 	must(t, z.Close())
 	bad := forge(t, store, func(m *backup.Manifest) {
 		sum := sha256.Sum256(raw.Bytes())
@@ -73,6 +70,7 @@ func mustManifest(t *testing.T, s backup.Store) *backup.Manifest {
 }
 
 func TestTraversal(t *testing.T) {
+	t.Parallel()
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))
 	mem := newMemory()
@@ -95,6 +93,7 @@ func TestTraversal(t *testing.T) {
 
 // Chunks hold what the restore refuses, and Verify does not look.
 func TestVerifyLooksAtSchema(t *testing.T) {
+	t.Parallel()
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))
 	mem := newMemory()
@@ -117,6 +116,7 @@ func TestVerifyLooksAtSchema(t *testing.T) {
 
 // The instance has the position of an index backfill that was broken off before its tables were emptied.
 func TestStaleBackfillPosition(t *testing.T) {
+	t.Parallel()
 	ctx := testContext(t)
 	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "x", Column: "c"}}}}, Timing: quick}
 	source := percolatortest.New(t, plain)

@@ -59,8 +59,8 @@ func pendingConcerns(st *state, now time.Time) (list []concern) {
 	p := st.Pending.Value
 	if age := since(now, p.Oldest); age > lateNotification {
 		remedy := "Look for an observer that fails or a worker that is missing; add workers if all of them are busy."
-		if st.Workers.Known() && len(st.Workers.Value.Live) == 0 {
-			remedy = "No worker has announced itself: start one."
+		if st.Workers.Known() && len(st.Running()) == 0 {
+			remedy = "No worker has announced itself or reports: start one."
 		}
 		list = append(list, concern{false, "A notification has been waiting for " + formatDuration(age) + ".", remedy, pageObservers})
 	}
@@ -85,8 +85,8 @@ func pendingConcerns(st *state, now time.Time) (list []concern) {
 
 func workerConcerns(st *state) []concern {
 	versions := map[string]bool{}
-	for _, w := range st.Workers.Value.Live {
-		versions[w.Version] = true
+	for _, version := range st.Running() {
+		versions[version] = true
 	}
 	if len(versions) < 2 {
 		return nil

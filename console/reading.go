@@ -76,3 +76,18 @@ func (s oracleServer) State() string {
 	}
 	return "not ready"
 }
+
+// Running are the versions of the workers that live, by their names: those that announce themselves, and those that only report, as all
+// without Config.Partition do.
+func (st *state) Running() map[string]string {
+	running := map[string]string{}
+	for _, r := range st.Processes.Value {
+		if r.Name != ownName || len(r.Worker.Observers) > 0 {
+			running[r.Name] = r.Version
+		}
+	}
+	for _, w := range st.Workers.Value.Live {
+		running[w.Name] = w.Version
+	}
+	return running
+}

@@ -72,7 +72,7 @@ func (s clientSource) reports(ctx context.Context) ([]percolator.Report, error) 
 }
 
 func (s clientSource) workers(ctx context.Context) (percolator.Workers, error) {
-	return s.c.Workers(ctx)
+	return s.c.InspectWorkers(ctx) // looking changes nothing
 }
 
 func (s clientSource) storage(ctx context.Context) (storage, error) {

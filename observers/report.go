@@ -28,7 +28,7 @@ func (w *Worker) reporting(ctx context.Context, name string) {
 	}
 	for pause := rand.N(interval/10 + 1); sleep(ctx, pause); pause = interval - interval/10 + rand.N(interval/5+1) {
 		within, cancel := context.WithTimeout(ctx, reportWithin)
-		if err := reporter.Store(within, w.Stats().report()); err != nil && ctx.Err() == nil {
+		if err := reporter.Store(within, w.report()); err != nil && ctx.Err() == nil {
 			w.log.Debug("observers: a report was not stored", "err", err)
 		}
 		cancel()
@@ -46,6 +46,13 @@ func (w *Worker) reportName() string {
 		return w.members.self.Name
 	}
 	return uuid.NewString()
+}
+
+// report is what others are told.
+func (w *Worker) report() percolator.WorkerReport {
+	r := w.Stats().report()
+	r.Takes, r.Columns = w.coverage.announced(), w.coverage.fingerprint()
+	return r
 }
 
 // report is what of s others are told.

@@ -10,7 +10,7 @@ import (
 
 // What is stored can be looked at without being touched. A read of the client settles the locks that it meets (section 2.2 of the
 // paper), and so destroys what somebody who looks for a fault wants to see; an inspection sends nothing but ReadRows, and to the oracle
-// questions about timestamps and sessions. It judges locks as a reader would, and says what a reader would do about them.
+// questions about timestamps and sessions (the client itself has a session, like any other). It judges locks as a reader would, and says what a reader would do about them.
 
 // Limits of one inspection.
 const (

@@ -79,6 +79,10 @@ type WorkerReport struct {
 
 	Observers map[string]ObserverReport `json:"observers,omitempty"` // by name
 	LeftOut   int                       `json:"leftOut,omitempty"`   // observers for which there was no room
+
+	// Takes are the columns that the worker takes, and Columns names the set, as in WorkerInfo; nil where there was no room.
+	Takes   map[string][][]byte `json:"takes,omitempty"`
+	Columns string              `json:"columns,omitempty"`
 }
 
 // ObserverReport counts the runs of one observer (observers.ObserverStats).
@@ -246,8 +250,11 @@ func (r Report) lives(now tso.Timestamp) bool {
 	return r.Expires > now && r.Expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
 }
 
-// encode leaves out as many observers as it must, the quietest first.
+// encode leaves out the columns, and then as many observers as it must, the quietest first.
 func (r Report) encode() ([]byte, error) {
+	if b, err := json.Marshal(r); err == nil && len(b) > MaxReportBytes {
+		r.Worker.Takes = nil
+	}
 	names := slices.SortedFunc(maps.Keys(r.Worker.Observers), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Worker.Observers[b].Attempts, r.Worker.Observers[a].Attempts), strings.Compare(a, b))
 	})

@@ -63,7 +63,7 @@ func TestBenchFig10(t *testing.T) {
 // One failure alone, as a table, with the rate found first.
 func TestBenchFig10Alone(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "bench", "fig10", "--short", "--only", "oracle", "--accounts", "100", "--saturate", "100ms", "--after", "400ms",
+	p := start(t, nil, "bench", "fig10", "--short", "--only", "oracle", "--accounts", "100", "--saturate", "3s", "--after", "400ms",
 		"--steady", "100ms", "--no-batching")
 	code, out := p.wait(t), p.stdout.String()
 	if code != exitOK || !strings.Contains(out, "reads not batched") || !strings.Contains(out, "32 writers reach") ||

@@ -196,11 +196,31 @@ func checkWorkers(ctx context.Context, x *checker) []finding {
 	if x.client == nil {
 		return x.withoutClient()
 	}
-	seen, err := x.client.InspectWorkers(ctx)
+	live, err := runningWorkers(ctx, x.client)
 	if err != nil {
 		return cannot(err)
 	}
-	return judgeWorkers(seen.Live)
+	return judgeWorkers(live)
+}
+
+// runningWorkers are the workers that announce themselves, which those with observers.Config.Partition do, and those that only report.
+func runningWorkers(ctx context.Context, c *percolator.Client) ([]percolator.WorkerInfo, error) {
+	seen, err := c.InspectWorkers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reports, err := c.Reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live := seen.Live
+	for _, r := range reports {
+		if !slices.ContainsFunc(seen.Live, func(w percolator.WorkerInfo) bool { return w.Name == r.Name }) {
+			live = append(live, percolator.WorkerInfo{Name: r.Name, Version: r.Version, Started: r.Started, Expires: r.Expires,
+				Observers: slices.Sorted(maps.Keys(r.Worker.Observers)), Columns: r.Worker.Columns, Takes: r.Worker.Takes})
+		}
+	}
+	return live, nil
 }
 
 // judgeWorkers looks for disagreement, which is normal only while a new version is being rolled out.
@@ -209,6 +229,9 @@ func judgeWorkers(live []percolator.WorkerInfo) (out []finding) {
 	sets := map[string]map[string]bool{} // of observers, by the columns that are taken
 	for _, w := range live {
 		versions[oneLine(w.Version)]++
+		if w.Columns == "" {
+			continue // it does not say what it takes
+		}
 		if sets[w.Columns] == nil {
 			sets[w.Columns] = map[string]bool{}
 		}
@@ -238,11 +261,11 @@ func checkObservers(ctx context.Context, x *checker) []finding {
 	if x.client == nil {
 		return x.withoutClient()
 	}
-	seen, err := x.client.InspectWorkers(ctx)
+	live, err := runningWorkers(ctx, x.client)
 	if err != nil {
 		return cannot(err)
 	}
-	return judgeObservers(x.client.Schema(), seen.Live)
+	return judgeObservers(x.client.Schema(), live)
 }
 
 // judgeObservers looks for columns whose notifications pile up.

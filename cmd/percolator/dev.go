@@ -42,7 +42,9 @@ ended by Ctrl-C or SIGTERM, and every --save-every as long as something changes;
 next start goes on from there, with timestamps above all that are stored. A snapshot is
 the store as of one instant. While it is written, writes wait; one in between that takes
 longer than ` + saveLimit.String() + ` is given up, and the former one stays. After a crash, what was
-written since the last snapshot is lost, whole transactions at a time.
+written since the last snapshot is lost, whole transactions at a time; the next start
+waits until programs that live on can no longer finish what is lost, half a minute at
+most. End them as well: what they have read may be lost.
 
 A file is used by one process at a time, and one that is damaged is refused. With
 --schema the tables in the file are created, as by "percolator schema apply".`,

@@ -24,6 +24,12 @@ type dataFile struct {
 
 // openDataFile takes the file, which need not exist.
 func openDataFile(path string) (*dataFile, error) {
+	if to, err := filepath.EvalSymlinks(path); err == nil { // one file, one lock; and the file is replaced, not the link to it
+		path = to
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, usagef("--data %s is not a file", path)
+	}
 	lock := flock.New(path + ".lock")
 	switch got, err := lock.TryLock(); {
 	case err != nil:
@@ -31,7 +37,20 @@ func openDataFile(path string) (*dataFile, error) {
 	case !got:
 		return nil, fmt.Errorf("--data %s is in use by another process, which holds %s.lock: end it, or use another file", path, path)
 	}
-	return &dataFile{path: path, lock: lock}, nil
+	d := &dataFile{path: path, lock: lock}
+	if err := d.checkWritable(); err != nil {
+		return nil, errors.Join(usagef("--data %s: nothing could be saved: %w", path, err), lock.Close())
+	}
+	return d, nil
+}
+
+// checkWritable finds out now what would otherwise be found out at the end, when there is something to lose.
+func (d *dataFile) checkWritable() error {
+	f, err := os.OpenFile(d.path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(d.path+".tmp"))
 }
 
 // close gives the file back. The lock's file stays: removing it could take it from under another process.

@@ -142,6 +142,15 @@ func (d *devProcess) startStore(ctx context.Context) (*emulator.Server, emulator
 		return nil, emulator.Contents{}, err
 	}
 	d.atEnd(data.close)
+	running := data.path + ".running"
+	if err := afterCrash(ctx, running, d.logger); err != nil {
+		return nil, emulator.Contents{}, err
+	}
+	mark, err := markRunning(running)
+	if err != nil {
+		return nil, emulator.Contents{}, usagef("--data %s: %w", d.flags.data, err)
+	}
+	d.atEnd(mark.end)
 	s := &saver{data: data, logger: d.logger}
 	store, found, err := d.withStore(data.start(ctx, address, emulator.OnChange(s.onChange)))
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 
 // How long writing a snapshot may take: in between, while writes wait, and in the end.
 const (
-	saveLimit      = 5 * time.Second
+	saveLimit      = 2 * time.Second // less than the lease of the oracle, whose record cannot be written meanwhile
 	finalSaveLimit = 10 * time.Minute
 )
 
@@ -37,17 +38,27 @@ func (s *saver) onChange(table, row string) {
 
 // run writes a snapshot at every tick if something has changed, until ctx ends.
 func (s *saver) run(ctx context.Context, store *emulator.Server, ticks <-chan time.Time) {
+	failed, skip := 0, 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks:
 		}
+		if skip > 0 {
+			skip--
+			continue
+		}
 		if !s.changed.Load() {
 			continue
 		}
-		if err := s.between(ctx, store); err != nil && ctx.Err() == nil {
-			s.logger.Warn("a snapshot was given up; the former one stays, and --save-every tries again", "error", err)
+		if err := s.between(ctx, store); err == nil {
+			failed = 0
+		} else if ctx.Err() == nil { // every try stops all writers: try a store that has become too large less and less often
+			failed = min(failed+1, 6)
+			skip = 1<<failed - 1
+			s.logger.Warn("a snapshot was given up; the former one stays, if there is one, and a crash would lose what has changed since",
+				"next", fmt.Sprintf("in %d times --save-every", skip+1), "error", err)
 		}
 	}
 }
@@ -70,6 +81,7 @@ func (s *saver) between(ctx context.Context, store *emulator.Server) error {
 func (s *saver) final(store *emulator.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), finalSaveLimit)
 	defer cancel()
+	s.logger.Info("saving; a second signal ends this process without", "file", s.data.path)
 	contents, err := s.data.save(ctx, store.Freeze())
 	if err == nil {
 		s.logger.Info("saved", "file", s.data.path, totals(contents))

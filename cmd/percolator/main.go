@@ -12,14 +12,21 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
+
+// secondSignal is how long after the first signal a second one is not taken for impatience.
+const secondSignal = time.Second
 
 func main() { os.Exit(run()) }
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, func() { // a second signal ends the process at once, but not one that belongs to the first (timeout(1) sends two)
+		time.Sleep(secondSignal)
+		stop()
+	})
 	return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
