@@ -58,7 +58,7 @@ func build(t *testing.T) string {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/percolator", "./examples/quickstart")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/percolator", "./docs/examples/quickstart")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -83,7 +83,7 @@ func newShell(t *testing.T, programs string) *shell {
 	return &shell{t: t, dir: programs, env: env, background: map[string]*process{}}
 }
 
-var goRun = regexp.MustCompile(`go run \./(?:cmd|examples)/([a-z]+)`)
+var goRun = regexp.MustCompile(`go run \./(?:cmd|docs/examples)/([a-z]+)`)
 
 // block runs the commands of a block and returns the block as it is now.
 func (s *shell) block(b block) string {

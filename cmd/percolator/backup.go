@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
 )
 
 // backupTimeout is the default of --timeout: a large backup takes hours, and one that was cut off is resumed.

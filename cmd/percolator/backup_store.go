@@ -18,7 +18,7 @@ import (
 	"gocloud.dev/gcerrors"
 	"golang.org/x/term"
 
-	"github.com/gopercolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/backup"
 )
 
 // Where backups are kept. Only Cloud Storage is linked besides directories: whoever runs this has Google's libraries already, while those of

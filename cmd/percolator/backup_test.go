@@ -13,8 +13,8 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/memblob"
 
-	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
 )
 
 var backupSchema = &percolator.Schema{

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/backup"
 )
 
 // placeFlags are of commands that need a backup and no instance.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/netutil"
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/console"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/console"
 	"github.com/gopercolator/percolator/tso"
 )
 

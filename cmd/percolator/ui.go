@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/net/netutil"
 
-	"github.com/gopercolator/percolator/console"
 	"github.com/gopercolator/percolator/internal/exporters"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/console"
 )
 
 // uiPasswordEnv holds the password of the console: a flag would show it to everybody who lists processes.

@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/api/option"
 
-	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 

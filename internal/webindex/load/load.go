@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/loader"
 
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 	"github.com/gopercolator/percolator/internal/webindex/index"

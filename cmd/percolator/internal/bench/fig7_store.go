@@ -10,8 +10,8 @@ import (
 	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/loader"
 )
 
 // The repository that observers keep. The keys of a document are observed; its cluster and the entries of the indexes are what

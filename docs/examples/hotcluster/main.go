@@ -10,7 +10,7 @@
 //
 // It runs both on an emulator in this process, with several workers, and counts conflicts:
 //
-//	go run ./examples/hotcluster
+//	go run ./docs/examples/hotcluster
 package main
 
 import (

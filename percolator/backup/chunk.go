@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	"github.com/gopercolator/percolator/backup/backuppb"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup/backuppb"
 )
 
 // rowTag begins each row: field 1 of a Chunk, of a type with a length.

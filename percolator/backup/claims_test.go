@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

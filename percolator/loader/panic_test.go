@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/loader"
+	"github.com/gopercolator/percolator/percolator/loader"
 )
 
 // TestASourceThatPanicsLeavesNothingRunning: the panic is the caller's, who may recover from it (as net/http does). Then nothing of

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 
 	"cloud.google.com/go/bigtable"

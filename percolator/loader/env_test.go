@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

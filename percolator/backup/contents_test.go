@@ -15,9 +15,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gopercolator/percolator/backup"
-	"github.com/gopercolator/percolator/backup/backuppb"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/backup/backuppb"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

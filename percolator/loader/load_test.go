@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/loader"
 )
 
 func TestLoad(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/gopercolator/percolator/console"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/console"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )

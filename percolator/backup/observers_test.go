@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

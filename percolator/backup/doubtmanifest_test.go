@@ -15,8 +15,8 @@ import (
 	"cloud.google.com/go/bigtable"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/gopercolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 

@@ -2,7 +2,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: backup/backuppb/chunk.proto
+// source: percolator/backup/backuppb/chunk.proto
 
 // What is in a chunk of a backup. docs/BACKUP.md describes the objects around it.
 
@@ -62,11 +62,11 @@ func (x Kind) String() string {
 }
 
 func (Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_backup_backuppb_chunk_proto_enumTypes[0].Descriptor()
+	return file_percolator_backup_backuppb_chunk_proto_enumTypes[0].Descriptor()
 }
 
 func (Kind) Type() protoreflect.EnumType {
-	return &file_backup_backuppb_chunk_proto_enumTypes[0]
+	return &file_percolator_backup_backuppb_chunk_proto_enumTypes[0]
 }
 
 func (x Kind) Number() protoreflect.EnumNumber {
@@ -75,7 +75,7 @@ func (x Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
-	return file_backup_backuppb_chunk_proto_rawDescGZIP(), []int{0}
+	return file_percolator_backup_backuppb_chunk_proto_rawDescGZIP(), []int{0}
 }
 
 // Chunk is a chunk without its compression. It is written and read a row at a time: rows is
@@ -89,7 +89,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[0]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -101,7 +101,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[0]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -114,7 +114,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_backup_backuppb_chunk_proto_rawDescGZIP(), []int{0}
+	return file_percolator_backup_backuppb_chunk_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Chunk) GetRows() []*Row {
@@ -136,7 +136,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[1]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -148,7 +148,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[1]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -161,7 +161,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_backup_backuppb_chunk_proto_rawDescGZIP(), []int{1}
+	return file_percolator_backup_backuppb_chunk_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Row) GetKey() []byte {
@@ -195,7 +195,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[2]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +207,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[2]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +220,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_backup_backuppb_chunk_proto_rawDescGZIP(), []int{2}
+	return file_percolator_backup_backuppb_chunk_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Cell) GetColumn() []byte {
@@ -281,7 +281,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[3]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +293,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_backup_backuppb_chunk_proto_msgTypes[3]
+	mi := &file_percolator_backup_backuppb_chunk_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,7 +306,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_backup_backuppb_chunk_proto_rawDescGZIP(), []int{3}
+	return file_percolator_backup_backuppb_chunk_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Parked) GetObserver() []byte {
@@ -344,11 +344,11 @@ func (x *Parked) GetObservers() [][]byte {
 	return nil
 }
 
-var File_backup_backuppb_chunk_proto protoreflect.FileDescriptor
+var File_percolator_backup_backuppb_chunk_proto protoreflect.FileDescriptor
 
-const file_backup_backuppb_chunk_proto_rawDesc = "" +
+const file_percolator_backup_backuppb_chunk_proto_rawDesc = "" +
 	"\n" +
-	"\x1bbackup/backuppb/chunk.proto\x12\x14percolator.backup.v1\"6\n" +
+	"&percolator/backup/backuppb/chunk.proto\x12\x14percolator.backup.v1\"6\n" +
 	"\x05Chunk\x12-\n" +
 	"\x04rows\x18\x01 \x03(\v2\x19.percolator.backup.v1.RowR\x04rows\"I\n" +
 	"\x03Row\x12\x10\n" +
@@ -371,30 +371,30 @@ const file_backup_backuppb_chunk_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_PUT\x10\x01\x12\x0f\n" +
 	"\vKIND_DELETE\x10\x02\x12\r\n" +
-	"\tKIND_WEAK\x10\x03B4Z2github.com/gopercolator/percolator/backup/backuppbb\x06proto3"
+	"\tKIND_WEAK\x10\x03B?Z=github.com/gopercolator/percolator/percolator/backup/backuppbb\x06proto3"
 
 var (
-	file_backup_backuppb_chunk_proto_rawDescOnce sync.Once
-	file_backup_backuppb_chunk_proto_rawDescData []byte
+	file_percolator_backup_backuppb_chunk_proto_rawDescOnce sync.Once
+	file_percolator_backup_backuppb_chunk_proto_rawDescData []byte
 )
 
-func file_backup_backuppb_chunk_proto_rawDescGZIP() []byte {
-	file_backup_backuppb_chunk_proto_rawDescOnce.Do(func() {
-		file_backup_backuppb_chunk_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_backup_backuppb_chunk_proto_rawDesc), len(file_backup_backuppb_chunk_proto_rawDesc)))
+func file_percolator_backup_backuppb_chunk_proto_rawDescGZIP() []byte {
+	file_percolator_backup_backuppb_chunk_proto_rawDescOnce.Do(func() {
+		file_percolator_backup_backuppb_chunk_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_percolator_backup_backuppb_chunk_proto_rawDesc), len(file_percolator_backup_backuppb_chunk_proto_rawDesc)))
 	})
-	return file_backup_backuppb_chunk_proto_rawDescData
+	return file_percolator_backup_backuppb_chunk_proto_rawDescData
 }
 
-var file_backup_backuppb_chunk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_backup_backuppb_chunk_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
-var file_backup_backuppb_chunk_proto_goTypes = []any{
+var file_percolator_backup_backuppb_chunk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_percolator_backup_backuppb_chunk_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_percolator_backup_backuppb_chunk_proto_goTypes = []any{
 	(Kind)(0),      // 0: percolator.backup.v1.Kind
 	(*Chunk)(nil),  // 1: percolator.backup.v1.Chunk
 	(*Row)(nil),    // 2: percolator.backup.v1.Row
 	(*Cell)(nil),   // 3: percolator.backup.v1.Cell
 	(*Parked)(nil), // 4: percolator.backup.v1.Parked
 }
-var file_backup_backuppb_chunk_proto_depIdxs = []int32{
+var file_percolator_backup_backuppb_chunk_proto_depIdxs = []int32{
 	2, // 0: percolator.backup.v1.Chunk.rows:type_name -> percolator.backup.v1.Row
 	3, // 1: percolator.backup.v1.Row.cells:type_name -> percolator.backup.v1.Cell
 	0, // 2: percolator.backup.v1.Cell.kind:type_name -> percolator.backup.v1.Kind
@@ -406,27 +406,27 @@ var file_backup_backuppb_chunk_proto_depIdxs = []int32{
 	0, // [0:4] is the sub-list for field type_name
 }
 
-func init() { file_backup_backuppb_chunk_proto_init() }
-func file_backup_backuppb_chunk_proto_init() {
-	if File_backup_backuppb_chunk_proto != nil {
+func init() { file_percolator_backup_backuppb_chunk_proto_init() }
+func file_percolator_backup_backuppb_chunk_proto_init() {
+	if File_percolator_backup_backuppb_chunk_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_backup_backuppb_chunk_proto_rawDesc), len(file_backup_backuppb_chunk_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_percolator_backup_backuppb_chunk_proto_rawDesc), len(file_percolator_backup_backuppb_chunk_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_backup_backuppb_chunk_proto_goTypes,
-		DependencyIndexes: file_backup_backuppb_chunk_proto_depIdxs,
-		EnumInfos:         file_backup_backuppb_chunk_proto_enumTypes,
-		MessageInfos:      file_backup_backuppb_chunk_proto_msgTypes,
+		GoTypes:           file_percolator_backup_backuppb_chunk_proto_goTypes,
+		DependencyIndexes: file_percolator_backup_backuppb_chunk_proto_depIdxs,
+		EnumInfos:         file_percolator_backup_backuppb_chunk_proto_enumTypes,
+		MessageInfos:      file_percolator_backup_backuppb_chunk_proto_msgTypes,
 	}.Build()
-	File_backup_backuppb_chunk_proto = out.File
-	file_backup_backuppb_chunk_proto_goTypes = nil
-	file_backup_backuppb_chunk_proto_depIdxs = nil
+	File_percolator_backup_backuppb_chunk_proto = out.File
+	file_percolator_backup_backuppb_chunk_proto_goTypes = nil
+	file_percolator_backup_backuppb_chunk_proto_depIdxs = nil
 }
