@@ -77,7 +77,7 @@ fire:
 
 # The checks find every mistake that can be planted.
 planted:
-	go test -tags plantedbugs -run '^TestPlanted' -v -timeout 30m -count 1 ./emulator_test ./tso
+	go test -tags plantedbugs -run '^TestPlanted' -v -timeout 30m -count 1 ./tso
 
 demo:
 	go run ./cmd/webindex demo

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -60,10 +59,8 @@ func (tx *Txn) Acknowledge(ctx context.Context, c Cell, observer string, observe
 	if !ack.Run {
 		return ack, nil
 	}
-	if !planted.On(planted.NoAcknowledgment) {
-		if err := tx.put(&write{cell: Cell{c.Table, c.Row, ackColumn(c.Column, observer)}, kind: kindLock}); err != nil {
-			return Acknowledgment{}, err
-		}
+	if err := tx.put(&write{cell: Cell{c.Table, c.Row, ackColumn(c.Column, observer)}, kind: kindLock}); err != nil {
+		return Acknowledgment{}, err
 	}
 	if ack.Settled {
 		tx.mu.Lock()

@@ -13,7 +13,6 @@ import (
 	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -89,9 +88,6 @@ func (c *Client) storeSafepoint(ctx context.Context, want, now tso.Timestamp) (r
 
 // drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
-	if planted.On(planted.CollectorSkipsDrain) {
-		return nil
-	}
 	return s.rest(ctx, s.c.store.timing.drain())
 }
 
@@ -186,9 +182,6 @@ func (s *collecting) eachPage(ctx context.Context, table, from string, filter bi
 
 // resolveLocks settles every lock of a table up to the safepoint.
 func (s *collecting) resolveLocks(ctx context.Context, table, from string) error {
-	if planted.On(planted.CollectorSkipsLocks) {
-		return nil
-	}
 	filter := bigtable.ChainFilters(bigtable.ColumnRangeFilter(lockFamily, "", ""), upTo(s.state.Safepoint))
 	return s.eachPage(ctx, table, from, filter, func(ctx context.Context, page []bigtable.Row) error {
 		var settled atomic.Int64

@@ -12,7 +12,6 @@ import (
 	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -230,10 +229,6 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	stop := cm.keepAlive(ctx)
 	defer stop()
-	var early tso.Timestamp
-	if planted.On(planted.CommitTimestampEarly) {
-		early, _ = cm.c.next(ctx)
-	}
 	if err := cm.tracedPrewrite(ctx); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
@@ -243,9 +238,6 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	cm.c.store.metrics.phase(ctx, "timestamp", asked, err)
 	if err != nil {
 		return 0, cm.abort(ctx, err)
-	}
-	if planted.On(planted.CommitTimestampEarly) {
-		commitTS = early
 	}
 	if commitTS <= cm.startTS {
 		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
@@ -258,10 +250,6 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 		return 0, cm.abort(ctx, err)
 	}
 	stop()
-	if planted.On(planted.SecondariesFirst) {
-		cm.phaseTwo(ctx, commitTS)
-		cm.c.Flush(ctx)
-	}
 	if err := cm.commitPoint(ctx, commitTS); err != nil {
 		return 0, err
 	}
@@ -380,10 +368,6 @@ func (cm *commit) committed(commitTS tso.Timestamp) {
 func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, cause error) (resend bool, err error) {
 	if ctx.Err() != nil {
 		return false, cm.unknown(ctx, cause)
-	}
-	if planted.On(planted.UnknownIsAbort) {
-		cm.cleanUp(ctx)
-		return false, &ConflictError{Cell: cm.primary.cell, StartTS: cm.startTS}
 	}
 	var d decision
 	pause := newBackoff(5*time.Millisecond, time.Second)

@@ -6,7 +6,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -133,9 +132,6 @@ func conflictingLocks(locks bigtable.Filter, startTS tso.Timestamp, first bool) 
 
 // newerThan selects the write records that refuse a prewrite.
 func newerThan(startTS tso.Timestamp) bigtable.Filter {
-	if planted.On(planted.PrewriteIgnoresNewerWrites) {
-		return exactly(startTS)
-	}
 	return from(startTS)
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -71,12 +70,6 @@ func (c *Client) ResolveLock(ctx context.Context, l Lock) (Resolution, error) {
 	}
 	if l.StartTS <= 0 {
 		return LockAlive, cellErr(ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
-	}
-	if planted.On(planted.UnconditionalRollBack) { // as if it were stopped here, after a look at the cell
-		rec := lockRecord{startTS: l.StartTS, primary: l.Primary, placed: l.Placed, ttl: l.TTL, observed: l.Observed,
-			kind: map[string]kind{"put": kindPut, "delete": kindDelete, "lock": kindLock}[l.Kind]}
-		s, err := c.resolve(ctx, l.Cell, rec, false)
-		return s.resolution, err
 	}
 	rv, err := c.readVersions(ctx, l.Cell.Table, l.Cell.Row, lockFilter(l.Cell.Column, l.StartTS))
 	if err != nil {
@@ -210,9 +203,6 @@ func (c *Client) resolve(ctx context.Context, cell Cell, l lockRecord, fresh boo
 			suspect = judged
 			continue
 		}
-		if planted.On(planted.RollBackWithoutPrimary) {
-			return c.rollBackCell(ctx, cell, l.startTS)
-		}
 		matched, err := c.rollBackPrimary(ctx, l.primary, l.startTS, nil)
 		if err != nil {
 			return settlement{}, err
@@ -260,9 +250,7 @@ func (c *Client) rollBackPrimary(ctx context.Context, primary Cell, startTS tso.
 		eraseExactly(mut, lockFamily, col, startTS)
 		eraseExactly(mut, dataFamily, col, startTS)
 	}
-	if !planted.On(planted.NoRollbackMarker) {
-		mut.Set(writeFamily, primary.Column, cellTime(startTS), encodeWrite(startTS, kindRollback))
-	}
+	mut.Set(writeFamily, primary.Column, cellTime(startTS), encodeWrite(startTS, kindRollback))
 	return c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
 		return c.store.checkAndMutate(ctx, primary.Table, primary.Row, startFilter(primary.Column, startTS), nil, mut)
 	})
@@ -271,7 +259,7 @@ func (c *Client) rollBackPrimary(ctx context.Context, primary Cell, startTS tso.
 // rollForward does for one cell what phase two of its transaction would have done, the notification included (I10).
 func (c *Client) rollForward(ctx context.Context, cell Cell, l lockRecord, commitTS tso.Timestamp) (settlement, error) {
 	mut := bigtable.NewMutation()
-	commitCell(mut, cell.Column, l.kind, l.startTS, commitTS, l.observed && !planted.On(planted.RollForwardWithoutNotify))
+	commitCell(mut, cell.Column, l.kind, l.startTS, commitTS, l.observed)
 	held, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
 		return c.store.checkAndMutate(ctx, cell.Table, cell.Row, lockFilter(cell.Column, l.startTS), mut, nil)
 	})
@@ -295,10 +283,6 @@ func (c *Client) rollBackCell(ctx context.Context, cell Cell, startTS tso.Timest
 	eraseExactly(mut, lockFamily, cell.Column, startTS)
 	eraseExactly(mut, dataFamily, cell.Column, startTS)
 	held, err := c.sendAgain(ctx, func(ctx context.Context) (bool, error) {
-		if planted.On(planted.UnconditionalRollBack) {
-			_, err := c.store.mutateRows(ctx, cell.Table, []string{cell.Row}, []*bigtable.Mutation{mut})
-			return true, err
-		}
 		return c.store.checkAndMutate(ctx, cell.Table, cell.Row, lockFilter(cell.Column, startTS), mut, nil)
 	})
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -212,7 +211,7 @@ func (w *metaWatcher) checkRead(ctx context.Context, ts tso.Timestamp) error {
 	if m.restore != nil {
 		return m.restore.refusal()
 	}
-	if ts <= m.safepoint && !planted.On(planted.LateReadAccepted) {
+	if ts <= m.safepoint {
 		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", ErrSnapshotTooOld, ts, m.safepoint)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -109,9 +108,6 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 // settledUpTo is the end, exclusive, of the notifications that a run which began at startTS has settled: a change that came
 // during the run has a later one (I13).
 func settledUpTo(startTS tso.Timestamp) bigtable.Timestamp {
-	if planted.On(planted.NotifyErasedUnbounded) {
-		return 0
-	}
 	return cellTime(startTS + 1)
 }
 

@@ -10,7 +10,6 @@ import (
 	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -59,7 +58,7 @@ func (v *versions) at(ts tso.Timestamp, window int) view {
 		return view{state: viewCorrupt}
 	}
 	for _, l := range v.locks {
-		if l.startTS <= ts && !planted.On(planted.ReadIgnoresLocks) {
+		if l.startTS <= ts {
 			return view{state: viewLocked, lock: l}
 		}
 	}

@@ -6,33 +6,6 @@ package planted
 // Bug is one mistake.
 type Bug string
 
-// The mistakes, each with the invariant of docs/PROTOCOL.md that it breaks.
-const (
-	NoRollbackMarker           Bug = "no rollback marker"                          // I4
-	RollBackWithoutPrimary     Bug = "roll back without asking the primary"        // I8
-	CommitTimestampEarly       Bug = "commit timestamp before prewrite"            // I5
-	PrewriteIgnoresNewerWrites Bug = "prewrite ignores newer writes"               // I2
-	SecondariesFirst           Bug = "secondaries before the primary"              // I7
-	UnconditionalRollBack      Bug = "secondary rolled back without condition"     // I9
-	ReadIgnoresLocks           Bug = "read passes locks"                           // I15
-	RollForwardWithoutNotify   Bug = "roll forward without the notification"       // I10
-	NotifyErasedUnbounded      Bug = "notification erased beyond the run"          // I13
-	NoAcknowledgment           Bug = "run without acknowledgment"                  // I12
-	CollectorSkipsLocks        Bug = "collector does not resolve locks"            // I16
-	CollectorSkipsDrain        Bug = "collector does not drain"                    // I16
-	LateReadAccepted           Bug = "read below the safepoint answered"           // I16
-	UnknownIsAbort             Bug = "unknown outcome of a commit taken for abort" // I17
-)
-
-// All lists the mistakes.
-func All() []Bug {
-	return []Bug{
-		NoRollbackMarker, RollBackWithoutPrimary, CommitTimestampEarly, PrewriteIgnoresNewerWrites, SecondariesFirst,
-		UnconditionalRollBack, ReadIgnoresLocks, RollForwardWithoutNotify, NotifyErasedUnbounded, NoAcknowledgment,
-		CollectorSkipsLocks, CollectorSkipsDrain, LateReadAccepted, UnknownIsAbort,
-	}
-}
-
 // The mistakes that the timestamp oracle could make. All of them break I1.
 const (
 	ServeBeforeStored    Bug = "timestamps served before their window is stored"
