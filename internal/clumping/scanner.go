@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // scanner is the model of what a scanner reads, and of how long that takes.
@@ -51,7 +52,7 @@ func (s *scanner) ReadPage(ctx context.Context, _ string, r percolator.Range, mo
 				p.Met = true
 				return p, nil
 			}
-			p.Rows = append(p.Rows, percolator.Pending{Table: tableName, Row: key})
+			p.Rows = append(p.Rows, admin.Pending{Table: tableName, Row: key})
 			s.versions[i] = s.table.rows[i].written
 		}
 		if from = next; len(p.Rows) == most {
@@ -72,7 +73,7 @@ func (s *scanner) readIn(tablet, rows, found int) bool {
 }
 
 // Work implements scanning.Source.
-func (s *scanner) Work(ctx context.Context, rows []percolator.Pending) (foundNew, inQueue bool) {
+func (s *scanner) Work(ctx context.Context, rows []admin.Pending) (foundNew, inQueue bool) {
 	known := 0
 	defer clear(s.versions)
 	for _, r := range rows {

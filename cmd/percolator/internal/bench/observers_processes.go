@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -163,7 +164,7 @@ func prepare(ctx context.Context, at StoreAddresses, clean int) (pass float64, e
 	var passes []float64
 	for range 3 {
 		begun := time.Now()
-		for p, err := range client.ScanPending(ctx, benchTable, percolator.All()) {
+		for p, err := range admin.New(client).ScanPending(ctx, benchTable, percolator.All()) {
 			if err != nil {
 				return 0, err
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // scaleCollection is one cycle of collection through all tables of a sweep. A cycle waits until nobody acts on what was there before;
@@ -26,7 +27,7 @@ type scaleCollection struct {
 	last    scaleMoment
 	pages   map[string][]float64 // by table: microseconds for each row of a page
 	done    map[string]*scaleMoment
-	col     percolator.Collection
+	col     admin.Collection
 }
 
 // scaleMoment is how far a collection was at some time, or what it did with a table.
@@ -46,9 +47,9 @@ func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) 
 	ctx, cancel := context.WithCancel(ctx)
 	c := &scaleCollection{cancel: cancel, client: client, sent: sent, tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
 		pages: map[string][]float64{}, done: map[string]*scaleMoment{}}
-	collector, err := percolator.NewCollector(client, percolator.CollectorConfig{
+	collector, err := admin.NewCollector(client, admin.CollectorConfig{
 		Lease: time.Hour, RowsPerSecond: 1_000_000_000, // it is alone, and as fast as it can
-		Progress: func(col percolator.Collection) { c.progress(ctx, col) },
+		Progress: func(col admin.Collection) { c.progress(ctx, col) },
 	})
 	if err != nil {
 		cancel()
@@ -70,29 +71,29 @@ func (c *scaleCollection) stop() {
 }
 
 // progress is called after every page and step.
-func (c *scaleCollection) progress(ctx context.Context, col percolator.Collection) {
+func (c *scaleCollection) progress(ctx context.Context, col admin.Collection) {
 	switch {
-	case col.Phase == percolator.CollectionResolve && c.last.at.IsZero():
+	case col.Phase == admin.CollectionResolve && c.last.at.IsZero():
 		c.last = c.now(col)
 		close(c.ready)
 		select {
 		case <-c.goOn:
 		case <-ctx.Done():
 		}
-	case col.Phase == percolator.CollectionErase && !c.erasing:
+	case col.Phase == admin.CollectionErase && !c.erasing:
 		c.erasing = true
 		c.last = c.now(col)
-	case col.Phase == percolator.CollectionErase:
+	case col.Phase == admin.CollectionErase:
 		c.page(col)
 	}
 }
 
-func (c *scaleCollection) now(col percolator.Collection) scaleMoment {
+func (c *scaleCollection) now(col admin.Collection) scaleMoment {
 	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions, cost: c.sent.now(c.client)}
 }
 
 // page accounts for the rows since the last call.
-func (c *scaleCollection) page(col percolator.Collection) {
+func (c *scaleCollection) page(col admin.Collection) {
 	now := c.now(col)
 	if n := now.rows - c.last.rows; n > 0 {
 		c.pages[col.Table] = append(c.pages[col.Table], float64(now.at.Sub(c.last.at).Nanoseconds())/1e3/float64(n))

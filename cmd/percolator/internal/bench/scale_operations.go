@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // scaleLab is a store with one client of ours, and one of Google's that fills tables.
@@ -109,7 +110,7 @@ var (
 	scaleSearch    = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
 	scalePage      = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, from a random row on",
 		long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-			_, _, err := lab.client.ReadPending(ctx, t.name, percolator.Between(scaleRow(lab.random.IntN(t.rows)), ""), percolator.MaxPendingRows)
+			_, _, err := admin.New(lab.client).ReadPending(ctx, t.name, percolator.Between(scaleRow(lab.random.IntN(t.rows)), ""), admin.MaxPendingRows)
 			return err
 		}}
 )
@@ -117,7 +118,7 @@ var (
 // searchScale counts what is found.
 func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 	found := 0
-	for p, err := range lab.client.ScanPending(ctx, t.name, percolator.All()) {
+	for p, err := range admin.New(lab.client).ScanPending(ctx, t.name, percolator.All()) {
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func scaleContext(t *testing.T) context.Context {
@@ -40,7 +41,7 @@ func newTestLab(t *testing.T, cfg ScaleConfig) (context.Context, *scaleLab, *sca
 func TestScaleFillsInWhatTransactionsLeave(t *testing.T) {
 	t.Parallel()
 	ctx, lab, table := newTestLab(t, ScaleConfig{Versions: []int{3}, VersionRows: 150})
-	report, err := lab.client.VerifyIndex(ctx, table.name, scaleIndexName, percolator.VerifyIndexOptions{})
+	report, err := admin.New(lab.client).VerifyIndex(ctx, table.name, scaleIndexName, admin.VerifyIndexOptions{})
 	if err != nil || report.Cells != 150 || report.Entries != 150 || report.Damaged() != 0 {
 		t.Errorf("the index: %+v, %v", report, err)
 	}
@@ -174,7 +175,7 @@ func TestScaleSpreadsNotifications(t *testing.T) {
 	t.Parallel()
 	ctx, lab, table := newTestLab(t, ScaleConfig{Notifications: []int{4, 200}})
 	var rows []string
-	for p, err := range lab.client.ScanPending(ctx, table.name, percolator.All()) {
+	for p, err := range admin.New(lab.client).ScanPending(ctx, table.name, percolator.All()) {
 		if err != nil {
 			t.Fatal(err)
 		}
