@@ -3,6 +3,8 @@ package tso
 import (
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // lossLog is when the log was told last that timestamps were lost: once a minute, so that
@@ -38,5 +40,5 @@ func (s *Server) checkAfter(first, after Timestamp) error {
 			"or the record was lost or restored from a backup; then stop all servers and raise the mark (Raise) above everything that was served",
 			"received", int64(after), "next", int64(first))
 	}
-	return corruptf("the caller has received %d before, and would get %d", after, first)
+	return record.Corruptf("the caller has received %d before, and would get %d", after, first)
 }

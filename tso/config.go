@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // Defaults and bounds of [ServerConfig].
@@ -171,8 +173,8 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 	switch {
 	case cfg.Window < minWindow || cfg.Window > maxWindow:
 		return invalid("Window %v is not between %v and %v", cfg.Window, minWindow, maxWindow)
-	case cfg.Lease < minLease || cfg.Lease > maxLease:
-		return invalid("Lease %v is not between %v and %v", cfg.Lease, minLease, maxLease)
+	case cfg.Lease < minLease || cfg.Lease > record.MaxLease:
+		return invalid("Lease %v is not between %v and %v", cfg.Lease, minLease, record.MaxLease)
 	case cfg.MaxConnections < 1:
 		return invalid("MaxConnections %d is below 1", cfg.MaxConnections)
 	case cfg.MaxStreams < 1 || cfg.MaxStreams > maxMaxStreams:

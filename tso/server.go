@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // Server is one of the servers of an oracle. Any number of servers may share a store
@@ -201,7 +203,7 @@ func (s *Server) Next(ctx context.Context) (Timestamp, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return 0, withContext(ctx, err)
+			return 0, record.WithContext(ctx, err)
 		case <-s.ended:
 			return 0, fmt.Errorf("tso: %w", ErrClosed)
 		}

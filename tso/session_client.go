@@ -10,11 +10,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
 // maxSessionsBytes is how large an answer about sessions can be.
-const maxSessionsBytes = maxSessionIDs*(maxSessionIDBytes+2) + 1<<10
+const maxSessionsBytes = record.MaxSessionIDs*(record.MaxSessionIDBytes+2) + 1<<10
 
 // OpenSession implements [Sessions]. The client renews the session when a third of its
 // lease has passed, and ends it with Close of either. ErrLimit: the client has 64
@@ -34,7 +35,7 @@ func (c *Client) EndedSessions(ctx context.Context, ids ...string) ([]string, er
 	// What cannot be an id is not sent: it is no session's.
 	var ended, ask []string
 	for _, id := range ids {
-		if isSessionID(id) {
+		if record.IsSessionID(id) {
 			ask = append(ask, id)
 		} else {
 			ended = append(ended, id)
@@ -83,7 +84,7 @@ func (c *Client) callLeaderFor(ctx context.Context, wait time.Duration, doing st
 	case decided(err):
 		return fmt.Errorf("tso: %s: %w", doing, fromLivenessStatus(err))
 	}
-	return fmt.Errorf("tso: %s: %w: %w", doing, ErrUnavailable, withContext(ctx, err))
+	return fmt.Errorf("tso: %s: %w: %w", doing, ErrUnavailable, record.WithContext(ctx, err))
 }
 
 // callOnce calls f with a connection to the server that answered last.
@@ -161,7 +162,7 @@ func leaseOf(ms int64) time.Duration {
 
 // check returns an error unless a server may grant g.
 func (g grant) check() error {
-	if !isSessionID(g.id) || g.lease == 0 {
+	if !record.IsSessionID(g.id) || g.lease == 0 {
 		return fmt.Errorf("tso: %w: the server answered with the session %.80q, or a lease out of bounds", ErrUnavailable, g.id)
 	}
 	return nil

@@ -3,6 +3,8 @@ package tso
 import (
 	"context"
 	"fmt"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 var (
@@ -52,8 +54,8 @@ func (s *Server) endedSessions(ids []string) ([]string, error) {
 // session can have may be asked for, as it may stand in a lock; the empty one is that
 // of no session, and asking for it is a mistake.
 func checkAskedSessions(ids []string) error {
-	if len(ids) > maxSessionIDs {
-		return fmt.Errorf("tso: %w: asking for %d sessions, more than %d", ErrInvalidArgument, len(ids), maxSessionIDs)
+	if len(ids) > record.MaxSessionIDs {
+		return fmt.Errorf("tso: %w: asking for %d sessions, more than %d", ErrInvalidArgument, len(ids), record.MaxSessionIDs)
 	}
 	for _, id := range ids {
 		if id == "" {

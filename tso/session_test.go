@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // keeper returns where the sessions of a server in a test are kept.
@@ -197,7 +199,7 @@ func TestSessionLimits(t *testing.T) {
 		a.mustOpen(t)
 
 		for name, ids := range map[string][]string{
-			"1,001 sessions": slices.Repeat([]string{"x"}, maxSessionIDs+1),
+			"1,001 sessions": slices.Repeat([]string{"x"}, record.MaxSessionIDs+1),
 			"no id":          {"x", ""},
 		} {
 			if _, err := a.EndedSessions(t.Context(), ids...); !errors.Is(err, ErrInvalidArgument) {
@@ -205,7 +207,7 @@ func TestSessionLimits(t *testing.T) {
 			}
 		}
 		// What can be no session's id is no session's.
-		odd := []string{strings.Repeat("x", maxSessionIDBytes+1), "\xff"}
+		odd := []string{strings.Repeat("x", record.MaxSessionIDBytes+1), "\xff"}
 		if ended, err := a.EndedSessions(t.Context(), odd...); err != nil || !slices.Equal(ended, odd) {
 			t.Errorf("asking for what is no id: %q, %v", ended, err)
 		}

@@ -41,35 +41,35 @@ func encodeState(st State) ([]byte, error) {
 // decodeState is the inverse of encodeState and refuses everything that encodeState
 // does not produce: a predicate on the encoding of what was decoded would otherwise
 // never match.
-func decodeState(b []byte) (State, error) {
+func decodeState(b []byte) (recordState, error) {
 	var stored storedState
 	if err := json.Unmarshal(b, &stored); err != nil {
-		return State{}, err
+		return recordState{}, err
 	}
 	if stored.Format != storedFormat {
-		return State{}, fmt.Errorf("format %d is not %d", stored.Format, storedFormat)
+		return recordState{}, fmt.Errorf("format %d is not %d", stored.Format, storedFormat)
 	}
-	st := State{
+	st := recordState{
 		Version: stored.Version, Nonce: stored.Nonce, Epoch: stored.Epoch, Holder: stored.Holder,
 		Address: stored.Address, Lease: time.Duration(stored.LeaseNS), HighWater: stored.HighWater,
 	}
-	if err := st.check(); err != nil {
-		return State{}, err
+	if err := st.Check(); err != nil {
+		return recordState{}, err
 	}
-	canonical, err := encodeState(st)
+	canonical, err := encodeState(State(st))
 	if err != nil {
-		return State{}, err
+		return recordState{}, err
 	}
-	if (st == State{}) || !bytes.Equal(canonical, b) {
-		return State{}, errors.New("it is not in the form in which records are written")
+	if (st == recordState{}) || !bytes.Equal(canonical, b) {
+		return recordState{}, errors.New("it is not in the form in which records are written")
 	}
 	return st, nil
 }
 
 // salvageState returns what a damaged encoding still says of the numbers that must not
-// go back, and of the lease; the zero State when it says nothing.
-func salvageState(b []byte) State {
+// go back, and of the lease; the zero value when it says nothing.
+func salvageState(b []byte) recordState {
 	var stored storedState
 	_ = json.Unmarshal(b, &stored) // what could be read is there all the same
-	return State{Version: stored.Version, Epoch: stored.Epoch, Lease: time.Duration(stored.LeaseNS), HighWater: stored.HighWater}
+	return recordState{Version: stored.Version, Epoch: stored.Epoch, Lease: time.Duration(stored.LeaseNS), HighWater: stored.HighWater}
 }
