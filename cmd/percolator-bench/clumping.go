@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/clumping"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
 )
 
 func newBenchClumping() *cobra.Command {

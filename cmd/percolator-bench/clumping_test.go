@@ -21,7 +21,7 @@ func TestBenchClumping(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, p.stderr.String())
 	}
 	var r bench.ClumpingReport
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Variants) != len(clumping.Variants()) || r.Config.Workers != 3 || r.GoVersion == "" {

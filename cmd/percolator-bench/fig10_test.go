@@ -21,7 +21,7 @@ func TestBenchFig10(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	var r bench.Fig10Report
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.GoVersion == "" || r.CPUs == 0 || r.Date == "" || r.Emulator == "" || !r.Batching || r.Offered != 60 || r.Saturated != 0 {

@@ -21,7 +21,7 @@ func TestBenchFig7(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	var r bench.Fig7Report
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.GoVersion == "" || r.CPUs == 0 || r.Date == "" || r.Emulator == "" || r.Documents != 600 || r.Keys != 450 || len(r.Rates) != 2 {

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
 )
 
 func fig9Table(r *bench.Fig9Report) func(io.Writer) error {

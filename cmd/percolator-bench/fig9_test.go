@@ -23,7 +23,7 @@ func TestBenchFig9(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	var r bench.Fig9Report
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.GoVersion == "" || r.CPUs == 0 || r.Date == "" || !r.Together ||

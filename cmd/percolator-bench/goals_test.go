@@ -18,7 +18,7 @@ func TestBenchGoals(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	var r bench.GoalsReport
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	counted := 0

@@ -21,7 +21,7 @@ func TestBenchLatency(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	var r bench.LatencyReport
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.GoVersion == "" || r.Emulator == "" || r.Delay != 1 || r.Iterations != 11 || r.Repeat != 2 ||

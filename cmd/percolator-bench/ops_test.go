@@ -21,7 +21,7 @@ func TestBenchOps(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	var r bench.OpsReport
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.GoVersion == "" || r.Emulator == "" || r.Pages != 8 || r.Changed != 2 || len(r.Variants) != 4 || r.Concurrency != 128 {

@@ -20,7 +20,7 @@ func TestBenchScale(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, p.stderr.String())
 	}
 	var r bench.ScaleReport
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.GoVersion == "" || r.Emulator == "" || r.HeapMB <= 0 || len(r.Sweeps) != 3 {

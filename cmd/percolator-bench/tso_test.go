@@ -17,7 +17,7 @@ func TestBenchTSO(t *testing.T) {
 		t.Fatalf("exit status %d", code)
 	}
 	var r bench.OracleReport
-	if err := json.Unmarshal([]byte(p.stdout.String()), &r); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Rates) != 2 || r.Rates[1].PerSecond.Min <= 0 || r.Single.Ratio.Median <= 0 || r.Offered.Delivered <= 0 {

@@ -21,9 +21,9 @@ type Fig9Config struct {
 	// numbers of customers with the most cores.
 	Cores, Customers []int
 	Commissions      []tpce.Commission // each of them in every measurement
-	Terminals        int                    // goroutines that are customers, and as many that are the market exchange
-	FoldEvery        time.Duration          // how long queued commissions wait for more, at most
-	Duration         time.Duration          // of one repetition, after a quarter of it that is not counted
+	Terminals        int               // goroutines that are customers, and as many that are the market exchange
+	FoldEvery        time.Duration     // how long queued commissions wait for more, at most
+	Duration         time.Duration     // of one repetition, after a quarter of it that is not counted
 	Repeat           int
 	Seed             uint64 // of everything that is left to chance, but for how goroutines take turns
 
@@ -40,7 +40,7 @@ type Fig9Report struct {
 	Together  bool             `json:"emulator_shares_cores"`
 	Terminals int              `json:"terminals"` // a closed loop: each begins its next transaction when the last one has ended
 	Exchange  int              `json:"exchange"`  // goroutines that send trade-results, each after the other
-	Mix       tpce.Mix    `json:"mix"`
+	Mix       tpce.Mix         `json:"mix"`
 	FoldMS    float64          `json:"fold_every_ms"`
 	Duration  float64          `json:"duration_s"` // of one repetition
 	Repeat    int              `json:"repeat"`
@@ -61,9 +61,9 @@ var fig9Paper = []Fig9PaperPoint{{"section 3.3 of the paper: its benchmark based
 
 // Fig9Row is one setting. Every repetition had a process, a store and a firm of its own, and was audited at its end.
 type Fig9Row struct {
-	Cores      int                  `json:"cores"` // GOMAXPROCS
-	Customers  int                  `json:"customers"`
-	Queue      bool                 `json:"queue"` // commissions go through the combine queue
+	Cores      int             `json:"cores"` // GOMAXPROCS
+	Customers  int             `json:"customers"`
+	Queue      bool            `json:"queue"` // commissions go through the combine queue
 	Commission tpce.Commission `json:"commission"`
 	Size       tpce.Size       `json:"size"`
 
@@ -85,12 +85,12 @@ type Fig9Row struct {
 // Fig9Transaction is one type of transaction. Its latency is that of the closed loop, with all attempts.
 type Fig9Transaction struct {
 	Type               tpce.Kind `json:"type"`
-	Count              int64          `json:"count"`
-	Conflicts          int64          `json:"conflicts"`
-	ConflictsPerCommit float64        `json:"conflicts_per_commit"`
-	P50                float64        `json:"p50_ms"`
-	P99                float64        `json:"p99_ms"`
-	Max                float64        `json:"max_ms"`
+	Count              int64     `json:"count"`
+	Conflicts          int64     `json:"conflicts"`
+	ConflictsPerCommit float64   `json:"conflicts_per_commit"`
+	P50                float64   `json:"p50_ms"`
+	P99                float64   `json:"p99_ms"`
+	Max                float64   `json:"max_ms"`
 }
 
 // Fig9Folds is what the observers of the combine queue did.

@@ -17,27 +17,27 @@ import (
 
 // fig9Job is one repetition.
 type fig9Job struct {
-	Emulator   string               `json:"emulator"`
-	Customers  int                  `json:"customers"`
+	Emulator   string          `json:"emulator"`
+	Customers  int             `json:"customers"`
 	Commission tpce.Commission `json:"commission"`
-	Terminals  int                  `json:"terminals"`
-	FoldEvery  time.Duration        `json:"fold_every"`
-	Duration   time.Duration        `json:"duration"`
-	Seed       uint64               `json:"seed"`
+	Terminals  int             `json:"terminals"`
+	FoldEvery  time.Duration   `json:"fold_every"`
+	Duration   time.Duration   `json:"duration"`
+	Seed       uint64          `json:"seed"`
 }
 
 // fig9Result is what was counted while it was measured, and the audit of everything.
 type fig9Result struct {
-	Emulator string                       `json:"emulator"`
-	Cores    int                          `json:"cores"`
-	Seconds  float64                      `json:"seconds"`
-	CPU      float64                      `json:"cpu_s"`
-	Executed int64                        `json:"executed"`
+	Emulator string                  `json:"emulator"`
+	Cores    int                     `json:"cores"`
+	Seconds  float64                 `json:"seconds"`
+	CPU      float64                 `json:"cpu_s"`
+	Executed int64                   `json:"executed"`
 	Kinds    map[tpce.Kind]*fig9Kind `json:"kinds"`
-	Requests map[string]int64             `json:"requests"`
-	Folds    Fig9Folds                    `json:"folds"`
+	Requests map[string]int64        `json:"requests"`
+	Folds    Fig9Folds               `json:"folds"`
 	Audit    tpce.Audit              `json:"audit"`
-	Error    string                       `json:"error,omitempty"`
+	Error    string                  `json:"error,omitempty"`
 }
 
 // Fig9Run is the process of one repetition: it does a job for each line that it reads and prints what it has done, until the
