@@ -101,7 +101,7 @@ var (
 	_                                                                                                                                     = admin.Pending{Table: "", Row: "", Notified: []admin.Notification{{Cell: percolator.Cell{}, Timestamp: 1}}, Locks: []admin.Lock{{Cell: percolator.Cell{}, Primary: percolator.Cell{}, StartTS: 1, Placed: 1, TTL: 1, Session: "", Observed: true}}}
 	_ func(*admin.Admin, ctxt, admin.Lock) (admin.Resolution, error)                                                                      = (*admin.Admin).ResolveLock
 	_                                                                                                                                     = []admin.Resolution{admin.LockAlive, admin.LockRolledForward, admin.LockRolledBack, admin.LockGone}
-	_ func(*commit.Txn, ctxt, percolator.Cell, string, []string) (commit.Acknowledgment, error)                                       = (*commit.Txn).Acknowledge
+	_ func(*commit.Txn, ctxt, percolator.Cell, string, []string) (commit.Acknowledgment, error)                                           = (*commit.Txn).Acknowledge
 	_                                                                                                                                     = commit.Acknowledgment{Run: true, Value: nil, Deleted: true, CommitTS: 1, LastRun: 1, Settled: true}
 	_ func(*admin.Admin, ctxt, percolator.Cell, tso.Timestamp) error                                                                      = (*admin.Admin).ClearNotification
 	_ func(...emulator.Option) (*emulator.Server, error)                                                                                  = emulator.Start

@@ -120,7 +120,7 @@ type TableInfo struct {
 	IsObserved map[string]bool
 	IsWeak     map[string]bool
 	IndexesOf  map[string][]Index // by column
-	index    bool               // this is the table of an index
+	index      bool               // this is the table of an index
 }
 
 func NewCatalog(s *Schema) *Catalog {
