@@ -155,10 +155,7 @@ func (t *sessionTenure) finish(id string) error {
 	}
 	t.drop(e)
 	t.gone[id] = struct{}{}
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	wake(t.wake)
 	return nil
 }
 

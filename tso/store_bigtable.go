@@ -28,10 +28,6 @@ const (
 	// bigtableTimestamp is the timestamp of every version of a cell, so that a
 	// write replaces the cell instead of adding a version.
 	bigtableTimestamp = bigtable.Timestamp(1000)
-
-	// maxRecordBytes bounds an encoded State. The predicate of a swap contains it
-	// twice, and a filter may have 20 KB.
-	maxRecordBytes = 8192
 )
 
 // NewBigtableStore returns a store that keeps the record of the oracle called name, 1
@@ -118,7 +114,7 @@ func (r *bigtableRow) decode(cells []bigtable.ReadItem) (recordState, error) {
 		return damaged("the mark is missing: there is no %s:%s, although %s was written with it: %.300q",
 			BigtableFamily, bigtableColumn, bigtableWitness, copied)
 	}
-	state, err := decodeState(value)
+	state, err := record.DecodeState[Timestamp](value)
 	if err != nil {
 		return damaged("column %s:%s: %v; found %.300q", BigtableFamily, bigtableColumn, err, value)
 	}
@@ -156,7 +152,7 @@ func (r *bigtableRow) Swap(ctx context.Context, old, next recordState) error {
 	if old == (recordState{}) {
 		return r.apply(ctx, recordCells(), nil, set)
 	}
-	expected, err := encodeState(State(old))
+	expected, err := old.Encode()
 	if err != nil {
 		return err
 	}
@@ -178,7 +174,7 @@ func (r *bigtableRow) apply(ctx context.Context, filter bigtable.Filter, somethi
 
 // storing makes of m a mutation that stores st in all cells of the record.
 func storing(m *bigtable.Mutation, st recordState) (*bigtable.Mutation, error) {
-	value, err := encodeState(State(st))
+	value, err := st.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -204,14 +200,14 @@ func (r *bigtableRow) Remains(ctx context.Context) (found recordState, repair fu
 		switch cell.Column {
 		case BigtableFamily + ":" + bigtableColumn:
 			state = append([]byte{}, cell.Value...)
-			found = found.WithRemains(salvageState(cell.Value))
+			found = found.WithRemains(record.Salvage[Timestamp](cell.Value))
 		case BigtableFamily + ":" + bigtableWitness:
 			if w, err := record.DecodeWitness[Timestamp](cell.Value); err == nil {
 				found = found.WithRemains(recordState{Version: w.Version, Epoch: w.Epoch, HighWater: w.HighWater})
 			}
 		}
 	}
-	if len(state) > maxRecordBytes {
+	if len(state) > record.MaxBytes {
 		return recordState{}, nil, record.Corruptf("row %q of %s: column %s:%s has %d bytes: delete the row first",
 			r.name, BigtableTable, BigtableFamily, bigtableColumn, len(state))
 	}
