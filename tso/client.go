@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -199,7 +198,8 @@ func (c *Client) ask(n int) (Timestamp, error) {
 func (c *Client) askAgain(n int, deadline time.Time, err error) (Timestamp, error) {
 	ctx, cancel := context.WithDeadline(c.ctx, deadline)
 	defer cancel()
-	pause := newPause()
+	// A hand-over takes a fraction of a second, and a server that is down refuses at once.
+	pause := newPause(10*time.Millisecond, 250*time.Millisecond)
 	c.noteFailure(err, false)
 	for {
 		if !c.peers.next(err) && sleep(ctx, pause.NextBackOff()) != nil || ctx.Err() != nil {
@@ -248,14 +248,4 @@ func (c *Client) attempt(n int, deadline time.Time) (Timestamp, error) {
 		c.leader.Store(c.peers.current)
 	}
 	return first, nil
-}
-
-// newPause returns the pauses between rounds of attempts: from 10 ms to a quarter of
-// a second, with jitter. A hand-over takes a fraction of a second, and a server that
-// is down refuses at once.
-func newPause() backoff.BackOff {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval = 10 * time.Millisecond
-	pause.MaxInterval = 250 * time.Millisecond
-	return pause
 }

@@ -157,7 +157,7 @@ func (r *round) leader(notThis *seat) *seat {
 	for waited := time.Duration(0); waited < roundPatient && !r.failed(); waited += 5 * time.Millisecond {
 		for _, s := range r.seats {
 			if server, _, _ := s.now(); s != notThis {
-				if _, leads := server.alloc.counts(); leads {
+				if server.alloc.report().holds {
 					return s
 				}
 			}

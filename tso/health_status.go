@@ -39,6 +39,7 @@ type Status struct {
 	idle        time.Duration // since a request to the store began or ended
 	maxIdle     time.Duration
 	maxSilence  time.Duration
+	windowLeft  time.Duration // 0 unless it holds the lease
 	otherLeader bool
 	dry         bool // it holds the lease, and its window is used up
 }
@@ -56,12 +57,11 @@ func (s *Server) Status() Status {
 		st.Running = s.started.Load()
 	}
 	st.Record, st.idle, st.StoreAnswered, st.StoreError = s.watch.read()
-	var leads bool
-	st.Served, leads = s.alloc.counts()
-	st.Leading = leads && s.alloc.serving()
-	st.dry = leads && !st.Leading
-	if st.Leading {
-		st.LeaseLeft = s.alloc.leaseLeft()
+	a := s.alloc.report()
+	st.Served, st.Leading, st.windowLeft = a.served, a.serving, a.windowLeft
+	st.dry = a.holds && !a.serving
+	if a.serving {
+		st.LeaseLeft = a.leaseLeft
 	}
 	st.otherLeader = st.Record.held() && st.Record.Holder != st.Server && st.Leader != ""
 	return st
@@ -115,24 +115,5 @@ const minSilence = 2 * time.Second
 // maxIdle is how long the election loop may go without a request to the store beginning
 // or ending: one pause and one request, twice over.
 func (t timing) maxIdle() time.Duration {
-	return 2 * (max(t.renew, t.poll, t.retry) + max(t.attempt, t.read, firstReadTimeout))
-}
-
-// windowLeft returns how far the end of the window is from what is handed out next.
-func (a *allocator) windowLeft() time.Duration {
-	now, mono := a.clock.now(), a.clock.mono()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.leading || mono >= a.expires {
-		return 0
-	}
-	return max(a.limit.Sub(max(a.last, now)), 0)
-}
-
-// leaseLeft returns for how long timestamps can be handed out without another write.
-func (a *allocator) leaseLeft() time.Duration {
-	mono := a.clock.mono()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return max(a.expires-mono, 0)
+	return 2 * (max(t.renew, t.poll, t.retry) + max(t.attempt, t.read, attemptTimeout))
 }

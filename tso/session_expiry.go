@@ -15,9 +15,16 @@ const (
 
 // run loads the sessions and ends those that are not renewed, until ctx ends.
 func (t *sessionTenure) run(ctx context.Context) {
-	if t.store == nil || !t.loadPatiently(ctx) {
+	if t.store == nil {
 		return
 	}
+	// Timestamps are served meanwhile.
+	err := retry(ctx, t.logger, "the sessions cannot be loaded, none are kept meanwhile",
+		newPause(20*time.Millisecond, time.Second), t.load)
+	if err != nil || ctx.Err() != nil {
+		return
+	}
+	t.logger.Info("keeping sessions", "open", t.count())
 	x := expiry{sessionTenure: t, every: max(t.lease/8, time.Millisecond), ended: t.mono()}
 	ticker := time.NewTicker(x.every)
 	defer ticker.Stop()
@@ -29,28 +36,6 @@ func (t *sessionTenure) run(ctx context.Context) {
 		case <-t.wake:
 		}
 		x.round(ctx)
-	}
-}
-
-// loadPatiently loads the sessions, again while the store fails, and reports whether
-// it succeeded before ctx ended. Timestamps are served meanwhile.
-func (t *sessionTenure) loadPatiently(ctx context.Context) bool {
-	pause := newSessionPause()
-	for failed := false; ; failed = true {
-		err := t.load(ctx)
-		if ctx.Err() != nil {
-			return false
-		}
-		if err == nil {
-			t.logger.Info("keeping sessions", "open", t.count())
-			return true
-		}
-		if !failed {
-			t.logger.Warn("the sessions cannot be loaded, none are kept meanwhile", "error", err)
-		}
-		if sleep(ctx, pause.NextBackOff()) != nil {
-			return false
-		}
 	}
 }
 

@@ -23,7 +23,7 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 	return &liveness{
 		sessions: sessionConfig{
 			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, mono: c.mono, logger: cfg.Logger,
-			leads: func() bool { _, leading := alloc.counts(); return leading },
+			leads: func() bool { return alloc.report().holds },
 		},
 		rowLocks: cfg.MaxRowLocks,
 		hints:    cfg.MaxHints,

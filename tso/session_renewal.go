@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 )
 
 const (
@@ -83,7 +81,7 @@ func (s *session) Close(ctx context.Context) error {
 // keeper may have been away, and have given everybody a new lease.
 func (s *session) run(ctx context.Context) {
 	defer close(s.done)
-	pause := newSessionPause()
+	pause := newPause(20*time.Millisecond, time.Second) // after a change of leader all clients come at once
 	id, lease := "", time.Duration(0)
 	for {
 		g, err := s.attempt(ctx, id)
@@ -129,15 +127,6 @@ func (s *session) attempt(ctx context.Context, id string) (grant, error) {
 		return s.keeper.open(ctx)
 	}
 	return s.keeper.keepAlive(ctx, id)
-}
-
-// newSessionPause returns the pauses between attempts that fail: from 20 ms to 1 s,
-// with jitter. After a change of leader all clients come at once.
-func newSessionPause() backoff.BackOff {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval = 20 * time.Millisecond
-	pause.MaxInterval = time.Second
-	return pause
 }
 
 // sessionSet is the sessions of a Client, or of a Server in its own process. The zero

@@ -9,10 +9,8 @@ import (
 	"time"
 )
 
-const (
-	sessionWriteTimeout = 2 * time.Second  // bounds one write of sessions to the store
-	sessionLoadTimeout  = 10 * time.Second // bounds reading all of them
-)
+// sessionWriteTimeout bounds one write of sessions to the store.
+const sessionWriteTimeout = 2 * time.Second
 
 // sessionConfig is what the tenures of a server have in common.
 type sessionConfig struct {
@@ -192,9 +190,7 @@ func (t *sessionTenure) count() int {
 
 // load reads the sessions and gives each a whole lease.
 func (t *sessionTenure) load(ctx context.Context) error {
-	loadCtx, cancel := context.WithTimeout(ctx, sessionLoadTimeout)
-	defer cancel()
-	ids, err := t.store.Sessions(loadCtx)
+	ids, err := t.store.Sessions(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {

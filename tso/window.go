@@ -209,19 +209,24 @@ func (a *allocator) isBehind() bool {
 	return a.leading && a.behind
 }
 
-// serving reports whether a call would get a timestamp now, or at least wait for one.
-func (a *allocator) serving() bool {
+// allocation is what an allocator says about itself.
+type allocation struct {
+	served  int64 // timestamps handed out so far
+	holds   bool  // the lease
+	serving bool  // a call would get a timestamp now, or at least wait for one
+
+	leaseLeft  time.Duration // how long timestamps can be handed out without another write
+	windowLeft time.Duration // how far the end of the window is from what is handed out next
+}
+
+func (a *allocator) report() allocation {
 	now, mono := a.clock.now(), a.clock.mono()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.leading && mono < a.expires && (a.failure == nil || max(a.last+1, now) <= a.limit)
-}
-
-// counts returns how many timestamps were handed out, and whether this server holds
-// the lease.
-func (a *allocator) counts() (served int64, leading bool) {
-	mono := a.clock.mono()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.served, a.leading && mono < a.expires
+	r := allocation{served: a.served}
+	if a.leading && mono < a.expires {
+		r.holds, r.serving = true, a.failure == nil || max(a.last+1, now) <= a.limit
+		r.leaseLeft, r.windowLeft = a.expires-mono, max(a.limit.Sub(max(a.last, now)), 0)
+	}
+	return r
 }
