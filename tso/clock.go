@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// clock is the two clocks of a server. The wall clock gives timestamps their value
-// and may jump in either direction. The monotonic clock measures leases and only ever
-// goes forward, also while the process is stopped.
+// clock is the two clocks of a server. The wall clock gives timestamps their value and may jump in
+// either direction. The monotonic clock measures leases and only ever goes forward, even while the
+// process is stopped.
 type clock struct {
 	wall func() time.Time
 	mono func() time.Duration // since some moment before the server started
@@ -25,9 +25,9 @@ func newClock(wall func() time.Time) clock {
 // now returns the timestamp that the wall clock shows.
 func (c clock) now() Timestamp { return At(c.wall()) }
 
-// clockWatch tells the log when the wall clock of a leader jumps, or has fallen
-// behind what was served. Order does not depend on either, but an operator wants to
-// know why locks are suddenly old or AsOf reads are off.
+// clockWatch logs when the wall clock of a leader jumps, or has fallen behind what was served.
+// Order does not depend on either, but they tell an operator why locks are suddenly old or AsOf
+// reads are off.
 type clockWatch struct {
 	clock     clock
 	logger    *slog.Logger
@@ -40,7 +40,7 @@ type clockWatch struct {
 
 func (w *clockWatch) start() { w.wall, w.mono = w.clock.wall(), w.clock.mono() }
 
-// check compares the progress of the clocks since the last time.
+// check compares the progress of the clocks since its last call.
 func (w *clockWatch) check(behind bool) {
 	wall, mono := w.clock.wall(), w.clock.mono()
 	// Round strips the monotonic part, by which Sub would measure otherwise.

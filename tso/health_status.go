@@ -8,31 +8,31 @@ import (
 
 // Status is what a [Server] knows about itself and its oracle.
 type Status struct {
-	// Server identifies the server; a new one every time it starts. Address is where
-	// clients find it, "" without a listener.
+	// Server identifies the server; a new one every time it starts. Address is where clients find it,
+	// "" without a listener.
 	Server, Address string
 
 	// Running: Run or Serve has begun and not ended.
 	Running bool
 
-	// Leading: this server can hand out timestamps. LeaseLeft is then for how long,
-	// should the store not answer any more.
+	// Leading: this server can hand out timestamps. LeaseLeft is for how long it can, should the store
+	// not answer any more.
 	Leading   bool
 	LeaseLeft time.Duration
 
-	// Leader is the address of the leader as registered in the store, "" when none is
-	// known, for instance while an old lease runs out.
+	// Leader is the address of the leader as registered in the store, "" when none is known, for
+	// instance while an old lease runs out.
 	Leader string
 
-	// Record is the record of the store that this server read or wrote last, with the
-	// epoch and the high-water mark.
+	// Record is the record that this server read or wrote last, with the epoch and the high-water
+	// mark.
 	Record State
 
 	// Served is how many timestamps this server has handed out.
 	Served int64
 
-	// StoreAnswered is how long ago the store answered last, negative if it never has.
-	// StoreError is what the last request to it failed with, nil if it did not.
+	// StoreAnswered is how long ago the store answered last, negative if it never has. StoreError is
+	// what the last request to it failed with, nil if it succeeded.
 	StoreAnswered time.Duration
 	StoreError    error
 
@@ -44,8 +44,8 @@ type Status struct {
 	dry         bool // it holds the lease, and its window is used up
 }
 
-// Status returns what the server knows, without asking the store. It may be called at
-// any time, from many goroutines.
+// Status returns what the server knows, without asking the store. It is safe for concurrent use, at
+// any time.
 func (s *Server) Status() Status {
 	st := Status{
 		Server: s.elector.id, Address: s.advertised(), Leader: s.elector.leaderAddress(),
@@ -75,8 +75,8 @@ func (s *Server) advertised() string {
 	return s.cfg.Advertise
 }
 
-// Live returns nil while the election loop makes progress, and otherwise what is wrong:
-// then the process should be replaced.
+// Live returns nil while the election loop makes progress, and otherwise what is wrong: then
+// replace the process.
 func (st Status) Live() error {
 	switch {
 	case !st.Running:
@@ -87,8 +87,8 @@ func (st Status) Live() error {
 	return nil
 }
 
-// Ready returns nil when the server leads, or follows a leader that it knows and would
-// replace: its store has answered within the lease. Otherwise it says what is missing.
+// Ready returns nil when the server leads, or follows a known leader that it would replace: its
+// store has answered within the lease. Otherwise it returns what is missing.
 func (st Status) Ready() error {
 	if err := st.Live(); err != nil {
 		return err
@@ -108,12 +108,12 @@ func (st Status) Ready() error {
 	return nil
 }
 
-// minSilence is how long a store may be silent at least before a follower is no longer
-// ready, however short its lease: a reading may take that long.
+// minSilence is how long a store may be silent before a follower is no longer ready, however short
+// its lease: one read may take that long.
 const minSilence = 2 * time.Second
 
-// maxIdle is how long the election loop may go without a request to the store beginning
-// or ending: one pause and one request, twice over.
+// maxIdle is how long the election loop may go without a request to the store beginning or ending:
+// one pause and one request, twice.
 func (t timing) maxIdle() time.Duration {
 	return 2 * (max(t.renew, t.poll, t.retry) + max(t.attempt, t.read, attemptTimeout))
 }

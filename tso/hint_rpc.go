@@ -15,8 +15,8 @@ var (
 	_ Hints = (*Client)(nil)
 )
 
-// LeaveHints implements [Hints] for callers in the same process. It does not wait:
-// ErrNotLeader and ErrUnavailable mean that this server passes on no hints at present.
+// LeaveHints implements [Hints] for callers in the same process. It does not wait: ErrNotLeader and
+// ErrUnavailable mean that this server forwards no hints at present.
 func (s *Server) LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error) {
 	if err := checkHints(ctx, hints); err != nil {
 		return nil, err
@@ -28,9 +28,8 @@ func (s *Server) LeaveHints(ctx context.Context, hints []Hint) (refused []uint64
 	return refused, err
 }
 
-// TakeHints implements [Hints] for callers in the same process. ErrNotLeader and
-// ErrUnavailable: this server passes on no hints at present. ErrLimit: too many topics
-// are asked for.
+// TakeHints implements [Hints] for callers in the same process. ErrNotLeader and ErrUnavailable:
+// this server forwards no hints at present. ErrLimit: too many topics are asked for.
 func (s *Server) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) (hints []Hint, err error) {
 	if err := checkTakeHints(ctx, topics, most, wait); err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func (s *hintService) TakeHints(ctx context.Context, req *tsopb.TakeHintsRequest
 // maxHintsBytes is how large an answer with hints can be.
 const maxHintsBytes = maxHintsData + maxHintsAtOnce*32 + 1<<10
 
-// LeaveHints implements [Hints]. ErrUnsupported: the oracle passes on no hints. ErrUnavailable, and
+// LeaveHints implements [Hints]. ErrUnsupported: the oracle forwards no hints. ErrUnavailable, and
 // ctx's error: the oracle could not be asked.
 func (c *Client) LeaveHints(ctx context.Context, hints []Hint) ([]uint64, error) {
 	if err := checkHints(ctx, hints); err != nil {
@@ -77,8 +76,8 @@ func (c *Client) LeaveHints(ctx context.Context, hints []Hint) ([]uint64, error)
 	return resp.GetRefused(), err
 }
 
-// TakeHints implements [Hints]. Hints that are under way when the connection breaks are lost.
-// ErrUnsupported: the oracle passes on no hints. ErrLimit: too many topics are asked for.
+// TakeHints implements [Hints]. Hints in flight are lost when the connection breaks.
+// ErrUnsupported: the oracle forwards no hints. ErrLimit: too many topics are asked for.
 // ErrUnavailable, and ctx's error: the oracle could not be asked.
 func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error) {
 	if err := checkTakeHints(ctx, topics, most, wait); err != nil {

@@ -10,14 +10,13 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// start reads the record for the first time and refuses one from which timestamps
-// could be handed out a second time.
+// start reads the record for the first time and refuses one that could make the oracle hand out
+// timestamps a second time.
 func (e *elector) start(ctx context.Context) error {
 	pause := backoff.NewConstantBackOff(max(e.retry, 100*time.Millisecond))
 	served := Timestamp(0)
 	if e.served != nil {
-		// Before the record is read: another server may serve, and extend its mark,
-		// in between.
+		// Before the record is read, because another server may serve, and extend its mark, in between.
 		err := retry(ctx, e.logger, "what was served is not known", pause, func(ctx context.Context) (err error) {
 			served, err = e.served(ctx)
 			return forGood(err)

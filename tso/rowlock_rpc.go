@@ -8,8 +8,8 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// LockRows implements [RowLocks] for callers in the same process. It does not wait: ErrNotLeader and
-// ErrUnavailable mean that this server keeps no locks at present. ErrLimit: too many rows are
+// LockRows implements [RowLocks] for callers in the same process. It does not wait: ErrNotLeader
+// and ErrUnavailable mean that this server keeps no locks at present. ErrLimit: too many rows are
 // locked.
 func (s *Server) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (locked int, err error) {
 	if err := checkLockRows(ctx, holder, ttl, rows); err != nil {

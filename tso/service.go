@@ -15,11 +15,10 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// MaxBatch is how many timestamps can be asked for in one call of the service.
+// MaxBatch is how many timestamps one call of the service can ask for.
 const MaxBatch = 1 << 16
 
-// Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000
-// sessions.
+// Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000 sessions.
 const (
 	maxRequestBytes   = maxSessionsBytes
 	maxHeaderBytes    = 16 << 10
@@ -67,7 +66,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	return rpc, netutil.LimitListener(l, s.cfg.MaxConnections)
 }
 
-// stopGracefully lets the calls on the way finish, but not for long.
+// stopGracefully lets the calls in flight finish, but not for long.
 func stopGracefully(rpc *grpc.Server) {
 	timer := time.AfterFunc(gracefulStop, rpc.Stop)
 	defer timer.Stop()
@@ -90,12 +89,11 @@ func (s *service) Next(ctx context.Context, req *tsopb.NextRequest) (*tsopb.Next
 	return &tsopb.NextResponse{First: int64(first), Count: count}, err
 }
 
-// checkAfter returns ErrCorrupt unless first is above the greatest timestamp that its
-// caller has received before. Whoever asks has received it from this oracle, so the
-// record must have been lost, or restored from a backup, in a way that could not be
-// noticed when this server started. What was taken is skipped. Other callers are
-// answered all the same: one that sends a wrong number must not be able to stop the
-// oracle.
+// checkAfter returns ErrCorrupt unless first is above after, the greatest timestamp that its caller
+// has received. The caller has received it from this oracle, so the record must have been lost, or
+// restored from a backup, unnoticed when this server started. What was taken is skipped. Other
+// callers get their answers all the same: one that sends a wrong number must not be able to stop
+// the oracle.
 func (s *Server) checkAfter(first, after Timestamp) error {
 	if first > after {
 		return nil

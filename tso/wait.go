@@ -10,7 +10,7 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// wake wakes who receives from c, which has room for one, unless a signal waits there already.
+// wake wakes the receiver from c, which has room for one, unless c holds a wake-up already.
 func wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -36,8 +36,7 @@ func newPause(first, longest time.Duration) backoff.BackOff {
 	return pause
 }
 
-// attemptTimeout bounds each attempt of retry, in which connections may be made and credentials
-// fetched.
+// attemptTimeout bounds each attempt of retry, which may have to connect and to fetch credentials.
 const attemptTimeout = 10 * time.Second
 
 // retry calls f until it succeeds, fails for good, or ctx ends, and logs the first failure.
@@ -56,7 +55,7 @@ func retry(ctx context.Context, logger *slog.Logger, complaint string, pause bac
 	return err
 }
 
-// forGood tells retry that err lasts, if retrying cannot cure it.
+// forGood makes retry give up with err if retrying cannot cure it.
 func forGood(err error) error {
 	if err != nil && record.Permanent(err) {
 		return backoff.Permanent(err)
