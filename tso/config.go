@@ -144,7 +144,7 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 	)
 	if err == nil && cfg.Advertise != "" {
 		if err = checkAddress(cfg.Advertise); err != nil {
-			err = fmt.Errorf("Advertise: %w", err)
+			err = fmt.Errorf("advertise: %w", err)
 		}
 	}
 	if len(cfg.Version) > maxVersionBytes || !utf8.ValidString(cfg.Version) {
