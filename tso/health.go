@@ -2,7 +2,7 @@ package tso
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/health"
@@ -11,14 +11,14 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// healthService is gRPC's standard health service. The service "" is SERVING while the
-// server is ready (Status.Ready), the service percolator.tso.v1.Oracle while it leads.
+// healthService is gRPC's standard health service. The service "" is SERVING while the server is
+// ready (Status.Ready), the service percolator.tso.v1.Oracle while it leads.
 type healthService struct {
 	*health.Server
 	stopped chan struct{} // closed when everything is NOT_SERVING for good
 }
 
-// oracleService is the name under which health tells whether this server leads.
+// oracleService is the health service that shows whether this server leads.
 const oracleService = "percolator.tso.v1.Oracle"
 
 func newHealthService() *healthService {
@@ -39,12 +39,12 @@ func serving(yes bool) healthpb.HealthCheckResponse_ServingStatus {
 	return healthpb.HealthCheckResponse_NOT_SERVING
 }
 
-// healthPoll is how late health may be about what no event announces: that a lease
-// ended, or that the store has been silent for too long.
+// healthPoll is how late health may be about what no event announces: the end of a lease, or a
+// store that has been silent for too long.
 const healthPoll = 100 * time.Millisecond
 
-// reportHealth keeps the health service up to date until ctx ends or the returned
-// function is called; after that everything is NOT_SERVING.
+// reportHealth keeps the health service up to date until ctx ends or somebody calls stop; after
+// that everything is NOT_SERVING.
 func (s *Server) reportHealth(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -69,16 +69,18 @@ func (s *Server) reportHealth(ctx context.Context) (stop func()) {
 	}
 }
 
-// Watch implements the service. A stream that has told its client NOT_SERVING ends when
-// the server stops, so that stopping need not wait for the clients.
+// Watch implements the service. A stream that has sent NOT_SERVING ends when the server stops, so
+// that stopping need not wait for the clients.
 func (h *healthService) Watch(req *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
+	w := &healthStream{Health_WatchServer: stream, ctx: ctx, end: cancel, stopped: h.stopped}
 	defer cancel()
-	w := &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel}
 	go func() {
 		select {
 		case <-h.stopped:
-			w.end()
+			if w.idle.Load() {
+				cancel()
+			}
 		case <-ctx.Done():
 		}
 	}()
@@ -88,34 +90,27 @@ func (h *healthService) Watch(req *healthpb.HealthCheckRequest, stream healthpb.
 // healthStream is the stream of a Watch.
 type healthStream struct {
 	healthpb.Health_WatchServer
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu     sync.Mutex
-	idle   bool // what was sent last is not SERVING
-	ending bool
+	ctx     context.Context
+	end     context.CancelFunc
+	stopped <-chan struct{}
+	idle    atomic.Bool // what was sent last is not SERVING
 }
 
 func (w *healthStream) Context() context.Context { return w.ctx }
 
+// Send implements the stream. Whichever comes last, NOT_SERVING or the end of the server, ends it.
 func (w *healthStream) Send(resp *healthpb.HealthCheckResponse) error {
 	err := w.Health_WatchServer.Send(resp)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.idle = resp.GetStatus() != healthpb.HealthCheckResponse_SERVING
-	if w.ending && w.idle {
-		w.cancel()
+	idle := resp.GetStatus() != healthpb.HealthCheckResponse_SERVING
+	w.idle.Store(idle)
+	select {
+	case <-w.stopped:
+		if idle {
+			w.end()
+		}
+	default:
 	}
 	return err
-}
-
-func (w *healthStream) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ending = true
-	if w.idle {
-		w.cancel()
-	}
 }
 
 // statusService answers operators.
@@ -124,8 +119,8 @@ type statusService struct {
 	server *Server
 }
 
-// GetStatus implements the service. It keeps to itself what an error of the store says:
-// that may name what only the operators of the server should know, and is in its log.
+// GetStatus implements the service. It does not return what an error of the store says, which may
+// name what only the operators of the server should know. That is in the server's log.
 func (s *statusService) GetStatus(context.Context, *tsopb.GetStatusRequest) (*tsopb.GetStatusResponse, error) {
 	st := s.server.Status()
 	resp := &tsopb.GetStatusResponse{

@@ -128,7 +128,7 @@ func TestHintsAnswerIsBounded(t *testing.T) {
 	})
 }
 
-// Nobody waits while there are hints, whoever comes and goes, and every hint has one taker.
+// Nobody waits while there are hints, whichever takers come and go, and every hint has one taker.
 func TestHintsReachOneTakerEach(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := startLeader(t, NewMemoryStore(), ServerConfig{})
@@ -208,7 +208,8 @@ func TestHintsEndWithTheLeader(t *testing.T) {
 	})
 }
 
-// Over gRPC: a question outlives the timeout of other calls, and a server that stops does not wait for it.
+// Over gRPC: a question outlives the timeout of other calls, and a server that stops does not wait
+// for it.
 func TestHintsOverGRPC(t *testing.T) {
 	t.Parallel()
 	server := serve(t, NewMemoryStore(), ServerConfig{})

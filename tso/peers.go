@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// peers is the servers that a client knows: its targets, and leaders that servers
-// named. It is used by one goroutine.
+// peers is the servers that a client knows: its targets, and leaders that servers named. One
+// goroutine uses it.
 type peers struct {
 	opts    dialOptions
 	targets []string
@@ -27,12 +29,12 @@ type peers struct {
 }
 
 const (
-	// maxFollowed is how often a client goes from server to server on their word
-	// without a pause: they may, for a moment, name each other.
+	// maxFollowed is how often a client goes from server to server as they tell it without a pause:
+	// they may, for a moment, name each other.
 	maxFollowed = 3
 
-	// shunned is how long a client does not go back to a server that did not answer
-	// because another server says that it leads.
+	// shunned is how long a client avoids a server that did not answer, although another server says
+	// that it leads.
 	shunned = 500 * time.Millisecond
 )
 
@@ -40,9 +42,13 @@ const (
 type peer struct {
 	address  string
 	conn     *grpc.ClientConn
-	oracle   tsopb.OracleClient
 	err      error     // the address cannot be dialed
 	failedAt time.Time // of the last call without an answer; zero after a success
+
+	oracle   tsopb.OracleClient
+	sessions tsopb.SessionsClient
+	rowLocks tsopb.RowLocksClient
+	hints    tsopb.HintsClient
 }
 
 func newPeers(targets []string, opts dialOptions) *peers {
@@ -57,16 +63,16 @@ func (p *peers) get(address string) *peer {
 		return known
 	}
 	conn, err := p.opts.dial(address)
-	added := &peer{address: address, conn: conn, err: err}
-	if err == nil {
-		added.oracle = tsopb.NewOracleClient(conn)
+	added := &peer{
+		address: address, conn: conn, err: err, oracle: tsopb.NewOracleClient(conn), sessions: tsopb.NewSessionsClient(conn),
+		rowLocks: tsopb.NewRowLocksClient(conn), hints: tsopb.NewHintsClient(conn),
 	}
 	p.known[address] = added
 	return added
 }
 
-// ask asks this server for n timestamps above after. ErrCorrupt: it leads, and has lost
-// what it knew.
+// ask asks this server for n timestamps above after. ErrCorrupt: it leads, and has lost what it
+// knew.
 func (p *peer) ask(ctx context.Context, n int, after Timestamp) (Timestamp, error) {
 	if p.err != nil {
 		return 0, fmt.Errorf("%s: %w", p.address, p.err)
@@ -89,8 +95,8 @@ func (p *peer) ask(ctx context.Context, n int, after Timestamp) (Timestamp, erro
 	return Timestamp(resp.GetFirst()), nil
 }
 
-// next chooses the server to try after err of the current one: the leader that it
-// named, otherwise the next target. It reports whether to try without a pause.
+// next chooses the server to try after the current one failed with err: the leader that it named,
+// otherwise the next target. It reports whether to try without a pause.
 func (p *peers) next(err error) bool {
 	if leader := namedLeader(err); leader != "" && leader != p.current.address && p.followed < maxFollowed {
 		if to := p.get(leader); time.Since(to.failedAt) > shunned {
@@ -109,25 +115,19 @@ func (p *peers) next(err error) bool {
 	return false
 }
 
-// forget closes the connections to servers that are neither target nor current:
-// addresses come and go while a client lives.
+// forget closes the connections to servers that are neither target nor current: addresses come and
+// go while a client lives.
 func (p *peers) forget() {
 	if len(p.known) <= len(p.targets)+maxFollowed {
 		return
 	}
-	keep := make(map[string]*peer, len(p.targets))
-	for _, target := range p.targets {
-		if known, ok := p.known[target]; ok {
-			keep[target] = known
-		}
-	}
-	keep[p.current.address] = p.current
-	for address, known := range p.known {
-		if _, ok := keep[address]; !ok && known.conn != nil {
+	maps.DeleteFunc(p.known, func(address string, known *peer) bool {
+		forgotten := known != p.current && !slices.Contains(p.targets, address)
+		if forgotten && known.conn != nil {
 			_ = known.conn.Close()
 		}
-	}
-	p.known = keep
+		return forgotten
+	})
 }
 
 func (p *peers) close() error {
@@ -140,8 +140,8 @@ func (p *peers) close() error {
 	return errors.Join(errs...)
 }
 
-// namedLeader returns the leader's address in the answer of a server that does not
-// lead, "" when err is no such answer or no leader is known there.
+// namedLeader returns the leader's address in the answer of a server that does not lead, "" when
+// err is no such answer or that server knows no leader.
 func namedLeader(err error) string {
 	st, ok := status.FromError(err)
 	if !ok {

@@ -2,25 +2,23 @@ package tso
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
 	"time"
 
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// MaxBatch is how many timestamps can be asked for in one call of the service.
+// MaxBatch is how many timestamps one call of the service can ask for.
 const MaxBatch = 1 << 16
 
-// Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000
-// sessions.
+// Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000 sessions.
 const (
 	maxRequestBytes   = maxSessionsBytes
 	maxHeaderBytes    = 16 << 10
@@ -38,9 +36,9 @@ type service struct {
 
 // newGRPC returns the gRPC server for l and the listener for it to serve on.
 func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
-	calls := &callCap{max: int64(s.cfg.MaxCalls)}
+	calls := newCallCap(s.cfg.MaxCalls)
 	opts := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(calls.unary),
+		grpc.ChainUnaryInterceptor(calls.unary, withStatus),
 		grpc.ChainStreamInterceptor(calls.stream),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -68,7 +66,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	return rpc, netutil.LimitListener(l, s.cfg.MaxConnections)
 }
 
-// stopGracefully lets the calls on the way finish, but not for long.
+// stopGracefully lets the calls in flight finish, but not for long.
 func stopGracefully(rpc *grpc.Server) {
 	timer := time.AfterFunc(gracefulStop, rpc.Stop)
 	defer timer.Stop()
@@ -77,38 +75,33 @@ func stopGracefully(rpc *grpc.Server) {
 
 // Next implements the service.
 func (s *service) Next(ctx context.Context, req *tsopb.NextRequest) (*tsopb.NextResponse, error) {
-	count := req.GetCount()
-	if count < 1 || count > MaxBatch {
-		return nil, status.Errorf(codes.InvalidArgument, "count %d is not between 1 and %d", count, MaxBatch)
-	}
-	after := Timestamp(req.GetAfter())
-	if after < 0 || after > MaxTimestamp {
-		return nil, status.Errorf(codes.InvalidArgument, "after %d is not between 0 and %d", after, MaxTimestamp)
+	count, after := req.GetCount(), Timestamp(req.GetAfter())
+	switch {
+	case count < 1 || count > MaxBatch:
+		return nil, fmt.Errorf("tso: %w: count %d is not between 1 and %d", ErrInvalidArgument, count, MaxBatch)
+	case after < 0 || after > MaxTimestamp:
+		return nil, fmt.Errorf("tso: %w: after %d is not between 0 and %d", ErrInvalidArgument, after, MaxTimestamp)
 	}
 	first, err := s.server.take(ctx, int(count))
-	if err != nil {
-		return nil, toStatus(err)
+	if err == nil {
+		err = s.server.checkAfter(first, after)
 	}
-	if err := s.server.checkAfter(first, after); err != nil {
-		return nil, status.Error(codes.DataLoss, err.Error())
-	}
-	return &tsopb.NextResponse{First: int64(first), Count: count}, nil
+	return &tsopb.NextResponse{First: int64(first), Count: count}, err
 }
 
-// toStatus makes a gRPC status of an error of take.
-func toStatus(err error) error {
-	var follower *NotLeaderError
-	switch {
-	case errors.As(err, &follower):
-		st := status.New(codes.FailedPrecondition, err.Error())
-		if detailed, err := st.WithDetails(&tsopb.NotLeader{Address: follower.Leader}); err == nil {
-			st = detailed
-		}
-		return st.Err()
-	case errors.Is(err, ErrExhausted):
-		return status.Error(codes.OutOfRange, err.Error())
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return status.FromContextError(err).Err()
+// checkAfter returns ErrCorrupt unless first is above after, the greatest timestamp that its caller
+// has received. The caller has received it from this oracle, so the record must have been lost, or
+// restored from a backup, unnoticed when this server started. What was taken is skipped. Other
+// callers get their answers all the same: one that sends a wrong number must not be able to stop
+// the oracle.
+func (s *Server) checkAfter(first, after Timestamp) error {
+	if first > after {
+		return nil
 	}
-	return status.Error(codes.Unavailable, err.Error())
+	s.lost.Do(func() {
+		s.cfg.Logger.Error("a client has received a greater timestamp than this oracle hands out: either the client has asked another oracle, "+
+			"or the record was lost or restored from a backup; then stop all servers and raise the mark (Raise) above everything that was served",
+			"received", int64(after), "next", int64(first))
+	})
+	return record.Corruptf("the caller has received %d before, and would get %d", after, first)
 }

@@ -271,19 +271,18 @@ func TestClientOfAnOracleWithoutSessions(t *testing.T) {
 // Answers that no server may give.
 func TestClientDistrustsGrants(t *testing.T) {
 	t.Parallel()
-	for name, g := range map[string]grant{
-		"no id":     {lease: leaseOf(5000)},
-		"no lease":  {id: "x", lease: leaseOf(0)},
-		"too short": {id: "x", lease: leaseOf(1)},
-		"too long":  {id: "x", lease: leaseOf(1 << 62)},
-		"negative":  {id: "x", lease: leaseOf(-1)},
+	for name, c := range map[string]struct {
+		id    string
+		lease int64 // in milliseconds
+	}{
+		"no id": {"", 5000}, "no lease": {"x", 0}, "too short": {"x", 1}, "too long": {"x", 1 << 62}, "negative": {"x", -1},
 	} {
-		if err := g.check(); !errors.Is(err, ErrUnavailable) {
+		if _, err := newGrant(c.id, c.lease, 0, nil); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (grant{id: "x", lease: leaseOf(5000)}).check(); err != nil {
-		t.Error(err)
+	if g, err := newGrant("x", 5000, 0, nil); err != nil || g.lease != 5*time.Second {
+		t.Errorf("%+v, %v", g, err)
 	}
 }
 

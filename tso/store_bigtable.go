@@ -2,6 +2,7 @@ package tso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,12 +12,12 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Where an oracle's record is kept in Bigtable: in the row that has the oracle's
-// name. The family needs no garbage collection, there is one version of each cell.
+// The row of Bigtable that has the oracle's name keeps its record. The family needs no garbage
+// collection, because each cell has one version.
 //
-// One CheckAndMutateRow writes all cells of the record: the state, a witness that
-// repeats its version, epoch and mark, and the fact that there is a record. They agree,
-// or the row was damaged: edited, partly deleted, partly restored.
+// One CheckAndMutateRow writes all cells of the record: the state, a witness that repeats its
+// version, epoch and mark, and the fact that there is a record. They agree, or somebody has edited,
+// partly deleted or partly restored the row.
 const (
 	BigtableTable  = "percolator_meta"
 	BigtableFamily = "oracle"
@@ -25,29 +26,24 @@ const (
 	bigtableWitness     = "witness"
 	bigtableInitialized = "initialized"
 
-	// bigtableTimestamp is the timestamp of every version of a cell, so that a
-	// write replaces the cell instead of adding a version.
+	// bigtableTimestamp is the timestamp of every version of a cell, so that a write replaces the cell
+	// instead of adding a version.
 	bigtableTimestamp = bigtable.Timestamp(1000)
-
-	// maxRecordBytes bounds an encoded State. The predicate of a swap contains it
-	// twice, and a filter may have 20 KB.
-	maxRecordBytes = 8192
 )
 
-// NewBigtableStore returns a store that keeps the record of the oracle called name, 1
-// to 128 bytes, in the row of that name of tbl, in the family [BigtableFamily]. tbl
-// is the table [BigtableTable] of the instance.
+// NewBigtableStore returns a store that keeps the record of the oracle called name, 1 to 128 bytes,
+// in the row of that name of tbl, in the family [BigtableFamily]. tbl is the table [BigtableTable]
+// of the instance.
 //
-// The application profile must route to a single cluster and allow transactional
-// writes. Replication is asynchronous: when an instance fails over to another
-// cluster, the last writes of the record may be missing there and timestamps may be
-// served again. Package spannerstore does not have this weakness. So a failover of the
-// instance has to be treated as a loss of data: stop the oracles first, and use [Raise]
-// before they start again. A server logs this when it starts.
+// The application profile must route to a single cluster and allow transactional writes.
+// Replication is asynchronous: when an instance fails over to another cluster, the last writes of
+// the record may be missing there, and the oracle may serve timestamps again. Package spannerstore
+// does not have this weakness. So treat a failover of the instance as a loss of data: stop the
+// oracles first, and use [Raise] before they start again. A server logs this when it starts.
 //
-// The store notices a row that was edited, deleted in part or restored in part. It
-// cannot notice a row that is gone, or restored as a whole: see
-// [ServerConfig.RequireRecord] and [ServerConfig.Served].
+// The store notices a row that was edited, deleted in part or restored in part. It cannot notice a
+// row that is gone, or restored as a whole: see [ServerConfig.RequireRecord] and
+// [ServerConfig.Served].
 func NewBigtableStore(tbl *bigtable.Table, name string) Store {
 	where := BigtableTable + " with the family " + BigtableFamily
 	return bigtableStore{store{&record.Store[Timestamp]{
@@ -93,7 +89,7 @@ func (r *bigtableRow) read(ctx context.Context) ([]bigtable.ReadItem, error) {
 	return row[BigtableFamily], err
 }
 
-// decode makes a State of the cells of the record. Every error is ErrCorrupt.
+// decode makes a record of its cells. Every error is ErrCorrupt.
 func (r *bigtableRow) decode(cells []bigtable.ReadItem) (recordState, error) {
 	if len(cells) == 0 {
 		return recordState{}, nil
@@ -118,7 +114,7 @@ func (r *bigtableRow) decode(cells []bigtable.ReadItem) (recordState, error) {
 		return damaged("the mark is missing: there is no %s:%s, although %s was written with it: %.300q",
 			BigtableFamily, bigtableColumn, bigtableWitness, copied)
 	}
-	state, err := decodeState(value)
+	state, err := record.DecodeState[Timestamp](value)
 	if err != nil {
 		return damaged("column %s:%s: %v; found %.300q", BigtableFamily, bigtableColumn, err, value)
 	}
@@ -156,7 +152,7 @@ func (r *bigtableRow) Swap(ctx context.Context, old, next recordState) error {
 	if old == (recordState{}) {
 		return r.apply(ctx, recordCells(), nil, set)
 	}
-	expected, err := encodeState(State(old))
+	expected, err := old.Encode()
 	if err != nil {
 		return err
 	}
@@ -176,9 +172,9 @@ func (r *bigtableRow) apply(ctx context.Context, filter bigtable.Filter, somethi
 	return err
 }
 
-// storing makes of m a mutation that stores st in all cells of the record.
+// storing adds to m what stores st in all cells of the record.
 func storing(m *bigtable.Mutation, st recordState) (*bigtable.Mutation, error) {
-	value, err := encodeState(State(st))
+	value, err := st.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -204,14 +200,14 @@ func (r *bigtableRow) Remains(ctx context.Context) (found recordState, repair fu
 		switch cell.Column {
 		case BigtableFamily + ":" + bigtableColumn:
 			state = append([]byte{}, cell.Value...)
-			found = found.WithRemains(salvageState(cell.Value))
+			found = found.WithRemains(record.Salvage[Timestamp](cell.Value))
 		case BigtableFamily + ":" + bigtableWitness:
 			if w, err := record.DecodeWitness[Timestamp](cell.Value); err == nil {
 				found = found.WithRemains(recordState{Version: w.Version, Epoch: w.Epoch, HighWater: w.HighWater})
 			}
 		}
 	}
-	if len(state) > maxRecordBytes {
+	if len(state) > record.MaxBytes {
 		return recordState{}, nil, record.Corruptf("row %q of %s: column %s:%s has %d bytes: delete the row first",
 			r.name, BigtableTable, BigtableFamily, bigtableColumn, len(state))
 	}
@@ -248,4 +244,43 @@ func stateCell() bigtable.Filter {
 // exactState lets through the state's cell if it has this value.
 func exactState(value []byte) bigtable.Filter {
 	return bigtable.ChainFilters(stateCell(), bigtable.ValueRangeFilter(value, append(slices.Clone(value), 0)))
+}
+
+// bigtableSession is the column of a session's row, in the family of the record.
+const bigtableSession = "session"
+
+// sessionPrefix is how the keys of the rows begin in which the sessions of an oracle are kept, one
+// each; the id follows. The first byte occurs in no UTF-8, so no oracle's record and no other row
+// of the table has such a key. The name comes with its length: one oracle's prefix never begins
+// another's.
+func sessionPrefix(name string) string {
+	return fmt.Sprintf("\xffsession:%03d:%s:", len(name), name)
+}
+
+func (r *bigtableRow) AddSession(ctx context.Context, id string) error {
+	set := bigtable.NewMutation()
+	set.Set(BigtableFamily, bigtableSession, bigtableTimestamp, nil)
+	return r.table.Apply(ctx, sessionPrefix(r.name)+id, set)
+}
+
+func (r *bigtableRow) RemoveSessions(ctx context.Context, ids ...string) error {
+	rows := make([]string, len(ids))
+	removals := make([]*bigtable.Mutation, len(ids))
+	for i, id := range ids {
+		rows[i] = sessionPrefix(r.name) + id
+		removals[i] = bigtable.NewMutation()
+		removals[i].DeleteRow()
+	}
+	failed, err := r.table.ApplyBulk(ctx, rows, removals)
+	return errors.Join(append(failed, err)...)
+}
+
+func (r *bigtableRow) Sessions(ctx context.Context) (ids []string, err error) {
+	prefix := sessionPrefix(r.name)
+	err = r.table.ReadRows(ctx, bigtable.PrefixRange(prefix), func(row bigtable.Row) bool {
+		ids = append(ids, row.Key()[len(prefix):])
+		return true
+	}, bigtable.LimitRows(record.MaxStoredSessions), bigtable.RowFilter(bigtable.ChainFilters(
+		bigtable.ColumnRangeFilter(BigtableFamily, bigtableSession, bigtableSession+"\x00"), bigtable.StripValueFilter())))
+	return ids, err
 }

@@ -160,7 +160,7 @@ func TestStoreBigtableLostAnswers(t *testing.T) {
 func TestStoreBigtableDamagedRecords(t *testing.T) {
 	t.Parallel()
 	open := startBigtable(t, BigtableTable)
-	valid, err := encodeState(first())
+	valid, err := recordState(first()).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestStoreBigtableTwoVersions(t *testing.T) {
 	if err := store.CompareAndSwap(ctx, State{}, first()); err != nil {
 		t.Fatal(err)
 	}
-	value, err := encodeState(first())
+	value, err := recordState(first()).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,11 +265,11 @@ func TestStoreEncodingRoundTrip(t *testing.T) {
 		if err := recordState(st).Check(); err != nil {
 			t.Fatal(err)
 		}
-		b, err := encodeState(st)
+		b, err := recordState(st).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decodeState(b); err != nil || State(got) != st {
+		if got, err := record.DecodeState[Timestamp](b); err != nil || State(got) != st {
 			t.Fatalf("%+v became %+v, %v", st, got, err)
 		}
 	})
@@ -277,7 +277,7 @@ func TestStoreEncodingRoundTrip(t *testing.T) {
 
 // Whatever is stored: no panic, and what is accepted is written back the same.
 func FuzzDecodeState(f *testing.F) {
-	valid, err := encodeState(first())
+	valid, err := recordState(first()).Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -285,11 +285,11 @@ func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(`{"format":1}`))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		st, err := decodeState(b)
+		st, err := record.DecodeState[Timestamp](b)
 		if err != nil {
 			return
 		}
-		if again, err := encodeState(State(st)); err != nil || string(again) != string(b) {
+		if again, err := st.Encode(); err != nil || string(again) != string(b) {
 			t.Errorf("%q was accepted and is written as %q, %v", b, again, err)
 		}
 	})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // refusesDamage expects that no server starts with a store, that the error says all of
@@ -78,7 +80,7 @@ func TestStoreBigtableDamagedRows(t *testing.T) {
 	edited := func(change func(*State)) func(*bigtable.Mutation, State) {
 		return func(m *bigtable.Mutation, st State) {
 			change(&st)
-			value, err := encodeState(st)
+			value, err := recordState(st).Encode()
 			if err != nil {
 				t.Error(err)
 			}
@@ -192,7 +194,7 @@ func TestStoreBigtableRepairIsFenced(t *testing.T) {
 // is exactly what would be written.
 func FuzzDecodeRow(f *testing.F) {
 	st := first()
-	state, err := encodeState(st)
+	state, err := recordState(st).Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -218,7 +220,7 @@ func FuzzDecodeRow(f *testing.F) {
 		st, err := (&bigtableRow{name: "default"}).decode(row)
 		switch {
 		case errors.Is(err, ErrCorrupt):
-			remains := State(recordState{}.WithRemains(salvageState(state)))
+			remains := State(recordState{}.WithRemains(record.Salvage[Timestamp](state)))
 			remains.Lease = 0
 			if next := recordState(remains.raised(1)); next.Check() != nil {
 				t.Errorf("what is left of %q becomes %+v: %v", state, next, next.Check())
@@ -230,7 +232,7 @@ func FuzzDecodeRow(f *testing.F) {
 				t.Errorf("nothing was read as %+v", st)
 			}
 		default:
-			wantState, err1 := encodeState(State(st))
+			wantState, err1 := st.Encode()
 			wantCopied, err2 := st.Witness().Encode()
 			if err := errors.Join(err1, err2); err != nil || !initialized || !bytes.Equal(wantState, state) || !bytes.Equal(wantCopied, copied) {
 				t.Errorf("%q and %q were accepted as %+v, %v", state, copied, st, err)

@@ -25,13 +25,13 @@ const (
 
 // State has the fields of tso.State, where they are explained, and converts to it and from it.
 type State[T ~int64] struct {
-	Version   int64
-	Nonce     string
-	Epoch     int64
-	Holder    string
-	Address   string
-	Lease     time.Duration
-	HighWater T
+	Version   int64         `json:"version"`
+	Nonce     string        `json:"nonce"`
+	Epoch     int64         `json:"epoch"`
+	Holder    string        `json:"holder,omitempty"`
+	Address   string        `json:"address,omitempty"`
+	Lease     time.Duration `json:"lease_ns,omitempty"`
+	HighWater T             `json:"high_water"`
 }
 
 // Check returns what is wrong with st, or nil. The zero State is in order.
