@@ -1,0 +1,160 @@
+// Package mutants breaks the rules of docs/PROTOCOL.md on purpose, one at a time, and requires that
+// a test notices. A mutant is a file NAME.patch: a header that names the rule, says what goes wrong
+// and which test finds it, and a diff of production code, with few lines of context.
+//
+//	go test ./emulator_test/mutants                                   every patch applies
+//	go test ./emulator_test/mutants -mutants                          its test fails
+//	go test ./emulator_test/mutants -mutants -run /secondaries_first  one mutant
+//	go test ./emulator_test/mutants -mutants.soak -timeout 2h         the soaks find it as well
+//
+// A patch names its files, so a file that moves needs a new name in the patches as well. Where the
+// lines around a mutation have changed, make the mutation again by hand, and then
+//
+//	cd emulator_test/mutants
+//	{ sed '/^diff /,$d' NAME.patch; git diff -U2 --relative=. ../..; } > new && mv new NAME.patch
+//	git restore ../..
+package mutants
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	directed = flag.Bool("mutants", false, "run the directed test of every mutant")
+	soaking  = flag.Bool("mutants.soak", false, "run the soaks of every mutant; chance has a part in it, so each is tried several times")
+)
+
+const (
+	root = "../.."
+
+	directedLimit = time.Minute      // for a directed test
+	soakLimit     = 10 * time.Minute // for a soak
+	buildLimit    = 10 * time.Minute
+	soakAttempts  = 8
+)
+
+// TestMutants applies every patch, and with the flags shows that the tests find it.
+func TestMutants(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil && !*directed && !*soaking {
+		t.Skip(err)
+	}
+	all := readMutants(t)
+	if t.Failed() {
+		return
+	}
+	if *directed {
+		t.Run("none", func(t *testing.T) { passWithout(t, all) })
+	}
+	for _, m := range all {
+		t.Run(m.name, func(t *testing.T) {
+			overlay := m.apply(t)
+			if *directed && !t.Failed() {
+				m.find(t, overlay, m.test, 1)
+			}
+			if *soaking {
+				for _, s := range m.soaks {
+					m.find(t, overlay, s, soakAttempts)
+				}
+			}
+		})
+	}
+}
+
+// passWithout requires that the directed tests pass without a mutant, all of a package together.
+func passWithout(t *testing.T, all []*mutant) {
+	byPackage := map[string][]selected{}
+	for _, m := range all {
+		byPackage[m.test.pkg] = append(byPackage[m.test.pkg], m.test)
+	}
+	for pkg, tests := range byPackage {
+		r := run(t, "", pkg, tests, time.Duration(len(tests))*directedLimit)
+		for _, s := range tests {
+			if r.outcome[s.test] != "pass" {
+				t.Errorf("%s does not pass without a mutant:\n%s", s, r.output.String())
+			}
+		}
+	}
+}
+
+// find requires that a test fails, as tests fail, in one of some attempts.
+func (m *mutant) find(t *testing.T, overlay string, s selected, attempts int) {
+	begun := time.Now()
+	for n := range attempts {
+		r := run(t, overlay, s.pkg, []selected{s}, s.limit())
+		switch {
+		case r.outcome[s.test] == "fail" && !r.panicked():
+			t.Logf("%s: %s finds it, attempt %d, %v with the build", m.rule, s, n+1, time.Since(begun).Round(100*time.Millisecond))
+			return
+		case r.outcome[s.test] != "pass" && attempts == 1 || len(r.outcome) == 0:
+			t.Fatalf("%s (%s): %s does not fail as a test does:\n%s", m.rule, m.wrong, s, r.output.String())
+		}
+	}
+	t.Errorf("%s (%s): %s does not find it", m.rule, m.wrong, s)
+}
+
+// result is what a run of go test said.
+type result struct {
+	outcome map[string]string // "pass", "fail" or "skip", by test
+	output  bytes.Buffer
+}
+
+// panicked covers the limit of go test, which is a panic, too.
+func (r *result) panicked() bool { return bytes.Contains(r.output.Bytes(), []byte("\npanic: ")) }
+
+// run runs tests of a package. The overlay is in the environment, so that a test that builds
+// something builds the mutant.
+func run(t *testing.T, overlay, pkg string, tests []selected, limit time.Duration) *result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), buildLimit+limit)
+	defer cancel()
+	var patterns []string
+	for _, s := range tests {
+		patterns = append(patterns, s.pattern())
+	}
+	slices.Sort(patterns)
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout", limit.String(),
+		"-run", strings.Join(slices.Compact(patterns), "|"), pkg}
+	cmd := exec.CommandContext(ctx, "go", append(args, tests[0].flags...)...)
+	cmd.Dir = root
+	cmd.Env = os.Environ()
+	if overlay != "" {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GOFLAGS=%s '-overlay=%s'", os.Getenv("GOFLAGS"), overlay))
+	}
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	r := &result{outcome: map[string]string{}}
+	if exit != nil {
+		r.output.Write(exit.Stderr)
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var event struct{ Action, Test, Output string }
+		if err := decoder.Decode(&event); err == io.EOF {
+			return r
+		} else if err != nil {
+			t.Fatalf("the output of go test: %v\n%s", err, out)
+		}
+		switch event.Action {
+		case "output", "build-output":
+			r.output.WriteString(event.Output)
+		case "pass", "fail", "skip":
+			if event.Test != "" {
+				r.outcome[event.Test] = event.Action
+			}
+		}
+	}
+}
