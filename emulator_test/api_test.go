@@ -24,6 +24,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
 type (
@@ -42,7 +43,7 @@ var (
 	_ tso.Oracle                                                 = interface {
 		Next(ctx context.Context) (tso.Timestamp, error)
 	}(nil)
-	_ func(*spanner.Client, string) tso.Store                = tso.NewSpannerStore
+	_ func(*spanner.Client, string) tso.Store                = spannerstore.New
 	_ func(*bigtable.Table, string) tso.Store                = tso.NewBigtableStore
 	_ func() tso.Store                                       = tso.NewMemoryStore
 	_                                                        = tso.ServerConfig{Now: time.Now, Window: time.Second, Lease: time.Second, Advertise: "", Logger: (*slog.Logger)(nil), MeterProvider: (metric.MeterProvider)(nil)}

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
 // The statements that terraform gives to Spanner are those of the code.
 func TestSpannerStatements(t *testing.T) {
 	t.Parallel()
-	want := tso.SpannerStatements()
+	want := spannerstore.Statements()
 	if *update {
 		for i, s := range want {
 			if err := os.WriteFile(fmt.Sprintf("ddl/%d-%s.sql", i+1, tableOf(t, s)), []byte(s+"\n"), 0o644); err != nil {

@@ -1,5 +1,5 @@
 # The oracle's record: two rows of a table, written about once a second, and the ids of open sessions. The statements in ddl/ are those of
-# tso.SpannerStatements; a test compares them. Terraform would replace a database whose statements change, and drop protection keeps it
+# spannerstore.Statements; a test compares them. Terraform would replace a database whose statements change, and drop protection keeps it
 # from that: append files, as the Go code appends statements.
 
 locals {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // checkAddress returns an error unless address is a host:port that can be dialed.
@@ -15,8 +17,8 @@ func checkAddress(address string) error {
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return fmt.Errorf("%.140q: the port is not between 1 and 65535", address)
 	}
-	if len(address) > maxAddressBytes {
-		return fmt.Errorf("%.140q… is longer than %d bytes", address, maxAddressBytes)
+	if len(address) > record.MaxAddressBytes {
+		return fmt.Errorf("%.140q… is longer than %d bytes", address, record.MaxAddressBytes)
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
 		return fmt.Errorf("%q names no host", address)

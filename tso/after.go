@@ -1,27 +1,6 @@
 package tso
 
-import (
-	"sync"
-	"time"
-)
-
-// lossLog is when the log was told last that timestamps were lost: once a minute, so that
-// a client with a wrong number neither fills the log nor hides a loss for good.
-type lossLog struct {
-	mu   sync.Mutex
-	told bool
-	last time.Duration
-}
-
-func (l *lossLog) due(now time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.told && now-l.last < time.Minute {
-		return false
-	}
-	l.told, l.last = true, now
-	return true
-}
+import "github.com/gopercolator/percolator/tso/internal/record"
 
 // checkAfter returns ErrCorrupt unless first is above the greatest timestamp that its
 // caller has received before. Whoever asks has received it from this oracle, so the
@@ -33,10 +12,10 @@ func (s *Server) checkAfter(first, after Timestamp) error {
 	if first > after {
 		return nil
 	}
-	if s.lost.due(s.alloc.clock.mono()) {
+	s.lost.Do(func() {
 		s.cfg.Logger.Error("a client has received a greater timestamp than this oracle hands out: either the client has asked another oracle, "+
 			"or the record was lost or restored from a backup; then stop all servers and raise the mark (Raise) above everything that was served",
 			"received", int64(after), "next", int64(first))
-	}
-	return corruptf("the caller has received %d before, and would get %d", after, first)
+	})
+	return record.Corruptf("the caller has received %d before, and would get %d", after, first)
 }

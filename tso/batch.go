@@ -187,10 +187,7 @@ func (q *batcher) begin(s *shard, old *part) (*part, error) {
 	p.joined.Store(1)
 	s.forming.Store(p)
 	s.mu.Unlock()
-	select {
-	case q.ready <- struct{}{}:
-	default:
-	}
+	wake(q.ready)
 	return p, nil
 }
 

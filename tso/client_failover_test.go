@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
@@ -59,7 +60,7 @@ func TestDialNamesTheEndpoint(t *testing.T) {
 func TestDialRefusesBadTargets(t *testing.T) {
 	t.Parallel()
 	for _, targets := range []string{"", " , ", "localhost", "localhost:0", "localhost:port", ":7070", "0.0.0.0:7070",
-		strings.Repeat("a:1,", maxTargets+1), strings.Repeat("a", maxAddressBytes) + ":1"} {
+		strings.Repeat("a:1,", maxTargets+1), strings.Repeat("a", record.MaxAddressBytes) + ":1"} {
 		if _, err := Dial(t.Context(), targets); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("%.40q: %v", targets, err)
 		}

@@ -422,3 +422,14 @@ func TestClientAllocations(t *testing.T) {
 		t.Errorf("%v allocations for 1,000 callers", perCaller)
 	}
 }
+
+// freeAddress returns a loopback address on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

@@ -25,6 +25,14 @@ func newClock(wall func() time.Time) clock {
 // now returns the timestamp that the wall clock shows.
 func (c clock) now() Timestamp { return At(c.wall()) }
 
+// wake wakes who receives from c, which has room for one, unless a signal waits there already.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 // sleep waits for d, or until ctx ends, and returns ctx.Err().
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

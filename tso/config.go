@@ -2,8 +2,10 @@ package tso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -11,33 +13,14 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Defaults and bounds of [ServerConfig].
+// Bounds of [ServerConfig] that others need as well.
 const (
-	defaultWindow         = 3 * time.Second
-	defaultLease          = 3 * time.Second
-	defaultMaxConnections = 4096
-	defaultMaxStreams     = 256
-	defaultMaxCalls       = 16384
-	maxMaxStreams         = 1 << 20
-	defaultHandshake      = 10 * time.Second
-	defaultIdle           = 15 * time.Minute
-	defaultSessionLease   = 5 * time.Second
-	defaultMaxSessions    = 10_000
-	defaultMaxRowLocks    = 1_000_000
-	defaultMaxHints       = 65_536
-
-	minWindow = time.Millisecond
-	maxWindow = time.Hour
-	minLease  = 10 * time.Millisecond
-
 	minSessionLease = 100 * time.Millisecond
 	maxSessionLease = time.Hour
-	maxMaxSessions  = 100_000
-	maxMaxRowLocks  = 10_000_000
-	maxMaxHints     = 1_000_000
-
 	maxVersionBytes = 128
 )
 
@@ -148,63 +131,47 @@ type ServerConfig struct {
 
 // withDefaults returns cfg with all defaults filled in, or ErrInvalidArgument.
 func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
-	setDefault(&cfg.Window, defaultWindow)
-	setDefault(&cfg.Lease, defaultLease)
-	setDefault(&cfg.MaxConnections, defaultMaxConnections)
-	setDefault(&cfg.MaxStreams, defaultMaxStreams)
-	setDefault(&cfg.SessionLease, defaultSessionLease)
-	setDefault(&cfg.MaxSessions, defaultMaxSessions)
-	setDefault(&cfg.MaxRowLocks, defaultMaxRowLocks)
-	setDefault(&cfg.MaxHints, defaultMaxHints)
-	setDefault(&cfg.MaxCalls, defaultMaxCalls)
-	setDefault(&cfg.HandshakeTimeout, defaultHandshake)
-	setDefault(&cfg.IdleTimeout, defaultIdle)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.MeterProvider == nil {
 		cfg.MeterProvider = noop.NewMeterProvider()
 	}
-	invalid := func(format string, args ...any) (ServerConfig, error) {
-		return ServerConfig{}, fmt.Errorf("tso: %w: %s", ErrInvalidArgument, fmt.Sprintf(format, args...))
-	}
-	switch {
-	case cfg.Window < minWindow || cfg.Window > maxWindow:
-		return invalid("Window %v is not between %v and %v", cfg.Window, minWindow, maxWindow)
-	case cfg.Lease < minLease || cfg.Lease > maxLease:
-		return invalid("Lease %v is not between %v and %v", cfg.Lease, minLease, maxLease)
-	case cfg.MaxConnections < 1:
-		return invalid("MaxConnections %d is below 1", cfg.MaxConnections)
-	case cfg.MaxStreams < 1 || cfg.MaxStreams > maxMaxStreams:
-		return invalid("MaxStreams %d is not between 1 and %d", cfg.MaxStreams, maxMaxStreams)
-	case cfg.SessionLease < minSessionLease || cfg.SessionLease > maxSessionLease:
-		return invalid("SessionLease %v is not between %v and %v", cfg.SessionLease, minSessionLease, maxSessionLease)
-	case cfg.MaxSessions < 1 || cfg.MaxSessions > maxMaxSessions:
-		return invalid("MaxSessions %d is not between 1 and %d", cfg.MaxSessions, maxMaxSessions)
-	case cfg.MaxHints < 1 || cfg.MaxHints > maxMaxHints:
-		return invalid("MaxHints %d is not between 1 and %d", cfg.MaxHints, maxMaxHints)
-	case cfg.MaxRowLocks < 1 || cfg.MaxRowLocks > maxMaxRowLocks:
-		return invalid("MaxRowLocks %d is not between 1 and %d", cfg.MaxRowLocks, maxMaxRowLocks)
-	case cfg.MaxCalls < 1:
-		return invalid("MaxCalls %d is below 1", cfg.MaxCalls)
-	case cfg.HandshakeTimeout < 0:
-		return invalid("HandshakeTimeout %v is negative", cfg.HandshakeTimeout)
-	case cfg.IdleTimeout < 0:
-		return invalid("IdleTimeout %v is negative", cfg.IdleTimeout)
-	case len(cfg.Version) > maxVersionBytes || !utf8.ValidString(cfg.Version):
-		return invalid("Version is not at most %d bytes of UTF-8", maxVersionBytes)
-	}
-	if cfg.Advertise != "" {
-		if err := checkAddress(cfg.Advertise); err != nil {
-			return invalid("Advertise: %v", err)
+	err := errors.Join(
+		bound("Window", &cfg.Window, 3*time.Second, time.Millisecond, time.Hour),
+		bound("Lease", &cfg.Lease, 3*time.Second, 10*time.Millisecond, record.MaxLease),
+		bound("MaxConnections", &cfg.MaxConnections, 4096, 1, math.MaxInt),
+		bound("MaxStreams", &cfg.MaxStreams, 256, 1, 1<<20),
+		bound("MaxCalls", &cfg.MaxCalls, 16384, 1, math.MaxInt),
+		bound("HandshakeTimeout", &cfg.HandshakeTimeout, 10*time.Second, 0, math.MaxInt64),
+		bound("IdleTimeout", &cfg.IdleTimeout, 15*time.Minute, 0, math.MaxInt64),
+		bound("SessionLease", &cfg.SessionLease, 5*time.Second, minSessionLease, maxSessionLease),
+		bound("MaxSessions", &cfg.MaxSessions, 10_000, 1, record.MaxStoredSessions/2),
+		bound("MaxRowLocks", &cfg.MaxRowLocks, 1_000_000, 1, 10_000_000),
+		bound("MaxHints", &cfg.MaxHints, 65_536, 1, 1_000_000),
+	)
+	if err == nil && cfg.Advertise != "" {
+		if err = checkAddress(cfg.Advertise); err != nil {
+			err = fmt.Errorf("Advertise: %w", err)
 		}
+	}
+	if len(cfg.Version) > maxVersionBytes || !utf8.ValidString(cfg.Version) {
+		err = fmt.Errorf("the version is not at most %d bytes of UTF-8", maxVersionBytes)
+	}
+	if err != nil {
+		return ServerConfig{}, fmt.Errorf("tso: %w: ServerConfig: %w", ErrInvalidArgument, err)
 	}
 	return cfg, nil
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// bound gives a field that is 0 its default, and returns an error unless it is between least and
+// most then.
+func bound[T int | time.Duration](name string, field *T, standard, least, most T) error {
+	if *field == 0 {
+		*field = standard
 	}
+	if *field < least || *field > most {
+		return fmt.Errorf("%s %v is not between %v and %v", name, *field, least, most)
+	}
+	return nil
 }

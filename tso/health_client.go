@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
@@ -25,7 +26,7 @@ func AskStatus(ctx context.Context, address string, opts ...DialOption) (_ *tsop
 	defer cancel()
 	resp, err := tsopb.NewStatusClient(conn).GetStatus(ctx, &tsopb.GetStatusRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("tso: %w: %s: %w", ErrUnavailable, address, withContext(ctx, err))
+		return nil, fmt.Errorf("tso: %w: %s: %w", ErrUnavailable, address, record.WithContext(ctx, err))
 	}
 	return resp, nil
 }

@@ -133,10 +133,7 @@ func (t *hintTopic) wanted(now time.Duration) bool {
 // wakeOne wakes the taker that has waited longest.
 func (t *hintTopic) wakeOne() {
 	if len(t.takers) > 0 {
-		select {
-		case t.takers[0].wake <- struct{}{}:
-		default: // it is awake and takes what there is
-		}
+		wake(t.takers[0].wake)
 		t.takers = append(t.takers[1:], t.takers[0])
 	}
 }

@@ -47,15 +47,8 @@ type hintService struct {
 
 // LeaveHints implements the service.
 func (s *hintService) LeaveHints(ctx context.Context, req *tsopb.LeaveHintsRequest) (*tsopb.LeaveHintsResponse, error) {
-	hints := make([]Hint, len(req.GetHints()))
-	for i, h := range req.GetHints() {
-		hints[i] = Hint{h.GetTopic(), string(h.GetData())}
-	}
-	refused, err := s.server.LeaveHints(ctx, hints)
-	if err != nil {
-		return nil, toLivenessStatus(err)
-	}
-	return &tsopb.LeaveHintsResponse{Refused: refused}, nil
+	refused, err := s.server.LeaveHints(ctx, hintsFromProto(req.GetHints()))
+	return &tsopb.LeaveHintsResponse{Refused: refused}, err
 }
 
 // TakeHints implements the service.
@@ -63,12 +56,5 @@ func (s *hintService) TakeHints(ctx context.Context, req *tsopb.TakeHintsRequest
 	// Out of bounds stays out of bounds, without an overflow.
 	wait := time.Duration(max(-1, min(req.GetWaitMs(), 2*maxHintWait.Milliseconds()))) * time.Millisecond
 	hints, err := s.server.TakeHints(ctx, req.GetTopics(), int(req.GetMost()), wait)
-	if err != nil {
-		return nil, toLivenessStatus(err)
-	}
-	resp := &tsopb.TakeHintsResponse{Hints: make([]*tsopb.Hint, len(hints))}
-	for i, h := range hints {
-		resp.Hints[i] = &tsopb.Hint{Topic: h.Topic, Data: []byte(h.Data)}
-	}
-	return resp, nil
+	return &tsopb.TakeHintsResponse{Hints: hintsToProto(hints)}, err
 }

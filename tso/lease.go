@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/planted"
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // timing is what follows from the configured lease and window.
@@ -217,7 +218,7 @@ func (e *elector) swap(ctx context.Context, next State) error {
 		case ctx.Err() != nil:
 			e.unsettled = true
 			return ctx.Err()
-		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrInvalidArgument), lasting(err) && !e.mine():
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrInvalidArgument), record.Permanent(err) && !e.mine():
 			return err // a leader, on the other hand, hopes for its permissions to come back
 		}
 		if !failed {

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // A lease that was got by a write whose answer never came is handed over too.
@@ -113,7 +115,7 @@ func TestLeaseRefusesToStart(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a damaged record": {corruptf("row %q: found %q", "default", "rubbish"), "rubbish"},
+		"a damaged record": {record.Corruptf("row %q: found %q", "default", "rubbish"), "rubbish"},
 		"no table":         {status.Error(codes.NotFound, "table percolator_meta not found"), "percolator_meta"},
 		"no permission":    {status.Error(codes.PermissionDenied, "may not read"), "may not read"},
 	} {
@@ -159,15 +161,15 @@ func TestLeaseStopsWhenTheRecordGoesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				memory := &memoryStore{}
-				a := startServer(t, memory, ServerConfig{})
+				memory := newMemory(recordState{})
+				a := startServer(t, memory.store(), ServerConfig{})
 				synctest.Wait()
-				b := startServer(t, memory, ServerConfig{})
+				b := startServer(t, memory.store(), ServerConfig{})
 				time.Sleep(5300 * time.Millisecond) // both have seen the same record
 				a.mustTake(t, 1)
 
 				memory.mu.Lock()
-				memory.state = rewind(memory.state)
+				memory.state = recordState(rewind(State(memory.state)))
 				memory.mu.Unlock()
 				for _, s := range []*runner{a, b} {
 					if err := s.wait(t); !errors.Is(err, ErrCorrupt) {
@@ -225,8 +227,8 @@ func TestLeaseFollowsAJumpAtOnce(t *testing.T) {
 
 func TestLeaseExhausted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		memory := &memoryStore{state: State{Version: 1, Nonce: "n", HighWater: MaxTimestamp}}
-		a := startServer(t, memory, ServerConfig{})
+		memory := newMemory(recordState{Version: 1, Nonce: "n", HighWater: MaxTimestamp})
+		a := startServer(t, memory.store(), ServerConfig{})
 		if err := a.wait(t); !errors.Is(err, ErrExhausted) {
 			t.Errorf("Run returned %v", err)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // firstReadTimeout bounds each attempt of a server to read what it needs at its start,
@@ -35,7 +37,7 @@ func (e *elector) start(ctx context.Context) error {
 	case e.seen == State{} && e.requireRecord:
 		return fmt.Errorf("tso: %w", ErrNoRecord)
 	case served > e.seen.HighWater:
-		return corruptf("its high-water mark is %d, but %d has been served: it was lost, or restored from a backup; "+
+		return record.Corruptf("its high-water mark is %d, but %d has been served: it was lost, or restored from a backup; "+
 			"stop all servers and raise the mark (Raise) above everything that was served", e.seen.HighWater, served)
 	}
 	return nil
@@ -47,7 +49,7 @@ func (e *elector) insist(ctx context.Context, complaint string, f func(ctx conte
 		attempt, cancel := context.WithTimeout(ctx, firstReadTimeout)
 		err := f(attempt)
 		cancel()
-		if err == nil || lasting(err) {
+		if err == nil || record.Permanent(err) {
 			return err
 		}
 		if !complained {

@@ -40,9 +40,13 @@ const (
 type peer struct {
 	address  string
 	conn     *grpc.ClientConn
-	oracle   tsopb.OracleClient
 	err      error     // the address cannot be dialed
 	failedAt time.Time // of the last call without an answer; zero after a success
+
+	oracle   tsopb.OracleClient
+	sessions tsopb.SessionsClient
+	rowLocks tsopb.RowLocksClient
+	hints    tsopb.HintsClient
 }
 
 func newPeers(targets []string, opts dialOptions) *peers {
@@ -57,9 +61,9 @@ func (p *peers) get(address string) *peer {
 		return known
 	}
 	conn, err := p.opts.dial(address)
-	added := &peer{address: address, conn: conn, err: err}
-	if err == nil {
-		added.oracle = tsopb.NewOracleClient(conn)
+	added := &peer{
+		address: address, conn: conn, err: err, oracle: tsopb.NewOracleClient(conn), sessions: tsopb.NewSessionsClient(conn),
+		rowLocks: tsopb.NewRowLocksClient(conn), hints: tsopb.NewHintsClient(conn),
 	}
 	p.known[address] = added
 	return added

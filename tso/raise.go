@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // Raise is the way back after the record was lost, damaged or restored from a backup: it
@@ -68,16 +70,17 @@ func raiseDamaged(ctx context.Context, store Store, to Timestamp, cause error) (
 	if !ok {
 		return State{}, cause
 	}
-	found, repair, err := r.remains(ctx)
+	left, repair, err := r.Remains(ctx)
 	if err != nil {
 		return State{}, fmt.Errorf("%w (found before: %w)", err, cause)
 	}
+	found := State(left)
 	if found.Lease > 0 {
 		found.Holder = "unknown"
 	}
-	next := found.raised(to)
-	if err := next.check(); err != nil {
-		return State{}, corruptf("what is left of it cannot be used: %v (found before: %v)", err, cause)
+	next := recordState(found.raised(to))
+	if err := next.Check(); err != nil {
+		return State{}, record.Corruptf("what is left of it cannot be used: %v (found before: %v)", err, cause)
 	}
 	return found, repair(ctx, next)
 }

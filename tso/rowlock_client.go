@@ -5,33 +5,25 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// LockRows implements [RowLocks]. A change of leader is not noticed: the locks are
-// gone, and the next call gets them from the new leader. ErrLimit: too many rows are
-// locked. ErrUnavailable, and ctx's error: the oracle could not be asked.
+// LockRows implements [RowLocks]. A change of leader goes unnoticed: the locks are gone, and the
+// next call gets them from the new leader. ErrLimit: too many rows are locked. ErrUnavailable, and
+// ctx's error: the oracle could not be asked.
 func (c *Client) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	if err := checkLockRows(ctx, holder, ttl, rows); err != nil {
 		return 0, err
 	}
 	// In whole milliseconds, not fewer than asked for.
-	ms := (ttl + time.Millisecond - 1).Milliseconds()
-	locked := 0
-	err := c.callLeader(ctx, "locking rows", func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		resp, err := tsopb.NewRowLocksClient(conn).LockRows(ctx, &tsopb.LockRowsRequest{Holder: holder, TtlMs: ms, Rows: rows})
-		locked = int(resp.GetLocked())
-		return err
+	req := &tsopb.LockRowsRequest{Holder: holder, TtlMs: (ttl + time.Millisecond - 1).Milliseconds(), Rows: rows}
+	resp, err := callLeader(ctx, c, 0, "locking rows", func(ctx context.Context, p *peer) (*tsopb.LockRowsResponse, error) {
+		return p.rowLocks.LockRows(ctx, req)
 	})
-	switch {
-	case err != nil:
-		return 0, err
-	case locked > len(rows):
+	if locked := int(resp.GetLocked()); locked > len(rows) {
 		return 0, fmt.Errorf("tso: locking rows: %w: the server answered that %d of %d are locked", ErrUnavailable, locked, len(rows))
 	}
-	return locked, nil
+	return int(resp.GetLocked()), err
 }
 
 // UnlockRows implements [RowLocks]. Without an answer the locks expire.
@@ -39,8 +31,8 @@ func (c *Client) UnlockRows(ctx context.Context, holder string, rows []uint64) e
 	if err := checkRowLocks(ctx, holder, rows); err != nil {
 		return err
 	}
-	return c.callLeader(ctx, "unlocking rows", func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		_, err := tsopb.NewRowLocksClient(conn).UnlockRows(ctx, &tsopb.UnlockRowsRequest{Holder: holder, Rows: rows})
-		return err
+	_, err := callLeader(ctx, c, 0, "unlocking rows", func(ctx context.Context, p *peer) (*tsopb.UnlockRowsResponse, error) {
+		return p.rowLocks.UnlockRows(ctx, &tsopb.UnlockRowsRequest{Holder: holder, Rows: rows})
 	})
+	return err
 }

@@ -10,7 +10,10 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // Server is one of the servers of an oracle. Any number of servers may share a store
@@ -25,8 +28,12 @@ type Server struct {
 	address atomic.Pointer[string] // the listener's, when that is the advertised one
 	warning string                 // of the store, for the log
 	started atomic.Bool
-	lost    lossLog       // tells the log when timestamps were lost
-	ended   chan struct{} // closed when Run has returned
+
+	// lost tells the log that timestamps were lost, once a minute, so that a client with a wrong number
+	// neither fills the log nor hides a loss for good.
+	lost rate.Sometimes
+
+	ended chan struct{} // closed when Run has returned
 
 	liveness *liveness
 	sessions sessionSet // of this process
@@ -82,6 +89,7 @@ func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
 		watch:  watch,
 		health: newHealthService(),
 		ended:  make(chan struct{}),
+		lost:   rate.Sometimes{Interval: time.Minute},
 
 		liveness: keeps,
 	}
@@ -111,11 +119,6 @@ func (s *Server) run(ctx context.Context) error {
 		return err
 	}
 	defer unregister()
-	unregisterHealth, err := s.registerHealthMetrics()
-	if err != nil {
-		return err
-	}
-	defer unregisterHealth()
 	if s.warning != "" {
 		s.cfg.Logger.Warn(s.warning)
 	}
@@ -201,7 +204,7 @@ func (s *Server) Next(ctx context.Context) (Timestamp, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return 0, withContext(ctx, err)
+			return 0, record.WithContext(ctx, err)
 		case <-s.ended:
 			return 0, fmt.Errorf("tso: %w", ErrClosed)
 		}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
@@ -74,7 +75,7 @@ func TestServerConfigBounds(t *testing.T) {
 		"advertises everything":   {Advertise: "0.0.0.0:7070"},
 		"advertises all of IPv6":  {Advertise: "[::]:7070"},
 		"advertises no host":      {Advertise: ":7070"},
-		"advertises a long name":  {Advertise: strings.Repeat("h", maxAddressBytes) + ":7070"},
+		"advertises a long name":  {Advertise: strings.Repeat("h", record.MaxAddressBytes) + ":7070"},
 		"advertises port 65536":   {Advertise: "host:65536"},
 		"advertises a named port": {Advertise: "host:http"},
 	} {
@@ -213,7 +214,7 @@ func TestServerHandsOverToClients(t *testing.T) {
 
 func TestServerEndsWhenTheRecordIsDamaged(t *testing.T) {
 	t.Parallel()
-	damaged := &loadStore{Store: NewMemoryStore(), load: func() (State, error) { return State{}, corruptf("found rubbish") }}
+	damaged := &loadStore{Store: NewMemoryStore(), load: func() (State, error) { return State{}, record.Corruptf("found rubbish") }}
 	s := serve(t, damaged, ServerConfig{})
 	if err := <-s.ended; !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "rubbish") {
 		t.Errorf("Serve returned %v", err)

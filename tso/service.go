@@ -2,16 +2,14 @@ package tso
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
 	"time"
 
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
@@ -38,9 +36,9 @@ type service struct {
 
 // newGRPC returns the gRPC server for l and the listener for it to serve on.
 func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
-	calls := &callCap{max: int64(s.cfg.MaxCalls)}
+	calls := newCallCap(s.cfg.MaxCalls)
 	opts := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(calls.unary),
+		grpc.ChainUnaryInterceptor(calls.unary, withStatus),
 		grpc.ChainStreamInterceptor(calls.stream),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -77,38 +75,16 @@ func stopGracefully(rpc *grpc.Server) {
 
 // Next implements the service.
 func (s *service) Next(ctx context.Context, req *tsopb.NextRequest) (*tsopb.NextResponse, error) {
-	count := req.GetCount()
-	if count < 1 || count > MaxBatch {
-		return nil, status.Errorf(codes.InvalidArgument, "count %d is not between 1 and %d", count, MaxBatch)
-	}
-	after := Timestamp(req.GetAfter())
-	if after < 0 || after > MaxTimestamp {
-		return nil, status.Errorf(codes.InvalidArgument, "after %d is not between 0 and %d", after, MaxTimestamp)
+	count, after := req.GetCount(), Timestamp(req.GetAfter())
+	switch {
+	case count < 1 || count > MaxBatch:
+		return nil, fmt.Errorf("tso: %w: count %d is not between 1 and %d", ErrInvalidArgument, count, MaxBatch)
+	case after < 0 || after > MaxTimestamp:
+		return nil, fmt.Errorf("tso: %w: after %d is not between 0 and %d", ErrInvalidArgument, after, MaxTimestamp)
 	}
 	first, err := s.server.take(ctx, int(count))
-	if err != nil {
-		return nil, toStatus(err)
+	if err == nil {
+		err = s.server.checkAfter(first, after)
 	}
-	if err := s.server.checkAfter(first, after); err != nil {
-		return nil, status.Error(codes.DataLoss, err.Error())
-	}
-	return &tsopb.NextResponse{First: int64(first), Count: count}, nil
-}
-
-// toStatus makes a gRPC status of an error of take.
-func toStatus(err error) error {
-	var follower *NotLeaderError
-	switch {
-	case errors.As(err, &follower):
-		st := status.New(codes.FailedPrecondition, err.Error())
-		if detailed, err := st.WithDetails(&tsopb.NotLeader{Address: follower.Leader}); err == nil {
-			st = detailed
-		}
-		return st.Err()
-	case errors.Is(err, ErrExhausted):
-		return status.Error(codes.OutOfRange, err.Error())
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return status.FromContextError(err).Err()
-	}
-	return status.Error(codes.Unavailable, err.Error())
+	return &tsopb.NextResponse{First: int64(first), Count: count}, err
 }

@@ -4,26 +4,14 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
 
-// Limits of sessions. Those that a server's configuration sets are in [ServerConfig].
-const (
-	maxSessionIDBytes = 64
-	maxSessionIDs     = 1000 // in one question, and in one removal from a store
-
-	// maxStoredSessions is how many sessions a store returns. More than a server may
-	// have open: some may be left of a leader that could not remove them.
-	maxStoredSessions = 2 * maxMaxSessions
-
-	// maxOpenSessions is how many sessions a Client, or the process of a Server, may
-	// have. It needs one.
-	maxOpenSessions = 64
-)
+// maxOpenSessions is how many sessions a Client, or the process of a Server, may
+// have. It needs one.
+const maxOpenSessions = 64
 
 // SessionStore is a [Store] that keeps the ids of open sessions as well. The stores of
 // this package do. A server whose store does not offers no sessions.
@@ -56,24 +44,6 @@ var errSessionEnded = errors.New("the session has ended")
 func newSessionID() string {
 	id := uuid.New()
 	return base64.RawURLEncoding.EncodeToString(id[:])
-}
-
-// isSessionID reports whether id may be the id of a session.
-func isSessionID(id string) bool {
-	return id != "" && len(id) <= maxSessionIDBytes && utf8.ValidString(id)
-}
-
-// checkSessionIDs returns an error unless a store may keep ids.
-func checkSessionIDs(ids ...string) error {
-	if len(ids) > maxSessionIDs {
-		return fmt.Errorf("tso: %w: %d sessions, more than %d", ErrInvalidArgument, len(ids), maxSessionIDs)
-	}
-	for _, id := range ids {
-		if !isSessionID(id) {
-			return fmt.Errorf("tso: %w: the session %.80q is not 1 to %d bytes of UTF-8", ErrInvalidArgument, id, maxSessionIDBytes)
-		}
-	}
-	return nil
 }
 
 // grant is a lease on a session.

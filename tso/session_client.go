@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
 // maxSessionsBytes is how large an answer about sessions can be.
-const maxSessionsBytes = maxSessionIDs*(maxSessionIDBytes+2) + 1<<10
+const maxSessionsBytes = record.MaxSessionIDs*(record.MaxSessionIDBytes+2) + 1<<10
 
 // OpenSession implements [Sessions]. The client renews the session when a third of its
 // lease has passed, and ends it with Close of either. ErrLimit: the client has 64
@@ -32,81 +32,66 @@ func (c *Client) EndedSessions(ctx context.Context, ids ...string) ([]string, er
 		return nil, err
 	}
 	// What cannot be an id is not sent: it is no session's.
-	var ended, ask []string
-	for _, id := range ids {
-		if isSessionID(id) {
-			ask = append(ask, id)
-		} else {
-			ended = append(ended, id)
-		}
-	}
+	ask := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !record.IsSessionID(id) })
+	ended := slices.DeleteFunc(slices.Clone(ids), record.IsSessionID)
 	if len(ask) == 0 {
 		return ended, nil
 	}
-	err := c.callLeader(ctx, "asking for sessions", func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		resp, err := tsopb.NewSessionsClient(conn).EndedSessions(ctx, &tsopb.EndedSessionsRequest{Ids: ask}, grpc.MaxCallRecvMsgSize(maxSessionsBytes))
-		if err == nil {
-			ended = append(ended, resp.GetIds()...)
-		}
-		return err
+	resp, err := callLeader(ctx, c, 0, "asking for sessions", func(ctx context.Context, p *peer) (*tsopb.EndedSessionsResponse, error) {
+		return p.sessions.EndedSessions(ctx, &tsopb.EndedSessionsRequest{Ids: ask}, grpc.MaxCallRecvMsgSize(maxSessionsBytes))
 	})
 	if err != nil {
 		return nil, err
 	}
-	return ended, nil
+	return append(ended, resp.GetIds()...), nil
 }
 
-// callLeader calls f with a connection to the server that leads, as far as the client
-// knows. When that fails, or no leader is known, Next finds it, and f is called once
-// more: what f asks for must be harmless if it is done twice.
-func (c *Client) callLeader(ctx context.Context, doing string, f func(ctx context.Context, conn grpc.ClientConnInterface) error) error {
-	return c.callLeaderFor(ctx, 0, doing, f)
-}
-
-// callLeaderFor is callLeader for a call that the server may take wait to answer.
-func (c *Client) callLeaderFor(ctx context.Context, wait time.Duration, doing string, f func(ctx context.Context, conn grpc.ClientConnInterface) error) error {
+// callLeader calls f with the server that leads, as far as the client knows; the server may take wait
+// to answer. When that fails, or no leader is known, Next finds it, and f is called once more: what f
+// asks for must be harmless if it is done twice.
+func callLeader[R any](
+	ctx context.Context, c *Client, wait time.Duration, doing string, f func(ctx context.Context, p *peer) (R, error),
+) (R, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.timeout+wait)
 	defer cancel()
-	err := c.callOnce(ctx, wait, f)
-	if err != nil && !decided(err) && ctx.Err() == nil {
+	resp, err := callOnce(ctx, c, wait, f)
+	if err != nil && fromStatus(err) == nil && ctx.Err() == nil {
 		if _, nextErr := c.Next(ctx); nextErr != nil {
 			err = errors.Join(nextErr, err)
 		} else {
-			err = c.callOnce(ctx, wait, f)
+			resp, err = callOnce(ctx, c, wait, f)
 		}
 	}
-	switch {
-	case err == nil:
-		return nil
-	case c.ctx.Err() != nil:
-		return fmt.Errorf("tso: %s: %w", doing, ErrClosed)
-	case decided(err):
-		return fmt.Errorf("tso: %s: %w", doing, fromLivenessStatus(err))
+	if err == nil {
+		return resp, nil
 	}
-	return fmt.Errorf("tso: %s: %w: %w", doing, ErrUnavailable, withContext(ctx, err))
+	refused := fromStatus(err)
+	switch {
+	case c.ctx.Err() != nil:
+		err = ErrClosed
+	case refused != nil:
+		err = refused
+	default:
+		err = fmt.Errorf("%w: %w", ErrUnavailable, record.WithContext(ctx, err))
+	}
+	var none R
+	return none, fmt.Errorf("tso: %s: %w", doing, err)
 }
 
-// callOnce calls f with a connection to the server that answered last.
-func (c *Client) callOnce(ctx context.Context, wait time.Duration, f func(ctx context.Context, conn grpc.ClientConnInterface) error) error {
+// callOnce calls f with the server that answered last.
+func callOnce[R any](
+	ctx context.Context, c *Client, wait time.Duration, f func(ctx context.Context, p *peer) (R, error),
+) (resp R, err error) {
 	leader := c.leader.Load()
 	if leader == nil || leader.conn == nil {
-		return &NotLeaderError{}
+		return resp, &NotLeaderError{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.callTimeout+wait)
 	defer cancel()
-	if err := f(ctx, leader.conn); err != nil {
-		return fmt.Errorf("%s: %w", leader.address, err)
+	if resp, err = f(ctx, leader); err != nil {
+		err = fmt.Errorf("%s: %w", leader.address, err)
 	}
-	return nil
-}
-
-// decided reports whether another server, or a later moment, would answer the same.
-func decided(err error) bool {
-	switch status.Code(err) {
-	case codes.NotFound, codes.InvalidArgument, codes.ResourceExhausted, codes.Unimplemented:
-		return true
-	}
-	return false
+	return resp, err
 }
 
 // clientSessions keeps sessions at the server that leads.
@@ -117,52 +102,37 @@ type clientSessions struct {
 
 func (k clientSessions) open(ctx context.Context) (grant, error) {
 	// Without an answer there may be a session that nobody renews, and another is opened.
-	var g grant
-	err := k.client.callLeader(ctx, "opening a session", func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		since := k.mono()
-		resp, err := tsopb.NewSessionsClient(conn).OpenSession(ctx, &tsopb.OpenSessionRequest{})
-		g = grant{id: resp.GetId(), lease: leaseOf(resp.GetLeaseMs()), since: since}
-		return err
+	var since time.Duration
+	resp, err := callLeader(ctx, k.client, 0, "opening a session", func(ctx context.Context, p *peer) (*tsopb.OpenSessionResponse, error) {
+		since = k.mono()
+		return p.sessions.OpenSession(ctx, &tsopb.OpenSessionRequest{})
 	})
-	if err == nil {
-		err = g.check()
-	}
-	return g, err
+	return newGrant(resp.GetId(), resp.GetLeaseMs(), since, err)
 }
 
 func (k clientSessions) keepAlive(ctx context.Context, id string) (grant, error) {
-	g := grant{id: id}
-	err := k.client.callLeader(ctx, "renewing a session", func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		g.since = k.mono()
-		resp, err := tsopb.NewSessionsClient(conn).KeepAlive(ctx, &tsopb.KeepAliveRequest{Id: id})
-		g.lease = leaseOf(resp.GetLeaseMs())
-		return err
+	var since time.Duration
+	resp, err := callLeader(ctx, k.client, 0, "renewing a session", func(ctx context.Context, p *peer) (*tsopb.KeepAliveResponse, error) {
+		since = k.mono()
+		return p.sessions.KeepAlive(ctx, &tsopb.KeepAliveRequest{Id: id})
 	})
-	if err == nil {
-		err = g.check()
-	}
-	return g, err
+	return newGrant(id, resp.GetLeaseMs(), since, err)
 }
 
 func (k clientSessions) end(ctx context.Context, id string) error {
-	return k.client.callLeader(ctx, "ending a session", func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		_, err := tsopb.NewSessionsClient(conn).CloseSession(ctx, &tsopb.CloseSessionRequest{Id: id})
-		return err
+	_, err := callLeader(ctx, k.client, 0, "ending a session", func(ctx context.Context, p *peer) (*tsopb.CloseSessionResponse, error) {
+		return p.sessions.CloseSession(ctx, &tsopb.CloseSessionRequest{Id: id})
 	})
+	return err
 }
 
-// leaseOf is the lease that a server granted.
-func leaseOf(ms int64) time.Duration {
-	if ms < minSessionLease.Milliseconds() || ms > maxSessionLease.Milliseconds() {
-		return 0
+// newGrant returns what a server granted, unless the call failed with err.
+func newGrant(id string, leaseMS int64, since time.Duration, err error) (grant, error) {
+	switch {
+	case err != nil:
+		return grant{}, err
+	case !record.IsSessionID(id), leaseMS < minSessionLease.Milliseconds(), leaseMS > maxSessionLease.Milliseconds():
+		return grant{}, fmt.Errorf("tso: %w: the server answered with the session %.80q and a lease of %d ms", ErrUnavailable, id, leaseMS)
 	}
-	return time.Duration(ms) * time.Millisecond
-}
-
-// check returns an error unless a server may grant g.
-func (g grant) check() error {
-	if !isSessionID(g.id) || g.lease == 0 {
-		return fmt.Errorf("tso: %w: the server answered with the session %.80q, or a lease out of bounds", ErrUnavailable, g.id)
-	}
-	return nil
+	return grant{id: id, lease: time.Duration(leaseMS) * time.Millisecond, since: since}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
@@ -50,7 +51,7 @@ func TestClientSession(t *testing.T) {
 	owner, other := dial(t, server.address), dial(t, server.address)
 	s, more := openSession(t, owner), openSession(t, owner)
 	id, moreID := s.ID(), more.ID()
-	if id == moreID || !isSessionID(id) {
+	if id == moreID || !record.IsSessionID(id) {
 		t.Fatalf("the sessions are %q and %q", id, moreID)
 	}
 	if ended := endedOf(t, other, id, "never", moreID); !slices.Equal(ended, []string{"never"}) {
@@ -183,9 +184,9 @@ func TestClientSessionLimits(t *testing.T) {
 	}
 
 	// The longest question, and the longest answer.
-	ids := make([]string, maxSessionIDs)
+	ids := make([]string, record.MaxSessionIDs)
 	for i := range ids {
-		ids[i] = fmt.Sprintf("%0*d", maxSessionIDBytes, i)
+		ids[i] = fmt.Sprintf("%0*d", record.MaxSessionIDBytes, i)
 	}
 	if ended := endedOf(t, client, ids...); !slices.Equal(ended, ids) {
 		t.Errorf("%d of %d have ended", len(ended), len(ids))
@@ -222,7 +223,7 @@ func TestClientSessionLimits(t *testing.T) {
 	sessions, locks := tsopb.NewSessionsClient(conn), tsopb.NewRowLocksClient(conn)
 	_, noID := sessions.KeepAlive(t.Context(), &tsopb.KeepAliveRequest{})
 	_, closed := sessions.CloseSession(t.Context(), &tsopb.CloseSessionRequest{})
-	_, many := sessions.EndedSessions(t.Context(), &tsopb.EndedSessionsRequest{Ids: slices.Repeat([]string{"x"}, maxSessionIDs+1)})
+	_, many := sessions.EndedSessions(t.Context(), &tsopb.EndedSessionsRequest{Ids: slices.Repeat([]string{"x"}, record.MaxSessionIDs+1)})
 	_, long := locks.LockRows(t.Context(), &tsopb.LockRowsRequest{Holder: "h", TtlMs: 1<<63 - 1})
 	_, negative := locks.LockRows(t.Context(), &tsopb.LockRowsRequest{Holder: "h", TtlMs: -1 << 63})
 	_, nobody := locks.UnlockRows(t.Context(), &tsopb.UnlockRowsRequest{})
@@ -270,19 +271,18 @@ func TestClientOfAnOracleWithoutSessions(t *testing.T) {
 // Answers that no server may give.
 func TestClientDistrustsGrants(t *testing.T) {
 	t.Parallel()
-	for name, g := range map[string]grant{
-		"no id":     {lease: leaseOf(5000)},
-		"no lease":  {id: "x", lease: leaseOf(0)},
-		"too short": {id: "x", lease: leaseOf(1)},
-		"too long":  {id: "x", lease: leaseOf(1 << 62)},
-		"negative":  {id: "x", lease: leaseOf(-1)},
+	for name, c := range map[string]struct {
+		id    string
+		lease int64 // in milliseconds
+	}{
+		"no id": {"", 5000}, "no lease": {"x", 0}, "too short": {"x", 1}, "too long": {"x", 1 << 62}, "negative": {"x", -1},
 	} {
-		if err := g.check(); !errors.Is(err, ErrUnavailable) {
+		if _, err := newGrant(c.id, c.lease, 0, nil); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (grant{id: "x", lease: leaseOf(5000)}).check(); err != nil {
-		t.Error(err)
+	if g, err := newGrant("x", 5000, 0, nil); err != nil || g.lease != 5*time.Second {
+		t.Errorf("%+v, %v", g, err)
 	}
 }
 

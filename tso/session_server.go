@@ -3,6 +3,10 @@ package tso
 import (
 	"context"
 	"fmt"
+
+	"github.com/gopercolator/percolator/tso/tsopb"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 var (
@@ -25,35 +29,26 @@ func (s *Server) OpenSession() (Session, error) {
 // EndedSessions implements [Sessions] for callers in the same process. It does not
 // wait: ErrNotLeader, ErrUnavailable and ErrUnsupported mean that this server does not
 // know.
-func (s *Server) EndedSessions(ctx context.Context, ids ...string) ([]string, error) {
+func (s *Server) EndedSessions(ctx context.Context, ids ...string) (ended []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("tso: asking for sessions: %w", err)
 	}
-	return s.endedSessions(ids)
-}
-
-// endedSessions checks and answers a question for sessions.
-func (s *Server) endedSessions(ids []string) ([]string, error) {
 	if err := checkAskedSessions(ids); err != nil {
 		return nil, err
 	}
-	var ended []string
-	err := s.keeps(func(t *tenure) (err error) {
+	err = s.keeps(func(t *tenure) error {
 		ended, err = t.sessions.ended(ids)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return ended, nil
+	return ended, err
 }
 
 // checkAskedSessions returns an error unless ids can be asked for. An id that no
 // session can have may be asked for, as it may stand in a lock; the empty one is that
 // of no session, and asking for it is a mistake.
 func checkAskedSessions(ids []string) error {
-	if len(ids) > maxSessionIDs {
-		return fmt.Errorf("tso: %w: asking for %d sessions, more than %d", ErrInvalidArgument, len(ids), maxSessionIDs)
+	if len(ids) > record.MaxSessionIDs {
+		return fmt.Errorf("tso: %w: asking for %d sessions, more than %d", ErrInvalidArgument, len(ids), record.MaxSessionIDs)
 	}
 	for _, id := range ids {
 		if id == "" {
@@ -92,4 +87,33 @@ func (k serverSessions) keepAlive(_ context.Context, id string) (grant, error) {
 
 func (k serverSessions) end(_ context.Context, id string) error {
 	return k.server.keeps(func(t *tenure) error { return t.sessions.finish(id) })
+}
+
+// sessionService is the gRPC service of a Server's sessions.
+type sessionService struct {
+	tsopb.UnimplementedSessionsServer
+	keeper serverSessions
+}
+
+// OpenSession implements the service.
+func (s *sessionService) OpenSession(ctx context.Context, _ *tsopb.OpenSessionRequest) (*tsopb.OpenSessionResponse, error) {
+	g, err := s.keeper.open(ctx)
+	return &tsopb.OpenSessionResponse{Id: g.id, LeaseMs: g.lease.Milliseconds()}, err
+}
+
+// KeepAlive implements the service.
+func (s *sessionService) KeepAlive(ctx context.Context, req *tsopb.KeepAliveRequest) (*tsopb.KeepAliveResponse, error) {
+	g, err := s.keeper.keepAlive(ctx, req.GetId())
+	return &tsopb.KeepAliveResponse{LeaseMs: g.lease.Milliseconds()}, err
+}
+
+// CloseSession implements the service.
+func (s *sessionService) CloseSession(ctx context.Context, req *tsopb.CloseSessionRequest) (*tsopb.CloseSessionResponse, error) {
+	return &tsopb.CloseSessionResponse{}, s.keeper.end(ctx, req.GetId())
+}
+
+// EndedSessions implements the service.
+func (s *sessionService) EndedSessions(ctx context.Context, req *tsopb.EndedSessionsRequest) (*tsopb.EndedSessionsResponse, error) {
+	ids, err := s.keeper.server.EndedSessions(ctx, req.GetIds()...)
+	return &tsopb.EndedSessionsResponse{Ids: ids}, err
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/spanneremulator"
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // sessionConformance runs what every SessionStore has to fulfil. open returns a new
@@ -63,7 +62,7 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 
 	t.Run("keeps any id", func(t *testing.T) {
 		s := open(t, "ids")
-		ids := []string{strings.Repeat("x", maxSessionIDBytes), strings.Repeat("é", maxSessionIDBytes/2), "\x00", ":", "a:b", "\n.*"}
+		ids := []string{strings.Repeat("x", record.MaxSessionIDBytes), strings.Repeat("é", record.MaxSessionIDBytes/2), "\x00", ":", "a:b", "\n.*"}
 		add(t, s, ids...)
 		want(t, s, ids...)
 		remove(t, s, ids...)
@@ -72,9 +71,9 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 
 	t.Run("as many as are removed at once", func(t *testing.T) {
 		s := open(t, "many")
-		ids := make([]string, maxSessionIDs)
+		ids := make([]string, record.MaxSessionIDs)
 		for i := range ids {
-			ids[i] = fmt.Sprintf("%0*d", maxSessionIDBytes, i)
+			ids[i] = fmt.Sprintf("%0*d", record.MaxSessionIDBytes, i)
 		}
 		add(t, s, ids[0], ids[500], ids[999])
 		remove(t, s, ids...)
@@ -83,7 +82,7 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 
 	t.Run("refuses bad ids", func(t *testing.T) {
 		s := open(t, "bad").(SessionStore)
-		for _, id := range []string{"", strings.Repeat("x", maxSessionIDBytes+1), "\xff"} {
+		for _, id := range []string{"", strings.Repeat("x", record.MaxSessionIDBytes+1), "\xff"} {
 			if err := s.AddSession(ctx, id); !errors.Is(err, ErrInvalidArgument) {
 				t.Errorf("AddSession(%.10q): %v", id, err)
 			}
@@ -91,8 +90,8 @@ func sessionConformance(t *testing.T, open func(t *testing.T, name string) Store
 				t.Errorf("RemoveSessions(%.10q): %v", id, err)
 			}
 		}
-		if err := s.RemoveSessions(ctx, slices.Repeat([]string{"x"}, maxSessionIDs+1)...); !errors.Is(err, ErrInvalidArgument) {
-			t.Errorf("RemoveSessions of %d: %v", maxSessionIDs+1, err)
+		if err := s.RemoveSessions(ctx, slices.Repeat([]string{"x"}, record.MaxSessionIDs+1)...); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("RemoveSessions of %d: %v", record.MaxSessionIDs+1, err)
 		}
 	})
 
@@ -273,7 +272,7 @@ func TestSessionStoreBigtable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, name := range []string{"meta", "collector", strings.Repeat("n", maxNameBytes)} {
+		for _, name := range []string{"meta", "collector", strings.Repeat("n", record.MaxNameBytes)} {
 			s := NewBigtableStore(table, name).(SessionStore)
 			if err := s.AddSession(ctx, "x"); err != nil {
 				t.Fatal(err)
@@ -282,7 +281,7 @@ func TestSessionStoreBigtable(t *testing.T) {
 				t.Fatal(err)
 			}
 			// An oracle cannot have the name that a session's key would be.
-			if err := checkName(sessionPrefix(name) + "x"); err == nil {
+			if err := record.CheckName(sessionPrefix(name) + "x"); err == nil {
 				t.Errorf("the key of a session of %.10q may be an oracle's name", name)
 			}
 		}
@@ -290,27 +289,6 @@ func TestSessionStoreBigtable(t *testing.T) {
 			if row, err := table.ReadRow(ctx, key); err != nil || len(row[BigtableFamily]) != 1 {
 				t.Errorf("row %q is %v, %v", key, row, err)
 			}
-		}
-	})
-}
-
-func TestSessionStoreSpanner(t *testing.T) {
-	t.Parallel()
-	address := spanneremulator.Start(t)
-	db := createSpannerDatabase(t, address)
-	sessionConformance(t, func(t *testing.T, name string) Store { return NewSpannerStore(openSpanner(t, address, db), name) })
-
-	t.Run("lost answers", func(t *testing.T) {
-		var lost atomic.Int64
-		s := NewSpannerStore(openSpanner(t, address, db, loseAnswers("/Commit", &lost)), "lost").(SessionStore)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		lost.Store(1)
-		if err := s.AddSession(ctx, "x"); err == nil {
-			t.Error("nobody noticed the lost answer")
-		}
-		if err := s.AddSession(ctx, "x"); err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// sessionWriteTimeout bounds one write of sessions to the store.
-const sessionWriteTimeout = 2 * time.Second
+const (
+	sessionWriteTimeout = 2 * time.Second  // bounds one write of sessions to the store
+	sessionLoadTimeout  = 10 * time.Second // bounds reading all of them
+)
 
 // sessionConfig is what the tenures of a server have in common.
 type sessionConfig struct {
@@ -153,10 +155,7 @@ func (t *sessionTenure) finish(id string) error {
 	}
 	t.drop(e)
 	t.gone[id] = struct{}{}
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	wake(t.wake)
 	return nil
 }
 
@@ -193,7 +192,7 @@ func (t *sessionTenure) count() int {
 
 // load reads the sessions and gives each a whole lease.
 func (t *sessionTenure) load(ctx context.Context) error {
-	loadCtx, cancel := context.WithTimeout(ctx, storeTimeout)
+	loadCtx, cancel := context.WithTimeout(ctx, sessionLoadTimeout)
 	defer cancel()
 	ids, err := t.store.Sessions(loadCtx)
 	t.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // keeper returns where the sessions of a server in a test are kept.
@@ -197,7 +199,7 @@ func TestSessionLimits(t *testing.T) {
 		a.mustOpen(t)
 
 		for name, ids := range map[string][]string{
-			"1,001 sessions": slices.Repeat([]string{"x"}, maxSessionIDs+1),
+			"1,001 sessions": slices.Repeat([]string{"x"}, record.MaxSessionIDs+1),
 			"no id":          {"x", ""},
 		} {
 			if _, err := a.EndedSessions(t.Context(), ids...); !errors.Is(err, ErrInvalidArgument) {
@@ -205,7 +207,7 @@ func TestSessionLimits(t *testing.T) {
 			}
 		}
 		// What can be no session's id is no session's.
-		odd := []string{strings.Repeat("x", maxSessionIDBytes+1), "\xff"}
+		odd := []string{strings.Repeat("x", record.MaxSessionIDBytes+1), "\xff"}
 		if ended, err := a.EndedSessions(t.Context(), odd...); err != nil || !slices.Equal(ended, odd) {
 			t.Errorf("asking for what is no id: %q, %v", ended, err)
 		}
@@ -294,9 +296,9 @@ func TestSessionConfigBounds(t *testing.T) {
 		"session lease too short": {SessionLease: minSessionLease - 1},
 		"session lease too long":  {SessionLease: maxSessionLease + 1},
 		"no sessions":             {MaxSessions: -1},
-		"too many sessions":       {MaxSessions: maxMaxSessions + 1},
+		"too many sessions":       {MaxSessions: 100_000 + 1},
 		"no row locks":            {MaxRowLocks: -1},
-		"too many row locks":      {MaxRowLocks: maxMaxRowLocks + 1},
+		"too many row locks":      {MaxRowLocks: 10_000_000 + 1},
 	} {
 		if _, err := NewServer(NewMemoryStore(), cfg); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("%s: %v", name, err)

@@ -1,21 +1,15 @@
 package tso
 
 import (
-	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Limits of what a store has to hold.
-const (
-	maxNameBytes    = 128
-	maxHolderBytes  = 128
-	maxNonceBytes   = 64
-	maxAddressBytes = 512
-	maxLease        = time.Hour
-)
+// recordState is the State that the stores share.
+type recordState = record.State[Timestamp]
 
 // State is the one record that a [Store] keeps: who leads, and up to where timestamps
 // may have been served. The zero State stands for "nothing has been stored yet".
@@ -62,80 +56,16 @@ func (st State) successor() State {
 	return next
 }
 
-// check returns what is wrong with st, or nil. The zero State is in order.
-func (st State) check() error {
-	switch {
-	case st == State{}:
-		return nil
-	case st.Version < 1:
-		return fmt.Errorf("version %d is below 1", st.Version)
-	case st.Nonce == "" || len(st.Nonce) > maxNonceBytes || !utf8.ValidString(st.Nonce):
-		return fmt.Errorf("nonce %.80q is not 1 to %d bytes of UTF-8", st.Nonce, maxNonceBytes)
-	case st.Epoch < 0:
-		return fmt.Errorf("epoch %d is negative", st.Epoch)
-	case len(st.Holder) > maxHolderBytes || !utf8.ValidString(st.Holder):
-		return fmt.Errorf("holder %.140q is not at most %d bytes of UTF-8", st.Holder, maxHolderBytes)
-	case len(st.Address) > maxAddressBytes || !utf8.ValidString(st.Address):
-		return fmt.Errorf("address %.140q is not at most %d bytes of UTF-8", st.Address, maxAddressBytes)
-	case st.held() && (st.Lease <= 0 || st.Lease > maxLease):
-		return fmt.Errorf("lease of %v is not between 0 and %v", st.Lease, maxLease)
-	case !st.held() && st.Lease != 0:
-		return fmt.Errorf("lease of %v without a holder", st.Lease)
-	case st.HighWater < 0 || st.HighWater > MaxTimestamp:
-		return fmt.Errorf("high-water mark %d is not between 0 and %d", st.HighWater, MaxTimestamp)
-	}
-	return nil
-}
-
-// checkStep returns an error unless next may replace st: whatever else goes wrong in
-// a server, no store writes a mark or an epoch back.
-func (st State) checkStep(next State) error {
-	err := next.check()
-	switch {
-	case err != nil:
-	case next.Version != st.Version+1:
-		err = fmt.Errorf("version %d does not follow %d", next.Version, st.Version)
-	case next.Nonce == st.Nonce:
-		err = fmt.Errorf("nonce %q is not new", next.Nonce)
-	case next.Epoch != st.Epoch && next.Epoch != st.Epoch+1:
-		err = fmt.Errorf("epoch %d does not follow %d", next.Epoch, st.Epoch)
-	case next.HighWater < st.HighWater:
-		err = fmt.Errorf("high-water mark %d is below %d", next.HighWater, st.HighWater)
-	default:
-		return nil
-	}
-	return fmt.Errorf("tso: %w: record %d: %w", ErrInvalidArgument, next.Version, err)
-}
-
 // checkReread returns ErrCorrupt when a record read after st shows that the store
 // lost something, as after a restore of an old backup: what was served since is then
 // not known.
 func (st State) checkReread(later State) error {
 	switch {
 	case later == State{} && st != State{}:
-		return corruptf("it is gone; record %d had the high-water mark %d", st.Version, st.HighWater)
+		return record.Corruptf("it is gone; record %d had the high-water mark %d", st.Version, st.HighWater)
 	case later.Version < st.Version || later.HighWater < st.HighWater || later.Epoch < st.Epoch:
-		return corruptf("it went back from version %d, epoch %d, high-water mark %d to version %d, epoch %d, high-water mark %d",
+		return record.Corruptf("it went back from version %d, epoch %d, high-water mark %d to version %d, epoch %d, high-water mark %d",
 			st.Version, st.Epoch, st.HighWater, later.Version, later.Epoch, later.HighWater)
 	}
 	return nil
-}
-
-// withRemains returns st with those numbers of what was salvaged that are greater, and
-// not plain nonsense.
-func (st State) withRemains(found State) State {
-	const most = 1 << 62 // beyond it there is no room for successors
-	if found.Version <= most {
-		st.Version = max(st.Version, found.Version)
-	}
-	if found.Epoch <= most {
-		st.Epoch = max(st.Epoch, found.Epoch)
-	}
-	if found.Lease <= maxLease {
-		st.Lease = max(st.Lease, found.Lease)
-	}
-	if found.HighWater <= MaxTimestamp {
-		st.HighWater = max(st.HighWater, found.HighWater)
-	}
-	return st
 }

@@ -2,14 +2,12 @@ package tso
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
-	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // Store keeps the one record of an oracle, its [State], durably and with
-// compare-and-swap. [NewSpannerStore] and [NewBigtableStore] are for production,
+// compare-and-swap. Package spannerstore and [NewBigtableStore] are for production,
 // [NewMemoryStore] is for tests.
 //
 // A store is linearizable: a Load returns the record of the last CompareAndSwap that
@@ -40,41 +38,22 @@ type warner interface{ Warning() string }
 
 // repairable is a [Store] in which a damaged record can be replaced.
 type repairable interface {
-	// remains returns what can still be read of the version, the epoch, the mark and
-	// the lease, and a function that stores a record in place of what was found. The
-	// function fails with ErrFenced if something else is stored by then.
-	remains(ctx context.Context) (found State, repair func(ctx context.Context, next State) error, err error)
+	// Remains returns what can still be read of the version, the epoch, the mark and the lease,
+	// and a function that stores a record in place of what was found. The function fails with
+	// ErrFenced if something else is stored by then.
+	Remains(ctx context.Context) (found recordState, repair func(context.Context, recordState) error, err error)
 }
 
-// storeTimeout bounds a request to a store whose caller has set no deadline.
-const storeTimeout = 10 * time.Second
+// store is a [Store], and a [SessionStore], on a database.
+type store struct{ *record.Store[Timestamp] }
 
-// errMismatch is the cause that settle is given when a store refused a swap.
-var errMismatch = errors.New("the store holds another record")
-
-// settle finds the outcome of a swap that was refused or whose answer was lost, from
-// what the store holds now. A refusal too is looked into: the swap may be the second
-// sending of one that was applied. The nonce in next tells.
-func settle(ctx context.Context, load func(context.Context) (State, error), old, next State, cause error) error {
-	stored, err := load(ctx)
-	switch {
-	case errors.Is(err, ErrCorrupt):
-		return err
-	case err != nil:
-		return fmt.Errorf("tso: storing record %d, outcome unknown: %w (reading it back: %w)", next.Version, cause, err)
-	case stored == next:
-		return nil
-	case stored == old: // and the swap may still be on its way
-		return fmt.Errorf("tso: storing record %d, not applied so far: %w", next.Version, cause)
-	}
-	return fmt.Errorf("tso: storing record %d: %w: the store holds record %d of epoch %d",
-		next.Version, ErrFenced, stored.Version, stored.Epoch)
+// Load implements [Store].
+func (s store) Load(ctx context.Context) (State, error) {
+	st, err := s.Store.Load(ctx)
+	return State(st), err
 }
 
-// checkName returns an error unless name can be the name of an oracle.
-func checkName(name string) error {
-	if name == "" || len(name) > maxNameBytes || !utf8.ValidString(name) {
-		return fmt.Errorf("tso: %w: the oracle's name %.140q is not 1 to %d bytes of UTF-8", ErrInvalidArgument, name, maxNameBytes)
-	}
-	return nil
+// CompareAndSwap implements [Store].
+func (s store) CompareAndSwap(ctx context.Context, old, next State) error {
+	return s.Store.CompareAndSwap(ctx, recordState(old), recordState(next))
 }

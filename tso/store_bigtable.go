@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/planted"
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // Where an oracle's record is kept in Bigtable: in the row that has the oracle's
@@ -27,18 +28,7 @@ const (
 	// bigtableTimestamp is the timestamp of every version of a cell, so that a
 	// write replaces the cell instead of adding a version.
 	bigtableTimestamp = bigtable.Timestamp(1000)
-
-	// maxRecordBytes bounds an encoded State. The predicate of a swap contains it
-	// twice, and a filter may have 20 KB.
-	maxRecordBytes = 8192
 )
-
-// bigtableStore keeps the record in one row and swaps it with CheckAndMutateRow,
-// whose predicate is the exact value of the state's cell.
-type bigtableStore struct {
-	table *bigtable.Table
-	name  string
-}
 
 // NewBigtableStore returns a store that keeps the record of the oracle called name, 1
 // to 128 bytes, in the row of that name of tbl, in the family [BigtableFamily]. tbl
@@ -47,7 +37,7 @@ type bigtableStore struct {
 // The application profile must route to a single cluster and allow transactional
 // writes. Replication is asynchronous: when an instance fails over to another
 // cluster, the last writes of the record may be missing there and timestamps may be
-// served again. [NewSpannerStore] does not have this weakness. So a failover of the
+// served again. Package spannerstore does not have this weakness. So a failover of the
 // instance has to be treated as a loss of data: stop the oracles first, and use [Raise]
 // before they start again. A server logs this when it starts.
 //
@@ -55,31 +45,38 @@ type bigtableStore struct {
 // cannot notice a row that is gone, or restored as a whole: see
 // [ServerConfig.RequireRecord] and [ServerConfig.Served].
 func NewBigtableStore(tbl *bigtable.Table, name string) Store {
-	return &bigtableStore{table: tbl, name: name}
+	where := BigtableTable + " with the family " + BigtableFamily
+	return bigtableStore{store{&record.Store[Timestamp]{
+		Backend: &bigtableRow{table: tbl, name: name}, Name: name, Table: where, SessionsTable: where,
+	}}}
 }
 
+type bigtableStore struct{ store }
+
 // Warning says what this store cannot promise; see [Store].
-func (s *bigtableStore) Warning() string {
+func (bigtableStore) Warning() string {
 	return "the oracle's record is kept in Bigtable, whose replication is asynchronous: after a failover of the instance to another cluster, " +
 		"stop all servers of the oracle and raise its mark before they start again"
 }
 
-// rereads is how often a record that looks damaged is read again. Emulators, but not
-// Bigtable, may return a row without some of its columns while others are added.
+// bigtableRow is a [record.Backend] that keeps the record in one row and swaps it with
+// CheckAndMutateRow, whose predicate is the exact value of the state's cell.
+type bigtableRow struct {
+	table *bigtable.Table
+	name  string
+}
+
+// rereads is how often a record that looks damaged is read again. Emulators, but not Bigtable, may
+// return a row without some of its columns while others are added.
 const rereads = 2
 
-func (s *bigtableStore) Load(ctx context.Context) (State, error) {
-	if err := checkName(s.name); err != nil {
-		return State{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
+func (r *bigtableRow) Read(ctx context.Context) (recordState, error) {
 	for again := 0; ; again++ {
-		cells, err := s.read(ctx)
+		cells, err := r.read(ctx)
 		if err != nil {
-			return State{}, err
+			return recordState{}, err
 		}
-		st, err := s.decode(cells)
+		st, err := r.decode(cells)
 		if err == nil || again == rereads {
 			return st, err
 		}
@@ -87,21 +84,18 @@ func (s *bigtableStore) Load(ctx context.Context) (State, error) {
 }
 
 // read returns the cells of the record.
-func (s *bigtableStore) read(ctx context.Context) ([]bigtable.ReadItem, error) {
-	row, err := s.table.ReadRow(ctx, s.name, bigtable.RowFilter(recordCells()))
-	if err != nil {
-		return nil, s.wrap(ctx, "reading the record", err)
-	}
-	return row[BigtableFamily], nil
+func (r *bigtableRow) read(ctx context.Context) ([]bigtable.ReadItem, error) {
+	row, err := r.table.ReadRow(ctx, r.name, bigtable.RowFilter(recordCells()))
+	return row[BigtableFamily], err
 }
 
 // decode makes a State of the cells of the record. Every error is ErrCorrupt.
-func (s *bigtableStore) decode(cells []bigtable.ReadItem) (State, error) {
+func (r *bigtableRow) decode(cells []bigtable.ReadItem) (recordState, error) {
 	if len(cells) == 0 {
-		return State{}, nil
+		return recordState{}, nil
 	}
-	damaged := func(format string, args ...any) (State, error) {
-		return State{}, corruptf("row %q of %s: %s", s.name, BigtableTable, fmt.Sprintf(format, args...))
+	damaged := func(format string, args ...any) (recordState, error) {
+		return recordState{}, record.Corruptf("row %q of %s: %s", r.name, BigtableTable, fmt.Sprintf(format, args...))
 	}
 	values := map[string][]byte{}
 	for _, cell := range cells {
@@ -120,77 +114,71 @@ func (s *bigtableStore) decode(cells []bigtable.ReadItem) (State, error) {
 		return damaged("the mark is missing: there is no %s:%s, although %s was written with it: %.300q",
 			BigtableFamily, bigtableColumn, bigtableWitness, copied)
 	}
-	state, err := decodeState(value)
+	state, err := record.DecodeState[Timestamp](value)
 	if err != nil {
 		return damaged("column %s:%s: %v; found %.300q", BigtableFamily, bigtableColumn, err, value)
 	}
+	missing := func(column string) (recordState, error) {
+		return damaged("%s:%s is missing, which is written with the record; the record has the high-water mark %d",
+			BigtableFamily, column, state.HighWater)
+	}
 	switch {
 	case !hasWitness:
-		return damaged("%s:%s is missing, which is written with the record; the record has the high-water mark %d", BigtableFamily, bigtableWitness, state.HighWater)
+		return missing(bigtableWitness)
 	case !initialized:
-		return damaged("%s:%s is missing, which is written with the record; the record has the high-water mark %d", BigtableFamily, bigtableInitialized, state.HighWater)
+		return missing(bigtableInitialized)
 	}
-	w, err := decodeWitness(copied)
+	w, err := record.DecodeWitness[Timestamp](copied)
 	if err != nil {
 		return damaged("column %s:%s: %v; found %.300q", BigtableFamily, bigtableWitness, err, copied)
 	}
-	if err := w.confirm(state); err != nil {
+	if err := w.Confirm(state); err != nil {
 		return damaged("%v", err)
 	}
 	return state, nil
 }
 
-func (s *bigtableStore) CompareAndSwap(ctx context.Context, old, next State) error {
-	if err := checkName(s.name); err != nil {
-		return err
-	}
-	if err := old.checkStep(next); err != nil {
-		return err
-	}
+func (r *bigtableRow) Swap(ctx context.Context, old, next recordState) error {
 	set, err := storing(bigtable.NewMutation(), next)
 	if err != nil {
 		return err
 	}
 	if planted.On(planted.UnfencedWrite) {
-		return s.table.Apply(ctx, s.name, set)
+		return r.table.Apply(ctx, r.name, set)
 	}
-	// The first record needs the absence of any cell, a later one the presence of
-	// exactly the old state. The witness need not be compared: a leader that goes on
-	// from a state knows its witness, and writes it anew.
-	first := old == State{}
-	swap := bigtable.NewCondMutation(recordCells(), nil, set)
-	if !first {
-		expected, err := encodeState(old)
-		if err != nil {
-			return err
-		}
-		swap = bigtable.NewCondMutation(exactState(expected), set, nil)
+	// The first record needs the absence of any cell, a later one the presence of exactly the old
+	// state. The witness need not be compared: a leader that goes on from a state knows its witness,
+	// and writes it anew.
+	if old == (recordState{}) {
+		return r.apply(ctx, recordCells(), nil, set)
 	}
+	expected, err := old.Encode()
+	if err != nil {
+		return err
+	}
+	return r.apply(ctx, exactState(expected), set, nil)
+}
 
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
+// apply applies the one of two mutations that is not nil if the filter lets something through, or
+// nothing. The client library never retries a CheckAndMutateRow: an error may mean that only the
+// answer was lost.
+func (r *bigtableRow) apply(ctx context.Context, filter bigtable.Filter, something, nothing *bigtable.Mutation) error {
 	var matched bool
-	err = s.table.Apply(ctx, s.name, swap, bigtable.GetCondMutationResult(&matched))
-	switch {
-	case err == nil && matched != first:
-		return nil
-	case err == nil:
-		err = errMismatch
-	case lasting(err):
-		return s.wrap(ctx, "storing the record", err)
+	err := r.table.Apply(ctx, r.name, bigtable.NewCondMutation(filter, something, nothing),
+		bigtable.GetCondMutationResult(&matched))
+	if err == nil && matched != (something != nil) {
+		return record.ErrMismatch
 	}
-	// CheckAndMutateRow is never sent again by the client library; an error may mean
-	// that only the answer was lost.
-	return settle(ctx, s.Load, old, next, withContext(ctx, err))
+	return err
 }
 
 // storing makes of m a mutation that stores st in all cells of the record.
-func storing(m *bigtable.Mutation, st State) (*bigtable.Mutation, error) {
-	value, err := encodeState(st)
+func storing(m *bigtable.Mutation, st recordState) (*bigtable.Mutation, error) {
+	value, err := st.Encode()
 	if err != nil {
 		return nil, err
 	}
-	copied, err := encodeWitness(st)
+	copied, err := st.Witness().Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -200,35 +188,34 @@ func storing(m *bigtable.Mutation, st State) (*bigtable.Mutation, error) {
 	return m, nil
 }
 
-// remains implements repairable. The repair is conditional on the state's cell, so that
+// Remains implements [record.Backend]. The repair is conditional on the state's cell, so that
 // neither it nor a late copy of it replaces what somebody else has written since.
-func (s *bigtableStore) remains(ctx context.Context) (found State, repair func(context.Context, State) error, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	cells, err := s.read(ctx)
+func (r *bigtableRow) Remains(ctx context.Context) (found recordState, repair func(context.Context, recordState) error, err error) {
+	cells, err := r.read(ctx)
 	if err != nil {
-		return State{}, nil, err
+		return recordState{}, nil, err
 	}
 	var state []byte
 	for _, cell := range cells {
 		switch cell.Column {
 		case BigtableFamily + ":" + bigtableColumn:
 			state = append([]byte{}, cell.Value...)
-			found = found.withRemains(salvageState(cell.Value))
+			found = found.WithRemains(record.Salvage[Timestamp](cell.Value))
 		case BigtableFamily + ":" + bigtableWitness:
-			if w, err := decodeWitness(cell.Value); err == nil {
-				found = found.withRemains(State{Version: w.Version, Epoch: w.Epoch, HighWater: w.HighWater})
+			if w, err := record.DecodeWitness[Timestamp](cell.Value); err == nil {
+				found = found.WithRemains(recordState{Version: w.Version, Epoch: w.Epoch, HighWater: w.HighWater})
 			}
 		}
 	}
-	if len(state) > maxRecordBytes {
-		return State{}, nil, corruptf("row %q of %s: column %s:%s has %d bytes: delete the row first", s.name, BigtableTable, BigtableFamily, bigtableColumn, len(state))
+	if len(state) > record.MaxBytes {
+		return recordState{}, nil, record.Corruptf("row %q of %s: column %s:%s has %d bytes: delete the row first",
+			r.name, BigtableTable, BigtableFamily, bigtableColumn, len(state))
 	}
-	return found, func(ctx context.Context, next State) error { return s.repair(ctx, state, next) }, nil
+	return found, func(ctx context.Context, next recordState) error { return r.repair(ctx, state, next) }, nil
 }
 
 // repair stores next if the state's cell still has this value; nil is its absence.
-func (s *bigtableStore) repair(ctx context.Context, state []byte, next State) error {
+func (r *bigtableRow) repair(ctx context.Context, state []byte, next recordState) error {
 	set := bigtable.NewMutation()
 	for _, column := range []string{bigtableColumn, bigtableWitness, bigtableInitialized} {
 		set.DeleteCellsInColumn(BigtableFamily, column) // other versions
@@ -237,29 +224,10 @@ func (s *bigtableStore) repair(ctx context.Context, state []byte, next State) er
 	if err != nil {
 		return err
 	}
-	swap := bigtable.NewCondMutation(stateCell(), nil, set)
-	if state != nil {
-		swap = bigtable.NewCondMutation(exactState(state), set, nil)
+	if state == nil {
+		return r.apply(ctx, stateCell(), nil, set)
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	var matched bool
-	err = s.table.Apply(ctx, s.name, swap, bigtable.GetCondMutationResult(&matched))
-	switch {
-	case err != nil:
-		return s.wrap(ctx, "repairing the record", err)
-	case matched != (state != nil):
-		return fmt.Errorf("tso: repairing the record of oracle %q: %w", s.name, ErrFenced)
-	}
-	return nil
-}
-
-// wrap names the oracle and the table.
-func (s *bigtableStore) wrap(ctx context.Context, doing string, err error) error {
-	if err = withContext(ctx, err); lasting(err) {
-		return fmt.Errorf("tso: %s of oracle %q: %w (is there a table %s with the family %s?)", doing, s.name, err, BigtableTable, BigtableFamily)
-	}
-	return fmt.Errorf("tso: %s of oracle %q in %s: %w", doing, s.name, BigtableTable, err)
+	return r.apply(ctx, exactState(state), set, nil)
 }
 
 // recordCells lets through the cells of the record's columns.

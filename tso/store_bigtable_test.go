@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // startBigtable starts Google's emulator in this process and returns a function that
@@ -69,6 +71,7 @@ func TestStoreBigtable(t *testing.T) {
 	open := func(t *testing.T, name string) Store { return NewBigtableStore(table(t), name) }
 	conformance(t, open)
 	conformanceOfStart(t, open)
+	conformanceOfNames(t, open)
 }
 
 // cells returns all cells of the oracle's row.
@@ -157,7 +160,7 @@ func TestStoreBigtableLostAnswers(t *testing.T) {
 func TestStoreBigtableDamagedRecords(t *testing.T) {
 	t.Parallel()
 	open := startBigtable(t, BigtableTable)
-	valid, err := encodeState(first())
+	valid, err := recordState(first()).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +221,7 @@ func TestStoreBigtableTwoVersions(t *testing.T) {
 	if err := store.CompareAndSwap(ctx, State{}, first()); err != nil {
 		t.Fatal(err)
 	}
-	value, err := encodeState(first())
+	value, err := recordState(first()).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,23 +253,23 @@ func TestStoreEncodingRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := State{
 			Version:   rapid.Int64Range(1, 1<<62).Draw(t, "version"),
-			Nonce:     rapid.StringN(1, 16, maxNonceBytes).Draw(t, "nonce"),
+			Nonce:     rapid.StringN(1, 16, record.MaxNonceBytes).Draw(t, "nonce"),
 			Epoch:     rapid.Int64Range(0, 1<<62).Draw(t, "epoch"),
-			Holder:    rapid.StringN(0, 32, maxHolderBytes).Draw(t, "holder"),
-			Address:   rapid.StringN(0, 128, maxAddressBytes).Draw(t, "address"),
+			Holder:    rapid.StringN(0, 32, record.MaxHolderBytes).Draw(t, "holder"),
+			Address:   rapid.StringN(0, 128, record.MaxAddressBytes).Draw(t, "address"),
 			HighWater: anyTimestamp().Draw(t, "mark"),
 		}
 		if st.held() {
-			st.Lease = time.Duration(rapid.Int64Range(1, int64(maxLease)).Draw(t, "lease"))
+			st.Lease = time.Duration(rapid.Int64Range(1, int64(record.MaxLease)).Draw(t, "lease"))
 		}
-		if err := st.check(); err != nil {
+		if err := recordState(st).Check(); err != nil {
 			t.Fatal(err)
 		}
-		b, err := encodeState(st)
+		b, err := recordState(st).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decodeState(b); err != nil || got != st {
+		if got, err := record.DecodeState[Timestamp](b); err != nil || State(got) != st {
 			t.Fatalf("%+v became %+v, %v", st, got, err)
 		}
 	})
@@ -274,7 +277,7 @@ func TestStoreEncodingRoundTrip(t *testing.T) {
 
 // Whatever is stored: no panic, and what is accepted is written back the same.
 func FuzzDecodeState(f *testing.F) {
-	valid, err := encodeState(first())
+	valid, err := recordState(first()).Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -282,11 +285,11 @@ func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(`{"format":1}`))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		st, err := decodeState(b)
+		st, err := record.DecodeState[Timestamp](b)
 		if err != nil {
 			return
 		}
-		if again, err := encodeState(st); err != nil || string(again) != string(b) {
+		if again, err := st.Encode(); err != nil || string(again) != string(b) {
 			t.Errorf("%q was accepted and is written as %q, %v", b, again, err)
 		}
 	})

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"cloud.google.com/go/spanner"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // refusesDamage expects that no server starts with a store, that the error says all of
@@ -79,7 +80,7 @@ func TestStoreBigtableDamagedRows(t *testing.T) {
 	edited := func(change func(*State)) func(*bigtable.Mutation, State) {
 		return func(m *bigtable.Mutation, st State) {
 			change(&st)
-			value, err := encodeState(st)
+			value, err := recordState(st).Encode()
 			if err != nil {
 				t.Error(err)
 			}
@@ -171,7 +172,7 @@ func TestStoreBigtableRepairIsFenced(t *testing.T) {
 	if err := table.Apply(ctx, "default", damage); err != nil {
 		t.Fatal(err)
 	}
-	found, repair, err := store.(repairable).remains(ctx)
+	found, repair, err := store.(repairable).Remains(ctx)
 	if err != nil || found.HighWater != st.HighWater {
 		t.Fatalf("found %+v, %v", found, err)
 	}
@@ -181,7 +182,7 @@ func TestStoreBigtableRepairIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	found.Lease = 0
-	if err := repair(ctx, found.raised(4000)); !errors.Is(err, ErrFenced) {
+	if err := repair(ctx, recordState(State(found).raised(4000))); !errors.Is(err, ErrFenced) {
 		t.Errorf("the repair ends with %v", err)
 	}
 	if got := stored(t, store); got != next {
@@ -189,68 +190,15 @@ func TestStoreBigtableRepairIsFenced(t *testing.T) {
 	}
 }
 
-// spannerDamage does to Spanner's rows what TestStoreBigtableDamagedRows does to
-// Bigtable's cells.
-func spannerDamage(t *testing.T, client *spanner.Client) {
-	row := func(name, kind string, columns map[string]any) *spanner.Mutation {
-		columns["Name"], columns["Kind"] = name, kind
-		return spanner.UpdateMap(spannerTable, columns)
-	}
-	remove := func(name, kind string) *spanner.Mutation {
-		return spanner.Delete(spannerTable, spanner.Key{name, kind})
-	}
-	for name, c := range map[string]struct {
-		damage   func(name string) *spanner.Mutation
-		greatest Timestamp
-		want     []string
-	}{
-		"state deleted":   {func(name string) *spanner.Mutation { return remove(name, spannerState) }, 3000, []string{"the mark is missing", "3000"}},
-		"witness deleted": {func(name string) *spanner.Mutation { return remove(name, spannerWitness) }, 3000, []string{`"witness" is missing`, "3000"}},
-		"mark lowered": {func(name string) *spanner.Mutation {
-			return row(name, spannerState, map[string]any{"HighWater": 2000})
-		}, 3000, []string{"mark 2000", "mark 3000"}},
-		"negative mark": {func(name string) *spanner.Mutation {
-			return row(name, spannerState, map[string]any{"HighWater": -5})
-		}, 3000, []string{"high-water mark -5"}},
-		"mark out of range": {func(name string) *spanner.Mutation {
-			return row(name, spannerState, map[string]any{"HighWater": int64(MaxTimestamp) + 1})
-		}, 3000, []string{"high-water mark 9223372036854775"}},
-		"epoch lowered": {func(name string) *spanner.Mutation {
-			return row(name, spannerState, map[string]any{"Epoch": 0})
-		}, 3000, []string{"epoch 0", "epoch 1"}},
-		"witness heightened": {func(name string) *spanner.Mutation {
-			return row(name, spannerWitness, map[string]any{"HighWater": 9000})
-		}, 9000, []string{"mark 9000", "mark 3000"}},
-		"no nonce": {func(name string) *spanner.Mutation {
-			return row(name, spannerState, map[string]any{"Nonce": spanner.NullString{}})
-		}, 3000, []string{"nonce"}},
-		"another kind": {func(name string) *spanner.Mutation {
-			return spanner.InsertMap(spannerTable, map[string]any{"Name": name, "Kind": "more", "Version": 1, "Epoch": 1, "HighWater": 1})
-		}, 3000, []string{`kind "more"`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-			defer cancel()
-			name := "damaged: " + name
-			store := NewSpannerStore(client, name)
-			damagedStart(t, store)
-			if _, err := client.Apply(ctx, []*spanner.Mutation{c.damage(name)}); err != nil {
-				t.Fatal(err)
-			}
-			refusesDamage(t, store, c.greatest, append(c.want, spannerTable, name)...)
-		})
-	}
-}
-
 // Whatever the cells of the record hold: no panic, and what is not refused as damaged
 // is exactly what would be written.
 func FuzzDecodeRow(f *testing.F) {
 	st := first()
-	state, err := encodeState(st)
+	state, err := recordState(st).Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
-	copied, err := encodeWitness(st)
+	copied, err := recordState(st).Witness().Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -269,24 +217,23 @@ func FuzzDecodeRow(f *testing.F) {
 		if initialized {
 			add(bigtableInitialized, []byte{})
 		}
-		st, err := (&bigtableStore{name: "default"}).decode(row)
+		st, err := (&bigtableRow{name: "default"}).decode(row)
 		switch {
 		case errors.Is(err, ErrCorrupt):
-			remains := State{}.withRemains(salvageState(state))
-			remains.Holder = ""
+			remains := State(recordState{}.WithRemains(record.Salvage[Timestamp](state)))
 			remains.Lease = 0
-			if next := remains.raised(1); next.check() != nil {
-				t.Errorf("what is left of %q becomes %+v: %v", state, next, next.check())
+			if next := recordState(remains.raised(1)); next.Check() != nil {
+				t.Errorf("what is left of %q becomes %+v: %v", state, next, next.Check())
 			}
 		case err != nil:
 			t.Errorf("%q and %q: %v", state, copied, err)
 		case len(row) == 0:
-			if st != (State{}) {
+			if st != (recordState{}) {
 				t.Errorf("nothing was read as %+v", st)
 			}
 		default:
-			wantState, err1 := encodeState(st)
-			wantCopied, err2 := encodeWitness(st)
+			wantState, err1 := st.Encode()
+			wantCopied, err2 := st.Witness().Encode()
 			if err := errors.Join(err1, err2); err != nil || !initialized || !bytes.Equal(wantState, state) || !bytes.Equal(wantCopied, copied) {
 				t.Errorf("%q and %q were accepted as %+v, %v", state, copied, st, err)
 			}

@@ -2,52 +2,68 @@ package tso
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/gopercolator/percolator/internal/planted"
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// memoryStore keeps the record in this process.
-type memoryStore struct {
+// NewMemoryStore returns a store that lives as long as the process. It is for tests: an oracle that
+// starts again from an empty memory store knows nothing of the timestamps that it served before.
+func NewMemoryStore() Store { return newMemory(recordState{}).store() }
+
+// memory is a [record.Backend] in this process.
+type memory struct {
 	mu       sync.Mutex
-	state    State
+	state    recordState
 	sessions map[string]struct{}
 }
 
-// NewMemoryStore returns a store that lives as long as the process. It is for tests:
-// an oracle that starts again from an empty memory store knows nothing of the
-// timestamps that were served before.
-func NewMemoryStore() Store { return &memoryStore{} }
+func newMemory(st recordState) *memory { return &memory{state: st, sessions: map[string]struct{}{}} }
 
-func (s *memoryStore) Load(ctx context.Context) (State, error) {
-	if err := ctx.Err(); err != nil {
-		return State{}, fmt.Errorf("tso: reading the record: %w", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state, nil
+func (m *memory) store() Store { return store{&record.Store[Timestamp]{Backend: m, Name: "in memory"}} }
+
+func (m *memory) Read(context.Context) (recordState, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state, nil
 }
 
-func (s *memoryStore) CompareAndSwap(ctx context.Context, old, next State) error {
-	if err := old.checkStep(next); err != nil {
-		return err
+func (m *memory) Swap(_ context.Context, old, next recordState) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state != old && !planted.On(planted.UnfencedWrite) {
+		return record.ErrMismatch
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("tso: storing record %d: %w", next.Version, err)
-	}
-	if s.replace(old, next) {
-		return nil
-	}
-	return settle(ctx, s.Load, old, next, errMismatch)
+	m.state = next
+	return nil
 }
 
-func (s *memoryStore) replace(old, next State) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state != old && !planted.On(planted.UnfencedWrite) {
-		return false
+func (m *memory) Remains(ctx context.Context) (found recordState, repair func(context.Context, recordState) error, err error) {
+	found, err = m.Read(ctx)
+	return found, func(ctx context.Context, next recordState) error { return m.Swap(ctx, found, next) }, err
+}
+
+func (m *memory) AddSession(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions[id] = struct{}{}
+	return nil
+}
+
+func (m *memory) RemoveSessions(_ context.Context, ids ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		delete(m.sessions, id)
 	}
-	s.state = next
-	return true
+	return nil
+}
+
+func (m *memory) Sessions(context.Context) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.sessions)), nil
 }

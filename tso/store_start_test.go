@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // refusal runs a server that must not start, and returns why it did not.
@@ -204,7 +206,7 @@ func TestStoreServedIsAskedForFirst(t *testing.T) {
 	if ts == 0 || asked != 3 {
 		t.Errorf("asked %d times", asked)
 	}
-	lost := ServerConfig{Served: func(context.Context) (Timestamp, error) { return 0, corruptf("no such table") }}
+	lost := ServerConfig{Served: func(context.Context) (Timestamp, error) { return 0, record.Corruptf("no such table") }}
 	if err := refusal(t, memory, lost); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "no such table") {
 		t.Errorf("got %v", err)
 	}
@@ -246,7 +248,7 @@ func TestStoreRaiseGivesUp(t *testing.T) {
 	if err := Raise(t.Context(), store, 5000); !errors.Is(err, ErrFenced) || store.tries != raiseTries {
 		t.Errorf("after %d tries: %v", store.tries, err)
 	}
-	damaged := &loadStore{Store: NewMemoryStore(), load: func() (State, error) { return State{}, corruptf("found rubbish") }}
+	damaged := &loadStore{Store: NewMemoryStore(), load: func() (State, error) { return State{}, record.Corruptf("found rubbish") }}
 	if err := Raise(t.Context(), damaged, 5000); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "rubbish") {
 		t.Errorf("a store that cannot be repaired: %v", err)
 	}
@@ -261,9 +263,6 @@ func TestStoreWarnsOnce(t *testing.T) {
 	t.Parallel()
 	if _, ok := NewBigtableStore(nil, "default").(warner); !ok {
 		t.Error("the store in Bigtable does not say what it cannot promise")
-	}
-	if _, ok := NewSpannerStore(nil, "default").(warner); ok {
-		t.Error("the store in Spanner warns")
 	}
 	var log lockedLog
 	serveOne(t, weakStore{NewMemoryStore()}, ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})

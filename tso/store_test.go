@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
 // first is a record that may be the first one.
@@ -63,9 +65,9 @@ func conformance(t *testing.T, open func(t *testing.T, name string) Store) {
 		one := first()
 		swap(t, s, State{}, one)
 		large := State{
-			Version: 2, Nonce: strings.Repeat("n", maxNonceBytes), Epoch: 2,
-			Holder: strings.Repeat("h", maxHolderBytes), Address: strings.Repeat("é", maxAddressBytes/2),
-			Lease: maxLease, HighWater: MaxTimestamp,
+			Version: 2, Nonce: strings.Repeat("n", record.MaxNonceBytes), Epoch: 2,
+			Holder: strings.Repeat("h", record.MaxHolderBytes), Address: strings.Repeat("é", record.MaxAddressBytes/2),
+			Lease: record.MaxLease, HighWater: MaxTimestamp,
 		}
 		swap(t, s, one, large)
 		odd := large
@@ -144,12 +146,12 @@ func conformance(t *testing.T, open func(t *testing.T, name string) Store) {
 			"version skipped":      func(st *State) { st.Version++ },
 			"same nonce":           func(st *State) { st.Nonce = one.Nonce },
 			"no nonce":             func(st *State) { st.Nonce = "" },
-			"nonce too long":       func(st *State) { st.Nonce = strings.Repeat("n", maxNonceBytes+1) },
-			"holder too long":      func(st *State) { st.Holder = strings.Repeat("h", maxHolderBytes+1) },
-			"address too long":     func(st *State) { st.Address = strings.Repeat("a", maxAddressBytes+1) },
+			"nonce too long":       func(st *State) { st.Nonce = strings.Repeat("n", record.MaxNonceBytes+1) },
+			"holder too long":      func(st *State) { st.Holder = strings.Repeat("h", record.MaxHolderBytes+1) },
+			"address too long":     func(st *State) { st.Address = strings.Repeat("a", record.MaxAddressBytes+1) },
 			"address is not UTF-8": func(st *State) { st.Address = "\xff" },
 			"no lease":             func(st *State) { st.Lease = 0 },
-			"lease too long":       func(st *State) { st.Lease = maxLease + 1 },
+			"lease too long":       func(st *State) { st.Lease = record.MaxLease + 1 },
 			"lease without holder": func(st *State) { st.Holder = "" },
 		} {
 			next := one.successor()
@@ -173,21 +175,6 @@ func conformance(t *testing.T, open func(t *testing.T, name string) Store) {
 		swap(t, b, State{}, other)
 		if got := load(t, a); got != one {
 			t.Errorf("changed to %+v", got)
-		}
-	})
-
-	t.Run("bad names", func(t *testing.T) {
-		for _, name := range []string{"", strings.Repeat("x", maxNameBytes+1), "\xff"} {
-			s := open(t, name)
-			if _, ok := s.(*memoryStore); ok {
-				continue // has no names
-			}
-			if _, err := s.Load(ctx); !errors.Is(err, ErrInvalidArgument) {
-				t.Errorf("Load of %.10q: %v", name, err)
-			}
-			if err := s.CompareAndSwap(ctx, State{}, first()); !errors.Is(err, ErrInvalidArgument) {
-				t.Errorf("CompareAndSwap of %.10q: %v", name, err)
-			}
 		}
 	})
 
@@ -235,6 +222,23 @@ func conformance(t *testing.T, open func(t *testing.T, name string) Store) {
 	})
 }
 
+// conformanceOfNames runs what every store has to fulfil whose oracles have names.
+func conformanceOfNames(t *testing.T, open func(t *testing.T, name string) Store) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	t.Run("bad names", func(t *testing.T) {
+		for _, name := range []string{"", strings.Repeat("x", record.MaxNameBytes+1), "\xff"} {
+			s := open(t, name)
+			if _, err := s.Load(ctx); !errors.Is(err, ErrInvalidArgument) {
+				t.Errorf("Load of %.10q: %v", name, err)
+			}
+			if err := s.CompareAndSwap(ctx, State{}, first()); !errors.Is(err, ErrInvalidArgument) {
+				t.Errorf("CompareAndSwap of %.10q: %v", name, err)
+			}
+		}
+	})
+}
+
 func TestStoreMemory(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -249,28 +253,4 @@ func TestStoreMemory(t *testing.T) {
 	}
 	conformance(t, open)
 	conformanceOfStart(t, open)
-}
-
-// settle tells apart what can have become of a swap.
-func TestStoreSettle(t *testing.T) {
-	t.Parallel()
-	old := first()
-	next := old.successor()
-	other := old.successor()
-	for name, c := range map[string]struct {
-		stored State
-		err    error
-		want   error // nil: success
-	}{
-		"applied":        {stored: next},
-		"not applied":    {stored: old, want: errStore},
-		"another record": {stored: other, want: ErrFenced},
-		"damaged":        {err: corruptf("found rubbish"), want: ErrCorrupt},
-		"unreadable":     {err: errors.New("no route"), want: errStore},
-	} {
-		err := settle(t.Context(), func(context.Context) (State, error) { return c.stored, c.err }, old, next, errStore)
-		if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-	}
 }

@@ -76,7 +76,7 @@ func (a *allocator) tryTake(n Timestamp) (first Timestamp, again <-chan struct{}
 	case !a.leading:
 		return 0, nil, errNotLeading
 	case mono >= a.expires && !planted.On(planted.ServeAfterLease):
-		a.want()
+		wake(a.wanted)
 		return 0, nil, fmt.Errorf("tso: %w: its lease has ended and could not be renewed%s", ErrUnavailable, because(a.failure))
 	}
 	first = max(a.last+1, a.present(now, mono))
@@ -85,11 +85,11 @@ func (a *allocator) tryTake(n Timestamp) (first Timestamp, again <-chan struct{}
 		a.last = last
 		a.served += int64(n)
 		if a.limit-last < a.window/2 {
-			a.want()
+			wake(a.wanted)
 		}
 		return first, nil, nil
 	}
-	a.want()
+	wake(a.wanted)
 	switch {
 	case last > MaxTimestamp:
 		return 0, nil, fmt.Errorf("tso: %w: the last one was %d", ErrExhausted, a.last)
@@ -122,14 +122,6 @@ func (a *allocator) present(now Timestamp, mono time.Duration) Timestamp {
 		a.behind, a.anchor, a.anchorAt = true, a.last, mono
 	}
 	return a.anchor + ticksIn((mono-a.anchorAt)/2)
-}
-
-// want tells the leader's loop, without waiting, that the window should be extended.
-func (a *allocator) want() {
-	select {
-	case a.wanted <- struct{}{}:
-	default: // it has been told already
-	}
 }
 
 // watchLocked returns a channel that is closed at the next change.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
 // databaseName takes the full name of a database apart.
@@ -33,7 +33,7 @@ func createSpanner(ctx context.Context, name string) (err error) {
 	if created || err != nil {
 		return err
 	}
-	update, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: name, Statements: tso.SpannerStatements()})
+	update, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: name, Statements: spannerstore.Statements()})
 	if err == nil {
 		err = update.Wait(ctx)
 	}
@@ -53,7 +53,7 @@ func createDatabase(ctx context.Context, admin *database.DatabaseAdminClient, in
 		return false, fmt.Errorf("looking for database %s in %s: %w", id, instance, err)
 	}
 	creation, err := admin.CreateDatabase(ctx, &databasepb.CreateDatabaseRequest{
-		Parent: instance, CreateStatement: "CREATE DATABASE `" + id + "`", ExtraStatements: tso.SpannerStatements(),
+		Parent: instance, CreateStatement: "CREATE DATABASE `" + id + "`", ExtraStatements: spannerstore.Statements(),
 	})
 	if err == nil {
 		_, err = creation.Wait(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
 // storedJSON is what "schema show" prints for programs. Schema has the form of a schema file.
@@ -48,7 +49,7 @@ instead, and asks nobody. The exit status is 7 if no schema is stored.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ddl {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(tso.SpannerStatements(), ";\n\n")+";")
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(spannerstore.Statements(), ";\n\n")+";")
 				return err
 			}
 			if err := output.check(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
 // storeFlags name the store of an oracle's record.
@@ -64,7 +65,7 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (store tso.S
 			return nil, nil, fmt.Errorf("opening %s: %w", f.spanner, err)
 		}
 		logger.Info("the oracle's record is kept in Spanner", "database", f.spanner)
-		return tso.NewSpannerStore(db, f.name), func() error { db.Close(); return nil }, nil
+		return spannerstore.New(db, f.name), func() error { db.Close(); return nil }, nil
 	}
 	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance,
 		bigtable.ClientConfig{AppProfile: f.appProfile, DisableDirectAccess: true, DisableSession: true}, bigtableOptions(ctx)...)
