@@ -7,17 +7,22 @@ BIN ?= bin
 
 build:
 	go build ./...
+	go build -C $(BENCH_MODULE) ./...
 
 test:
 	go test ./...
+	go test -C $(BENCH_MODULE) ./...
 
 race:
 	go test -race ./...
+	go test -C $(BENCH_MODULE) -race ./...
 
 lint:
 	go vet ./...
+	go vet -C $(BENCH_MODULE) ./...
 	gofmt -l . | (! grep .)
 	go tool -modfile=.ci/tools/go.mod staticcheck ./...
+	cd $(BENCH_MODULE) && go tool -modfile=$(abspath .ci/tools/go.mod) staticcheck ./...
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 30s
@@ -29,24 +34,29 @@ fuzz:
 		done; \
 	done
 
+# The benchmarks are a module of their own. go build decides what is up to date.
+BENCH_MODULE = cmd/percolator-bench
+BENCH_PROGRAM = $(BIN)/percolator-bench
+.PHONY: $(BENCH_PROGRAM)
+$(BENCH_PROGRAM):
+	@go build -C $(BENCH_MODULE) -o $(abspath $(BENCH_PROGRAM)) .
+
 # The short form of every benchmark; docs/BENCHMARKS.md has the figures of the long ones.
-bench:
-	@go build -o $(BIN)/percolator ./cmd/percolator
-	$(BIN)/percolator bench tso --repeat 1 --duration 200ms --total 0
+bench: $(BENCH_PROGRAM)
+	$(BENCH_PROGRAM) tso --repeat 1 --duration 200ms --total 0
 	@for name in fig7 fig8 fig9 fig10 latency ops scale observers goals; do \
-		echo "$(BIN)/percolator bench $$name --short"; \
-		$(BIN)/percolator bench $$name --short || exit 1; \
+		echo "$(BENCH_PROGRAM) $$name --short"; \
+		$(BENCH_PROGRAM) $$name --short || exit 1; \
 	done
-	$(BIN)/percolator bench clumping --duration 30s
+	$(BENCH_PROGRAM) clumping --duration 30s
 
 # Everything that is measured at length, on both emulators, into BENCH: an hour or so on an idle machine.
 BENCH ?= bench-results
-bench-long:
-	@go build -o $(BIN)/percolator ./cmd/percolator
+bench-long: $(BENCH_PROGRAM)
 	@mkdir -p $(BENCH)
 	@for emulator in embedded gcloud; do for name in goals fig8 fig7 fig9 fig10 latency ops scale; do \
 		echo "$$name on $$emulator"; \
-		$(BIN)/percolator bench $$name --emulator $$emulator --plot $(BENCH)/$$emulator > $(BENCH)/$$name-$$emulator.txt || exit 1; \
+		$(BENCH_PROGRAM) $$name --emulator $$emulator --plot $(BENCH)/$$emulator > $(BENCH)/$$name-$$emulator.txt || exit 1; \
 	done; done
 
 # Go's benchmarks of Get and of commits, at BASE and here, compared by benchstat: time, bytes and allocations of an operation.
@@ -102,6 +112,7 @@ sbom:
 # Known vulnerabilities that the code reaches. It asks vuln.go.dev.
 vulncheck:
 	go tool -modfile=.ci/tools/go.mod govulncheck ./...
+	cd $(BENCH_MODULE) && go tool -modfile=$(abspath .ci/tools/go.mod) govulncheck ./...
 
 lint-workflows:
 	go tool -modfile=.ci/tools/go.mod actionlint
@@ -111,6 +122,7 @@ cross:
 	@for platform in darwin/arm64 windows/amd64 linux/arm64; do \
 		echo $$platform; \
 		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet ./... || exit 1; \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet -C $(BENCH_MODULE) ./... || exit 1; \
 	done
 
 # The archives of a release, without releasing them, in dist/. It needs goreleaser.

@@ -10,13 +10,13 @@ import (
 
 var (
 	codeOrLine = regexp.MustCompile("`([^`]+)`")
-	invocation = regexp.MustCompile(`\bpercolator ([a-z][^;|)#]*)`)
+	invocation = regexp.MustCompile(`\b(percolator|cmd/percolator-bench \.) ([a-z][^;|)#]*)`)
 	word       = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	flagName   = regexp.MustCompile(`(?:^|\s)(--[a-z][a-z-]*)`)
 )
 
-// TestCommandsExist: whatever a page says about the command percolator, in code or in blocks of commands, names a command that exists,
-// with flags that it has. The help of all commands is in cmd/percolator/testdata/help.
+// TestCommandsExist: whatever a page says about the commands percolator and percolator-bench, in code or in blocks of commands, names a
+// command that exists, with flags that it has. The help of all commands is in testdata/help below cmd/percolator and cmd/percolator-bench.
 func TestCommandsExist(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -24,8 +24,9 @@ func TestCommandsExist(t *testing.T) {
 		each := func(i int, text string) {
 			for _, m := range invocation.FindAllStringSubmatch(text, -1) {
 				found++
-				if wrong := unknown(t, m[1]); wrong != "" {
-					t.Errorf("%s:%d: percolator %s: %s", p.path, i+1, strings.TrimSpace(m[1]), wrong)
+				name := strings.TrimSuffix(strings.TrimPrefix(m[1], "cmd/"), " .")
+				if wrong := unknown(t, name, m[2]); wrong != "" {
+					t.Errorf("%s:%d: %s %s: %s", p.path, i+1, name, strings.TrimSpace(m[2]), wrong)
 				}
 			}
 		}
@@ -48,15 +49,15 @@ func TestCommandsExist(t *testing.T) {
 	}
 }
 
-// unknown says what is wrong with the words after "percolator", "" if nothing is.
-func unknown(t *testing.T, text string) string {
+// unknown says what is wrong with the words after the name of a program, "" if nothing is.
+func unknown(t *testing.T, name, text string) string {
 	t.Helper()
-	help, name := "", "percolator"
+	help, program := "", name
 	for _, w := range strings.Fields(text) {
 		if !word.MatchString(w) {
 			break
 		}
-		b, err := os.ReadFile(filepath.Join(root, "cmd/percolator/testdata/help", name+"_"+w+".txt"))
+		b, err := os.ReadFile(filepath.Join(root, "cmd", program, "testdata/help", name+"_"+w+".txt"))
 		if err != nil && strings.Contains(help, "Available Commands:") {
 			return "no such command as " + w
 		}

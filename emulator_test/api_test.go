@@ -21,6 +21,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -94,15 +95,15 @@ var (
 	_ func(*percolator.Client) *percolator.Schema                                                                                         = (*percolator.Client).Schema
 	_ func(*percolator.Client) percolator.Stats                                                                                           = (*percolator.Client).Stats
 	_                                                                                                                                     = percolator.Stats{Transactions: 1, Conflicts: 1, Aborts: 1, RolledForward: 1, RolledBack: 1, Notifications: 1, Requests: map[string]int64{}, RowsRead: 1, RowsMutated: 1}
-	_ func(*percolator.Client, ctxt, string) ([]string, error)                                                                            = (*percolator.Client).SampleRowKeys
-	_ func(*percolator.Client, ctxt, string, percolator.Range) iter.Seq2[percolator.Pending, error]                                       = (*percolator.Client).ScanPending
-	_                                                                                                                                     = percolator.Pending{Table: "", Row: "", Notified: []percolator.Notification{{Cell: percolator.Cell{}, Timestamp: 1}}, Locks: []percolator.Lock{{Cell: percolator.Cell{}, Primary: percolator.Cell{}, StartTS: 1, Placed: 1, TTL: 1, Session: "", Observed: true}}}
-	_ func(*percolator.Client, ctxt, percolator.Lock) (percolator.Resolution, error)                                                      = (*percolator.Client).ResolveLock
-	_                                                                                                                                     = []percolator.Resolution{percolator.LockAlive, percolator.LockRolledForward, percolator.LockRolledBack, percolator.LockGone}
+	_ func(*admin.Admin, ctxt, string) ([]string, error)                                                                                  = (*admin.Admin).SampleRowKeys
+	_ func(*admin.Admin, ctxt, string, percolator.Range) iter.Seq2[admin.Pending, error]                                                  = (*admin.Admin).ScanPending
+	_                                                                                                                                     = admin.Pending{Table: "", Row: "", Notified: []percolator.Notification{{Cell: percolator.Cell{}, Timestamp: 1}}, Locks: []admin.Lock{{Cell: percolator.Cell{}, Primary: percolator.Cell{}, StartTS: 1, Placed: 1, TTL: 1, Session: "", Observed: true}}}
+	_ func(*admin.Admin, ctxt, admin.Lock) (admin.Resolution, error)                                                                      = (*admin.Admin).ResolveLock
+	_                                                                                                                                     = []admin.Resolution{admin.LockAlive, admin.LockRolledForward, admin.LockRolledBack, admin.LockGone}
 	_ func(*percolator.Client, func(n percolator.Notification)) func()                                                                    = (*percolator.Client).OnNotify
 	_ func(*percolator.Txn, ctxt, percolator.Cell, string, []string) (percolator.Acknowledgment, error)                                   = (*percolator.Txn).Acknowledge
 	_                                                                                                                                     = percolator.Acknowledgment{Run: true, Value: nil, Deleted: true, CommitTS: 1, LastRun: 1, Settled: true}
-	_ func(*percolator.Client, ctxt, percolator.Cell, tso.Timestamp) error                                                                = (*percolator.Client).ClearNotification
+	_ func(*admin.Admin, ctxt, percolator.Cell, tso.Timestamp) error                                                                      = (*admin.Admin).ClearNotification
 	_ func(...emulator.Option) (*emulator.Server, error)                                                                                  = emulator.Start
 	_ func(*emulator.Server) string                                                                                                       = (*emulator.Server).Addr
 	_ func(*emulator.Server) []option.ClientOption                                                                                        = (*emulator.Server).ClientOptions

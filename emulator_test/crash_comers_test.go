@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // crashComer is who comes when the process is dead or stopped. After the commit point nobody needs the oracle's clock to advance;
@@ -97,7 +98,7 @@ func (v *victim) meetWorker() {
 	v.Helper()
 	v.waitOutTTL(func() {
 		for l, r := range v.resolveAll() {
-			if r != percolator.LockAlive {
+			if r != admin.LockAlive {
 				v.Errorf("the live lock on %s was %v", l.Cell, r)
 			}
 		}
@@ -114,16 +115,16 @@ func (v *victim) meetWorker() {
 }
 
 // resolveAll is one search for work.
-func (v *victim) resolveAll() map[percolator.Lock]percolator.Resolution {
+func (v *victim) resolveAll() map[admin.Lock]admin.Resolution {
 	v.Helper()
-	done := map[percolator.Lock]percolator.Resolution{}
+	done := map[admin.Lock]admin.Resolution{}
 	for _, t := range crashSchema.Tables {
-		for p, err := range v.field.other.ScanPending(v.ctx, t.Name, percolator.Prefix(v.prefix)) {
+		for p, err := range admin.New(v.field.other).ScanPending(v.ctx, t.Name, percolator.Prefix(v.prefix)) {
 			if err != nil {
 				v.Fatal(err)
 			}
 			for _, l := range p.Locks {
-				if done[l], err = v.field.other.ResolveLock(v.ctx, l); err != nil {
+				if done[l], err = admin.New(v.field.other).ResolveLock(v.ctx, l); err != nil {
 					v.Fatal(err)
 				}
 			}

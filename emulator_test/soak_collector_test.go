@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // collect runs one cycle after the other. Before each the oracle's clock jumps over the retention, so that almost everything is old.
 func (s *soaking) collect(ctx context.Context, _ *seat, c *percolator.Client, r *rand.Rand) {
-	g, err := percolator.NewCollector(c, collectorConfig())
+	g, err := admin.NewCollector(c, collectorConfig())
 	if err != nil {
 		s.problem("%v", err)
 		return
@@ -23,13 +24,13 @@ func (s *soaking) collect(ctx context.Context, _ *seat, c *percolator.Client, r 
 	}
 }
 
-func collectorConfig() percolator.CollectorConfig {
-	return percolator.CollectorConfig{Interval: time.Second, Lease: time.Second, RowsPerSecond: 1_000_000}
+func collectorConfig() admin.CollectorConfig {
+	return admin.CollectorConfig{Interval: time.Second, Lease: time.Second, RowsPerSecond: 1_000_000}
 }
 
 // collectAll runs a cycle that has everything to itself, so that nothing unreferenced may be left.
 func (s *soaking) collectAll(ctx context.Context, c *percolator.Client) {
-	g, err := percolator.NewCollector(c, collectorConfig())
+	g, err := admin.NewCollector(c, collectorConfig())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -61,7 +62,7 @@ func (y *tally) addWorker(st observers.Stats) {
 	y.Conflicts += st.Conflicts
 }
 
-func (y *tally) resolved(r percolator.Resolution) {
+func (y *tally) resolved(r admin.Resolution) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if y.Resolved == nil {
@@ -70,7 +71,7 @@ func (y *tally) resolved(r percolator.Resolution) {
 	y.Resolved[r.String()]++
 }
 
-func (y *tally) collected(col percolator.Collection, err error) {
+func (y *tally) collected(col admin.Collection, err error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -147,15 +148,15 @@ func (s *soaking) resolve(ctx context.Context, _ *seat, c *percolator.Client, r 
 	tables := c.Schema().Tables
 	for ctx.Err() == nil {
 		rctx, cancel := context.WithTimeout(ctx, transactionLimit)
-		var seen []percolator.Lock
-		for p, err := range c.ScanPending(rctx, tables[r.IntN(len(tables))].Name, percolator.All()) {
+		var seen []admin.Lock
+		for p, err := range admin.New(c).ScanPending(rctx, tables[r.IntN(len(tables))].Name, percolator.All()) {
 			if err != nil {
 				break
 			}
 			seen = append(seen, p.Locks...)
 		}
 		for _, l := range s.remember(seen, r) {
-			if res, err := c.ResolveLock(rctx, l); err == nil {
+			if res, err := admin.New(c).ResolveLock(rctx, l); err == nil {
 				s.tally.resolved(res)
 			}
 		}
@@ -171,7 +172,7 @@ const (
 )
 
 // remember adds locks to the memory and takes some from it at random.
-func (s *soaking) remember(seen []percolator.Lock, r *rand.Rand) []percolator.Lock {
+func (s *soaking) remember(seen []admin.Lock, r *rand.Rand) []admin.Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.locks = append(s.locks, seen...)
@@ -185,7 +186,7 @@ func (s *soaking) remember(seen []percolator.Lock, r *rand.Rand) []percolator.Lo
 // resolveAgain settles, after everything has been collected, the locks that the resolver remembers. All of them are gone.
 func (s *soaking) resolveAgain(ctx context.Context, c *percolator.Client) {
 	for _, l := range s.locks {
-		if res, err := c.ResolveLock(ctx, l); err != nil {
+		if res, err := admin.New(c).ResolveLock(ctx, l); err != nil {
 			s.problem("a lock from memory: %v", err)
 		} else {
 			s.tally.resolved(res)

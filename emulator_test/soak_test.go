@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/emulator_test/history"
 	"github.com/gopercolator/percolator/emulator_test/workload"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -101,7 +102,7 @@ type soaking struct {
 	mu       sync.Mutex
 	rand     *rand.Rand
 	problems []string
-	locks    []percolator.Lock // that resolvers remember
+	locks    []admin.Lock // that resolvers remember
 }
 
 // problem notes that the soak did not go as it should, which is no anomaly by itself.

@@ -18,6 +18,7 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -159,7 +160,7 @@ func TestIndexAddedToTableWithData(t *testing.T) {
 	s, err := c.Snapshot(ctx)
 	must(t, err)
 	wantErr(t, firstError(s.ScanIndex(ctx, "t", "mail", percolator.All())), percolator.ErrSchemaMismatch)
-	must(t, errOf(c.BackfillIndex(ctx, "t", "mail", percolator.BackfillOptions{})))
+	must(t, errOf(admin.New(c).BackfillIndex(ctx, "t", "mail", admin.BackfillOptions{})))
 	s, err = c.Snapshot(ctx)
 	must(t, err)
 	n := 0
@@ -348,7 +349,7 @@ func TestSampleRowKeysAreSorted(t *testing.T) {
 	for i := range 200 {
 		put(t, ctx, env.Client, key(i), "c", strings.Repeat("x", 1000))
 	}
-	keys, err := env.Client.SampleRowKeys(ctx, "t")
+	keys, err := admin.New(env.Client).SampleRowKeys(ctx, "t")
 	must(t, err)
 	if !slices.IsSorted(keys) {
 		t.Errorf("not sorted: %q", keys)

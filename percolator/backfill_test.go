@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -31,14 +32,14 @@ func addIndexes(t testing.TB, ctx context.Context, env *percolatortest.Env, c *p
 	t.Helper()
 	s := peopleSchema(c.Schema().Timing, indexes...)
 	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	wantErr(t, errOf(c.VerifyIndex(ctx, "people", "no such index", percolator.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
 	if len(c.Schema().Tables[0].Indexes) != len(indexes) {
 		t.Fatalf("the client knows %v", c.Schema().Tables)
 	}
 }
 
 // atOnce takes the drain for over: for tests in which nobody is left who does not know the index.
-var atOnce = percolator.BackfillOptions{}.Waiting(func(context.Context, time.Duration) error { return nil })
+var atOnce = admin.BackfillOptions{}.Waiting(func(context.Context, time.Duration) error { return nil })
 
 // setPeople commits one column of many rows, given as row, value, and waits for phase two.
 func setPeople(t testing.TB, ctx context.Context, c *percolator.Client, col percolator.Column[string], pairs ...string) tso.Timestamp {
@@ -57,9 +58,9 @@ func setPeople(t testing.TB, ctx context.Context, c *percolator.Client, col perc
 }
 
 // wantRight verifies an index now and compares it with a scan of the table.
-func wantRight(t testing.TB, ctx context.Context, c *percolator.Client, index string) percolator.IndexReport {
+func wantRight(t testing.TB, ctx context.Context, c *percolator.Client, index string) admin.IndexReport {
 	t.Helper()
-	report, err := c.VerifyIndex(ctx, "people", index, percolator.VerifyIndexOptions{})
+	report, err := admin.New(c).VerifyIndex(ctx, "people", index, admin.VerifyIndexOptions{})
 	must(t, err)
 	if report.Damaged() != 0 || report.Building || report.Cells != report.Entries {
 		t.Errorf("index %s: %+v", index, report)
@@ -104,16 +105,16 @@ func TestBackfill(t *testing.T) {
 		t.Errorf("%v does not say what to do", err)
 	}
 	wantErr(t, firstError(mustBegin(t, ctx, c).ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrSchemaMismatch)
-	report, err := c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{})
+	report, err := admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{})
 	must(t, err)
 	if !report.Building || report.Missing != 2 || report.Damaged() != 2 || report.Cells != 4 || report.Entries != 2 {
 		t.Errorf("before: %+v", report)
 	}
 
-	var phases []percolator.BackfillPhase
+	var phases []admin.BackfillPhase
 	opts := atOnce
-	opts.Progress = func(p percolator.BackfillProgress) { phases = append(phases, p.Phase) }
-	done, err := c.BackfillIndex(ctx, "people", "city", opts)
+	opts.Progress = func(p admin.BackfillProgress) { phases = append(phases, p.Phase) }
+	done, err := admin.New(c).BackfillIndex(ctx, "people", "city", opts)
 	must(t, err)
 	if done.Cells != 4 || done.Written != 2 || done.Removed != 0 || done.Resumed || done.Since == 0 {
 		t.Errorf("report %+v", done)
@@ -134,7 +135,7 @@ func TestBackfill(t *testing.T) {
 		old, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts))
 		must(t, err)
 		wantErr(t, firstError(old.ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrSnapshotTooOld)
-		wantErr(t, errOf(c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{Timestamp: ts})), percolator.ErrSnapshotTooOld)
+		wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: ts})), percolator.ErrSnapshotTooOld)
 	}
 	first, err := c.Snapshot(ctx, percolator.AsOfTimestamp(done.Since))
 	must(t, err)
@@ -144,9 +145,9 @@ func TestBackfill(t *testing.T) {
 
 	// A finished index costs nothing.
 	env.FaultsOf(c).Forget()
-	again, err := c.BackfillIndex(ctx, "people", "city", percolator.BackfillOptions{})
+	again, err := admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{})
 	must(t, err)
-	if again.Since != done.Since || again.Phase != percolator.BackfillReady {
+	if again.Since != done.Since || again.Phase != admin.BackfillReady {
 		t.Errorf("again: %+v", again)
 	}
 	if n := tally(env, c); len(n) != 0 {
@@ -207,12 +208,12 @@ func TestBackfillBesideWriters(t *testing.T) {
 		both.Add(1)
 		go func() {
 			defer both.Done()
-			done, err := c.BackfillIndex(ctx, "people", index, percolator.BackfillOptions{RowsPerTransaction: 16, Concurrency: 3})
+			done, err := admin.New(c).BackfillIndex(ctx, "people", index, admin.BackfillOptions{RowsPerTransaction: 16, Concurrency: 3})
 			if err != nil {
 				t.Errorf("%s: %v", index, err)
 				return
 			}
-			first, err := c.VerifyIndex(ctx, "people", index, percolator.VerifyIndexOptions{Timestamp: done.Since})
+			first, err := admin.New(c).VerifyIndex(ctx, "people", index, admin.VerifyIndexOptions{Timestamp: done.Since})
 			if err != nil || first.Damaged() != 0 {
 				t.Errorf("%s, as it was when it became ready: %+v, %v", index, first, err)
 			}
@@ -233,16 +234,16 @@ func TestBackfillMeetsAWriter(t *testing.T) {
 	ctx, c, writer := testContext(t), env.Client, env.NewClient()
 	setPeople(t, ctx, c, mail, "ann", "a@x", "bob", "b@x", "cid", "c@x", "dan", "d@x")
 	addIndexes(t, ctx, env, c, "mail")
-	must(t, errOf(writer.VerifyIndex(ctx, "people", "mail", percolator.VerifyIndexOptions{}))) // it learns of the index
+	must(t, errOf(admin.New(writer).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{}))) // it learns of the index
 	hold := percolatortest.NewHold()
 	env.FaultsOf(c).Handle(atMost(4, isPrewrite, hold))
 	type result struct {
-		report percolator.BackfillReport
+		report admin.BackfillReport
 		err    error
 	}
 	done := make(chan result)
 	go func() {
-		r, err := c.BackfillIndex(ctx, "people", "mail", atOnce)
+		r, err := admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)
 		done <- result{r, err}
 	}()
 	hold.Wait(t, 4)
@@ -279,7 +280,7 @@ func TestTwoBackfillsAtOnce(t *testing.T) {
 			defer wg.Done()
 			opts := atOnce
 			opts.RowsPerTransaction = 10
-			if _, err := c.BackfillIndex(ctx, "people", "mail", opts); err != nil {
+			if _, err := admin.New(c).BackfillIndex(ctx, "people", "mail", opts); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -25,7 +26,7 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 	broken := errors.New("broken off")
 	waited := 0
 	run := func(answer error) error {
-		return errOf(c.BackfillIndex(ctx, "people", "city", percolator.BackfillOptions{}.Waiting(func(_ context.Context, d time.Duration) error {
+		return errOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{}.Waiting(func(_ context.Context, d time.Duration) error {
 			if waited++; d < timing.RequestLifetime+timing.MetaMaxAge {
 				t.Errorf("a drain of %v", d)
 			}
@@ -83,7 +84,7 @@ func TestBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
 	eventually(t, "the client writes", func() bool { return wrote.Load() > 0 })
 	addIndexes(t, ctx, env, c, "city")
 	before := wrote.Load()
-	_, err := c.BackfillIndex(ctx, "people", "city", percolator.BackfillOptions{})
+	_, err := admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{})
 	must(t, err)
 	report := wantRight(t, ctx, c, "city")
 	wg.Wait()
@@ -160,7 +161,7 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 			addIndexes(t, ctx, env, c, "city", "mail")
 			after := mix(t, ctx, env, c, ignorant)
 			for _, index := range []string{"city", "mail"} {
-				must(t, errOf(c.BackfillIndex(ctx, "people", index, atOnce)))
+				must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", index, atOnce)))
 			}
 			if after != nil {
 				after()

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -88,7 +89,7 @@ func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolator
 	})
 	opts := atOnce.Saving(2)
 	opts.RowsPerTransaction, opts.Concurrency = 2, 1
-	_, err := victim.BackfillIndex(vctx, "people", "mail", opts)
+	_, err := admin.New(victim).BackfillIndex(vctx, "people", "mail", opts)
 	must(t, victim.Flush(ctx)) // phase two has its requests, too
 	switch {
 	case fault != nil && fault != percolatortest.Crash && err != nil:
@@ -100,12 +101,12 @@ func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolator
 	}
 	env.FaultsOf(victim).Crash()
 	env.Clock.Advance(lockTTL)
-	resumed, err := env.Client.BackfillIndex(ctx, "people", "mail", opts)
+	resumed, err := admin.New(env.Client).BackfillIndex(ctx, "people", "mail", opts)
 	must(t, err)
 	if report := wantRight(t, ctx, env.Client, "mail"); report.Cells != 6 {
 		t.Errorf("%d cells", report.Cells)
 	}
-	if resumed.Resumed && resumed.Phase != percolator.BackfillReady {
+	if resumed.Resumed && resumed.Phase != admin.BackfillReady {
 		t.Errorf("resumed: %+v", resumed)
 	}
 	return hit
@@ -126,18 +127,18 @@ func TestBackfillResumesWhereItWas(t *testing.T) {
 	opts.RowsPerTransaction, opts.Concurrency = 10, 1
 	until, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	opts.Progress = func(p percolator.BackfillProgress) {
+	opts.Progress = func(p admin.BackfillProgress) {
 		if p.Cells >= 300 {
 			giveUp()
 		}
 	}
-	_, err := c.BackfillIndex(until, "people", "city", opts)
+	_, err := admin.New(c).BackfillIndex(until, "people", "city", opts)
 	wantErr(t, err, context.Canceled)
 	must(t, c.Close())
 
 	c = env.NewClient()
 	opts.Progress = nil
-	report, err := c.BackfillIndex(ctx, "people", "city", opts)
+	report, err := admin.New(c).BackfillIndex(ctx, "people", "city", opts)
 	must(t, err)
 	if report.Cells != 400 || report.Written < 300 || report.Written > 400 || !report.Resumed {
 		t.Errorf("%+v", report)
@@ -170,7 +171,7 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 	opts := atOnce
 	opts.RowsPerTransaction, opts.Concurrency = 2, 2
 	result := make(chan error, 1)
-	go func() { result <- errOf(victim.BackfillIndex(ctx, "people", "mail", opts)) }()
+	go func() { result <- errOf(admin.New(victim).BackfillIndex(ctx, "people", "mail", opts)) }()
 	hold.Wait(t, 1)
 	committed := func(i int) bool { // the entry of row i
 		row, err := env.Store().Open("people.mail").ReadRow(ctx, fmt.Sprintf("%03d@x\x00\x01", i))
@@ -191,7 +192,7 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 	}
 	hold.Drop()
 	env.Clock.Advance(lockTTL)
-	report, err := env.Client.BackfillIndex(ctx, "people", "mail", opts)
+	report, err := admin.New(env.Client).BackfillIndex(ctx, "people", "mail", opts)
 	must(t, err)
 	if !report.Resumed {
 		t.Errorf("%+v", report)
@@ -207,13 +208,13 @@ func TestBackfillRefusesAPositionThatCannotBeRead(t *testing.T) {
 	addIndexes(t, ctx, env, c, "city")
 	for _, bad := range []string{"", "{", `{"Phase":"ready"}`, `{"Phase":7}`} {
 		plant(t, ctx, env, "percolator_meta", "backfill:people.city", "meta", "state", 1000, bad)
-		_, err := c.BackfillIndex(ctx, "people", "city", atOnce)
+		_, err := admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)
 		wantErr(t, err, percolator.ErrCorrupt)
 	}
 	mut := bigtable.NewMutation()
 	mut.DeleteRow()
 	must(t, env.Store().Open("percolator_meta").Apply(ctx, "backfill:people.city", mut))
-	must(t, errOf(c.BackfillIndex(ctx, "people", "city", atOnce)))
+	must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
 }
 
 // What this package cannot have written is neither used nor removed.
@@ -240,13 +241,13 @@ func TestBackfillRefusesWhatIsCorrupt(t *testing.T) {
 			} else {
 				plant(t, ctx, env, c.table, c.row, c.family, c.column, 1000, c.value)
 			}
-			_, err := client.BackfillIndex(ctx, "people", "city", atOnce)
+			_, err := admin.New(client).BackfillIndex(ctx, "people", "city", atOnce)
 			wantErr(t, err, percolator.ErrCorrupt)
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error shows a value: %v", err)
 			}
 			eraseRow(t, ctx, env, c.table, c.row)
-			must(t, errOf(client.BackfillIndex(ctx, "people", "city", atOnce)))
+			must(t, errOf(admin.New(client).BackfillIndex(ctx, "people", "city", atOnce)))
 			wantRight(t, ctx, client, "city")
 		})
 	}
@@ -261,7 +262,7 @@ func TestIndexAddedToAnEmptyTableThatExists(t *testing.T) {
 	s.Tables = append(s.Tables, percolator.Table{Name: "new", Indexes: []percolator.Index{{Name: "ix", Column: "c"}}})
 	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
 	setPeople(t, ctx, stranger, city, "ann", "Rome")
-	must(t, errOf(c.BackfillIndex(ctx, "people", "city", atOnce)))
+	must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
 	wantRight(t, ctx, c, "city")
 	snap, err := c.Snapshot(ctx)
 	must(t, err)
@@ -276,7 +277,7 @@ func TestIndexAddedToAnEmptyTableThatExists(t *testing.T) {
 	c = env.NewClient()
 	wantRight(t, ctx, c, "city")
 	wantErr(t, firstError(snap.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
-	report, err := c.BackfillIndex(ctx, "people", "mail", atOnce)
+	report, err := admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)
 	must(t, err)
 	if report.Cells != 0 || report.Since == 0 {
 		t.Errorf("%+v", report)
@@ -299,7 +300,7 @@ func TestBackfillEndsWhileTheSchemaChanges(t *testing.T) {
 		return percolatortest.Pass
 	})
 	done := make(chan error, 1)
-	go func() { done <- errOf(c.BackfillIndex(ctx, "people", "city", atOnce)) }()
+	go func() { done <- errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)) }()
 	hold.Wait(t, 1)
 	addIndexes(t, ctx, env, env.Client, "city", "mail")
 	hold.Release()
@@ -310,7 +311,7 @@ func TestBackfillEndsWhileTheSchemaChanges(t *testing.T) {
 		must(t, err)
 		wantErr(t, firstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
 	}
-	must(t, errOf(env.Client.BackfillIndex(ctx, "people", "mail", atOnce)))
+	must(t, errOf(admin.New(env.Client).BackfillIndex(ctx, "people", "mail", atOnce)))
 	wantRight(t, ctx, c, "city")
 	wantRight(t, ctx, c, "mail")
 }
@@ -327,18 +328,18 @@ func TestBackfillOfValuesTooLong(t *testing.T) {
 	addIndexes(t, ctx, env, c, "city")
 	_, err := early.Commit(ctx)
 	wantErr(t, err, percolator.ErrTooLarge)
-	_, err = c.BackfillIndex(ctx, "people", "city", atOnce)
+	_, err = admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)
 	wantErr(t, err, percolator.ErrTooLarge)
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), `"ann"`) {
 		t.Errorf("%v does not name the cell, or shows the value", err)
 	}
-	report, err := c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{})
+	report, err := admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{})
 	must(t, err)
 	if report.Missing != 2 || report.Damaged() != 2 {
 		t.Errorf("%+v", report)
 	}
 	setPeople(t, ctx, c, city, "ann", "short")
-	must(t, errOf(c.BackfillIndex(ctx, "people", "city", atOnce)))
+	must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
 	wantRight(t, ctx, c, "city")
 	for _, r := range env.FaultsOf(c).Requests() { // the emulator would take it
 		if len(r.Row) > percolator.MaxRowKeyBytes {
@@ -353,29 +354,29 @@ func TestBackfillRefuses(t *testing.T) {
 	ctx, c := testContext(t), env.Client
 	setPeople(t, ctx, c, city, "ann", "Rome")
 	addIndexes(t, ctx, env, c, "city")
-	for _, opts := range []percolator.BackfillOptions{{Concurrency: -1}, {Concurrency: 65}, {RowsPerTransaction: -1}, {RowsPerTransaction: 1001}, {Pause: -1}} {
-		wantErr(t, errOf(c.BackfillIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
+	for _, opts := range []admin.BackfillOptions{{Concurrency: -1}, {Concurrency: 65}, {RowsPerTransaction: -1}, {RowsPerTransaction: 1001}, {Pause: -1}} {
+		wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
 	}
 	var none context.Context
-	wantErr(t, errOf(c.BackfillIndex(none, "people", "city", atOnce)), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(c.VerifyIndex(none, "people", "city", percolator.VerifyIndexOptions{})), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(c.BackfillIndex(ctx, "nobody", "city", atOnce)), percolator.ErrSchemaMismatch)
-	wantErr(t, errOf(c.BackfillIndex(ctx, "people", "mail", atOnce)), percolator.ErrSchemaMismatch)
+	wantErr(t, errOf(admin.New(c).BackfillIndex(none, "people", "city", atOnce)), percolator.ErrInvalidArgument)
+	wantErr(t, errOf(admin.New(c).VerifyIndex(none, "people", "city", admin.VerifyIndexOptions{})), percolator.ErrInvalidArgument)
+	wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "nobody", "city", atOnce)), percolator.ErrSchemaMismatch)
+	wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)), percolator.ErrSchemaMismatch)
 
 	// A client that is closed, or whose caller gives up, does not wait for the drain.
 	waiting := make(chan struct{}, 1)
-	opts := percolator.BackfillOptions{Progress: func(percolator.BackfillProgress) { waiting <- struct{}{} }}
+	opts := admin.BackfillOptions{Progress: func(admin.BackfillProgress) { waiting <- struct{}{} }}
 	result := make(chan error, 1)
 	gone, giveUp := context.WithCancel(ctx)
-	go func() { result <- errOf(c.BackfillIndex(gone, "people", "city", opts)) }()
+	go func() { result <- errOf(admin.New(c).BackfillIndex(gone, "people", "city", opts)) }()
 	<-waiting
 	giveUp()
 	wantErr(t, <-result, context.Canceled)
-	go func() { result <- errOf(c.BackfillIndex(ctx, "people", "city", opts)) }()
+	go func() { result <- errOf(admin.New(c).BackfillIndex(ctx, "people", "city", opts)) }()
 	<-waiting
 	must(t, c.Close())
 	wantErr(t, <-result, percolator.ErrClosed)
-	wantErr(t, errOf(c.BackfillIndex(ctx, "people", "city", atOnce)), percolator.ErrClosed)
+	wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)), percolator.ErrClosed)
 }
 
 // plantPeople commits one column of many rows at once, behind the protocol's back.
@@ -409,7 +410,7 @@ func TestBackfillOfManyRows(t *testing.T) {
 	}
 	addIndexes(t, ctx, env, c, "mail")
 	env.FaultsOf(c).Forget()
-	report, err := c.BackfillIndex(ctx, "people", "mail", atOnce)
+	report, err := admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)
 	must(t, err)
 	must(t, c.Flush(ctx))
 	if report.Cells != rows || report.Written != rows || report.Conflicts != 0 {
@@ -431,7 +432,7 @@ func TestBackfillOfManyRows(t *testing.T) {
 	t.Logf("backfill of %d rows: %v", rows, got)
 
 	env.FaultsOf(c).Forget()
-	wantAll, err := c.VerifyIndex(ctx, "people", "mail", percolator.VerifyIndexOptions{})
+	wantAll, err := admin.New(c).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{})
 	must(t, err)
 	if wantAll.Cells != rows || wantAll.Entries != rows || wantAll.Damaged() != 0 {
 		t.Errorf("%+v", wantAll)

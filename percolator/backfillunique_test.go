@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -33,7 +34,7 @@ func TestBackfillOfAUniqueIndexMeetsDuplicates(t *testing.T) {
 				opts := atOnce
 				opts.RowsPerTransaction = rows
 				for i, row := range fix.giveWay {
-					_, err := c.BackfillIndex(ctx, "people", "mail", opts)
+					_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", opts)
 					wantErr(t, err, percolator.ErrUnique)
 					if err == nil || strings.Contains(err.Error(), secret) || strings.Count(err.Error(), `people/"b`) != 2 {
 						t.Fatalf("%v does not name two cells, or shows the value", err)
@@ -47,7 +48,7 @@ func TestBackfillOfAUniqueIndexMeetsDuplicates(t *testing.T) {
 						must(t, update(ctx, c, func(tx *percolator.Txn) error { return mail.Delete(tx, row) }))
 					}
 				}
-				must(t, errOf(c.BackfillIndex(ctx, "people", "mail", opts)))
+				must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "mail", opts)))
 				wantRight(t, ctx, c, "mail")
 				if got := listIndexNow(t, ctx, c, "mail", percolator.Row(secret)); got != secret+":"+fix.left {
 					t.Errorf("the index says %q", got)
@@ -113,7 +114,7 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 			}
 			var got []string
 			must(t, client.Flush(ctx))
-			report, err := client.VerifyIndex(ctx, "people", "mail", percolator.VerifyIndexOptions{})
+			report, err := admin.New(client).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{})
 			must(t, err)
 			if report.Stray+report.Stale+report.Corrupt != 0 {
 				t.Errorf("%+v", report)
@@ -132,7 +133,7 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 				}
 				return err
 			}))
-			must(t, errOf(client.BackfillIndex(ctx, "people", "mail", atOnce)))
+			must(t, errOf(admin.New(client).BackfillIndex(ctx, "people", "mail", atOnce)))
 			wantRight(t, ctx, client, "mail")
 			for _, e := range strings.Fields(listIndexNow(t, ctx, client, "mail", percolator.All())) {
 				if !strings.HasSuffix(e, ":false") {
@@ -167,7 +168,7 @@ func TestWriterWhoseEntryWasAnothersMeetsTheBackfill(t *testing.T) {
 		return percolatortest.Pass
 	})
 	done := make(chan error, 1)
-	go func() { done <- errOf(c.BackfillIndex(ctx, "people", "mail", atOnce)) }()
+	go func() { done <- errOf(admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)) }()
 	hold.Wait(t, 1)
 	must(t, c.Flush(ctx))
 	wantErr(t, errOf(tx.Commit(ctx)), percolator.ErrConflict)

@@ -22,7 +22,7 @@ func TestFamilyDeletedBehindOurBack(t *testing.T) {
 			t.Parallel()
 			env := newEnv(t)
 			ctx, c := testContext(t), env.Client
-			must(t, admin(t, ctx, env).DeleteColumnFamily(ctx, "u", family))
+			must(t, tableAdmin(t, ctx, env).DeleteColumnFamily(ctx, "u", family))
 			u := percolator.Cell{Table: "u", Row: "r", Column: "c"}
 			began := time.Now()
 			_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
@@ -59,7 +59,7 @@ func TestNotifyFamilyDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	ctx := testContext(t)
-	must(t, admin(t, ctx, env).DeleteColumnFamily(ctx, "t", "notify"))
+	must(t, tableAdmin(t, ctx, env).DeleteColumnFamily(ctx, "t", "notify"))
 	wantRemedy(t, "a weak notification", update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Notify(cell("r", "poke")) }), `"t"`)
 	wantRemedy(t, "beside a write", update(ctx, env.Client, func(tx *percolator.Txn) error {
 		return errors.Join(tx.Set(cell("a", "c"), nil), tx.Notify(cell("r", "poke")))
@@ -111,7 +111,7 @@ func TestTableOfThePrimaryDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	ctx, c := testContext(t), env.Client
-	must(t, admin(t, ctx, env).DeleteTable(ctx, "u"))
+	must(t, tableAdmin(t, ctx, env).DeleteTable(ctx, "u"))
 	wantRemedy(t, "a primary", update(ctx, c, func(tx *percolator.Txn) error {
 		return errors.Join(tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "c"}, nil), tx.Set(cell("x", "c"), nil), tx.Set(cell("y", "c"), nil))
 	}), `"u"`)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -141,7 +142,7 @@ func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 	mustCommit(t, ctx, tx)
 	must(t, c.Flush(ctx))
 	notified := func() (columns []string) {
-		for p, err := range c.ScanPending(ctx, "t", percolator.All()) {
+		for p, err := range admin.New(c).ScanPending(ctx, "t", percolator.All()) {
 			must(t, err)
 			for _, n := range p.Notified {
 				columns = append(columns, n.Cell.Column)
@@ -156,7 +157,7 @@ func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 	for i, name := range hostileNames {
 		if i%3 == 2 {
 			tx := mustBegin(t, ctx, c)
-			must(t, c.ClearNotification(ctx, cell("r", name), tx.StartTimestamp()))
+			must(t, admin.New(c).ClearNotification(ctx, cell("r", name), tx.StartTimestamp()))
 			must(t, c.Flush(ctx))
 			left = slices.DeleteFunc(left, func(n string) bool { return n == name })
 		} else {

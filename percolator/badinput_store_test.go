@@ -10,11 +10,12 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-func admin(t *testing.T, ctx context.Context, env *percolatortest.Env) *bigtable.AdminClient {
+func tableAdmin(t *testing.T, ctx context.Context, env *percolatortest.Env) *bigtable.AdminClient {
 	t.Helper()
 	a, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
 	must(t, err)
@@ -55,13 +56,13 @@ func TestUnknownTables(t *testing.T) {
 			"Snapshot.GetMulti":  errOf(s.GetMulti(ctx, cell("r", "c"), at)),
 			"Snapshot.Scan":      firstError(s.Scan(ctx, table, percolator.All())),
 			"Snapshot.ScanIndex": firstError(s.ScanIndex(ctx, table, "mail", percolator.All())),
-			"SampleRowKeys":      errOf(c.SampleRowKeys(ctx, table)),
-			"WrittenSince":       errOf(c.WrittenSince(ctx, table, 1)),
-			"ClearNotification":  c.ClearNotification(ctx, at, 1),
+			"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ctx, table)),
+			"WrittenSince":       errOf(admin.New(c).WrittenSince(ctx, table, 1)),
+			"ClearNotification":  admin.New(c).ClearNotification(ctx, at, 1),
 		} {
 			wantRemedy(t, what, err, strings.TrimSpace(table))
 		}
-		for _, err := range c.ScanPending(ctx, table, percolator.All()) {
+		for _, err := range admin.New(c).ScanPending(ctx, table, percolator.All()) {
 			wantRemedy(t, "ScanPending", err, strings.TrimSpace(table))
 		}
 	}
@@ -81,7 +82,7 @@ func TestTableDeletedBehindOurBack(t *testing.T) {
 	u := percolator.Cell{Table: "u", Row: "r", Column: "c"}
 	must(t, update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(u, []byte("v")), mail.Set(tx, "ann", "a@x")) }))
 	must(t, c.Flush(ctx))
-	a := admin(t, ctx, env)
+	a := tableAdmin(t, ctx, env)
 	must(t, a.DeleteTable(ctx, "u"))
 	must(t, a.DeleteTable(ctx, "people.mail"))
 	s, err := c.Snapshot(ctx)
@@ -92,8 +93,8 @@ func TestTableDeletedBehindOurBack(t *testing.T) {
 		"GetMulti":             errOf(s.GetMulti(ctx, cell("r", "c"), u)),
 		"Scan":                 firstError(s.Scan(ctx, "u", percolator.All())),
 		"GetForUpdate":         errOf(tx.GetForUpdate(ctx, u)),
-		"SampleRowKeys":        errOf(c.SampleRowKeys(ctx, "u")),
-		"WrittenSince":         errOf(c.WrittenSince(ctx, "u", 1)),
+		"SampleRowKeys":        errOf(admin.New(c).SampleRowKeys(ctx, "u")),
+		"WrittenSince":         errOf(admin.New(c).WrittenSince(ctx, "u", 1)),
 		"a primary":            update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(u, nil) }),
 		"a secondary":          update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(cell("y", "c"), nil), tx.Set(u, nil)) }),
 		"an Insert":            update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(cell("z", "c"), nil), tx.Insert(u, nil)) }),
@@ -105,7 +106,7 @@ func TestTableDeletedBehindOurBack(t *testing.T) {
 			t.Errorf("%s: %v: not a definite refusal", what, err)
 		}
 	}
-	for _, err := range c.ScanPending(ctx, "u", percolator.All()) {
+	for _, err := range admin.New(c).ScanPending(ctx, "u", percolator.All()) {
 		wantRemedy(t, "ScanPending", err, `"u"`)
 	}
 	wantRemedy(t, "ScanIndex", firstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), `"people.mail"`)
@@ -130,7 +131,7 @@ func TestMetaTableDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	ctx := testContext(t)
-	must(t, admin(t, ctx, env).DeleteTable(ctx, "percolator_meta"))
+	must(t, tableAdmin(t, ctx, env).DeleteTable(ctx, "percolator_meta"))
 	_, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)
 	wantRemedy(t, "NewClient", err, "percolator_meta")
 	_, err = percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: "another", Oracle: env.Oracle}, env.Options()...)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -19,11 +20,11 @@ import (
 // calls are all methods that take a context, with arguments that are otherwise right.
 func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s *percolator.Snapshot) map[string]func(ctx context.Context) error {
 	name := percolator.String("t", "c")
-	garbage, err := percolator.NewCollector(c, percolator.CollectorConfig{})
+	garbage, err := admin.NewCollector(c, admin.CollectorConfig{})
 	if err != nil {
 		panic(err)
 	}
-	lock := percolator.Lock{Cell: cell("r", "c"), Primary: cell("r", "c"), StartTS: 1, Placed: 1, Kind: "put"}
+	lock := admin.Lock{Cell: cell("r", "c"), Primary: cell("r", "c"), StartTS: 1, Placed: 1, Kind: "put"}
 	return map[string]func(ctx context.Context) error{
 		"CreateSchema": func(ctx context.Context) error {
 			return percolator.CreateSchema(ctx, env.Project, env.Instance, testSchema(), env.Options()...)
@@ -40,10 +41,10 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 			return c.View(ctx, func(context.Context, *percolator.Snapshot) error { return nil })
 		},
 		"Update":            func(ctx context.Context) error { return update(ctx, c, func(*percolator.Txn) error { return nil }) },
-		"SampleRowKeys":     func(ctx context.Context) error { return errOf(c.SampleRowKeys(ctx, "t")) },
-		"WrittenSince":      func(ctx context.Context) error { return errOf(c.WrittenSince(ctx, "t", 1)) },
-		"ResolveLock":       func(ctx context.Context) error { return errOf(c.ResolveLock(ctx, lock)) },
-		"ClearNotification": func(ctx context.Context) error { return c.ClearNotification(ctx, cell("r", "seen"), 1) },
+		"SampleRowKeys":     func(ctx context.Context) error { return errOf(admin.New(c).SampleRowKeys(ctx, "t")) },
+		"WrittenSince":      func(ctx context.Context) error { return errOf(admin.New(c).WrittenSince(ctx, "t", 1)) },
+		"ResolveLock":       func(ctx context.Context) error { return errOf(admin.New(c).ResolveLock(ctx, lock)) },
+		"ClearNotification": func(ctx context.Context) error { return admin.New(c).ClearNotification(ctx, cell("r", "seen"), 1) },
 		"Snapshot.Get":      func(ctx context.Context) error { return errOf(s.Get(ctx, cell("r", "c"))) },
 		"Snapshot.GetMulti": func(ctx context.Context) error { return errOf(s.GetMulti(ctx, cell("r", "c"), cell("q", "d"))) },
 		"Snapshot.Scan":     func(ctx context.Context) error { return firstError(s.Scan(ctx, "t", percolator.All())) },
@@ -72,7 +73,7 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 			return nil
 		},
 		"ScanPending": func(ctx context.Context) error {
-			for _, err := range c.ScanPending(ctx, "t", percolator.All()) {
+			for _, err := range admin.New(c).ScanPending(ctx, "t", percolator.All()) {
 				if err != nil {
 					return err
 				}
@@ -86,19 +87,21 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 			}
 			return errOf(tx.Commit(ctx))
 		},
-		"TakeHold": func(ctx context.Context) error { return errOf(c.TakeHold(ctx, 0, 0, "")) },
+		"TakeHold": func(ctx context.Context) error { return errOf(admin.New(c).TakeHold(ctx, 0, 0, "")) },
 		"ExtendHold": func(ctx context.Context) error {
-			return errOf(c.ExtendHold(ctx, percolator.Hold{ID: "h", Timestamp: 1}, 0))
+			return errOf(admin.New(c).ExtendHold(ctx, admin.Hold{ID: "h", Timestamp: 1}, 0))
 		},
-		"ReleaseHold": func(ctx context.Context) error { return c.ReleaseHold(ctx, percolator.Hold{ID: "h", Timestamp: 1}) },
-		"Holds":       func(ctx context.Context) error { return errOf(c.Holds(ctx)) },
-		"Collection":  func(ctx context.Context) error { return errOf(c.Collection(ctx)) },
-		"Collect":     func(ctx context.Context) error { return errOf(garbage.Collect(ctx)) },
+		"ReleaseHold": func(ctx context.Context) error {
+			return admin.New(c).ReleaseHold(ctx, admin.Hold{ID: "h", Timestamp: 1})
+		},
+		"Holds":      func(ctx context.Context) error { return errOf(admin.New(c).Holds(ctx)) },
+		"Collection": func(ctx context.Context) error { return errOf(admin.New(c).Collection(ctx)) },
+		"Collect":    func(ctx context.Context) error { return errOf(garbage.Collect(ctx)) },
 		"BackfillIndex": func(ctx context.Context) error {
-			return errOf(c.BackfillIndex(ctx, "people", "city", percolator.BackfillOptions{}))
+			return errOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{}))
 		},
 		"VerifyIndex": func(ctx context.Context) error {
-			return errOf(c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{}))
+			return errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{}))
 		},
 		"Commit of nothing": func(ctx context.Context) error { return errOf(mustBeginBackground(c).Commit(ctx)) },
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -28,19 +29,19 @@ func TestBoundsAreReplacedWithinTheLimitOfFilters(t *testing.T) {
 		return percolatortest.Pass
 	})
 	for range 2 {
-		seen, err := c.Workers(ctx)
+		seen, err := admin.New(c).Workers(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := map[string]percolator.TableBounds{}
+		next := map[string]admin.TableBounds{}
 		for table := range 4 {
-			b := percolator.TableBounds{Made: seen.Now}
+			b := admin.TableBounds{Made: seen.Now}
 			for i := range 32 { // observers.boundsOfATable
-				b.Keys = append(b.Keys, fmt.Sprintf("%02d%s", i, strings.Repeat("k", percolator.MaxBoundBytes-2)))
+				b.Keys = append(b.Keys, fmt.Sprintf("%02d%s", i, strings.Repeat("k", admin.MaxBoundBytes-2)))
 			}
 			next[fmt.Sprint("table", table)] = b
 		}
-		if ok, err := c.SetBounds(ctx, seen, next); err != nil || !ok {
+		if ok, err := admin.New(c).SetBounds(ctx, seen, next); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}

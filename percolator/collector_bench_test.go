@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -51,12 +52,12 @@ func benchCollection(b *testing.B, pace int) {
 	load := startTransactions(b, ctx, env)
 	var eraseBegan time.Time
 	var alone, before float64
-	g := collector(b, env.NewClient(percolatortest.Configure(shortRetention)), percolator.CollectorConfig{RowsPerSecond: pace, Progress: func(col percolator.Collection) {
+	g := collector(b, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{RowsPerSecond: pace, Progress: func(col admin.Collection) {
 		switch {
-		case col.Phase == percolator.CollectionDrain && before == 0: // only the load is at work
+		case col.Phase == admin.CollectionDrain && before == 0: // only the load is at work
 			before = 1
 			load.mark()
-		case col.Phase == percolator.CollectionErase && eraseBegan.IsZero():
+		case col.Phase == admin.CollectionErase && eraseBegan.IsZero():
 			alone = load.rate()
 			eraseBegan = time.Now()
 			load.mark()

@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -32,16 +33,16 @@ func newCollectorEnv(t testing.TB) *percolatortest.Env {
 	return percolatortest.New(t, s, percolatortest.Configure(shortRetention))
 }
 
-func collector(t testing.TB, c *percolator.Client, cfg percolator.CollectorConfig) *percolator.Collector {
+func collector(t testing.TB, c *percolator.Client, cfg admin.CollectorConfig) *admin.Collector {
 	t.Helper()
-	g, err := percolator.NewCollector(c, cfg)
+	g, err := admin.NewCollector(c, cfg)
 	must(t, err)
 	return g
 }
 
-func collect(t testing.TB, ctx context.Context, c *percolator.Client) percolator.Collection {
+func collect(t testing.TB, ctx context.Context, c *percolator.Client) admin.Collection {
 	t.Helper()
-	col, err := collector(t, c, percolator.CollectorConfig{}).Collect(ctx)
+	col, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
 	must(t, err)
 	return col
 }
@@ -68,7 +69,7 @@ func TestPinnedReader(t *testing.T) {
 	put(t, ctx, c, "r", "c", "pinned")
 	pinned, err := c.Snapshot(ctx)
 	must(t, err)
-	hold, err := c.TakeHold(ctx, pinned.StartTimestamp(), 0, "a long report")
+	hold, err := admin.New(c).TakeHold(ctx, pinned.StartTimestamp(), 0, "a long report")
 	must(t, err)
 	for i := range 1000 {
 		put(t, ctx, c, "r", "c", fmt.Sprint(i))
@@ -89,8 +90,8 @@ func TestPinnedReader(t *testing.T) {
 	wantValue(t, ctx, unpinned, cell("r", "c"), "999")
 	wantCells(t, ctx, env, "held", 1001, 0, 1001, 0)
 
-	must(t, c.ReleaseHold(ctx, hold))
-	must(t, c.ReleaseHold(ctx, hold))
+	must(t, admin.New(c).ReleaseHold(ctx, hold))
+	must(t, admin.New(c).ReleaseHold(ctx, hold))
 	if col := collect(t, ctx, c); col.Versions != 2000 {
 		t.Errorf("collected %+v", col)
 	}
@@ -102,9 +103,9 @@ func TestPinnedReader(t *testing.T) {
 	}
 	_, err = c.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
 	wantErr(t, err, percolator.ErrSnapshotTooOld)
-	_, err = c.TakeHold(ctx, pinned.StartTimestamp(), 0, "")
+	_, err = admin.New(c).TakeHold(ctx, pinned.StartTimestamp(), 0, "")
 	wantErr(t, err, percolator.ErrSnapshotTooOld)
-	_, err = c.ExtendHold(ctx, hold, 0)
+	_, err = admin.New(c).ExtendHold(ctx, hold, 0)
 	wantErr(t, err, percolator.ErrSnapshotTooOld)
 	wantNow(t, ctx, c, cell("r", "c"), "999")
 }
@@ -166,7 +167,7 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell("b", "seen")) }))
 	clear, err := c.Snapshot(ctx)
 	must(t, err)
-	must(t, c.ClearNotification(ctx, cell("b", "seen"), clear.StartTimestamp()))
+	must(t, admin.New(c).ClearNotification(ctx, cell("b", "seen"), clear.StartTimestamp()))
 	must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Vanished != 1 || col.Postponed != 0 {
@@ -197,7 +198,7 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	if err != nil || ack.Run || !ack.Settled {
 		t.Errorf("Acknowledge: %+v, %v", ack, err)
 	}
-	must(t, c.ClearNotification(ctx, cell("b", "seen"), tx.StartTimestamp()))
+	must(t, admin.New(c).ClearNotification(ctx, cell("b", "seen"), tx.StartTimestamp()))
 	must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, c)
@@ -251,14 +252,14 @@ func TestHoldAgainstAnnouncement(t *testing.T) {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row == "meta"
 	}, announcement))
 	done := make(chan error, 1)
-	var col percolator.Collection
+	var col admin.Collection
 	go func() {
 		var err error
-		col, err = collector(t, slow, percolator.CollectorConfig{}).Collect(ctx)
+		col, err = collector(t, slow, admin.CollectorConfig{}).Collect(ctx)
 		done <- err
 	}()
 	announcement.Wait(t, 1)
-	_, err = c.TakeHold(ctx, snap.StartTimestamp(), time.Hour, "in time")
+	_, err = admin.New(c).TakeHold(ctx, snap.StartTimestamp(), time.Hour, "in time")
 	must(t, err)
 	announcement.Release()
 	must(t, <-done)
@@ -268,11 +269,11 @@ func TestHoldAgainstAnnouncement(t *testing.T) {
 	wantValue(t, ctx, snap, cell("r", "c"), "v")
 
 	// Holds expire by the oracle's clock.
-	holds, err := c.Holds(ctx)
+	holds, err := admin.New(c).Holds(ctx)
 	if err != nil || len(holds) != 1 || holds[0].Reason != "in time" {
 		t.Fatalf("holds: %v, %v", holds, err)
 	}
-	longer, err := c.ExtendHold(ctx, holds[0], 2*time.Hour)
+	longer, err := admin.New(c).ExtendHold(ctx, holds[0], 2*time.Hour)
 	must(t, err)
 	env.Clock.Advance(time.Hour + time.Minute)
 	if col := collect(t, ctx, c); col.Safepoint >= snap.StartTimestamp() {
@@ -282,7 +283,7 @@ func TestHoldAgainstAnnouncement(t *testing.T) {
 	if col := collect(t, ctx, c); col.Safepoint <= longer.Timestamp {
 		t.Errorf("an expired hold holds: collected up to %d", col.Safepoint)
 	}
-	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
 	wantCells(t, ctx, env, "expired", 1, 0, 1, 0)
@@ -295,18 +296,18 @@ func TestHoldsRefused(t *testing.T) {
 	now, err := env.Oracle.Next(ctx)
 	must(t, err)
 	for name, take := range map[string]func() error{
-		"of the future":       func() error { return errOf(c.TakeHold(ctx, now.Add(time.Hour), 0, "")) },
-		"at a negative time":  func() error { return errOf(c.TakeHold(ctx, -1, 0, "")) },
-		"for too long":        func() error { return errOf(c.TakeHold(ctx, 0, percolator.MaxHoldTTL+1, "")) },
-		"for less than no":    func() error { return errOf(c.TakeHold(ctx, 0, -1, "")) },
-		"with a long reason":  func() error { return errOf(c.TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
-		"released without ID": func() error { return c.ReleaseHold(ctx, percolator.Hold{}) },
+		"of the future":       func() error { return errOf(admin.New(c).TakeHold(ctx, now.Add(time.Hour), 0, "")) },
+		"at a negative time":  func() error { return errOf(admin.New(c).TakeHold(ctx, -1, 0, "")) },
+		"for too long":        func() error { return errOf(admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL+1, "")) },
+		"for less than no":    func() error { return errOf(admin.New(c).TakeHold(ctx, 0, -1, "")) },
+		"with a long reason":  func() error { return errOf(admin.New(c).TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
+		"released without ID": func() error { return admin.New(c).ReleaseHold(ctx, admin.Hold{}) },
 	} {
 		if err := take(); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("a hold %s: %v", name, err)
 		}
 	}
-	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
 }
@@ -320,23 +321,23 @@ func TestCollectorLease(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	var once sync.Once
 	var second error
-	g := collector(t, c, percolator.CollectorConfig{Progress: func(col percolator.Collection) {
+	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		once.Do(func() {
-			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != percolator.CollectionDrain {
+			if col.Holder == "" || col.Expires <= col.Updated || col.Phase != admin.CollectionDrain {
 				t.Errorf("the first word is %+v", col)
 			}
-			_, second = collector(t, env.NewClient(percolatortest.Configure(shortRetention)), percolator.CollectorConfig{}).Collect(ctx)
+			_, second = collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{}).Collect(ctx)
 		})
 	}})
 	first, err := g.Collect(ctx)
 	must(t, err)
 	wantErr(t, second, percolator.ErrLocked)
-	seen, err := c.Collection(ctx)
-	if err != nil || seen.Phase != percolator.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
+	seen, err := admin.New(c).Collection(ctx)
+	if err != nil || seen.Phase != admin.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
 		t.Errorf("the state afterwards: %+v, %v", seen, err)
 	}
 	// With a hold right above the mark the safepoint cannot move: there is no cycle.
-	_, err = c.TakeHold(ctx, first.Safepoint+1, 0, "")
+	_, err = admin.New(c).TakeHold(ctx, first.Safepoint+1, 0, "")
 	must(t, err)
 	before := len(env.FaultsOf(c).Requests())
 	again, err := g.Collect(ctx)
@@ -355,7 +356,7 @@ func TestCorruptLockStopsCollection(t *testing.T) {
 	put(t, ctx, c, "r", "c", "w")
 	plant(t, ctx, env, "t", "x", "lock", "c", 5000, "nonsense")
 	env.Clock.Advance(afterwards)
-	_, err := collector(t, c, percolator.CollectorConfig{}).Collect(ctx)
+	_, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
 	wantErr(t, err, percolator.ErrCorrupt)
 	wantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
 	mut := deleteRow()
@@ -438,8 +439,8 @@ func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action)
 		methods = append(methods, r.Method)
 		return fate(len(methods) - 1)
 	})
-	col, err := collector(t, first, percolator.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
-	if err == nil && col.Phase != percolator.CollectionDone {
+	col, err := collector(t, first, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
+	if err == nil && col.Phase != admin.CollectionDone {
 		t.Errorf("ended without an error in %+v", col)
 	}
 	if err == nil {
@@ -471,7 +472,7 @@ func TestStoppedCollectorContinues(t *testing.T) {
 	}, held.Answer()))
 	done := make(chan error, 1)
 	go func() {
-		_, err := collector(t, stopped, percolator.CollectorConfig{}).Collect(ctx)
+		_, err := collector(t, stopped, admin.CollectorConfig{}).Collect(ctx)
 		done <- err
 	}()
 	held.Wait(t, 1)
@@ -504,8 +505,8 @@ func TestCollectionIsResumed(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	stop, cancel := context.WithCancel(ctx)
 	var last string
-	g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), percolator.CollectorConfig{Progress: func(col percolator.Collection) {
-		if col.Phase == percolator.CollectionErase && col.Table == "t" {
+	g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionErase && col.Table == "t" {
 			if col.Row < last {
 				t.Errorf("went from %q back to %q", last, col.Row)
 			}
@@ -515,8 +516,8 @@ func TestCollectionIsResumed(t *testing.T) {
 	}})
 	_, err := g.Collect(stop)
 	wantErr(t, err, context.Canceled)
-	left, err := c.Collection(ctx)
-	if err != nil || left.Phase != percolator.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
+	left, err := admin.New(c).Collection(ctx)
+	if err != nil || left.Phase != admin.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
 		t.Fatalf("left behind: %+v, %v", left, err)
 	}
 	col := collect(t, ctx, c)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -53,20 +54,20 @@ func TestResumedCollectorLearnsOfTables(t *testing.T) {
 	env.Clock.Advance(afterwards)
 
 	stop, cancel := context.WithCancel(ctx)
-	_, err := collector(t, fresh, percolator.CollectorConfig{Progress: func(col percolator.Collection) {
-		if col.Phase == percolator.CollectionResolve {
+	_, err := collector(t, fresh, admin.CollectorConfig{Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionResolve {
 			cancel()
 		}
 	}}).Collect(stop)
 	wantErr(t, err, context.Canceled)
-	left, err := fresh.Collection(ctx)
+	left, err := admin.New(fresh).Collection(ctx)
 	must(t, err)
-	if left.Phase != percolator.CollectionResolve {
+	if left.Phase != admin.CollectionResolve {
 		t.Fatalf("left behind: %+v", left)
 	}
 	env.Clock.Advance(2 * time.Minute) // the lease, if it was not given up
 
-	if _, err := collector(t, stale, percolator.CollectorConfig{}).Collect(ctx); err == nil {
+	if _, err := collector(t, stale, admin.CollectorConfig{}).Collect(ctx); err == nil {
 		t.Error("a collector went on that cannot learn of new tables")
 	}
 	env.Clock.Advance(2 * time.Minute)
@@ -81,7 +82,7 @@ func TestCollectorEndsWithItsClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := env.NewClient(percolatortest.Configure(shortRetention))
-	g := collector(t, c, percolator.CollectorConfig{Interval: time.Hour})
+	g := collector(t, c, admin.CollectorConfig{Interval: time.Hour})
 	done := make(chan error, 1)
 	go func() { done <- g.Run(ctx) }()
 	must(t, c.Close())
@@ -114,7 +115,7 @@ func TestCollectKeepsTheContextError(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	_, err := collector(t, c, percolator.CollectorConfig{}).Collect(stop)
+	_, err := collector(t, c, admin.CollectorConfig{}).Collect(stop)
 	wantErr(t, err, context.Canceled)
 }
 
@@ -132,7 +133,7 @@ func TestCollectorPaceKeepsTheDeadline(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, err := collector(t, c, percolator.CollectorConfig{RowsPerSecond: 1}).Collect(short)
+	_, err := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1}).Collect(short)
 	wantErr(t, err, context.DeadlineExceeded)
 }
 
@@ -150,8 +151,8 @@ func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	erasing := make(chan struct{})
 	var once sync.Once
-	g := collector(t, c, percolator.CollectorConfig{RowsPerSecond: 1, Lease: time.Second, Progress: func(col percolator.Collection) {
-		if col.Phase == percolator.CollectionErase && col.Rows == 516 {
+	g := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1, Lease: time.Second, Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionErase && col.Rows == 516 {
 			once.Do(func() { close(erasing) })
 		}
 	}})
@@ -159,7 +160,7 @@ func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	go func() { _, err := g.Collect(ctx); done <- err }()
 	<-erasing // now it waits four seconds for its pace, with a lease of one
 	for {
-		_, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), percolator.CollectorConfig{}).Collect(ctx)
+		_, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{}).Collect(ctx)
 		if err == nil {
 			break
 		}

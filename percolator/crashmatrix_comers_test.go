@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -144,7 +145,7 @@ func (x *crashRun) meetWorker() {
 	x.Helper()
 	x.waitOutTTL(func() {
 		for l, r := range x.resolveAll() {
-			if l.StartTS == x.startTS() && r != percolator.LockAlive && x.undecided() {
+			if l.StartTS == x.startTS() && r != admin.LockAlive && x.undecided() {
 				x.Errorf("the live lock on %s was %v", l.Cell, r)
 			}
 		}
@@ -170,22 +171,22 @@ func (x *crashRun) meetWorker() {
 }
 
 // resolveAll is one search for work.
-func (x *crashRun) resolveAll() map[percolator.Lock]percolator.Resolution {
+func (x *crashRun) resolveAll() map[admin.Lock]admin.Resolution {
 	x.Helper()
 	return x.resolveBy(x.other)
 }
 
-func (x *crashRun) resolveBy(c *percolator.Client) map[percolator.Lock]percolator.Resolution {
+func (x *crashRun) resolveBy(c *percolator.Client) map[admin.Lock]admin.Resolution {
 	x.Helper()
-	done := map[percolator.Lock]percolator.Resolution{}
+	done := map[admin.Lock]admin.Resolution{}
 	for _, table := range []string{"right", "left"} {
-		for p, err := range c.ScanPending(x.ctx, table, percolator.Prefix(x.prefix)) {
+		for p, err := range admin.New(c).ScanPending(x.ctx, table, percolator.Prefix(x.prefix)) {
 			if err != nil {
 				x.Errorf("searching %s: %v", table, err)
 				return done
 			}
 			for _, l := range p.Locks {
-				if done[l], err = c.ResolveLock(x.ctx, l); err != nil {
+				if done[l], err = admin.New(c).ResolveLock(x.ctx, l); err != nil {
 					x.Errorf("resolving the lock on %s: %v", l.Cell, err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -219,12 +220,12 @@ func TestCrashAfterTheCommitPoint(t *testing.T) {
 			return err
 		},
 		"ResolveLock": func(ctx context.Context, c *percolator.Client) error {
-			for p, err := range c.ScanPending(ctx, "t", percolator.All()) {
+			for p, err := range admin.New(c).ScanPending(ctx, "t", percolator.All()) {
 				if err != nil {
 					return err
 				}
 				for _, l := range p.Locks {
-					if r, err := c.ResolveLock(ctx, l); err != nil || r != percolator.LockRolledForward {
+					if r, err := admin.New(c).ResolveLock(ctx, l); err != nil || r != admin.LockRolledForward {
 						return fmt.Errorf("%v, %w", r, err)
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -21,22 +22,22 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 				return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 			}
 			late := percolatortest.NewHold()
-			var h percolator.Hold
+			var h admin.Hold
 			var err error
 			if name == "take" {
 				env.FaultsOf(c).Handle(atMost(1, isHold, late.Copy()))
 			}
-			h, err = c.TakeHold(ctx, 0, 2*time.Minute, "")
+			h, err = admin.New(c).TakeHold(ctx, 0, 2*time.Minute, "")
 			must(t, err)
 			if name == "extend" {
 				env.FaultsOf(c).Handle(atMost(1, isHold, late.Copy()))
-				h, err = c.ExtendHold(ctx, h, 2*time.Minute)
+				h, err = admin.New(c).ExtendHold(ctx, h, 2*time.Minute)
 				must(t, err)
 			}
-			long, err := c.ExtendHold(ctx, h, 24*time.Hour)
+			long, err := admin.New(c).ExtendHold(ctx, h, 24*time.Hour)
 			must(t, err)
 			late.Release()
-			holds, err := c.Holds(ctx)
+			holds, err := admin.New(c).Holds(ctx)
 			must(t, err)
 			if len(holds) != 1 || holds[0].Expires != long.Expires {
 				t.Errorf("the hold was acknowledged until %v, stored is until %v", long.Expires.Time(), holds[0].Expires.Time())
@@ -54,11 +55,11 @@ func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 	env.FaultsOf(c).Handle(atMost(1, func(r percolatortest.Request) bool {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 	}, late.Copy()))
-	h, err := c.TakeHold(ctx, 0, percolator.MaxHoldTTL, "")
+	h, err := admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL, "")
 	must(t, err)
-	must(t, c.ReleaseHold(ctx, h))
+	must(t, admin.New(c).ReleaseHold(ctx, h))
 	late.Release()
-	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("after the release: %v, %v", holds, err)
 	}
 }
@@ -68,13 +69,13 @@ func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
 	ctx, c := testContext(t), env.Client
-	h, err := c.TakeHold(ctx, 0, 0, "")
+	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	must(t, err)
-	_, err = c.ExtendHold(ctx, percolator.Hold{ID: h.ID}, 0)
-	holds, herr := c.Holds(ctx)
+	_, err = admin.New(c).ExtendHold(ctx, admin.Hold{ID: h.ID}, 0)
+	holds, herr := admin.New(c).Holds(ctx)
 	must(t, herr)
 	must(t, err)
-	wantErr(t, errOf(c.ExtendHold(ctx, percolator.Hold{}, 0)), percolator.ErrInvalidArgument)
+	wantErr(t, errOf(admin.New(c).ExtendHold(ctx, admin.Hold{}, 0)), percolator.ErrInvalidArgument)
 	if len(holds) != 1 || holds[0].Timestamp != h.Timestamp {
 		t.Errorf("ExtendHold(ID only) = %v moved the hold from %d to %+v", err, h.Timestamp, holds)
 	}
@@ -91,18 +92,18 @@ func TestHoldsWithLostAnswers(t *testing.T) {
 		}, percolatortest.LoseAnswer))
 	}
 	lose()
-	h, err := c.TakeHold(ctx, 0, 0, "")
+	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	must(t, err)
 	lose()
-	longer, err := c.ExtendHold(ctx, h, 2*time.Hour)
+	longer, err := admin.New(c).ExtendHold(ctx, h, 2*time.Hour)
 	must(t, err)
-	holds, err := c.Holds(ctx)
+	holds, err := admin.New(c).Holds(ctx)
 	if err != nil || len(holds) != 1 || holds[0] != longer || longer.Expires <= h.Expires {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
 	lose()
-	must(t, c.ReleaseHold(ctx, h))
-	if holds, err := c.Holds(ctx); err != nil || len(holds) != 0 {
+	must(t, admin.New(c).ReleaseHold(ctx, h))
+	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
 }
@@ -112,19 +113,21 @@ func TestHoldsAndCollectionAfterClose(t *testing.T) {
 	env := newCollectorEnv(t)
 	ctx := testContext(t)
 	c := env.NewClient(percolatortest.Configure(shortRetention))
-	h, err := c.TakeHold(ctx, 0, 0, "")
+	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
 	must(t, err)
-	g := collector(t, c, percolator.CollectorConfig{})
+	g := collector(t, c, admin.CollectorConfig{})
 	must(t, c.Close())
 	for name, f := range map[string]func() error{
-		"ReleaseHold":   func() error { return c.ReleaseHold(ctx, h) },
-		"ExtendHold":    func() error { return errOf(c.ExtendHold(ctx, h, 0)) },
-		"TakeHold":      func() error { return errOf(c.TakeHold(ctx, 0, 0, "")) },
-		"Holds":         func() error { return errOf(c.Holds(ctx)) },
-		"Collection":    func() error { return errOf(c.Collection(ctx)) },
+		"ReleaseHold":   func() error { return admin.New(c).ReleaseHold(ctx, h) },
+		"ExtendHold":    func() error { return errOf(admin.New(c).ExtendHold(ctx, h, 0)) },
+		"TakeHold":      func() error { return errOf(admin.New(c).TakeHold(ctx, 0, 0, "")) },
+		"Holds":         func() error { return errOf(admin.New(c).Holds(ctx)) },
+		"Collection":    func() error { return errOf(admin.New(c).Collection(ctx)) },
 		"Collect":       func() error { return errOf(g.Collect(ctx)) },
-		"BackfillIndex": func() error { return errOf(c.BackfillIndex(ctx, "people", "city", percolator.BackfillOptions{})) },
-		"VerifyIndex":   func() error { return errOf(c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{})) },
+		"BackfillIndex": func() error { return errOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{})) },
+		"VerifyIndex": func() error {
+			return errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{}))
+		},
 	} {
 		if err := f(); !errors.Is(err, percolator.ErrClosed) && !(name == "BackfillIndex" && err == nil) {
 			t.Errorf("%s after Close: %v", name, err)
@@ -135,7 +138,7 @@ func TestHoldsAndCollectionAfterClose(t *testing.T) {
 // A Lock that no transaction can have placed does nothing.
 func TestResolveLockOfNoTransaction(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]percolator.Lock{
+	for name, l := range map[string]admin.Lock{
 		"zero start":     {Kind: "put"},
 		"future start":   {Kind: "put", StartTS: 1 << 52},
 		"negative start": {Kind: "put", StartTS: -1},
@@ -145,7 +148,7 @@ func TestResolveLockOfNoTransaction(t *testing.T) {
 			ctx, c := testContext(t), env.Client
 			put(t, ctx, c, "r", "c", "v")
 			l.Cell, l.Primary = cell("r", "c"), cell("r", "c")
-			if r, err := c.ResolveLock(ctx, l); r != percolator.LockGone && !errors.Is(err, percolator.ErrInvalidArgument) {
+			if r, err := admin.New(c).ResolveLock(ctx, l); r != admin.LockGone && !errors.Is(err, percolator.ErrInvalidArgument) {
 				t.Errorf("%v, %v", r, err)
 			}
 			wantNow(t, ctx, c, cell("r", "c"), "v")
@@ -175,8 +178,8 @@ func TestResolveLockAtACommitTimestamp(t *testing.T) {
 	ctx, c := testContext(t), env.Client
 	ts := put(t, ctx, c, "r", "c", "v")
 	env.Clock.Advance(lockTTL)
-	r, err := c.ResolveLock(ctx, percolator.Lock{Cell: cell("r", "c"), Primary: cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
-	if err != nil || r != percolator.LockGone {
+	r, err := admin.New(c).ResolveLock(ctx, admin.Lock{Cell: cell("r", "c"), Primary: cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
+	if err != nil || r != admin.LockGone {
 		t.Errorf("%v, %v", r, err)
 	}
 	wantNow(t, ctx, c, cell("r", "c"), "v")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -25,11 +26,11 @@ func TestInspectAgreesWithReaders(t *testing.T) {
 			env.Clock.Advance(lockTTL) // so that readers need not wait
 			c := env.NewClient()
 			check := untouched(t, ctx, env, c, "t")
-			views := map[tso.Timestamp]map[percolator.Cell]percolator.ReaderView{}
+			views := map[tso.Timestamp]map[percolator.Cell]admin.ReaderView{}
 			for _, ts := range instants {
-				views[ts] = map[percolator.Cell]percolator.ReaderView{}
+				views[ts] = map[percolator.Cell]admin.ReaderView{}
 				for _, row := range []string{"r", "s"} {
-					in := mustInspect(t, ctx, c, row, percolator.InspectOptions{AsOf: ts, Values: true, Versions: 1 + rng.IntN(4)})
+					in := mustInspect(t, ctx, c, row, admin.InspectOptions{AsOf: ts, Values: true, Versions: 1 + rng.IntN(4)})
 					for _, col := range in.Columns {
 						views[ts][cell(row, col.Column)] = col.Reader
 					}
@@ -45,12 +46,12 @@ func TestInspectAgreesWithReaders(t *testing.T) {
 					view := views[ts][at]
 					switch {
 					case errors.Is(err, percolator.ErrNotFound):
-						if view.State != "" && view.State != percolator.ReaderAbsent && view.State != percolator.ReaderDeleted {
+						if view.State != "" && view.State != admin.ReaderAbsent && view.State != admin.ReaderDeleted {
 							t.Errorf("%s at %d: nothing, the inspection said %+v", at, ts, view)
 						}
 					case err != nil:
 						t.Fatal(err)
-					case view.State != percolator.ReaderValue || string(view.Value) != string(value):
+					case view.State != admin.ReaderValue || string(view.Value) != string(value):
 						t.Errorf("%s at %d: %q, the inspection said %+v", at, ts, value, view)
 					default:
 						values++

@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -54,15 +55,15 @@ func untouched(t testing.TB, ctx context.Context, env *percolatortest.Env, c *pe
 	}
 }
 
-func mustInspect(t testing.TB, ctx context.Context, c *percolator.Client, row string, opts percolator.InspectOptions) percolator.RowInspection {
+func mustInspect(t testing.TB, ctx context.Context, c *percolator.Client, row string, opts admin.InspectOptions) admin.RowInspection {
 	t.Helper()
-	in, err := c.InspectRow(ctx, "t", row, opts)
+	in, err := admin.New(c).InspectRow(ctx, "t", row, opts)
 	must(t, err)
 	return in
 }
 
 // oneColumnOf is the only column that was found.
-func oneColumnOf(t testing.TB, in percolator.RowInspection) percolator.ColumnInspection {
+func oneColumnOf(t testing.TB, in admin.RowInspection) admin.ColumnInspection {
 	t.Helper()
 	if len(in.Columns) != 1 {
 		t.Fatalf("%d columns, want 1: %+v", len(in.Columns), in.Columns)
@@ -71,7 +72,7 @@ func oneColumnOf(t testing.TB, in percolator.RowInspection) percolator.ColumnIns
 }
 
 // sketch draws versions in a few letters: d3 data of 3 bytes, l lock, w write with its kind, n notify, ? undecodable.
-func sketch(col percolator.ColumnInspection) string {
+func sketch(col admin.ColumnInspection) string {
 	var lines []string
 	for _, v := range col.Versions {
 		var b strings.Builder
@@ -106,7 +107,7 @@ func TestInspectCommittedVersions(t *testing.T) {
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
 
-	in := mustInspect(t, ctx, c, "r", percolator.InspectOptions{})
+	in := mustInspect(t, ctx, c, "r", admin.InspectOptions{})
 	col := oneColumnOf(t, in)
 	if got, want := sketch(col), "w(delete)n  w(put)n d6"; strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("versions %q, want %q", got, want)
@@ -118,22 +119,22 @@ func TestInspectCommittedVersions(t *testing.T) {
 	if last.Data.CommitTS != first || last.Data.Value != nil || col.Versions[1].Write.StartTS != last.Timestamp || col.Versions[1].Write.DataMissing {
 		t.Errorf("%+v", col.Versions)
 	}
-	if r := col.Reader; r.State != percolator.ReaderDeleted || r.CommitTS != second || in.AsOf != in.Now || in.Now <= second {
+	if r := col.Reader; r.State != admin.ReaderDeleted || r.CommitTS != second || in.AsOf != in.Now || in.Now <= second {
 		t.Errorf("reader %+v at %d", r, in.AsOf)
 	}
-	in = mustInspect(t, ctx, c, "r", percolator.InspectOptions{AsOf: first, Values: true, ValueBytes: 3})
+	in = mustInspect(t, ctx, c, "r", admin.InspectOptions{AsOf: first, Values: true, ValueBytes: 3})
 	col = oneColumnOf(t, in)
-	if r := col.Reader; r.State != percolator.ReaderValue || r.CommitTS != first || r.StartTS != last.Timestamp || r.Size != 6 || string(r.Value) != "sec" {
+	if r := col.Reader; r.State != admin.ReaderValue || r.CommitTS != first || r.StartTS != last.Timestamp || r.Size != 6 || string(r.Value) != "sec" {
 		t.Errorf("reader as of %d: %+v", first, r)
 	}
 	if string(col.Versions[2].Data.Value) != "sec" {
 		t.Errorf("value %q", col.Versions[2].Data.Value)
 	}
-	in = mustInspect(t, ctx, c, "r", percolator.InspectOptions{AsOf: first - 1})
-	if r := in.Columns[0].Reader; r.State != percolator.ReaderAbsent {
+	in = mustInspect(t, ctx, c, "r", admin.InspectOptions{AsOf: first - 1})
+	if r := in.Columns[0].Reader; r.State != admin.ReaderAbsent {
 		t.Errorf("reader before the first commit: %+v", r)
 	}
-	if in := mustInspect(t, ctx, c, "nothing", percolator.InspectOptions{}); !in.Empty() {
+	if in := mustInspect(t, ctx, c, "nothing", admin.InspectOptions{}); !in.Empty() {
 		t.Errorf("%+v", in)
 	}
 	check()
@@ -148,9 +149,9 @@ func TestInspectLocks(t *testing.T) {
 	crashAfter(t, env, nil, "dead", "dead2")
 	crashAfter(t, env, nil, "rolled", "rolled2")
 	env.Clock.Advance(lockTTL)
-	for l, err := range env.Client.ListLocks(ctx, "t", percolator.Row("rolled"), percolator.LockOptions{}) { // only its primary
+	for l, err := range admin.New(env.Client).ListLocks(ctx, "t", percolator.Row("rolled"), admin.LockOptions{}) { // only its primary
 		must(t, err)
-		if got, err := env.Client.ResolveLock(ctx, l.Lock); err != nil || got != percolator.LockRolledBack {
+		if got, err := admin.New(env.Client).ResolveLock(ctx, l.Lock); err != nil || got != admin.LockRolledBack {
 			t.Fatal(got, err)
 		}
 	}
@@ -160,20 +161,20 @@ func TestInspectLocks(t *testing.T) {
 	check := untouched(t, ctx, env, c, "t")
 	for row, want := range map[string]struct {
 		sketch string
-		reader percolator.ReaderState
-		does   percolator.Resolution
+		reader admin.ReaderState
+		does   admin.Resolution
 		size   int64
 	}{
-		"primary":   {"w(put) d7", percolator.ReaderValue, percolator.LockAlive, 7},
-		"secondary": {"d7l(committed) w(put) d6", percolator.ReaderValue, percolator.LockRolledForward, 7},
-		"dead":      {"d7l(dead) w(put) d6", percolator.ReaderValue, percolator.LockRolledBack, 6},
-		"dead2":     {"d7l(dead)", percolator.ReaderAbsent, percolator.LockRolledBack, -1},
-		"rolled":    {"w(rollback)", percolator.ReaderAbsent, percolator.LockAlive, -1},
-		"rolled2":   {"d7l(rolled back)", percolator.ReaderAbsent, percolator.LockRolledBack, -1},
-		"alive":     {"d7l(alive)", percolator.ReaderWaits, percolator.LockAlive, -1},
-		"alive2":    {"d7l(alive)", percolator.ReaderWaits, percolator.LockAlive, -1},
+		"primary":   {"w(put) d7", admin.ReaderValue, admin.LockAlive, 7},
+		"secondary": {"d7l(committed) w(put) d6", admin.ReaderValue, admin.LockRolledForward, 7},
+		"dead":      {"d7l(dead) w(put) d6", admin.ReaderValue, admin.LockRolledBack, 6},
+		"dead2":     {"d7l(dead)", admin.ReaderAbsent, admin.LockRolledBack, -1},
+		"rolled":    {"w(rollback)", admin.ReaderAbsent, admin.LockAlive, -1},
+		"rolled2":   {"d7l(rolled back)", admin.ReaderAbsent, admin.LockRolledBack, -1},
+		"alive":     {"d7l(alive)", admin.ReaderWaits, admin.LockAlive, -1},
+		"alive2":    {"d7l(alive)", admin.ReaderWaits, admin.LockAlive, -1},
 	} {
-		col := oneColumnOf(t, mustInspect(t, ctx, c, row, percolator.InspectOptions{}))
+		col := oneColumnOf(t, mustInspect(t, ctx, c, row, admin.InspectOptions{}))
 		if got := sketch(col); got != want.sketch {
 			t.Errorf("%s: versions %q, want %q", row, got, want.sketch)
 		}
@@ -187,7 +188,7 @@ func TestInspectLocks(t *testing.T) {
 			if lock.PrimaryLocked != slices.Contains([]string{"dead", "dead2", "alive", "alive2"}, row) {
 				t.Errorf("%s: primary locked: %v", row, lock.PrimaryLocked)
 			}
-			if (lock.Age > lockTTL) != (lock.State != percolator.LockStateAlive) || lock.Expires <= lock.StartTS {
+			if (lock.Age > lockTTL) != (lock.State != admin.LockStateAlive) || lock.Expires <= lock.StartTS {
 				t.Errorf("%s: age %v, expires %d", row, lock.Age, lock.Expires)
 			}
 		}
@@ -203,23 +204,23 @@ func TestInspectLocks(t *testing.T) {
 func TestInspectSessions(t *testing.T) {
 	t.Parallel()
 	env, ctx := newEnv(t), testContext(t)
-	state := func(sessions *registrar) percolator.LockInspection {
+	state := func(sessions *registrar) admin.LockInspection {
 		t.Helper()
-		return *oneColumnOf(t, mustInspect(t, ctx, sessions.client(env), "a", percolator.InspectOptions{})).Versions[0].Lock
+		return *oneColumnOf(t, mustInspect(t, ctx, sessions.client(env), "a", admin.InspectOptions{})).Versions[0].Lock
 	}
 	var sessions registrar
 	crash(t, env, sessions.client(env), nil, "a")
-	if l := state(&sessions); l.State != percolator.LockStateAlive || l.SessionState != percolator.SessionOpen {
+	if l := state(&sessions); l.State != admin.LockStateAlive || l.SessionState != admin.SessionOpen {
 		t.Errorf("%+v", l)
 	}
-	if l := *oneColumnOf(t, mustInspect(t, ctx, env.Client, "a", percolator.InspectOptions{})).Versions[0].Lock; l.State != percolator.LockStateAlive || l.Session == "" {
+	if l := *oneColumnOf(t, mustInspect(t, ctx, env.Client, "a", admin.InspectOptions{})).Versions[0].Lock; l.State != admin.LockStateAlive || l.Session == "" {
 		t.Errorf("%+v", l)
 	}
-	if l := state(&registrar{down: true}); l.State != percolator.LockStateAlive || l.SessionState != percolator.SessionUnknown {
+	if l := state(&registrar{down: true}); l.State != admin.LockStateAlive || l.SessionState != admin.SessionUnknown {
 		t.Errorf("%+v", l)
 	}
 	sessions.end(storedLock(t, ctx, env.NewClient(), "a").Session)
-	if l := state(&sessions); l.State != percolator.LockStateDead || l.SessionState != percolator.SessionEnded {
+	if l := state(&sessions); l.State != admin.LockStateDead || l.SessionState != admin.SessionEnded {
 		t.Errorf("%+v", l)
 	}
 }
@@ -252,15 +253,15 @@ func TestInspectObservers(t *testing.T) {
 		return percolatortest.Pass
 	})
 	run(dying, "c")
-	must(t, env.Client.SetStandings(ctx,
-		percolator.Standing{Cell: cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
-		percolator.Standing{Cell: cell("r", "seen"), Observer: "q", Through: change, Done: true}))
+	must(t, admin.New(env.Client).SetStandings(ctx,
+		admin.Standing{Cell: cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
+		admin.Standing{Cell: cell("r", "seen"), Observer: "q", Through: change, Done: true}))
 	plant(t, ctx, env, "t", "r", "notify", "\x00park\x00x\x00seen", int64(change)*1000, "{")
 	plant(t, ctx, env, "t", "r", "write", "\x00ack\x00y\x00seen", int64(change)*1000, "short")
 
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
-	col := oneColumnOf(t, mustInspect(t, ctx, c, "r", percolator.InspectOptions{Columns: []string{"seen", "other"}}))
+	col := oneColumnOf(t, mustInspect(t, ctx, c, "r", admin.InspectOptions{Columns: []string{"seen", "other"}}))
 	check()
 	if len(col.Acks) != 4 || len(col.Standings) != 2 {
 		t.Fatalf("%+v", col)
@@ -271,7 +272,7 @@ func TestInspectObservers(t *testing.T) {
 	if a := col.Acks[1]; a.Observer != "b" || a.Due || a.RanAt != ran || a.CommittedAt != committed {
 		t.Errorf("%+v, want a run at %d, committed at %d", a, ran, committed)
 	}
-	if a := col.Acks[2]; a.Observer != "c" || !a.Due || a.RanAt != 0 || a.Lock == nil || a.Lock.State != percolator.LockStateAlive || !a.Lock.IsPrimary() {
+	if a := col.Acks[2]; a.Observer != "c" || !a.Due || a.RanAt != 0 || a.Lock == nil || a.Lock.State != admin.LockStateAlive || !a.Lock.IsPrimary() {
 		t.Errorf("%+v", a)
 	}
 	if a := col.Acks[3]; a.Observer != "y" || len(a.Undecodable) != 1 {
@@ -286,7 +287,7 @@ func TestInspectObservers(t *testing.T) {
 	if got := sketch(col); !strings.Contains(got, "?notify") {
 		t.Errorf("the standing that cannot be decoded is not shown: %s", got)
 	}
-	if in := mustInspect(t, ctx, c, "r", percolator.InspectOptions{Columns: []string{"other"}}); !in.Empty() {
+	if in := mustInspect(t, ctx, c, "r", admin.InspectOptions{Columns: []string{"other"}}); !in.Empty() {
 		t.Errorf("%+v", in)
 	}
 }
@@ -304,7 +305,7 @@ func TestInspectUndecodable(t *testing.T) {
 	must(t, env.Store().Open("t").Apply(ctx, "r", erasure("data", "gone")))
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
-	in := mustInspect(t, ctx, c, "r", percolator.InspectOptions{})
+	in := mustInspect(t, ctx, c, "r", admin.InspectOptions{})
 	check()
 	got := map[string]string{}
 	for _, col := range in.Columns {
@@ -326,10 +327,10 @@ func TestInspectUndecodable(t *testing.T) {
 	must(t, err)
 	for _, col := range in.Columns {
 		_, err := snap.Get(ctx, cell("r", col.Column))
-		if corrupt := err != nil; corrupt != (col.Reader.State == percolator.ReaderCorrupt) {
+		if corrupt := err != nil; corrupt != (col.Reader.State == admin.ReaderCorrupt) {
 			t.Errorf("%s: the reader was to find %q and got %v", col.Column, col.Reader.State, err)
 		}
-		if col.Reader.State == percolator.ReaderCorrupt {
+		if col.Reader.State == admin.ReaderCorrupt {
 			wantErr(t, err, percolator.ErrCorrupt)
 			if col.Reader.Reason == "" || strings.Contains(col.Reader.Reason, "rubbish") {
 				t.Errorf("%s: reason %q", col.Column, col.Reader.Reason)
@@ -355,7 +356,7 @@ func TestInspectIndexTable(t *testing.T) {
 	must(t, tx.Set(percolator.Cell{Table: "people", Row: "ada", Column: "mail"}, []byte("a@x")))
 	mustCommit(t, ctx, tx)
 	must(t, env.Client.Flush(ctx))
-	in, err := env.Client.InspectRow(ctx, "people.mail", "a@x\x00\x01", percolator.InspectOptions{Values: true})
+	in, err := admin.New(env.Client).InspectRow(ctx, "people.mail", "a@x\x00\x01", admin.InspectOptions{Values: true})
 	must(t, err)
 	if col := oneColumnOf(t, in); string(col.Reader.Value) != "ada" || col.Observed {
 		t.Errorf("%+v", col)

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -25,25 +26,25 @@ func TestInspectLimits(t *testing.T) {
 	}
 	c := env.NewClient()
 
-	in := mustInspect(t, ctx, c, "r", percolator.InspectOptions{Versions: 3, AsOf: commits[0]})
+	in := mustInspect(t, ctx, c, "r", admin.InspectOptions{Versions: 3, AsOf: commits[0]})
 	col := oneColumnOf(t, in)
 	if got := sketch(col); got != "w(put) d11 w(put) d10 w(put) d9" || !col.More || in.Truncated != "" {
 		t.Errorf("versions %q, more %v, truncated %q", got, col.More, in.Truncated)
 	}
-	if r := col.Reader; r.State != percolator.ReaderValue || r.CommitTS != commits[0] || r.Size != 0 {
+	if r := col.Reader; r.State != admin.ReaderValue || r.CommitTS != commits[0] || r.Size != 0 {
 		t.Errorf("a reader below what is shown: %+v", r)
 	}
 
-	in = mustInspect(t, ctx, c, "wide", percolator.InspectOptions{Cells: 3})
+	in = mustInspect(t, ctx, c, "wide", admin.InspectOptions{Cells: 3})
 	if len(in.Columns) != 3 || in.Columns[2].Column != "c2" || !strings.Contains(in.Truncated, `"c3"`) {
 		t.Errorf("%d columns, truncated %q", len(in.Columns), in.Truncated)
 	}
-	in = mustInspect(t, ctx, c, "r", percolator.InspectOptions{Cells: 3, Versions: 3})
+	in = mustInspect(t, ctx, c, "r", admin.InspectOptions{Cells: 3, Versions: 3})
 	if len(in.Columns) != 1 || in.Truncated == "" && !in.Columns[0].More {
 		t.Errorf("one column with more than all cells: %+v", in)
 	}
 
-	in = mustInspect(t, ctx, c, "wide", percolator.InspectOptions{Bytes: 10})
+	in = mustInspect(t, ctx, c, "wide", admin.InspectOptions{Bytes: 10})
 	var known, unread int
 	for _, col := range in.Columns {
 		if size := col.Versions[1].Data.Size; size == 5 {
@@ -56,19 +57,19 @@ func TestInspectLimits(t *testing.T) {
 		t.Errorf("%d sizes known, %d not, truncated %q", known, unread, in.Truncated)
 	}
 
-	for _, bad := range []percolator.InspectOptions{
-		{Cells: percolator.MaxInspectCells + 1}, {Cells: -1}, {Versions: -1}, {Versions: 10, Cells: 5}, {Bytes: -1}, {AsOf: -1},
-		{ValueBytes: percolator.MaxInspectValueBytes + 1}, {AsOf: in.Now.Add(time.Hour)},
-		{Columns: make([]string, percolator.MaxInspectColumns+1)}, {Columns: []string{strings.Repeat("x", 5000)}},
+	for _, bad := range []admin.InspectOptions{
+		{Cells: admin.MaxInspectCells + 1}, {Cells: -1}, {Versions: -1}, {Versions: 10, Cells: 5}, {Bytes: -1}, {AsOf: -1},
+		{ValueBytes: admin.MaxInspectValueBytes + 1}, {AsOf: in.Now.Add(time.Hour)},
+		{Columns: make([]string, admin.MaxInspectColumns+1)}, {Columns: []string{strings.Repeat("x", 5000)}},
 	} {
-		_, err := c.InspectRow(ctx, "t", "r", bad)
+		_, err := admin.New(c).InspectRow(ctx, "t", "r", bad)
 		wantErr(t, err, percolator.ErrInvalidArgument)
 	}
-	_, err := c.InspectRow(ctx, "percolator_meta", "meta", percolator.InspectOptions{})
+	_, err := admin.New(c).InspectRow(ctx, "percolator_meta", "meta", admin.InspectOptions{})
 	wantErr(t, err, percolator.ErrInvalidArgument)
-	_, err = c.InspectRow(ctx, "unknown", "r", percolator.InspectOptions{})
+	_, err = admin.New(c).InspectRow(ctx, "unknown", "r", admin.InspectOptions{})
 	wantErr(t, err, percolator.ErrSchemaMismatch)
-	_, err = c.InspectRow(ctx, "t", "", percolator.InspectOptions{})
+	_, err = admin.New(c).InspectRow(ctx, "t", "", admin.InspectOptions{})
 	wantErr(t, err, percolator.ErrInvalidArgument)
 }
 
@@ -86,7 +87,7 @@ func TestInspectLargeValues(t *testing.T) {
 	}
 	mustCommit(t, ctx, tx)
 	c := env.NewClient()
-	in := mustInspect(t, ctx, c, "r", percolator.InspectOptions{Values: true})
+	in := mustInspect(t, ctx, c, "r", admin.InspectOptions{Values: true})
 	if len(in.Columns) != 40 || in.Truncated != "" {
 		t.Fatalf("%d columns, truncated %q", len(in.Columns), in.Truncated)
 	}
@@ -104,8 +105,8 @@ func TestInspectTooOld(t *testing.T) {
 	mut := bigtable.NewMutation()
 	mut.Set("meta", "safepoint", 1000, be(uint64(ts)))
 	must(t, env.Store().Open("percolator_meta").Apply(ctx, "meta", mut))
-	in := mustInspect(t, ctx, env.Client, "r", percolator.InspectOptions{AsOf: ts})
-	if r := oneColumnOf(t, in).Reader; r.State != percolator.ReaderTooOld || r.Reason == "" || in.Safepoint != ts {
+	in := mustInspect(t, ctx, env.Client, "r", admin.InspectOptions{AsOf: ts})
+	if r := oneColumnOf(t, in).Reader; r.State != admin.ReaderTooOld || r.Reason == "" || in.Safepoint != ts {
 		t.Errorf("%+v, safepoint %d", r, in.Safepoint)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func TestListLocks(t *testing.T) {
@@ -21,31 +22,31 @@ func TestListLocks(t *testing.T) {
 	put(t, ctx, env.Client, "clean", "c", "x")
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
-	list := func(r percolator.Range, opts percolator.LockOptions) (got []string) {
+	list := func(r percolator.Range, opts admin.LockOptions) (got []string) {
 		t.Helper()
-		for l, err := range c.ListLocks(ctx, "t", r, opts) {
+		for l, err := range admin.New(c).ListLocks(ctx, "t", r, opts) {
 			must(t, err)
 			got = append(got, fmt.Sprintf("%s %s", l.Cell.Row, l.State))
 		}
 		return got
 	}
 	all := []string{"a1 dead", "a2 dead", "b2 committed", "b3 undecodable", "c1 alive"}
-	if got := list(percolator.All(), percolator.LockOptions{}); !slices.Equal(got, all) {
+	if got := list(percolator.All(), admin.LockOptions{}); !slices.Equal(got, all) {
 		t.Errorf("%q, want %q", got, all)
 	}
-	if got := list(percolator.All(), percolator.LockOptions{OlderThan: lockTTL}); !slices.Equal(got, all[:4]) {
+	if got := list(percolator.All(), admin.LockOptions{OlderThan: lockTTL}); !slices.Equal(got, all[:4]) {
 		t.Errorf("older than %v: %q, want %q", lockTTL, got, all[:4])
 	}
-	if got := list(percolator.Between("a2", "b3"), percolator.LockOptions{}); !slices.Equal(got, all[1:3]) {
+	if got := list(percolator.Between("a2", "b3"), admin.LockOptions{}); !slices.Equal(got, all[1:3]) {
 		t.Errorf("a range: %q, want %q", got, all[1:3])
 	}
 	check()
 	for _, bad := range []struct {
 		table string
-		opts  percolator.LockOptions
+		opts  admin.LockOptions
 		want  error
-	}{{"unknown", percolator.LockOptions{}, percolator.ErrSchemaMismatch}, {"t", percolator.LockOptions{OlderThan: -1}, percolator.ErrInvalidArgument}} {
-		for _, err := range c.ListLocks(ctx, bad.table, percolator.All(), bad.opts) {
+	}{{"unknown", admin.LockOptions{}, percolator.ErrSchemaMismatch}, {"t", admin.LockOptions{OlderThan: -1}, percolator.ErrInvalidArgument}} {
+		for _, err := range admin.New(c).ListLocks(ctx, bad.table, percolator.All(), bad.opts) {
 			wantErr(t, err, bad.want)
 		}
 	}
@@ -64,7 +65,7 @@ func TestListManyLocks(t *testing.T) {
 	c := env.NewClient()
 	env.FaultsOf(c).Forget()
 	var got []string
-	for l, err := range c.ListLocks(ctx, "t", percolator.All(), percolator.LockOptions{}) {
+	for l, err := range admin.New(c).ListLocks(ctx, "t", percolator.All(), admin.LockOptions{}) {
 		must(t, err)
 		got = append(got, l.Cell.Row)
 	}
@@ -74,7 +75,7 @@ func TestListManyLocks(t *testing.T) {
 	if requests := tally(env, c)["ReadRows"]; requests != 6 {
 		t.Errorf("%d reads, want 3 pages and a primary for each", requests)
 	}
-	for range c.ListLocks(ctx, "t", percolator.All(), percolator.LockOptions{}) {
+	for range admin.New(c).ListLocks(ctx, "t", percolator.All(), admin.LockOptions{}) {
 		break
 	}
 }
@@ -84,19 +85,19 @@ func TestInspectWorkersLeavesTheDead(t *testing.T) {
 	t.Parallel()
 	env, ctx := newEnv(t), testContext(t)
 	for _, name := range []string{"one", "two"} {
-		_, err := env.Client.Announce(ctx, percolator.WorkerInfo{Name: name}, percolator.Workers{})
+		_, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: name}, admin.Workers{})
 		must(t, err)
 		env.Clock.Advance(20 * time.Second)
 	}
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
-	seen, err := c.InspectWorkers(ctx)
+	seen, err := admin.New(c).InspectWorkers(ctx)
 	must(t, err)
 	if len(seen.Live) != 1 || seen.Live[0].Name != "two" {
 		t.Errorf("%+v", seen.Live)
 	}
 	check()
-	_, err = c.Workers(ctx)
+	_, err = admin.New(c).Workers(ctx)
 	must(t, err)
 	if rows := wholeTable(t, ctx, env, "percolator_meta"); strings.Contains(fmt.Sprint(rows), "worker:one") {
 		t.Error("Workers leaves the dead: this test shows nothing")

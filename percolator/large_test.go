@@ -12,13 +12,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // lockOf is the lock of a row with one.
-func lockOf(t *testing.T, ctx context.Context, c *percolator.Client, row string) percolator.Lock {
+func lockOf(t *testing.T, ctx context.Context, c *percolator.Client, row string) admin.Lock {
 	t.Helper()
-	for p, err := range c.ScanPending(ctx, "t", percolator.Row(row)) {
+	for p, err := range admin.New(c).ScanPending(ctx, "t", percolator.Row(row)) {
 		must(t, err)
 		if len(p.Locks) == 1 {
 			return p.Locks[0]

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -91,16 +92,16 @@ func (s openSession) Close(context.Context) error {
 }
 
 // storedLock returns the lock on a cell as it stands in the store.
-func storedLock(t *testing.T, ctx context.Context, c *percolator.Client, row string) percolator.Lock {
+func storedLock(t *testing.T, ctx context.Context, c *percolator.Client, row string) admin.Lock {
 	t.Helper()
-	for pending, err := range c.ScanPending(ctx, "t", percolator.Row(row)) {
+	for pending, err := range admin.New(c).ScanPending(ctx, "t", percolator.Row(row)) {
 		must(t, err)
 		for _, l := range pending.Locks {
 			return l
 		}
 	}
 	t.Fatalf("no lock in row %q", row)
-	return percolator.Lock{}
+	return admin.Lock{}
 }
 
 // A lock names the session of its client; when that has ended the lock is dead, whatever its TTL.
@@ -119,7 +120,7 @@ func TestLockOfAnEndedSessionIsDead(t *testing.T) {
 	}
 	for _, undecided := range []func(){func() {}, func() { r.down = true }} { // it lives, as far as anybody knows
 		undecided()
-		if got, err := reader.ResolveLock(ctx, l); err != nil || got != percolator.LockAlive {
+		if got, err := admin.New(reader).ResolveLock(ctx, l); err != nil || got != admin.LockAlive {
 			t.Fatalf("resolved: %v, %v", got, err)
 		}
 	}
@@ -154,7 +155,7 @@ func TestLocksWithoutSessionService(t *testing.T) {
 			crash(t, env, r.client(env), nil, "a", "b")
 			r.end("session-1")
 			c := judge(env, &r)
-			if got, err := c.ResolveLock(ctx, storedLock(t, ctx, env.Client, "b")); err != nil || got != percolator.LockAlive {
+			if got, err := admin.New(c).ResolveLock(ctx, storedLock(t, ctx, env.Client, "b")); err != nil || got != admin.LockAlive {
 				t.Errorf("before the TTL has passed: %v, %v", got, err)
 			}
 			env.Clock.Advance(lockTTL)
@@ -229,13 +230,13 @@ func TestSessionServiceThatDoesNotAnswer(t *testing.T) {
 	var r registrar
 	c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = mute{registered{cfg.Oracle, &r}} }))
 	crash(t, env, r.client(env), nil, "a", "b", "d", "e")
-	locks := make([]percolator.Lock, 0, 4)
+	locks := make([]admin.Lock, 0, 4)
 	for _, row := range []string{"a", "b", "d", "e"} {
 		locks = append(locks, storedLock(t, ctx, env.Client, row))
 	}
 	for range 100 {
 		for _, l := range locks {
-			if got, err := c.ResolveLock(ctx, l); err != nil || got != percolator.LockAlive {
+			if got, err := admin.New(c).ResolveLock(ctx, l); err != nil || got != admin.LockAlive {
 				t.Fatal(got, err)
 			}
 		}
@@ -372,7 +373,7 @@ func TestSessionsOfARealOracle(t *testing.T) {
 		t.Error("the lock carries no session after the change of leader")
 	}
 	wantNow(t, ctx, reader, cell("a", "c"), "old") // until the lease of the session that was cut off has run out
-	if got, err := reader.ResolveLock(ctx, lock); err != nil || got != percolator.LockAlive {
+	if got, err := admin.New(reader).ResolveLock(ctx, lock); err != nil || got != admin.LockAlive {
 		t.Errorf("the lock of a client that lives: %v, %v", got, err)
 	}
 	held.Release()

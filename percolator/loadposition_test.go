@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -17,7 +18,7 @@ func TestLoadPosition(t *testing.T) {
 	const name = "a name\x00with .* anything"
 	want := func(name, position string) {
 		t.Helper()
-		got, err := c.LoadPosition(ctx, name)
+		got, err := admin.New(c).LoadPosition(ctx, name)
 		if err != nil || string(got) != position || (got == nil) != (position == "") {
 			t.Errorf("position %q, %v, want %q", got, err, position)
 		}
@@ -28,7 +29,7 @@ func TestLoadPosition(t *testing.T) {
 		if former != "" {
 			f = []byte(former)
 		}
-		if err := c.SaveLoadPosition(ctx, name, f, []byte(next)); !errors.Is(err, wantErr) {
+		if err := admin.New(c).SaveLoadPosition(ctx, name, f, []byte(next)); !errors.Is(err, wantErr) {
 			t.Errorf("from %q to %q: %v, want %v", former, next, err, wantErr)
 		}
 	}
@@ -45,20 +46,20 @@ func TestLoadPosition(t *testing.T) {
 	want("another name", "")
 
 	save("2", "", percolator.ErrInvalidArgument)
-	save("2", strings.Repeat("x", percolator.MaxLoadPosition+1), percolator.ErrTooLarge)
-	save("2", strings.Repeat("x", percolator.MaxLoadPosition), nil)
-	for _, bad := range []string{"", strings.Repeat("x", percolator.MaxLoadName+1)} {
-		if _, err := c.LoadPosition(ctx, bad); !errors.Is(err, percolator.ErrInvalidArgument) {
+	save("2", strings.Repeat("x", admin.MaxLoadPosition+1), percolator.ErrTooLarge)
+	save("2", strings.Repeat("x", admin.MaxLoadPosition), nil)
+	for _, bad := range []string{"", strings.Repeat("x", admin.MaxLoadName+1)} {
+		if _, err := admin.New(c).LoadPosition(ctx, bad); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("a name of %d bytes: %v", len(bad), err)
 		}
-		if err := c.SaveLoadPosition(ctx, bad, nil, []byte("1")); !errors.Is(err, percolator.ErrInvalidArgument) {
+		if err := admin.New(c).SaveLoadPosition(ctx, bad, nil, []byte("1")); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("a name of %d bytes: %v", len(bad), err)
 		}
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.LoadPosition(ctx, name); !errors.Is(err, percolator.ErrClosed) {
+	if _, err := admin.New(c).LoadPosition(ctx, name); !errors.Is(err, percolator.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -20,11 +21,11 @@ func TestNotified(t *testing.T) {
 		cell percolator.Cell
 		want bool
 	}{{cell("observed", "seen"), true}, {cell("observed", "poke"), false}, {cell("silent", "c"), false}, {cell("weak", "poke"), true}, {cell("none", "seen"), false}} {
-		if got, err := g.c.Notified(g.ctx, c.cell); err != nil || got != c.want {
+		if got, err := admin.New(g.c).Notified(g.ctx, c.cell); err != nil || got != c.want {
 			t.Errorf("%s: notified %v, %v", c.cell, got, err)
 		}
 	}
-	_, err := g.c.Notified(g.ctx, percolator.Cell{Table: "none", Row: "r", Column: "c"})
+	_, err := admin.New(g.c).Notified(g.ctx, percolator.Cell{Table: "none", Row: "r", Column: "c"})
 	wantErr(t, err, percolator.ErrSchemaMismatch)
 
 	g.count()
@@ -33,7 +34,7 @@ func TestNotified(t *testing.T) {
 	var asking sync.WaitGroup
 	for i := range 10 {
 		asking.Go(func() {
-			if _, err := g.c.Notified(g.ctx, cell(key(i), "seen")); err != nil {
+			if _, err := admin.New(g.c).Notified(g.ctx, cell(key(i), "seen")); err != nil {
 				t.Error(err)
 			}
 		})

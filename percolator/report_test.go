@@ -11,26 +11,27 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 const reportEvery = 10 * time.Second
 
-func mustReporter(t testing.TB, c *percolator.Client, name string) *percolator.Reporter {
+func mustReporter(t testing.TB, c *percolator.Client, name string) *admin.Reporter {
 	t.Helper()
-	r, err := c.NewReporter(name, reportEvery)
+	r, err := admin.New(c).NewReporter(name, reportEvery)
 	must(t, err)
 	return r
 }
 
-func reportsOf(t testing.TB, c *percolator.Client) []percolator.Report {
+func reportsOf(t testing.TB, c *percolator.Client) []admin.Report {
 	t.Helper()
-	list, err := c.Reports(testContext(t))
+	list, err := admin.New(c).Reports(testContext(t))
 	must(t, err)
 	return list
 }
 
-func reporters(list []percolator.Report) (out []string) {
+func reporters(list []admin.Report) (out []string) {
 	for _, r := range list {
 		out = append(out, r.Name)
 	}
@@ -48,15 +49,15 @@ func TestReports(t *testing.T) {
 		t.Errorf("there are %d reports", len(got))
 	}
 	one, two := mustReporter(t, env.Client, "one"), mustReporter(t, env.Client, "two")
-	said := percolator.WorkerReport{Found: 3, BacklogMillis: 7, Observers: map[string]percolator.ObserverReport{"o": {Runs: 5, Attempts: 6}}}
+	said := admin.WorkerReport{Found: 3, BacklogMillis: 7, Observers: map[string]admin.ObserverReport{"o": {Runs: 5, Attempts: 6}}}
 	must(t, one.Store(ctx, said))
-	must(t, two.Store(ctx, percolator.WorkerReport{}))
+	must(t, two.Store(ctx, admin.WorkerReport{}))
 	other := env.NewClient()
 	list := reportsOf(t, other)
 	if got := reporters(list); !slices.Equal(got, []string{"one", "two"}) {
 		t.Fatalf("reports of %v", got)
 	}
-	r := list[slices.IndexFunc(list, func(r percolator.Report) bool { return r.Name == "one" })]
+	r := list[slices.IndexFunc(list, func(r admin.Report) bool { return r.Name == "one" })]
 	if r.PID == 0 || r.Started == 0 || r.Written < r.Started || r.Expires.Sub(r.Written) < 2*reportEvery ||
 		r.Stats.Transactions != 1 || r.Stats.Latency["commit"].Count != 1 || r.Worker.Found != 3 || r.Worker.BacklogMillis != 7 || r.Worker.Observers["o"].Runs != 5 {
 		t.Errorf("reported %+v", r)
@@ -78,10 +79,10 @@ func TestReportsRequests(t *testing.T) {
 	ctx := testContext(t)
 	put(t, ctx, env.Client, "a", "c", "v") // it knows the time
 	r := mustReporter(t, env.Client, "one")
-	must(t, r.Store(ctx, percolator.WorkerReport{})) // looks for room
+	must(t, r.Store(ctx, admin.WorkerReport{})) // looks for room
 	env.FaultsOf(env.Client).Forget()
 	for range 3 {
-		must(t, r.Store(ctx, percolator.WorkerReport{}))
+		must(t, r.Store(ctx, admin.WorkerReport{}))
 		reportsOf(t, env.Client)
 	}
 	got := map[string]int{}
@@ -101,10 +102,10 @@ func TestReportsExpire(t *testing.T) {
 	env := newEnv(t)
 	env.Clock.Stop()
 	ctx := testContext(t)
-	must(t, mustReporter(t, env.Client, "dead").Store(ctx, percolator.WorkerReport{}))
+	must(t, mustReporter(t, env.Client, "dead").Store(ctx, admin.WorkerReport{}))
 	plantReport(t, env, "report:damaged", "{")
 	plantReport(t, env, "report:future", `{"expires": 9000000000000000000}`)
-	plantReport(t, env, "report:large", strings.Repeat(" ", percolator.MaxReportBytes)+"{}")
+	plantReport(t, env, "report:large", strings.Repeat(" ", admin.MaxReportBytes)+"{}")
 	env.Clock.Advance(3*reportEvery + 6*time.Second)
 	fresh := env.NewClient()
 	must(t, errOf(fresh.Snapshot(ctx)))
@@ -114,7 +115,7 @@ func TestReportsExpire(t *testing.T) {
 	if n := storedReports(t, env); n != 4 {
 		t.Errorf("looking has removed %d reports", 4-n)
 	}
-	must(t, mustReporter(t, fresh, "live").Store(ctx, percolator.WorkerReport{}))
+	must(t, mustReporter(t, fresh, "live").Store(ctx, admin.WorkerReport{}))
 	if got := reporters(reportsOf(t, fresh)); !slices.Equal(got, []string{"live"}) {
 		t.Errorf("reports of %v", got)
 	}
@@ -128,35 +129,35 @@ func TestReportLimits(t *testing.T) {
 	env := newEnv(t)
 	ctx := testContext(t)
 	for _, name := range []string{"", strings.Repeat("n", 65), "\xff"} {
-		_, err := env.Client.NewReporter(name, reportEvery)
+		_, err := admin.New(env.Client).NewReporter(name, reportEvery)
 		wantErr(t, err, percolator.ErrInvalidArgument)
 	}
-	for _, interval := range []time.Duration{0, -1, percolator.MaxReportInterval + 1} {
-		_, err := env.Client.NewReporter("n", interval)
+	for _, interval := range []time.Duration{0, -1, admin.MaxReportInterval + 1} {
+		_, err := admin.New(env.Client).NewReporter("n", interval)
 		wantErr(t, err, percolator.ErrInvalidArgument)
 	}
 
 	// More observers than fit: the busiest are named.
-	many := map[string]percolator.ObserverReport{}
+	many := map[string]admin.ObserverReport{}
 	for i := range 500 {
-		many[fmt.Sprintf("observer-%03d", i)] = percolator.ObserverReport{Attempts: int64(i)}
+		many[fmt.Sprintf("observer-%03d", i)] = admin.ObserverReport{Attempts: int64(i)}
 	}
 	one := mustReporter(t, env.Client, "one")
-	must(t, one.Store(ctx, percolator.WorkerReport{Observers: many}))
+	must(t, one.Store(ctx, admin.WorkerReport{Observers: many}))
 	w := reportsOf(t, env.Client)[0].Worker
 	if _, named := w.Observers["observer-499"]; !named || len(w.Observers) < 5 || len(w.Observers)+w.LeftOut != 500 {
 		t.Errorf("%d observers are named, %d left out", len(w.Observers), w.LeftOut)
 	}
 
 	// More processes than may report.
-	stored, err := json.Marshal(percolator.Report{Expires: reportsOf(t, env.Client)[0].Expires})
+	stored, err := json.Marshal(admin.Report{Expires: reportsOf(t, env.Client)[0].Expires})
 	must(t, err)
-	for i := range percolator.MaxReports {
+	for i := range admin.MaxReports {
 		plantReport(t, env, fmt.Sprintf("report:p%03d", i), string(stored))
 	}
-	wantErr(t, mustReporter(t, env.Client, "late").Store(ctx, percolator.WorkerReport{}), percolator.ErrTooLarge)
-	must(t, one.Store(ctx, percolator.WorkerReport{})) // whoever is in stays in
-	if got := reportsOf(t, env.Client); len(got) != percolator.MaxReports {
+	wantErr(t, mustReporter(t, env.Client, "late").Store(ctx, admin.WorkerReport{}), percolator.ErrTooLarge)
+	must(t, one.Store(ctx, admin.WorkerReport{})) // whoever is in stays in
+	if got := reportsOf(t, env.Client); len(got) != admin.MaxReports {
 		t.Errorf("%d reports are listed", len(got))
 	}
 }

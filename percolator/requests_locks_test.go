@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -86,9 +87,9 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 			do:   func(g *guard) { must(g, firstError(g.snapshot().Scan(g.ctx, "t", percolator.Prefix("row-")))) },
 			want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 1, "CheckAndMutateRow": 10}},
 		{name: "ResolveLock of a dead lock on its primary", prepare: func(g *guard) { g.dead("r") }, do: func(g *guard) {
-			rows, _, err := g.c.ReadPending(g.ctx, "t", percolator.Row("r"), 1)
+			rows, _, err := admin.New(g.c).ReadPending(g.ctx, "t", percolator.Row("r"), 1)
 			must(g, err)
-			if became, err := g.c.ResolveLock(g.ctx, rows[0].Locks[0]); err != nil || became != percolator.LockRolledBack {
+			if became, err := admin.New(g.c).ResolveLock(g.ctx, rows[0].Locks[0]); err != nil || became != admin.LockRolledBack {
 				g.Errorf("%v, %v", became, err)
 			}
 		}, want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 2, "CheckAndMutateRow": 1}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -181,7 +182,7 @@ func TestRequestsOfScans(t *testing.T) {
 		{name: "one value of a unique index", prepare: people, do: index("mail", "seven@example.org", 1),
 			want: cost{"Oracle": 1, "ReadRows range": 1}},
 		{name: "a search for notifications", prepare: pending, do: func(g *guard) {
-			rows, more, err := g.c.ReadPending(g.ctx, "t", percolator.All(), percolator.MaxPendingRows)
+			rows, more, err := admin.New(g.c).ReadPending(g.ctx, "t", percolator.All(), admin.MaxPendingRows)
 			must(g, err)
 			if len(rows) != 101 || more {
 				g.Errorf("%d rows, more %v", len(rows), more)

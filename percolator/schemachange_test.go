@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -74,7 +75,7 @@ func TestColumnObservedAfterTheWriteWasBuffered(t *testing.T) {
 		return
 	}
 	n := 0
-	for p, err := range env.Client.ScanPending(ctx, "old", percolator.All()) {
+	for p, err := range admin.New(env.Client).ScanPending(ctx, "old", percolator.All()) {
 		if err != nil {
 			t.Fatal(err)
 		}

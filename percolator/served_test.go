@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -17,7 +18,7 @@ func TestServedTimestamp(t *testing.T) {
 	env := newCollectorEnv(t)
 	served := func() tso.Timestamp {
 		t.Helper()
-		ts, err := percolator.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
+		ts, err := admin.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
 		must(t, err)
 		return ts
 	}
@@ -25,7 +26,7 @@ func TestServedTimestamp(t *testing.T) {
 		t.Errorf("%d in a new instance", ts)
 	}
 	committed := put(t, ctx, env.Client, "r", "c", "v")
-	hold, err := env.Client.TakeHold(ctx, committed, time.Hour, "")
+	hold, err := admin.New(env.Client).TakeHold(ctx, committed, time.Hour, "")
 	must(t, err)
 	if ts := served(); ts < committed {
 		t.Errorf("%d with a hold at %d", ts, committed)
@@ -33,7 +34,7 @@ func TestServedTimestamp(t *testing.T) {
 	before, err := env.Oracle.Next(ctx)
 	must(t, err)
 	env.Clock.Advance(3 * time.Hour) // so that there is something to announce below the hold
-	must(t, env.Client.ReleaseHold(ctx, hold))
+	must(t, admin.New(env.Client).ReleaseHold(ctx, hold))
 	collect(t, ctx, env.Client)
 	if ts := served(); ts.Sub(before) < 3*time.Hour {
 		t.Errorf("%d after a collection, which began %v after %d", ts, ts.Sub(before), before)
@@ -52,7 +53,7 @@ func TestServedTimestampThatCannotBeDecoded(t *testing.T) {
 	env := newEnv(t)
 	plant(t, ctx, env, tso.BigtableTable, "meta", "meta", "safepoint", 1000, "rubbish")
 	served := func(ctx context.Context) (tso.Timestamp, error) {
-		return percolator.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
+		return admin.ServedTimestamp(ctx, env.Project, env.Instance, "", env.Options()...)
 	}
 	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Served: served})
 	must(t, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -238,8 +239,8 @@ func TestCallsWithEndedContexts(t *testing.T) {
 			"Txn.Get":            errOf(tx.Get(ended, cell("r", "c"))),
 			"Txn.Scan":           firstError(tx.Scan(ended, "t", percolator.All())),
 			"Txn.Acknowledge":    errOf(tx.Acknowledge(ended, cell("r", "seen"), "O", []string{"O"})),
-			"SampleRowKeys":      errOf(c.SampleRowKeys(ended, "t")),
-			"ClearNotification":  c.ClearNotification(ended, cell("r", "seen"), 1),
+			"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ended, "t")),
+			"ClearNotification":  admin.New(c).ClearNotification(ended, cell("r", "seen"), 1),
 			"CreateSchema":       percolator.CreateSchema(ended, env.Project, env.Instance, testSchema(), env.Options()...),
 			"NewClient":          errOf(percolator.NewClient(ended, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)),
 		} {
@@ -247,7 +248,7 @@ func TestCallsWithEndedContexts(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, err, want)
 			}
 		}
-		for _, err := range c.ScanPending(ended, "t", percolator.All()) {
+		for _, err := range admin.New(c).ScanPending(ended, "t", percolator.All()) {
 			wantErr(t, err, want)
 		}
 	}
@@ -277,14 +278,14 @@ func TestClosedClient(t *testing.T) {
 		"Snapshot.Scan":      firstError(s.Scan(ctx, "t", percolator.All())),
 		"Snapshot.ScanIndex": firstError(s.ScanIndex(ctx, "people", "city", percolator.All())),
 		"Txn.Get":            errOf(tx.Get(ctx, cell("r", "c"))),
-		"SampleRowKeys":      errOf(c.SampleRowKeys(ctx, "t")),
+		"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ctx, "t")),
 		"Acknowledge":        errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})),
 	} {
 		if !errors.Is(err, percolator.ErrClosed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, err := range c.ScanPending(ctx, "t", percolator.All()) {
+	for _, err := range admin.New(c).ScanPending(ctx, "t", percolator.All()) {
 		wantErr(t, err, percolator.ErrClosed)
 	}
 }

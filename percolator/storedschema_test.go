@@ -10,13 +10,14 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // changesOf is a plan in words.
-func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) (percolator.SchemaPlan, string) {
+func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) (admin.SchemaPlan, string) {
 	t.Helper()
-	plan, err := percolator.PlanSchema(ctx, env.Project, env.Instance, "", s, env.Options()...)
+	plan, err := admin.PlanSchema(ctx, env.Project, env.Instance, "", s, env.Options()...)
 	must(t, err)
 	var list []string
 	for _, ch := range plan.Changes {
@@ -77,9 +78,9 @@ func TestPlanSchema(t *testing.T) {
 	}
 	before := plan.Stored.Version
 	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
-	now, err := percolator.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+	now, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
 	must(t, err)
-	if now.Version != before+1 || now.Indexes["t.i"] != (percolator.IndexState{}) || now.Indexes["t.j"] != (percolator.IndexState{Building: true}) || len(now.Indexes) != 2 {
+	if now.Version != before+1 || now.Indexes["t.i"] != (admin.IndexState{}) || now.Indexes["t.j"] != (admin.IndexState{Building: true}) || len(now.Indexes) != 2 {
 		t.Errorf("version %d after %d, indexes %+v", now.Version, before, now.Indexes)
 	}
 
@@ -104,24 +105,24 @@ func TestCollectionBounds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := env.Client
-	b, err := c.CollectionBounds(ctx)
+	b, err := admin.New(c).CollectionBounds(ctx)
 	must(t, err)
 	if b.Next != b.Now.Add(-b.Retention) || b.HeldBy != nil || b.Safepoint != 0 || b.Mark != 0 {
 		t.Fatalf("%+v", b)
 	}
-	h, err := c.TakeHold(ctx, b.Next.Add(-time.Minute), time.Hour, "")
+	h, err := admin.New(c).TakeHold(ctx, b.Next.Add(-time.Minute), time.Hour, "")
 	must(t, err)
-	_, err = c.TakeHold(ctx, b.Now, time.Hour, "")
+	_, err = admin.New(c).TakeHold(ctx, b.Now, time.Hour, "")
 	must(t, err)
-	b, err = c.CollectionBounds(ctx)
+	b, err = admin.New(c).CollectionBounds(ctx)
 	must(t, err)
 	if b.HeldBy == nil || b.HeldBy.ID != h.ID || b.Next != h.Timestamp-1 {
 		t.Errorf("with a hold: %+v", b)
 	}
-	_, err = c.ExtendHold(ctx, h, time.Millisecond)
+	_, err = admin.New(c).ExtendHold(ctx, h, time.Millisecond)
 	must(t, err)
 	env.Clock.Advance(time.Second)
-	b, err = c.CollectionBounds(ctx)
+	b, err = admin.New(c).CollectionBounds(ctx)
 	must(t, err)
 	if b.HeldBy != nil || b.Next != b.Now.Add(-b.Retention) {
 		t.Errorf("after the hold has expired: %+v", b)

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -120,7 +121,7 @@ func TestVerifyIndexFindsDamage(t *testing.T) {
 			s, err := client.Snapshot(ctx)
 			must(t, err)
 			c.damage(t, ctx, env)
-			report, err := client.VerifyIndex(ctx, "people", c.index, percolator.VerifyIndexOptions{})
+			report, err := admin.New(client).VerifyIndex(ctx, "people", c.index, admin.VerifyIndexOptions{})
 			must(t, err)
 			var got []string
 			for _, f := range report.Findings {
@@ -142,7 +143,7 @@ func TestVerifyIndexFindsDamage(t *testing.T) {
 			}
 			// Damage that was done as of a later timestamp is not in the snapshot from before.
 			if strings.HasSuffix(name, "too many") {
-				before, err := client.VerifyIndex(ctx, "people", c.index, percolator.VerifyIndexOptions{Timestamp: s.StartTimestamp()})
+				before, err := admin.New(client).VerifyIndex(ctx, "people", c.index, admin.VerifyIndexOptions{Timestamp: s.StartTimestamp()})
 				must(t, err)
 				if before.Damaged() != 0 || before.Cells != 3 || before.Entries != 3 || before.Snapshot != s.StartTimestamp() {
 					t.Errorf("before: %+v", before)
@@ -167,9 +168,9 @@ func TestVerifyIndexOverManyPages(t *testing.T) {
 		eraseRow(t, ctx, env, "people.mail", pairs[2*i+1]+terminator)
 	}
 	plant(t, ctx, env, "people", key(500), "lock", "mail", 1000, "not a lock")
-	var last percolator.IndexReport
+	var last admin.IndexReport
 	pages := 0
-	report, err := c.VerifyIndex(ctx, "people", "mail", percolator.VerifyIndexOptions{MaxFindings: 5, Progress: func(r percolator.IndexReport) {
+	report, err := admin.New(c).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{MaxFindings: 5, Progress: func(r admin.IndexReport) {
 		if pages++; r.Cells < last.Cells || r.Entries < last.Entries || r.Damaged() < last.Damaged() || r.Findings != nil {
 			t.Errorf("progress from %+v to %+v", last, r)
 		}
@@ -221,16 +222,16 @@ func TestVerifyIndexRefuses(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	ctx, c := testContext(t), env.Client
-	for _, opts := range []percolator.VerifyIndexOptions{{MaxFindings: -1}, {MaxFindings: 10_001}, {Timestamp: -1}, {Timestamp: 1 << 60}} {
-		wantErr(t, errOf(c.VerifyIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
+	for _, opts := range []admin.VerifyIndexOptions{{MaxFindings: -1}, {MaxFindings: 10_001}, {Timestamp: -1}, {Timestamp: 1 << 60}} {
+		wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
 	}
 	now, err := env.Oracle.Next(ctx)
 	must(t, err)
-	wantErr(t, errOf(c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{Timestamp: tso.Timestamp(1)})), percolator.ErrSnapshotTooOld)
-	must(t, errOf(c.VerifyIndex(ctx, "people", "city", percolator.VerifyIndexOptions{Timestamp: now})))
-	wantErr(t, errOf(c.VerifyIndex(ctx, "people", "none", percolator.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
-	wantErr(t, errOf(c.VerifyIndex(ctx, "none", "city", percolator.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: tso.Timestamp(1)})), percolator.ErrSnapshotTooOld)
+	must(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: now})))
+	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "none", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "none", "city", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	wantErr(t, errOf(c.VerifyIndex(ended, "people", "city", percolator.VerifyIndexOptions{})), context.Canceled)
+	wantErr(t, errOf(admin.New(c).VerifyIndex(ended, "people", "city", admin.VerifyIndexOptions{})), context.Canceled)
 }

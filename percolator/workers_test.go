@@ -10,10 +10,11 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-func names(seen percolator.Workers) string {
+func names(seen admin.Workers) string {
 	var out []string
 	for _, w := range seen.Live {
 		out = append(out, w.Name)
@@ -27,9 +28,9 @@ func TestWorkersByLease(t *testing.T) {
 	ctx := testContext(t)
 	env := newEnv(t)
 	env.Clock.Stop()
-	look := func(want string) percolator.Workers {
+	look := func(want string) admin.Workers {
 		t.Helper()
-		seen, err := env.Client.Workers(ctx)
+		seen, err := admin.New(env.Client).Workers(ctx)
 		must(t, err)
 		if got := names(seen); got != want {
 			t.Fatalf("alive are %q, want %q", got, want)
@@ -37,22 +38,22 @@ func TestWorkersByLease(t *testing.T) {
 		return seen
 	}
 	seen := look("")
-	b, err := env.Client.Announce(ctx, percolator.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
+	b, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
 	must(t, err)
-	a, err := env.NewClient().Announce(ctx, percolator.WorkerInfo{Name: "a"}, seen)
+	a, err := admin.New(env.NewClient()).Announce(ctx, admin.WorkerInfo{Name: "a"}, seen)
 	must(t, err)
 	seen = look("a b")
 	if got := seen.Live[1]; fmt.Sprint(got) != fmt.Sprint(b) || got.Started == 0 || got.Expires <= seen.Now || got.Session != "" {
 		t.Errorf("%+v was announced, %+v is read", b, got)
 	}
-	if env.Client.Due(a, seen) || env.Client.Due(b, seen) || !env.Client.Due(percolator.WorkerInfo{Name: "c"}, seen) {
+	if admin.New(env.Client).Due(a, seen) || admin.New(env.Client).Due(b, seen) || !admin.New(env.Client).Due(admin.WorkerInfo{Name: "c"}, seen) {
 		t.Error("who has just announced itself is not due, who is not in the list is")
 	}
 	env.Clock.Advance(11 * time.Second)
-	if seen = look("a b"); !env.Client.Due(b, seen) {
+	if seen = look("a b"); !admin.New(env.Client).Due(b, seen) {
 		t.Error("a lease of which a third has passed is not due")
 	}
-	again, err := env.Client.Announce(ctx, b, seen)
+	again, err := admin.New(env.Client).Announce(ctx, b, seen)
 	must(t, err)
 	if again.Started != b.Started || again.Expires <= b.Expires {
 		t.Errorf("%+v was renewed to %+v", b, again)
@@ -62,7 +63,7 @@ func TestWorkersByLease(t *testing.T) {
 	if n := cellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env)+1 {
 		t.Errorf("the entry of a dead worker is still there: %d cells", n)
 	}
-	must(t, env.Client.Withdraw(ctx, b))
+	must(t, admin.New(env.Client).Withdraw(ctx, b))
 	look("")
 }
 
@@ -83,38 +84,38 @@ func TestWorkersBySession(t *testing.T) {
 	env.Clock.Stop()
 	var r registrar
 	observer, dying := r.client(env), r.client(env)
-	w, err := dying.Announce(ctx, percolator.WorkerInfo{Name: "w"}, percolator.Workers{})
+	w, err := admin.New(dying).Announce(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
 	must(t, err)
 	if w.Session != "session-2" {
 		t.Fatalf("announced with session %q", w.Session)
 	}
 	env.Clock.Advance(90 * time.Second)
-	seen, err := observer.Workers(ctx)
+	seen, err := admin.New(observer).Workers(ctx)
 	must(t, err)
-	if names(seen) != "w" || dying.Due(w, seen) || !observer.Due(w, seen) {
-		t.Errorf("alive are %q; due %v, and with another session %v", names(seen), dying.Due(w, seen), observer.Due(w, seen))
+	if names(seen) != "w" || admin.New(dying).Due(w, seen) || !admin.New(observer).Due(w, seen) {
+		t.Errorf("alive are %q; due %v, and with another session %v", names(seen), admin.New(dying).Due(w, seen), admin.New(observer).Due(w, seen))
 	}
 	r.down = true
 	r.end("session-2")
-	if seen, err = observer.Workers(ctx); err != nil || names(seen) != "w" {
+	if seen, err = admin.New(observer).Workers(ctx); err != nil || names(seen) != "w" {
 		t.Errorf("alive are %q, %v while the oracle does not answer", names(seen), err)
 	}
 	r.mu.Lock()
 	r.down = false
 	r.mu.Unlock()
 	for range 2 {
-		if seen, err = observer.Workers(ctx); err != nil || names(seen) != "" {
+		if seen, err = admin.New(observer).Workers(ctx); err != nil || names(seen) != "" {
 			t.Errorf("alive are %q, %v after the end of the session", names(seen), err)
 		}
 	}
 	if n := cellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env) {
 		t.Errorf("the entry of a worker whose session has ended is still there: %d cells", n)
 	}
-	if _, err = dying.Announce(ctx, w, seen); err != nil {
+	if _, err = admin.New(dying).Announce(ctx, w, seen); err != nil {
 		t.Fatal(err)
 	}
 	env.Clock.Advance(6 * time.Minute)
-	if seen, err = env.Client.Workers(ctx); err != nil || names(seen) != "" { // its oracle keeps no sessions
+	if seen, err = admin.New(env.Client).Workers(ctx); err != nil || names(seen) != "" { // its oracle keeps no sessions
 		t.Errorf("alive are %q, %v after the end of the lease", names(seen), err)
 	}
 }
@@ -125,7 +126,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 	ctx := testContext(t)
 	env := newEnv(t)
 	env.Clock.Stop()
-	w, err := env.Client.Announce(ctx, percolator.WorkerInfo{Name: "w"}, percolator.Workers{})
+	w, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
 	must(t, err)
 	mut := bigtable.NewMutation()
 	for column, value := range map[string]string{
@@ -147,7 +148,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 		mut.Set("meta", column, 1000, []byte(value))
 	}
 	must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
-	seen, err := env.Client.Workers(ctx)
+	seen, err := admin.New(env.Client).Workers(ctx)
 	must(t, err)
 	if names(seen) != "w" {
 		t.Errorf("alive are %q", names(seen))
@@ -164,7 +165,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 		mut := bigtable.NewMutation()
 		mut.Set("meta", "bounds", 1000, []byte(bad))
 		must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
-		if seen, err := env.Client.Workers(ctx); err != nil || len(seen.Bounds) != 0 || names(seen) != "w" {
+		if seen, err := admin.New(env.Client).Workers(ctx); err != nil || len(seen.Bounds) != 0 || names(seen) != "w" {
 			t.Errorf("bounds %.10q: %v, %v, %q", bad, err, seen.Bounds, names(seen))
 		}
 	}
@@ -175,14 +176,14 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	env := newEnv(t)
-	look := func() percolator.Workers {
-		seen, err := env.Client.Workers(ctx)
+	look := func() admin.Workers {
+		seen, err := admin.New(env.Client).Workers(ctx)
 		must(t, err)
 		return seen
 	}
-	set := func(seen percolator.Workers, want bool, keys ...string) {
+	set := func(seen admin.Workers, want bool, keys ...string) {
 		t.Helper()
-		got, err := env.Client.SetBounds(ctx, seen, map[string]percolator.TableBounds{"t": {Made: seen.Now, Keys: keys}})
+		got, err := admin.New(env.Client).SetBounds(ctx, seen, map[string]admin.TableBounds{"t": {Made: seen.Now, Keys: keys}})
 		if err != nil || got != want {
 			t.Errorf("SetBounds: %v, %v, want %v", got, err, want)
 		}
@@ -191,7 +192,7 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	set(first, true, "\xff\x00", strings.Repeat("z", 100))
 	set(first, false, "late")
 	second := look()
-	if k := second.Bounds["t"].Keys; len(k) != 2 || k[0] != strings.Repeat("z", percolator.MaxBoundBytes) || k[1] != "\xff\x00" {
+	if k := second.Bounds["t"].Keys; len(k) != 2 || k[0] != strings.Repeat("z", admin.MaxBoundBytes) || k[1] != "\xff\x00" {
 		t.Errorf("keys %q", k)
 	}
 	set(second, true, "m")
@@ -199,7 +200,7 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	if k := look().Bounds["t"].Keys; len(k) != 1 || k[0] != "m" {
 		t.Errorf("keys %q", k)
 	}
-	_, err := env.Client.SetBounds(ctx, look(), map[string]percolator.TableBounds{"t": {Keys: make([]string, percolator.MaxBoundKeys+1)}})
+	_, err := admin.New(env.Client).SetBounds(ctx, look(), map[string]admin.TableBounds{"t": {Keys: make([]string, admin.MaxBoundKeys+1)}})
 	if !errors.Is(err, percolator.ErrTooLarge) {
 		t.Errorf("too many bounds: %v", err)
 	}
@@ -209,23 +210,23 @@ func TestAnnounceRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	env := newEnv(t)
-	var full percolator.Workers
-	for i := range percolator.MaxWorkers {
-		full.Live = append(full.Live, percolator.WorkerInfo{Name: fmt.Sprint(i)})
+	var full admin.Workers
+	for i := range admin.MaxWorkers {
+		full.Live = append(full.Live, admin.WorkerInfo{Name: fmt.Sprint(i)})
 	}
 	for _, c := range []struct {
-		w    percolator.WorkerInfo
-		seen percolator.Workers
+		w    admin.WorkerInfo
+		seen admin.Workers
 		want error
 	}{
-		{percolator.WorkerInfo{}, percolator.Workers{}, percolator.ErrInvalidArgument},
-		{percolator.WorkerInfo{Name: "\xff"}, percolator.Workers{}, percolator.ErrInvalidArgument},
-		{percolator.WorkerInfo{Name: strings.Repeat("n", 65)}, percolator.Workers{}, percolator.ErrInvalidArgument},
-		{percolator.WorkerInfo{Name: "n", Version: strings.Repeat("v", 5000)}, percolator.Workers{}, percolator.ErrTooLarge},
-		{percolator.WorkerInfo{Name: "n"}, full, percolator.ErrTooLarge},
-		{percolator.WorkerInfo{Name: "7"}, full, nil},
+		{admin.WorkerInfo{}, admin.Workers{}, percolator.ErrInvalidArgument},
+		{admin.WorkerInfo{Name: "\xff"}, admin.Workers{}, percolator.ErrInvalidArgument},
+		{admin.WorkerInfo{Name: strings.Repeat("n", 65)}, admin.Workers{}, percolator.ErrInvalidArgument},
+		{admin.WorkerInfo{Name: "n", Version: strings.Repeat("v", 5000)}, admin.Workers{}, percolator.ErrTooLarge},
+		{admin.WorkerInfo{Name: "n"}, full, percolator.ErrTooLarge},
+		{admin.WorkerInfo{Name: "7"}, full, nil},
 	} {
-		if _, err := env.Client.Announce(ctx, c.w, c.seen); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+		if _, err := admin.New(env.Client).Announce(ctx, c.w, c.seen); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%.20q: %v, want %v", c.w.Name, err, c.want)
 		}
 	}
@@ -235,15 +236,15 @@ func TestReadPendingRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	env := newEnv(t)
-	for _, most := range []int{-1, 0, percolator.MaxPendingRows + 1} {
-		if _, _, err := env.Client.ReadPending(ctx, "t", percolator.All(), most); !errors.Is(err, percolator.ErrInvalidArgument) {
+	for _, most := range []int{-1, 0, admin.MaxPendingRows + 1} {
+		if _, _, err := admin.New(env.Client).ReadPending(ctx, "t", percolator.All(), most); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("%d rows: %v", most, err)
 		}
 	}
-	if _, _, err := env.Client.ReadPending(ctx, "none", percolator.All(), 1); !errors.Is(err, percolator.ErrSchemaMismatch) {
+	if _, _, err := admin.New(env.Client).ReadPending(ctx, "none", percolator.All(), 1); !errors.Is(err, percolator.ErrSchemaMismatch) {
 		t.Errorf("a table that is not there: %v", err)
 	}
-	if rows, more, err := env.Client.ReadPending(ctx, "t", percolator.Between("b", "a"), 1); err != nil || more || len(rows) != 0 {
+	if rows, more, err := admin.New(env.Client).ReadPending(ctx, "t", percolator.Between("b", "a"), 1); err != nil || more || len(rows) != 0 {
 		t.Errorf("an empty range: %v, %v, %v", rows, more, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -41,7 +42,7 @@ func (f *asOfFlag) timestamp(ctx context.Context, c *percolator.Client) (tso.Tim
 	if err != nil || before == 0 {
 		return ts, err
 	}
-	now, err := c.Oracle().Next(ctx)
+	now, err := admin.New(c).Oracle().Next(ctx)
 	return max(now.Add(-before), 1), err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -24,12 +25,12 @@ func checkOracle(ctx context.Context, x *checker) []finding {
 	var ts [2]tso.Timestamp
 	for i := range ts {
 		var err error
-		if ts[i], err = x.client.Oracle().Next(ctx); err != nil {
+		if ts[i], err = admin.New(x.client).Oracle().Next(ctx); err != nil {
 			return cannot(err)
 		}
 	}
 	d := x.flags.data
-	served, err := percolator.ServedTimestamp(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
+	served, err := admin.ServedTimestamp(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
 	if err != nil {
 		return cannot(err)
 	}
@@ -80,7 +81,7 @@ func checkLocks(ctx context.Context, x *checker) []finding {
 	var out []finding
 tables:
 	for _, table := range storedTables(x.client.Schema()) {
-		for l, err := range x.client.ListLocks(ctx, table, percolator.All(), percolator.LockOptions{}) {
+		for l, err := range admin.New(x.client).ListLocks(ctx, table, percolator.All(), admin.LockOptions{}) {
 			if err != nil {
 				return append(out, cannot(err)...)
 			}
@@ -89,12 +90,12 @@ tables:
 				break tables
 			}
 			switch {
-			case l.State == percolator.LockStateUndecodable:
+			case l.State == admin.LockStateUndecodable:
 				if undecodable++; undecodable <= locksNamed {
 					out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
 						"the lock of %s cannot be decoded: %s", cellText(l.Cell), l.Reason))
 				}
-			case l.State == percolator.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
+			case l.State == admin.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
 				out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
 					"the lock of %s says that it was placed in the future: nobody will settle it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
 			case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
@@ -145,18 +146,18 @@ func checkCollection(ctx context.Context, x *checker) []finding {
 	if x.client == nil {
 		return x.withoutClient()
 	}
-	b, err := x.client.CollectionBounds(ctx)
+	b, err := admin.New(x.client).CollectionBounds(ctx)
 	if err != nil {
 		return cannot(err)
 	}
-	col, err := x.client.Collection(ctx)
+	col, err := admin.New(x.client).Collection(ctx)
 	if err != nil {
 		return []finding{found(levelFailed, "percolator gc status", "%s", shortError(err))}
 	}
 	return judgeCollection(b, col)
 }
 
-func judgeCollection(b percolator.CollectionBounds, col percolator.Collection) (out []finding) {
+func judgeCollection(b admin.CollectionBounds, col admin.Collection) (out []finding) {
 	if col.Corrupt > 0 {
 		out = append(out, found(levelWarning, "percolator gc status", "the last cycle met %d cells that it could not decode", col.Corrupt))
 	}
@@ -204,19 +205,19 @@ func checkWorkers(ctx context.Context, x *checker) []finding {
 }
 
 // runningWorkers are the workers that announce themselves, which those with observers.Config.Partition do, and those that only report.
-func runningWorkers(ctx context.Context, c *percolator.Client) ([]percolator.WorkerInfo, error) {
-	seen, err := c.InspectWorkers(ctx)
+func runningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerInfo, error) {
+	seen, err := admin.New(c).InspectWorkers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reports, err := c.Reports(ctx)
+	reports, err := admin.New(c).Reports(ctx)
 	if err != nil {
 		return nil, err
 	}
 	live := seen.Live
 	for _, r := range reports {
-		if !slices.ContainsFunc(seen.Live, func(w percolator.WorkerInfo) bool { return w.Name == r.Name }) {
-			live = append(live, percolator.WorkerInfo{Name: r.Name, Version: r.Version, Started: r.Started, Expires: r.Expires,
+		if !slices.ContainsFunc(seen.Live, func(w admin.WorkerInfo) bool { return w.Name == r.Name }) {
+			live = append(live, admin.WorkerInfo{Name: r.Name, Version: r.Version, Started: r.Started, Expires: r.Expires,
 				Observers: slices.Sorted(maps.Keys(r.Worker.Observers)), Columns: r.Worker.Columns, Takes: r.Worker.Takes})
 		}
 	}
@@ -224,7 +225,7 @@ func runningWorkers(ctx context.Context, c *percolator.Client) ([]percolator.Wor
 }
 
 // judgeWorkers looks for disagreement, which is normal only while a new version is being rolled out.
-func judgeWorkers(live []percolator.WorkerInfo) (out []finding) {
+func judgeWorkers(live []admin.WorkerInfo) (out []finding) {
 	versions := map[string]int{}
 	sets := map[string]map[string]bool{} // of observers, by the columns that are taken
 	for _, w := range live {
@@ -269,7 +270,7 @@ func checkObservers(ctx context.Context, x *checker) []finding {
 }
 
 // judgeObservers looks for columns whose notifications pile up.
-func judgeObservers(s *percolator.Schema, live []percolator.WorkerInfo) (out []finding) {
+func judgeObservers(s *percolator.Schema, live []admin.WorkerInfo) (out []finding) {
 	n := 0
 	for _, t := range s.Tables {
 		for _, column := range slices.Concat(t.Observed, t.Weak) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -45,21 +46,21 @@ func TestCheckCollection(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
 	now := tso.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	bounds := func(back time.Duration) percolator.CollectionBounds {
-		return percolator.CollectionBounds{Now: now, Safepoint: now.Add(-back), Retention: hour}
+	bounds := func(back time.Duration) admin.CollectionBounds {
+		return admin.CollectionBounds{Now: now, Safepoint: now.Add(-back), Retention: hour}
 	}
-	held := func(back time.Duration) percolator.CollectionBounds {
+	held := func(back time.Duration) admin.CollectionBounds {
 		b := bounds(back)
-		b.HeldBy = &percolator.Hold{ID: "backup", Timestamp: b.Safepoint + 1}
+		b.HeldBy = &admin.Hold{ID: "backup", Timestamp: b.Safepoint + 1}
 		return b
 	}
 	for name, c := range map[string]struct {
-		bounds  percolator.CollectionBounds
+		bounds  admin.CollectionBounds
 		corrupt int64
 		want    []checkLevel
 	}{
 		"well":         {bounds(70 * time.Minute), 0, []checkLevel{levelOK}},
-		"never":        {percolator.CollectionBounds{Now: now, Retention: hour}, 0, []checkLevel{levelWarning}},
+		"never":        {admin.CollectionBounds{Now: now, Retention: hour}, 0, []checkLevel{levelWarning}},
 		"slow":         {bounds(3 * hour), 0, []checkLevel{levelWarning}},
 		"stuck":        {bounds(11 * hour), 0, []checkLevel{levelFailed}},
 		"held":         {held(3 * hour), 0, []checkLevel{levelOK}},
@@ -67,7 +68,7 @@ func TestCheckCollection(t *testing.T) {
 		"corrupt":      {bounds(hour), 2, []checkLevel{levelWarning, levelOK}},
 	} {
 		var got []checkLevel
-		for _, f := range judgeCollection(c.bounds, percolator.Collection{Corrupt: c.corrupt}) {
+		for _, f := range judgeCollection(c.bounds, admin.Collection{Corrupt: c.corrupt}) {
 			got = append(got, f.Level)
 			if strings.Contains(name, "held") != strings.Contains(f.Saw, "backup") {
 				t.Errorf("%s: %q", name, f.Saw)
@@ -88,20 +89,20 @@ func TestCheckWorkersAndObservers(t *testing.T) {
 		}
 		return out
 	}
-	worker := func(version, columns, observer string, takes map[string][][]byte) percolator.WorkerInfo {
-		return percolator.WorkerInfo{Version: version, Columns: columns, Observers: []string{observer}, Takes: takes}
+	worker := func(version, columns, observer string, takes map[string][][]byte) admin.WorkerInfo {
+		return admin.WorkerInfo{Version: version, Columns: columns, Observers: []string{observer}, Takes: takes}
 	}
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "docs", Observed: []string{"in"}, Weak: []string{"poke"}}}}
 	for name, c := range map[string]struct {
-		live               []percolator.WorkerInfo
+		live               []admin.WorkerInfo
 		workers, observers []checkLevel
 	}{
-		"agree":     {[]percolator.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v1", "a", "o", takes("in", "poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
-		"divided":   {[]percolator.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "b", "p", takes("poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
-		"versions":  {[]percolator.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v2", "a", "o", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelOK}},
-		"observers": {[]percolator.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "a", "p", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelWarning}},
+		"agree":     {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v1", "a", "o", takes("in", "poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
+		"divided":   {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "b", "p", takes("poke"))}, []checkLevel{levelOK}, []checkLevel{levelOK}},
+		"versions":  {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v2", "a", "o", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelOK}},
+		"observers": {[]admin.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "a", "p", takes("in"))}, []checkLevel{levelWarning}, []checkLevel{levelWarning}},
 		"none":      {nil, []checkLevel{levelOK}, []checkLevel{levelWarning, levelWarning}},
-		"silent":    {[]percolator.WorkerInfo{worker("v1", "a", "o", nil)}, []checkLevel{levelOK}, []checkLevel{levelNotChecked, levelNotChecked}},
+		"silent":    {[]admin.WorkerInfo{worker("v1", "a", "o", nil)}, []checkLevel{levelOK}, []checkLevel{levelNotChecked, levelNotChecked}},
 	} {
 		for what, got := range map[string][]finding{"workers": judgeWorkers(c.live), "observers": judgeObservers(schema, c.live)} {
 			want := map[string][]checkLevel{"workers": c.workers, "observers": c.observers}[what]
@@ -293,7 +294,7 @@ func TestCheckRunning(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
-	if _, err := cl.client.Announce(ctx, percolator.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, percolator.Workers{}); err != nil {
+	if _, err := admin.New(cl.client).Announce(ctx, admin.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, admin.Workers{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := cl.checked(exitOK, "--only", "observers,workers", "--strict"); r["observers"].Level != levelOK {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // checker is what checks work with, and what several of them need.
@@ -26,7 +27,7 @@ type checker struct {
 	wanted    *percolator.Schema // of --schema
 
 	schemaOnce sync.Once
-	stored     percolator.StoredSchema
+	stored     admin.StoredSchema
 	schemaErr  error
 
 	tablesOnce sync.Once
@@ -35,10 +36,10 @@ type checker struct {
 }
 
 // storedSchema reads the schema, once; it needs no oracle.
-func (x *checker) storedSchema(ctx context.Context) (percolator.StoredSchema, error) {
+func (x *checker) storedSchema(ctx context.Context) (admin.StoredSchema, error) {
 	x.schemaOnce.Do(func() {
 		d := x.flags.data
-		x.stored, x.schemaErr = percolator.ReadSchema(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
+		x.stored, x.schemaErr = admin.ReadSchema(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
 		if x.schemaErr == nil && x.stored.Schema == nil {
 			x.schemaErr = errors.New("no schema is stored")
 		}
@@ -128,7 +129,7 @@ func checkSchema(ctx context.Context, x *checker) []finding {
 	if x.wanted == nil {
 		return sawOK("%s", about)
 	}
-	plan, err := percolator.PlanSchema(ctx, x.flags.data.project, x.flags.data.instance, x.flags.data.appProfile, x.wanted, bigtableOptions(ctx)...)
+	plan, err := admin.PlanSchema(ctx, x.flags.data.project, x.flags.data.instance, x.flags.data.appProfile, x.wanted, bigtableOptions(ctx)...)
 	if err != nil {
 		return cannot(err)
 	}

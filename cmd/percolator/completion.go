@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // newCompletion takes the place of cobra's own command, which is hidden and has no examples.
@@ -64,7 +65,7 @@ func schemaToComplete(cmd *cobra.Command) *percolator.Schema {
 	}
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
-	stored, err := percolator.ReadSchema(ctx, project, instance, profile, bigtableOptions(ctx)...)
+	stored, err := admin.ReadSchema(ctx, project, instance, profile, bigtableOptions(ctx)...)
 	if err != nil {
 		return nil
 	}

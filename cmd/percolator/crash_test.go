@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -85,7 +86,7 @@ func (c *cluster) die(at crashPoint, value string, cells ...percolator.Cell) {
 	c.crash(at, 100*time.Millisecond, value, cells...)
 	last := cells[len(cells)-1]
 	for deadline := time.Now().Add(clusterLimit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if c.stateOf(last) != percolator.LockStateAlive {
+		if c.stateOf(last) != admin.LockStateAlive {
 			return
 		}
 	}
@@ -93,11 +94,11 @@ func (c *cluster) die(at crashPoint, value string, cells ...percolator.Cell) {
 }
 
 // stateOf is the state of the lock on a cell.
-func (c *cluster) stateOf(cell percolator.Cell) percolator.LockState {
+func (c *cluster) stateOf(cell percolator.Cell) admin.LockState {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
-	for l, err := range c.client.ListLocks(ctx, cell.Table, percolator.Row(cell.Row), percolator.LockOptions{}) {
+	for l, err := range admin.New(c.client).ListLocks(ctx, cell.Table, percolator.Row(cell.Row), admin.LockOptions{}) {
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -60,7 +61,7 @@ func TestDevCrash(t *testing.T) {
 	if err := transfers.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	latest, err := c.Oracle().Next(ctx)
+	latest, err := admin.New(c).Oracle().Next(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestSaveGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	if err := percolator.CreateMetaTable(t.Context(), "dev", "dev", store.ClientOptions()...); err != nil {
+	if err := admin.CreateMetaTable(t.Context(), "dev", "dev", store.ClientOptions()...); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

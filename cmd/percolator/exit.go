@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -68,7 +69,7 @@ func exitCode(err error) int {
 		return exitFindings
 	case errors.Is(err, percolator.ErrConflict), errors.Is(err, percolator.ErrLocked), errors.Is(err, percolator.ErrOutcomeUnknown),
 		errors.Is(err, percolator.ErrExists), errors.Is(err, percolator.ErrUnique),
-		errors.Is(err, backup.ErrComplete), errors.Is(err, backup.ErrOtherPlan), errors.Is(err, percolator.ErrNotEmpty), errors.Is(err, percolator.ErrRestoring):
+		errors.Is(err, backup.ErrComplete), errors.Is(err, backup.ErrOtherPlan), errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrRestoring):
 		return exitConflict
 	case errors.Is(err, backup.ErrDamaged):
 		return exitFindings

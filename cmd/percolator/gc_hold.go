@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -33,11 +34,11 @@ type holdJSON struct {
 	Reason    string        `json:"reason"`
 }
 
-func newHoldJSON(h percolator.Hold) holdJSON {
+func newHoldJSON(h admin.Hold) holdJSON {
 	return holdJSON{h.ID, h.Timestamp, h.Timestamp.Time().UTC(), h.Expires.Time().UTC(), h.Reason}
 }
 
-func newHoldsJSON(holds []percolator.Hold) []holdJSON {
+func newHoldsJSON(holds []admin.Hold) []holdJSON {
 	out := []holdJSON{}
 	for _, h := range holds {
 		out = append(out, newHoldJSON(h))
@@ -58,14 +59,14 @@ func printHolds(w io.Writer, holds []holdJSON) error {
 }
 
 // findHold looks a hold up by its id.
-func findHold(ctx context.Context, c *percolator.Client, id string) (percolator.Hold, error) {
-	holds, err := c.Holds(ctx)
+func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold, error) {
+	holds, err := admin.New(c).Holds(ctx)
 	if err != nil {
-		return percolator.Hold{}, err
+		return admin.Hold{}, err
 	}
-	at := slices.IndexFunc(holds, func(h percolator.Hold) bool { return h.ID == id })
+	at := slices.IndexFunc(holds, func(h admin.Hold) bool { return h.ID == id })
 	if at < 0 {
-		return percolator.Hold{}, fmt.Errorf("hold %s: %w: it was released, or has expired; percolator gc hold ls lists them", shown(id), percolator.ErrNotFound)
+		return admin.Hold{}, fmt.Errorf("hold %s: %w: it was released, or has expired; percolator gc hold ls lists them", shown(id), percolator.ErrNotFound)
 	}
 	return holds[at], nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newHoldExtend() *cobra.Command {
@@ -30,7 +31,7 @@ is 7 if there is no such hold any more.`,
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
 				h, err := findHold(ctx, c, args[0])
 				if err == nil {
-					h, err = c.ExtendHold(ctx, h, ttl)
+					h, err = admin.New(c).ExtendHold(ctx, h, ttl)
 				}
 				if err != nil {
 					return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newHoldLs() *cobra.Command {
@@ -25,7 +26,7 @@ them may be some that have expired and that no collector has removed yet.`,
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				holds, err := c.Holds(ctx)
+				holds, err := admin.New(c).Holds(ctx)
 				if err != nil {
 					return err
 				}

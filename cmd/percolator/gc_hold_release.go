@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newHoldRelease() *cobra.Command {
@@ -31,7 +32,7 @@ reads there, a backup for example, fails. The exit status is 7 if there is no su
 					if err := ask(ctx, cmd, yes, "Release the hold at %s (%s)?", atTime(h.Timestamp), orDash(h.Reason)); err != nil {
 						return err
 					}
-					if err := c.ReleaseHold(ctx, h); err != nil {
+					if err := admin.New(c).ReleaseHold(ctx, h); err != nil {
 						return err
 					}
 					did = "released"

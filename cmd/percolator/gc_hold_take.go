@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newHoldTake() *cobra.Command {
@@ -38,7 +39,7 @@ Old versions pile up meanwhile: take no longer than you need, and extend it inst
 				if err != nil {
 					return err
 				}
-				h, err := c.TakeHold(ctx, ts, ttl, reason)
+				h, err := admin.New(c).TakeHold(ctx, ts, ttl, reason)
 				if err != nil {
 					return err
 				}
@@ -55,7 +56,7 @@ Old versions pile up meanwhile: take no longer than you need, and extend it inst
 	return cmd
 }
 
-func emitHold(cmd *cobra.Command, output outputFlag, h percolator.Hold) error {
+func emitHold(cmd *cobra.Command, output outputFlag, h admin.Hold) error {
 	out := newHoldJSON(h)
 	return output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return printHolds(w, []holdJSON{out}) })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 type gcRunFlags struct {
@@ -60,7 +61,7 @@ type gcPlanJSON struct {
 }
 
 func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.Client) error {
-	b, err := c.CollectionBounds(ctx)
+	b, err := admin.New(c).CollectionBounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,10 +75,10 @@ func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 		return err
 	}
 	say, end := statusLine(cmd)
-	g, err := percolator.NewCollector(c, percolator.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Progress: func(col percolator.Collection) {
+	g, err := admin.NewCollector(c, admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Progress: func(col admin.Collection) {
 		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Table, col.Rows, col.Versions))
 	}})
-	var col percolator.Collection
+	var col admin.Collection
 	if err == nil {
 		col, err = g.Collect(ctx)
 	}
@@ -93,7 +94,7 @@ func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 }
 
 // agree refuses to shorten by mistake how far back snapshots reach: this process does not know the retention of the workers.
-func (f *gcRunFlags) agree(cmd *cobra.Command, b percolator.CollectionBounds) error {
+func (f *gcRunFlags) agree(cmd *cobra.Command, b admin.CollectionBounds) error {
 	kept := b.Announced.Sub(b.Safepoint).Round(time.Second)
 	given := cmd.Flags().Lookup("retention")
 	if b.Safepoint == 0 || given.Changed || given.Value.String() != given.DefValue || kept <= f.keep.retention+f.keep.retention/10 {
@@ -102,12 +103,12 @@ func (f *gcRunFlags) agree(cmd *cobra.Command, b percolator.CollectionBounds) er
 	return usagef("the last cycle kept %v, more than %v: say --retention %v to keep as much, or what you mean", kept, f.keep.retention, kept)
 }
 
-func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator.Client, b percolator.CollectionBounds) error {
+func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator.Client, b admin.CollectionBounds) error {
 	now, err := readGC(ctx, c)
 	if err != nil {
 		return err
 	}
-	unfinished := now.Cycle.Phase != "none" && now.Cycle.Phase != string(percolator.CollectionDone)
+	unfinished := now.Cycle.Phase != "none" && now.Cycle.Phase != string(admin.CollectionDone)
 	out := gcPlanJSON{now, unfinished || b.Next > b.Mark}
 	return f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
 		text := fmt.Sprintf("the safepoint would be %s, %s before now", atTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -82,15 +83,15 @@ collector comes to its end: look at the phase, and at the logs of the workers.`,
 }
 
 func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
-	b, err := c.CollectionBounds(ctx)
+	b, err := admin.New(c).CollectionBounds(ctx)
 	if err != nil {
 		return gcJSON{}, err
 	}
-	col, err := c.Collection(ctx)
+	col, err := admin.New(c).Collection(ctx)
 	if err != nil {
 		return gcJSON{}, err
 	}
-	holds, err := c.Holds(ctx)
+	holds, err := admin.New(c).Holds(ctx)
 	if err != nil {
 		return gcJSON{}, err
 	}
@@ -104,7 +105,7 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	return out, nil
 }
 
-func newCycleJSON(col percolator.Collection) cycleJSON {
+func newCycleJSON(col admin.Collection) cycleJSON {
 	out := cycleJSON{Phase: string(col.Phase), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated, Table: col.Table, Holder: col.Holder, Expires: col.Expires,
 		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Vanished: col.Vanished, Postponed: col.Postponed, Corrupt: col.Corrupt}
 	if out.Phase == "" {

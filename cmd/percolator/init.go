@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -65,7 +66,7 @@ func initialize(ctx context.Context, cmd *cobra.Command, f storeFlags) (err erro
 		}
 		_, _ = fmt.Fprintf(out, "database %s is ready\n", f.spanner)
 	} else {
-		if err := percolator.CreateMetaTable(ctx, f.project, f.instance, bigtableOptions(ctx)...); err != nil {
+		if err := admin.CreateMetaTable(ctx, f.project, f.instance, bigtableOptions(ctx)...); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(out, "table %s of %s/%s is ready\n", tso.BigtableTable, f.project, f.instance)

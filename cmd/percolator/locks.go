@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -44,7 +45,7 @@ type primaryJSON struct {
 	Locked bool   `json:"locked"` // it holds the transaction's lock
 }
 
-func newLockJSON(l *percolator.LockInspection) *lockJSON {
+func newLockJSON(l *admin.LockInspection) *lockJSON {
 	if l == nil {
 		return nil
 	}

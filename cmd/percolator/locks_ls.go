@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // locksJSON is what "locks ls" found.
@@ -15,13 +16,13 @@ type locksJSON struct {
 	Locks []*lockJSON `json:"locks"`
 	More  bool        `json:"more"` // there are more than --limit
 
-	list []percolator.LockInspection
+	list []admin.LockInspection
 }
 
 func newLocksLs() *cobra.Command {
 	var f dataFlags
 	var output outputFlag
-	var opts percolator.LockOptions
+	var opts admin.LockOptions
 	limit := 100
 	cmd := &cobra.Command{
 		Use:   "ls [TABLE…]",
@@ -67,14 +68,14 @@ scanner or collector settles them; percolator locks resolve does so now.`,
 }
 
 func findLocks(
-	ctx context.Context, c *percolator.Client, tables []string, opts percolator.LockOptions, limit int,
+	ctx context.Context, c *percolator.Client, tables []string, opts admin.LockOptions, limit int,
 ) (found locksJSON, err error) {
 	found.Locks = []*lockJSON{} // [] in JSON
 	if len(tables) == 0 {
 		tables = storedTables(c.Schema())
 	}
 	for _, table := range tables {
-		for l, err := range c.ListLocks(ctx, table, percolator.All(), opts) {
+		for l, err := range admin.New(c).ListLocks(ctx, table, percolator.All(), opts) {
 			if err != nil {
 				return found, err
 			}
@@ -95,7 +96,7 @@ func (found locksJSON) print(w io.Writer) error {
 		return err
 	}
 	g := grid{head: []string{"TABLE", "ROW", "COLUMN", "TRANSACTION", "AGE", "STATE", "SESSION", "KIND", "PRIMARY"}}
-	count := map[percolator.LockState]int{}
+	count := map[admin.LockState]int{}
 	for _, l := range found.list {
 		count[l.State]++
 		g.add(line{}, found.cells(l)...)
@@ -106,14 +107,14 @@ func (found locksJSON) print(w io.Writer) error {
 	if err := g.write(w, painterFor(w)); err != nil {
 		return err
 	}
-	if n := count[percolator.LockStateCommitted] + count[percolator.LockStateRolledBack] + count[percolator.LockStateDead]; n > 0 {
+	if n := count[admin.LockStateCommitted] + count[admin.LockStateRolledBack] + count[admin.LockStateDead]; n > 0 {
 		_, err := fmt.Fprintf(w, "%d can be settled now: percolator locks resolve\n", n)
 		return err
 	}
 	return nil
 }
 
-func (found locksJSON) cells(l percolator.LockInspection) [][]line {
+func (found locksJSON) cells(l admin.LockInspection) [][]line {
 	_, _, s := lockWords(l)
 	primary, at := "this cell", "-"
 	if !l.IsPrimary() {
@@ -123,7 +124,7 @@ func (found locksJSON) cells(l percolator.LockInspection) [][]line {
 		at = fmt.Sprint(int64(l.StartTS))
 	}
 	state := string(l.State)
-	if l.State == percolator.LockStateCommitted {
+	if l.State == admin.LockStateCommitted {
 		state = fmt.Sprintf("committed at %d", l.CommitTS)
 	}
 	cells := [][]line{lines(l.Cell.Table), lines(shown(l.Cell.Row)), lines(shown(l.Cell.Column)), lines(at)}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -39,7 +40,7 @@ type countsJSON struct {
 type resolveFlags struct {
 	data        dataFlags
 	output      outputFlag
-	opts        percolator.LockOptions
+	opts        admin.LockOptions
 	yes, dryRun bool
 }
 
@@ -128,7 +129,7 @@ func (f *resolveFlags) run(ctx context.Context, cmd *cobra.Command, c *percolato
 }
 
 // locks are those of the tables or the row that were named.
-func (f *resolveFlags) locks(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[percolator.LockInspection, error] {
+func (f *resolveFlags) locks(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[admin.LockInspection, error] {
 	tables, rows := storedTables(c.Schema()), percolator.All()
 	if len(args) > 0 {
 		tables = args[:1]
@@ -136,9 +137,9 @@ func (f *resolveFlags) locks(ctx context.Context, c *percolator.Client, args []s
 	if len(args) > 1 {
 		rows = percolator.Row(args[1])
 	}
-	return func(yield func(percolator.LockInspection, error) bool) {
+	return func(yield func(admin.LockInspection, error) bool) {
 		for _, table := range tables {
-			for l, err := range c.ListLocks(ctx, table, rows, f.opts) {
+			for l, err := range admin.New(c).ListLocks(ctx, table, rows, f.opts) {
 				if !yield(l, err) {
 					return
 				}
@@ -157,13 +158,13 @@ type resolution struct {
 }
 
 // settleAll settles what can be settled, many at a time, and says what became of each, in order.
-func (r *resolution) settleAll(ctx context.Context, locks iter.Seq2[percolator.LockInspection, error]) error {
-	var batch []percolator.LockInspection
+func (r *resolution) settleAll(ctx context.Context, locks iter.Seq2[admin.LockInspection, error]) error {
+	var batch []admin.LockInspection
 	for l, err := range locks {
 		switch {
 		case err != nil:
 			return errors.Join(err, r.settle(ctx, batch))
-		case l.State == percolator.LockStateAlive:
+		case l.State == admin.LockStateAlive:
 			r.found.Counts.Alive++
 			continue
 		case !l.Resolvable():
@@ -185,7 +186,7 @@ func (r *resolution) settleAll(ctx context.Context, locks iter.Seq2[percolator.L
 }
 
 // refuse notes a lock that nobody can settle.
-func (r *resolution) refuse(l percolator.LockInspection) {
+func (r *resolution) refuse(l admin.LockInspection) {
 	r.found.Counts.Undecodable++
 	if len(r.found.Undecodable) < resolvedInJSON {
 		r.found.Undecodable = append(r.found.Undecodable, newLockJSON(&l))
@@ -193,8 +194,8 @@ func (r *resolution) refuse(l percolator.LockInspection) {
 	_, _ = fmt.Fprintf(r.text, "undecodable, left alone: %s: %s\n", cellText(l.Cell), oneLine(l.Reason))
 }
 
-func (r *resolution) settle(ctx context.Context, batch []percolator.LockInspection) error {
-	became := make([]percolator.Resolution, len(batch))
+func (r *resolution) settle(ctx context.Context, batch []admin.LockInspection) error {
+	became := make([]admin.Resolution, len(batch))
 	errs := make([]error, len(batch))
 	var g errgroup.Group
 	g.SetLimit(resolvers)
@@ -203,24 +204,24 @@ func (r *resolution) settle(ctx context.Context, batch []percolator.LockInspecti
 			if r.dryRun {
 				became[i] = expected(l)
 			} else {
-				became[i], errs[i] = r.c.ResolveLock(ctx, l.Lock)
+				became[i], errs[i] = admin.New(r.c).ResolveLock(ctx, l.Lock)
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // errors are kept apart: what was done is reported
 	for i, l := range batch {
-		if became[i] == percolator.LockRolledBack {
+		if became[i] == admin.LockRolledBack {
 			r.undone[l.StartTS] = true
 		}
 	}
 	for i, l := range batch {
-		if became[i] == percolator.LockGone && l.IsPrimary() && r.undone[l.StartTS] {
-			became[i] = percolator.LockRolledBack // with a secondary, by this very run
+		if became[i] == admin.LockGone && l.IsPrimary() && r.undone[l.StartTS] {
+			became[i] = admin.LockRolledBack // with a secondary, by this very run
 		}
 		switch {
 		case errors.Is(errs[i], percolator.ErrCorrupt):
-			l.State, l.Reason = percolator.LockStateUndecodable, errs[i].Error()
+			l.State, l.Reason = admin.LockStateUndecodable, errs[i].Error()
 			r.refuse(l)
 			errs[i] = nil
 		case errs[i] == nil:
@@ -233,20 +234,20 @@ func (r *resolution) settle(ctx context.Context, batch []percolator.LockInspecti
 }
 
 // expected is what becomes of a lock that is met now.
-func expected(l percolator.LockInspection) percolator.Resolution {
-	if l.State == percolator.LockStateCommitted {
-		return percolator.LockRolledForward
+func expected(l admin.LockInspection) admin.Resolution {
+	if l.State == admin.LockStateCommitted {
+		return admin.LockRolledForward
 	}
-	return percolator.LockRolledBack
+	return admin.LockRolledBack
 }
 
-func (r *resolution) report(l percolator.LockInspection, became percolator.Resolution) error {
+func (r *resolution) report(l admin.LockInspection, became admin.Resolution) error {
 	switch became {
-	case percolator.LockRolledForward:
+	case admin.LockRolledForward:
 		r.found.Counts.RolledForward++
-	case percolator.LockRolledBack:
+	case admin.LockRolledBack:
 		r.found.Counts.RolledBack++
-	case percolator.LockGone:
+	case admin.LockGone:
 		r.found.Counts.Gone++
 	default:
 		r.found.Counts.Alive++

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // defaultDataTimeout is how long a command that goes through tables may take, unless --timeout says otherwise.
@@ -91,7 +92,7 @@ func findNotifications(ctx context.Context, c *percolator.Client, tables []strin
 		}
 	}
 	for _, table := range tables {
-		for row, err := range c.ScanPending(ctx, table, percolator.All()) {
+		for row, err := range admin.New(c).ScanPending(ctx, table, percolator.All()) {
 			if err != nil {
 				return found, err
 			}
@@ -123,7 +124,7 @@ func findNotifications(ctx context.Context, c *percolator.Client, tables []strin
 }
 
 // add counts a notification.
-func (w *waitingColumn) add(row percolator.Pending, n percolator.Notification) {
+func (w *waitingColumn) add(row admin.Pending, n percolator.Notification) {
 	w.Cells++
 	if at := n.Timestamp.Time(); at.Before(w.Oldest) {
 		w.Oldest = at

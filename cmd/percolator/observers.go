@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newObservers() *cobra.Command {
@@ -27,7 +28,7 @@ func newObservers() *cobra.Command {
 // walkFlags are those of the commands that go through a table for an observer.
 type walkFlags struct {
 	data dataFlags
-	opts percolator.ObserverOptions
+	opts admin.ObserverOptions
 }
 
 func (f *walkFlags) add(cmd *cobra.Command) {
@@ -37,7 +38,7 @@ func (f *walkFlags) add(cmd *cobra.Command) {
 }
 
 // walk is BackfillObserver or ForgetObserver.
-type walk func(ctx context.Context, table, column, observer string, opts percolator.ObserverOptions) (percolator.ObserverProgress, error)
+type walk func(ctx context.Context, table, column, observer string, opts admin.ObserverOptions) (admin.ObserverProgress, error)
 
 // run does it, with a bar on a terminal.
 func (f *walkFlags) run(cmd *cobra.Command, args []string, did string, which func(c *percolator.Client) walk) error {
@@ -70,14 +71,14 @@ func (f *walkFlags) run(cmd *cobra.Command, args []string, did string, which fun
 }
 
 // walkBar shows how far a walk has come, on a terminal; elsewhere report is nil.
-func walkBar(cmd *cobra.Command) (report func(percolator.ObserverProgress), done func()) {
+func walkBar(cmd *cobra.Command) (report func(admin.ObserverProgress), done func()) {
 	stderr, ok := cmd.ErrOrStderr().(*os.File)
 	if !ok || !term.IsTerminal(int(stderr.Fd())) {
 		return nil, func() {}
 	}
 	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
 	bar := bars.AddBar(0, mpb.AppendDecorators(decor.CountersNoUnit("%d/%d rows"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
-	return func(p percolator.ObserverProgress) {
+	return func(p admin.ObserverProgress) {
 			bar.SetTotal(max(p.Total, p.Rows), false)
 			bar.SetCurrent(p.Rows)
 		}, func() {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // defaultWalkTimeout is long, because what was done when it ends is not lost.
@@ -25,7 +26,7 @@ position in the instance: interrupted, it goes on where it was when it is repeat
 		Example:           `  percolator observers backfill documents crawl:response classify`,
 		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd, args, "notified", func(c *percolator.Client) walk { return c.BackfillObserver })
+			return f.run(cmd, args, "notified", func(c *percolator.Client) walk { return admin.New(c).BackfillObserver })
 		},
 	}
 	f.add(cmd)

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newObserversForget() *cobra.Command {
@@ -25,7 +26,7 @@ position in the instance: interrupted, it goes on where it was when it is repeat
 					return err
 				}
 			}
-			return f.run(cmd, args, "acknowledgments deleted", func(c *percolator.Client) walk { return c.ForgetObserver })
+			return f.run(cmd, args, "acknowledgments deleted", func(c *percolator.Client) walk { return admin.New(c).ForgetObserver })
 		},
 	}
 	f.add(cmd)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
@@ -75,7 +76,7 @@ done when the backup was made.`,
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
 				return err
 			}
-			if err := percolator.PrepareRestore(ctx, f.project, f.instance, m.ID, schema, bigtableOptions(ctx)...); err != nil {
+			if err := admin.PrepareRestore(ctx, f.project, f.instance, m.ID, schema, bigtableOptions(ctx)...); err != nil {
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
@@ -99,7 +100,7 @@ func abandonRestore(cmd *cobra.Command, f *dataFlags, yes bool) error {
 		if err := ask(ctx, cmd, yes, "Give up the restore into %s/%s? Everybody can use it then, with empty tables.", f.project, f.instance); err != nil {
 			return err
 		}
-		if err := c.AbandonRestore(ctx); err != nil {
+		if err := admin.New(c).AbandonRestore(ctx); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), "no restore is unfinished")
@@ -109,13 +110,13 @@ func abandonRestore(cmd *cobra.Command, f *dataFlags, yes bool) error {
 
 // checkTarget refuses an instance with another schema before anybody is asked.
 func checkTarget(ctx context.Context, f *dataFlags, schema *percolator.Schema) error {
-	stored, err := percolator.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
+	stored, err := admin.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
 	switch {
 	case errors.Is(err, percolator.ErrSchemaMismatch): // it has no percolator_meta
 		return nil
 	case err != nil:
 		return err
-	case stored.Schema != nil && string(percolator.EncodeSchema(stored.Schema)) != string(percolator.EncodeSchema(schema)):
+	case stored.Schema != nil && string(admin.EncodeSchema(stored.Schema)) != string(admin.EncodeSchema(schema)):
 		return fmt.Errorf("%w: %s/%s has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch, f.project, f.instance)
 	}
 	return nil
@@ -140,7 +141,7 @@ func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 	end()
 	switch {
 	case err == nil:
-	case errors.Is(err, percolator.ErrNotEmpty), errors.Is(err, percolator.ErrRestoring):
+	case errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrRestoring):
 		return err
 	default:
 		return fmt.Errorf("the instance is not usable until the restore has ended; the same command goes on from here: %w", err)

@@ -44,7 +44,6 @@ flag that is given wins.
 		newGC(),
 		newBackup(),
 		newRestore(),
-		newBench(),
 		newUI(),
 		newVersion(),
 		newCompletion(),

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newRow() *cobra.Command {
@@ -15,7 +16,7 @@ func newRow() *cobra.Command {
 	var output outputFlag
 	var at asOfFlag
 	var columns []string
-	opts := percolator.InspectOptions{Versions: 20}
+	opts := admin.InspectOptions{Versions: 20}
 	cmd := &cobra.Command{
 		Use:   "row TABLE ROW",
 		Short: "Show a row as it is stored: versions, locks, records, notifications",
@@ -51,7 +52,7 @@ are shown in Go's quotes, and understood so. The exit status is 7 if nothing is 
 				if opts.AsOf, err = at.timestamp(ctx, c); err != nil {
 					return err
 				}
-				in, err := c.InspectRow(ctx, named[0], named[1], opts)
+				in, err := admin.New(c).InspectRow(ctx, named[0], named[1], opts)
 				if err != nil {
 					return err
 				}
@@ -71,7 +72,7 @@ are shown in Go's quotes, and understood so. The exit status is 7 if nothing is 
 	return cmd
 }
 
-func showInspection(w io.Writer, in percolator.RowInspection, opts percolator.InspectOptions, output outputFlag) error {
+func showInspection(w io.Writer, in admin.RowInspection, opts admin.InspectOptions, output outputFlag) error {
 	if in.Empty() && in.Truncated == "" {
 		return fmt.Errorf("row %s of table %s: %w: nothing is stored", shown(in.Row), in.Table, percolator.ErrNotFound)
 	}

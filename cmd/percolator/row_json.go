@@ -4,7 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -92,7 +92,7 @@ type standingJSON struct {
 	Reason   string        `json:"reason,omitempty"`
 }
 
-func newInspectionJSON(in percolator.RowInspection) inspectionJSON {
+func newInspectionJSON(in admin.RowInspection) inspectionJSON {
 	out := inspectionJSON{
 		Table: in.Table, Row: shown(in.Row), Now: in.Now, NowTime: in.Now.Time(), AsOf: in.AsOf,
 		Safepoint: in.Safepoint, Mark: in.Mark, Truncated: in.Truncated, Columns: []inspectedColumn{},
@@ -103,7 +103,7 @@ func newInspectionJSON(in percolator.RowInspection) inspectionJSON {
 	return out
 }
 
-func newInspectedColumn(col percolator.ColumnInspection) inspectedColumn {
+func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
 	out := inspectedColumn{
 		Column: shown(col.Column), Observed: col.Observed, Weak: col.Weak, More: col.More, Reader: newReaderJSON(col.Reader),
 		Versions: []inspectedVersion{}, Acks: []ackJSON{}, Standings: []standingJSON{},
@@ -125,19 +125,19 @@ func newInspectedColumn(col percolator.ColumnInspection) inspectedColumn {
 	return out
 }
 
-func newReaderJSON(r percolator.ReaderView) readerJSON {
+func newReaderJSON(r admin.ReaderView) readerJSON {
 	out := readerJSON{State: string(r.State), Commit: r.CommitTS, Start: r.StartTS, Reason: r.Reason}
-	if r.State == percolator.ReaderValue {
+	if r.State == admin.ReaderValue {
 		out.Size = known(r.Size)
 		out.Value, out.Base64 = textOrBytes(r.Value)
 	}
-	if r.Resolves != percolator.LockAlive {
+	if r.Resolves != admin.LockAlive {
 		out.Resolves = r.Resolves.String()
 	}
 	return out
 }
 
-func newInspectedVersion(v percolator.VersionInspection) inspectedVersion {
+func newInspectedVersion(v admin.VersionInspection) inspectedVersion {
 	out := inspectedVersion{
 		Timestamp: v.Timestamp, Time: v.Timestamp.Time(), Lock: newLockJSON(v.Lock), Notify: v.Notify,
 		Undecodable: newUndecodableJSON(v.Undecodable),
@@ -152,7 +152,7 @@ func newInspectedVersion(v percolator.VersionInspection) inspectedVersion {
 	return out
 }
 
-func newUndecodableJSON(cells []percolator.UndecodableCell) (out []undecodableJSON) {
+func newUndecodableJSON(cells []admin.UndecodableCell) (out []undecodableJSON) {
 	for _, u := range cells {
 		out = append(out, undecodableJSON{u.Family, u.Timestamp, known(u.Size), u.Reason})
 	}

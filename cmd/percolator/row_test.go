@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func TestRowSession(t *testing.T) {
@@ -59,7 +60,7 @@ func TestRowObservers(t *testing.T) {
 		}
 	}
 	cl.set(map[percolator.Cell]string{accounts("Pat"): "<html>" + strings.Repeat("x", 300)})
-	if err := cl.client.SetStandings(ctx, percolator.Standing{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
+	if err := admin.New(cl.client).SetStandings(ctx, admin.Standing{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
 		Since: time.Now(), Reason: "no such\nhost", Observers: []string{"audit", "export"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // rowText draws a row for people, in 120 columns unless names are long.
 type rowText struct {
-	in    percolator.RowInspection
+	in    admin.RowInspection
 	now   bool // the reader is one of the present
 	paint painter
 }
@@ -44,7 +45,7 @@ func (t rowText) write(w io.Writer) error {
 	return nil
 }
 
-func (t rowText) writeColumn(w io.Writer, col percolator.ColumnInspection) error {
+func (t rowText) writeColumn(w io.Writer, col admin.ColumnInspection) error {
 	title := t.paint.paint(bold, shown(col.Column))
 	switch {
 	case col.Observed:
@@ -81,7 +82,7 @@ func lines(texts ...string) (out []line) {
 }
 
 // addVersion adds what is stored at one timestamp.
-func (t rowText) addVersion(g *grid, col percolator.ColumnInspection, v percolator.VersionInspection) {
+func (t rowText) addVersion(g *grid, col admin.ColumnInspection, v admin.VersionInspection) {
 	var data, lock, write, notify []line
 	var note line
 	if v.Data != nil {
@@ -108,7 +109,7 @@ func (t rowText) addVersion(g *grid, col percolator.ColumnInspection, v percolat
 }
 
 // data says what a data cell is; the note is its value.
-func (t rowText) data(col percolator.ColumnInspection, v percolator.VersionInspection) ([]line, line) {
+func (t rowText) data(col admin.ColumnInspection, v admin.VersionInspection) ([]line, line) {
 	out := lines(size(v.Data.Size))
 	if v.Data.CommitTS == 0 && v.Lock == nil && !col.More { // an aborted transaction's, or of a record that is collected
 		out = append(out, line{"of no record", dim})
@@ -120,7 +121,7 @@ func (t rowText) data(col percolator.ColumnInspection, v percolator.VersionInspe
 }
 
 // record says what a cell of the write family is, in the words of Figure 4 of the paper.
-func (t rowText) record(v percolator.VersionInspection) []line {
+func (t rowText) record(v admin.VersionInspection) []line {
 	switch v.Write.Kind {
 	case "rollback":
 		return []line{{"rolled back", yellow}}
@@ -135,7 +136,7 @@ func (t rowText) record(v percolator.VersionInspection) []line {
 }
 
 // lock says where the primary is, what has become of the transaction, and what whoever meets the lock does.
-func (t rowText) lock(l percolator.LockInspection) []line {
+func (t rowText) lock(l admin.LockInspection) []line {
 	if l.Kind == "" {
 		return []line{{"undecodable", red}, {shortened(oneLine(l.Reason), refWidth), red}}
 	}
@@ -148,35 +149,35 @@ func (t rowText) lock(l percolator.LockInspection) []line {
 }
 
 // lockWords describe the state of a lock, and what becomes of it.
-func lockWords(l percolator.LockInspection) (state, does string, s style) {
+func lockWords(l admin.LockInspection) (state, does string, s style) {
 	switch l.State {
-	case percolator.LockStateAlive:
+	case admin.LockStateAlive:
 		return "alive, " + lifeText(l), "readers wait for it", yellow
-	case percolator.LockStateCommitted:
+	case admin.LockStateCommitted:
 		return fmt.Sprintf("committed at %d", l.CommitTS), "roll forward by any reader", green
-	case percolator.LockStateRolledBack:
+	case admin.LockStateRolledBack:
 		return "rolled back", "erased by any reader", dim
-	case percolator.LockStateDead:
+	case admin.LockStateDead:
 		return "dead, " + lifeText(l), "roll back by any reader", red
 	}
 	return "corrupt: " + oneLine(l.Reason), "nobody can settle it", red
 }
 
 // lifeText says by what a lock was judged.
-func lifeText(l percolator.LockInspection) string {
+func lifeText(l admin.LockInspection) string {
 	switch {
-	case l.SessionState == percolator.SessionEnded:
+	case l.SessionState == admin.SessionEnded:
 		return "its session has ended"
-	case l.State == percolator.LockStateDead:
+	case l.State == admin.LockStateDead:
 		return "its TTL is over"
-	case l.SessionState == percolator.SessionOpen:
+	case l.SessionState == admin.SessionOpen:
 		return "its session is open"
 	}
 	return "its TTL lasts"
 }
 
 // writeAbout says below a column's versions what readers find and what observers have done.
-func (t rowText) writeAbout(w io.Writer, col percolator.ColumnInspection) error {
+func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) error {
 	var b strings.Builder
 	about := func(who string, s style, what string) {
 		fmt.Fprintf(&b, "%s%s %s\n", rowIndent, who+":", t.paint.paint(s, what))
@@ -204,29 +205,29 @@ func (t rowText) writeAbout(w io.Writer, col percolator.ColumnInspection) error 
 	return err
 }
 
-func (t rowText) reader(r percolator.ReaderView) (style, string) {
-	first := map[percolator.Resolution]string{
-		percolator.LockRolledForward: " (it rolls the lock forward first)",
-		percolator.LockRolledBack:    " (it rolls the lock back first)",
+func (t rowText) reader(r admin.ReaderView) (style, string) {
+	first := map[admin.Resolution]string{
+		admin.LockRolledForward: " (it rolls the lock forward first)",
+		admin.LockRolledBack:    " (it rolls the lock back first)",
 	}[r.Resolves]
 	switch r.State {
-	case percolator.ReaderValue:
+	case admin.ReaderValue:
 		return green, fmt.Sprintf("put of %s, data @ %d, committed at %d%s", size(r.Size), r.StartTS, r.CommitTS, first)
-	case percolator.ReaderDeleted:
+	case admin.ReaderDeleted:
 		return plain, fmt.Sprintf("nothing, deleted at %d%s", r.CommitTS, first)
-	case percolator.ReaderAbsent:
+	case admin.ReaderAbsent:
 		return plain, "nothing, no change was committed up to then" + first
-	case percolator.ReaderWaits:
+	case admin.ReaderWaits:
 		return yellow, fmt.Sprintf("waits for transaction %d", r.StartTS)
-	case percolator.ReaderTooOld:
+	case admin.ReaderTooOld:
 		return yellow, "snapshot too old: " + r.Reason
-	case percolator.ReaderCorrupt:
+	case admin.ReaderCorrupt:
 		return red, "corrupt: " + oneLine(r.Reason)
 	}
 	return yellow, "not known, older records than were read decide"
 }
 
-func (t rowText) ack(a percolator.AckInspection) (style, string) {
+func (t rowText) ack(a admin.AckInspection) (style, string) {
 	var parts []string
 	s := plain
 	if a.RanAt == 0 {
@@ -247,7 +248,7 @@ func (t rowText) ack(a percolator.AckInspection) (style, string) {
 	return s, strings.Join(parts, "; ")
 }
 
-func (t rowText) standing(p percolator.Standing) (style, string) {
+func (t rowText) standing(p admin.Standing) (style, string) {
 	if p.Done {
 		return plain, fmt.Sprintf("done up to %d, beside a parked one", p.Through)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 func newSchema() *cobra.Command {
@@ -88,7 +89,7 @@ func schemaFrom(cmd *cobra.Command, path string) (*percolator.Schema, error) {
 }
 
 // indexStateText says in a word how far an index is.
-func indexStateText(st percolator.IndexState) string {
+func indexStateText(st admin.IndexState) string {
 	if st.Building {
 		return "building"
 	}

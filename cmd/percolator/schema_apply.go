@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 type applyFlags struct {
@@ -67,7 +68,7 @@ just become observed sees older cells only after observers backfill.
 
 func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolator.Schema) error {
 	project, instance, opts := f.data.project, f.data.instance, bigtableOptions(ctx)
-	plan, err := percolator.PlanSchema(ctx, project, instance, f.data.appProfile, s, opts...)
+	plan, err := admin.PlanSchema(ctx, project, instance, f.data.appProfile, s, opts...)
 	if err != nil {
 		return err
 	}
@@ -83,13 +84,13 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 		if err := ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", project, instance); err != nil {
 			return err
 		}
-		if err := percolator.ApplySchema(ctx, project, instance, f.data.appProfile, s, opts...); err != nil {
+		if err := admin.ApplySchema(ctx, project, instance, f.data.appProfile, s, opts...); err != nil {
 			return err
 		}
 	}
 	stored := plan.Stored
 	if apply {
-		if stored, err = percolator.ReadSchema(ctx, project, instance, f.data.appProfile, opts...); err != nil {
+		if stored, err = admin.ReadSchema(ctx, project, instance, f.data.appProfile, opts...); err != nil {
 			return err
 		}
 	}
@@ -105,7 +106,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 }
 
 // ending says what was done and what has to follow.
-func (f *applyFlags) ending(w io.Writer, plan percolator.SchemaPlan, stored percolator.StoredSchema, applied bool) error {
+func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.StoredSchema, applied bool) error {
 	switch {
 	case plan.Refused() != nil:
 		return nil // the error says so
@@ -137,14 +138,14 @@ func (f *applyFlags) ending(w io.Writer, plan percolator.SchemaPlan, stored perc
 }
 
 // backfillAll finishes every index that is being built, also one that an earlier call has added.
-func (f *applyFlags) backfillAll(cmd *cobra.Command, stored percolator.StoredSchema) error {
+func (f *applyFlags) backfillAll(cmd *cobra.Command, stored admin.StoredSchema) error {
 	return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
 		for _, t := range stored.Schema.Tables {
 			for _, ix := range t.Indexes {
 				if !stored.Indexes[t.Name+"."+ix.Name].Building {
 					continue
 				}
-				report, err := backfillIndex(ctx, cmd, c, t.Name, ix.Name, percolator.BackfillOptions{})
+				report, err := backfillIndex(ctx, cmd, c, t.Name, ix.Name, admin.BackfillOptions{})
 				if err != nil {
 					return err
 				}

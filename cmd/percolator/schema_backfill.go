@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -37,7 +38,7 @@ func (b backfillJSON) String() string {
 func newSchemaBackfill() *cobra.Command {
 	var f dataFlags
 	var output outputFlag
-	var opts percolator.BackfillOptions
+	var opts admin.BackfillOptions
 	cmd := &cobra.Command{
 		Use:   "backfill TABLE INDEX",
 		Short: "Fill an index that was added to an existing table",
@@ -84,12 +85,12 @@ func tableAndIndex(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts percolator.BackfillOptions) (backfillJSON, error) {
+func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts admin.BackfillOptions) (backfillJSON, error) {
 	say, end := statusLine(cmd)
-	opts.Progress = func(p percolator.BackfillProgress) {
+	opts.Progress = func(p admin.BackfillProgress) {
 		say(fmt.Sprintf("%s.%s: %s, %d cells, %d entries written", table, index, p.Phase, p.Cells, p.Written))
 	}
-	r, err := c.BackfillIndex(ctx, table, index, opts)
+	r, err := admin.New(c).BackfillIndex(ctx, table, index, opts)
 	end()
 	switch {
 	case err != nil && r.Phase == "": // not begun

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // planJSON is what "schema diff" and "schema apply" print for programs.
@@ -28,7 +29,7 @@ type changeJSON struct {
 	Then    string `json:"then,omitempty"` // the command that does for existing rows what this does for new ones
 }
 
-func newPlanJSON(plan percolator.SchemaPlan) planJSON {
+func newPlanJSON(plan admin.SchemaPlan) planJSON {
 	out := planJSON{Version: plan.Stored.Version, Changes: []changeJSON{}, Refused: plan.Refused() != nil}
 	for _, ch := range plan.Changes {
 		c := changeJSON{Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Unique: ch.Index.Unique, Refused: ch.Err() != nil, Then: nextStep(ch)}
@@ -49,7 +50,7 @@ func shownName(name string) string {
 }
 
 // nextStep is the command that has to follow a change.
-func nextStep(ch percolator.SchemaChange) string {
+func nextStep(ch admin.SchemaChange) string {
 	switch {
 	case !ch.Backfill:
 		return ""
@@ -60,32 +61,32 @@ func nextStep(ch percolator.SchemaChange) string {
 }
 
 // changeLine is a change as a line of a diff.
-func changeLine(ch percolator.SchemaChange) string {
+func changeLine(ch admin.SchemaChange) string {
 	subject := "table " + ch.Table
 	switch ch.Kind {
-	case percolator.TableAdded:
+	case admin.TableAdded:
 		return "+ " + subject
-	case percolator.TableRemoved:
+	case admin.TableRemoved:
 		return "- " + subject + "  (refused)"
-	case percolator.ObservedAdded:
+	case admin.ObservedAdded:
 		return "+ " + subject + ": observed column " + shown(ch.Name)
-	case percolator.WeakAdded:
+	case admin.WeakAdded:
 		return "+ " + subject + ": weak column " + shown(ch.Name)
-	case percolator.IndexAdded:
+	case admin.IndexAdded:
 		return "+ " + subject + ": " + indexText(ch.Index)
-	case percolator.ObservedRemoved:
+	case admin.ObservedRemoved:
 		return "- " + subject + ": observed column " + shown(ch.Name) + "  (refused)"
-	case percolator.WeakRemoved:
+	case admin.WeakRemoved:
 		return "- " + subject + ": weak column " + shown(ch.Name) + "  (refused)"
-	case percolator.IndexRemoved:
+	case admin.IndexRemoved:
 		return "- " + subject + ": " + indexText(ch.Index) + "  (refused)"
-	case percolator.IndexChanged:
+	case admin.IndexChanged:
 		return "~ " + subject + ": " + indexText(ch.Index) + "  (refused: it is another one now)"
-	case percolator.TimingChanged:
+	case admin.TimingChanged:
 		return "~ timing  (refused)"
-	case percolator.BigtableTableMissing:
+	case admin.BigtableTableMissing:
 		return "+ bigtable table " + ch.Name + "  (missing in the instance)"
-	case percolator.FamilyMissing:
+	case admin.FamilyMissing:
 		return "+ bigtable column family " + ch.Name + "  (missing in the instance)"
 	}
 	return "? " + string(ch.Kind)
@@ -99,7 +100,7 @@ func indexText(ix percolator.Index) string {
 	return fmt.Sprintf("%sindex %s on %s", unique, ix.Name, shown(ix.Column))
 }
 
-func printPlan(w io.Writer, plan percolator.SchemaPlan) error {
+func printPlan(w io.Writer, plan admin.SchemaPlan) error {
 	for _, ch := range plan.Changes {
 		if _, err := fmt.Fprintln(w, changeLine(ch)); err != nil {
 			return err
@@ -132,7 +133,7 @@ The exit status is 0 if there is nothing to do and 5 if there is.
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context) error {
-				plan, err := percolator.PlanSchema(ctx, f.project, f.instance, f.appProfile, s, bigtableOptions(ctx)...)
+				plan, err := admin.PlanSchema(ctx, f.project, f.instance, f.appProfile, s, bigtableOptions(ctx)...)
 				if err != nil {
 					return err
 				}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
 )
@@ -72,15 +73,15 @@ instead, and asks nobody. The exit status is 7 if no schema is stored.`,
 }
 
 // storedSchema is ErrNotFound where there is none.
-func storedSchema(ctx context.Context, f instanceFlags) (percolator.StoredSchema, error) {
-	stored, err := percolator.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
+func storedSchema(ctx context.Context, f instanceFlags) (admin.StoredSchema, error) {
+	stored, err := admin.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
 	if status.Code(err) == codes.NotFound || err == nil && stored.Schema == nil {
 		return stored, fmt.Errorf("schema of %s/%s: %w (percolator schema apply stores one)", f.project, f.instance, percolator.ErrNotFound)
 	}
 	return stored, err
 }
 
-func newStoredJSON(stored percolator.StoredSchema) storedJSON {
+func newStoredJSON(stored admin.StoredSchema) storedJSON {
 	out := storedJSON{Version: stored.Version, Schema: toFile(stored.Schema), Indexes: []indexJSON{}}
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
@@ -91,7 +92,7 @@ func newStoredJSON(stored percolator.StoredSchema) storedJSON {
 	return out
 }
 
-func printSchema(w io.Writer, stored percolator.StoredSchema) error {
+func printSchema(w io.Writer, stored admin.StoredSchema) error {
 	out := newStoredJSON(stored)
 	if _, err := fmt.Fprintf(w, "# version %d\n", out.Version); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -38,7 +39,7 @@ func newSchemaVerify() *cobra.Command {
 	var f dataFlags
 	var output outputFlag
 	var at asOfFlag
-	var opts percolator.VerifyIndexOptions
+	var opts admin.VerifyIndexOptions
 	cmd := &cobra.Command{
 		Use:   "verify TABLE INDEX",
 		Short: "Compare an index with its table",
@@ -69,17 +70,17 @@ needs a hold: percolator gc hold take, then --as-of its timestamp.`,
 	return cmd
 }
 
-func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, at asOfFlag, opts percolator.VerifyIndexOptions, output outputFlag) error {
+func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, at asOfFlag, opts admin.VerifyIndexOptions, output outputFlag) error {
 	ts, err := at.timestamp(ctx, c)
 	if err != nil {
 		return err
 	}
 	say, end := statusLine(cmd)
 	opts.Timestamp = ts
-	opts.Progress = func(r percolator.IndexReport) {
+	opts.Progress = func(r admin.IndexReport) {
 		say(fmt.Sprintf("%d cells, %d entries, %d findings", r.Cells, r.Entries, r.Damaged()))
 	}
-	r, err := c.VerifyIndex(ctx, table, index, opts)
+	r, err := admin.New(c).VerifyIndex(ctx, table, index, opts)
 	end()
 	if err != nil {
 		return fmt.Errorf("after %d cells and %d entries, with %d findings: %w", r.Cells, r.Entries, r.Damaged(), err)
@@ -94,7 +95,7 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 	return nil
 }
 
-func newVerifyJSON(table, index string, r percolator.IndexReport) verifyJSON {
+func newVerifyJSON(table, index string, r admin.IndexReport) verifyJSON {
 	out := verifyJSON{Table: table, Index: index, Snapshot: r.Snapshot, Building: r.Building, Cells: r.Cells, Entries: r.Entries,
 		Missing: r.Missing, Stray: r.Stray, Stale: r.Stale, Duplicates: r.Duplicates, Corrupt: r.Corrupt, Findings: []findingJSON{}}
 	for _, f := range r.Findings {
@@ -103,7 +104,7 @@ func newVerifyJSON(table, index string, r percolator.IndexReport) verifyJSON {
 	return out
 }
 
-func (v verifyJSON) print(w io.Writer, r percolator.IndexReport) error {
+func (v verifyJSON) print(w io.Writer, r admin.IndexReport) error {
 	building := ""
 	if v.Building {
 		building = ", which is being built"

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"regexp"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -30,7 +30,7 @@ func (f *storeFlags) served(data string, logger *slog.Logger) (func(context.Cont
 		return nil, usagef("--data %q is neither projects/P/instances/I nor %q", data, noData)
 	}
 	return func(ctx context.Context) (tso.Timestamp, error) {
-		ts, err := percolator.ServedTimestamp(ctx, project, instance, profile, bigtableOptions(ctx)...)
+		ts, err := admin.ServedTimestamp(ctx, project, instance, profile, bigtableOptions(ctx)...)
 		if err == nil {
 			logger.Info("the record is compared with what transactions have used", "project", project, "instance", instance, "served", int64(ts))
 		}

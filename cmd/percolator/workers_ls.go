@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -55,11 +56,11 @@ A worker may run without being listed: one that is configured to do neither.`,
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				seen, err := c.InspectWorkers(ctx)
+				seen, err := admin.New(c).InspectWorkers(ctx)
 				if err != nil {
 					return err
 				}
-				reports, err := c.Reports(ctx)
+				reports, err := admin.New(c).Reports(ctx)
 				if err != nil {
 					return err
 				}
@@ -74,7 +75,7 @@ A worker may run without being listed: one that is configured to do neither.`,
 }
 
 // workerList joins what workers tell each other with what they report, by their names.
-func workerList(seen percolator.Workers, reports []percolator.Report) []workerJSON {
+func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 	byName := map[string]workerJSON{}
 	for _, r := range reports {
 		at := r.Written.Time().UTC()

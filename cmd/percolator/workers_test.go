@@ -14,6 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // workers runs observers of the cell schema in this process, as one worker.
@@ -61,11 +62,11 @@ func (c *cluster) listed(n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
 	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
-		seen, err := c.client.Workers(ctx)
+		seen, err := admin.New(c.client).Workers(ctx)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		reports, err := c.client.Reports(ctx)
+		reports, err := admin.New(c.client).Reports(ctx)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -109,8 +110,8 @@ func TestWorkersLs(t *testing.T) {
 func TestWorkerList(t *testing.T) {
 	t.Parallel()
 	list := workerList(
-		percolator.Workers{Live: []percolator.WorkerInfo{{Name: "a", Started: 1, Version: "v1", Observers: []string{"x y"}}, {Name: "both", Started: 2, Columns: "c", Session: "s"}}},
-		[]percolator.Report{{Name: "both", Started: 3, Host: "h", Version: "v2", Worker: percolator.WorkerReport{Queued: 4}}, {Name: "r", Started: 4}})
+		admin.Workers{Live: []admin.WorkerInfo{{Name: "a", Started: 1, Version: "v1", Observers: []string{"x y"}}, {Name: "both", Started: 2, Columns: "c", Session: "s"}}},
+		[]admin.Report{{Name: "both", Started: 3, Host: "h", Version: "v2", Worker: admin.WorkerReport{Queued: 4}}, {Name: "r", Started: 4}})
 	if len(list) != 3 || list[0].Name != "a" || list[0].Reported != nil || list[0].Observers[0] != `"x y"` ||
 		list[1].Name != "both" || list[1].Session != "s" || list[1].Host != "h" || list[1].Version != "v2" || list[1].Queued != 4 ||
 		list[2].Name != "r" || list[2].Observers == nil {

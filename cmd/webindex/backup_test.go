@@ -12,6 +12,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
@@ -147,7 +148,7 @@ func restore(ctx context.Context, t *testing.T, oracle tso.Oracle, at backup.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := percolator.PrepareRestore(ctx, project, instance, m.ID, schema, opts...); err != nil {
+	if err := admin.PrepareRestore(ctx, project, instance, m.ID, schema, opts...); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := backup.Restore(ctx, openInstance(ctx, t, oracle, instance, opts...), at, backup.RestoreOptions{}); err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -231,12 +232,12 @@ func (cl *cluster) meetLock() {
 func (cl *cluster) collect() {
 	ctx, cancel := context.WithCancel(cl.ctx)
 	defer cancel()
-	draining := func(p percolator.Collection) {
-		if p.Phase == percolator.CollectionDrain {
+	draining := func(p admin.Collection) {
+		if p.Phase == admin.CollectionDrain {
 			cancel()
 		}
 	}
-	g, err := percolator.NewCollector(cl.c, percolator.CollectorConfig{Progress: draining})
+	g, err := admin.NewCollector(cl.c, admin.CollectorConfig{Progress: draining})
 	cl.must(err)
 	if _, err := g.Collect(ctx); err == nil {
 		cl.Fatal("the cycle has ended")

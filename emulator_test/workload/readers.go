@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/emulator_test/history"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -285,7 +286,7 @@ func orTooOld(err error) error {
 
 // viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
 func (s *Session) viewHeld(ctx context.Context) {
-	h, err := s.Client.TakeHold(ctx, 0, 3*time.Minute, "soak")
+	h, err := admin.New(s.Client).TakeHold(ctx, 0, 3*time.Minute, "soak")
 	if err != nil {
 		return
 	}
@@ -302,12 +303,12 @@ func (s *Session) viewHeld(ctx context.Context) {
 		}
 		return nil
 	}, percolator.AsOfTimestamp(h.Timestamp))
-	_ = s.Client.ReleaseHold(ctx, h) // else it expires
+	_ = admin.New(s.Client).ReleaseHold(ctx, h) // else it expires
 }
 
 // checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It is no fault if the client could not
 // learn the safepoint.
-func (s *Session) checkRefusal(ctx context.Context, r reader, h percolator.Hold, err error) {
+func (s *Session) checkRefusal(ctx context.Context, r reader, h admin.Hold, err error) {
 	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
 		return
 	}

@@ -3,7 +3,7 @@ package scanning
 import (
 	"sync"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Row names a row.
@@ -39,7 +39,7 @@ func (l *RowLocks) Unlock(table, row string) {
 	delete(l.held, Row{table, row})
 }
 
-func (l *RowLocks) unlockAll(rows []percolator.Pending) {
+func (l *RowLocks) unlockAll(rows []admin.Pending) {
 	for _, r := range rows {
 		l.Unlock(r.Table, r.Row)
 	}

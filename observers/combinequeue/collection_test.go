@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -30,7 +31,7 @@ func TestCollectionBesideFolding(t *testing.T) {
 	e := &env{t, pt, ctx, pt.Client, q, percolator.Int64("totals", "total")}
 	w, _ := e.fold(e.NewClient())
 	second, _ := e.fold(e.NewClient())
-	g, err := percolator.NewCollector(e.NewClient(), percolator.CollectorConfig{})
+	g, err := admin.NewCollector(e.NewClient(), admin.CollectorConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

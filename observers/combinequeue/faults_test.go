@@ -11,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -238,7 +239,7 @@ func TestFoldThatMeetsALockOnItsWay(t *testing.T) {
 // clean tells whether neither a notification nor a lock is left. It waits for nothing.
 func (e *env) clean() bool {
 	e.Helper()
-	for _, err := range e.client.ScanPending(e.ctx, "queue", percolator.All()) {
+	for _, err := range admin.New(e.client).ScanPending(e.ctx, "queue", percolator.All()) {
 		if err != nil {
 			e.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -172,7 +173,7 @@ func (e *env) until(what string, cond func() bool) {
 // clean tells whether neither a notification nor a lock is left. It waits for nothing.
 func (e *env) clean() bool {
 	e.Helper()
-	for _, err := range e.client.ScanPending(e.ctx, "exports", percolator.All()) {
+	for _, err := range admin.New(e.client).ScanPending(e.ctx, "exports", percolator.All()) {
 		if err != nil {
 			e.Fatal(err)
 		}

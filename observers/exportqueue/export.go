@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Observe registers the observers that deliver, one for each partition, named after Config.Name and the partition. client reads where
@@ -89,7 +90,7 @@ func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *perc
 // dirty lists, in order, the slices of a partition that carry notifications or locks, and own.
 func (q *Queue) dirty(ctx context.Context, client *percolator.Client, partition int, own string) ([]string, error) {
 	found := []string{own}
-	for row, err := range client.ScanPending(ctx, q.cfg.Table, percolator.Prefix(partitionPrefix(partition))) {
+	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Prefix(partitionPrefix(partition))) {
 		if err != nil {
 			return nil, err
 		}

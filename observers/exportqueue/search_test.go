@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -60,7 +61,7 @@ func TestNoEntryIsLostBetweenTwoRowsOfASearch(t *testing.T) {
 	// One worker is delivering the first entry.
 	e.add("k", "0")
 	var slice string
-	for p, err := range e.client.ScanPending(e.ctx, "exports", percolator.All()) {
+	for p, err := range admin.New(e.client).ScanPending(e.ctx, "exports", percolator.All()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestNoEntryIsLostBetweenTwoRowsOfASearch(t *testing.T) {
 	// The first worker has done its work, and its notification goes. Nothing is in the slice's row when the read passes it.
 	close(deliver)
 	inRow := func() (n int) {
-		for p, err := range e.client.ScanPending(e.ctx, "exports", percolator.Row(slice)) {
+		for p, err := range admin.New(e.client).ScanPending(e.ctx, "exports", percolator.Row(slice)) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup/backuppb"
 )
 
@@ -55,7 +55,7 @@ func newChunkWriter(table string) (*chunkWriter, error) {
 	return c, err
 }
 
-func (c *chunkWriter) add(row percolator.ExportedRow) error {
+func (c *chunkWriter) add(row admin.ExportedRow) error {
 	if c.counts.Rows == 0 {
 		c.first = row.Row
 	}
@@ -68,15 +68,15 @@ func (c *chunkWriter) add(row percolator.ExportedRow) error {
 	return err
 }
 
-func (c *Counts) countRow(row percolator.ExportedRow) {
+func (c *Counts) countRow(row admin.ExportedRow) {
 	c.Rows++
 	for _, e := range row.Cells {
 		switch e.Kind {
-		case percolator.ExportedPut:
+		case admin.ExportedPut:
 			c.Values++
-		case percolator.ExportedDelete:
+		case admin.ExportedDelete:
 			c.Deletes++
-		case percolator.ExportedWeak:
+		case admin.ExportedWeak:
 			c.Weak++
 		}
 		if e.Notified {
@@ -123,7 +123,7 @@ func readChunk(ctx context.Context, s Store, c *Chunk) ([]byte, error) {
 }
 
 // eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory: one row.
-func (c *Chunk) eachRow(data []byte, f func(percolator.ExportedRow) error) error {
+func (c *Chunk) eachRow(data []byte, f func(admin.ExportedRow) error) error {
 	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (c *Chunk) eachRow(data []byte, f func(percolator.ExportedRow) error) error
 	return nil
 }
 
-func encodeRow(row percolator.ExportedRow) *backuppb.Row {
+func encodeRow(row admin.ExportedRow) *backuppb.Row {
 	pb := &backuppb.Row{Key: []byte(row.Row), Cells: make([]*backuppb.Cell, len(row.Cells))}
 	for i, e := range row.Cells {
 		c := &backuppb.Cell{Column: []byte(e.Column), Kind: backuppb.Kind(e.Kind), Value: e.Value, Notified: e.Notified}
@@ -176,13 +176,13 @@ func encodeRow(row percolator.ExportedRow) *backuppb.Row {
 	return pb
 }
 
-func decodeRow(pb *backuppb.Row) percolator.ExportedRow {
-	row := percolator.ExportedRow{Row: string(pb.Key), Cells: make([]percolator.ExportedCell, len(pb.Cells))}
+func decodeRow(pb *backuppb.Row) admin.ExportedRow {
+	row := admin.ExportedRow{Row: string(pb.Key), Cells: make([]admin.ExportedCell, len(pb.Cells))}
 	for i, c := range pb.Cells {
-		e := percolator.ExportedCell{Column: string(c.Column), Kind: percolator.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
+		e := admin.ExportedCell{Column: string(c.Column), Kind: admin.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
 		e.Acknowledged = toStrings(c.Acknowledged)
 		for _, p := range c.Parked {
-			e.Parked = append(e.Parked, percolator.Standing{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
+			e.Parked = append(e.Parked, admin.Standing{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
 				Since: time.Unix(0, p.SinceUnixNanos).UTC(), Observers: toStrings(p.Observers)})
 		}
 		row.Cells[i] = e

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -43,7 +44,7 @@ func TestTraceLeavesLaterNotification(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
 	ctx := testContext(t)
-	_, err := env.Client.TakeHold(ctx, 0, 0, "an export")
+	_, err := admin.New(env.Client).TakeHold(ctx, 0, 0, "an export")
 	must(t, err)
 	c := env.NewClient() // knows of the hold
 	notify(t, c, "r")
@@ -51,16 +52,16 @@ func TestTraceLeavesLaterNotification(t *testing.T) {
 	must(t, err)
 	notify(t, c, "r")
 	at := cell("docs", "r", "again")
-	must(t, c.ClearNotification(ctx, at, run))
+	must(t, admin.New(c).ClearNotification(ctx, at, run))
 	must(t, c.Flush(ctx))
-	if left, err := c.Notified(ctx, at); err != nil || !left {
+	if left, err := admin.New(c).Notified(ctx, at); err != nil || !left {
 		t.Errorf("a notification after the run is there: %v, %v", left, err)
 	}
 	later, err := env.Oracle.Next(ctx)
 	must(t, err)
-	must(t, c.ClearNotification(ctx, at, later))
+	must(t, admin.New(c).ClearNotification(ctx, at, later))
 	must(t, c.Flush(ctx))
-	if left, err := c.Notified(ctx, at); err != nil || left {
+	if left, err := admin.New(c).Notified(ctx, at); err != nil || left {
 		t.Errorf("a notification of which everything was run is there: %v, %v", left, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -96,7 +97,7 @@ func TestCollectionDuringTheBackup(t *testing.T) {
 	set(t, env.Client, before)
 	store, once := backup.Dir(t.TempDir()), sync.Once{}
 	opts := small
-	opts.Concurrency, opts.HoldTTL = 1, percolator.MaxHoldTTL
+	opts.Concurrency, opts.HoldTTL = 1, admin.MaxHoldTTL
 	opts.Progress = func(at backup.Progress) {
 		if at.Chunks == 0 {
 			return
@@ -107,7 +108,7 @@ func TestCollectionDuringTheBackup(t *testing.T) {
 				after[at] = "after"
 			}
 			set(t, env.Client, after)
-			env.Clock.Advance(5 * percolator.MaxHoldTTL / 7) // 5 days
+			env.Clock.Advance(5 * admin.MaxHoldTTL / 7) // 5 days
 			collect(t, env)
 		})
 	}
@@ -117,7 +118,7 @@ func TestCollectionDuringTheBackup(t *testing.T) {
 
 func collect(t *testing.T, env *percolatortest.Env) {
 	t.Helper()
-	g, err := percolator.NewCollector(env.Client, percolator.CollectorConfig{})
+	g, err := admin.NewCollector(env.Client, admin.CollectorConfig{})
 	must(t, err)
 	_, err = g.Collect(testContext(t))
 	must(t, err)
@@ -149,9 +150,9 @@ func TestHoldEnds(t *testing.T) {
 						interrupt()
 						return
 					}
-					holds, err := env.Client.Holds(ctx)
+					holds, err := admin.New(env.Client).Holds(ctx)
 					must(t, err)
-					must(t, env.Client.ReleaseHold(ctx, holds[0]))
+					must(t, admin.New(env.Client).ReleaseHold(ctx, holds[0]))
 				})
 			}
 			_, err := backup.Run(ctx, env.Client, store, opts)
@@ -159,7 +160,7 @@ func TestHoldEnds(t *testing.T) {
 				expect(t, err, backup.ErrHoldGone)
 			} else {
 				expect(t, err, context.Canceled)
-				env.Clock.Advance(24 * percolator.MaxHoldTTL / 7) // beyond its 6 hours
+				env.Clock.Advance(24 * admin.MaxHoldTTL / 7) // beyond its 6 hours
 				collect(t, env)
 			}
 			_, err = backup.Run(testContext(t), env.Client, store, small)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/backup/backuppb"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -67,7 +68,7 @@ func TestEveryByteComesBack(t *testing.T) {
 	c := restored(t, env, store)
 	equal(t, contents(t, c), contents(t, env.Client))
 	for _, ix := range mixed.Tables[0].Indexes {
-		report, err := c.VerifyIndex(testContext(t), "people", ix.Name, percolator.VerifyIndexOptions{})
+		report, err := admin.New(c).VerifyIndex(testContext(t), "people", ix.Name, admin.VerifyIndexOptions{})
 		if err != nil || report.Entries == 0 {
 			t.Errorf("index %s: %+v, %v", ix.Name, report, err)
 		}
@@ -75,7 +76,7 @@ func TestEveryByteComesBack(t *testing.T) {
 	if _, err := backup.Run(testContext(t), env.Client, store, small); !errors.Is(err, backup.ErrComplete) {
 		t.Errorf("a second backup into the same place: %v", err)
 	}
-	holds, err := env.Client.Holds(testContext(t))
+	holds, err := admin.New(env.Client).Holds(testContext(t))
 	if err != nil || len(holds) > 0 {
 		t.Errorf("the backup left holds: %v, %v", holds, err)
 	}

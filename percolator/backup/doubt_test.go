@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 
@@ -81,7 +82,7 @@ func TestAbandonedRestoreGoesOn(t *testing.T) {
 		must(t, tbl.Apply(ctx, r, mut))
 	}
 	user := g.open()
-	must(t, user.AbandonRestore(ctx))
+	must(t, admin.New(user).AbandonRestore(ctx))
 	user = g.open()
 	set(t, user, values{cell("t", "mine", "c"): "v"})
 	time.Sleep(3 * time.Second) // longer than the drain: everybody knows
@@ -129,7 +130,7 @@ func TestSecondRestoreRevives(t *testing.T) {
 	must(t, err)
 	must(t, u.Flush(ctx))
 	env.Clock.Advance(3 * 24 * time.Hour)
-	col, err := percolator.NewCollector(u, percolator.CollectorConfig{})
+	col, err := admin.NewCollector(u, admin.CollectorConfig{})
 	must(t, err)
 	_, err = col.Collect(ctx)
 	must(t, err)
@@ -188,7 +189,7 @@ func TestSchemaGrowsMeanwhile(t *testing.T) {
 			next := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}, Timing: quick}
 			must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, next, env.Options()...))
 			time.Sleep(time.Second) // clients adopt it
-			_, err := c.BackfillObserver(ctx, "t", "c", "o", percolator.ObserverOptions{})
+			_, err := admin.New(c).BackfillObserver(ctx, "t", "c", "o", admin.ObserverOptions{})
 			must(t, err)
 			_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 				ack, err := tx.Acknowledge(ctx, cell("t", "0059", "c"), "o", []string{"o"})
@@ -232,7 +233,7 @@ func TestUnwritablePlaceLeavesHold(t *testing.T) {
 			t.Fatal("no error")
 		}
 	}
-	holds, err := env.Client.Holds(ctx)
+	holds, err := admin.New(env.Client).Holds(ctx)
 	must(t, err)
 	if len(holds) > 0 {
 		t.Errorf("%d holds are left, until %v", len(holds), holds[0].Expires.Time())
@@ -244,13 +245,13 @@ func TestTracesGrow(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
 	c, ctx := env.Client, testContext(t)
-	_, err := c.TakeHold(ctx, 0, percolator.MaxHoldTTL, "somebody's report")
+	_, err := admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL, "somebody's report")
 	must(t, err)
 	for range 50 {
 		notify(t, c, "r")
 		ts, err := env.Oracle.Next(ctx)
 		must(t, err)
-		must(t, c.ClearNotification(ctx, cell("docs", "r", "again"), ts))
+		must(t, admin.New(c).ClearNotification(ctx, cell("docs", "r", "again"), ts))
 		must(t, c.Flush(ctx))
 	}
 	row, err := env.Store().Open("docs").ReadRow(ctx, "r")
@@ -276,7 +277,7 @@ func TestAbandonBeforeAnythingWasWritten(t *testing.T) {
 		interrupt()
 	}})
 	expect(t, err, context.Canceled)
-	if err := same.Client.AbandonRestore(ctx); err != nil {
+	if err := admin.New(same.Client).AbandonRestore(ctx); err != nil {
 		t.Errorf("nothing was restored, and users' data keeps the fence up: %v", err)
 	}
 }
@@ -297,11 +298,11 @@ func TestFinishMovesSafepointBack(t *testing.T) {
 	same.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if armed && r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" {
 			armed = false
-			col, err := percolator.NewCollector(collecting, percolator.CollectorConfig{})
+			col, err := admin.NewCollector(collecting, admin.CollectorConfig{})
 			must(t, err)
 			go func() { _, err := col.Collect(ctx); collected <- err }()
 			for announced == 0 {
-				b, err := collecting.CollectionBounds(ctx)
+				b, err := admin.New(collecting).CollectionBounds(ctx)
 				must(t, err)
 				announced = int64(b.Safepoint)
 			}
@@ -316,7 +317,7 @@ func TestFinishMovesSafepointBack(t *testing.T) {
 	}})
 	must(t, err)
 	must(t, <-collected)
-	b, err := same.NewClient().CollectionBounds(ctx)
+	b, err := admin.New(same.NewClient()).CollectionBounds(ctx)
 	must(t, err)
 	if announced == 0 || int64(b.Safepoint) < announced || b.Safepoint < b.Mark {
 		t.Errorf("announced %d, and now the safepoint is %d, the mark %d", announced, b.Safepoint, b.Mark)

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -132,7 +133,7 @@ func TestStaleBackfillPosition(t *testing.T) {
 	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...))
 	c := env.NewClient()
 	broken, interrupt := context.WithCancel(ctx)
-	_, err := c.BackfillIndex(broken, "t", "x", percolator.BackfillOptions{RowsPerTransaction: 10, Concurrency: 1, Progress: func(p percolator.BackfillProgress) {
+	_, err := admin.New(c).BackfillIndex(broken, "t", "x", admin.BackfillOptions{RowsPerTransaction: 10, Concurrency: 1, Progress: func(p admin.BackfillProgress) {
 		if p.Row > "0200" {
 			interrupt()
 		}
@@ -151,7 +152,7 @@ func TestStaleBackfillPosition(t *testing.T) {
 	}
 	must(t, errOf(backup.Restore(ctx, c, store, backup.RestoreOptions{})))
 	u := env.NewClient()
-	report, err := u.BackfillIndex(ctx, "t", "x", percolator.BackfillOptions{})
+	report, err := admin.New(u).BackfillIndex(ctx, "t", "x", admin.BackfillOptions{})
 	must(t, err)
 	n := 0
 	snap, err := u.Snapshot(ctx)

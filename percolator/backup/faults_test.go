@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -203,11 +204,11 @@ func TestRestoreIsResumed(t *testing.T) {
 			expect(t, err, context.Canceled)
 		}
 		_, err = other.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell("bytes", "r", "c"), nil) })
-		expect(t, err, percolator.ErrRestoring)
+		expect(t, err, admin.ErrRestoring)
 		snap, err := other.Snapshot(ctx)
 		must(t, err)
 		_, err = snap.Get(ctx, cell("bytes", "r", "c"))
-		expect(t, err, percolator.ErrRestoring)
+		expect(t, err, admin.ErrRestoring)
 		c = g.client(store) // in another process
 	}
 	report, err := backup.Restore(ctx, c, store, backup.RestoreOptions{})
@@ -218,7 +219,7 @@ func TestRestoreIsResumed(t *testing.T) {
 	g.audit(mixed)
 	equal(t, contents(t, g.open()), contents(t, env.Client))
 	_, err = backup.Restore(ctx, g.open(), store, backup.RestoreOptions{})
-	expect(t, err, percolator.ErrNotEmpty)
+	expect(t, err, admin.ErrNotEmpty)
 }
 
 // A restore goes into empty tables only, of the same schema, and harms nobody where it is refused.
@@ -230,7 +231,7 @@ func TestRestoreIsRefused(t *testing.T) {
 	ctx, store := testContext(t), newMemory()
 	m := run(t, env.Client, store, small)
 	_, err := backup.Restore(ctx, env.Client, store, backup.RestoreOptions{})
-	expect(t, err, percolator.ErrNotEmpty)
+	expect(t, err, admin.ErrNotEmpty)
 	if !strings.Contains(err.Error(), `"u"`) {
 		t.Errorf("the table is not named: %v", err)
 	}
@@ -239,9 +240,9 @@ func TestRestoreIsRefused(t *testing.T) {
 	lacking := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
 	_, err = backup.Restore(ctx, lacking.Client, store, backup.RestoreOptions{})
 	expect(t, err, percolator.ErrSchemaMismatch)
-	expect(t, percolator.PrepareRestore(ctx, lacking.Project, lacking.Instance, m.ID, schema, lacking.Options()...), percolator.ErrSchemaMismatch)
+	expect(t, admin.PrepareRestore(ctx, lacking.Project, lacking.Instance, m.ID, schema, lacking.Options()...), percolator.ErrSchemaMismatch)
 
-	expect(t, lacking.Client.AbandonRestore(ctx), nil)
+	expect(t, admin.New(lacking.Client).AbandonRestore(ctx), nil)
 
 	// Of an instance that has the schema: it waits, since there may be clients, and two backups cannot be mixed.
 	same := percolatortest.New(t, schema)
@@ -255,19 +256,19 @@ func TestRestoreIsRefused(t *testing.T) {
 	if !waited {
 		t.Errorf("it did not wait: %v", err)
 	}
-	if err := same.Client.AbandonRestore(ctx); !errors.Is(err, percolator.ErrNotEmpty) {
+	if err := admin.New(same.Client).AbandonRestore(ctx); !errors.Is(err, admin.ErrNotEmpty) {
 		t.Errorf("abandoned with rows in it: %v", err)
 	}
 	second := newMemory()
 	run(t, env.Client, second, small)
-	expect(t, errOf(backup.Restore(ctx, same.Client, second, backup.RestoreOptions{})), percolator.ErrRestoring)
+	expect(t, errOf(backup.Restore(ctx, same.Client, second, backup.RestoreOptions{})), admin.ErrRestoring)
 
 	// Somebody empties a table in the middle: what was restored is not taken for done.
 	mut := bigtable.NewMutation()
 	mut.DeleteRow()
 	must(t, same.Store().Open("u").Apply(ctx, "r", mut))
 	expect(t, errOf(backup.Restore(ctx, same.Client, store, backup.RestoreOptions{})), percolator.ErrConflict)
-	must(t, same.Client.AbandonRestore(ctx))
+	must(t, admin.New(same.Client).AbandonRestore(ctx))
 	must(t, errOf(backup.Restore(ctx, same.NewClient(), store, backup.RestoreOptions{})))
 	equal(t, contents(t, same.NewClient()), values{cell("u", "r", "c"): "v"})
 }

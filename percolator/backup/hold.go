@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // keepHold extends the hold now and then until stop is called. The context that it returns ends when the hold is gone.
-func (r *run) keepHold(ctx context.Context, h percolator.Hold) (held context.Context, stop func()) {
+func (r *run) keepHold(ctx context.Context, h admin.Hold) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -24,7 +25,7 @@ func (r *run) keepHold(ctx context.Context, h percolator.Hold) (held context.Con
 			case <-tick.C:
 			}
 			// Another error may pass; the end of the backup looks again.
-			if _, err := r.client.ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
+			if _, err := admin.New(r.client).ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
 				cancel(holdError(err))
 			}
 		}
@@ -42,10 +43,10 @@ func holdError(err error) error {
 // releaseTimeout bounds the release of a hold when the caller's context has ended.
 const releaseTimeout = 10 * time.Second
 
-func (r *run) release(ctx context.Context, h percolator.Hold) error {
+func (r *run) release(ctx context.Context, h admin.Hold) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := r.client.ReleaseHold(ctx, h); err != nil {
+	if err := admin.New(r.client).ReleaseHold(ctx, h); err != nil {
 		return fmt.Errorf("backup: the hold at %d was not released; it expires by itself: %w", h.Timestamp, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -71,8 +72,8 @@ type holdRecord struct {
 	Reason    string        `json:"reason"`
 }
 
-func (h holdRecord) hold() percolator.Hold {
-	return percolator.Hold{ID: h.ID, Timestamp: h.Timestamp, Reason: h.Reason}
+func (h holdRecord) hold() admin.Hold {
+	return admin.Hold{ID: h.ID, Timestamp: h.Timestamp, Reason: h.Reason}
 }
 
 // rowRange is what one worker reads, one chunk after the other. An empty End is unbounded.
@@ -135,7 +136,7 @@ type Manifest struct {
 
 // DecodeSchema returns the schema with the splits of its tables.
 func (p *Plan) DecodeSchema() (*percolator.Schema, error) {
-	s, err := percolator.DecodeSchema(p.Schema)
+	s, err := admin.DecodeSchema(p.Schema)
 	if err != nil {
 		return nil, err
 	}

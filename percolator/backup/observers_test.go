@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -133,10 +134,10 @@ func TestObserversGoOn(t *testing.T) {
 	acknowledge(t, c, "again late", "one", "two")
 	now, err := env.Oracle.Next(ctx)
 	must(t, err)
-	must(t, c.SetStandings(ctx, percolator.Standing{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
+	must(t, admin.New(c).SetStandings(ctx, admin.Standing{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
 		Reason: "no such thing", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"one", "two"}}))
 	notify(t, c, "weak", "weak late", "weak done")
-	must(t, c.ClearNotification(ctx, cell("docs", "weak done", "again"), now+1<<40))
+	must(t, admin.New(c).ClearNotification(ctx, cell("docs", "weak done", "again"), now+1<<40))
 	must(t, c.Flush(ctx))
 	crashedWriter(t, env, "crashed")
 
@@ -151,7 +152,7 @@ func TestObserversGoOn(t *testing.T) {
 			acknowledge(t, c, "again done", "one", "two")
 			latest, err := env.Oracle.Next(ctx)
 			must(t, err)
-			must(t, c.ClearNotification(ctx, cell("docs", "weak late", "again"), latest))
+			must(t, admin.New(c).ClearNotification(ctx, cell("docs", "weak late", "again"), latest))
 			must(t, c.Flush(ctx))
 		})
 	}
@@ -201,7 +202,7 @@ func TestTracesOfWeakNotifications(t *testing.T) {
 	c, ctx := env.Client, testContext(t)
 	written := func() bool {
 		t.Helper()
-		w, err := c.WrittenSince(ctx, "docs", 1)
+		w, err := admin.New(c).WrittenSince(ctx, "docs", 1)
 		must(t, err)
 		return w
 	}
@@ -210,18 +211,18 @@ func TestTracesOfWeakNotifications(t *testing.T) {
 		notify(t, c, "r")
 		ts, err := env.Oracle.Next(ctx)
 		must(t, err)
-		must(t, c.ClearNotification(ctx, cell("docs", "r", "again"), ts))
+		must(t, admin.New(c).ClearNotification(ctx, cell("docs", "r", "again"), ts))
 		must(t, c.Flush(ctx))
 	}
 	if clear(); written() {
 		t.Error("a trace without a hold")
 	}
-	h, err := c.TakeHold(ctx, 0, time.Hour, "test")
+	h, err := admin.New(c).TakeHold(ctx, 0, time.Hour, "test")
 	must(t, err)
 	if clear(); !written() {
 		t.Error("no trace under a hold")
 	}
-	must(t, c.ReleaseHold(ctx, h))
+	must(t, admin.New(c).ReleaseHold(ctx, h))
 	env.Clock.Advance(2 * time.Hour)
 	collect(t, env)
 	if written() {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -29,7 +30,7 @@ func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 	p := &storedPlan{
 		Plan: Plan{
 			Format: Format, ID: uuid.NewString(), Snapshot: ts, SnapshotTime: ts.Time().UTC(), Started: r.opts.now().UTC(),
-			Schema: percolator.EncodeSchema(schema), MissedWeak: missed,
+			Schema: admin.EncodeSchema(schema), MissedWeak: missed,
 		},
 		Hold: holdRecord{hold.ID, hold.Timestamp, hold.Reason},
 	}
@@ -67,7 +68,7 @@ func hasWeak(s *percolator.Schema) bool {
 }
 
 // takeHold chooses the timestamp of the backup and protects it.
-func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h percolator.Hold, ts tso.Timestamp, missedWeak bool, err error) {
+func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h admin.Hold, ts tso.Timestamp, missedWeak bool, err error) {
 	const reason = "percolator backup"
 	switch {
 	case r.opts.AsOf != 0:
@@ -75,19 +76,19 @@ func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h percol
 			return h, 0, false, fmt.Errorf("backup: %w: the schema has weak columns, and which of their notifications were pending at an earlier time is not known: "+
 				"take the backup of now, or do without those (MissWeak, --miss-weak)", percolator.ErrInvalidArgument)
 		}
-		h, err = r.client.TakeHold(ctx, r.opts.AsOf, r.opts.HoldTTL, reason)
+		h, err = admin.New(r.client).TakeHold(ctx, r.opts.AsOf, r.opts.HoldTTL, reason)
 		return h, h.Timestamp, hasWeak(schema), err
 	case hasWeak(schema) && !r.opts.MissWeak:
-		h, ts, err = r.client.BeginExport(ctx, r.opts.HoldTTL, reason, r.opts.Waiting)
+		h, ts, err = admin.New(r.client).BeginExport(ctx, r.opts.HoldTTL, reason, r.opts.Waiting)
 		return h, ts, false, err
 	}
-	h, err = r.client.TakeHold(ctx, 0, r.opts.HoldTTL, reason)
+	h, err = admin.New(r.client).TakeHold(ctx, 0, r.opts.HoldTTL, reason)
 	return h, h.Timestamp, hasWeak(schema), err
 }
 
 // survey cuts the tables into ranges. Those with weak notifications come last: they are read when all others have been.
 func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Schema) error {
-	incomplete, err := r.client.IncompleteIndexes(ctx, p.Snapshot)
+	incomplete, err := admin.New(r.client).IncompleteIndexes(ctx, p.Snapshot)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Sche
 				p.IncompleteIndexes = append(p.IncompleteIndexes, name)
 			}
 		}
-		keys, err := r.client.SampleRowKeys(ctx, t.Name)
+		keys, err := admin.New(r.client).SampleRowKeys(ctx, t.Name)
 		if err != nil {
 			return err
 		}
@@ -145,10 +146,10 @@ func (r *run) resume(ctx context.Context, p *storedPlan) error {
 		}
 	}
 	now, err := chosen(r.client.Schema(), want)
-	if err != nil || string(percolator.EncodeSchema(now)) != string(percolator.EncodeSchema(schema)) {
+	if err != nil || string(admin.EncodeSchema(now)) != string(admin.EncodeSchema(schema)) {
 		return fmt.Errorf("backup: %w: its tables are not those that were asked for, or the schema has changed: restart it (--restart), or choose another place", ErrOtherPlan)
 	}
-	_, err = r.client.ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL)
+	_, err = admin.New(r.client).ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL)
 	if errors.Is(err, percolator.ErrSnapshotTooOld) {
 		return fmt.Errorf("backup: %w: the snapshot of %s may have been collected; begin again with a new one (--restart): %w",
 			ErrHoldGone, p.SnapshotTime.Format(time.RFC3339), err)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -57,7 +58,7 @@ func (r positionRecord) bounded() positionRecord {
 func openPosition(ctx context.Context, client *percolator.Client, m *Manifest, commit tso.Timestamp) (*position, error) {
 	p := &position{client: client, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
 	p.seen = Progress{All: len(m.Chunks), SnapshotTime: m.SnapshotTime}
-	stored, err := client.LoadPosition(ctx, p.name)
+	stored, err := admin.New(client).LoadPosition(ctx, p.name)
 	if err != nil || stored == nil {
 		return p, err
 	}
@@ -124,11 +125,11 @@ func (p *position) finish(ctx context.Context, i int, show func(Progress)) error
 
 // save replaces the stored position. An answer that was lost is looked up.
 func (p *position) save(ctx context.Context, next []byte) error {
-	err := p.client.SaveLoadPosition(ctx, p.name, p.stored, next)
+	err := admin.New(p.client).SaveLoadPosition(ctx, p.name, p.stored, next)
 	if err == nil {
 		return nil
 	}
-	stored, lerr := p.client.LoadPosition(ctx, p.name)
+	stored, lerr := admin.New(p.client).LoadPosition(ctx, p.name)
 	switch {
 	case lerr == nil && bytes.Equal(stored, next):
 		return nil

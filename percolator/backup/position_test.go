@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // While one chunk is slow, those after it go on; what is stored of them is bounded, and never says that one is done which is not.
@@ -15,7 +15,7 @@ func TestPositionIsBounded(t *testing.T) {
 		r.finish(i)
 	}
 	b, err := json.Marshal(r.bounded())
-	if err != nil || len(b) > percolator.MaxLoadPosition {
+	if err != nil || len(b) > admin.MaxLoadPosition {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
 	if stored := r.bounded(); stored.Next != 0 || len(stored.Also) != maxAlso || stored.Also[0] != 1 || stored.Also[maxAlso-1] != maxAlso {

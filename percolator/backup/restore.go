@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // RestoreOptions is how Restore works. The zero value is useful.
@@ -56,10 +57,10 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 	if err != nil {
 		return nil, err
 	}
-	if string(percolator.EncodeSchema(client.Schema())) != string(percolator.EncodeSchema(schema)) {
+	if string(admin.EncodeSchema(client.Schema())) != string(admin.EncodeSchema(schema)) {
 		return nil, fmt.Errorf("backup: %w: the instance has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch)
 	}
-	fence, err := client.BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
+	fence, err := admin.New(client).BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 }
 
 // restoreChunk verifies a chunk, then writes it.
-func restoreChunk(ctx context.Context, fence *percolator.Restore, store Store, c *Chunk) error {
+func restoreChunk(ctx context.Context, fence *admin.Restore, store Store, c *Chunk) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -103,14 +104,14 @@ func restoreChunk(ctx context.Context, fence *percolator.Restore, store Store, c
 	if err != nil {
 		return err
 	}
-	var rows []percolator.ExportedRow
+	var rows []admin.ExportedRow
 	size := 0
 	write := func() error {
 		err := fence.WriteRows(ctx, c.Table, rows)
 		rows, size = rows[:0], 0
 		return err
 	}
-	err = c.eachRow(data, func(row percolator.ExportedRow) error {
+	err = c.eachRow(data, func(row admin.ExportedRow) error {
 		rows = append(rows, row)
 		for _, e := range row.Cells {
 			size += len(e.Value)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -66,8 +67,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.now == nil {
 		o.now = time.Now
 	}
-	if o.Concurrency < 0 || o.Concurrency > 64 || o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30 || o.HoldTTL < 0 || o.HoldTTL > percolator.MaxHoldTTL {
-		return o, fmt.Errorf("backup: %w: Concurrency is at most 64, ChunkBytes from 1 KiB to 1 GiB, HoldTTL at most %v", percolator.ErrInvalidArgument, percolator.MaxHoldTTL)
+	if o.Concurrency < 0 || o.Concurrency > 64 || o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30 || o.HoldTTL < 0 || o.HoldTTL > admin.MaxHoldTTL {
+		return o, fmt.Errorf("backup: %w: Concurrency is at most 64, ChunkBytes from 1 KiB to 1 GiB, HoldTTL at most %v", percolator.ErrInvalidArgument, admin.MaxHoldTTL)
 	}
 	return o, nil
 }
@@ -145,7 +146,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	defer stop()
 	for _, weak := range []bool{false, true} { // the second needs all of the first (percolator.Client.ExportWeak)
 		if weak && !r.opts.MissWeak {
-			if err := r.client.AwaitWeak(held, p.Snapshot); err != nil {
+			if err := admin.New(r.client).AwaitWeak(held, p.Snapshot); err != nil {
 				return nil, err
 			}
 		}
@@ -164,7 +165,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 		}
 	}
 	// Nothing is complete that was not held to the end.
-	if _, err := r.client.ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
+	if _, err := admin.New(r.client).ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
 		return nil, holdError(err)
 	}
 	if err := r.stillOurs(ctx, p); err != nil {
@@ -213,9 +214,9 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 		return err
 	}
 	from := found.next(rr)
-	rows := r.client.ExportRows
+	rows := admin.New(r.client).ExportRows
 	if rr.Weak {
-		rows = r.client.ExportWeak
+		rows = admin.New(r.client).ExportWeak
 	}
 	for row, err := range rows(ctx, p.Snapshot, rr.Table, percolator.Between(string(from), string(rr.End))) {
 		if err != nil {
@@ -240,13 +241,13 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 }
 
 // confine leaves out what the schema of the backup does not know: columns that came to be observed or weak since it was planned.
-func confine(s *percolator.Schema, table string, row percolator.ExportedRow) percolator.ExportedRow {
+func confine(s *percolator.Schema, table string, row admin.ExportedRow) admin.ExportedRow {
 	t := s.Tables[slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == table })]
-	row.Cells = slices.DeleteFunc(row.Cells, func(e percolator.ExportedCell) bool {
-		return e.Kind == percolator.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == percolator.ExportedWeak && !slices.Contains(t.Weak, e.Column)
+	row.Cells = slices.DeleteFunc(row.Cells, func(e admin.ExportedCell) bool {
+		return e.Kind == admin.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == admin.ExportedWeak && !slices.Contains(t.Weak, e.Column)
 	})
 	for i := range row.Cells {
-		if e := &row.Cells[i]; e.Kind == percolator.ExportedPut && !slices.Contains(t.Observed, e.Column) {
+		if e := &row.Cells[i]; e.Kind == admin.ExportedPut && !slices.Contains(t.Observed, e.Column) {
 			e.Notified, e.Acknowledged, e.Parked = false, nil, nil
 		}
 	}

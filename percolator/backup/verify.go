@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // verifyConcurrency is how many chunks Verify has in memory.
@@ -120,7 +120,7 @@ func (m *Manifest) verifyChunk(ctx context.Context, s Store, i int) error {
 	if err != nil {
 		return err
 	}
-	return c.eachRow(data, func(percolator.ExportedRow) error { return ctx.Err() })
+	return c.eachRow(data, func(admin.ExportedRow) error { return ctx.Err() })
 }
 
 // Summary describes what is in a store, complete or not.

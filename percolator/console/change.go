@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -99,19 +100,19 @@ func (h *Handler) resolveLock(ctx context.Context, r *http.Request) (done, error
 	if err != nil {
 		return done{}, err
 	}
-	for l, err := range h.c.ListLocks(ctx, cell.Table, percolator.Row(cell.Row), percolator.LockOptions{}) {
+	for l, err := range admin.New(h.c).ListLocks(ctx, cell.Table, percolator.Row(cell.Row), admin.LockOptions{}) {
 		if err != nil {
 			return done{}, err
 		}
 		if l.Cell != cell || l.StartTS != start {
 			continue
 		}
-		settled, err := h.c.ResolveLock(ctx, l.Lock)
+		settled, err := admin.New(h.c).ResolveLock(ctx, l.Lock)
 		if err != nil {
 			return done{}, err
 		}
-		return done{pageLocks, map[percolator.Resolution]string{
-			percolator.LockAlive: "alive", percolator.LockGone: "gone", percolator.LockRolledForward: "resolved", percolator.LockRolledBack: "resolved",
+		return done{pageLocks, map[admin.Resolution]string{
+			admin.LockAlive: "alive", admin.LockGone: "gone", admin.LockRolledForward: "resolved", admin.LockRolledBack: "resolved",
 		}[settled]}, nil
 	}
 	return done{pageLocks, "gone"}, nil
@@ -134,7 +135,7 @@ func (h *Handler) findParked(ctx context.Context, r *http.Request) (found observ
 	if err != nil {
 		return p, false, err
 	}
-	rows, _, err := h.c.ReadPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row), 1)
+	rows, _, err := admin.New(h.c).ReadPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row), 1)
 	if err != nil {
 		return p, false, err
 	}

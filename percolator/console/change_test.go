@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // troubled is a cluster with a parked cell and the locks of a dead client.
@@ -155,9 +156,9 @@ func TestResolveLock(t *testing.T) {
 	h := c.handler(func(cfg *Config) { cfg.AllowChanges = true })
 	c.strand(time.Hour, percolator.Cell{Table: "words", Row: "alive", Column: "count"})
 	c.strand(100*time.Millisecond, percolator.Cell{Table: "words", Row: "dead", Column: "count"})
-	locks := func() map[string]percolator.LockInspection {
-		found := map[string]percolator.LockInspection{}
-		for l, err := range c.client.ListLocks(testContext(t), "words", percolator.All(), percolator.LockOptions{}) {
+	locks := func() map[string]admin.LockInspection {
+		found := map[string]admin.LockInspection{}
+		for l, err := range admin.New(c.client).ListLocks(testContext(t), "words", percolator.All(), admin.LockOptions{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +167,7 @@ func TestResolveLock(t *testing.T) {
 		return found
 	}
 	eventually(t, "dead", func() bool { return locks()["dead"].Resolvable() })
-	fields := func(l percolator.LockInspection) url.Values {
+	fields := func(l admin.LockInspection) url.Values {
 		return url.Values{"table": {"words"}, "row": {l.Cell.Row}, "column": {"count"}, "ts": {fmt.Sprint(int64(l.StartTS))}}
 	}
 	before := locks()

@@ -5,22 +5,23 @@ import (
 	"iter"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // lockList is the locks of all tables, at most MaxListed of each.
 type lockList struct {
-	Locks []percolator.LockInspection
+	Locks []admin.LockInspection
 	More  []string // tables with more
 }
 
 // lockLister is percolator.Client.ListLocks.
-type lockLister func(ctx context.Context, table string, r percolator.Range, opts percolator.LockOptions) iter.Seq2[percolator.LockInspection, error]
+type lockLister func(ctx context.Context, table string, r percolator.Range, opts admin.LockOptions) iter.Seq2[admin.LockInspection, error]
 
 // listLocks lists locks and what became of their transactions, which costs reads of primaries: only for those who look at locks.
 func listLocks(ctx context.Context, schema *percolator.Schema, list lockLister) (found lockList, err error) {
 	for _, t := range schema.Tables {
 		n := 0
-		for l, err := range list(ctx, t.Name, percolator.All(), percolator.LockOptions{}) {
+		for l, err := range list(ctx, t.Name, percolator.All(), admin.LockOptions{}) {
 			if err != nil {
 				return lockList{}, err
 			}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -171,7 +171,7 @@ func (p *page) Span() string {
 // observerLine is an observer in all processes together.
 type observerLine struct {
 	Name string
-	percolator.ObserverReport
+	admin.ObserverReport
 
 	Processes int
 }
@@ -254,7 +254,7 @@ func (p *page) Leader() *oracleServer {
 func (p *page) Ahead(ts tso.Timestamp) string { return formatDuration(ts.Time().Sub(p.Now)) }
 
 // IsOwn tells whether a report is this process's own reading.
-func (p *page) IsOwn(r percolator.Report) bool { return r.Name == ownName }
+func (p *page) IsOwn(r admin.Report) bool { return r.Name == ownName }
 
 // phase is a step of collection.
 type phase struct {
@@ -266,9 +266,9 @@ type phase struct {
 func (p *page) Phases() []phase {
 	at := p.Storage.Value.Phase
 	return []phase{
-		{"drain", "waits for requests that are older than the safepoint", at == percolator.CollectionDrain},
-		{"resolve", "settles every lock that is older", at == percolator.CollectionResolve},
-		{"erase", "removes what no reader can see any more", at == percolator.CollectionErase},
-		{"done", "until the next cycle", at == percolator.CollectionDone},
+		{"drain", "waits for requests that are older than the safepoint", at == admin.CollectionDrain},
+		{"resolve", "settles every lock that is older", at == admin.CollectionResolve},
+		{"erase", "removes what no reader can see any more", at == admin.CollectionErase},
+		{"done", "until the next cycle", at == admin.CollectionDone},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -17,7 +18,7 @@ type pending struct {
 	Columns []waitingColumn
 	Parked  []observers.Parked
 	Corrupt []percolator.Cell
-	Locks   []percolator.Lock
+	Locks   []admin.Lock
 	Oldest  tso.Timestamp // the oldest notification that somebody has to work on; 0: none
 	Waiting int           // notifications that are not merely parked
 	More    []string      // tables with more rows than were looked at
@@ -46,7 +47,7 @@ func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 }
 
 // pendingReader is percolator.Client.ReadPending.
-type pendingReader func(ctx context.Context, table string, r percolator.Range, most int) ([]percolator.Pending, bool, error)
+type pendingReader func(ctx context.Context, table string, r percolator.Range, most int) ([]admin.Pending, bool, error)
 
 // walkPending reads one page of each table.
 func walkPending(ctx context.Context, schema *percolator.Schema, read pendingReader) (pending, error) {
@@ -65,7 +66,7 @@ func walkPending(ctx context.Context, schema *percolator.Schema, read pendingRea
 }
 
 // addTable takes in the rows of a table. Every column that can have notifications is listed, so that nothing waiting shows as 0.
-func (p *pending) addTable(t percolator.Table, rows []percolator.Pending) {
+func (p *pending) addTable(t percolator.Table, rows []admin.Pending) {
 	columns := map[string]*waitingColumn{}
 	for _, name := range t.Observed {
 		columns[name] = &waitingColumn{Table: t.Name, Column: name}
@@ -94,7 +95,7 @@ func deref[T any](seq func(func(*T) bool)) func(func(T) bool) {
 	}
 }
 
-func (p *pending) addNotification(col *waitingColumn, row percolator.Pending, n percolator.Notification) {
+func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n percolator.Notification) {
 	for _, s := range row.Parked(n) {
 		p.Parked = append(p.Parked, parked(s))
 	}
@@ -109,7 +110,7 @@ func (p *pending) addNotification(col *waitingColumn, row percolator.Pending, n 
 }
 
 // parked is a standing in the form in which it is retried and dropped.
-func parked(s percolator.Standing) observers.Parked {
+func parked(s admin.Standing) observers.Parked {
 	return observers.Parked{Cell: s.Cell, Observer: s.Observer, Attempts: s.Attempts, Reason: s.Reason, Since: s.Since, Through: s.Through}
 }
 

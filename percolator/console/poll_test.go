@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -50,13 +50,13 @@ func (f *fakeSource) counts() map[string]int {
 	return maps.Clone(f.asked)
 }
 
-func (f *fakeSource) own() percolator.Report { return percolator.Report{Name: ownName} }
-func (f *fakeSource) works() bool            { return false }
-func (f *fakeSource) reports(ctx context.Context) ([]percolator.Report, error) {
+func (f *fakeSource) own() admin.Report { return admin.Report{Name: ownName} }
+func (f *fakeSource) works() bool       { return false }
+func (f *fakeSource) reports(ctx context.Context) ([]admin.Report, error) {
 	return nil, f.ask(ctx, "reports")
 }
-func (f *fakeSource) workers(ctx context.Context) (percolator.Workers, error) {
-	return percolator.Workers{Now: tso.At(time.Now())}, f.ask(ctx, "workers")
+func (f *fakeSource) workers(ctx context.Context) (admin.Workers, error) {
+	return admin.Workers{Now: tso.At(time.Now())}, f.ask(ctx, "workers")
 }
 func (f *fakeSource) storage(ctx context.Context) (storage, error) {
 	return storage{}, f.ask(ctx, "storage")

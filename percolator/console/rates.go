@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // rates turns cumulative counters of processes and servers, which come at different times, into what happens per second now. A process reports
@@ -19,7 +19,7 @@ func newRates() *rates { return &rates{map[string]*pace{}, map[string]*served{}}
 
 // pace is what a process did between two readings of its counters.
 type pace struct {
-	last    percolator.Report
+	last    admin.Report
 	between float64 // seconds; 0: there is only one reading
 	done    work
 }
@@ -28,10 +28,10 @@ type pace struct {
 type work struct {
 	committed, conflicts, aborts, lockWaits, runs, failures, reads, conditional, mutations int64
 	waited                                                                                 time.Duration
-	commit, get                                                                            percolator.LatencyCounts
+	commit, get                                                                            admin.LatencyCounts
 }
 
-func workOf(r percolator.Report) work {
+func workOf(r admin.Report) work {
 	return work{
 		committed: r.Stats.Transactions, conflicts: r.Stats.Conflicts, aborts: r.Stats.Aborts,
 		lockWaits: r.Stats.LockWaits, waited: r.Stats.LockWaitTime,
@@ -49,7 +49,7 @@ func (w work) minus(o work) work {
 }
 
 // process takes in the counters of all live processes. Those that are not there any more count no longer.
-func (r *rates) process(list []percolator.Report) {
+func (r *rates) process(list []admin.Report) {
 	live := map[string]*pace{}
 	for _, report := range list {
 		id := fmt.Sprint(report.Name, " ", int64(report.Started))
@@ -91,7 +91,7 @@ func (r *rates) oracle(list []oracleServer, at time.Time) {
 
 // sample is the present rates of everything together.
 func (r *rates) sample(s *sample) {
-	var commit, get percolator.LatencyCounts
+	var commit, get admin.LatencyCounts
 	known := false
 	var sums [seriesCount]float64
 	for _, p := range r.processes {
@@ -123,7 +123,7 @@ func (r *rates) sample(s *sample) {
 	}
 }
 
-func quantiles(s *sample, l percolator.LatencyCounts, median, tail int) {
+func quantiles(s *sample, l admin.LatencyCounts, median, tail int) {
 	if l.Count > 0 {
 		s.Values[median], s.Values[tail] = l.Quantile(0.5).Seconds(), l.Quantile(0.99).Seconds()
 	}

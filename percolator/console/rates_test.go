@@ -8,18 +8,19 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // counted is a report of a process that was written at a second and has committed so many transactions.
-func counted(name string, started, second int, transactions int64) percolator.Report {
+func counted(name string, started, second int, transactions int64) admin.Report {
 	start := tso.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	commits := percolator.LatencyCounts{Count: transactions}
+	commits := admin.LatencyCounts{Count: transactions}
 	commits.Buckets[3] = transactions // up to 1 ms
-	return percolator.Report{
+	return admin.Report{
 		Name: name, Started: start.Add(time.Duration(started) * time.Second), Written: start.Add(time.Duration(second) * time.Second),
 		Stats: percolator.Stats{
-			Transactions: transactions, LockWaitTime: time.Duration(transactions) * time.Second, Latency: map[string]percolator.LatencyCounts{"commit": commits},
+			Transactions: transactions, LockWaitTime: time.Duration(transactions) * time.Second, Latency: map[string]admin.LatencyCounts{"commit": commits},
 		},
 	}
 }
@@ -29,19 +30,19 @@ func TestRates(t *testing.T) {
 	t.Parallel()
 	r := newRates()
 	for i, step := range []struct {
-		list []percolator.Report
+		list []admin.Report
 		want float64
 	}{
 		{nil, math.NaN()},
-		{[]percolator.Report{counted("a", 0, 10, 500)}, math.NaN()},                                 // what happened before is unknown
-		{[]percolator.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // 200 in 10 s
-		{[]percolator.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // nothing new is no standstill
-		{[]percolator.Report{counted("a", 0, 30, 700), counted("b", 0, 25, 60)}, 10},                // a has stopped
-		{[]percolator.Report{counted("b", 0, 25, 60)}, 10},                                          // and is gone
-		{[]percolator.Report{counted("b", 26, 30, 5)}, math.NaN()},                                  // a new process of the same name
-		{[]percolator.Report{counted("b", 26, 40, 25), counted("b", 26, 40, 25)}, 2},                // one name twice counts once
-		{[]percolator.Report{counted("b", 26, 35, 0)}, 2},                                           // an older report says nothing
-		{[]percolator.Report{counted("b", 26, 50, 25), counted("c", 1, 50, 1_000_000)}, float64(0)}, // c is new
+		{[]admin.Report{counted("a", 0, 10, 500)}, math.NaN()},                                 // what happened before is unknown
+		{[]admin.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // 200 in 10 s
+		{[]admin.Report{counted("a", 0, 20, 700), counted("b", 0, 20, 10)}, 20},                // nothing new is no standstill
+		{[]admin.Report{counted("a", 0, 30, 700), counted("b", 0, 25, 60)}, 10},                // a has stopped
+		{[]admin.Report{counted("b", 0, 25, 60)}, 10},                                          // and is gone
+		{[]admin.Report{counted("b", 26, 30, 5)}, math.NaN()},                                  // a new process of the same name
+		{[]admin.Report{counted("b", 26, 40, 25), counted("b", 26, 40, 25)}, 2},                // one name twice counts once
+		{[]admin.Report{counted("b", 26, 35, 0)}, 2},                                           // an older report says nothing
+		{[]admin.Report{counted("b", 26, 50, 25), counted("c", 1, 50, 1_000_000)}, float64(0)}, // c is new
 	} {
 		s := unknown(int64(i), time.Now())
 		r.process(step.list)
@@ -84,16 +85,16 @@ func TestOracleRate(t *testing.T) {
 // This process's reading and its reports are not both counted.
 func TestOwnProcessCountsOnce(t *testing.T) {
 	t.Parallel()
-	own := percolator.Report{Name: ownName, Host: "h", PID: 1}
-	mine, other, namesake := percolator.Report{Name: "m", Host: "h", PID: 1}, percolator.Report{Name: "o", Host: "h", PID: 2}, percolator.Report{Name: "n", Host: "g", PID: 1}
+	own := admin.Report{Name: ownName, Host: "h", PID: 1}
+	mine, other, namesake := admin.Report{Name: "m", Host: "h", PID: 1}, admin.Report{Name: "o", Host: "h", PID: 2}, admin.Report{Name: "n", Host: "g", PID: 1}
 	for _, test := range []struct {
 		works   bool
-		reports []percolator.Report
+		reports []admin.Report
 		want    string
 	}{
 		{false, nil, "console"}, {true, nil, "console"},
-		{false, []percolator.Report{other, namesake}, "o n console"}, {true, []percolator.Report{other, namesake}, "o n console"},
-		{false, []percolator.Report{mine, other}, "m o"}, {true, []percolator.Report{mine, other}, "o console"},
+		{false, []admin.Report{other, namesake}, "o n console"}, {true, []admin.Report{other, namesake}, "o n console"},
+		{false, []admin.Report{mine, other}, "m o"}, {true, []admin.Report{mine, other}, "o console"},
 	} {
 		got := ""
 		for i, r := range withOwn(own, test.works, test.reports) {

@@ -3,7 +3,7 @@ package console
 import (
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -28,8 +28,8 @@ func (r reading[T]) renewed(value T, at time.Time, err error) reading[T] {
 
 // state is everything that the poll knows.
 type state struct {
-	Processes reading[[]percolator.Report]
-	Workers   reading[percolator.Workers]
+	Processes reading[[]admin.Report]
+	Workers   reading[admin.Workers]
 	Storage   reading[storage]
 	Pending   reading[pending]
 	Oracle    reading[[]oracleServer]
@@ -46,9 +46,9 @@ func (st *state) now(local time.Time) time.Time {
 
 // storage is how far collection has come and what holds it back.
 type storage struct {
-	percolator.Collection
+	admin.Collection
 
-	Holds []percolator.Hold
+	Holds []admin.Hold
 }
 
 // oracleServer is what a server of the oracle says about itself.

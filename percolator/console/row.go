@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -17,7 +17,7 @@ type rowPage struct {
 	Table, Key, AsOf string // as typed
 	Values           bool
 	Asked            bool
-	Found            percolator.RowInspection
+	Found            admin.RowInspection
 	HideURL, ShowURL string // the same page with and without values
 }
 
@@ -58,7 +58,7 @@ func (h *Handler) inspect(ctx context.Context, p *rowPage) error {
 	if err != nil {
 		return err
 	}
-	p.Found, err = h.c.InspectRow(ctx, p.Table, key, percolator.InspectOptions{AsOf: asOf, Values: p.Values, Cells: rowCells})
+	p.Found, err = admin.New(h.c).InspectRow(ctx, p.Table, key, admin.InspectOptions{AsOf: asOf, Values: p.Values, Cells: rowCells})
 	return err
 }
 
@@ -83,9 +83,9 @@ func parseAsOf(text string, now time.Time) (tso.Timestamp, error) {
 }
 
 // used tells whether a reader takes its answer from a version: the record that decides, or the data that it names.
-func used(r percolator.ReaderView, v percolator.VersionInspection) bool {
-	if v.Timestamp == 0 || r.State != percolator.ReaderValue && r.State != percolator.ReaderDeleted {
+func used(r admin.ReaderView, v admin.VersionInspection) bool {
+	if v.Timestamp == 0 || r.State != admin.ReaderValue && r.State != admin.ReaderDeleted {
 		return false
 	}
-	return v.Write != nil && v.Timestamp == r.CommitTS || v.Data != nil && v.Timestamp == r.StartTS && r.State == percolator.ReaderValue
+	return v.Write != nil && v.Timestamp == r.CommitTS || v.Data != nil && v.Timestamp == r.StartTS && r.State == admin.ReaderValue
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -64,7 +65,7 @@ func TestScreenshots(t *testing.T) {
 	c.park(o, "com.example/pier", "fetching http://localhost:8081/robots.txt: connection refused")
 	c.strand(10*time.Second, document("com.example/ferry", "title"), percolator.Cell{Table: "words", Row: "ferry", Column: "count"})
 	c.strand(time.Hour, document("com.example/harbour", "title"), document("com.example/harbour", "author"))
-	if _, err := c.client.TakeHold(testContext(t), 0, 6*time.Hour, "backup to gs://example/percolator"); err != nil {
+	if _, err := admin.New(c.client).TakeHold(testContext(t), 0, 6*time.Hour, "backup to gs://example/percolator"); err != nil {
 		t.Fatal(err)
 	}
 	h := c.handler(func(cfg *Config) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // publish makes a snapshot of what is known and tells those who wait for it.
@@ -49,7 +49,7 @@ func (p *poller) sample(next *snapshot) sample {
 }
 
 // backlog is the age of the oldest notification that any scanner met: they see whole tables, the poll only their beginnings.
-func backlog(reports []percolator.Report) (oldest time.Duration) {
+func backlog(reports []admin.Report) (oldest time.Duration) {
 	for _, r := range reports {
 		oldest = max(oldest, time.Duration(r.Worker.BacklogMillis)*time.Millisecond)
 	}
@@ -58,8 +58,8 @@ func backlog(reports []percolator.Report) (oldest time.Duration) {
 
 // withOwn adds this process's own reading, and counts nothing twice. A reading with a worker is newer than the reports of this process
 // and takes their place; one without knows less than they do.
-func withOwn(own percolator.Report, works bool, reports []percolator.Report) []percolator.Report {
-	all := make([]percolator.Report, 0, len(reports)+1)
+func withOwn(own admin.Report, works bool, reports []admin.Report) []admin.Report {
+	all := make([]admin.Report, 0, len(reports)+1)
 	reported := false
 	for _, r := range reports {
 		same := r.Host == own.Host && r.PID == own.PID

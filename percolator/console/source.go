@@ -8,15 +8,16 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // source is where the poll learns what it shows. Every method that takes a context may be slow or fail without harm to the others.
 type source interface {
-	own() percolator.Report // of this process; never slow
-	works() bool            // whether own knows of a worker
-	reports(ctx context.Context) ([]percolator.Report, error)
-	workers(ctx context.Context) (percolator.Workers, error)
+	own() admin.Report // of this process; never slow
+	works() bool       // whether own knows of a worker
+	reports(ctx context.Context) ([]admin.Report, error)
+	workers(ctx context.Context) (admin.Workers, error)
 	storage(ctx context.Context) (storage, error)
 	pending(ctx context.Context) (pending, error)
 	locks(ctx context.Context) (lockList, error)
@@ -37,8 +38,8 @@ func newClientSource(c *percolator.Client, cfg Config) clientSource {
 }
 
 // own is what this process would report, read now.
-func (s clientSource) own() percolator.Report {
-	r := percolator.Report{
+func (s clientSource) own() admin.Report {
+	r := admin.Report{
 		Name: ownName, Host: s.host, PID: os.Getpid(), Started: tso.At(s.started), Written: tso.At(time.Now()), Stats: s.c.Stats(),
 	}
 	if s.cfg.Worker != nil {
@@ -52,14 +53,14 @@ func (s clientSource) works() bool { return s.cfg.Worker != nil }
 // ownName is the name of this process's reading; those of reports are longer.
 const ownName = "console"
 
-func workerReport(st observers.Stats) percolator.WorkerReport {
-	count := func(o observers.ObserverStats) percolator.ObserverReport {
-		return percolator.ObserverReport{Runs: o.Runs, Attempts: o.Attempts, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics}
+func workerReport(st observers.Stats) admin.WorkerReport {
+	count := func(o observers.ObserverStats) admin.ObserverReport {
+		return admin.ObserverReport{Runs: o.Runs, Attempts: o.Attempts, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics}
 	}
-	r := percolator.WorkerReport{
+	r := admin.WorkerReport{
 		ObserverReport: count(st.ObserverStats), Found: st.Found, Dispatched: st.Dispatched, Hinted: st.Hinted, Dropped: st.Dropped,
 		Searches: st.Searches, Parked: st.ObserverStats.Parked, Queued: st.Queued, Running: st.Running,
-		BacklogMillis: st.Backlog.Milliseconds(), LockMillis: st.StrandedFor.Milliseconds(), Observers: map[string]percolator.ObserverReport{},
+		BacklogMillis: st.Backlog.Milliseconds(), LockMillis: st.StrandedFor.Milliseconds(), Observers: map[string]admin.ObserverReport{},
 	}
 	for name, o := range st.Observers {
 		r.Observers[name] = count(o)
@@ -67,29 +68,29 @@ func workerReport(st observers.Stats) percolator.WorkerReport {
 	return r
 }
 
-func (s clientSource) reports(ctx context.Context) ([]percolator.Report, error) {
-	return s.c.Reports(ctx)
+func (s clientSource) reports(ctx context.Context) ([]admin.Report, error) {
+	return admin.New(s.c).Reports(ctx)
 }
 
-func (s clientSource) workers(ctx context.Context) (percolator.Workers, error) {
-	return s.c.InspectWorkers(ctx) // looking changes nothing
+func (s clientSource) workers(ctx context.Context) (admin.Workers, error) {
+	return admin.New(s.c).InspectWorkers(ctx) // looking changes nothing
 }
 
 func (s clientSource) storage(ctx context.Context) (storage, error) {
-	done, err := s.c.Collection(ctx)
+	done, err := admin.New(s.c).Collection(ctx)
 	if err != nil {
 		return storage{}, err
 	}
-	holds, err := s.c.Holds(ctx)
+	holds, err := admin.New(s.c).Holds(ctx)
 	return storage{done, holds}, err
 }
 
 func (s clientSource) pending(ctx context.Context) (pending, error) {
-	return walkPending(ctx, s.c.Schema(), s.c.ReadPending)
+	return walkPending(ctx, s.c.Schema(), admin.New(s.c).ReadPending)
 }
 
 func (s clientSource) locks(ctx context.Context) (lockList, error) {
-	return listLocks(ctx, s.c.Schema(), s.c.ListLocks)
+	return listLocks(ctx, s.c.Schema(), admin.New(s.c).ListLocks)
 }
 
 // oracle asks all servers at once. A server that does not answer is a part of the answer.

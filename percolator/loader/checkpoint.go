@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // saveTimeout bounds the last position of a load that is stopped: it only spares repetition.
@@ -55,7 +56,7 @@ func openCheckpoint(ctx context.Context, client *percolator.Client, name string,
 // claim replaces the stored position by the same one under this loader's name, or by the beginning if the load came to
 // its end or is to begin anew.
 func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err error) {
-	stored, err := c.client.LoadPosition(ctx, c.name)
+	stored, err := admin.New(c.client).LoadPosition(ctx, c.name)
 	if err != nil {
 		return at, err
 	}
@@ -73,7 +74,7 @@ func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err er
 		return at, err
 	}
 	c.stored = next
-	return at, c.client.SaveLoadPosition(ctx, c.name, stored, next)
+	return at, admin.New(c.client).SaveLoadPosition(ctx, c.name, stored, next)
 }
 
 // save stores r, again after failures that may pass. ErrTakenOver: somebody else has begun since.
@@ -89,7 +90,7 @@ func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
 	}
 	return p.try(ctx, func(ctx context.Context) error {
 		for {
-			err := c.client.SaveLoadPosition(ctx, c.name, c.stored, next)
+			err := admin.New(c.client).SaveLoadPosition(ctx, c.name, c.stored, next)
 			if err == nil {
 				c.stored = next
 			}
@@ -106,7 +107,7 @@ func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
 
 // look reads what is stored. It is done if that is next, and an error unless it is this loader's.
 func (c *checkpoint) look(ctx context.Context, next []byte) (done bool, err error) {
-	now, err := c.client.LoadPosition(ctx, c.name)
+	now, err := admin.New(c.client).LoadPosition(ctx, c.name)
 	if err != nil {
 		return false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Config is how a load works. The zero value is useful, but cannot be resumed.
@@ -95,8 +96,8 @@ func (cfg Config) withDefaults() (Config, error) {
 			return cfg, invalid(n.field, "neither negative nor that large")
 		}
 	}
-	if len(cfg.Name) > percolator.MaxLoadName {
-		return cfg, invalid("Name", fmt.Sprintf("at most %d bytes", percolator.MaxLoadName))
+	if len(cfg.Name) > admin.MaxLoadName {
+		return cfg, invalid("Name", fmt.Sprintf("at most %d bytes", admin.MaxLoadName))
 	}
 	if cfg.Progress == nil {
 		cfg.Progress = func(Progress) {}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -83,7 +84,7 @@ func (e *env) position(load string) (p struct {
 	Done          bool
 }) {
 	e.Helper()
-	b, err := e.Client.LoadPosition(e.ctx, load)
+	b, err := admin.New(e.Client).LoadPosition(e.ctx, load)
 	if err != nil {
 		e.Fatal(err)
 	}

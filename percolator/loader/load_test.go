@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
@@ -275,7 +276,7 @@ func TestInvalid(t *testing.T) {
 	e := newEnv(t)
 	good := loader.Job[string]{Source: source("i-", 1), Write: loader.Each(set)}
 	for field, cfg := range map[string]loader.Config{
-		"Name":               {Name: strings.Repeat("n", percolator.MaxLoadName+1)},
+		"Name":               {Name: strings.Repeat("n", admin.MaxLoadName+1)},
 		"Concurrency":        {Concurrency: 1025},
 		"ItemsPer":           {ItemsPerTransaction: -1},
 		"BytesPer":           {BytesPerTransaction: percolator.MaxTxnBytes + 1},

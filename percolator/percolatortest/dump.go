@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Dump prints a table as Figure 4 of the paper does: a block for each column, in it the rows, their versions downwards, and the families data,
@@ -60,8 +61,8 @@ func (e *Env) readCells(table string) storedCells {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
-	locks := map[percolator.Cell]percolator.Lock{}
-	for p, err := range e.inspector().ScanPending(ctx, table, percolator.All()) {
+	locks := map[percolator.Cell]admin.Lock{}
+	for p, err := range admin.New(e.inspector()).ScanPending(ctx, table, percolator.All()) {
 		if err != nil {
 			e.t.Fatalf("percolatortest: %v", err)
 		}
@@ -90,7 +91,7 @@ func (e *Env) readCells(table string) storedCells {
 }
 
 // describe puts into words what is stored. lock is the cell's decoded lock, if it has one.
-func (c *storedCell) describe(value []byte, lock percolator.Lock) {
+func (c *storedCell) describe(value []byte, lock admin.Lock) {
 	switch c.family {
 	case "data":
 		c.text = shorten(value)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -71,7 +72,7 @@ func TestCrash(t *testing.T) {
 	}
 	locks := func() int {
 		n := 0
-		for p, err := range client.ScanPending(ctx, "accounts", percolator.All()) {
+		for p, err := range admin.New(client).ScanPending(ctx, "accounts", percolator.All()) {
 			if err != nil {
 				t.Fatal(err)
 			}

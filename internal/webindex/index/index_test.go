@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
@@ -169,7 +170,7 @@ func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Client.ClearNotification(w.Context(), cell, counted); err != nil {
+	if err := admin.New(w.Client).ClearNotification(w.Context(), cell, counted); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "through a redirect", webtest.Value(w, index.Anchors, target), anchors(index.Anchor{Text: "old", Links: 1}))

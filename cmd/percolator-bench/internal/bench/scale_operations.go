@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+)
+
+// scaleLab is a store with one client of ours, and one of Google's that fills tables.
+type scaleLab struct {
+	cfg    ScaleConfig
+	ground *ground
+	client *percolator.Client
+	sent   *scaleRequests // by that
+	raw    *bigtable.Client
+	random *rand.Rand
+
+	filled, checked int64
+}
+
+func newScaleLab(ctx context.Context, cfg ScaleConfig, schema *percolator.Schema) (_ *scaleLab, err error) {
+	lab := &scaleLab{cfg: cfg, sent: newScaleRequests(), random: rand.New(rand.NewPCG(2, 3))}
+	if lab.ground, err = startGround(ctx, cfg.Emulator, schema); err != nil {
+		return nil, err
+	}
+	if lab.client, err = lab.ground.client(ctx, percolator.Config{}, lab.sent.option()...); err == nil {
+		lab.raw, err = lab.ground.raw(ctx)
+	}
+	if err != nil {
+		return nil, firstOf(err, lab.ground.close())
+	}
+	return lab, nil
+}
+
+// scaleKind is a sort of operation. prepare, if set, is not timed.
+type scaleKind struct {
+	name, what string
+	whole      bool // it goes through the whole table
+	long       bool // it reads many rows, and is done more seldom
+	perRow     bool // and its cost is of a row of it
+	prepare    func(ctx context.Context, lab *scaleLab, t *scaleTable) error
+	do         func(ctx context.Context, lab *scaleLab, t *scaleTable) error
+}
+
+// scaleSeldom is how much more seldom long operations are done.
+const scaleSeldom = 10
+
+// scaleScanned is how many rows a short scan hands out.
+const scaleScanned = 100
+
+var (
+	scaleGet = scaleKind{name: "get", what: "begin, and get of a random row", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		i := lab.random.IntN(t.rows)
+		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			v, err := s.Get(ctx, t.cell(i, scaleBody))
+			return firstOf(err, lab.check(string(v), lab.want(t, i)))
+		})
+	}}
+	scaleWrite = scaleKind{name: "write", what: "begin, set of a random row, commit", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		i := t.nextRow()
+		value := lab.body(i, "written")
+		_, err := lab.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(t.cell(i, scaleBody), []byte(value)) })
+		if err == nil {
+			t.written[i] = value
+		}
+		return err
+	}}
+	scaleScan = scaleKind{name: "scan 100", what: "begin, and scan of 100 rows from a random one on", long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		from := lab.random.IntN(max(t.rows-scaleScanned, 0) + 1)
+		return lab.scan(ctx, t, from, min(scaleScanned, t.rows))
+	}}
+	scaleTableScan = scaleKind{name: "scan all", what: "begin, and scan of the whole table", whole: true, perRow: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		return lab.scan(ctx, t, 0, t.rows)
+	}}
+	scaleIndex = scaleKind{name: "index", what: "begin, and look-up of one value in an index over all rows", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		i := lab.random.IntN(t.rows)
+		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			found := ""
+			for e, err := range s.ScanIndex(ctx, t.name, scaleIndexName, percolator.Row(scaleValueOf(i))) {
+				if err != nil {
+					return err
+				}
+				found += e.Cell.Row
+			}
+			return lab.check(found, scaleRow(i))
+		})
+	}}
+	scaleLock = scaleKind{name: "dead lock", what: "begin, and get of a row on which a dead transaction has left its lock",
+		prepare: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			return lab.strand(ctx, t, t.nextHeld())
+		},
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			i, before := t.lastHeld(), lab.client.Stats().RolledBack
+			return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				v, err := s.Get(ctx, t.cell(i, scaleHeld))
+				if n := lab.client.Stats().RolledBack - before; err == nil && n != 1 {
+					return fmt.Errorf("%d locks were rolled back, not 1", n)
+				}
+				return firstOf(err, lab.check(string(v), lab.body(i, fmt.Sprint(t.versions-1))))
+			})
+		}}
+	scaleSearchRow = scaleKind{name: "search", what: "an observers' search for notifications and locks through the whole table", whole: true, perRow: true, do: searchScale}
+	scaleSearch    = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
+	scalePage      = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, from a random row on",
+		long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			_, _, err := admin.New(lab.client).ReadPending(ctx, t.name, percolator.Between(scaleRow(lab.random.IntN(t.rows)), ""), admin.MaxPendingRows)
+			return err
+		}}
+)
+
+// searchScale counts what is found.
+func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+	found := 0
+	for p, err := range admin.New(lab.client).ScanPending(ctx, t.name, percolator.All()) {
+		if err != nil {
+			return err
+		}
+		found += len(p.Notified) + len(p.Locks) + len(p.Corrupt)
+	}
+	return lab.check(fmt.Sprint(found, " notifications"), fmt.Sprint(t.notifications, " notifications"))
+}
+
+// scan reads n rows and compares each with what it must hold. The range ends with them: of a range, the emulator gathers all rows before it looks at the
+// first, and a scan that is broken off would cost it what lies behind.
+func (lab *scaleLab) scan(ctx context.Context, t *scaleTable, from, n int) error {
+	return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		i := from
+		for e, err := range s.Scan(ctx, t.name, percolator.Between(scaleRow(from), scaleRow(from+n)), scaleBody) {
+			if err != nil {
+				return err
+			}
+			if err := lab.check(e.Cell.Row+string(e.Value), scaleRow(i)+lab.want(t, i)); err != nil {
+				return err
+			}
+			i++
+		}
+		if i != from+n {
+			return fmt.Errorf("a scan ended after %d rows of %d", i-from, n)
+		}
+		return nil
+	})
+}
+
+// errScaleWrong is an answer that is not what was written: whatever was measured is worth nothing then.
+var errScaleWrong = errors.New("an answer is wrong")
+
+func (lab *scaleLab) check(got, want string) error {
+	lab.checked++
+	if got != want {
+		return fmt.Errorf("%w: %.40q, want %.40q", errScaleWrong, got, want)
+	}
+	return nil
+}
+
+// nextRow is the next row that is written, at random: another one each time, as long as there are any.
+func (t *scaleTable) nextRow() int {
+	t.writes++
+	return t.order[(t.writes-1)%len(t.order)]
+}
+
+// nextHeld is the next row on which a dead transaction is to leave a lock.
+func (t *scaleTable) nextHeld() int {
+	t.locks++
+	return t.lastHeld()
+}
+
+func (t *scaleTable) lastHeld() int { return t.order[(t.locks-1)%t.held] }
+
+// scaleTrial is the samples of one operation, by table.
+type scaleTrial struct {
+	kind   scaleKind
+	rounds [][][]time.Duration // by table and repetition
+	costs  []scaleCost         // by table
+}
+
+func newScaleTrial(k scaleKind, tables int) *scaleTrial {
+	tr := &scaleTrial{kind: k, rounds: make([][][]time.Duration, tables)}
+	for range tables {
+		tr.costs = append(tr.costs, newScaleCost())
+	}
+	return tr
+}
+
+// repeat does the operation as often as one repetition has it; at is which table of the sweep t is.
+func (tr *scaleTrial) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, at int) error {
+	n := lab.cfg.Samples
+	switch {
+	case tr.kind.whole:
+		n = 1
+	case tr.kind.long:
+		n = (n + scaleSeldom - 1) / scaleSeldom
+	}
+	samples := make([]time.Duration, 0, n)
+	for range n {
+		if tr.kind.prepare != nil {
+			if err := tr.kind.prepare(ctx, lab, t); err != nil {
+				return err
+			}
+		}
+		before, begun := lab.sent.now(lab.client), time.Now()
+		if err := tr.kind.do(ctx, lab, t); err != nil {
+			return err
+		}
+		samples = append(samples, time.Since(begun))
+		tr.costs[at].add(before, lab.sent.now(lab.client))
+	}
+	tr.rounds[at] = append(tr.rounds[at], samples)
+	return ctx.Err()
+}

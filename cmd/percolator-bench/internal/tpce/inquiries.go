@@ -1,0 +1,93 @@
+package tpce
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// newest is how many trades a trade-status shows.
+const newest = 10
+
+// AnyCustomer is a customer, all alike.
+func (f *Firm) AnyCustomer(random *rand.Rand) int { return random.IntN(f.size.Customers) }
+
+// AnyAccount is an account, all alike.
+func (f *Firm) AnyAccount(random *rand.Rand) AccountID { return f.anyAccount(random) }
+
+// CustomerPosition returns what a customer's accounts are worth, in cents, at the last prices. What it reads is one snapshot, in which
+// every account must balance; an error otherwise.
+func (f *Firm) CustomerPosition(ctx context.Context, c int) (worth int64, err error) {
+	err = f.view(ctx, CustomerPosition, func(ctx context.Context, s *percolator.Snapshot) error {
+		worth = 0
+		if _, err := customers.Get(ctx, s, customerRow(c)); err != nil {
+			return err
+		}
+		of := percolator.Prefix(customerRow(c) + ".")
+		costs := map[string]int64{} // by account
+		var quotes []percolator.Cell
+		var quantities []int64
+		for h, err := range holdings.Scan(ctx, s, of) {
+			if err != nil {
+				return err
+			}
+			account, security := splitHolding(h.Cell.Row)
+			costs[account] += h.Value.Cost
+			quotes, quantities = append(quotes, prices.Cell(security)), append(quantities, h.Value.Quantity)
+		}
+		for a, err := range accounts.Scan(ctx, s, of) {
+			if err != nil {
+				return err
+			}
+			if !a.Value.balanced(costs[a.Cell.Row]) {
+				return fmt.Errorf("%w: account %s does not balance in the snapshot %d", ErrAudit, a.Cell.Row, s.StartTimestamp())
+			}
+			worth += a.Value.Cash
+		}
+		cells, err := s.GetMulti(ctx, quotes...)
+		if err != nil {
+			return err
+		}
+		for i, cell := range cells {
+			q, err := prices.Decode(quotes[i].Row, cell)
+			if err != nil {
+				return err
+			}
+			worth += quantities[i] * q.Price
+		}
+		return nil
+	})
+	return worth, err
+}
+
+// splitHolding returns the rows of account and security of a holding.
+func splitHolding(row string) (account, security string) {
+	at := strings.LastIndexByte(row, '.')
+	return row[:at], row[at+1:]
+}
+
+// TradeStatus returns how many of the newest trades of an account it has read, and how many of these are pending.
+func (f *Firm) TradeStatus(ctx context.Context, a AccountID) (read, waiting int, err error) {
+	err = f.view(ctx, TradeStatus, func(ctx context.Context, s *percolator.Snapshot) error {
+		read, waiting = 0, 0
+		if _, err := accounts.Get(ctx, s, a.row()); err != nil {
+			return err
+		}
+		for t, err := range trades.Scan(ctx, s, percolator.Prefix(a.row()+".")) {
+			if err != nil {
+				return err
+			}
+			if t.Value.State == pending {
+				waiting++
+			}
+			if read++; read == newest {
+				return nil
+			}
+		}
+		return nil
+	})
+	return read, waiting, err
+}
