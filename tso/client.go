@@ -13,8 +13,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/gopercolator/percolator/internal/planted"
 )
 
 // Client is an [Oracle] that asks the servers of one. It keeps one request on the
@@ -157,11 +155,6 @@ var errClientClosed = fmt.Errorf("tso: %w", ErrClosed)
 func (c *Client) send() {
 	defer c.sender.Done()
 	for {
-		var first Timestamp
-		var err error
-		if planted.On(planted.LateCallerJoins) { // who comes while the request is on the way gets an answer of it
-			first, err = c.ask(1024)
-		}
 		_, n := c.batch.take()
 		if n == 0 {
 			select {
@@ -171,9 +164,7 @@ func (c *Client) send() {
 				return
 			}
 		}
-		if !planted.On(planted.LateCallerJoins) {
-			first, err = c.ask(n)
-		}
+		first, err := c.ask(n)
 		c.batch.settle(first, err)
 		// The callers that have just got their answer come first: many will ask again
 		// at once, and should find room in the next batch.
