@@ -61,11 +61,11 @@ func TestMutants(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			overlay := m.apply(t)
 			if *directed && !t.Failed() {
-				m.find(t, overlay, m.test, 1)
+				m.find(t, overlay, m.test, directedLimit, 1)
 			}
 			if *soaking {
 				for _, s := range m.soaks {
-					m.find(t, overlay, s, soakAttempts)
+					m.find(t, overlay, s, soakLimit, soakAttempts)
 				}
 			}
 		})
@@ -89,13 +89,13 @@ func passWithout(t *testing.T, all []*mutant) {
 }
 
 // find requires that a test fails, as tests fail, in one of some attempts.
-func (m *mutant) find(t *testing.T, overlay string, s selected, attempts int) {
+func (m *mutant) find(t *testing.T, overlay string, s selected, limit time.Duration, attempts int) {
 	begun := time.Now()
 	for n := range attempts {
-		r := run(t, overlay, s.pkg, []selected{s}, s.limit())
+		r := run(t, overlay, s.pkg, []selected{s}, limit)
 		switch {
 		case r.outcome[s.test] == "fail" && !r.panicked():
-			t.Logf("%s: %s finds it, attempt %d, %v with the build", m.rule, s, n+1, time.Since(begun).Round(100*time.Millisecond))
+			t.Logf("%s: found in attempt %d by %s, %v with the build: %s", m.rule, n+1, s, time.Since(begun).Round(100*time.Millisecond), r.complaint())
 			return
 		case r.outcome[s.test] != "pass" && attempts == 1 || len(r.outcome) == 0:
 			t.Fatalf("%s (%s): %s does not fail as a test does:\n%s", m.rule, m.wrong, s, r.output.String())
@@ -108,6 +108,16 @@ func (m *mutant) find(t *testing.T, overlay string, s selected, attempts int) {
 type result struct {
 	outcome map[string]string // "pass", "fail" or "skip", by test
 	output  bytes.Buffer
+}
+
+// complaint is the first line in which a test says what is wrong.
+func (r *result) complaint() string {
+	for line := range strings.Lines(r.output.String()) {
+		if strings.HasPrefix(line, "    ") && strings.Contains(line, "_test.go:") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }
 
 // panicked covers the limit of go test, which is a panic, too.

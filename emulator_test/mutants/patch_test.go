@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // mutant is one NAME.patch: a header of "Field: value" lines, then a unified diff.
@@ -44,14 +43,6 @@ func (s selected) pattern() string {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
 	}
 	return strings.Join(parts, "/")
-}
-
-// limit is how long a test may take.
-func (s selected) limit() time.Duration {
-	if len(s.flags) > 0 {
-		return soakLimit
-	}
-	return directedLimit
 }
 
 // readMutants reads and checks every patch.
