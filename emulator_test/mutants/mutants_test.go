@@ -5,14 +5,16 @@
 //	go test ./emulator_test/mutants                                   every patch applies
 //	go test ./emulator_test/mutants -mutants                          its test fails
 //	go test ./emulator_test/mutants -mutants -run /secondaries_first  one mutant
-//	go test ./emulator_test/mutants -mutants.soak -timeout 2h         the soaks find it as well
+//	go test ./emulator_test/mutants -mutants.soak -timeout 3h         the soaks find it as well
 //
-// A patch names its files, so a file that moves needs a new name in the patches as well. Where the
-// lines around a mutation have changed, make the mutation again by hand, and then
+// When code moves, the first of these names the patches that apply no more. For a file with a new
+// name, replace it in them: sed -i 's|OLD.go|NEW.go|' emulator_test/mutants/*.patch. Where the
+// lines around the mutation have changed, mutate the code again by hand, and with nothing else
+// uncommitted
 //
-//	cd emulator_test/mutants
-//	{ sed '/^diff /,$d' NAME.patch; git diff -U2 --relative=. ../..; } > new && mv new NAME.patch
-//	git restore ../..
+//	patch=emulator_test/mutants/NAME.patch
+//	{ sed '/^diff /,$d' $patch; git diff -U2; } > /tmp/new && mv /tmp/new $patch
+//	git restore '*.go'
 package mutants
 
 import (
@@ -23,8 +25,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +59,7 @@ func TestMutants(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	checkDocs(t, all)
 	if *directed {
 		t.Run("none", func(t *testing.T) { passWithout(t, all) })
 	}
@@ -69,6 +75,38 @@ func TestMutants(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// checkDocs requires a mutant for each rule, and a row of the table for each mutant.
+func checkDocs(t *testing.T, all []*mutant) {
+	t.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	broken := map[string]bool{}
+	table := read("RELIABILITY.md")
+	for _, m := range all {
+		broken[m.rule] = true
+		if !strings.Contains(table, m.row()) {
+			t.Errorf("docs/RELIABILITY.md lacks the row\n%s", m.row())
+		}
+	}
+	if rows := strings.Count(table, "(../emulator_test/mutants/"); rows != len(all) {
+		t.Errorf("docs/RELIABILITY.md has %d rows for %d mutants", rows, len(all))
+	}
+	for _, rule := range regexp.MustCompile(`\| \*\*(I\d+)\*\* \|`).FindAllStringSubmatch(read("PROTOCOL.md"), -1) {
+		if !broken[rule[1]] {
+			t.Errorf("no mutant breaks %s", rule[1])
+		}
+		delete(broken, rule[1])
+	}
+	if len(broken) > 0 {
+		t.Errorf("docs/PROTOCOL.md lacks the rules of mutants: %v", slices.Collect(maps.Keys(broken)))
 	}
 }
 
@@ -136,7 +174,10 @@ func run(t *testing.T, overlay, pkg string, tests []selected, limit time.Duratio
 	slices.Sort(patterns)
 	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout", limit.String(),
 		"-run", strings.Join(slices.Compact(patterns), "|"), pkg}
-	cmd := exec.CommandContext(ctx, "go", append(args, tests[0].flags...)...)
+	if len(tests) == 1 {
+		args = append(args, tests[0].flags...)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	cmd.Env = os.Environ()
 	if overlay != "" {

@@ -117,15 +117,8 @@ func (m *mutant) take(line string) error {
 	return nil
 }
 
-// check looks for the rule and the tests in the files that should have them.
+// check looks for the tests in the packages that should have them.
 func (m *mutant) check() error {
-	protocol, err := os.ReadFile(filepath.Join(root, "docs", "PROTOCOL.md"))
-	if err != nil {
-		return err
-	}
-	if !strings.Contains(string(protocol), "| **"+m.rule+"** |") {
-		return fmt.Errorf("docs/PROTOCOL.md has no rule %s", m.rule)
-	}
 	for _, s := range append(slices.Clone(m.soaks), m.test) {
 		function, _, _ := strings.Cut(s.test, "/")
 		if !declares(s.pkg, function) {
@@ -133,6 +126,11 @@ func (m *mutant) check() error {
 		}
 	}
 	return nil
+}
+
+// row is the mutant's row in the table of docs/RELIABILITY.md.
+func (m *mutant) row() string {
+	return fmt.Sprintf("| %s | [%s](../emulator_test/mutants/%s) | %s | `%s %s` |\n", m.rule, m.name, m.path, m.wrong, m.test.pkg, m.test.test)
 }
 
 func declares(pkg, function string) bool {
