@@ -172,7 +172,7 @@ func run(t *testing.T, overlay, pkg string, tests []selected, limit time.Duratio
 		patterns = append(patterns, s.pattern())
 	}
 	slices.Sort(patterns)
-	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout", limit.String(),
+	args := []string{"test", "-json", "-vet=off", "-ldflags=-w", "-count=1", "-timeout", limit.String(),
 		"-run", strings.Join(slices.Compact(patterns), "|"), pkg}
 	if len(tests) == 1 {
 		args = append(args, tests[0].flags...)
