@@ -13,7 +13,7 @@
 // uncommitted
 //
 //	patch=emulator_test/mutants/NAME.patch
-//	{ sed '/^diff /,$d' $patch; git diff -U2; } > /tmp/new && mv /tmp/new $patch
+//	{ sed '/^diff /,$d' $patch; git diff -U2 -- '*.go'; } > /tmp/new && mv /tmp/new $patch
 //	git restore '*.go'
 package mutants
 
