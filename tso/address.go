@@ -8,7 +8,7 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// checkAddress returns an error unless address is a host:port that can be dialed.
+// checkAddress returns an error unless address is a host:port that a client can dial.
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -26,8 +26,8 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// isLocal reports whether l can be reached from this machine only. What is no TCP
-// listener (a Unix socket, a pipe in memory) is local.
+// isLocal reports whether only this machine can reach l. A listener other than TCP (a Unix socket,
+// a pipe in memory) is local.
 func isLocal(l net.Listener) bool {
 	tcp, ok := l.Addr().(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()

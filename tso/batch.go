@@ -8,43 +8,41 @@ import (
 	"time"
 )
 
-// The way of a timestamp through the client costs less than waking up the goroutine
-// that waits for it, so the waiting is what this file is about. These things made the
-// difference, each measured:
+// A timestamp's path through the client costs less than waking the goroutine that waits for it, so
+// this file is about waiting. Each of these made a difference when it was measured:
 //
-//   - Callers gather in as many shards as there are processors. All of a batch in one
-//     place fight for its lock, when they come and when they are woken.
-//   - A caller waits for one channel, not for two: a select on the answer and on the
-//     caller's context takes half as long again. The context is looked after only
-//     when an answer takes longer than patience; the callers are woken once more and
-//     then wait for both.
-//   - Joining is one atomic addition, and nothing is allocated for a caller, only for
-//     a part of a batch.
+//   - Callers gather in as many shards as there are processors. All callers of a batch in one shard
+//     contend for its lock, when they arrive and when they wake up.
+//   - A caller waits for one channel, not for two: a select on the answer and on the caller's
+//     context takes half as long again. Callers watch their contexts only when an answer takes
+//     longer than gracePeriod; they are woken once more and then wait for both.
+//   - Joining is one atomic addition, and allocates nothing for a caller, only for a part of a
+//     batch.
 //
-// Rejected, each after a measurement: callers that yield (runtime.Gosched) instead of
-// being parked, who all pass through the scheduler's global queue; callers woken in a
-// chain, or the last to come first, which saved nothing.
+// Rejected, each after a measurement: callers that yield (runtime.Gosched) instead of parking,
+// which all go through the scheduler's global queue; waking callers in a chain, or the last one
+// first, which saved nothing.
 
-// patience is how long an answer may take before all callers look after their contexts:
-// for so long the end of one may go unnoticed.
-const patience = 10 * time.Millisecond
+// gracePeriod is how long an answer may take before all callers watch their contexts: for so long
+// the end of one may go unnoticed.
+const gracePeriod = 10 * time.Millisecond
 
-// attentive callers, the first of each part, look after their contexts from the
-// beginning: so few do not get into each other's way.
+// attentive callers, the first of each part, watch their contexts from the beginning: so few do not
+// get in each other's way.
 const attentive = 8
 
-// part is the callers of one shard that travel in one request. Each has a position,
-// and gets the timestamp at that position of the part's block.
+// part is the callers of one shard that share one request. Each has a position, and gets the
+// timestamp at that position of the part's block.
 type part struct {
-	joined atomic.Int64 // callers that have come, far more than fit when no more are taken
+	joined atomic.Int64 // callers that have arrived, far more than fit when no more are taken
 	n      int          // callers; set when the part is taken
 
-	// woken is closed when the part is settled, or when it has become late.
+	// woken is closed when the part is answered, or late.
 	woken chan struct{}
 	state atomic.Int32
 
-	// settled, of a late part, is closed when first and err are set.
-	settled chan struct{}
+	// answered, of a late part, is closed when first and err are set.
+	answered chan struct{}
 
 	first Timestamp
 	err   error
@@ -52,12 +50,12 @@ type part struct {
 
 // States of a part.
 const (
-	waiting int32 = iota
-	settled       // first and err are set
-	late          // callers look after their contexts
+	waiting  int32 = iota
+	answered       // first and err are set
+	late           // callers watch their contexts
 )
 
-// wait returns nil when first and err are set, and ctx's error if that ends before.
+// wait returns nil when first and err are set, and ctx's error if ctx ends before.
 func (p *part) wait(ctx context.Context, position int) error {
 	if position < attentive {
 		select {
@@ -68,33 +66,33 @@ func (p *part) wait(ctx context.Context, position int) error {
 	} else {
 		<-p.woken
 	}
-	if p.state.Load() == settled {
+	if p.state.Load() == answered {
 		return nil
 	}
 	select {
-	case <-p.settled:
+	case <-p.answered:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// settle gives the callers of p their answer.
-func (p *part) settle(first Timestamp, err error) {
+// answer gives the callers of p their answer.
+func (p *part) answer(first Timestamp, err error) {
 	p.first, p.err = first, err
-	if p.state.CompareAndSwap(waiting, settled) {
+	if p.state.CompareAndSwap(waiting, answered) {
 		close(p.woken)
 		return
 	}
-	close(p.settled)
+	close(p.answered)
 }
 
-// delay lets the callers of p look after their contexts.
+// delay lets the callers of p watch their contexts.
 func (p *part) delay() {
 	if p.state.Load() != waiting {
 		return
 	}
-	p.settled = make(chan struct{})
+	p.answered = make(chan struct{})
 	if p.state.CompareAndSwap(waiting, late) {
 		close(p.woken)
 	}
@@ -102,15 +100,15 @@ func (p *part) delay() {
 
 // shard is where the callers of one processor gather.
 type shard struct {
-	forming atomic.Pointer[part] // takes callers; nil if nobody has come since the last was taken
+	forming atomic.Pointer[part] // takes callers; nil if nobody has arrived since the last was taken
 	mu      sync.Mutex           // of changes of forming, and of full
 	full    []*part              // take no more callers
 	_       [24]byte
 }
 
-// batcher collects callers in batches. A batch takes callers until it is sent or
-// full: a timestamp is asked for after everybody who gets one of that request has
-// asked (docs/PROTOCOL.md, I1).
+// batcher collects callers in batches. A batch takes callers until it is sent or full: the client
+// asks for a timestamp after everybody who gets one of that request has asked (docs/PROTOCOL.md,
+// I1).
 type batcher struct {
 	shards []shard
 	here   sync.Pool // of *shard: the one of the processor that the caller runs on
@@ -119,14 +117,14 @@ type batcher struct {
 	// ready, with room for one, tells the sender that somebody waits.
 	ready chan struct{}
 
-	// closed is why no more callers are taken.
+	// closed is why the batcher takes no more callers.
 	closed atomic.Pointer[error]
 
 	handed atomic.Uint32 // shards handed out by here
 
 	mu    sync.Mutex
-	sent  []*part     // on the way; nil between requests
-	timer *time.Timer // calls delay while a request is on the way
+	sent  []*part     // in flight; nil between requests
+	timer *time.Timer // calls delay while a request is in flight
 }
 
 func newBatcher() *batcher {
@@ -166,8 +164,8 @@ func (q *batcher) join() (p *part, position int, err error) {
 	}
 }
 
-// begin begins a part with one caller, in the place of old, which takes no more. nil: somebody
-// else has begun one.
+// begin begins a part with one caller after old, which takes no more. nil: another caller has begun
+// one.
 func (q *batcher) begin(s *shard, old *part) (*part, error) {
 	s.mu.Lock()
 	switch s.forming.Load() {
@@ -191,9 +189,8 @@ func (q *batcher) begin(s *shard, old *part) (*part, error) {
 	return p, nil
 }
 
-// take removes the oldest part of each shard and returns them with the number of their
-// callers, 0 if nobody waits. Nobody joins them any more. The caller has to settle
-// them.
+// take removes the oldest part of each shard and returns the parts with the number of their
+// callers, 0 if nobody waits. Nobody joins them any more. The caller has to answer them.
 func (q *batcher) take() (parts []*part, n int) {
 	for i := range q.shards {
 		if p := q.shards[i].take(q.full); p != nil {
@@ -205,7 +202,7 @@ func (q *batcher) take() (parts []*part, n int) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.sent = parts
-		q.timer.Reset(patience)
+		q.timer.Reset(gracePeriod)
 	}
 	return parts, n
 }
@@ -227,24 +224,23 @@ func (s *shard) take(full int) (p *part) {
 	return p
 }
 
-// noMore, in the place of the number of callers, refuses further ones.
+// noMore, instead of the number of callers, refuses further ones.
 const noMore = 1 << 32
 
-// settle gives the callers that were taken last timestamps from first on, or err.
-func (q *batcher) settle(first Timestamp, err error) {
+// answer gives the callers of the last take timestamps from first on, or err.
+func (q *batcher) answer(first Timestamp, err error) {
 	q.mu.Lock()
 	parts := q.sent
 	q.sent = nil
 	q.timer.Stop()
 	q.mu.Unlock()
 	for _, p := range parts {
-		p.settle(first, err)
+		p.answer(first, err)
 		first += Timestamp(p.n)
 	}
 }
 
-// delay lets all callers look after their contexts, for as long as a request is on the
-// way.
+// delay lets all callers watch their contexts while a request is in flight.
 func (q *batcher) delay() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -257,7 +253,7 @@ func (q *batcher) delay() {
 	for i := range q.shards {
 		q.shards[i].delay()
 	}
-	q.timer.Reset(patience)
+	q.timer.Reset(gracePeriod)
 }
 
 func (s *shard) delay() {
@@ -271,13 +267,12 @@ func (s *shard) delay() {
 	}
 }
 
-// close refuses further callers with err and gives it to those who wait and were not
-// taken.
+// close refuses further callers with err and gives it to those that wait and were not taken.
 func (q *batcher) close(err error) {
-	q.closed.Store(&err) // before the locks: who comes later sees it, see join
+	q.closed.Store(&err) // before the locks: later callers see it, see begin
 	for i := range q.shards {
 		for p := q.shards[i].take(q.full); p != nil; p = q.shards[i].take(q.full) {
-			p.settle(0, err)
+			p.answer(0, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// crowdOf is callers of a batcher that come and go while a sender takes and settles,
+// crowdOf is callers of a batcher that come and go while a sender takes and answers,
 // late at times, or with an error.
 type crowdOf struct {
 	*testing.T
@@ -43,12 +43,12 @@ func (c *crowdOf) send(r *rand.Rand, stop <-chan struct{}) {
 		c.reached.Store(int64(first))
 		switch r.IntN(50) {
 		case 0:
-			time.Sleep(2 * patience) // the answer is late
+			time.Sleep(2 * gracePeriod) // the answer is late
 		case 1:
-			c.q.settle(0, errNoAnswer)
+			c.q.answer(0, errNoAnswer)
 			continue
 		}
-		c.q.settle(first, nil)
+		c.q.answer(first, nil)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // callCap bounds the calls that a server works on at once, over all connections. It refuses a call
-// above the bound at once instead of adding to the load. Streams have a bound of their own: those of
-// the health service last, and must not take the slots of calls for timestamps.
+// above the bound at once instead of adding to the load. Streams have a bound of their own: those
+// of the health service last, and must not take the slots of calls for timestamps.
 type callCap struct{ calls, streams *semaphore.Weighted }
 
 // maxLastingStreams is how many streams, of watchers of health, a server serves.

@@ -10,14 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// Client is an [Oracle] that asks the servers of one. It keeps one request on the
-// way; callers that come meanwhile travel together in the next (section 2.3 of the
-// paper). It may be used from many goroutines; a process needs one.
+// Client is an [Oracle] that asks the servers of one. It keeps one request in flight; callers that
+// arrive in the meantime share the next (section 2.3 of the paper). It is safe for concurrent use;
+// a process needs one.
 type Client struct {
 	opts  dialOptions
 	names string // the targets, for messages
@@ -29,7 +28,7 @@ type Client struct {
 
 	sessions sessionSet
 
-	// last is the greatest timestamp received; the sender's.
+	// last is the greatest timestamp received; only the sender uses it.
 	last Timestamp
 
 	// failure is what the last attempt failed with, nil after a success.
@@ -41,14 +40,14 @@ type Client struct {
 	once   sync.Once
 }
 
-// Dial connects to the oracle whose servers are at targets, a comma-separated list of
-// host:port, of which any may lead now or later. Give all of them: the client finds
-// the leader from every one, but needs one that lives.
+// Dial connects to the oracle whose servers are at targets, a comma-separated list of host:port, of
+// which any may lead now or later. Give all of them: the client finds the leader from any of them,
+// but needs one that lives.
 //
-// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10
-// s; the error names the targets and what was last wrong. ErrInvalidArgument: targets
-// is no such list, or plaintext was to be spoken with another machine (see
-// [WithPlaintext]). The caller has to Close the client.
+// Dial waits until the oracle hands out a timestamp, until ctx ends, at most for 10 s; the error
+// names the targets and the last failure. ErrInvalidArgument: targets is no such list, or the
+// client would speak plaintext with another machine (see [WithPlaintext]). The caller has to Close
+// the client.
 func Dial(ctx context.Context, targets string, opts ...DialOption) (*Client, error) {
 	addresses, err := parseTargets(targets)
 	if err != nil {
@@ -101,16 +100,15 @@ func parseTargets(targets string) ([]string, error) {
 	return addresses, nil
 }
 
-// Next implements [Oracle]. While no server answers, the client goes on trying; Next
-// returns ErrUnavailable, with what was last wrong, when 10 s (see [WithTimeout]),
-// or 20 s for who came while another request was failing, have not brought an answer,
-// and ctx's error if ctx ends before. ErrClosed: the
-// client was closed. ErrCorrupt: the oracle's leader has lost what it knew, as after a
-// restore of an old backup, and would hand out timestamps that were used before: stop
-// its servers and raise its mark ([Raise], "percolator tso raise").
+// Next implements [Oracle]. While no server answers, the client retries. Next returns
+// ErrUnavailable, with the last failure, when 10 s (see [WithTimeout]) have not brought an answer,
+// or 20 s for a caller that arrived while another request was failing, and ctx's error if ctx ends
+// before. ErrClosed: the client was closed. ErrCorrupt: the oracle's leader has lost what it knew,
+// as after a restore of an old backup, and would hand out timestamps again: stop its servers and
+// raise its mark ([Raise], "percolator tso raise").
 //
-// A caller that gives up affects no other; the timestamp meant for it is skipped. When
-// very many callers wait at once, Next may return up to 20 ms after the end of ctx.
+// A caller that gives up affects no other; its timestamp is skipped. When very many callers wait at
+// once, Next may return up to 20 ms after the end of ctx.
 func (c *Client) Next(ctx context.Context) (Timestamp, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("tso: asking for a timestamp: %w", err)
@@ -135,8 +133,7 @@ func (c *Client) lastFailure() error {
 	return nil
 }
 
-// Close ends the client; callers that wait get ErrClosed. Close may be called more
-// than once.
+// Close ends the client; callers that wait get ErrClosed. Close may be called more than once.
 func (c *Client) Close() error {
 	var err error
 	c.once.Do(func() {
@@ -151,7 +148,7 @@ func (c *Client) Close() error {
 
 var errClientClosed = fmt.Errorf("tso: %w", ErrClosed)
 
-// send sends one batch after the other until the client is closed.
+// send sends one batch after another until the client is closed.
 func (c *Client) send() {
 	defer c.sender.Done()
 	for {
@@ -165,15 +162,15 @@ func (c *Client) send() {
 			}
 		}
 		first, err := c.ask(n)
-		c.batch.settle(first, err)
-		// The callers that have just got their answer come first: many will ask again
-		// at once, and should find room in the next batch.
+		c.batch.answer(first, err)
+		// The callers that have just got their answer come first: many will ask again at once, and should
+		// find room in the next batch.
 		runtime.Gosched()
 	}
 }
 
-// ask gets n timestamps and returns the first. It tries servers until one answers or
-// the time is up.
+// ask gets n timestamps and returns the first. It tries servers until one answers or the time is
+// up.
 func (c *Client) ask(n int) (Timestamp, error) {
 	deadline := time.Now().Add(c.opts.timeout)
 	first, err := c.attempt(n, deadline)
@@ -190,7 +187,8 @@ func (c *Client) ask(n int) (Timestamp, error) {
 func (c *Client) askAgain(n int, deadline time.Time, err error) (Timestamp, error) {
 	ctx, cancel := context.WithDeadline(c.ctx, deadline)
 	defer cancel()
-	pause := newPause()
+	// A hand-over takes a fraction of a second, and a server that is down refuses at once.
+	pause := newPause(10*time.Millisecond, 250*time.Millisecond)
 	c.noteFailure(err, false)
 	for {
 		if !c.peers.next(err) && sleep(ctx, pause.NextBackOff()) != nil || ctx.Err() != nil {
@@ -209,8 +207,8 @@ func (c *Client) askAgain(n int, deadline time.Time, err error) (Timestamp, erro
 	return 0, fmt.Errorf("tso: %w: no timestamp from %s within %v%s", ErrUnavailable, c.names, c.opts.timeout, because(c.lastFailure()))
 }
 
-// noteFailure keeps err for messages, unless it says only that the attempt was cut
-// short: then what was wrong before says more.
+// noteFailure keeps err for messages, unless it says only that the deadline cut the attempt short:
+// then the failure before it says more.
 func (c *Client) noteFailure(err error, cut bool) {
 	if cut && status.Code(err) == codes.DeadlineExceeded && c.failure.Load() != nil {
 		return
@@ -229,8 +227,7 @@ func (c *Client) attempt(n int, deadline time.Time) (Timestamp, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Nobody but this client has to trust the server blindly: its own order can be
-	// seen.
+	// The client need not trust the server blindly: it can check its own order.
 	if last := first + Timestamp(n) - 1; first <= c.last || last < first || last > MaxTimestamp {
 		return 0, fmt.Errorf("tso: %s went back: it answered %d after %d", c.peers.current.address, first, c.last)
 	}
@@ -239,14 +236,4 @@ func (c *Client) attempt(n int, deadline time.Time) (Timestamp, error) {
 		c.leader.Store(c.peers.current)
 	}
 	return first, nil
-}
-
-// newPause returns the pauses between rounds of attempts: from 10 ms to a quarter of
-// a second, with jitter. A hand-over takes a fraction of a second, and a server that
-// is down refuses at once.
-func newPause() backoff.BackOff {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval = 10 * time.Millisecond
-	pause.MaxInterval = 250 * time.Millisecond
-	return pause
 }

@@ -122,7 +122,7 @@ func (g *gate) next(ctx context.Context, n uint32) (*tsopb.NextResponse, error) 
 	}
 }
 
-// One request is on the way; whoever comes meanwhile travels in the next one.
+// One request is in flight; whoever comes meanwhile travels in the next one.
 func TestClientBatches(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -145,7 +145,7 @@ func TestClientBatches(t *testing.T) {
 	}
 	eventually(t, "all callers wait", func() bool { return client.batch.waiting() == callers })
 	if calls := server.calls.Load(); calls != 2 {
-		t.Fatalf("%d requests while one was on the way", calls-1)
+		t.Fatalf("%d requests while one was in flight", calls-1)
 	}
 	g.release <- struct{}{}
 	g.release <- struct{}{}
@@ -210,7 +210,7 @@ func TestClientCancellationAffectsNobodyElse(t *testing.T) {
 		cancelled <- err
 	}
 	served := make(chan Timestamp, 2)
-	go ask(inFlight) // alone in the request on the way
+	go ask(inFlight) // alone in the request in flight
 	<-g.arrived
 	go ask(forming)
 	eventually(t, "one waits", func() bool { return client.batch.waiting() == 1 })
@@ -268,7 +268,7 @@ func TestClientClose(t *testing.T) {
 	}
 	<-g.arrived
 	results := make(chan error, 2)
-	for i := range 2 { // one on the way, one waiting
+	for i := range 2 { // one in flight, one waiting
 		go func() {
 			_, err := client.Next(context.Background())
 			results <- err
@@ -330,7 +330,7 @@ func TestBatcherBounds(t *testing.T) {
 		if n > MaxBatch {
 			t.Errorf("a batch has %d callers, more than %d", n, MaxBatch)
 		}
-		q.settle(next, nil)
+		q.answer(next, nil)
 		next += Timestamp(n)
 	}
 	if int(next)-1 != len(callers) {
@@ -350,7 +350,7 @@ func TestBatcherBounds(t *testing.T) {
 }
 
 // Callers beyond the attentive ones, too, notice that their contexts end while an
-// answer is late, in the batch on the way and in the one that is forming.
+// answer is late, in the batch in flight and in the one that is forming.
 func TestBatcherLateAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		q := newBatcher()
@@ -379,7 +379,7 @@ func TestBatcherLateAnswer(t *testing.T) {
 		crowd(ctx) // in the next batch
 		crowd(t.Context())
 		cancel()
-		time.Sleep(2 * patience) // in the bubble's time
+		time.Sleep(2 * gracePeriod) // in the bubble's time
 		synctest.Wait()
 		if n := len(ended); n != cap(ended)/2 {
 			t.Errorf("%d callers noticed the end of their contexts, want %d", n, cap(ended)/2)
@@ -389,11 +389,11 @@ func TestBatcherLateAnswer(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		q.settle(1, nil)
+		q.answer(1, nil)
 		if _, n := q.take(); n != cap(ended)/2 {
 			t.Errorf("%d callers in the next batch", n)
 		}
-		q.settle(1000, nil)
+		q.answer(1000, nil)
 		synctest.Wait()
 		if n := len(ended); n != cap(ended)/2 {
 			t.Errorf("%d callers were answered, want %d", n, cap(ended)/2)
@@ -416,7 +416,7 @@ func TestClientAllocations(t *testing.T) {
 			}
 		}
 		q.take()
-		q.settle(1, nil)
+		q.answer(1, nil)
 	})
 	if perCaller > 10 {
 		t.Errorf("%v allocations for 1,000 callers", perCaller)

@@ -26,26 +26,23 @@ const (
 
 // ServerConfig configures a [Server]. The zero value is useful.
 type ServerConfig struct {
-	// Now is the wall clock from which timestamps take their value. nil: time.Now. It
-	// is called from many goroutines. Leases are measured by the process's monotonic
-	// clock instead.
+	// Now is the wall clock from which timestamps take their value. nil: time.Now. The server calls it
+	// from many goroutines. The process's monotonic clock measures leases instead.
 	Now func() time.Time
 
-	// Window is how much time's worth of timestamps is reserved ahead in the store,
-	// 4.096 million a second. 0: 3 s; from 1 ms to 1 h. It is how far timestamps jump
-	// ahead of the clock when the leader changes, and how long the leader goes on
-	// when the store does not answer. Keep it well below the time that locks live (10
-	// s).
+	// Window is how much time's worth of timestamps, 4.096 million a second, the server reserves ahead
+	// in the store. 0: 3 s; from 1 ms to 1 h. It is how far timestamps jump ahead of the clock when
+	// the leader changes, and how long the leader goes on when the store does not answer. Keep it well
+	// below the time that locks live (10 s).
 	Window time.Duration
 
-	// Lease is how long after the leader has died another server leads. 0: 3 s; from
-	// 10 ms to 1 h. Several requests to the store have to fit into it. Servers of one
-	// oracle may have different leases.
+	// Lease is how long after the death of the leader another server leads. 0: 3 s; from 10 ms to 1 h.
+	// Several requests to the store have to fit into it. Servers of one oracle may have different
+	// leases.
 	Lease time.Duration
 
-	// Advertise is the host:port, at most 512 bytes, that followers hand to clients
-	// when this server leads. "": the listener's address, which must then not be an
-	// unspecified one such as 0.0.0.0.
+	// Advertise is the host:port, at most 512 bytes, that followers hand to clients when this server
+	// leads. "": the listener's address, which must not be an unspecified one such as 0.0.0.0.
 	Advertise string
 
 	// Credentials secure the connections of clients, see [TLSFiles]. nil: plaintext.
@@ -54,78 +51,73 @@ type ServerConfig struct {
 	// AllowPlaintext permits plaintext on addresses other than loopback.
 	AllowPlaintext bool
 
-	// MaxConnections is how many clients may be connected at once; more wait to be
-	// accepted. 0: 4,096.
+	// MaxConnections is how many clients may be connected at once; more wait to be accepted. 0: 4,096.
 	MaxConnections int
 
-	// MaxStreams is how many calls a connection may have on the way at once; more
-	// wait. A [Client] has one. 0: 256. At most 1,048,576.
+	// MaxStreams is how many calls a connection may have in flight at once; more wait. A [Client] has
+	// one. 0: 256. At most 1,048,576.
 	MaxStreams int
 
-	// MaxCalls is how many calls, of all connections, the server works on at once;
-	// more are refused with the status RESOURCE_EXHAUSTED. 0: 16,384. Those who watch
-	// its health are not counted; there may be as many, and 1,024 at most.
+	// MaxCalls is how many calls, of all connections, the server works on at once; it refuses more
+	// with the status RESOURCE_EXHAUSTED. 0: 16,384. Watchers of its health do not count; there may be
+	// as many, and 1,024 at most.
 	MaxCalls int
 
-	// HandshakeTimeout is how long a new connection may take until it has shown that
-	// it is one of gRPC, with TLS or without; then it is cut. 0: 10 s.
+	// HandshakeTimeout is how long a new connection may take to prove that it speaks gRPC, with TLS or
+	// without; then the server closes it. 0: 10 s.
 	HandshakeTimeout time.Duration
 
-	// IdleTimeout is how long a connection without a call is kept. A [Client] connects
-	// again when it needs to. 0: 15 min.
+	// IdleTimeout is how long the server keeps a connection without a call. A [Client] connects again
+	// when it needs to. 0: 15 min.
 	IdleTimeout time.Duration
 
-	// Register is called with the gRPC server before it serves, to add services to it,
-	// such as reflection, which is off otherwise. nil: none.
+	// Register is called with the gRPC server before it serves, to add services such as reflection,
+	// which is off otherwise. nil: none.
 	Register func(*grpc.Server)
 
-	// Version is the version of the program, for operators who ask the server for its
-	// status. At most 128 bytes.
+	// Version is the version of the program, for operators who ask the server for its status. At most
+	// 128 bytes.
 	Version string
 
-	// RequireRecord makes a server that finds no record in its store refuse to start,
-	// with ErrNoRecord. Set it wherever [Initialize] is part of the setting up: a
-	// missing record then is a loss of data. false: the server begins a new oracle.
+	// RequireRecord makes a server that finds no record in its store refuse to start, with
+	// ErrNoRecord. Set it wherever [Initialize] is part of the setup: a missing record then is a loss
+	// of data. false: the server begins a new oracle.
 	RequireRecord bool
 
-	// Served returns a timestamp that is known, from elsewhere than the store, to have
-	// been handed out, the greatest that is at hand; 0 when there is none. A server
-	// asks once, before it reads the record when it starts, tries again while the
-	// error may go away by itself, and refuses to start, with ErrCorrupt, when the
-	// record's mark is below: then the record was lost, or restored from a backup.
-	// nil: nothing is known.
+	// Served returns the greatest timestamp that is known, from elsewhere than the store, to have been
+	// handed out; 0 when none is. A server calls it before it first reads the record, and again after
+	// transient errors. It refuses to start, with ErrCorrupt, when the record's mark is below: then
+	// the record was lost, or restored from a backup. nil: nothing is known.
 	Served func(ctx context.Context) (Timestamp, error)
 
-	// SessionLease is how long a session lives after its last renewal (see
-	// [Sessions]). 0: 5 s; from 100 ms to 1 h. Clients renew three times in it. Longer
-	// than Lease, so that a change of leader costs nobody's session; a change of leader
-	// begins all leases anew.
+	// SessionLease is how long a session lives after its last renewal (see [Sessions]). 0: 5 s; from
+	// 100 ms to 1 h. Clients renew three times in it. Make it longer than Lease, so that a change of
+	// leader, which begins all leases anew, ends no session.
 	SessionLease time.Duration
 
-	// MaxSessions is how many sessions may be open at once; more get ErrLimit. A process
-	// needs one. 0: 10,000; at most 100,000.
+	// MaxSessions is how many sessions may be open at once; more get ErrLimit. A process needs one. 0:
+	// 10,000; at most 100,000.
 	MaxSessions int
 
-	// MaxRowLocks is how many rows may be locked at once (see [RowLocks]); more get
-	// ErrLimit. Each takes some 100 bytes of memory. 0: 1,000,000; at most 10,000,000.
+	// MaxRowLocks is how many rows may be locked at once (see [RowLocks]); more get ErrLimit. Each
+	// takes some 100 bytes of memory. 0: 1,000,000; at most 10,000,000.
 	MaxRowLocks int
 
-	// MaxHints is how many hints may wait at once (see [Hints]), with 32 MiB of data;
-	// more are thrown away. 0: 65,536; at most 1,000,000.
+	// MaxHints is how many hints may wait at once (see [Hints]), with 32 MiB of data; the server drops
+	// more. 0: 65,536; at most 1,000,000.
 	MaxHints int
 
-	// Logger gets the changes of leader and the failures of the store and the clock;
-	// nothing on the way of a request. nil: no log.
+	// Logger gets the changes of leader and the failures of the store and the clock, and nothing about
+	// requests. nil: no log.
 	Logger *slog.Logger
 
 	// MeterProvider gets the instruments percolator.tso.timestamps (handed out),
-	// percolator.tso.store.writes, percolator.tso.elections,
-	// percolator.tso.leading (1 while this server can serve), percolator.tso.sessions
-	// (open ones), percolator.tso.row_locks, and what [Status] says:
-	// percolator.tso.ready, percolator.tso.epoch, and in seconds
-	// percolator.tso.lease.left, percolator.tso.window.left (timestamps reserved and not
-	// handed out), percolator.tso.high_water.ahead (of this machine's
-	// clock) and percolator.tso.store.silence. nil: none.
+	// percolator.tso.store.writes, percolator.tso.elections, percolator.tso.leading (1 while this
+	// server can serve), percolator.tso.sessions (open ones), percolator.tso.row_locks, and what
+	// [Status] reports: percolator.tso.ready, percolator.tso.epoch, and in seconds
+	// percolator.tso.lease.left, percolator.tso.window.left (timestamps reserved and not handed out),
+	// percolator.tso.high_water.ahead (of this machine's clock) and percolator.tso.store.silence. nil:
+	// none.
 	MeterProvider metric.MeterProvider
 }
 
@@ -152,7 +144,7 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 	)
 	if err == nil && cfg.Advertise != "" {
 		if err = checkAddress(cfg.Advertise); err != nil {
-			err = fmt.Errorf("Advertise: %w", err)
+			err = fmt.Errorf("advertise: %w", err)
 		}
 	}
 	if len(cfg.Version) > maxVersionBytes || !utf8.ValidString(cfg.Version) {
@@ -164,8 +156,8 @@ func (cfg ServerConfig) withDefaults() (ServerConfig, error) {
 	return cfg, nil
 }
 
-// bound gives a field that is 0 its default, and returns an error unless it is between least and
-// most then.
+// bound gives a field that is 0 its default, and returns an error unless the field is then between
+// least and most.
 func bound[T int | time.Duration](name string, field *T, standard, least, most T) error {
 	if *field == 0 {
 		*field = standard

@@ -44,30 +44,30 @@ func newDialOptions(opts []DialOption) dialOptions {
 	return o
 }
 
-// WithTransportCredentials secures the connections, to the targets and to the leaders
-// that they name; see [TLSFiles]. Default: plaintext, which is refused unless the
-// address is a loopback one.
+// WithTransportCredentials secures the connections, to the targets and to the leaders that they
+// name; see [TLSFiles]. Default: plaintext, which Dial refuses unless the address is a loopback
+// one.
 func WithTransportCredentials(creds credentials.TransportCredentials) DialOption {
 	return func(o *dialOptions) { o.credentials = creds }
 }
 
-// WithPlaintext permits plaintext to addresses other than loopback, where whoever is on
-// the way can read timestamps and, worse, make them up: two transactions with one
-// timestamp corrupt data. It is for networks that are trusted or encrypted below.
+// WithPlaintext permits plaintext to addresses other than loopback, where anybody on the network
+// path can read timestamps and, worse, forge them: two transactions with one timestamp corrupt
+// data. It is for networks that are trusted or encrypted below.
 func WithPlaintext() DialOption {
 	return func(o *dialOptions) { o.plaintext = true }
 }
 
-// WithTimeout sets for how long a request goes on to ask servers, when the caller's
-// context ends later. Default: 10 s. A caller who comes while a request is failing waits
-// for its end, and as long again for its own. It should be longer than the
-// servers' lease, so that a change of leader is waited for.
+// WithTimeout sets for how long a request goes on to ask servers, when the caller's context ends
+// later. Default: 10 s. A caller that arrives while a request is failing waits for its end, and as
+// long again for its own. Make it longer than the servers' lease, so that callers wait for a change
+// of leader.
 func WithTimeout(d time.Duration) DialOption {
 	return func(o *dialOptions) { o.timeout = d }
 }
 
-// WithCallTimeout sets how long one server is waited for before another one is tried.
-// Default: 1 s.
+// WithCallTimeout sets how long the client waits for one server before it tries another. Default: 1
+// s.
 func WithCallTimeout(d time.Duration) DialOption {
 	return func(o *dialOptions) { o.callTimeout = d }
 }
@@ -77,8 +77,8 @@ func WithGRPCDialOptions(opts ...grpc.DialOption) DialOption {
 	return func(o *dialOptions) { o.grpc = append(o.grpc, opts...) }
 }
 
-// checkPlaintext returns an error if a connection to address could be tampered with.
-// A name other than localhost may be any machine's.
+// checkPlaintext returns an error if somebody could tamper with a connection to address. A name
+// other than localhost may be any machine's.
 func (o dialOptions) checkPlaintext(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -90,9 +90,8 @@ func (o dialOptions) checkPlaintext(address string) error {
 	return fmt.Errorf("tso: %w: plaintext to %q, which is not a loopback address, needs TLS credentials, or WithPlaintext (%s=true)", ErrInvalidArgument, address, EnvInsecure)
 }
 
-// dial returns a connection to address, which is made when it is needed, and again
-// when it is lost. A leader that another server names is held to the same rule as the
-// targets.
+// dial returns a connection to address, which connects when it is needed, and again when it breaks.
+// The rule for targets holds for a leader that another server names as well.
 func (o dialOptions) dial(address string) (*grpc.ClientConn, error) {
 	if err := o.checkPlaintext(address); err != nil {
 		return nil, err
@@ -108,8 +107,8 @@ func (o dialOptions) dial(address string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: serverPingAfter, Timeout: serverPingWait}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponseBytes)),
 		grpc.WithDisableServiceConfig(),
-		// A window of fixed size: the estimation of a better one sends a ping for each
-		// answer, and an answer is some bytes.
+		// A window of fixed size: estimating a better one sends a ping for each answer, and an answer is
+		// a few bytes.
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithIdleTimeout(0), // a server that stands by has to be reached quickly
 	}, o.grpc...)...)

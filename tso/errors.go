@@ -7,41 +7,37 @@ import (
 )
 
 var (
-	// ErrCorrupt means that a store holds a record that no server wrote: it cannot be
-	// decoded, is out of range, is incomplete or contradicts itself, is older than one
-	// that was read before, or its mark is below what is known to have been served. The
-	// message says what was found. A server that meets it stops, and refuses to
-	// start, because it cannot know what has been served. The way back is [Raise].
+	// ErrCorrupt means that a store holds a record that no server wrote: it cannot be decoded, is out
+	// of range, is incomplete or contradicts itself, is older than one that was read before, or its
+	// mark is below what is known to have been served. The message says what was found. A server that
+	// meets it stops or refuses to start, because it cannot know what has been served. [Raise] is the
+	// way back.
 	ErrCorrupt = record.ErrCorrupt
 
 	// ErrNoRecord means that a store holds no record although one is required
-	// ([ServerConfig.RequireRecord]). If the oracle is new, initialize it
-	// ([Initialize]). If it is not, its record was lost, and with it the knowledge of
-	// what has been served: stop all servers, and raise the mark ([Raise]) above every
-	// timestamp that may have been handed out.
+	// ([ServerConfig.RequireRecord]). If the oracle is new, initialize it ([Initialize]). Otherwise
+	// its record was lost, and with it what has been served: stop all servers, and raise the mark
+	// ([Raise]) above every timestamp that may have been handed out.
 	ErrNoRecord = record.ErrNoRecord
 
-	// ErrFenced means that a store holds another record than the one that was to be
-	// replaced: another server has written it, nothing was changed.
+	// ErrFenced means that a store holds another record than the one to be replaced, because another
+	// server has written it. Nothing was changed.
 	ErrFenced = record.ErrFenced
 
 	// ErrNotLeader means that a server does not hold the lease.
 	ErrNotLeader = errors.New("this oracle does not lead")
 
-	// ErrUnavailable means that the oracle cannot hand out timestamps at present: no
-	// server could be reached, or the leader cannot reserve timestamps because its
-	// store does not answer.
+	// ErrUnavailable means that the oracle cannot hand out timestamps at present: no server can be
+	// reached, or the leader cannot reserve timestamps because its store does not answer.
 	ErrUnavailable = errors.New("the oracle is unavailable")
 
-	// ErrExhausted means that the last timestamp, [MaxTimestamp], has been handed
-	// out.
+	// ErrExhausted means that the last timestamp, [MaxTimestamp], has been handed out.
 	ErrExhausted = errors.New("the oracle has no timestamps left")
 
-	// ErrClosed means that the [Client] was closed, or that the [Server] ended.
+	// ErrClosed means that the [Client] was closed, or that the [Server] has ended.
 	ErrClosed = errors.New("the oracle is closed")
 
-	// ErrLimit means that a limit is reached: of sessions, of locked rows, or of topics of
-	// hints.
+	// ErrLimit means that there are too many sessions, locked rows, or topics of hints.
 	ErrLimit = errors.New("the limit is reached")
 
 	// ErrUnsupported means that the oracle keeps no sessions, or is too old for hints.

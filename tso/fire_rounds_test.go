@@ -33,7 +33,7 @@ type round struct {
 	found []error
 }
 
-// seat is a place for a server. When its server has died, another sits there.
+// seat is a slot for a server. When its server has died, another sits there.
 type seat struct {
 	mu     sync.Mutex
 	server *runner
@@ -83,7 +83,7 @@ func runRound(t *testing.T, seed uint64) []error {
 			r.find(err)
 		}
 	}
-	time.Sleep(2 * lateBy) // until nothing is on the way any more
+	time.Sleep(2 * lateBy) // until nothing is in flight any more
 	if mark := stored(t, r.record).HighWater; r.greatest() > mark {
 		r.find(fmt.Errorf("%w: served %d, stored only %d", errDisorder, r.greatest(), mark))
 	}
@@ -160,7 +160,7 @@ func (r *round) leader(notThis *seat) *seat {
 	for waited := time.Duration(0); waited < roundPatient && !r.failed(); waited += 5 * time.Millisecond {
 		for _, s := range r.seats {
 			if server, _, _ := s.now(); s != notThis {
-				if _, leads := server.alloc.counts(); leads {
+				if server.alloc.report().holds {
 					return s
 				}
 			}
@@ -187,7 +187,7 @@ func (r *round) step() {
 	}
 	r.pause(roundLease)
 	switch r.rng.IntN(4) {
-	case 0: // it dies, with what it has sent on the way
+	case 0: // it dies, with what it has sent in flight
 		store.freeze()
 		server.stop()
 		r.leader(leads)

@@ -57,9 +57,9 @@ func (f *fire) stopLeader() {
 	var old int
 	f.within("the leader answers", func() bool { // on a connection: later, none can be made
 		old = f.leader(-1)
-		return f.ask(f.patient[old]) == nil
+		return f.ask(f.lasting[old]) == nil
 	})
-	raw := f.patient[old]
+	raw := f.lasting[old]
 	raw.sent.Store(0)
 	f.servers[old].stop()
 	f.failures++

@@ -47,7 +47,7 @@ type fire struct {
 	record  Store
 	servers []*oracleProcess
 	raw     []*rawServer // one for each server
-	patient []*rawServer // and one for calls that wait while it is stopped
+	lasting []*rawServer // and one for calls that wait while it is stopped
 
 	witness  *witness
 	probe    *caller   // the test's own calls
@@ -128,7 +128,7 @@ func startFire(t *testing.T) *fire {
 		}}
 		p.start()
 		f.servers, f.raw = append(f.servers, p), append(f.raw, f.dialRaw(p.order.Listen))
-		f.patient = append(f.patient, f.dialRaw(p.order.Listen))
+		f.lasting = append(f.lasting, f.dialRaw(p.order.Listen))
 	}
 	return f
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// healthService is gRPC's standard health service. The service "" is SERVING while the
-// server is ready (Status.Ready), the service percolator.tso.v1.Oracle while it leads.
+// healthService is gRPC's standard health service. The service "" is SERVING while the server is
+// ready (Status.Ready), the service percolator.tso.v1.Oracle while it leads.
 type healthService struct {
 	*health.Server
 	stopped chan struct{} // closed when everything is NOT_SERVING for good
 }
 
-// oracleService is the name under which health tells whether this server leads.
+// oracleService is the health service that shows whether this server leads.
 const oracleService = "percolator.tso.v1.Oracle"
 
 func newHealthService() *healthService {
@@ -39,12 +39,12 @@ func serving(yes bool) healthpb.HealthCheckResponse_ServingStatus {
 	return healthpb.HealthCheckResponse_NOT_SERVING
 }
 
-// healthPoll is how late health may be about what no event announces: that a lease
-// ended, or that the store has been silent for too long.
+// healthPoll is how late health may be about what no event announces: the end of a lease, or a
+// store that has been silent for too long.
 const healthPoll = 100 * time.Millisecond
 
-// reportHealth keeps the health service up to date until ctx ends or the returned
-// function is called; after that everything is NOT_SERVING.
+// reportHealth keeps the health service up to date until ctx ends or somebody calls stop; after
+// that everything is NOT_SERVING.
 func (s *Server) reportHealth(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -69,8 +69,8 @@ func (s *Server) reportHealth(ctx context.Context) (stop func()) {
 	}
 }
 
-// Watch implements the service. A stream that has told its client NOT_SERVING ends when
-// the server stops, so that stopping need not wait for the clients.
+// Watch implements the service. A stream that has sent NOT_SERVING ends when the server stops, so
+// that stopping need not wait for the clients.
 func (h *healthService) Watch(req *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -124,8 +124,8 @@ type statusService struct {
 	server *Server
 }
 
-// GetStatus implements the service. It keeps to itself what an error of the store says:
-// that may name what only the operators of the server should know, and is in its log.
+// GetStatus implements the service. It does not return what an error of the store says, which may
+// name what only the operators of the server should know. That is in the server's log.
 func (s *statusService) GetStatus(context.Context, *tsopb.GetStatusRequest) (*tsopb.GetStatusResponse, error) {
 	st := s.server.Status()
 	resp := &tsopb.GetStatusResponse{

@@ -9,9 +9,9 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// AskStatus asks the server at address, host:port, for what it knows about itself and
-// its oracle. It does not follow the leader. The options are those of [Dial], whose
-// WithTimeout bounds the whole. Errors: ErrInvalidArgument, ErrUnavailable, ctx's.
+// AskStatus asks the server at address, host:port, what it knows about itself and its oracle. It
+// does not follow the leader. The options are those of [Dial], whose WithTimeout bounds the whole
+// call. Errors: ErrInvalidArgument, ErrUnavailable, ctx's.
 func AskStatus(ctx context.Context, address string, opts ...DialOption) (_ *tsopb.GetStatusResponse, err error) {
 	if err := checkAddress(address); err != nil {
 		return nil, fmt.Errorf("tso: %w: %w", ErrInvalidArgument, err)

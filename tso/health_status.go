@@ -8,43 +8,44 @@ import (
 
 // Status is what a [Server] knows about itself and its oracle.
 type Status struct {
-	// Server identifies the server; a new one every time it starts. Address is where
-	// clients find it, "" without a listener.
+	// Server identifies the server; a new one every time it starts. Address is where clients find it,
+	// "" without a listener.
 	Server, Address string
 
 	// Running: Run or Serve has begun and not ended.
 	Running bool
 
-	// Leading: this server can hand out timestamps. LeaseLeft is then for how long,
-	// should the store not answer any more.
+	// Leading: this server can hand out timestamps. LeaseLeft is for how long it can, should the store
+	// not answer any more.
 	Leading   bool
 	LeaseLeft time.Duration
 
-	// Leader is the address of the leader as registered in the store, "" when none is
-	// known, for instance while an old lease runs out.
+	// Leader is the address of the leader as registered in the store, "" when none is known, for
+	// instance while an old lease runs out.
 	Leader string
 
-	// Record is the record of the store that this server read or wrote last, with the
-	// epoch and the high-water mark.
+	// Record is the record that this server read or wrote last, with the epoch and the high-water
+	// mark.
 	Record State
 
 	// Served is how many timestamps this server has handed out.
 	Served int64
 
-	// StoreAnswered is how long ago the store answered last, negative if it never has.
-	// StoreError is what the last request to it failed with, nil if it did not.
+	// StoreAnswered is how long ago the store answered last, negative if it never has. StoreError is
+	// what the last request to it failed with, nil if it succeeded.
 	StoreAnswered time.Duration
 	StoreError    error
 
 	idle        time.Duration // since a request to the store began or ended
 	maxIdle     time.Duration
 	maxSilence  time.Duration
+	windowLeft  time.Duration // 0 unless it holds the lease
 	otherLeader bool
 	dry         bool // it holds the lease, and its window is used up
 }
 
-// Status returns what the server knows, without asking the store. It may be called at
-// any time, from many goroutines.
+// Status returns what the server knows, without asking the store. It is safe for concurrent use, at
+// any time.
 func (s *Server) Status() Status {
 	st := Status{
 		Server: s.elector.id, Address: s.advertised(), Leader: s.elector.leaderAddress(),
@@ -56,12 +57,11 @@ func (s *Server) Status() Status {
 		st.Running = s.started.Load()
 	}
 	st.Record, st.idle, st.StoreAnswered, st.StoreError = s.watch.read()
-	var leads bool
-	st.Served, leads = s.alloc.counts()
-	st.Leading = leads && s.alloc.serving()
-	st.dry = leads && !st.Leading
-	if st.Leading {
-		st.LeaseLeft = s.alloc.leaseLeft()
+	a := s.alloc.report()
+	st.Served, st.Leading, st.windowLeft = a.served, a.serving, a.windowLeft
+	st.dry = a.holds && !a.serving
+	if a.serving {
+		st.LeaseLeft = a.leaseLeft
 	}
 	st.otherLeader = st.Record.held() && st.Record.Holder != st.Server && st.Leader != ""
 	return st
@@ -75,8 +75,8 @@ func (s *Server) advertised() string {
 	return s.cfg.Advertise
 }
 
-// Live returns nil while the election loop makes progress, and otherwise what is wrong:
-// then the process should be replaced.
+// Live returns nil while the election loop makes progress, and otherwise what is wrong: then
+// replace the process.
 func (st Status) Live() error {
 	switch {
 	case !st.Running:
@@ -87,8 +87,8 @@ func (st Status) Live() error {
 	return nil
 }
 
-// Ready returns nil when the server leads, or follows a leader that it knows and would
-// replace: its store has answered within the lease. Otherwise it says what is missing.
+// Ready returns nil when the server leads, or follows a known leader that it would replace: its
+// store has answered within the lease. Otherwise it returns what is missing.
 func (st Status) Ready() error {
 	if err := st.Live(); err != nil {
 		return err
@@ -108,31 +108,12 @@ func (st Status) Ready() error {
 	return nil
 }
 
-// minSilence is how long a store may be silent at least before a follower is no longer
-// ready, however short its lease: a reading may take that long.
+// minSilence is how long a store may be silent before a follower is no longer ready, however short
+// its lease: one read may take that long.
 const minSilence = 2 * time.Second
 
-// maxIdle is how long the election loop may go without a request to the store beginning
-// or ending: one pause and one request, twice over.
+// maxIdle is how long the election loop may go without a request to the store beginning or ending:
+// one pause and one request, twice.
 func (t timing) maxIdle() time.Duration {
-	return 2 * (max(t.renew, t.poll, t.retry) + max(t.attempt, t.read, firstReadTimeout))
-}
-
-// windowLeft returns how far the end of the window is from what is handed out next.
-func (a *allocator) windowLeft() time.Duration {
-	now, mono := a.clock.now(), a.clock.mono()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.leading || mono >= a.expires {
-		return 0
-	}
-	return max(a.limit.Sub(max(a.last, now)), 0)
-}
-
-// leaseLeft returns for how long timestamps can be handed out without another write.
-func (a *allocator) leaseLeft() time.Duration {
-	mono := a.clock.mono()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return max(a.expires-mono, 0)
+	return 2 * (max(t.renew, t.poll, t.retry) + max(t.attempt, t.read, attemptTimeout))
 }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// storeWatch is the elector's store, looked over its shoulder: what it answered last,
-// and when. The election loop sends requests all the time, as a follower and as a
-// leader, so that its progress shows here too.
+// storeWatch is the elector's store and notes what it answered last, and when. The election loop
+// sends requests all the time, as a follower and as a leader, so its progress shows here too.
 type storeWatch struct {
 	Store
 	clock clock

@@ -20,30 +20,28 @@ const (
 	maxHintBytes = 32 << 20
 	// maxTopics is how many topics may be asked for.
 	maxTopics = 16384
-	// hintInterest is how long after the last question for a topic its hints are kept.
+	// hintInterest is how long after the last request for a topic its hints are kept.
 	hintInterest = 10 * time.Second
 )
 
-// Hint says that there is work. What its topic and its data mean is between those who
-// leave hints and those who take them.
+// Hint says that there is work. What its topic and its data mean is between those who leave hints
+// and those who take them.
 type Hint struct {
 	Topic uint64 // what kind of work
 	Data  string // where it is, at most 8,192 bytes
 }
 
-// Hints is an oracle that passes hints on from those who make work to those who do it,
-// each to one of them, so that nobody has to search for it first (the direct dispatch
-// of observers, between processes). Hints are in the leader's memory and get lost with
-// it, or when there are too many: who does the work also searches for it.
+// Hints is an oracle that forwards hints from those who make work to those who do it, each to one
+// of them, so that nobody has to search for it first (the direct dispatch of observers, between
+// processes). Hints are in the leader's memory and get lost with it, or when there are too many:
+// whoever does the work also searches for it.
 type Hints interface {
-	// LeaveHints leaves hints, at most 256 with 48 KiB of data. It returns the topics of
-	// which some were thrown away, because nobody has asked for them of late, or too many
-	// wait.
+	// LeaveHints leaves hints, at most 256 with 48 KiB of data. It returns the topics of which it
+	// dropped some, because nobody has asked for them recently, or too many wait.
 	LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error)
 
-	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of
-	// them, which is from 1 to 256. It waits for the first, up to 30 s; none after that
-	// time is no error.
+	// TakeHints takes hints of the topics, which are 1,024 at most, and at most most of them, which is
+	// from 1 to 256. It waits for the first, up to 30 s; to get none after that time is no error.
 	TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error)
 }
 
@@ -89,7 +87,7 @@ func checkHints(ctx context.Context, hints []Hint) error {
 	return nil
 }
 
-// checkTakeHints returns an error unless hints may be taken like this.
+// checkTakeHints returns an error unless somebody may take hints like this.
 func checkTakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) error {
 	switch {
 	case ctx.Err() != nil:
@@ -125,12 +123,12 @@ func (t *hintTable) leave(hints []Hint) (refused []uint64) {
 	return refused
 }
 
-// wanted tells whether somebody waits for hints of the topic, or will ask again.
+// wanted reports whether somebody waits for hints of the topic, or will ask again.
 func (t *hintTopic) wanted(now time.Duration) bool {
 	return len(t.takers) > 0 || now-t.asked < hintInterest
 }
 
-// wakeOne wakes the taker that has waited longest.
+// wakeOne wakes the taker that has waited longest. One that is already awake takes what there is.
 func (t *hintTopic) wakeOne() {
 	if len(t.takers) > 0 {
 		wake(t.takers[0].wake)
@@ -138,8 +136,8 @@ func (t *hintTopic) wakeOne() {
 	}
 }
 
-// take takes what there is of the topics, or registers taker for all of them. ErrLimit:
-// there are too many topics.
+// take takes what there is of the topics, or registers taker for all of them. ErrLimit: there are
+// too many topics.
 func (t *hintTable) take(topics []uint64, most int, taker *hintTaker) ([]Hint, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,8 +184,8 @@ func (t *hintTable) ask(topics []uint64) error {
 	return nil
 }
 
-// leaveOff ends the waiting of taker. If it was woken for a hint that it does not take,
-// another is.
+// leaveOff ends the waiting of taker. If a hint woke it that it does not take, leaveOff wakes
+// another.
 func (t *hintTable) leaveOff(topics []uint64, taker *hintTaker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,8 +233,8 @@ func (t *hintTable) sweep() {
 	}
 }
 
-// await takes hints, and waits for the first until wait has passed, or one of the two
-// contexts has ended.
+// await takes hints, and waits for the first until wait has passed or one of the two contexts has
+// ended.
 func (t *hintTable) await(ctx, tenure context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -208,7 +208,8 @@ func TestHintsEndWithTheLeader(t *testing.T) {
 	})
 }
 
-// Over gRPC: a question outlives the timeout of other calls, and a server that stops does not wait for it.
+// Over gRPC: a question outlives the timeout of other calls, and a server that stops does not wait
+// for it.
 func TestHintsOverGRPC(t *testing.T) {
 	t.Parallel()
 	server := serve(t, NewMemoryStore(), ServerConfig{})

@@ -13,15 +13,13 @@ import (
 
 // timing is what follows from the configured lease and window.
 type timing struct {
-	// term is what a holder writes into the record: how long others wait. It is
-	// shorter than the configured lease, which is the promise that a new leader
-	// serves that long after the old one has died, by the time that it takes to see
-	// the last renewal and to take over.
+	// term is what a holder writes into the record: how long others wait. The configured lease
+	// promises that a new leader serves that long after the old one has died, so term is shorter by
+	// the time that it takes to see the last renewal and to take over.
 	term time.Duration
 
-	// serve is how long the holder itself serves, counted from before it sent the
-	// write. It is 2 % shorter than term: so much may the speed of two machines'
-	// monotonic clocks differ.
+	// serve is how long the holder itself serves, counted from before it sent the write. It is 2 %
+	// shorter than term, because the speed of two machines' monotonic clocks may differ by as much.
 	serve time.Duration
 
 	renew   time.Duration // between renewals, each of which extends the window too
@@ -46,13 +44,12 @@ func newTiming(lease, window time.Duration) timing {
 	}
 }
 
-// elector takes part in the choice of the leader (run), and leads.
+// elector takes part in the election of the leader (run), and leads.
 //
-// A record is the holder's from the moment its write is applied. The holder counts
-// its lease from before it sent that write, a follower from after it read the record:
-// whatever the delays, the holder has stopped when the follower has waited. Only the
-// record decides who is next: of two followers that have waited, the swap of one
-// fails.
+// A record is the holder's from the moment its write is applied. The holder counts its lease from
+// before it sent that write, a follower from after it read the record: whatever the delays, the
+// holder has stopped when the follower has waited. Only the record determines who is next: of two
+// followers that have waited, one swap fails.
 type elector struct {
 	timing
 	clock  clock
@@ -62,15 +59,15 @@ type elector struct {
 	id     string
 	logger *slog.Logger
 
-	// address is this server's, leader the one that followers tell their clients.
+	// address is this server's, leader the one that followers give their clients.
 	address string
 	leader  atomic.Pointer[string]
 
-	// seen is the record that was read or written last. unsettled: a write was given
-	// up without knowing whether it replaced seen. renewed is when the write by which
-	// this server leads was sent, by the monotonic clock.
+	// seen is the record that was read or written last. ambiguous: a write was given up without
+	// knowing whether it replaced seen. renewed is when the write by which this server leads was sent,
+	// by the monotonic clock.
 	seen      State
-	unsettled bool
+	ambiguous bool
 	renewed   time.Duration
 
 	// What has to hold before this server takes part: see [ServerConfig].
@@ -91,10 +88,9 @@ func (e *elector) leaderAddress() string {
 
 func (e *elector) setLeader(address string) { e.leader.Store(&address) }
 
-// run follows and leads in turn until ctx ends; it then hands the lease over and
-// returns nil. It returns an error if the record is damaged, missing although it is
-// required, or older than what is known to have been served, or cannot be read at the
-// start.
+// run follows and leads in turn until ctx ends; it then hands the lease over and returns nil. It
+// returns an error if the record is damaged, missing although it is required, or older than what is
+// known to have been served, or cannot be read at the start.
 func (e *elector) run(ctx context.Context) error {
 	if err := e.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -120,8 +116,8 @@ func (e *elector) run(ctx context.Context) error {
 	}
 }
 
-// follow returns when the lease in e.seen may be taken: it was handed over, or the
-// record has not changed for as long as the lease says.
+// follow returns when the lease in e.seen is free: the holder handed it over, or the record has not
+// changed for as long as the lease says.
 func (e *elector) follow(ctx context.Context) error {
 	seenAt, failing := e.clock.mono(), false
 	for e.seen.held() {
@@ -165,8 +161,8 @@ func (e *elector) reload(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// acquire takes the lease that e.seen leaves free, and with the same write reserves
-// the first window. When somebody else was faster, it returns nil without having it.
+// acquire takes the lease that e.seen leaves free, and with the same write reserves the first
+// window. When another server was faster, it returns nil without the lease.
 func (e *elector) acquire(ctx context.Context) error {
 	if e.seen.HighWater >= MaxTimestamp {
 		return fmt.Errorf("tso: %w: the high-water mark is %d", ErrExhausted, e.seen.HighWater)
@@ -182,7 +178,7 @@ func (e *elector) acquire(ctx context.Context) error {
 	}
 	e.elections.Add(1)
 	e.setLeader(e.address)
-	e.keeps.begin(ctx) // first: who finds the leader by Next may call it for the rest at once
+	e.keeps.begin(ctx) // first: a caller that finds the leader by Next may use the rest at once
 	e.alloc.lead(floor, next.HighWater, e.renewed+e.serve)
 	e.logger.Info("leading the oracle", "epoch", next.Epoch, "address", e.address, "above", int64(floor))
 	if ahead := floor.Sub(e.clock.now()); ahead > e.window {
@@ -191,9 +187,9 @@ func (e *elector) acquire(ctx context.Context) error {
 	return nil
 }
 
-// swap replaces e.seen by next and sends the same swap again until its outcome is
-// known. It returns with next or another server's record in e.seen; after next,
-// e.renewed is when the swap was sent first.
+// swap replaces e.seen by next and repeats the same swap until its outcome is known. It returns
+// with next or another server's record in e.seen; after next, e.renewed is when the first attempt
+// was sent.
 func (e *elector) swap(ctx context.Context, next State) error {
 	sentAt := e.clock.mono()
 	for failed := false; ; failed = true {
@@ -212,17 +208,17 @@ func (e *elector) swap(ctx context.Context, next State) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			e.unsettled = true
+			e.ambiguous = true
 			return ctx.Err()
 		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrInvalidArgument), record.Permanent(err) && !e.mine():
-			return err // a leader, on the other hand, hopes for its permissions to come back
+			return err // a leader, however, waits for its permissions to come back
 		}
 		if !failed {
 			e.logger.Warn("the oracle's record cannot be written", "error", err)
 		}
 		e.alloc.fail(err)
 		if err := sleep(ctx, e.retry); err != nil {
-			e.unsettled = true
+			e.ambiguous = true
 			return err
 		}
 	}
@@ -238,8 +234,8 @@ func (e *elector) swapOnce(ctx context.Context, next State) error {
 // mine reports whether this server holds the lease in the record seen last.
 func (e *elector) mine() bool { return e.seen.Holder == e.id }
 
-// lead renews the lease and extends the window until another server has the lease or
-// ctx ends. Nothing is served after it has returned.
+// lead renews the lease and extends the window until another server has the lease or ctx ends.
+// Nothing is served after it has returned.
 func (e *elector) lead(ctx context.Context) error {
 	if !e.mine() {
 		return nil
@@ -263,8 +259,8 @@ func (e *elector) lead(ctx context.Context) error {
 				"epoch", next.Epoch, "now", e.seen.Epoch, "leader", e.seen.Address)
 			return nil
 		}
-		// A swap that took long to succeed may have got a lease that is over already.
-		// It is renewed at once, and nothing is served until then.
+		// A swap that took long to succeed may have got a lease that is already over. The loop renews it
+		// at once, and nothing is served until then.
 		e.alloc.extend(next.HighWater, e.renewed+e.serve)
 	}
 }
@@ -287,15 +283,15 @@ func (e *elector) untilRenewal(ctx context.Context) error {
 	}
 }
 
-// releaseTimeout bounds the handing over of the lease when a server ends.
+// releaseTimeout bounds the hand-over of the lease when a server ends.
 const releaseTimeout = time.Second
 
-// release hands the lease over if this server holds it, so that the next leader need
-// not wait. Nothing is served any more; if the writing fails, the lease runs out.
+// release hands the lease over if this server holds it, so that the next leader need not wait.
+// Nothing is served any more; if the write fails, the lease runs out.
 func (e *elector) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if e.unsettled && !e.mine() { // it may have become the holder after all
+	if e.ambiguous && !e.mine() { // it may have become the holder after all
 		if _, err := e.reload(ctx); err != nil {
 			return
 		}
@@ -308,8 +304,8 @@ func (e *elector) release(ctx context.Context) {
 			e.logger.Info("handed the oracle's lease over", "epoch", next.Epoch)
 			return
 		}
-		// An unsettled renewal may have been applied: the lease is still this
-		// server's, in another record.
+		// An ambiguous renewal may have been applied: the lease is still this server's, in another
+		// record.
 		if _, reloadErr := e.reload(ctx); reloadErr != nil {
 			e.logger.Warn("the oracle's lease could not be handed over and runs out", "error", err)
 			return

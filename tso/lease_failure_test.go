@@ -19,7 +19,7 @@ func TestLeaseHandOverOfUnsettledLease(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store := newFaultyStore(NewMemoryStore())
 		store.failSwaps(answerLost)
-		// The memory store settles lost answers at once, so the fault is put above
+		// The memory store resolves lost answers at once, so the fault is put above
 		// it: the server goes on asking.
 		a := startServer(t, store, ServerConfig{})
 		time.Sleep(50 * time.Millisecond)
@@ -27,7 +27,7 @@ func TestLeaseHandOverOfUnsettledLease(t *testing.T) {
 			t.Fatal("the lease was not taken")
 		}
 		store.inject(func(op string) fault {
-			if op == "swap" && a.elector.unsettled {
+			if op == "swap" && a.elector.ambiguous {
 				return fine
 			}
 			return map[string]fault{"swap": answerLost}[op]

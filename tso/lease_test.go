@@ -173,7 +173,7 @@ func TestLeaseNeverTwoLeaders(t *testing.T) {
 		stores := []*faultyStore{newFaultyStore(memory), newFaultyStore(memory)}
 		servers := []*runner{startServer(t, stores[0], ServerConfig{}), startServer(t, stores[1], ServerConfig{})}
 		leads := func(i int) bool {
-			_, leading := servers[i].alloc.counts()
+			leading := servers[i].alloc.report().holds
 			return leading
 		}
 		for round := range 20 {

@@ -289,7 +289,7 @@ func TestServerRegister(t *testing.T) {
 	}
 }
 
-// Watchers of health, who stay, do not take the place of calls for timestamps.
+// Watchers of health, who stay, do not take the slots of calls for timestamps.
 func TestWatchersLeaveRoomForTimestamps(t *testing.T) {
 	t.Parallel()
 	s := serve(t, NewMemoryStore(), ServerConfig{MaxCalls: 4})

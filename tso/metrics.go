@@ -26,7 +26,7 @@ func (s *Server) registerMetrics() (unregister func(), err error) {
 	m.counter("percolator.tso.elections", "{election}", "Times that this server became the leader",
 		func(Status) int64 { return s.elector.elections.Load() })
 	m.gauge("percolator.tso.leading", "", "1 while this server can hand out timestamps",
-		func(Status) int64 { return oneIf(s.alloc.serving()) })
+		func(st Status) int64 { return oneIf(st.Leading) })
 	m.gauge("percolator.tso.sessions", "{session}", "Sessions that are open at this server",
 		func(Status) int64 { sessions, _ := s.liveness.counts(); return int64(sessions) })
 	m.gauge("percolator.tso.row_locks", "{lock}", "Rows that are locked at this server",
@@ -38,7 +38,7 @@ func (s *Server) registerMetrics() (unregister func(), err error) {
 	m.measure("percolator.tso.lease.left", "s", "For how long this server can lead without the store; 0 while it does not lead",
 		func(st Status) (float64, bool) { return st.LeaseLeft.Seconds(), true })
 	m.measure("percolator.tso.window.left", "s", "For how much time timestamps are reserved and not handed out; 0 while it does not lead",
-		func(Status) (float64, bool) { return s.alloc.windowLeft().Seconds(), true })
+		func(st Status) (float64, bool) { return st.windowLeft.Seconds(), true })
 	m.measure("percolator.tso.high_water.ahead", "s", "How far the high-water mark is ahead of this machine's clock",
 		func(st Status) (float64, bool) {
 			return st.Record.HighWater.Sub(s.elector.clock.now()).Seconds(), st.Record.HighWater > 0

@@ -61,7 +61,7 @@ func (c *cluster) leader(t *testing.T, notThis int) (leader int) {
 	t.Helper()
 	eventually(t, "another server leads", func() bool {
 		for i, s := range c.servers {
-			if _, leads := s.alloc.counts(); leads && i != notThis {
+			if s.alloc.report().holds && i != notThis {
 				leader = i
 				return true
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// peers is the servers that a client knows: its targets, and leaders that servers
-// named. It is used by one goroutine.
+// peers is the servers that a client knows: its targets, and leaders that servers named. One
+// goroutine uses it.
 type peers struct {
 	opts    dialOptions
 	targets []string
@@ -27,12 +27,12 @@ type peers struct {
 }
 
 const (
-	// maxFollowed is how often a client goes from server to server on their word
-	// without a pause: they may, for a moment, name each other.
+	// maxFollowed is how often a client goes from server to server as they tell it without a pause:
+	// they may, for a moment, name each other.
 	maxFollowed = 3
 
-	// shunned is how long a client does not go back to a server that did not answer
-	// because another server says that it leads.
+	// shunned is how long a client avoids a server that did not answer, although another server says
+	// that it leads.
 	shunned = 500 * time.Millisecond
 )
 
@@ -69,8 +69,8 @@ func (p *peers) get(address string) *peer {
 	return added
 }
 
-// ask asks this server for n timestamps above after. ErrCorrupt: it leads, and has lost
-// what it knew.
+// ask asks this server for n timestamps above after. ErrCorrupt: it leads, and has lost what it
+// knew.
 func (p *peer) ask(ctx context.Context, n int, after Timestamp) (Timestamp, error) {
 	if p.err != nil {
 		return 0, fmt.Errorf("%s: %w", p.address, p.err)
@@ -93,8 +93,8 @@ func (p *peer) ask(ctx context.Context, n int, after Timestamp) (Timestamp, erro
 	return Timestamp(resp.GetFirst()), nil
 }
 
-// next chooses the server to try after err of the current one: the leader that it
-// named, otherwise the next target. It reports whether to try without a pause.
+// next chooses the server to try after the current one failed with err: the leader that it named,
+// otherwise the next target. It reports whether to try without a pause.
 func (p *peers) next(err error) bool {
 	if leader := namedLeader(err); leader != "" && leader != p.current.address && p.followed < maxFollowed {
 		if to := p.get(leader); time.Since(to.failedAt) > shunned {
@@ -113,8 +113,8 @@ func (p *peers) next(err error) bool {
 	return false
 }
 
-// forget closes the connections to servers that are neither target nor current:
-// addresses come and go while a client lives.
+// forget closes the connections to servers that are neither target nor current: addresses come and
+// go while a client lives.
 func (p *peers) forget() {
 	if len(p.known) <= len(p.targets)+maxFollowed {
 		return
@@ -144,8 +144,8 @@ func (p *peers) close() error {
 	return errors.Join(errs...)
 }
 
-// namedLeader returns the leader's address in the answer of a server that does not
-// lead, "" when err is no such answer or no leader is known there.
+// namedLeader returns the leader's address in the answer of a server that does not lead, "" when
+// err is no such answer or that server knows no leader.
 func namedLeader(err error) string {
 	st, ok := status.FromError(err)
 	if !ok {

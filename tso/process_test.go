@@ -87,11 +87,11 @@ func TestOracleProcess(t *testing.T) {
 		}
 		os.Exit(3) // the test has ended
 	}()
-	said := ""
+	message := ""
 	if err := server.Serve(ctx, l); err != nil {
-		said = err.Error()
+		message = err.Error()
 	}
-	report(processReport{Ended: &said})
+	report(processReport{Ended: &message})
 }
 
 // openTable opens the oracle's table in an emulator.
@@ -125,7 +125,7 @@ type oracleProcess struct {
 	reports *json.Decoder
 	out     *os.File
 	ended   chan struct{} // closed when the process has ended
-	said    *lockedLog
+	output  *lockedLog
 }
 
 // processLimit is how long a process may take for anything, on a busy machine.
@@ -152,14 +152,14 @@ func (p *oracleProcess) start() {
 	}
 	p.cmd = exec.Command(binary, "-test.run=^TestOracleProcess$", "-test.count=1")
 	p.cmd.Env = append(os.Environ(), processEnv+"="+string(encoded))
-	p.said = &lockedLog{}
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = childIn, p.said, p.said, []*os.File{childOut}
+	p.output = &lockedLog{}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = childIn, p.output, p.output, []*os.File{childOut}
 	if err := p.cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
 	_, _ = childIn.Close(), childOut.Close()
 	p.in, p.out, p.reports = in, out, json.NewDecoder(out)
-	cmd, ended, said := p.cmd, make(chan struct{}), p.said
+	cmd, ended, output := p.cmd, make(chan struct{}), p.output
 	p.ended = ended
 	go func() {
 		_ = cmd.Wait()
@@ -170,7 +170,7 @@ func (p *oracleProcess) start() {
 		<-ended
 		_, _ = in.Close(), out.Close()
 		if p.Failed() {
-			p.Logf("the process of %s said:\n%s", p.order.Profile, said.String())
+			p.Logf("the process of %s printed:\n%s", p.order.Profile, output.String())
 		}
 	})
 	if !p.report().Serving {

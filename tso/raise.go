@@ -4,36 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Raise is the way back after the record was lost, damaged or restored from a backup: it
-// makes the high-water mark at least to, which has to be above every timestamp that was
-// ever handed out, for instance [At] an hour from now. When Raise has returned nil,
-// every timestamp that is asked for from then on is greater than to. Raise never lowers
-// a mark: a record with a greater one, also a damaged one in which that can still be
-// read, keeps it. It can be repeated. There is no way to take it back, and a distant to
-// wastes timestamps: they follow the clock again only when the clock gets there.
+// Raise is the way back after the record was lost, damaged or restored from a backup. It makes the
+// high-water mark at least to, which has to be above every timestamp that was ever handed out, for
+// instance [At] an hour from now. Once Raise has returned nil, every timestamp that is asked for
+// from then on is greater than to. Raise never lowers a mark: a record with a greater one keeps it,
+// even a damaged record if its mark can still be read. Raise can be repeated but not undone, and a
+// distant to wastes timestamps: they follow the clock again only when the clock gets there.
 //
-// When the record is missing or damaged, all servers have to be stopped before: nothing
-// says how long the lease of a leader has to run. Otherwise they may run. If the lease is held, Raise fences whoever holds it and
-// waits until the lease has run out, 2.5 s by default: the former leader stops at its
-// next renewal, and some server leads after the wait. When ctx ends during the wait,
-// the mark is raised all the same, but the former leader may go on for the rest of its
-// lease.
+// When the record is missing or damaged, stop all servers first: nothing says how long the lease of
+// a leader has to run. Otherwise they may run. If the lease is held, Raise fences its holder and
+// waits until the lease has run out, 2.5 s by default: the former leader stops at its next renewal,
+// and some server leads after the wait. When ctx ends during the wait, the mark is raised all the
+// same, but the former leader may go on for the rest of its lease.
 //
-// Errors: ErrInvalidArgument, when to is not between 1 and [MaxTimestamp]; ErrFenced,
-// when servers changed the record each time it was to be replaced; ErrCorrupt, when the
-// record is damaged in a way that cannot be repaired; ctx's and the store's.
+// Errors: ErrInvalidArgument, when to is not between 1 and [MaxTimestamp]; ErrFenced, when servers
+// changed the record during every attempt; ErrCorrupt, when the record is damaged beyond repair;
+// ctx's and the store's.
 func Raise(ctx context.Context, store Store, to Timestamp) error {
 	if to < 1 || to > MaxTimestamp {
 		return fmt.Errorf("tso: %w: raising the mark to %d, which is not between 1 and %d", ErrInvalidArgument, to, MaxTimestamp)
 	}
 	var err error
-	for range raiseTries {
+	for range raiseAttempts {
 		var replaced State
 		if replaced, err = raise(ctx, store, to); err == nil {
 			if err = sleep(ctx, replaced.Lease); err != nil {
@@ -48,9 +47,9 @@ func Raise(ctx context.Context, store Store, to Timestamp) error {
 	return fmt.Errorf("tso: raising the mark: %w", err)
 }
 
-// raiseTries is how often Raise looks at the record anew because it was changed
-// meanwhile. A leader writes it a few times in a lease.
-const raiseTries = 5
+// raiseAttempts is how many attempts Raise makes while others change the record. A leader writes it
+// a few times in a lease.
+const raiseAttempts = 5
 
 // raise makes one attempt and returns the record that it replaced.
 func raise(ctx context.Context, store Store, to Timestamp) (State, error) {
@@ -64,7 +63,7 @@ func raise(ctx context.Context, store Store, to Timestamp) (State, error) {
 	return st, store.CompareAndSwap(ctx, st, st.raised(to))
 }
 
-// raiseDamaged replaces what Load has refused with cause.
+// raiseDamaged replaces a record that Load has refused with cause.
 func raiseDamaged(ctx context.Context, store Store, to Timestamp, cause error) (State, error) {
 	r, ok := store.(repairable)
 	if !ok {
@@ -85,9 +84,9 @@ func raiseDamaged(ctx context.Context, store Store, to Timestamp, cause error) (
 	return found, repair(ctx, next)
 }
 
-// raised returns the record that raises the mark of st. A lease that somebody holds is
-// taken over by a holder that does not exist, with the same length: a leader is fenced,
-// and all servers wait for as long as it may still serve.
+// raised returns the record that raises the mark of st. A holder that does not exist takes over a
+// lease that is held, with the same length: the leader is fenced, and all servers wait for as long
+// as it may still serve.
 func (st State) raised(to Timestamp) State {
 	next := st.successor()
 	next.HighWater = max(st.HighWater, to)
@@ -96,4 +95,37 @@ func (st State) raised(to Timestamp) State {
 		next.Holder, next.Address = "raise-"+uuid.NewString(), ""
 	}
 	return next
+}
+
+// Initialize stores the first record of the oracle in store, with a high-water mark of now. It is
+// part of setting up an instance, and idempotent: it changes no record that is there, whatever its
+// mark.
+//
+// Once an oracle was initialized, a missing record is a loss of data, and a server with
+// [ServerConfig.RequireRecord] refuses to start. Then use [Raise]: Initialize would trust this
+// machine's clock to be ahead of all that was served.
+//
+// Errors: ErrCorrupt, when a damaged record is there; and the store's.
+func Initialize(ctx context.Context, store Store) error {
+	return initialize(ctx, store, At(time.Now()))
+}
+
+func initialize(ctx context.Context, store Store, mark Timestamp) error {
+	st, err := store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("tso: initializing: %w", err)
+	}
+	if st != (State{}) {
+		return nil
+	}
+	one := State{}.successor()
+	one.HighWater = mark
+	err = store.CompareAndSwap(ctx, State{}, one)
+	if errors.Is(err, ErrFenced) { // somebody else has initialized it
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("tso: initializing: %w", err)
+	}
+	return nil
 }

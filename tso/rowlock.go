@@ -20,14 +20,13 @@ const (
 const (
 	rowLockSweep = 10 * time.Second // between sweeps, when nobody locks rows
 
-	// rowLockSweepRows is how many expired locks are removed at a time, with the table
-	// locked.
+	// rowLockSweepRows is how many expired locks one sweep removes, with the table locked.
 	rowLockSweepRows = 1000
 )
 
-// rowLockTable is the row locks of one term of leadership: the paper's lightweight
-// lock service (section 2.4), which need not be persistent, as losing a lock costs two
-// scanners some work that they do twice.
+// rowLockTable is the row locks of one term of leadership: the paper's lightweight lock service
+// (section 2.4). It need not be persistent, because a lost lock only makes two scanners do some
+// work twice.
 type rowLockTable struct {
 	most int
 	mono func() time.Duration
@@ -70,8 +69,8 @@ func checkLockRows(ctx context.Context, holder string, ttl time.Duration, rows [
 	return checkRowLocks(ctx, holder, rows)
 }
 
-// lock locks rows for holder, up to the first that another holds, or that is one too
-// many, and returns how many. ErrLimit: the first is one too many.
+// lock locks rows for holder, up to the first that another holds, or that exceeds the limit, and
+// returns how many. ErrLimit: the first one exceeds it.
 func (t *rowLockTable) lock(holder string, ttl time.Duration, rows []uint64) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,8 +110,7 @@ func (t *rowLockTable) unlock(holder string, rows []uint64) {
 	}
 }
 
-// sweep removes locks that have expired, at most most of them, and returns how many.
-// The caller holds mu.
+// sweep removes expired locks, at most most of them, and returns how many. The caller holds mu.
 func (t *rowLockTable) sweep(now time.Duration, most int) int {
 	swept := 0
 	for ; swept < most && len(t.byExpiry) > 0 && t.byExpiry[0].expires <= now; swept++ {
@@ -121,8 +119,7 @@ func (t *rowLockTable) sweep(now time.Duration, most int) int {
 	return swept
 }
 
-// run sweeps until ctx ends, so that memory is given back when nobody locks rows any
-// more.
+// run sweeps until ctx ends, so that memory is freed when nobody locks rows any more.
 func (t *rowLockTable) run(ctx context.Context) {
 	for sleep(ctx, rowLockSweep) == nil {
 		for t.sweepSome() == rowLockSweepRows {

@@ -16,9 +16,8 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Server is one of the servers of an oracle. Any number of servers may share a store
-// under one name; one of them leads at a time and hands out timestamps, the others
-// stand by.
+// Server is one of the servers of an oracle. Any number of servers may share a store under one
+// name; one of them leads at a time and hands out timestamps, the others stand by.
 type Server struct {
 	cfg     ServerConfig
 	alloc   *allocator
@@ -29,8 +28,8 @@ type Server struct {
 	warning string                 // of the store, for the log
 	started atomic.Bool
 
-	// lost tells the log that timestamps were lost, once a minute, so that a client with a wrong number
-	// neither fills the log nor hides a loss for good.
+	// lost limits reports of lost timestamps in the log to one a minute, so that a client with a wrong
+	// number neither fills the log nor hides a loss for good.
 	lost rate.Sometimes
 
 	ended chan struct{} // closed when Run has returned
@@ -41,8 +40,7 @@ type Server struct {
 
 // NotLeaderError is the error of a server that does not lead.
 type NotLeaderError struct {
-	// Leader is the address of the leader as registered in the store, "" when none is
-	// known.
+	// Leader is the address of the leader as registered in the store, "" when none is known.
 	Leader string
 }
 
@@ -56,8 +54,8 @@ func (e *NotLeaderError) Error() string {
 // Is makes errors.Is(err, ErrNotLeader) true.
 func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 
-// NewServer returns a server that keeps its record in store. It does nothing until
-// Serve or Run is called. ErrInvalidArgument: cfg is out of bounds.
+// NewServer returns a server that keeps its record in store. It does nothing until Serve or Run is
+// called. ErrInvalidArgument: cfg is out of bounds.
 func NewServer(store Store, cfg ServerConfig) (*Server, error) {
 	return newServer(store, cfg, newClock(cfg.Now))
 }
@@ -97,14 +95,13 @@ func newServer(store Store, cfg ServerConfig, c clock) (*Server, error) {
 	return server, nil
 }
 
-// Run takes part in the election of the leader, and leads when elected, until ctx
-// ends; it then hands the lease over, for at most a second, and returns nil. It
-// listens nowhere: timestamps are handed out by Next, in this process. A server runs
-// once.
+// Run takes part in the election of the leader, and leads when elected, until ctx ends; it then
+// hands the lease over, for at most a second, and returns nil. It listens nowhere: Next hands out
+// timestamps in this process. A server runs once.
 //
-// Run returns an error if the record cannot be read or written for a reason that
-// lasts, such as a missing table; ErrCorrupt if the record is damaged; ErrNoRecord if
-// it is missing and required; ErrExhausted.
+// Run returns an error if the record cannot be read or written for a permanent reason, such as a
+// missing table; ErrCorrupt if the record is damaged; ErrNoRecord if it is missing and required;
+// ErrExhausted.
 func (s *Server) Run(ctx context.Context) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return fmt.Errorf("tso: %w: a server runs only once", ErrInvalidArgument)
@@ -127,10 +124,9 @@ func (s *Server) run(ctx context.Context) error {
 	return s.elector.run(ctx)
 }
 
-// Serve is Run with a gRPC server on l, which it closes. When ctx ends, it hands the
-// lease over, finishes the calls on the way, and returns nil. See Run for the errors;
-// ErrInvalidArgument also means plaintext on an address that is not loopback, or an
-// address that cannot be advertised.
+// Serve is Run with a gRPC server on l, which it closes. When ctx ends, it hands the lease over,
+// finishes the calls in flight, and returns nil. See Run for the errors; ErrInvalidArgument also
+// means plaintext on an address that is not loopback, or an address that cannot be advertised.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return fmt.Errorf("tso: %w: a server runs only once", ErrInvalidArgument)
@@ -158,7 +154,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return group.Wait()
 }
 
-// checkListener decides under which address others find this server.
+// checkListener chooses the address under which others find this server.
 func (s *Server) checkListener(l net.Listener) error {
 	if s.cfg.Credentials == nil && !s.cfg.AllowPlaintext && !isLocal(l) {
 		return fmt.Errorf("tso: %w: plaintext on %s, which is not a loopback address, without AllowPlaintext", ErrInvalidArgument, l.Addr())
@@ -181,10 +177,9 @@ func (s *Server) checkListener(l net.Listener) error {
 // nextTimeout bounds Next of a server whose caller has set no deadline.
 const nextTimeout = 10 * time.Second
 
-// Next implements [Oracle] for callers in the same process. While this server does
-// not lead, or cannot reserve timestamps, Next waits, at most for 10 s; the error
-// then satisfies errors.Is with ErrNotLeader or ErrUnavailable. ErrClosed: Run has
-// ended.
+// Next implements [Oracle] for callers in the same process. While this server does not lead, or
+// cannot reserve timestamps, Next waits, at most for 10 s; the error then satisfies errors.Is with
+// ErrNotLeader or ErrUnavailable. ErrClosed: Run has ended.
 func (s *Server) Next(ctx context.Context) (Timestamp, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("tso: asking for a timestamp: %w", err)

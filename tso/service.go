@@ -11,14 +11,14 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/gopercolator/percolator/tso/internal/record"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// MaxBatch is how many timestamps can be asked for in one call of the service.
+// MaxBatch is how many timestamps one call of the service can ask for.
 const MaxBatch = 1 << 16
 
-// Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000
-// sessions.
+// Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000 sessions.
 const (
 	maxRequestBytes   = maxSessionsBytes
 	maxHeaderBytes    = 16 << 10
@@ -66,7 +66,7 @@ func (s *Server) newGRPC(l net.Listener) (*grpc.Server, net.Listener) {
 	return rpc, netutil.LimitListener(l, s.cfg.MaxConnections)
 }
 
-// stopGracefully lets the calls on the way finish, but not for long.
+// stopGracefully lets the calls in flight finish, but not for long.
 func stopGracefully(rpc *grpc.Server) {
 	timer := time.AfterFunc(gracefulStop, rpc.Stop)
 	defer timer.Stop()
@@ -87,4 +87,21 @@ func (s *service) Next(ctx context.Context, req *tsopb.NextRequest) (*tsopb.Next
 		err = s.server.checkAfter(first, after)
 	}
 	return &tsopb.NextResponse{First: int64(first), Count: count}, err
+}
+
+// checkAfter returns ErrCorrupt unless first is above after, the greatest timestamp that its caller
+// has received. The caller has received it from this oracle, so the record must have been lost, or
+// restored from a backup, unnoticed when this server started. What was taken is skipped. Other
+// callers get their answers all the same: one that sends a wrong number must not be able to stop
+// the oracle.
+func (s *Server) checkAfter(first, after Timestamp) error {
+	if first > after {
+		return nil
+	}
+	s.lost.Do(func() {
+		s.cfg.Logger.Error("a client has received a greater timestamp than this oracle hands out: either the client has asked another oracle, "+
+			"or the record was lost or restored from a backup; then stop all servers and raise the mark (Raise) above everything that was served",
+			"received", int64(after), "next", int64(first))
+	})
+	return record.Corruptf("the caller has received %d before, and would get %d", after, first)
 }

@@ -9,20 +9,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxOpenSessions is how many sessions a Client, or the process of a Server, may
-// have. It needs one.
+// maxOpenSessions is how many sessions a Client, or the process of a Server, may have. It needs
+// one.
 const maxOpenSessions = 64
 
-// SessionStore is a [Store] that keeps the ids of open sessions as well. The stores of
-// this package do. A server whose store does not offers no sessions.
+// SessionStore is a [Store] that also keeps the ids of open sessions, as the stores of this package
+// and of spannerstore do. A server whose store does not offers no sessions.
 //
-// Its methods are idempotent, may be called from many goroutines, and return when
-// their context ends. Nothing is fenced, unlike the record: a leader that was
-// stopped may continue and remove a session that its successor keeps, or add one that
-// nobody has. The first is forgotten at the next change of leader, whereupon its owner
-// opens another one; the second is given a lease then, which nobody renews. Neither
-// needs more care, because whoever is wrong about a session only does work in vain:
-// every roll back is decided at the primary (docs/PROTOCOL.md, I8).
+// Its methods are idempotent, safe for concurrent use, and return when their context ends. Unlike
+// the record, sessions are not fenced: a leader that was stopped may continue and remove a session
+// that its successor keeps, or add one that nobody has. The next leader forgets the first,
+// whereupon its owner opens another one, and gives the second a lease that nobody renews. Neither
+// needs more care, because wrong knowledge of a session only costs work: the primary decides every
+// rollback (docs/PROTOCOL.md, I8).
 type SessionStore interface {
 	// AddSession stores the id of a session, 1 to 64 bytes of UTF-8.
 	AddSession(ctx context.Context, id string) error
@@ -30,17 +29,16 @@ type SessionStore interface {
 	// RemoveSessions removes ids, 1,000 at most, as far as they are stored.
 	RemoveSessions(ctx context.Context, ids ...string) error
 
-	// Sessions returns the ids that are stored, 200,000 at most, in no particular
-	// order. Once AddSession or RemoveSessions has returned nil, it knows.
+	// Sessions returns the stored ids, 200,000 at most, in any order. It sees every AddSession and
+	// RemoveSessions that has returned nil.
 	Sessions(ctx context.Context) ([]string, error)
 }
 
-// errSessionEnded means that a session cannot be renewed, since it has ended or never
-// was.
+// errSessionEnded means that a session cannot be renewed, because it has ended or never was.
 var errSessionEnded = errors.New("the session has ended")
 
-// newSessionID returns an id that nobody can guess: who knows it can end the session.
-// It is short, as it stands in every lock (docs/PROTOCOL.md, Cells).
+// newSessionID returns an id that nobody can guess, because the id suffices to end the session. It
+// is short, because every lock contains it (docs/PROTOCOL.md, Cells).
 func newSessionID() string {
 	id := uuid.New()
 	return base64.RawURLEncoding.EncodeToString(id[:])
@@ -51,17 +49,17 @@ type grant struct {
 	id    string
 	lease time.Duration
 
-	// since is a moment before the request for the lease was sent, by the monotonic
-	// clock of who asked: the server counts from later.
+	// since is a moment before the request for the lease was sent, by the monotonic clock of the
+	// caller: the server counts from later.
 	since time.Duration
 }
 
-// ends returns until when the owner may believe in its session. It is 2 % earlier
-// than the lease says: so much may the speed of two machines' monotonic clocks differ.
+// ends returns until when the owner may trust its session. It is 2 % earlier than the lease says,
+// because the speed of two machines' monotonic clocks may differ by as much.
 func (g grant) ends() time.Duration { return g.since + g.lease - g.lease/50 }
 
-// sessionKeeper is where sessions are kept: a server in this process, or one that is
-// called. Its methods return when their context ends.
+// sessionKeeper is where sessions are kept: a server in this process, or one behind a connection.
+// Its methods return when their context ends.
 type sessionKeeper interface {
 	open(ctx context.Context) (grant, error)
 

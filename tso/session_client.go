@@ -16,17 +16,16 @@ import (
 // maxSessionsBytes is how large an answer about sessions can be.
 const maxSessionsBytes = record.MaxSessionIDs*(record.MaxSessionIDBytes+2) + 1<<10
 
-// OpenSession implements [Sessions]. The client renews the session when a third of its
-// lease has passed, and ends it with Close of either. ErrLimit: the client has 64
-// already. ErrClosed: the client was closed.
+// OpenSession implements [Sessions]. The client renews the session when a third of its lease has
+// passed, and ends it with Close of either. ErrLimit: the client already has 64. ErrClosed: the
+// client was closed.
 func (c *Client) OpenSession() (Session, error) {
 	mono := newClock(nil).mono
 	return c.sessions.start(clientSessions{client: c, mono: mono}, mono)
 }
 
 // EndedSessions implements [Sessions]. ErrUnsupported: the oracle keeps no sessions.
-// ErrUnavailable, and ctx's error: it could not be asked, for 10 s (see
-// [WithTimeout]).
+// ErrUnavailable, and ctx's error: the oracle could not be asked for 10 s (see [WithTimeout]).
 func (c *Client) EndedSessions(ctx context.Context, ids ...string) ([]string, error) {
 	if err := checkAskedSessions(ids); err != nil {
 		return nil, err
@@ -46,9 +45,9 @@ func (c *Client) EndedSessions(ctx context.Context, ids ...string) ([]string, er
 	return append(ended, resp.GetIds()...), nil
 }
 
-// callLeader calls f with the server that leads, as far as the client knows; the server may take wait
-// to answer. When that fails, or no leader is known, Next finds it, and f is called once more: what f
-// asks for must be harmless if it is done twice.
+// callLeader calls f with the server that leads, as far as the client knows; the server may take
+// wait to answer. When that fails, or no leader is known, Next finds it, and callLeader calls f
+// once more: what f does must be harmless if it is done twice.
 func callLeader[R any](
 	ctx context.Context, c *Client, wait time.Duration, doing string, f func(ctx context.Context, p *peer) (R, error),
 ) (R, error) {

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// removalBatch is how many sessions are removed from the store with one write.
+	// removalBatch is how many sessions one write removes from the store.
 	removalBatch = 500
 
 	// removalPause is how long the store is left alone after it failed.
@@ -15,9 +15,16 @@ const (
 
 // run loads the sessions and ends those that are not renewed, until ctx ends.
 func (t *sessionTenure) run(ctx context.Context) {
-	if t.store == nil || !t.loadPatiently(ctx) {
+	if t.store == nil {
 		return
 	}
+	// The leader serves timestamps in the meantime.
+	err := retry(ctx, t.logger, "the sessions cannot be loaded, none are kept meanwhile",
+		newPause(20*time.Millisecond, time.Second), t.load)
+	if err != nil || ctx.Err() != nil {
+		return
+	}
+	t.logger.Info("keeping sessions", "open", t.count())
 	x := expiry{sessionTenure: t, every: max(t.lease/8, time.Millisecond), ended: t.mono()}
 	ticker := time.NewTicker(x.every)
 	defer ticker.Stop()
@@ -32,30 +39,7 @@ func (t *sessionTenure) run(ctx context.Context) {
 	}
 }
 
-// loadPatiently loads the sessions, again while the store fails, and reports whether
-// it succeeded before ctx ended. Timestamps are served meanwhile.
-func (t *sessionTenure) loadPatiently(ctx context.Context) bool {
-	pause := newSessionPause()
-	for failed := false; ; failed = true {
-		err := t.load(ctx)
-		if ctx.Err() != nil {
-			return false
-		}
-		if err == nil {
-			t.logger.Info("keeping sessions", "open", t.count())
-			return true
-		}
-		if !failed {
-			t.logger.Warn("the sessions cannot be loaded, none are kept meanwhile", "error", err)
-		}
-		if sleep(ctx, pause.NextBackOff()) != nil {
-			return false
-		}
-	}
-}
-
-// expiry ends sessions, round by round, each of which looks only at those that are
-// due.
+// expiry ends sessions, round by round, each of which looks only at those that are due.
 type expiry struct {
 	*sessionTenure
 	every   time.Duration // from round to round
@@ -67,8 +51,8 @@ type expiry struct {
 
 // round ends the sessions that are due.
 //
-// When this server has not served for a while, because it was stopped or its own
-// lease had run out, nobody could renew: then everybody gets a whole lease once more.
+// When this server has not served for a while, because it was stopped or its own lease had run out,
+// nobody could renew: then every session gets a whole lease once more.
 func (x *expiry) round(ctx context.Context) {
 	now := x.mono()
 	defer func() { x.ended = x.mono() }()
@@ -99,8 +83,8 @@ func (x *expiry) spare(floor time.Duration) {
 	x.floor = floor
 }
 
-// due finds sessions whose leases have run out, and returns some that have to be
-// removed from the store.
+// due finds sessions whose leases have run out, and returns some that have to be removed from the
+// store.
 func (x *expiry) due(now time.Duration) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -152,8 +136,8 @@ func (x *expiry) remove(ctx context.Context, ids []string) bool {
 	return true
 }
 
-// report lets sessions count as ended that could not be removed. A successor may
-// believe for a lease that they live, which delays who waits for them.
+// report counts sessions as ended that could not be removed. A successor may believe for a lease
+// that they live, which delays those who wait for them.
 func (x *expiry) report() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

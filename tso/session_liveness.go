@@ -23,7 +23,7 @@ func newLiveness(store Store, cfg ServerConfig, c clock, alloc *allocator) *live
 	return &liveness{
 		sessions: sessionConfig{
 			store: keeper, lease: cfg.SessionLease, most: cfg.MaxSessions, mono: c.mono, logger: cfg.Logger,
-			leads: func() bool { _, leading := alloc.counts(); return leading },
+			leads: func() bool { return alloc.report().holds },
 		},
 		rowLocks: cfg.MaxRowLocks,
 		hints:    cfg.MaxHints,
@@ -39,9 +39,8 @@ type tenure struct {
 	stop     context.CancelFunc
 }
 
-// begin is called when this server becomes the leader, end when it no longer is. ctx
-// ends with the server. What calls of former tenures still do, they do to what belongs
-// to that tenure.
+// begin is called when this server becomes the leader, end when it no longer is. ctx ends with the
+// server. Calls of former tenures only touch what belongs to their tenure.
 func (l *liveness) begin(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &tenure{
@@ -66,10 +65,10 @@ func (l *liveness) end() {
 // wait returns when nothing of this server's tenures runs any more.
 func (l *liveness) wait() { l.running.Wait() }
 
-// do calls f with what this server keeps as the leader. That it leads, by its own
-// monotonic clock, is checked before, as f may write to the store, and after: a
-// process that was stopped in between could know less than its successor. The checks
-// are not needed for correctness (docs/PROTOCOL.md, I8), they spare others work.
+// do calls f with what this server keeps as the leader. It checks that the server leads, by its own
+// monotonic clock, before f, because f may write to the store, and after, because a process that
+// was stopped in between could know less than its successor. Correctness does not need the checks
+// (docs/PROTOCOL.md, I8); they spare others work.
 func (l *liveness) do(f func(t *tenure) error) error {
 	t := l.current.Load()
 	if err := l.check(t); err != nil {

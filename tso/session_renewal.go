@@ -8,20 +8,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 )
 
 const (
-	// renewTimeout bounds one attempt to open or to renew a session. The keeper gives
-	// up earlier when it knows that nobody answers.
+	// renewTimeout bounds one attempt to open or to renew a session. The keeper gives up earlier when
+	// it knows that nobody answers.
 	renewTimeout = 10 * time.Second
 
 	// unsupportedPause is how long an oracle that keeps no sessions is left alone.
 	unsupportedPause = 30 * time.Second
 
-	// endTimeout bounds telling the keeper that a session is over; without an answer
-	// its lease runs out.
+	// endTimeout bounds telling the keeper that a session is over; without an answer its lease runs
+	// out.
 	endTimeout = time.Second
 
 	// endAllTimeout bounds the same for all sessions of a Client that is closed.
@@ -41,9 +39,8 @@ type session struct {
 	done   chan struct{}      // closed when it has ended
 }
 
-// ID implements [Session]. Whether the session lives is judged when ID is called, and
-// not by the goroutine: a process that was stopped and continues asks before the
-// goroutine gets its turn.
+// ID implements [Session]. It checks the lease itself instead of relying on the goroutine: in a
+// process that was stopped and continues, a caller may ask before the goroutine runs.
 func (s *session) ID() string {
 	g := s.held.Load()
 	if g == nil || s.over.Load() || s.mono() >= g.ends() {
@@ -52,8 +49,8 @@ func (s *session) ID() string {
 	return g.id
 }
 
-// Close implements [Session]. It waits for the answer for a second at most. Calls
-// after the first do nothing.
+// Close implements [Session]. It waits for the answer for a second at most. Calls after the first
+// do nothing.
 func (s *session) Close(ctx context.Context) error {
 	var err error
 	s.closed.Do(func() {
@@ -78,12 +75,12 @@ func (s *session) Close(ctx context.Context) error {
 	return err
 }
 
-// run opens a session and renews it until ctx ends, and opens another whenever the
-// keeper has ended it. A session whose lease has run out is renewed all the same: the
-// keeper may have been away, and have given everybody a new lease.
+// run opens a session and renews it until ctx ends, and opens another whenever the keeper has ended
+// it. It renews a session whose lease has run out all the same: the keeper may have been away, and
+// have given every session a new lease.
 func (s *session) run(ctx context.Context) {
 	defer close(s.done)
-	pause := newSessionPause()
+	pause := newPause(20*time.Millisecond, time.Second) // after a change of leader all clients retry at once
 	id, lease := "", time.Duration(0)
 	for {
 		g, err := s.attempt(ctx, id)
@@ -98,8 +95,8 @@ func (s *session) run(ctx context.Context) {
 			s.held.Store(&g)
 			id, lease = g.id, g.lease
 			pause.Reset()
-			// A third of the lease, or up to a tenth less: clients that were
-			// started together should not stay together.
+			// A third of the lease, or up to a tenth less: clients that started together should not stay
+			// together.
 			wait = lease/3 - rand.N(lease/30+1)
 		case errors.Is(err, errSessionEnded):
 			s.held.Store(nil)
@@ -131,17 +128,8 @@ func (s *session) attempt(ctx context.Context, id string) (grant, error) {
 	return s.keeper.keepAlive(ctx, id)
 }
 
-// newSessionPause returns the pauses between attempts that fail: from 20 ms to 1 s,
-// with jitter. After a change of leader all clients come at once.
-func newSessionPause() backoff.BackOff {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval = 20 * time.Millisecond
-	pause.MaxInterval = time.Second
-	return pause
-}
-
-// sessionSet is the sessions of a Client, or of a Server in its own process. The zero
-// value is empty.
+// sessionSet is the sessions of a Client, or of a Server in its own process. The zero value is
+// empty.
 type sessionSet struct {
 	mu     sync.Mutex
 	open   map[*session]struct{}
@@ -175,8 +163,7 @@ func (set *sessionSet) remove(s *session) {
 	delete(set.open, s)
 }
 
-// close ends all sessions, tells their keeper for half a second at most, and refuses
-// further ones.
+// close ends all sessions, tells their keeper for half a second at most, and refuses further ones.
 func (set *sessionSet) close() {
 	set.mu.Lock()
 	set.closed = true

@@ -248,7 +248,7 @@ func TestSessionIsClosed(t *testing.T) {
 	}
 }
 
-// What cannot be opened is tried again, patiently where it will not help.
+// What cannot be opened is tried again, rarely where it will not help.
 func TestSessionCannotBeOpened(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -302,7 +302,7 @@ func TestSessionSetLimits(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := set.start(k, mono); err != nil {
-			t.Errorf("in place of a closed one: %v", err)
+			t.Errorf("instead of a closed one: %v", err)
 		}
 		synctest.Wait()
 		k.set(hangs, nil)

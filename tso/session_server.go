@@ -16,9 +16,9 @@ var (
 	_ RowLocks = (*Client)(nil)
 )
 
-// OpenSession implements [Sessions] for callers in the same process: the session lives
-// while this server leads. Run ends it. ErrUnsupported: the server's [Store] is no
-// [SessionStore]. ErrLimit: the process has 64 already. ErrClosed: Run has ended.
+// OpenSession implements [Sessions] for callers in the same process: the session lives while this
+// server leads. Run ends it. ErrUnsupported: the server's [Store] is no [SessionStore]. ErrLimit:
+// the process already has 64. ErrClosed: Run has ended.
 func (s *Server) OpenSession() (Session, error) {
 	if s.liveness.sessions.store == nil {
 		return nil, fmt.Errorf("tso: opening a session: %w: its store keeps none", ErrUnsupported)
@@ -26,9 +26,8 @@ func (s *Server) OpenSession() (Session, error) {
 	return s.sessions.start(serverSessions{s}, s.liveness.sessions.mono)
 }
 
-// EndedSessions implements [Sessions] for callers in the same process. It does not
-// wait: ErrNotLeader, ErrUnavailable and ErrUnsupported mean that this server does not
-// know.
+// EndedSessions implements [Sessions] for callers in the same process. It does not wait:
+// ErrNotLeader, ErrUnavailable and ErrUnsupported mean that this server does not know.
 func (s *Server) EndedSessions(ctx context.Context, ids ...string) (ended []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("tso: asking for sessions: %w", err)
@@ -43,9 +42,9 @@ func (s *Server) EndedSessions(ctx context.Context, ids ...string) (ended []stri
 	return ended, err
 }
 
-// checkAskedSessions returns an error unless ids can be asked for. An id that no
-// session can have may be asked for, as it may stand in a lock; the empty one is that
-// of no session, and asking for it is a mistake.
+// checkAskedSessions returns an error unless somebody can ask for ids. An id that no session can
+// have is allowed, because a lock may contain it; the empty one means no session, and asking for it
+// is a mistake.
 func checkAskedSessions(ids []string) error {
 	if len(ids) > record.MaxSessionIDs {
 		return fmt.Errorf("tso: %w: asking for %d sessions, more than %d", ErrInvalidArgument, len(ids), record.MaxSessionIDs)

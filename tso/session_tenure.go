@@ -9,10 +9,8 @@ import (
 	"time"
 )
 
-const (
-	sessionWriteTimeout = 2 * time.Second  // bounds one write of sessions to the store
-	sessionLoadTimeout  = 10 * time.Second // bounds reading all of them
-)
+// sessionWriteTimeout bounds one write of sessions to the store.
+const sessionWriteTimeout = 2 * time.Second
 
 // sessionConfig is what the tenures of a server have in common.
 type sessionConfig struct {
@@ -24,8 +22,8 @@ type sessionConfig struct {
 	logger *slog.Logger
 }
 
-// sessionTenure is the sessions of one term of leadership. Which there are is known to
-// the store as well; until when they live is known here only.
+// sessionTenure is the sessions of one term of leadership. The store knows which there are as well;
+// only the tenure knows until when they live.
 type sessionTenure struct {
 	sessionConfig
 	wake chan struct{} // with room for one: there is something to remove
@@ -34,23 +32,23 @@ type sessionTenure struct {
 	loaded      bool
 	loadFailure error
 
-	// order holds the *leased of open sessions by their deadlines: a renewal moves one to
-	// the end, since all leases are of the same length. floor is a later deadline for
-	// all whose own is earlier.
+	// order holds the *leased of open sessions by their deadlines: a renewal moves one to the end,
+	// because all leases have the same length. floor is a later deadline for all sessions with an
+	// earlier one.
 	open  map[string]*list.Element
 	order *list.List
 	floor time.Duration
 
-	// expired holds sessions whose leases have run out: they can no longer be renewed,
-	// and count as ended after the first attempt to remove them from the store. gone holds
-	// those that have ended and may still be stored.
+	// expired holds sessions whose leases have run out: they can no longer be renewed, and count as
+	// ended after the first attempt to remove them from the store. gone holds those that have ended
+	// and may still be stored.
 	expired, gone map[string]struct{}
 
-	// opening counts the sessions that are being stored. unsettled holds ids whose
-	// storing failed, perhaps after it was applied: they are used for the next
-	// sessions, so that nothing is left in the store that nobody removes.
+	// opening counts the sessions that are being stored. ambiguous holds ids whose storing failed,
+	// perhaps after it was applied: the next sessions use them, so that nothing stays in the store
+	// that nobody removes.
 	opening   int
-	unsettled []string
+	ambiguous []string
 }
 
 // leased is an open session.
@@ -67,7 +65,7 @@ func newSessionTenure(cfg sessionConfig) *sessionTenure {
 	}
 }
 
-// ready returns an error unless sessions are kept and known. The caller holds mu.
+// ready returns an error unless sessions are kept and loaded. The caller holds mu.
 func (t *sessionTenure) ready() error {
 	switch {
 	case t.store == nil:
@@ -78,8 +76,8 @@ func (t *sessionTenure) ready() error {
 	return nil
 }
 
-// begin opens a session. It is stored before anybody learns of it: a successor knows
-// all sessions that were ever answered.
+// begin opens a session. It stores the session before anybody learns of it: a successor knows all
+// sessions that were ever answered.
 func (t *sessionTenure) begin(ctx context.Context) (string, error) {
 	id, err := t.reserve()
 	if err != nil {
@@ -93,7 +91,7 @@ func (t *sessionTenure) begin(ctx context.Context) (string, error) {
 	defer t.mu.Unlock()
 	t.opening--
 	if err != nil {
-		t.unsettled = append(t.unsettled, id)
+		t.ambiguous = append(t.ambiguous, id)
 		return "", fmt.Errorf("tso: opening a session: %w: %w", ErrUnavailable, err)
 	}
 	t.add(id)
@@ -111,16 +109,16 @@ func (t *sessionTenure) reserve() (string, error) {
 		return "", fmt.Errorf("tso: opening a session: %w: there are %d", ErrLimit, n)
 	}
 	t.opening++
-	if last := len(t.unsettled) - 1; last >= 0 {
-		id := t.unsettled[last]
-		t.unsettled = t.unsettled[:last]
+	if last := len(t.ambiguous) - 1; last >= 0 {
+		id := t.ambiguous[last]
+		t.ambiguous = t.ambiguous[:last]
 		return id, nil
 	}
 	return newSessionID(), nil
 }
 
-// add gives id a whole lease. The caller holds mu; the clock is read under it, so that
-// deadlines are in the order of the list.
+// add gives id a whole lease. The caller holds mu; add reads the clock under it, so that deadlines
+// are in the order of the list.
 func (t *sessionTenure) add(id string) {
 	t.open[id] = t.order.PushBack(&leased{id: id, deadline: t.mono() + t.lease})
 }
@@ -141,8 +139,8 @@ func (t *sessionTenure) renew(id string) error {
 	return nil
 }
 
-// finish ends id at once. It is removed from the store a moment later, together with
-// others: if that comes to nothing, a successor believes for a lease that it lives.
+// finish ends id at once. The store forgets it a moment later, together with others: if that fails,
+// a successor believes for a lease that it lives.
 func (t *sessionTenure) finish(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,9 +190,7 @@ func (t *sessionTenure) count() int {
 
 // load reads the sessions and gives each a whole lease.
 func (t *sessionTenure) load(ctx context.Context) error {
-	loadCtx, cancel := context.WithTimeout(ctx, sessionLoadTimeout)
-	defer cancel()
-	ids, err := t.store.Sessions(loadCtx)
+	ids, err := t.store.Sessions(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {

@@ -11,44 +11,42 @@ import (
 // recordState is the State that the stores share.
 type recordState = record.State[Timestamp]
 
-// State is the one record that a [Store] keeps: who leads, and up to where timestamps
-// may have been served. The zero State stands for "nothing has been stored yet".
+// State is the one record that a [Store] keeps: who leads, and up to where timestamps may have been
+// served. The zero State means that nothing has been stored yet.
 //
-// Two States are the same record exactly if they are equal (==): Version and Nonce
-// make every record unique.
+// Two States are the same record exactly if they are equal (==): Version and Nonce make every
+// record unique.
 type State struct {
 	// Version counts the writes, from 1.
 	Version int64
 
-	// Nonce is unique to the write, up to 64 bytes. By it the writer finds out
-	// whether a write whose answer was lost has been applied.
+	// Nonce is unique to the write, up to 64 bytes. By the nonce the writer finds out whether a write
+	// without an answer has been applied.
 	Nonce string
 
 	// Epoch counts the leaders. It grows by one whenever a server takes the lease.
 	Epoch int64
 
-	// Holder identifies the server that holds the lease, up to 128 bytes. It is a new
-	// one every time a server starts, and empty when the lease was handed over.
+	// Holder identifies the server that holds the lease, up to 128 bytes. A server has a new one every
+	// time it starts. It is empty when the leader has handed its lease over.
 	Holder string
 
-	// Address is the host:port at which the holder can be reached, up to 512 bytes;
-	// empty when it cannot be.
+	// Address is the host:port of the holder, up to 512 bytes; empty when nobody can reach it.
 	Address string
 
-	// Lease is how long others have to wait before they may take the lease, from when
-	// they first saw this record. 0 when nobody holds the lease, at most 1 h.
+	// Lease is how long other servers wait before they take the lease, counted from when they first
+	// saw this record. 0 when nobody holds the lease, at most 1 h.
 	Lease time.Duration
 
-	// HighWater is the greatest timestamp that may have been handed out. It never
-	// decreases.
+	// HighWater is the greatest timestamp that may have been handed out. It never decreases.
 	HighWater Timestamp
 }
 
 // held reports whether somebody holds the lease.
 func (st State) held() bool { return st.Holder != "" }
 
-// successor returns the record that follows st, with a new version and nonce. The
-// caller fills in what changes.
+// successor returns the record that follows st, with a new version and nonce. The caller fills in
+// what changes.
 func (st State) successor() State {
 	next := st
 	next.Version++
@@ -56,9 +54,8 @@ func (st State) successor() State {
 	return next
 }
 
-// checkReread returns ErrCorrupt when a record read after st shows that the store
-// lost something, as after a restore of an old backup: what was served since is then
-// not known.
+// checkReread returns ErrCorrupt when a record read after st shows that the store lost something,
+// as after a restore of an old backup: what has been served since is then unknown.
 func (st State) checkReread(later State) error {
 	switch {
 	case later == State{} && st != State{}:

@@ -6,30 +6,28 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Store keeps the one record of an oracle, its [State], durably and with
-// compare-and-swap. Package spannerstore and [NewBigtableStore] are for production,
-// [NewMemoryStore] is for tests.
+// Store keeps the one record of an oracle, its [State], durably and with compare-and-swap. Package
+// spannerstore and [NewBigtableStore] are for production, [NewMemoryStore] is for tests.
 //
-// A store is linearizable: a Load returns the record of the last CompareAndSwap that
-// was applied before it began, or a later one. Its methods may be called from many
-// goroutines and return when their context ends.
+// A store is linearizable: a Load returns the record of the last CompareAndSwap that was applied
+// before it began, or a later one. Its methods are safe for concurrent use and return when their
+// context ends.
 //
-// A store that cannot promise all of this may have a method Warning() string besides;
-// servers log what it returns, once, when they start.
+// A store that cannot promise all of this may also have a method Warning() string; servers log what
+// it returns once, when they start.
 type Store interface {
-	// Load returns the record, and the zero State when nothing has been stored.
-	// ErrCorrupt: something is stored that is no record, or a part of one.
+	// Load returns the record, or the zero State when nothing has been stored. ErrCorrupt: the store
+	// holds something that is no record, or a part of one.
 	Load(ctx context.Context) (State, error)
 
-	// CompareAndSwap replaces old by next if the store holds exactly old; the zero
-	// State as old stores the first record. It is idempotent: called again with the
-	// same arguments it succeeds if the store holds next.
+	// CompareAndSwap replaces old by next if the store holds exactly old; the zero State as old stores
+	// the first record. It is idempotent: a second call with the same arguments succeeds if the store
+	// holds next.
 	//
-	// After nil, next is stored. After ErrFenced it is not and never will be: the
-	// store holds another record than old and next. (It may have held next in
-	// between.) After ErrInvalidArgument nothing was tried, because next does not
-	// follow old. After any other error the swap may have been applied, or may still
-	// be: call again, or Load.
+	// After nil, next is stored. After ErrFenced it is not and never will be: the store holds another
+	// record than old and next. (It may have held next in between.) After ErrInvalidArgument nothing
+	// was tried, because next does not follow old. After any other error the outcome is ambiguous: the
+	// swap may have been applied, or may still be. Call again, or Load.
 	CompareAndSwap(ctx context.Context, old, next State) error
 }
 
@@ -38,9 +36,9 @@ type warner interface{ Warning() string }
 
 // repairable is a [Store] in which a damaged record can be replaced.
 type repairable interface {
-	// Remains returns what can still be read of the version, the epoch, the mark and the lease,
-	// and a function that stores a record in place of what was found. The function fails with
-	// ErrFenced if something else is stored by then.
+	// Remains returns what can still be read of the version, the epoch, the mark and the lease, and
+	// a function that replaces what was found by a record. The function fails with ErrFenced if
+	// something else is stored by then.
 	Remains(ctx context.Context) (found recordState, repair func(context.Context, recordState) error, err error)
 }
 

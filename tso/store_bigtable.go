@@ -2,6 +2,7 @@ package tso
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,12 +11,12 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// Where an oracle's record is kept in Bigtable: in the row that has the oracle's
-// name. The family needs no garbage collection, there is one version of each cell.
+// The row of Bigtable that has the oracle's name keeps its record. The family needs no garbage
+// collection, because each cell has one version.
 //
-// One CheckAndMutateRow writes all cells of the record: the state, a witness that
-// repeats its version, epoch and mark, and the fact that there is a record. They agree,
-// or the row was damaged: edited, partly deleted, partly restored.
+// One CheckAndMutateRow writes all cells of the record: the state, a witness that repeats its
+// version, epoch and mark, and the fact that there is a record. They agree, or somebody has edited,
+// partly deleted or partly restored the row.
 const (
 	BigtableTable  = "percolator_meta"
 	BigtableFamily = "oracle"
@@ -24,25 +25,24 @@ const (
 	bigtableWitness     = "witness"
 	bigtableInitialized = "initialized"
 
-	// bigtableTimestamp is the timestamp of every version of a cell, so that a
-	// write replaces the cell instead of adding a version.
+	// bigtableTimestamp is the timestamp of every version of a cell, so that a write replaces the cell
+	// instead of adding a version.
 	bigtableTimestamp = bigtable.Timestamp(1000)
 )
 
-// NewBigtableStore returns a store that keeps the record of the oracle called name, 1
-// to 128 bytes, in the row of that name of tbl, in the family [BigtableFamily]. tbl
-// is the table [BigtableTable] of the instance.
+// NewBigtableStore returns a store that keeps the record of the oracle called name, 1 to 128 bytes,
+// in the row of that name of tbl, in the family [BigtableFamily]. tbl is the table [BigtableTable]
+// of the instance.
 //
-// The application profile must route to a single cluster and allow transactional
-// writes. Replication is asynchronous: when an instance fails over to another
-// cluster, the last writes of the record may be missing there and timestamps may be
-// served again. Package spannerstore does not have this weakness. So a failover of the
-// instance has to be treated as a loss of data: stop the oracles first, and use [Raise]
-// before they start again. A server logs this when it starts.
+// The application profile must route to a single cluster and allow transactional writes.
+// Replication is asynchronous: when an instance fails over to another cluster, the last writes of
+// the record may be missing there, and the oracle may serve timestamps again. Package spannerstore
+// does not have this weakness. So treat a failover of the instance as a loss of data: stop the
+// oracles first, and use [Raise] before they start again. A server logs this when it starts.
 //
-// The store notices a row that was edited, deleted in part or restored in part. It
-// cannot notice a row that is gone, or restored as a whole: see
-// [ServerConfig.RequireRecord] and [ServerConfig.Served].
+// The store notices a row that was edited, deleted in part or restored in part. It cannot notice a
+// row that is gone, or restored as a whole: see [ServerConfig.RequireRecord] and
+// [ServerConfig.Served].
 func NewBigtableStore(tbl *bigtable.Table, name string) Store {
 	where := BigtableTable + " with the family " + BigtableFamily
 	return bigtableStore{store{&record.Store[Timestamp]{
@@ -88,7 +88,7 @@ func (r *bigtableRow) read(ctx context.Context) ([]bigtable.ReadItem, error) {
 	return row[BigtableFamily], err
 }
 
-// decode makes a State of the cells of the record. Every error is ErrCorrupt.
+// decode makes a record of its cells. Every error is ErrCorrupt.
 func (r *bigtableRow) decode(cells []bigtable.ReadItem) (recordState, error) {
 	if len(cells) == 0 {
 		return recordState{}, nil
@@ -168,7 +168,7 @@ func (r *bigtableRow) apply(ctx context.Context, filter bigtable.Filter, somethi
 	return err
 }
 
-// storing makes of m a mutation that stores st in all cells of the record.
+// storing adds to m what stores st in all cells of the record.
 func storing(m *bigtable.Mutation, st recordState) (*bigtable.Mutation, error) {
 	value, err := st.Encode()
 	if err != nil {
@@ -240,4 +240,43 @@ func stateCell() bigtable.Filter {
 // exactState lets through the state's cell if it has this value.
 func exactState(value []byte) bigtable.Filter {
 	return bigtable.ChainFilters(stateCell(), bigtable.ValueRangeFilter(value, append(slices.Clone(value), 0)))
+}
+
+// bigtableSession is the column of a session's row, in the family of the record.
+const bigtableSession = "session"
+
+// sessionPrefix is how the keys of the rows begin in which the sessions of an oracle are kept, one
+// each; the id follows. The first byte occurs in no UTF-8, so no oracle's record and no other row
+// of the table has such a key. The name comes with its length: one oracle's prefix never begins
+// another's.
+func sessionPrefix(name string) string {
+	return fmt.Sprintf("\xffsession:%03d:%s:", len(name), name)
+}
+
+func (r *bigtableRow) AddSession(ctx context.Context, id string) error {
+	set := bigtable.NewMutation()
+	set.Set(BigtableFamily, bigtableSession, bigtableTimestamp, nil)
+	return r.table.Apply(ctx, sessionPrefix(r.name)+id, set)
+}
+
+func (r *bigtableRow) RemoveSessions(ctx context.Context, ids ...string) error {
+	rows := make([]string, len(ids))
+	removals := make([]*bigtable.Mutation, len(ids))
+	for i, id := range ids {
+		rows[i] = sessionPrefix(r.name) + id
+		removals[i] = bigtable.NewMutation()
+		removals[i].DeleteRow()
+	}
+	failed, err := r.table.ApplyBulk(ctx, rows, removals)
+	return errors.Join(append(failed, err)...)
+}
+
+func (r *bigtableRow) Sessions(ctx context.Context) (ids []string, err error) {
+	prefix := sessionPrefix(r.name)
+	err = r.table.ReadRows(ctx, bigtable.PrefixRange(prefix), func(row bigtable.Row) bool {
+		ids = append(ids, row.Key()[len(prefix):])
+		return true
+	}, bigtable.LimitRows(record.MaxStoredSessions), bigtable.RowFilter(bigtable.ChainFilters(
+		bigtable.ColumnRangeFilter(BigtableFamily, bigtableSession, bigtableSession+"\x00"), bigtable.StripValueFilter())))
+	return ids, err
 }

@@ -57,7 +57,7 @@ func failover(t *testing.T, open func(t *testing.T) Store) {
 	leader := func(notThis int) (leader int) {
 		eventually(t, "another server leads", func() bool {
 			for i, s := range all {
-				if _, leads := s.alloc.counts(); leads && i != notThis {
+				if s.alloc.report().holds && i != notThis {
 					leader = i
 					return true
 				}

@@ -9,8 +9,8 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// NewMemoryStore returns a store that lives as long as the process. It is for tests: an oracle that
-// starts again from an empty memory store knows nothing of the timestamps that it served before.
+// NewMemoryStore returns a store that lives as long as the process, for tests: an oracle that
+// starts again with a new one knows nothing of the timestamps that it served before.
 func NewMemoryStore() Store { return newMemory(recordState{}).store() }
 
 // memory is a [record.Backend] in this process.

@@ -245,7 +245,7 @@ func (s *fencedStore) CompareAndSwap(context.Context, State, State) error {
 func TestStoreRaiseGivesUp(t *testing.T) {
 	t.Parallel()
 	store := &fencedStore{Store: NewMemoryStore()}
-	if err := Raise(t.Context(), store, 5000); !errors.Is(err, ErrFenced) || store.tries != raiseTries {
+	if err := Raise(t.Context(), store, 5000); !errors.Is(err, ErrFenced) || store.tries != raiseAttempts {
 		t.Errorf("after %d tries: %v", store.tries, err)
 	}
 	damaged := &loadStore{Store: NewMemoryStore(), load: func() (State, error) { return State{}, record.Corruptf("found rubbish") }}

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// TicksPerMillisecond is the resolution of a [Timestamp]: 4,096 ticks in a
-// millisecond, one tick is about 244 ns. It is also the number of timestamps that can
-// be issued in a millisecond, for as long as wanted, without the timestamps running
-// ahead of the clock (4.096 million a second).
+// TicksPerMillisecond is the resolution of a [Timestamp]: a tick is about 244 ns. It is also how
+// many timestamps an oracle can issue per millisecond (4.096 million a second) without running
+// ahead of the clock.
 const TicksPerMillisecond = 4096
 
 const (
@@ -19,25 +18,23 @@ const (
 	epochUnix = 1735689600
 )
 
-// MaxTimestamp is the last timestamp that can be issued; it lies in May 2096. A
-// cell's timestamp in Bigtable is the [Timestamp] × 1000, because only multiples of
-// 1,000 µs survive there (docs/PROTOCOL.md, I18), and the exclusive bound of a filter
-// that includes ts is (ts+1) × 1000. Both fit an int64 for every timestamp up to this
-// one.
+// MaxTimestamp is the last timestamp that can be issued, in May 2096. A cell's timestamp in
+// Bigtable is the [Timestamp] × 1000, because Bigtable keeps only multiples of 1,000 µs
+// (docs/PROTOCOL.md, I18), and the exclusive bound of a filter that includes ts is (ts+1) × 1000.
+// Both fit an int64 up to this timestamp.
 const MaxTimestamp Timestamp = math.MaxInt64/1000 - 1
 
-// Timestamp is a moment in the order of all transactions: a number of ticks of 1/4096
-// ms since 2025-01-01T00:00:00Z. It is close to the clock, which lets a lock's age or
-// a snapshot of a certain time be expressed in it, but order is all that it promises:
-// timestamps issued by an [Oracle] are strictly increasing (section 2.3 of the paper;
-// docs/PROTOCOL.md, I1).
+// Timestamp is a moment in the order of all transactions: a number of ticks of 1/4096 ms since
+// 2025-01-01T00:00:00Z. It is close to the clock, so it can express the age of a lock or the time
+// of a snapshot, but it promises only order: an [Oracle] issues strictly increasing timestamps
+// (section 2.3 of the paper; docs/PROTOCOL.md, I1).
 //
-// 0 means "none" and is never issued. Negative values are never issued either; they
-// are what is before 2025 in the arithmetic of Time and Sub.
+// 0 means "none" and is never issued. Neither are negative values, which stand for times before
+// 2025 in the arithmetic of Time and Sub.
 type Timestamp int64
 
-// At returns the timestamp that the clock shows at t, rounded down to a tick. Times
-// before 2025 give 0, and times after [MaxTimestamp] give MaxTimestamp.
+// At returns the timestamp that the clock shows at t, rounded down to a tick. Times before 2025
+// give 0, and times after [MaxTimestamp] give MaxTimestamp.
 func At(t time.Time) Timestamp {
 	// Seconds and the rest are converted apart: nanoseconds × 4096 would leave an
 	// int64 after 26 days.
@@ -53,8 +50,8 @@ func At(t time.Time) Timestamp {
 	return min(Timestamp(ticks), MaxTimestamp)
 }
 
-// Time returns the first nanosecond, in UTC, at which the clock shows ts, so that
-// At(ts.Time()) == ts for every ts from 0 to [MaxTimestamp].
+// Time returns the first nanosecond, in UTC, at which the clock shows ts, so that At(ts.Time()) ==
+// ts for every ts from 0 to [MaxTimestamp].
 func (ts Timestamp) Time() time.Time {
 	seconds, ticks := int64(ts)/ticksPerSecond, int64(ts)%ticksPerSecond
 	if ticks < 0 {
@@ -65,9 +62,9 @@ func (ts Timestamp) Time() time.Time {
 	return time.Unix(epochUnix+seconds, nanos).UTC()
 }
 
-// Add returns the timestamp d after ts, or before it when d is negative. A part of a
-// tick is dropped, so the result is never further from ts than d. The result is held
-// between 0 and [MaxTimestamp].
+// Add returns the timestamp d after ts, or before it when d is negative. It drops the part of a
+// tick, so the result is never further from ts than d, and keeps the result between 0 and
+// [MaxTimestamp].
 func (ts Timestamp) Add(d time.Duration) Timestamp {
 	moved := ts + ticksIn(d)
 	if (d > 0) != (moved > ts) && moved != ts { // left the int64
@@ -79,11 +76,10 @@ func (ts Timestamp) Add(d time.Duration) Timestamp {
 	return min(max(moved, 0), MaxTimestamp)
 }
 
-// Sub returns the time from u to ts; it is negative when ts is the earlier one. A
-// part of a nanosecond is rounded away from zero, so that u.Add(ts.Sub(u)) == ts
-// between 0 and [MaxTimestamp]. Differences that a Duration cannot hold (292 years,
-// more than two timestamps of an oracle can be apart) give the longest Duration of
-// that sign.
+// Sub returns the time from u to ts, negative when ts is earlier. It rounds a part of a nanosecond
+// away from zero, so that u.Add(ts.Sub(u)) == ts between 0 and [MaxTimestamp]. A difference that a
+// Duration cannot hold (292 years, more than two timestamps of an oracle can be apart) gives the
+// longest Duration of that sign.
 func (ts Timestamp) Sub(u Timestamp) time.Duration {
 	diff := ts - u
 	if (ts > u) != (diff > 0) && ts != u { // left the int64

@@ -36,8 +36,8 @@ func (c *fileCredentials) Clone() credentials.TransportCredentials {
 
 func (c *fileCredentials) OverrideServerName(string) error { return errServerName }
 
-// tlsReloader keeps the credentials made of the files that could be used last. It looks
-// at the files when a connection is made, so that it needs no goroutine and no end.
+// tlsReloader keeps the credentials of the last usable files. It looks at the files when a
+// connection is made, so that it needs no goroutine and no end.
 type tlsReloader struct {
 	files TLSFiles
 	side  configure
@@ -64,8 +64,7 @@ func (r *tlsReloader) last() credentials.TransportCredentials {
 	return r.current
 }
 
-// fresh returns the credentials of files that were looked at no longer than Refresh
-// ago.
+// fresh returns the credentials of the files as they were at most Refresh ago.
 func (r *tlsReloader) fresh() credentials.TransportCredentials {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +167,7 @@ func (r *tlsReloader) use(p pemFiles) error {
 	return nil
 }
 
-// parsePair makes a certificate of the files, which are those of an orderly one.
+// parsePair returns the certificate in the files, which must be in order.
 func parsePair(path string, p pemFiles) (tls.Certificate, error) {
 	if _, err := parseCertificates(path, p.cert); err != nil {
 		return tls.Certificate{}, err
@@ -183,8 +182,8 @@ func parsePair(path string, p pemFiles) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// parseCertificates is strict, as x509.CertPool is not: of a file that is cut off it
-// takes nothing, instead of what is whole.
+// parseCertificates is strict, unlike x509.CertPool: it takes nothing from a file that is cut off,
+// instead of what is whole.
 func parseCertificates(path string, b []byte) ([]*x509.Certificate, error) {
 	var certificates []*x509.Certificate
 	blocks := bytes.Count(b, []byte("-----BEGIN "))

@@ -264,7 +264,7 @@ func TestTLSKeepsTheFormerCertificates(t *testing.T) {
 		{"an expired certificate", "server.pem", expired.PEM},
 		{"an empty file", "server.pem", nil},
 		{"no PEM", "server.pem", []byte("certificate to follow")},
-		{"a key in the place of a certificate", "server.pem", other.Key},
+		{"a key instead of a certificate", "server.pem", other.Key},
 		{"a large file", "server.pem", make([]byte, maxPEMBytes+1)},
 		{"half an authority", "ca.pem", d.ca.PEM[:len(d.ca.PEM)-40]},
 		{"a whole and half an authority", "ca.pem", append(append([]byte(nil), d.ca.PEM...), d.ca.PEM[:100]...)},

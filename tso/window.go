@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// allocator hands out timestamps of the window that the leader has reserved in the
-// store. Its invariants, under mu:
+// allocator hands out timestamps of the window that the leader has reserved in the store. Its
+// invariants, under mu:
 //
-//   - last < every timestamp handed out from now on: the order of the calls is the
-//     order of the timestamps.
-//   - last ≤ limit, and limit is at most the high-water mark that the store holds:
-//     a successor, which starts above the mark, is above all that was served.
-//   - Nothing is handed out when the monotonic clock, read after the call
-//     arrived, shows expires or later. That the process may be stopped between
-//     the reading and the answer does no harm: at the reading, within the call, no
-//     successor could be serving.
+//   - last < every timestamp handed out from now on: the order of the calls is the order of the
+//     timestamps.
+//   - last ≤ limit, and limit is at most the high-water mark that the store holds: a successor,
+//     which starts above the mark, is above all that was served.
+//   - Nothing is handed out when the monotonic clock, read after the call arrived, shows expires or
+//     later. It does no harm if the process is stopped between the reading and the answer: at the
+//     reading, within the call, no successor could be serving.
 type allocator struct {
 	clock  clock
 	window Timestamp // the length of the window in ticks
@@ -35,8 +34,8 @@ type allocator struct {
 	failure error         // why the last attempt to extend the window failed
 	changed chan struct{} // closed when one of the above changes; nil if nobody waits
 
-	// While the clock is more than a window behind, timestamps advance from anchor,
-	// at half the speed of the monotonic clock since anchorAt.
+	// While the clock is more than a window behind, timestamps advance from anchor, at half the speed
+	// of the monotonic clock since anchorAt.
 	behind   bool
 	anchor   Timestamp
 	anchorAt time.Duration
@@ -47,9 +46,9 @@ func newAllocator(c clock, window time.Duration) *allocator {
 	return &allocator{clock: c, window: ticksIn(window), wanted: make(chan struct{}, 1)}
 }
 
-// take hands out n consecutive timestamps and returns the first. When the window is
-// used up, or the clock has left it behind, take waits for the attempt to extend it.
-// Errors: ErrNotLeader, ErrUnavailable, ErrExhausted, and ctx's.
+// take hands out n consecutive timestamps and returns the first. When the window is used up, or the
+// clock has left it behind, take waits for the attempt to extend it. Errors: errNotLeading,
+// ErrUnavailable, ErrExhausted, and ctx's.
 func (a *allocator) take(ctx context.Context, n int) (Timestamp, error) {
 	for {
 		first, changed, err := a.tryTake(Timestamp(n))
@@ -64,8 +63,8 @@ func (a *allocator) take(ctx context.Context, n int) (Timestamp, error) {
 	}
 }
 
-// tryTake is take without the waiting: it returns a channel that is closed when it is
-// worth trying again.
+// tryTake is take without the waiting: it returns a channel that is closed when it is worth
+// retrying.
 func (a *allocator) tryTake(n Timestamp) (first Timestamp, again <-chan struct{}, err error) {
 	now, mono := a.clock.now(), a.clock.mono()
 	a.mu.Lock()
@@ -98,7 +97,7 @@ func (a *allocator) tryTake(n Timestamp) (first Timestamp, again <-chan struct{}
 	return 0, a.watchLocked(), nil
 }
 
-// errNotLeading is made into a NotLeaderError by the server, which knows who leads.
+// The server, which knows who leads, turns errNotLeading into a NotLeaderError.
 var errNotLeading = errors.New("not leading")
 
 func because(err error) string {
@@ -108,9 +107,9 @@ func because(err error) string {
 	return ": " + err.Error()
 }
 
-// present returns the time that timestamps follow: the clock's, unless the clock has
-// fallen far behind what was handed out (see the package's documentation). A window's
-// worth is usual after a change of leader and waited out.
+// present returns the time that timestamps follow: the clock's, unless the clock has fallen far
+// behind what was handed out (see the package's documentation). After a change of leader the clock
+// is usually up to a window behind, and timestamps wait for it.
 func (a *allocator) present(now Timestamp, mono time.Duration) Timestamp {
 	if a.last-now <= a.window {
 		a.behind = false
@@ -130,7 +129,7 @@ func (a *allocator) watchLocked() <-chan struct{} {
 	return a.changed
 }
 
-// watch returns a channel that is closed when take may have something else to say.
+// watch returns a channel that is closed when take may return something else.
 func (a *allocator) watch() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,8 +143,8 @@ func (a *allocator) notifyLocked() {
 	}
 }
 
-// low reports whether the record should be written before the lease is due to be
-// renewed: the window is running out, or the lease has ended already.
+// low reports whether the record should be written before the lease is due for renewal: the window
+// is running out, or the lease has already ended.
 func (a *allocator) low() bool {
 	mono := a.clock.mono()
 	a.mu.Lock()
@@ -153,7 +152,7 @@ func (a *allocator) low() bool {
 	return mono >= a.expires || a.demand > a.limit || a.limit-a.last < a.window/2
 }
 
-// target returns how far the window should be reserved now.
+// target returns how far the window should reach now.
 func (a *allocator) target() Timestamp {
 	now, mono := a.clock.now(), a.clock.mono()
 	a.mu.Lock()
@@ -171,8 +170,7 @@ func (a *allocator) lead(floor, limit Timestamp, expires time.Duration) {
 	a.notifyLocked()
 }
 
-// extend moves the end of the window, which the store now holds, and that of the
-// lease.
+// extend moves the end of the window, which the store now holds, and that of the lease.
 func (a *allocator) extend(limit Timestamp, expires time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,8 +181,8 @@ func (a *allocator) extend(limit Timestamp, expires time.Duration) {
 	a.notifyLocked()
 }
 
-// fail tells those who wait that the store could not be written. The window is served
-// to its end.
+// fail tells callers that wait that the store could not be written. The window is served to its
+// end.
 func (a *allocator) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,19 +205,24 @@ func (a *allocator) isBehind() bool {
 	return a.leading && a.behind
 }
 
-// serving reports whether a call would get a timestamp now, or at least wait for one.
-func (a *allocator) serving() bool {
+// allocation is what an allocator says about itself.
+type allocation struct {
+	served  int64 // timestamps handed out so far
+	holds   bool  // the lease
+	serving bool  // a call would get a timestamp now, or at least wait for one
+
+	leaseLeft  time.Duration // how long timestamps can be handed out without another write
+	windowLeft time.Duration // how far the end of the window is from what is handed out next
+}
+
+func (a *allocator) report() allocation {
 	now, mono := a.clock.now(), a.clock.mono()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.leading && mono < a.expires && (a.failure == nil || max(a.last+1, now) <= a.limit)
-}
-
-// counts returns how many timestamps were handed out, and whether this server holds
-// the lease.
-func (a *allocator) counts() (served int64, leading bool) {
-	mono := a.clock.mono()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.served, a.leading && mono < a.expires
+	r := allocation{served: a.served}
+	if a.leading && mono < a.expires {
+		r.holds, r.serving = true, a.failure == nil || max(a.last+1, now) <= a.limit
+		r.leaseLeft, r.windowLeft = a.expires-mono, max(a.limit.Sub(max(a.last, now)), 0)
+	}
+	return r
 }

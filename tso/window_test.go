@@ -48,7 +48,7 @@ func TestWindowFollowsTheClock(t *testing.T) {
 		t.Errorf("the first block begins at %d, want the clock's %d", got, start)
 	}
 	if got := mustTryTake(t, a, 1); got != start+10 {
-		t.Errorf("with the clock standing still: %d, want %d", got, start+10)
+		t.Errorf("while the clock does not move: %d, want %d", got, start+10)
 	}
 	c.advance(time.Second)
 	if got := mustTryTake(t, a, 1); got != start+second {

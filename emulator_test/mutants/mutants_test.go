@@ -119,7 +119,7 @@ func passWithout(t *testing.T, all []*mutant) {
 	for pkg, tests := range byPackage {
 		r := run(t, "", pkg, tests, time.Duration(len(tests))*directedLimit)
 		for _, s := range tests {
-			if r.outcome[s.test] != "pass" {
+			if r.outcome[s.test] != "pass" && !r.skipped(s) {
 				t.Errorf("%s does not pass without a mutant:\n%s", s, r.output.String())
 			}
 		}
@@ -132,6 +132,8 @@ func (m *mutant) find(t *testing.T, overlay string, s selected, limit time.Durat
 	for n := range attempts {
 		r := run(t, overlay, s.pkg, []selected{s}, limit)
 		switch {
+		case r.skipped(s):
+			t.Skipf("%s lacks something here:\n%s", s, r.output.String())
 		case r.outcome[s.test] == "fail" && !r.panicked():
 			t.Logf("%s: found in attempt %d by %s, %v with the build: %s", m.rule, n+1, s, time.Since(begun).Round(100*time.Millisecond), r.complaint())
 			return
@@ -146,6 +148,12 @@ func (m *mutant) find(t *testing.T, overlay string, s selected, limit time.Durat
 type result struct {
 	outcome map[string]string // "pass", "fail" or "skip", by test
 	output  bytes.Buffer
+}
+
+// skipped says whether a test needs what this machine lacks, such as an emulator.
+func (r *result) skipped(s selected) bool {
+	function, _, _ := strings.Cut(s.test, "/")
+	return r.outcome[function] == "skip" || r.outcome[s.test] == "skip"
 }
 
 // complaint is the first line in which a test says what is wrong.

@@ -9,8 +9,8 @@ const (
 // which does nothing if that is there already:
 //
 //   - A table of records, two rows each, which every write replaces in one transaction. The row of
-//     kind "state" is the record, the one of kind "witness" repeats its version, epoch and mark. They
-//     agree, or somebody has edited or deleted one of them.
+//     kind "state" is the record, the one of kind "witness" repeats its version, epoch and mark.
+//     They agree, or somebody has edited or deleted one of them.
 //   - A table of the ids of open sessions, one row each.
 func Statements() []string {
 	return []string{`CREATE TABLE IF NOT EXISTS PercolatorOracle (

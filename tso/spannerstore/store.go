@@ -14,9 +14,10 @@ import (
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// New returns a store that keeps the record of the oracle called name, 1 to 128 bytes, in the tables
-// that [Statements] create. It is the store for production: Spanner's writes survive the loss of a
-// zone or, in a multi-region configuration, of a region. It is a [tso.SessionStore] as well.
+// New returns a store that keeps the record of the oracle called name, 1 to 128 bytes, in the
+// tables that [Statements] create. It is the store for production: Spanner's writes survive the
+// loss of a zone or, in a multi-region configuration, of a region. It is a [tso.SessionStore] as
+// well.
 //
 // The store notices a row that was edited or deleted. It cannot notice a record that is gone as a
 // whole, or was restored from a backup: see RequireRecord and Served of [tso.ServerConfig].

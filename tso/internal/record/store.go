@@ -20,8 +20,8 @@ type Backend[T ~int64] interface {
 	// the first record. ErrMismatch: the database holds something else.
 	Swap(ctx context.Context, old, next State[T]) error
 
-	// Remains returns what can still be read of a damaged record, and a function that stores a
-	// record in place of what was found. ErrMismatch: something else is stored by then.
+	// Remains returns what can still be read of a damaged record, and a function that replaces what
+	// was found by a record. ErrMismatch: something else is stored by then.
 	Remains(ctx context.Context) (found State[T], repair func(context.Context, State[T]) error, err error)
 
 	// AddSession, RemoveSessions and Sessions are those of tso.SessionStore.
@@ -90,7 +90,7 @@ func (s *Store[T]) resolve(ctx context.Context, old, next State[T], cause error)
 }
 
 // Remains returns what can still be read of the version, the epoch, the mark and the lease of a
-// damaged record, and a function that stores a record in place of what was found. The function
+// damaged record, and a function that replaces what was found by a record. The function
 // fails with ErrFenced if something else is stored by then.
 func (s *Store[T]) Remains(
 	ctx context.Context,

@@ -13,7 +13,7 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// statusCodes are the errors that clients tell apart, beside NotLeaderError.
+// statusCodes are the errors that clients tell apart, besides NotLeaderError.
 var statusCodes = []struct {
 	err  error
 	code codes.Code
@@ -58,8 +58,8 @@ func toStatus(err error) error {
 	return status.Error(codes.Unavailable, err.Error())
 }
 
-// fromStatus is the inverse of toStatus for errors that another server, or a later moment, would answer
-// as well, and nil for others.
+// fromStatus is the inverse of toStatus for errors that another server, or a retry, would answer as
+// well. It returns nil for others.
 func fromStatus(err error) error {
 	code := status.Code(err)
 	for _, known := range statusCodes {

@@ -1,0 +1,110 @@
+package tso
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/gopercolator/percolator/tso/tsopb"
+)
+
+var (
+	_ Hints = (*Server)(nil)
+	_ Hints = (*Client)(nil)
+)
+
+// LeaveHints implements [Hints] for callers in the same process. It does not wait: ErrNotLeader and
+// ErrUnavailable mean that this server forwards no hints at present.
+func (s *Server) LeaveHints(ctx context.Context, hints []Hint) (refused []uint64, err error) {
+	if err := checkHints(ctx, hints); err != nil {
+		return nil, err
+	}
+	err = s.keeps(func(t *tenure) error {
+		refused = t.hints.leave(hints)
+		return nil
+	})
+	return refused, err
+}
+
+// TakeHints implements [Hints] for callers in the same process. ErrNotLeader and ErrUnavailable:
+// this server forwards no hints at present. ErrLimit: too many topics are asked for.
+func (s *Server) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) (hints []Hint, err error) {
+	if err := checkTakeHints(ctx, topics, most, wait); err != nil {
+		return nil, err
+	}
+	err = s.keeps(func(t *tenure) error {
+		hints, err = t.hints.await(ctx, t.ctx, topics, most, wait)
+		return err
+	})
+	return hints, err
+}
+
+// hintService is the gRPC service of a Server's hints.
+type hintService struct {
+	tsopb.UnimplementedHintsServer
+	server *Server
+}
+
+// LeaveHints implements the service.
+func (s *hintService) LeaveHints(ctx context.Context, req *tsopb.LeaveHintsRequest) (*tsopb.LeaveHintsResponse, error) {
+	refused, err := s.server.LeaveHints(ctx, hintsFromProto(req.GetHints()))
+	return &tsopb.LeaveHintsResponse{Refused: refused}, err
+}
+
+// TakeHints implements the service.
+func (s *hintService) TakeHints(ctx context.Context, req *tsopb.TakeHintsRequest) (*tsopb.TakeHintsResponse, error) {
+	// Out of bounds stays out of bounds, without an overflow.
+	wait := time.Duration(max(-1, min(req.GetWaitMs(), 2*maxHintWait.Milliseconds()))) * time.Millisecond
+	hints, err := s.server.TakeHints(ctx, req.GetTopics(), int(req.GetMost()), wait)
+	return &tsopb.TakeHintsResponse{Hints: hintsToProto(hints)}, err
+}
+
+// maxHintsBytes is how large an answer with hints can be.
+const maxHintsBytes = maxHintsData + maxHintsAtOnce*32 + 1<<10
+
+// LeaveHints implements [Hints]. ErrUnsupported: the oracle forwards no hints. ErrUnavailable, and
+// ctx's error: the oracle could not be asked.
+func (c *Client) LeaveHints(ctx context.Context, hints []Hint) ([]uint64, error) {
+	if err := checkHints(ctx, hints); err != nil {
+		return nil, err
+	}
+	resp, err := callLeader(ctx, c, 0, "leaving hints", func(ctx context.Context, p *peer) (*tsopb.LeaveHintsResponse, error) {
+		return p.hints.LeaveHints(ctx, &tsopb.LeaveHintsRequest{Hints: hintsToProto(hints)})
+	})
+	return resp.GetRefused(), err
+}
+
+// TakeHints implements [Hints]. Hints in flight are lost when the connection breaks.
+// ErrUnsupported: the oracle forwards no hints. ErrLimit: too many topics are asked for.
+// ErrUnavailable, and ctx's error: the oracle could not be asked.
+func (c *Client) TakeHints(ctx context.Context, topics []uint64, most int, wait time.Duration) ([]Hint, error) {
+	if err := checkTakeHints(ctx, topics, most, wait); err != nil {
+		return nil, err
+	}
+	req := &tsopb.TakeHintsRequest{Topics: topics, Most: uint32(most), WaitMs: wait.Milliseconds()}
+	resp, err := callLeader(ctx, c, wait, "taking hints", func(ctx context.Context, p *peer) (*tsopb.TakeHintsResponse, error) {
+		resp, err := p.hints.TakeHints(ctx, req, grpc.MaxCallRecvMsgSize(maxHintsBytes))
+		if n := len(resp.GetHints()); n > most {
+			err = fmt.Errorf("the server answered with %d hints to a question for %d", n, most)
+		}
+		return resp, err
+	})
+	return hintsFromProto(resp.GetHints()), err
+}
+
+func hintsToProto(hints []Hint) []*tsopb.Hint {
+	out := make([]*tsopb.Hint, len(hints))
+	for i, h := range hints {
+		out[i] = &tsopb.Hint{Topic: h.Topic, Data: []byte(h.Data)}
+	}
+	return out
+}
+
+func hintsFromProto(hints []*tsopb.Hint) (out []Hint) {
+	for _, h := range hints {
+		out = append(out, Hint{h.GetTopic(), string(h.GetData())})
+	}
+	return out
+}
