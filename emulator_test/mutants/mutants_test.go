@@ -135,7 +135,7 @@ func (m *mutant) find(t *testing.T, overlay string, s selected, limit time.Durat
 		case r.skipped(s):
 			t.Skipf("%s lacks something here:\n%s", s, r.output.String())
 		case r.outcome[s.test] == "fail" && !r.panicked():
-			t.Logf("%s: found in attempt %d by %s, %v with the build: %s", m.rule, n+1, s, time.Since(begun).Round(100*time.Millisecond), r.complaint())
+			t.Logf("%s: found in attempt %d by %s, %v with the build: %s", m.rule, n+1, s, time.Since(begun).Round(100*time.Millisecond), r.complaint(s))
 			return
 		case r.outcome[s.test] != "pass" && attempts == 1 || len(r.outcome) == 0:
 			t.Fatalf("%s (%s): %s does not fail as a test does:\n%s", m.rule, m.wrong, s, r.output.String())
@@ -147,6 +147,7 @@ func (m *mutant) find(t *testing.T, overlay string, s selected, limit time.Durat
 // result is what a run of go test said.
 type result struct {
 	outcome map[string]string // "pass", "fail" or "skip", by test
+	said    map[string]string // its first line, by test
 	output  bytes.Buffer
 }
 
@@ -156,11 +157,11 @@ func (r *result) skipped(s selected) bool {
 	return r.outcome[function] == "skip" || r.outcome[s.test] == "skip"
 }
 
-// complaint is the first line in which a test says what is wrong.
-func (r *result) complaint() string {
-	for line := range strings.Lines(r.output.String()) {
-		if strings.HasPrefix(line, "    ") && strings.Contains(line, "_test.go:") {
-			return strings.TrimSpace(line)
+// complaint is the first line that a test that failed, or a subtest of it, wrote.
+func (r *result) complaint(s selected) string {
+	for _, test := range slices.Sorted(maps.Keys(r.said)) {
+		if r.outcome[test] == "fail" && (test == s.test || strings.HasPrefix(test, s.test+"/")) {
+			return r.said[test]
 		}
 	}
 	return ""
@@ -196,7 +197,7 @@ func run(t *testing.T, overlay, pkg string, tests []selected, limit time.Duratio
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	r := &result{outcome: map[string]string{}}
+	r := &result{outcome: map[string]string{}, said: map[string]string{}}
 	if exit != nil {
 		r.output.Write(exit.Stderr)
 	}
@@ -210,6 +211,9 @@ func run(t *testing.T, overlay, pkg string, tests []selected, limit time.Duratio
 		switch event.Action {
 		case "output", "build-output":
 			r.output.WriteString(event.Output)
+			if line := strings.TrimSpace(event.Output); r.said[event.Test] == "" && strings.Contains(line, "_test.go:") {
+				r.said[event.Test] = line
+			}
 		case "pass", "fail", "skip":
 			if event.Test != "" {
 				r.outcome[event.Test] = event.Action
