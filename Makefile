@@ -1,4 +1,4 @@
-.PHONY: all build test race lint fuzz bench bench-long benchstat soak guarantees planted demo ci proto fire terraform sbom vulncheck lint-workflows cross snapshot image
+.PHONY: all build test race lint fuzz bench bench-long benchstat soak guarantees mutants demo ci proto fire terraform sbom vulncheck lint-workflows cross snapshot image
 
 all: build lint test
 
@@ -85,9 +85,10 @@ FIRE ?= 10m
 fire:
 	go test -race -run 'TestOrderUnderFire$$' -v -timeout 2h -count 1 ./tso -fire $(FIRE)
 
-# The checks find every mistake that can be planted.
-planted:
-	go test -tags plantedbugs -run '^TestPlanted' -v -timeout 30m -count 1 ./tso
+# Every rule of docs/PROTOCOL.md is broken once, and its test must fail. MUTANTS=-mutants.soak: the soaks must find it.
+MUTANTS ?= -mutants
+mutants:
+	go test ./emulator_test/mutants -v -timeout 3h -count 1 $(MUTANTS)
 
 demo:
 	go run ./cmd/webindex demo

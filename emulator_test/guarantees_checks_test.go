@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -20,6 +21,15 @@ type guaranteeCheck struct {
 func (c *guaranteeCheck) fail(format string, args ...any) {
 	if c.found++; c.found <= 5 {
 		c.broken = append(c.broken, fmt.Sprintf(format, args...))
+	}
+}
+
+func (c *guaranteeCheck) report(t *testing.T) {
+	for _, b := range c.broken {
+		t.Error(b)
+	}
+	if c.found > len(c.broken) {
+		t.Errorf("%d in all", c.found)
 	}
 }
 

@@ -74,9 +74,11 @@ func TestSoak(t *testing.T) {
 	for _, p := range r.Problems {
 		t.Error(p)
 	}
-	if r.Anomalies() > 0 {
-		t.Errorf("%d anomalies", r.Anomalies())
-	}
+	t.Run("anomalies", func(t *testing.T) {
+		if r.Anomalies() > 0 {
+			t.Error(r.Anomalies())
+		}
+	})
 	if r.History.Committed == 0 || r.Faults["crash"]+r.Faults["late request"] == 0 {
 		t.Error("the soak did not do what it is for")
 	}

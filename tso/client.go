@@ -12,8 +12,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/gopercolator/percolator/internal/planted"
 )
 
 // Client is an [Oracle] that asks the servers of one. It keeps one request in flight; callers that
@@ -154,11 +152,6 @@ var errClientClosed = fmt.Errorf("tso: %w", ErrClosed)
 func (c *Client) send() {
 	defer c.sender.Done()
 	for {
-		var first Timestamp
-		var err error
-		if planted.On(planted.LateCallerJoins) { // callers that arrive while the request is in flight share its answer
-			first, err = c.ask(1024)
-		}
 		_, n := c.batch.take()
 		if n == 0 {
 			select {
@@ -168,9 +161,7 @@ func (c *Client) send() {
 				return
 			}
 		}
-		if !planted.On(planted.LateCallerJoins) {
-			first, err = c.ask(n)
-		}
+		first, err := c.ask(n)
 		c.batch.answer(first, err)
 		// The callers that have just got their answer come first: many will ask again at once, and should
 		// find room in the next batch.

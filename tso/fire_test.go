@@ -20,13 +20,11 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
 var (
 	fireFor  = flag.Duration("fire", 0, "how long TestOrderUnderFire lasts; 0: every kind of trouble once")
-	fireBug  = flag.String("fire.bug", "", "the mistake of package planted that the servers of TestOrderUnderFire make, built with the tag plantedbugs: the test has to fail")
 	fireSeed = flag.Uint64("fire.seed", 0, "the seed of TestOrderUnderFire; 0: another one every time")
 )
 
@@ -126,7 +124,7 @@ func startFire(t *testing.T) *fire {
 	f.probe = f.witness.caller()
 	for i := range 3 {
 		p := &oracleProcess{T: t, order: processOrder{
-			Store: f.store.address, Profile: fmt.Sprintf("server-%d", i), Listen: steadyAddress(t), Lease: fireLease, Window: fireLease, Bug: planted.Bug(*fireBug),
+			Store: f.store.address, Profile: fmt.Sprintf("server-%d", i), Listen: steadyAddress(t), Lease: fireLease, Window: fireLease,
 		}}
 		p.start()
 		f.servers, f.raw = append(f.servers, p), append(f.raw, f.dialRaw(p.order.Listen))

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
@@ -124,7 +123,7 @@ func (e *elector) follow(ctx context.Context) error {
 	for e.seen.held() {
 		e.setLeader(e.seen.Address)
 		left := e.seen.Lease - (e.clock.mono() - seenAt)
-		if left <= 0 || planted.On(planted.SuccessorDoesNotWait) {
+		if left <= 0 {
 			e.logger.Info("the lease of the oracle's leader has run out", "epoch", e.seen.Epoch, "address", e.seen.Address)
 			break
 		}
@@ -169,9 +168,6 @@ func (e *elector) acquire(ctx context.Context) error {
 		return fmt.Errorf("tso: %w: the high-water mark is %d", ErrExhausted, e.seen.HighWater)
 	}
 	floor := e.seen.HighWater
-	if planted.On(planted.StartBelowMark) {
-		floor = max(floor-ticksIn(e.window), 0)
-	}
 	next := e.seen.successor()
 	next.Epoch++
 	next.Holder, next.Address, next.Lease = e.id, e.address, e.term

@@ -23,8 +23,6 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/gopercolator/percolator/internal/planted"
 )
 
 // processEnv makes the test binary be a server of an oracle, see TestOracleProcess.
@@ -37,7 +35,6 @@ type processOrder struct {
 	Listen  string
 	Lease   time.Duration
 	Window  time.Duration
-	Bug     planted.Bug // the mistake that it makes
 }
 
 // processReport is a line that it writes to its fourth file.
@@ -66,7 +63,6 @@ func TestOracleProcess(t *testing.T) {
 			os.Exit(3) // nobody is there any more
 		}
 	}
-	plantBug(order.Bug)
 	var clock warpedClock
 	server, err := NewServer(NewBigtableStore(openTable(t, order.Store, order.Profile), "default"), ServerConfig{
 		Lease: order.Lease, Window: order.Window, Now: clock.now, RequireRecord: true,

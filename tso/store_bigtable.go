@@ -8,7 +8,6 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
@@ -142,9 +141,6 @@ func (r *bigtableRow) Swap(ctx context.Context, old, next recordState) error {
 	set, err := storing(bigtable.NewMutation(), next)
 	if err != nil {
 		return err
-	}
-	if planted.On(planted.UnfencedWrite) {
-		return r.table.Apply(ctx, r.name, set)
 	}
 	// The first record needs the absence of any cell, a later one the presence of exactly the old
 	// state. The witness need not be compared: a leader that goes on from a state knows its witness,

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
@@ -34,7 +33,7 @@ func (m *memory) Read(context.Context) (recordState, error) {
 func (m *memory) Swap(_ context.Context, old, next recordState) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state != old && !planted.On(planted.UnfencedWrite) {
+	if m.state != old {
 		return record.ErrMismatch
 	}
 	m.state = next

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/gopercolator/percolator/internal/planted"
 )
 
 // allocator hands out timestamps of the window that the leader has reserved in the store. Its
@@ -74,13 +72,13 @@ func (a *allocator) tryTake(n Timestamp) (first Timestamp, again <-chan struct{}
 	switch {
 	case !a.leading:
 		return 0, nil, errNotLeading
-	case mono >= a.expires && !planted.On(planted.ServeAfterLease):
+	case mono >= a.expires:
 		wake(a.wanted)
 		return 0, nil, fmt.Errorf("tso: %w: its lease has ended and could not be renewed%s", ErrUnavailable, because(a.failure))
 	}
 	first = max(a.last+1, a.present(now, mono))
 	last := first + n - 1
-	if last <= a.limit || planted.On(planted.ServeBeforeStored) {
+	if last <= a.limit {
 		a.last = last
 		a.served += int64(n)
 		if a.limit-last < a.window/2 {

@@ -10,7 +10,6 @@ import (
 
 	"cloud.google.com/go/spanner"
 
-	"github.com/gopercolator/percolator/internal/planted"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
@@ -106,7 +105,7 @@ func (r *rows) read(ctx context.Context, from reader) (found []row, err error) {
 func (r *rows) Swap(ctx context.Context, old, next state) error {
 	return r.replace(ctx, next, func(found []row) error {
 		stored, err := r.decode(found)
-		if err == nil && stored != old && !planted.On(planted.UnfencedWrite) {
+		if err == nil && stored != old {
 			err = record.ErrMismatch
 		}
 		return err
