@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/internal/dispatch"
@@ -314,10 +313,10 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	interval := cm.c.Config.LockTTL / 3
 	timer := time.AfterFunc(interval, func() {
 		for ctx.Err() == nil {
-			mut := bigtable.NewMutation()
-			mut.Set(layout.LockFamily, cm.primary.Cell.Column, layout.CellTime(cm.startTS), cm.lock(cm.primary).Encode())
+			mut := store.NewMutation(2)
+			mut.Put(layout.LockFamily, cm.primary.Cell.Column, cm.startTS, cm.lock(cm.primary).Encode())
 			rctx, done := context.WithTimeout(ctx, interval)
-			cm.c.Store.CheckAndMutate(rctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.LockFilter(cm.primary.Cell.Column, cm.startTS), mut, nil)
+			cm.c.Store.CheckAndMutate(rctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.HeldLock(cm.primary.Cell.Column, cm.startTS), mut, nil)
 			done()
 			retry.New(interval, interval).Wait(ctx)
 		}
@@ -330,13 +329,13 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 
 // commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are erased first: only those
 // at or below start_ts, so a change that came during the run survives (I13).
-func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *bigtable.Mutation {
-	mut := bigtable.NewMutation()
+func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *store.Mutation {
+	mut := store.NewMutation(2)
 	for _, col := range rw.erase {
-		mut.DeleteTimestampRange(layout.NotifyFamily, col, 0, store.EndAfter(cm.startTS))
+		mut.ClearNotify(col, cm.startTS)
 	}
 	for _, w := range rw.writes {
-		store.CommitCell(mut, w.Cell.Column, w.Kind, cm.startTS, commitTS, w.observed)
+		mut.Commit(w.Cell.Column, w.Kind, cm.startTS, commitTS, w.observed)
 	}
 	return mut
 }
@@ -352,7 +351,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 	defer cancel()
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for {
-		held, err := cm.c.Store.CheckAndMutate(lifetime, p.Table, p.Row, store.LockFilter(p.Column, cm.startTS), mut, nil)
+		held, err := cm.c.Store.CheckAndMutate(lifetime, p.Table, p.Row, store.HeldLock(p.Column, cm.startTS), mut, nil)
 		if err == nil && held {
 			cm.committed(commitTS)
 			return nil

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -41,21 +39,21 @@ func (c *Committer) SetStandings(ctx context.Context, standings ...layout.Observ
 		return nil
 	}
 	cell := standings[0].Cell
-	mut := bigtable.NewMutation()
+	mut := store.NewMutation(2)
 	for _, s := range standings {
 		if s.Cell != cell || s.Observer == "" || strings.Contains(s.Observer, "\x00") {
 			return model.CellError(model.ErrInvalidArgument, cell, "standings of several cells, or an observer's name that is empty or contains the byte 0x00")
 		}
-		mut.Set(layout.NotifyFamily, s.Column(), layout.CellTime(s.Through), s.Encode())
+		mut.Put(layout.NotifyFamily, s.Column(), s.Through, s.Encode())
 	}
-	return c.ChangeObserverStates(ctx, cell, mut)
+	return c.changeStates(ctx, cell, mut)
 }
 
 // RetryParked has a parked observer run again: it erases the standing, and the notification is there still. Other observers of the
 // cell are not affected. A request of the worker that parked it may be late by the request lifetime (I14) and park it once more.
 func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) error {
 	s.Done = false
-	return c.ChangeObserverStates(ctx, s.Cell, store.ErasureOf(s))
+	return c.ClearObserverState(ctx, s)
 }
 
 // DropParked gives up on the change for which an observer is parked, as if the observer had run and written nothing. Of an observed
@@ -68,10 +66,10 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	}
 	done := layout.ObserverState{Cell: s.Cell, Observer: s.Observer, Through: s.Through, Done: true}
 	s.Done = false
-	mut := store.ErasureOf(s)
-	mut.Set(layout.NotifyFamily, done.Column(), layout.CellTime(done.Through), done.Encode())
+	mut := clearState(s)
+	mut.Put(layout.NotifyFamily, done.Column(), done.Through, done.Encode())
 	if !info.IsObserved[s.Cell.Column] {
-		return c.ChangeObserverStates(ctx, s.Cell, mut)
+		return c.changeStates(ctx, s.Cell, mut)
 	}
 	var changed tso.Timestamp
 	_, err = c.Update(ctx, func(ctx context.Context, tx *Txn) error {
@@ -91,7 +89,7 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	case err != nil:
 		return err
 	}
-	return c.ChangeObserverStates(ctx, s.Cell, mut)
+	return c.changeStates(ctx, s.Cell, mut)
 }
 
 // errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it repeated.
@@ -106,7 +104,7 @@ func (c *Committer) ForgetStandings(ctx context.Context, standings ...layout.Obs
 		if _, err := c.standingOn(ctx, s.Cell); err != nil {
 			return err
 		}
-		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: store.ErasureOf(s), Deadline: time.Now().Add(c.Store.Timing.RequestLifetime), Done: func(error) {}})
+		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: time.Now().Add(c.Store.Timing.RequestLifetime), Done: func(error) {}})
 	}
 	return nil
 }
@@ -126,10 +124,22 @@ func (c *Committer) standingOn(ctx context.Context, cell model.Cell) (*model.Tab
 	return info, ctx.Err()
 }
 
-// ChangeObserverStates applies a mutation and waits for its answer.
-func (c *Committer) ChangeObserverStates(ctx context.Context, cell model.Cell, mut *bigtable.Mutation) error {
+// changeStates applies a mutation and waits for its answer.
+func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *store.Mutation) error {
 	if _, err := c.standingOn(ctx, cell); err != nil {
 		return err
 	}
 	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: time.Now().Add(c.Store.Timing.RequestLifetime)}})
+}
+
+// ClearObserverState erases what is stored of an observer of a cell.
+func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverState) error {
+	return c.changeStates(ctx, s.Cell, clearState(s))
+}
+
+// clearState erases what is stored of an observer of a cell, up to the notification that it says.
+func clearState(s layout.ObserverState) *store.Mutation {
+	mut := store.NewMutation(2)
+	mut.ClearNotify(s.Column(), s.Through)
+	return mut
 }

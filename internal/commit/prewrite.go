@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
@@ -168,7 +166,7 @@ const fewColumns = 4
 // Among them may be columns of the row's earlier chunks, so only the first may ask for any lock.
 func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
-	stirs, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.SpanFilter(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
+	stirs, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
 	if err == nil && !stirs {
 		cm.note(rw, touched)
 		return nil
@@ -188,9 +186,9 @@ func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Writ
 // needs no waiting; a live one is a conflict. first: no request for these cells has been sent before.
 func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
-	predicate := store.ConflictFilter(columns, cm.startTS, first)
+	predicate := store.Conflict(columns, cm.startTS, first)
 	pause := retry.New(5*time.Millisecond, time.Second)
-	for ; ; predicate = store.ConflictFilter(columns, cm.startTS, false) {
+	for ; ; predicate = store.Conflict(columns, cm.startTS, false) {
 		if err := ctx.Err(); err != nil {
 			return model.WithContext(ctx, err)
 		}
@@ -223,14 +221,13 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 }
 
 // prewriteMutation is data@start_ts and lock@start_ts for each write. The lock's time is taken anew for each sending.
-func (cm *commit) prewriteMutation(chunk []*Write) *bigtable.Mutation {
-	mut := bigtable.NewMutation()
-	at := layout.CellTime(cm.startTS)
+func (cm *commit) prewriteMutation(chunk []*Write) *store.Mutation {
+	mut := store.NewMutation(2)
 	for _, w := range chunk {
 		if w.Kind == layout.KindPut {
-			mut.Set(layout.DataFamily, w.Cell.Column, at, w.Value)
+			mut.Put(layout.DataFamily, w.Cell.Column, cm.startTS, w.Value)
 		}
-		mut.Set(layout.LockFamily, w.Cell.Column, at, cm.lock(w).Encode())
+		mut.Put(layout.LockFamily, w.Cell.Column, cm.startTS, cm.lock(w).Encode())
 	}
 	return mut
 }
@@ -245,7 +242,7 @@ func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begu
 // clearTheWay looks at what refused a prewrite. It returns nil when the request should be sent again because all that stood
 // in the way has been settled, and a *ConflictError when another transaction has won or is alive.
 func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []string) error {
-	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.SnapshotFilter(columns, 0, 1))
+	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.Newest(columns, 0, 1))
 	if err != nil {
 		return err
 	}

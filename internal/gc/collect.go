@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -144,17 +143,15 @@ func (s *collecting) eachTable(ctx context.Context, visit func(ctx context.Conte
 }
 
 // eachPage reads the rows of a table from a position on and notes after each page how far it came.
-func (s *collecting) eachPage(ctx context.Context, table, from string, filter bigtable.Filter, visit func(ctx context.Context, page []bigtable.Row) error) error {
+func (s *collecting) eachPage(ctx context.Context, table, from string, filter store.Query, visit func(ctx context.Context, page []layout.Row) error) error {
 	for {
-		var page []bigtable.Row
+		var page []layout.Row
 		cells := 0
-		err := s.c.Store.ReadRows(ctx, table, bigtable.InfiniteRange(from), func(r bigtable.Row) bool {
+		err := s.c.Store.ReadRows(ctx, table, store.From(from), filter, collectRows, func(r layout.Row) bool {
 			page = append(page, r)
-			for _, items := range r {
-				cells += len(items)
-			}
+			cells += len(r.Items)
 			return cells < collectCells
-		}, bigtable.RowFilter(filter), bigtable.LimitRows(collectRows))
+		})
 		if err != nil {
 			return err
 		}
@@ -164,7 +161,7 @@ func (s *collecting) eachPage(ctx context.Context, table, from string, filter bi
 		if err := visit(ctx, page); err != nil {
 			return err
 		}
-		from = page[len(page)-1].Key() + "\x00"
+		from = page[len(page)-1].Key + "\x00"
 		if err := s.advance(ctx, table, from); err != nil {
 			return err
 		}
@@ -176,8 +173,8 @@ func (s *collecting) eachPage(ctx context.Context, table, from string, filter bi
 
 // resolveLocks settles every lock of a table up to the safepoint.
 func (s *collecting) resolveLocks(ctx context.Context, table, from string) error {
-	filter := bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.LockFamily, "", ""), store.UpTo(s.state.Safepoint))
-	return s.eachPage(ctx, table, from, filter, func(ctx context.Context, page []bigtable.Row) error {
+	filter := store.Locks(s.state.Safepoint)
+	return s.eachPage(ctx, table, from, filter, func(ctx context.Context, page []layout.Row) error {
 		var settled atomic.Int64
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(collectParallel)
@@ -188,7 +185,7 @@ func (s *collecting) resolveLocks(ctx context.Context, table, from string) error
 				}
 				for _, l := range v.Locks {
 					g.Go(func() error {
-						return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key(), Column: col}, l, &settled)
+						return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l, &settled)
 					})
 				}
 			}
@@ -225,9 +222,9 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 // publishMark lets everybody remove what is older, and tells who finds no record of an old transaction that it may be gone (I16).
 func (s *collecting) publishMark(ctx context.Context) error {
 	mark := s.state.Safepoint
-	mut := bigtable.NewMutation()
-	mut.Set(meta.Family, meta.ColumnWatermark, meta.Timestamp, binary.BigEndian.AppendUint64(nil, uint64(mark)))
-	newer := bigtable.ChainFilters(store.OneColumn(meta.Family, meta.ColumnWatermark), bigtable.ValueRangeFilter(binary.BigEndian.AppendUint64(nil, uint64(mark)), nil))
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, meta.ColumnWatermark, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, uint64(mark)))
+	newer := store.CellAtLeast(meta.ColumnWatermark, mark)
 	if _, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return s.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, newer, nil, mut)
 	}); err != nil {
@@ -237,18 +234,10 @@ func (s *collecting) publishMark(ctx context.Context) error {
 	return err
 }
 
-// garbageFilter reads everything that the decision needs, and no values of data.
-func garbageFilter() bigtable.Filter {
-	return bigtable.InterleaveFilters(
-		bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.DataFamily, "", ""), bigtable.StripValueFilter()),
-		bigtable.ColumnRangeFilter(layout.LockFamily, "", ""),
-		bigtable.ColumnRangeFilter(layout.WriteFamily, "", ""))
-}
-
 // eraseTable removes the garbage of a table. Where no column is observed nobody waits for a deletion, and no condition is needed.
 func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
 	observed := s.c.Meta.Catalog.Load().Tables[table].IsObserved
-	return s.eachPage(ctx, table, from, garbageFilter(), func(ctx context.Context, page []bigtable.Row) error {
+	return s.eachPage(ctx, table, from, store.Garbage(), func(ctx context.Context, page []layout.Row) error {
 		var did erased
 		err := s.erasePage(ctx, table, page, observed, &did)
 		s.state.Rows += int64(len(page))
@@ -263,7 +252,7 @@ func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
 // erased counts what was done to a page.
 type erased struct{ versions, vanished, postponed, corrupt atomic.Int64 }
 
-func (s *collecting) erasePage(ctx context.Context, table string, page []bigtable.Row, observed map[string]bool, did *erased) error {
+func (s *collecting) erasePage(ctx context.Context, table string, page []layout.Row, observed map[string]bool, did *erased) error {
 	var muts []store.RowMutation
 	versions, vanished := 0, 0
 	g, vctx := errgroup.WithContext(ctx)
@@ -273,11 +262,11 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []bigtabl
 		vanished += garbage.vanishUnobserved(observed)
 		garbage.limit()
 		if mut := garbage.mutation(); mut != nil {
-			muts = append(muts, store.RowMutation{Table: table, Row: row.Key(), Mut: mut})
+			muts = append(muts, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
 			versions += versionsOf(garbage.erasures)
 		}
 		for _, v := range garbage.vanishing {
-			g.Go(func() error { return s.eraseVanishing(vctx, table, row.Key(), v, did) })
+			g.Go(func() error { return s.eraseVanishing(vctx, table, row.Key, v, did) })
 		}
 		did.postponed.Add(int64(garbage.postponed))
 		did.corrupt.Add(int64(len(garbage.corrupt)))
@@ -294,11 +283,11 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []bigtabl
 	return errors.Join(err, g.Wait())
 }
 
-func (g rowGarbage) mutation() *bigtable.Mutation {
+func (g rowGarbage) mutation() *store.Mutation {
 	if len(g.erasures) == 0 {
 		return nil
 	}
-	mut := bigtable.NewMutation()
+	mut := store.NewMutation(2)
 	for _, e := range g.erasures {
 		e.apply(mut)
 	}
@@ -320,12 +309,12 @@ func (g *rowGarbage) vanishUnobserved(observed map[string]bool) (n int) {
 
 // eraseVanishing removes the last record of a cell, unless an observer has yet to see the deletion.
 func (s *collecting) eraseVanishing(ctx context.Context, table, row string, v vanishing, did *erased) error {
-	mut := bigtable.NewMutation()
+	mut := store.NewMutation(2)
 	for _, e := range v.erasures {
 		e.apply(mut)
 	}
 	notified, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return s.c.Store.CheckAndMutate(ctx, table, row, store.OneColumn(layout.NotifyFamily, v.column), nil, mut)
+		return s.c.Store.CheckAndMutate(ctx, table, row, store.AnyNotify(v.column), nil, mut)
 	})
 	switch {
 	case err != nil:

@@ -3,9 +3,8 @@ package gc
 import (
 	"slices"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -34,8 +33,8 @@ func erase(family, column string, at tso.Timestamp) erasure {
 	return erasure{family, column, at, at + 1, 1}
 }
 
-func (e erasure) apply(mut *bigtable.Mutation) {
-	mut.DeleteTimestampRange(e.family, e.column, layout.CellTime(e.from), layout.CellTime(e.to))
+func (e erasure) apply(mut *store.Mutation) {
+	mut.EraseBetween(e.family, e.column, e.from, e.to)
 }
 
 // vanishing is the end of a cell: the deletion that is all it consists of, and its acknowledgments if nothing newer is there.

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/google/uuid"
+
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -45,11 +46,11 @@ func decodeCollectorCell(b []byte) (st collectorCell, err error) {
 }
 
 func readCollectorState(ctx context.Context, e *engine.Engine) (st collectorCell, stored []byte, err error) {
-	row, err := e.Store.ReadRow(ctx, model.MetaTable, collectorRow, bigtable.LatestNFilter(1))
-	if err != nil || len(row[meta.Family]) == 0 {
+	row, err := e.Store.ReadRow(ctx, model.MetaTable, collectorRow, store.Cells("", 0))
+	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
 		return st, nil, err
 	}
-	stored = row[meta.Family][0].Value
+	stored = row.Of(layout.MetaFamily)[0].Value
 	st, err = decodeCollectorCell(stored)
 	return st, stored, err
 }
@@ -96,13 +97,13 @@ func (s *collecting) save(ctx context.Context) error {
 
 func (s *collecting) store(ctx context.Context) error {
 	next := s.state.encode()
-	same, mut := store.OneColumn(meta.Family, collectorState), bigtable.NewMutation()
-	mut.Set(meta.Family, collectorState, meta.Timestamp, next)
-	var onMatch, onMiss *bigtable.Mutation
+	same, mut := store.CellExists(collectorState), store.NewMutation(1)
+	mut.Put(layout.MetaFamily, collectorState, store.MetaTimestamp, next)
+	var onMatch, onMiss *store.Mutation
 	if s.stored == nil {
 		onMiss = mut
 	} else {
-		same, onMatch = bigtable.ChainFilters(same, store.ExactValue(s.stored)), mut
+		same, onMatch = store.CellIs(collectorState, s.stored), mut
 	}
 	matched, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return s.c.Store.CheckAndMutate(ctx, model.MetaTable, collectorRow, same, onMatch, onMiss)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -30,6 +28,12 @@ const (
 	WriteFamily  = "write"
 	NotifyFamily = "notify"
 )
+
+// MetaFamily is the family of the table of the instance itself, tso.BigtableTable.
+const MetaFamily = "meta"
+
+// Families are those of a table of users.
+var Families = [...]string{DataFamily, LockFamily, WriteFamily, NotifyFamily}
 
 // Reserved begins the columns that are ours; no user column contains 0x00.
 const Reserved = "\x00"
@@ -67,7 +71,7 @@ func EncodeWrite(startTS tso.Timestamp, k Kind) []byte {
 }
 
 // DecodeWrite accepts bytes after the kind: fields of later versions.
-func DecodeWrite(ts bigtable.Timestamp, b []byte) (WriteRecord, error) {
+func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 	commit, err := FromCell(ts)
 	if err != nil {
 		return WriteRecord{}, err
@@ -118,7 +122,7 @@ func boolByte(b bool) byte {
 }
 
 // DecodeLock never panics, whatever the bytes, and never accepts a lock that this package could not have written.
-func DecodeLock(ts bigtable.Timestamp, b []byte) (LockRecord, error) {
+func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 	start, err := FromCell(ts)
 	if err != nil {
 		return LockRecord{}, err
@@ -150,9 +154,9 @@ func DecodeLock(ts bigtable.Timestamp, b []byte) (LockRecord, error) {
 
 // CellTime is the Bigtable timestamp of ts (I18): Bigtable keeps multiples of 1000 µs only, and Google's client
 // truncates the rest silently.
-func CellTime(ts tso.Timestamp) bigtable.Timestamp { return bigtable.Timestamp(ts) * 1000 }
+func CellTime(ts tso.Timestamp) int64 { return int64(ts) * 1000 }
 
-func FromCell(ts bigtable.Timestamp) (tso.Timestamp, error) {
+func FromCell(ts int64) (tso.Timestamp, error) {
 	if ts <= 0 || ts%1000 != 0 {
 		return 0, fmt.Errorf("a cell at timestamp %d, which no transaction has", ts)
 	}
@@ -178,26 +182,25 @@ type RowVersions map[string]*Versions
 
 // DecodeRow sorts the cells of a Bigtable row by column. Cells of the notify family are left out. A cell that cannot be
 // decoded spoils its column only: rows and columns of strangers travel in one answer.
-func DecodeRow(table string, row bigtable.Row) RowVersions {
+func DecodeRow(table string, row Row) RowVersions {
 	out := make(RowVersions, 2)
-	key := row.Key()
-	for _, family := range []string{LockFamily, WriteFamily, DataFamily} {
-		for i := range row[family] {
-			out.add(table, key, family, &row[family][i])
+	for i := range row.Items {
+		if it := &row.Items[i]; it.Family != NotifyFamily {
+			out.add(table, row.Key, it)
 		}
 	}
 	return out
 }
 
-func (rv RowVersions) add(table, key, family string, item *bigtable.ReadItem) {
-	column := strings.TrimPrefix(item.Column[len(family):], ":")
+func (rv RowVersions) add(table, key string, item *Item) {
+	column := item.Column
 	v := rv[column]
 	if v == nil {
 		v = new(Versions)
 		rv[column] = v
 	}
 	var err error
-	switch family {
+	switch item.Family {
 	case LockFamily:
 		var l LockRecord
 		if l, err = DecodeLock(item.Timestamp, item.Value); err == nil {

@@ -3,9 +3,7 @@ package layout
 import (
 	"cmp"
 	"slices"
-	"strings"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/gopercolator/percolator/internal/model"
 )
 
@@ -49,13 +47,13 @@ type Pending struct {
 }
 
 // DecodePending never fails: what it cannot decode is listed, because one hostile cell must not hide a table's work.
-func DecodePending(table string, row bigtable.Row) Pending {
-	p := Pending{Table: table, Row: row.Key()}
-	for _, it := range row[NotifyFamily] {
-		p.addNotify(model.Cell{Table: table, Row: p.Row, Column: strings.TrimPrefix(it.Column, NotifyFamily+":")}, it)
+func DecodePending(table string, row Row) Pending {
+	p := Pending{Table: table, Row: row.Key}
+	for _, it := range row.Of(NotifyFamily) {
+		p.addNotify(model.Cell{Table: table, Row: p.Row, Column: it.Column}, it)
 	}
-	for _, it := range row[LockFamily] {
-		cell := model.Cell{Table: table, Row: p.Row, Column: strings.TrimPrefix(it.Column, LockFamily+":")}
+	for _, it := range row.Of(LockFamily) {
+		cell := model.Cell{Table: table, Row: p.Row, Column: it.Column}
 		if l, err := DecodeLock(it.Timestamp, it.Value); err == nil {
 			p.Locks = append(p.Locks, l.Export(cell))
 		} else {
@@ -71,7 +69,7 @@ func DecodePending(table string, row bigtable.Row) Pending {
 }
 
 // addNotify takes in a cell of the notify family.
-func (p *Pending) addNotify(cell model.Cell, it bigtable.ReadItem) {
+func (p *Pending) addNotify(cell model.Cell, it Item) {
 	ts, err := FromCell(it.Timestamp)
 	if err != nil {
 		p.Corrupt = append(p.Corrupt, cell)

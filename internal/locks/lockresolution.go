@@ -3,8 +3,6 @@ package locks
 import (
 	"context"
 
-	"cloud.google.com/go/bigtable"
-
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/gopercolator/percolator/internal/dispatch"
@@ -57,7 +55,7 @@ func (c *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolut
 	if l.StartTS <= 0 {
 		return model.LockAlive, model.CellError(model.ErrInvalidArgument, l.Cell, "a lock of transaction %d, which no transaction is", l.StartTS)
 	}
-	rv, err := c.Store.ReadVersions(ctx, l.Cell.Table, l.Cell.Row, store.LockFilter(l.Cell.Column, l.StartTS))
+	rv, err := c.Store.ReadVersions(ctx, l.Cell.Table, l.Cell.Row, store.HeldLock(l.Cell.Column, l.StartTS))
 	if err != nil {
 		return model.LockAlive, err
 	}
@@ -151,23 +149,23 @@ func (c *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error
 // or marker was there. siblings are further columns of the primary's row that the transaction locked. An unknown outcome
 // is sent again: the predicate makes it idempotent.
 func (c *Resolver) RollBackPrimary(ctx context.Context, primary model.Cell, startTS tso.Timestamp, siblings []string) (matched bool, err error) {
-	mut := bigtable.NewMutation()
+	mut := store.NewMutation(2)
 	for _, col := range append([]string{primary.Column}, siblings...) {
-		store.EraseExactly(mut, layout.LockFamily, col, startTS)
-		store.EraseExactly(mut, layout.DataFamily, col, startTS)
+		mut.Erase(layout.LockFamily, col, startTS)
+		mut.Erase(layout.DataFamily, col, startTS)
 	}
-	mut.Set(layout.WriteFamily, primary.Column, layout.CellTime(startTS), layout.EncodeWrite(startTS, layout.KindRollback))
+	mut.Put(layout.WriteFamily, primary.Column, startTS, layout.EncodeWrite(startTS, layout.KindRollback))
 	return c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, primary.Table, primary.Row, store.StartFilter(primary.Column, startTS), nil, mut)
+		return c.Store.CheckAndMutate(ctx, primary.Table, primary.Row, store.Record(primary.Column, startTS), nil, mut)
 	})
 }
 
 // rollForward does for one cell what phase two of its transaction would have done, the notification included (I10).
 func (c *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.LockRecord, commitTS tso.Timestamp) (settlement, error) {
-	mut := bigtable.NewMutation()
-	store.CommitCell(mut, cell.Column, l.Kind, l.StartTS, commitTS, l.Observed)
+	mut := store.NewMutation(2)
+	mut.Commit(cell.Column, l.Kind, l.StartTS, commitTS, l.Observed)
 	held, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, cell.Table, cell.Row, store.LockFilter(cell.Column, l.StartTS), mut, nil)
+		return c.Store.CheckAndMutate(ctx, cell.Table, cell.Row, store.HeldLock(cell.Column, l.StartTS), mut, nil)
 	})
 	if err != nil {
 		return settlement{}, err
@@ -185,11 +183,11 @@ func (c *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.Lo
 
 // rollBackCell erases the lock and the data of a transaction that the primary says will never commit (I9).
 func (c *Resolver) rollBackCell(ctx context.Context, cell model.Cell, startTS tso.Timestamp) (settlement, error) {
-	mut := bigtable.NewMutation()
-	store.EraseExactly(mut, layout.LockFamily, cell.Column, startTS)
-	store.EraseExactly(mut, layout.DataFamily, cell.Column, startTS)
+	mut := store.NewMutation(2)
+	mut.Erase(layout.LockFamily, cell.Column, startTS)
+	mut.Erase(layout.DataFamily, cell.Column, startTS)
 	held, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, cell.Table, cell.Row, store.LockFilter(cell.Column, startTS), mut, nil)
+		return c.Store.CheckAndMutate(ctx, cell.Table, cell.Row, store.HeldLock(cell.Column, startTS), mut, nil)
 	})
 	if err != nil {
 		return settlement{}, err

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
 // createTimeout bounds CreateSchema; creating a table on a real instance takes seconds.
@@ -129,10 +130,10 @@ func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store
 	if !lost {
 		return stored, nil
 	}
-	mut := bigtable.NewMutation()
-	mut.Set(Family, ColumnIndexes, Timestamp, states.Encode())
-	mut.Set(Family, ColumnVersion, Timestamp, binary.BigEndian.AppendUint64(nil, stored.Version+1))
-	same := bigtable.ChainFilters(store.OneColumn(Family, ColumnVersion), store.ExactValue(binary.BigEndian.AppendUint64(nil, stored.Version)))
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, states.Encode())
+	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, stored.Version+1))
+	same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, stored.Version))
 	applied, err := s.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
 	switch {
 	case err != nil:

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -293,7 +292,7 @@ func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 			}
 			window = max(window, 2) // there may be a rollback marker now
 		}
-		rv, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, store.SnapshotFilter([]string{cell.Column}, ts, window))
+		rv, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, store.Newest([]string{cell.Column}, ts, window))
 		if err != nil {
 			return CellResult{}, locks.LockedErr(ctx, cell, blocker, err)
 		}
@@ -303,7 +302,7 @@ func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 
 // readData reads exactly the version that a record names.
 func (c *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell, w layout.WriteRecord) (CellResult, error) {
-	rv, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, bigtable.ChainFilters(store.OneColumn(layout.DataFamily, cell.Column), store.Exactly(w.StartTS)))
+	rv, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, store.Data(store.Version{Column: cell.Column, StartTS: w.StartTS}))
 	if err != nil {
 		return CellResult{}, err
 	}

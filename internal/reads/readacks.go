@@ -19,7 +19,7 @@ func (c *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	}
 	rv := layout.RowVersions{}
 	for _, part := range (&rowWants{row: cell.Row, columns: columns, index: make([]int, len(columns))}).split() { // almost always one
-		seen, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, store.SnapshotFilter(part.columns, ts, 1))
+		seen, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, store.Newest(part.columns, ts, 1))
 		if err != nil {
 			return CellResult{}, nil, err
 		}
@@ -62,7 +62,7 @@ func (c *Reader) FinishAck(ctx context.Context, ts tso.Timestamp, ack model.Cell
 		default:
 			window *= 4
 		}
-		rv, err := c.store.ReadVersions(ctx, ack.Table, ack.Row, store.SnapshotFilter([]string{ack.Column}, ts, window))
+		rv, err := c.store.ReadVersions(ctx, ack.Table, ack.Row, store.Newest([]string{ack.Column}, ts, window))
 		if err != nil {
 			return 0, err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"cloud.google.com/go/bigtable"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -25,14 +24,14 @@ type rowQuery struct {
 	notify  bool          // only whether the columns are notified
 }
 
-func (q rowQuery) filter() bigtable.Filter {
+func (q rowQuery) filter() store.Query {
 	switch {
 	case q.whole:
-		return store.WholeRowFilter(q.ts, q.window)
+		return store.WholeRow(q.ts, q.window)
 	case q.notify:
-		return bigtable.ChainFilters(store.OneColumn(layout.NotifyFamily, q.columns[0]), bigtable.LatestNFilter(1))
+		return store.Notified(q.columns[0])
 	}
-	return store.SnapshotFilter(q.columns, q.ts, q.window)
+	return store.Newest(q.columns, q.ts, q.window)
 }
 
 // byName is the query for a row that is too wide to be read whole.
@@ -66,8 +65,8 @@ type rowAnswer struct {
 }
 
 // answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values came with it that q does not want.
-func (c *Reader) answer(q rowQuery, r bigtable.Row) (a rowAnswer, unasked int) {
-	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(r[layout.NotifyFamily]) > 0}
+func (c *Reader) answer(q rowQuery, r layout.Row) (a rowAnswer, unasked int) {
+	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(r.Of(layout.NotifyFamily)) > 0}
 	if q.whole {
 		var wide bool
 		if a.cut, wide, unasked = look(r, q.window, q.columns); wide {
@@ -112,12 +111,12 @@ var errHeavy = status.Error(codes.ResourceExhausted, "whole rows are too large")
 func (c *Reader) readMany(ctx context.Context, q rowQuery, rows []string) ([]rowAnswer, error) {
 	found := make(map[string]rowAnswer, len(rows))
 	sum := 0
-	err := c.store.ReadRows(ctx, q.table, bigtable.RowList(rows), func(r bigtable.Row) bool {
+	err := c.store.ReadRows(ctx, q.table, store.Rows{Keys: rows}, q.filter(), 0, func(r layout.Row) bool {
 		a, unasked := c.answer(q, r)
-		found[r.Key()] = a
+		found[r.Key] = a
 		sum += unasked
 		return sum <= wholeReadBytes
-	}, bigtable.RowFilter(q.filter()))
+	})
 	if err == nil && sum > wholeReadBytes {
 		err = errHeavy
 	}
@@ -128,7 +127,7 @@ func (c *Reader) readMany(ctx context.Context, q rowQuery, rows []string) ([]row
 	for i, row := range rows {
 		a, ok := found[row]
 		if !ok {
-			a, _ = c.answer(q, nil)
+			a, _ = c.answer(q, layout.Row{})
 		}
 		out[i] = a
 	}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
@@ -27,7 +26,7 @@ const (
 // RowMutation is one row's share of something that needs no condition: phase two, clean-up, erased notifications.
 type RowMutation struct {
 	Table, Row string
-	Mut        *bigtable.Mutation
+	Mut        *Mutation
 	Deadline   time.Time   // not sent after it (I14)
 	Done       func(error) // called once, from another goroutine
 	epoch      *bulkEpoch
@@ -219,7 +218,7 @@ func (b *BulkWriter) apply(place *bulkPlace, batch []RowMutation) {
 // sendOnce returns those whose request ran into somebody else's deadline. While the rest of the request is sent again, those that were applied
 // have their answer and others have its place.
 func (b *BulkWriter) sendOnce(place *bulkPlace, batch []RowMutation) (again []RowMutation) {
-	rows, muts := make([]string, len(batch)), make([]*bigtable.Mutation, len(batch))
+	rows, muts := make([]string, len(batch)), make([]*Mutation, len(batch))
 	only := make(map[string]int, len(batch)) // position of a row; -1: there are several
 	deadline := batch[0].Deadline
 	for i, m := range batch {

@@ -112,7 +112,7 @@ func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBat
 		return walkBatch{}, err
 	}
 	b := walkBatch{tx: tx, rows: r, end: r.End}
-	page, more, err := w.c.Reads.ReadPage(ctx, w.table, r, store.SnapshotFilter([]string{w.column}, tx.Snap.TS, 1), limit)
+	page, more, err := w.c.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.Snap.TS, 1), limit)
 	if err == nil {
 		err = w.c.Reads.FinishPage(ctx, tx.Snap.TS, w.table, page)
 	}
