@@ -122,7 +122,7 @@ func (g *gate) next(ctx context.Context, n uint32) (*tsopb.NextResponse, error) 
 	}
 }
 
-// One request is in flight; whoever comes meanwhile travels in the next one.
+// One request is in flight; callers that arrive in the meantime share the next one.
 func TestClientBatches(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -165,7 +165,7 @@ func TestClientBatches(t *testing.T) {
 	}
 }
 
-// A timestamp is asked for after the caller asked: who comes during a call is not
+// The client asks for a timestamp after its caller: one that arrives during a call is not
 // served by it.
 func TestClientNeverServesACallThatCameLater(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@ package tso
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/health"
@@ -73,12 +73,14 @@ func (s *Server) reportHealth(ctx context.Context) (stop func()) {
 // that stopping need not wait for the clients.
 func (h *healthService) Watch(req *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
+	w := &healthStream{Health_WatchServer: stream, ctx: ctx, end: cancel, stopped: h.stopped}
 	defer cancel()
-	w := &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel}
 	go func() {
 		select {
 		case <-h.stopped:
-			w.end()
+			if w.idle.Load() {
+				cancel()
+			}
 		case <-ctx.Done():
 		}
 	}()
@@ -88,34 +90,27 @@ func (h *healthService) Watch(req *healthpb.HealthCheckRequest, stream healthpb.
 // healthStream is the stream of a Watch.
 type healthStream struct {
 	healthpb.Health_WatchServer
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu     sync.Mutex
-	idle   bool // what was sent last is not SERVING
-	ending bool
+	ctx     context.Context
+	end     context.CancelFunc
+	stopped <-chan struct{}
+	idle    atomic.Bool // what was sent last is not SERVING
 }
 
 func (w *healthStream) Context() context.Context { return w.ctx }
 
+// Send implements the stream. Whichever comes last, NOT_SERVING or the end of the server, ends it.
 func (w *healthStream) Send(resp *healthpb.HealthCheckResponse) error {
 	err := w.Health_WatchServer.Send(resp)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.idle = resp.GetStatus() != healthpb.HealthCheckResponse_SERVING
-	if w.ending && w.idle {
-		w.cancel()
+	idle := resp.GetStatus() != healthpb.HealthCheckResponse_SERVING
+	w.idle.Store(idle)
+	select {
+	case <-w.stopped:
+		if idle {
+			w.end()
+		}
+	default:
 	}
 	return err
-}
-
-func (w *healthStream) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ending = true
-	if w.idle {
-		w.cancel()
-	}
 }
 
 // statusService answers operators.

@@ -74,7 +74,7 @@ func TestHealthFollowsTheLeader(t *testing.T) {
 	}
 }
 
-// A server that stops says so to whoever watches, and does not wait for them to go.
+// A server that stops tells its watchers, and does not wait for them to leave.
 func TestHealthWhenTheServerStops(t *testing.T) {
 	t.Parallel()
 	a := serve(t, NewMemoryStore(), ServerConfig{})

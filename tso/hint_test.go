@@ -128,7 +128,7 @@ func TestHintsAnswerIsBounded(t *testing.T) {
 	})
 }
 
-// Nobody waits while there are hints, whoever comes and goes, and every hint has one taker.
+// Nobody waits while there are hints, whichever takers come and go, and every hint has one taker.
 func TestHintsReachOneTakerEach(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a := startLeader(t, NewMemoryStore(), ServerConfig{})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -119,19 +121,13 @@ func (p *peers) forget() {
 	if len(p.known) <= len(p.targets)+maxFollowed {
 		return
 	}
-	keep := make(map[string]*peer, len(p.targets))
-	for _, target := range p.targets {
-		if known, ok := p.known[target]; ok {
-			keep[target] = known
-		}
-	}
-	keep[p.current.address] = p.current
-	for address, known := range p.known {
-		if _, ok := keep[address]; !ok && known.conn != nil {
+	maps.DeleteFunc(p.known, func(address string, known *peer) bool {
+		forgotten := known != p.current && !slices.Contains(p.targets, address)
+		if forgotten && known.conn != nil {
 			_ = known.conn.Close()
 		}
-	}
-	p.known = keep
+		return forgotten
+	})
 }
 
 func (p *peers) close() error {

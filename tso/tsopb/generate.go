@@ -1,5 +1,5 @@
-// Package tsopb holds the protocol buffers and the gRPC services that the timestamp oracle's servers
-// and clients speak. Programs use package tso.
+// Package tsopb holds the protocol buffers and the gRPC services that the timestamp oracle's
+// servers and clients speak. Programs use package tso.
 package tsopb
 
 //go:generate -command pb protoc -I ../.. --go_opt=paths=source_relative --go_out=../..
