@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -97,12 +98,11 @@ var (
 	_                                                                                                                                     = percolator.Stats{Transactions: 1, Conflicts: 1, Aborts: 1, RolledForward: 1, RolledBack: 1, Notifications: 1, Requests: map[string]int64{}, RowsRead: 1, RowsMutated: 1}
 	_ func(*admin.Admin, ctxt, string) ([]string, error)                                                                                  = (*admin.Admin).SampleRowKeys
 	_ func(*admin.Admin, ctxt, string, percolator.Range) iter.Seq2[admin.Pending, error]                                                  = (*admin.Admin).ScanPending
-	_                                                                                                                                     = admin.Pending{Table: "", Row: "", Notified: []percolator.Notification{{Cell: percolator.Cell{}, Timestamp: 1}}, Locks: []admin.Lock{{Cell: percolator.Cell{}, Primary: percolator.Cell{}, StartTS: 1, Placed: 1, TTL: 1, Session: "", Observed: true}}}
+	_                                                                                                                                     = admin.Pending{Table: "", Row: "", Notified: []admin.Notification{{Cell: percolator.Cell{}, Timestamp: 1}}, Locks: []admin.Lock{{Cell: percolator.Cell{}, Primary: percolator.Cell{}, StartTS: 1, Placed: 1, TTL: 1, Session: "", Observed: true}}}
 	_ func(*admin.Admin, ctxt, admin.Lock) (admin.Resolution, error)                                                                      = (*admin.Admin).ResolveLock
 	_                                                                                                                                     = []admin.Resolution{admin.LockAlive, admin.LockRolledForward, admin.LockRolledBack, admin.LockGone}
-	_ func(*percolator.Client, func(n percolator.Notification)) func()                                                                    = (*percolator.Client).OnNotify
-	_ func(*percolator.Txn, ctxt, percolator.Cell, string, []string) (percolator.Acknowledgment, error)                                   = (*percolator.Txn).Acknowledge
-	_                                                                                                                                     = percolator.Acknowledgment{Run: true, Value: nil, Deleted: true, CommitTS: 1, LastRun: 1, Settled: true}
+	_ func(*commit.Txn, ctxt, percolator.Cell, string, []string) (commit.Acknowledgment, error)                                           = (*commit.Txn).Acknowledge
+	_                                                                                                                                     = commit.Acknowledgment{Run: true, Value: nil, Deleted: true, CommitTS: 1, LastRun: 1, Settled: true}
 	_ func(*admin.Admin, ctxt, percolator.Cell, tso.Timestamp) error                                                                      = (*admin.Admin).ClearNotification
 	_ func(...emulator.Option) (*emulator.Server, error)                                                                                  = emulator.Start
 	_ func(*emulator.Server) string                                                                                                       = (*emulator.Server).Addr

@@ -11,7 +11,7 @@ import (
 
 // collect runs one cycle after the other. Before each the oracle's clock jumps over the retention, so that almost everything is old.
 func (s *soaking) collect(ctx context.Context, _ *seat, c *percolator.Client, r *rand.Rand) {
-	g, err := admin.NewCollector(c, collectorConfig())
+	g, err := admin.New(c).NewCollector(collectorConfig())
 	if err != nil {
 		s.problem("%v", err)
 		return
@@ -30,7 +30,7 @@ func collectorConfig() admin.CollectorConfig {
 
 // collectAll runs a cycle that has everything to itself, so that nothing unreferenced may be left.
 func (s *soaking) collectAll(ctx context.Context, c *percolator.Client) {
-	g, err := admin.NewCollector(c, collectorConfig())
+	g, err := admin.New(c).NewCollector(collectorConfig())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package observers
 
-import "context"
+import (
+	"context"
+
+	"github.com/gopercolator/percolator/internal/commit"
+)
 
 // runAcknowledged runs one observer for one observed cell, unless it has acknowledged the newest change already. Of
 // concurrent runs at most one commits, because all of them write the acknowledgment (docs/PROTOCOL.md, I12). Notify cells
@@ -14,7 +18,7 @@ func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
 	defer tx.Rollback(ctx)
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
-	ack, err := tx.Acknowledge(ctx, cell, tn.lane.name, col.names)
+	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell, tn.lane.name, col.names)
 	if err != nil {
 		return w.failed(tn, err, stagePrepare)
 	}
@@ -35,7 +39,7 @@ func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
 		return out
 	}
 	if !ack.Run {
-		if err := w.client.ClearNotification(ctx, cell, out.start); err != nil {
+		if err := w.engine.Commits.ClearNotification(ctx, cell, out.start); err != nil {
 			// It is still there, so the scan finds it and comes here again.
 			w.log.Debug("observers: a notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
 			return out

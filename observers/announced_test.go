@@ -4,18 +4,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/internal/membership"
 )
 
 // TestAnnouncedColumns: a worker says which columns it takes, in bytes, and nothing rather than a part.
 func TestAnnouncedColumns(t *testing.T) {
 	t.Parallel()
-	of := func(names ...string) percolator.WorkerInfo {
+	of := func(names ...string) membership.WorkerInfo {
 		c := &coverage{taken: map[Column]*column{}}
 		for _, n := range names {
 			c.taken[Column{"docs", n}] = &column{}
 		}
-		return percolator.WorkerInfo{Takes: c.announced()}
+		return membership.WorkerInfo{Takes: c.announced()}
 	}
 	w := of("in", "\xff")
 	for column, want := range map[string]bool{"in": true, "\xff": true, "out": false} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -60,9 +61,9 @@ func TestAnAddedObserverRunsFromNowOn(t *testing.T) {
 		t.Fatalf("the new observer ran %d times, want 2", j.count("new"))
 	}
 
-	var reports []percolator.ObserverProgress
-	opts := percolator.ObserverOptions{RowsPerPage: page, Count: true, Progress: func(p percolator.ObserverProgress) { reports = append(reports, p) }}
-	p, err := e.client.BackfillObserver(e.ctx, "t", "in", "new", opts)
+	var reports []admin.ObserverProgress
+	opts := admin.ObserverOptions{RowsPerPage: page, Count: true, Progress: func(p admin.ObserverProgress) { reports = append(reports, p) }}
+	p, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "new", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestAnAddedObserverRunsFromNowOn(t *testing.T) {
 		t.Fatalf("the observers ran %d and %d times, want %d and %d", j.count("new"), j.count("old"), rows, rows+2)
 	}
 	// Once more: only the cell that hides its change behind others' locks is asked about again.
-	if p, err = e.client.BackfillObserver(e.ctx, "t", "in", "new", opts); err != nil || p.Changed > 1 {
+	if p, err = admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "new", opts); err != nil || p.Changed > 1 {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	e.idle(w)
@@ -107,7 +108,7 @@ func TestBackfillIsResumed(t *testing.T) {
 	const rows, page = 60, 10
 	e, j, r := aged(t, rows)
 	r.Observe("new", "t", "in", j.observer("new"))
-	opts := percolator.ObserverOptions{RowsPerPage: page, Count: true}
+	opts := admin.ObserverOptions{RowsPerPage: page, Count: true}
 	killed := 0
 	for kill := int64(1); ; kill++ {
 		c := e.NewClient()
@@ -119,7 +120,7 @@ func TestBackfillIsResumed(t *testing.T) {
 			return percolatortest.Pass
 		})
 		ctx, cancel := context.WithTimeout(e.ctx, 300*time.Millisecond) // a crashed client hears nothing
-		p, err := c.BackfillObserver(ctx, "t", "in", "new", opts)
+		p, err := admin.New(c).BackfillObserver(ctx, "t", "in", "new", opts)
 		cancel()
 		if err == nil {
 			if p.Rows != rows || p.Total != rows || killed < 5 || !p.Resumed {
@@ -151,7 +152,7 @@ func TestForgetObserverCleansUp(t *testing.T) {
 		return nil
 	})
 	w, stop := e.start(e.NewClient(), r, observers.Config{MaxAttempts: 1})
-	if _, err := e.client.BackfillObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{}); err != nil {
+	if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.idle(w)
@@ -159,14 +160,14 @@ func TestForgetObserverCleansUp(t *testing.T) {
 	if len(e.parked()) != 1 || j.count("gone") != rows-1 {
 		t.Fatalf("parked %v, ran %d times", e.parked(), j.count("gone"))
 	}
-	p, err := e.client.ForgetObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{RowsPerPage: 7})
+	p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{RowsPerPage: 7})
 	if err != nil || p.Changed != rows-1 || len(e.parked()) != 0 {
 		t.Fatalf("%+v, %v, parked %v", p, err, e.parked())
 	}
 	if err := e.client.Flush(e.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if p, err = e.client.ForgetObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{}); err != nil || p.Changed != 0 {
+	if p, err = admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil || p.Changed != 0 {
 		t.Fatalf("the second time %+v, %v", p, err)
 	}
 	e.collect()
@@ -180,7 +181,7 @@ func TestForgetObserverCleansUp(t *testing.T) {
 	again.Observe("old", "t", "in", j.observer("old"))
 	again.Observe("gone", "t", "in", j.observer("back"))
 	w, _ = e.start(e.NewClient(), again, observers.Config{})
-	if _, err := e.client.BackfillObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{}); err != nil {
+	if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.idle(w)
@@ -193,7 +194,7 @@ func TestForgetObserverCleansUp(t *testing.T) {
 func (e *env) collect() {
 	e.Helper()
 	e.Clock.Advance(25 * time.Hour)
-	g, err := percolator.NewCollector(e.client, percolator.CollectorConfig{})
+	g, err := admin.New(e.client).NewCollector(admin.CollectorConfig{})
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -227,20 +228,20 @@ func TestBackfillRefuses(t *testing.T) {
 	e := newEnv(t, table())
 	for _, test := range []struct {
 		table, column, observer string
-		opts                    percolator.ObserverOptions
+		opts                    admin.ObserverOptions
 		want                    error
 	}{
-		{"none", "in", "o", percolator.ObserverOptions{}, percolator.ErrSchemaMismatch},
-		{"t", "out", "o", percolator.ObserverOptions{}, percolator.ErrSchemaMismatch},
-		{"t", "in", "", percolator.ObserverOptions{}, percolator.ErrInvalidArgument},
-		{"t", "in", "a\x00b", percolator.ObserverOptions{}, percolator.ErrInvalidArgument},
-		{"t", "in", "o", percolator.ObserverOptions{RowsPerPage: 10_001}, percolator.ErrInvalidArgument},
-		{"t", "in", "o", percolator.ObserverOptions{Pause: -1}, percolator.ErrInvalidArgument},
+		{"none", "in", "o", admin.ObserverOptions{}, percolator.ErrSchemaMismatch},
+		{"t", "out", "o", admin.ObserverOptions{}, percolator.ErrSchemaMismatch},
+		{"t", "in", "", admin.ObserverOptions{}, percolator.ErrInvalidArgument},
+		{"t", "in", "a\x00b", admin.ObserverOptions{}, percolator.ErrInvalidArgument},
+		{"t", "in", "o", admin.ObserverOptions{RowsPerPage: 10_001}, percolator.ErrInvalidArgument},
+		{"t", "in", "o", admin.ObserverOptions{Pause: -1}, percolator.ErrInvalidArgument},
 	} {
-		if _, err := e.client.BackfillObserver(e.ctx, test.table, test.column, test.observer, test.opts); !errors.Is(err, test.want) {
+		if _, err := admin.New(e.client).BackfillObserver(e.ctx, test.table, test.column, test.observer, test.opts); !errors.Is(err, test.want) {
 			t.Errorf("backfill of %+v: %v", test, err)
 		}
-		if _, err := e.client.ForgetObserver(e.ctx, test.table, test.column, test.observer, test.opts); !errors.Is(err, test.want) {
+		if _, err := admin.New(e.client).ForgetObserver(e.ctx, test.table, test.column, test.observer, test.opts); !errors.Is(err, test.want) {
 			t.Errorf("forgetting of %+v: %v", test, err)
 		}
 	}

@@ -10,14 +10,15 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // brokenOff makes options with which a walk ends after its first page, whose position is stored.
-func brokenOff(e *env, page int) (context.Context, percolator.ObserverOptions) {
+func brokenOff(e *env, page int) (context.Context, admin.ObserverOptions) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	e.Cleanup(cancel)
-	return ctx, percolator.ObserverOptions{RowsPerPage: page, Progress: func(percolator.ObserverProgress) { cancel() }, Pause: time.Millisecond}
+	return ctx, admin.ObserverOptions{RowsPerPage: page, Progress: func(admin.ObserverProgress) { cancel() }, Pause: time.Millisecond}
 }
 
 // TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone: a backfill is broken off, the observer is removed and forgotten, and comes
@@ -29,7 +30,7 @@ func TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone(t *testing.T) {
 	r.Observe("new", "t", "in", j.observer("new"))
 	w, stop := e.start(e.NewClient(), r, observers.Config{})
 	ctx, opts := brokenOff(e, 10)
-	if p, err := e.client.BackfillObserver(ctx, "t", "in", "new", opts); err == nil {
+	if p, err := admin.New(e.client).BackfillObserver(ctx, "t", "in", "new", opts); err == nil {
 		t.Fatalf("not broken off: %+v", p)
 	}
 	e.idle(w)
@@ -38,11 +39,11 @@ func TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone(t *testing.T) {
 	if ran == 0 || ran == rows {
 		t.Fatalf("the broken backfill notified %d cells", ran)
 	}
-	if p, err := e.client.ForgetObserver(e.ctx, "t", "in", "new", percolator.ObserverOptions{}); err != nil || p.Changed != int64(ran) {
+	if p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "new", admin.ObserverOptions{}); err != nil || p.Changed != int64(ran) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	w, _ = e.start(e.NewClient(), r, observers.Config{})
-	p, err := e.client.BackfillObserver(e.ctx, "t", "in", "new", percolator.ObserverOptions{})
+	p, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "new", admin.ObserverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
 	r.Observe("gone", "t", "in", j.observer("gone"))
 	run := func() {
 		w, stop := e.start(e.NewClient(), r, observers.Config{})
-		if _, err := e.client.BackfillObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{}); err != nil {
+		if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		e.idle(w)
@@ -68,14 +69,14 @@ func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
 	}
 	run()
 	ctx, opts := brokenOff(e, 10)
-	if p, err := e.client.ForgetObserver(ctx, "t", "in", "gone", opts); err == nil {
+	if p, err := admin.New(e.client).ForgetObserver(ctx, "t", "in", "gone", opts); err == nil {
 		t.Fatalf("not broken off: %+v", p)
 	}
 	run() // it is back
 	if n := e.acks("gone"); n < rows {
 		t.Fatalf("%d acknowledgments, want at least %d", n, rows)
 	}
-	p, err := e.client.ForgetObserver(e.ctx, "t", "in", "gone", percolator.ObserverOptions{})
+	p, err := admin.New(e.client).ForgetObserver(e.ctx, "t", "in", "gone", admin.ObserverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 	j, r := newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	w, _ := e.start(e.client, r, observers.Config{ScanInterval: time.Millisecond, DisableCollection: true})
-	p, err := e.client.BackfillObserver(ctx, "t", "in", "o", percolator.ObserverOptions{})
+	p, err := admin.New(e.client).BackfillObserver(ctx, "t", "in", "o", admin.ObserverOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestBackfillPassesOverACellThatCannotBeDecoded(t *testing.T) {
 		}
 	}
 	r.Observe("new", "t", "in", newJournal().observer("new"))
-	if p, err := e.client.BackfillObserver(e.ctx, "t", "in", "new", percolator.ObserverOptions{}); err != nil || p.Rows != 2 || p.Changed != 2 {
+	if p, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "new", admin.ObserverOptions{}); err != nil || p.Rows != 2 || p.Changed != 2 {
 		t.Errorf("a cell that cannot be decoded is passed over: %+v, %v", p, err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -79,7 +79,7 @@ type page struct {
 }
 
 func (w *Worker) newPage() (p page) {
-	p.now, p.knows = w.client.EstimatedTime()
+	p.now, p.knows = w.engine.Clock.EstimatedTime()
 	return p
 }
 
@@ -97,7 +97,7 @@ func (p *page) notification(ts tso.Timestamp, v verdict) {
 }
 
 // lock counts one that stands in the table.
-func (p *page) lock(l percolator.Lock) {
+func (p *page) lock(l model.Lock) {
 	if p.knows {
 		p.met.lock = max(p.met.lock, p.now.Sub(l.Placed)-l.TTL)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -21,9 +22,9 @@ func TestBoundsOfOtherTablesStay(t *testing.T) {
 		for _, table := range []string{"t", "u"} {
 			places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
 			places.Pick(t.Context(), table, percolator.All())
-			m := &membership{
+			m := &partition{
 				directory: d, places: places, tables: []string{table}, cannot: func(error) {},
-				self: percolator.WorkerInfo{Name: "worker-" + table, Columns: "of " + table},
+				self: membership.WorkerInfo{Name: "worker-" + table, Columns: "of " + table},
 			}
 			go func() { m.run(ctx); ended <- struct{}{} }()
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -150,7 +151,7 @@ func TestPartitionedWorkers(t *testing.T) {
 			}
 			want := map[string]int{"all": 3, "mixed": 2}[name]
 			e.until("the workers are listed and the table is divided", func() bool {
-				seen, err := e.client.Workers(e.ctx)
+				seen, err := admin.New(e.client).Workers(e.ctx)
 				return err == nil && len(seen.Live) == want && len(seen.Bounds["t"].Keys) > 0
 			})
 			e.until("nothing is pending", func() bool { return len(e.pending()) == 0 })
@@ -167,7 +168,7 @@ func TestPartitionedWorkers(t *testing.T) {
 			for _, stop := range stops {
 				stop()
 			}
-			if seen, err := e.client.Workers(e.ctx); err != nil || len(seen.Live) != 0 {
+			if seen, err := admin.New(e.client).Workers(e.ctx); err != nil || len(seen.Live) != 0 {
 				t.Errorf("listed after they have stopped: %v, %v", seen.Live, err)
 			}
 		})
@@ -181,7 +182,7 @@ func TestPartitionIdleRequests(t *testing.T) {
 	r.Observe("o", "t", "in", newJournal().observer("o"))
 	c := e.NewClient()
 	w, stop := e.start(c, r, observers.Config{Partition: true, Scanners: 1, DisableCollection: true, ReportInterval: -1})
-	e.until("the worker is listed", func() bool { seen, err := e.client.Workers(e.ctx); return err == nil && len(seen.Live) == 1 })
+	e.until("the worker is listed", func() bool { seen, err := admin.New(e.client).Workers(e.ctx); return err == nil && len(seen.Live) == 1 })
 	e.searched(w, 2)
 	stop()
 	counts := map[string]int64{}

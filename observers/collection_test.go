@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -36,17 +37,17 @@ func TestWorkersCollect(t *testing.T) {
 	}
 	r := observers.NewRegistry()
 	r.Observe("nothing", "t", "c", func(context.Context, *percolator.Txn, observers.Change) error { return nil })
-	idle, _ := e.start(e.NewClient(short), r, observers.Config{DisableCollection: true, Collector: percolator.CollectorConfig{Interval: time.Second}})
+	idle, _ := e.start(e.NewClient(short), r, observers.Config{DisableCollection: true, Collector: admin.CollectorConfig{Interval: time.Second}})
 	for range 10 {
 		e.set(e.client, "r", "c", "v")
 	}
 	e.idle(idle)
 	e.Clock.Advance(2 * time.Minute)
-	if state, err := e.client.Collection(ctx); err != nil || state.Phase != "" || versions() != 10 {
+	if state, err := admin.New(e.client).Collection(ctx); err != nil || state.Phase != "" || versions() != 10 {
 		t.Errorf("a worker that must not collect did: %+v, %v", state, err)
 	}
 	for range 3 {
-		e.start(e.NewClient(short), r, observers.Config{Collector: percolator.CollectorConfig{Interval: time.Second}})
+		e.start(e.NewClient(short), r, observers.Config{Collector: admin.CollectorConfig{Interval: time.Second}})
 	}
 	for versions() != 1 {
 		if ctx.Err() != nil {
@@ -57,7 +58,7 @@ func TestWorkersCollect(t *testing.T) {
 	if got := e.get("r", "c"); got != "v" {
 		t.Errorf("read %q", got)
 	}
-	_, err := observers.NewWorker(e.client, r, observers.Config{Collector: percolator.CollectorConfig{Interval: time.Millisecond}})
+	_, err := observers.NewWorker(e.client, r, observers.Config{Collector: admin.CollectorConfig{Interval: time.Millisecond}})
 	if !errors.Is(err, percolator.ErrInvalidArgument) {
 		t.Errorf("an interval of 1 ms: %v", err)
 	}

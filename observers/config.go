@@ -9,7 +9,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -59,10 +61,10 @@ type Config struct {
 	Partition bool
 
 	// DisableCollection keeps this worker from removing old versions. At least one worker of an instance should do it; how
-	// many try does not matter, as one at a time gets the lease (percolator.Collector).
+	// many try does not matter, as one at a time gets the lease (admin.Collector).
 	DisableCollection bool
 	// Collector is how it is done.
-	Collector percolator.CollectorConfig
+	Collector admin.CollectorConfig
 
 	// ReportInterval is how often this worker stores a report on itself for those who look after the cluster (percolator.Client.Reports):
 	// a write of at most 4 KiB. 0: 10 s; negative: never. At most 10 min.
@@ -118,8 +120,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.ReportInterval == 0 {
 		cfg.ReportInterval = reportInterval
 	}
-	if cfg.ReportInterval > percolator.MaxReportInterval {
-		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, percolator.MaxReportInterval)
+	if cfg.ReportInterval > membership.MaxReportInterval {
+		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, membership.MaxReportInterval)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -96,7 +96,7 @@ func (e *env) get(row, column string) string {
 func (e *env) pending() []string {
 	e.Helper()
 	var rows []string
-	for p, err := range e.client.ScanPending(e.ctx, "t", percolator.All()) {
+	for p, err := range e.client.Engine().Reads.ScanPending(e.ctx, "t", percolator.All()) {
 		if err != nil {
 			e.Fatal(err)
 		}

@@ -263,7 +263,7 @@ func TestWeakNotificationThatAnotherWorkerHasDealtWith(t *testing.T) {
 	e.await(j, "first", 1)
 	ts := notify("second")
 	e.until("the scan finds it", func() bool { return w.Stats().Found == 2 })
-	if err := e.client.ClearNotification(e.ctx, cell("second", "w"), ts); err != nil { // as another worker does
+	if err := e.client.Engine().Commits.ClearNotification(e.ctx, cell("second", "w"), ts); err != nil { // as another worker does
 		t.Fatal(err)
 	}
 	if err := e.client.Flush(e.ctx); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -64,7 +66,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 // movedSince tells whether any table has a write that was committed after the snapshot.
 func movedSince(ctx context.Context, c *percolator.Client, before *percolator.Snapshot) (bool, error) {
 	for _, t := range c.Schema().Tables {
-		written, err := c.WrittenSince(ctx, t.Name, before.StartTimestamp())
+		written, err := c.Engine().Reads.WrittenSince(ctx, t.Name, before.StartTimestamp())
 		if written || err != nil {
 			return written, err
 		}
@@ -97,7 +99,7 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 		r := percolator.All()
 		for more := true; more; {
 			asOf := w.queue.asOf()
-			p, err := w.readPage(ctx, table, r, percolator.MaxPendingRows, nil)
+			p, err := w.readPage(ctx, table, r, reads.MaxPendingRows, nil)
 			if err != nil {
 				return left, err
 			}
@@ -117,7 +119,7 @@ func (w *Worker) flush(ctx context.Context) error {
 }
 
 // count adds to left what is not done in rows, which were read when the queue was at asOf.
-func (w *Worker) count(ctx context.Context, rows []percolator.Pending, asOf uint64, left *remains) {
+func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, left *remains) {
 	w.resolveStranded(ctx, rows)
 	for _, row := range rows {
 		stood := w.stood(row)

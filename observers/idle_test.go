@@ -52,7 +52,7 @@ func TestWaitIdleSeesWorkThatMoves(t *testing.T) {
 		other := map[string]string{"a": "b", "b": "a"}[where]
 		for dirty := true; dirty; {
 			dirty = false
-			for p, err := range env.Client.ScanPending(ctx, where, percolator.All()) {
+			for p, err := range env.Client.Engine().Reads.ScanPending(ctx, where, percolator.All()) {
 				if err != nil {
 					t.Fatal(err)
 				}

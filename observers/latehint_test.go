@@ -19,7 +19,7 @@ func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	listener := e.NewClient(e.direct())
 	e.client = e.NewClient(e.direct())
 	asked, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond) // a worker has asked for hints, so they are kept for a while
-	_, _ = listener.AwaitNotifications(asked, 1, cell("", column))
+	_, _ = listener.Engine().Dispatch.AwaitNotifications(asked, 1, cell("", column))
 	cancel()
 	e.change(column, "1")
 	if err := e.client.Flush(e.ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -25,7 +26,7 @@ func (w *Worker) listen(ctx context.Context) {
 	}
 	most := min(w.cfg.Concurrency, hintsAtOnce)
 	for w.queue.awaitRoom(ctx) {
-		notified, err := w.client.AwaitNotifications(ctx, most, columns...)
+		notified, err := w.engine.Dispatch.AwaitNotifications(ctx, most, columns...)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, tso.ErrUnsupported), errors.Is(err, percolator.ErrClosed):
 			return
@@ -43,7 +44,7 @@ func (w *Worker) listen(ctx context.Context) {
 
 // hinted queues what another process has notified. If there is no room for it, the scan finds it later. It counts as found:
 // another worker may deal with it as well, because of a scan.
-func (w *Worker) hinted(n percolator.Notification) {
+func (w *Worker) hinted(n model.Notification) {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {
 		return

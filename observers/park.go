@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/internal/layout"
 )
 
 // settle does with the outcome of a run what has to be stored. An observer that has failed too often is parked: the store is told before
@@ -15,7 +15,7 @@ func (w *Worker) settle(ctx context.Context, tn turn, out outcome) outcome {
 	switch {
 	case out.start != 0:
 		if out.settled == 0 && w.queue.parkedBeside(tn) {
-			w.store(ctx, tn, percolator.Standing{Observer: tn.lane.name, Through: out.start, Done: true})
+			w.store(ctx, tn, layout.ObserverState{Observer: tn.lane.name, Through: out.start, Done: true})
 		}
 	case !out.snoozed && !out.blameless && tn.attempt >= w.cfg.MaxAttempts:
 		out.parked = w.park(ctx, tn, out.err)
@@ -25,12 +25,12 @@ func (w *Worker) settle(ctx context.Context, tn turn, out outcome) outcome {
 
 // park records that tn's observer has been given up on for what was known when its last run began.
 func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
-	standings := []percolator.Standing{{
+	standings := []layout.ObserverState{{
 		Observer: tn.lane.name, Through: tn.newest, Attempts: tn.attempt, Reason: reason.Error(), Since: time.Now().UTC(),
 		Observers: tn.entry.column.names,
 	}}
 	for name, ran := range w.queue.doneBeside(tn) {
-		standings = append(standings, percolator.Standing{Observer: name, Through: ran, Done: true})
+		standings = append(standings, layout.ObserverState{Observer: name, Through: ran, Done: true})
 	}
 	if !w.store(ctx, tn, standings...) {
 		return false
@@ -41,13 +41,13 @@ func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
 }
 
 // store writes standings on tn's cell.
-func (w *Worker) store(ctx context.Context, tn turn, standings ...percolator.Standing) bool {
+func (w *Worker) store(ctx context.Context, tn turn, standings ...layout.ObserverState) bool {
 	for i := range standings {
 		standings[i].Cell = tn.entry.column.cell(tn.entry.row)
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*w.cfg.MaxBackoff)) // the observer is tried again then
 	defer cancel()
-	if err := w.client.SetStandings(ctx, standings...); err != nil {
+	if err := w.engine.Commits.SetStandings(ctx, standings...); err != nil {
 		w.log.Warn("observers: that an observer is parked, or done beside a parked one, could not be stored", "table", tn.lane.table, "column", tn.lane.column)
 		w.log.Debug("observers: standings not stored", "row", tn.entry.row, "err", err)
 		return false
@@ -56,12 +56,12 @@ func (w *Worker) store(ctx context.Context, tn turn, standings ...percolator.Sta
 }
 
 // stood arranges what the store says of a row's observers by column, each in the order of its observers.
-func (w *Worker) stood(row percolator.Pending) map[string][]standing {
-	if len(row.Standings) == 0 {
+func (w *Worker) stood(row layout.Pending) map[string][]standing {
+	if len(row.States) == 0 {
 		return nil
 	}
 	known := map[string][]standing{}
-	for _, s := range row.Standings {
+	for _, s := range row.States {
 		col := w.coverage.taken[Column{row.Table, s.Cell.Column}]
 		if col == nil {
 			continue
@@ -83,23 +83,23 @@ func (w *Worker) stood(row percolator.Pending) map[string][]standing {
 }
 
 // forgetStandings erases those of a row whose columns have no notification left: their cells were dealt with after all (I19).
-func (w *Worker) forgetStandings(ctx context.Context, row percolator.Pending) {
-	if len(row.Standings) == 0 {
+func (w *Worker) forgetStandings(ctx context.Context, row layout.Pending) {
+	if len(row.States) == 0 {
 		return
 	}
 	notified := map[string]bool{}
 	for _, n := range row.Notified {
 		notified[n.Cell.Column] = true
 	}
-	var over []percolator.Standing
-	for _, s := range row.Standings {
+	var over []layout.ObserverState
+	for _, s := range row.States {
 		if !notified[s.Cell.Column] && w.coverage.taken[Column{row.Table, s.Cell.Column}] != nil {
 			over = append(over, s)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	if err := w.client.ForgetStandings(ctx, over...); err != nil {
+	if err := w.engine.Commits.ForgetStandings(ctx, over...); err != nil {
 		w.log.Debug("observers: standings were not erased", "table", row.Table, "row", row.Row, "err", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -260,7 +261,7 @@ func TestParkedReasonIsBounded(t *testing.T) {
 	e.set(e.client, "r", "in", "1")
 	e.idle(w)
 	p := e.parked()
-	if len(p) != 1 || len(p[0].Reason) > percolator.MaxParkedReason || len(p[0].Reason) < percolator.MaxParkedReason-4 || strings.ContainsRune(p[0].Reason, '\uFFFD') {
+	if len(p) != 1 || len(p[0].Reason) > admin.MaxParkedReason || len(p[0].Reason) < admin.MaxParkedReason-4 || strings.ContainsRune(p[0].Reason, '\uFFFD') {
 		t.Fatalf("parked %+v", p)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // TestParkedDeletionOutlivesCollection: an observer is parked for a deletion. Collection, which removes deleted cells once nobody waits
@@ -57,7 +58,7 @@ func TestBackfillBesideWriters(t *testing.T) {
 	for range 2 {
 		c := e.NewClient()
 		go func() {
-			_, err := c.BackfillObserver(e.ctx, "t", "in", "new", percolator.ObserverOptions{RowsPerPage: 7})
+			_, err := admin.New(c).BackfillObserver(e.ctx, "t", "in", "new", admin.ObserverOptions{RowsPerPage: 7})
 			done <- err
 		}()
 	}

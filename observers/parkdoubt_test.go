@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -178,7 +179,7 @@ func TestReasonOfManyBytesIsCutToNothing(t *testing.T) {
 	w, _ := e.start(e.client, r, observers.Config{MaxAttempts: 1})
 	e.set(e.client, "r", "in", "1")
 	e.idle(w)
-	if p := e.parked(); len(p) != 1 || len(p[0].Reason) < percolator.MaxParkedReason-4 {
+	if p := e.parked(); len(p) != 1 || len(p[0].Reason) < admin.MaxParkedReason-4 {
 		t.Fatalf("a reason of 3,000 bytes was cut to %d: %q", len(p[0].Reason), p[0].Reason)
 	}
 }

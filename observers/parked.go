@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -35,7 +36,7 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 	}
 	return func(yield func(Parked, error) bool) {
 		for _, table := range tables {
-			for row, err := range c.ScanPending(ctx, table, percolator.All()) {
+			for row, err := range c.Engine().Reads.ScanPending(ctx, table, percolator.All()) {
 				if err != nil {
 					yield(Parked{}, fmt.Errorf("observers: parked cells of table %q: %w", table, err))
 					return
@@ -51,7 +52,7 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 }
 
 // parkedIn returns what is parked in a row: not what has been notified anew since, nor what has been dealt with.
-func parkedIn(row percolator.Pending) (list []Parked) {
+func parkedIn(row layout.Pending) (list []Parked) {
 	for _, n := range row.Notified {
 		for _, s := range row.Parked(n) {
 			list = append(list, Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through})
@@ -60,19 +61,19 @@ func parkedIn(row percolator.Pending) (list []Parked) {
 	return list
 }
 
-func (p Parked) standing() percolator.Standing {
-	return percolator.Standing{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
+func (p Parked) standing() layout.ObserverState {
+	return layout.ObserverState{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
 }
 
 // Retry lets the observer run again, on any worker, with as many attempts as for a new change, when a scan meets the cell. The
 // observer sees the newest value. To retry what is not parked does no harm. A request by which a worker parks the cell may be late; then it
 // is parked once more, and listed.
 func Retry(ctx context.Context, c *percolator.Client, p Parked) error {
-	return c.RetryParked(ctx, p.standing())
+	return c.Engine().Commits.RetryParked(ctx, p.standing())
 }
 
 // Drop gives the change up: the observer counts as having run for it, without effect, and will be run for the next one. It cannot be
 // undone. percolator.ErrConflict: the cell has changed since it was parked, so workers try it again by themselves.
 func Drop(ctx context.Context, c *percolator.Client, p Parked) error {
-	return c.DropParked(ctx, p.standing())
+	return c.Engine().Commits.DropParked(ctx, p.standing())
 }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -23,24 +25,24 @@ import (
 // from bounds that stand beside it: all who have read the same know the same. While they have not, shares overlap or leave gaps. What a
 // gap hides is found by the worker that is late when it reads again, or by any that goes through everything, which all do now and
 // then. A worker that cannot read the list searches everything.
-type membership struct {
+type partition struct {
 	directory directory
 	places    *scanning.Places
 	tables    []string
-	self      percolator.WorkerInfo
+	self      membership.WorkerInfo
 	cannot    func(err error) // is told about a look that failed
 
 	shares atomic.Pointer[shares]
 	seen   uint64 // a fingerprint of the members and bounds that were seen last
 }
 
-// directory is where workers find each other; *percolator.Client.
+// directory is where workers find each other; *admin.Admin.
 type directory interface {
-	Workers(ctx context.Context) (percolator.Workers, error)
-	Announce(ctx context.Context, w percolator.WorkerInfo, seen percolator.Workers) (percolator.WorkerInfo, error)
-	Due(w percolator.WorkerInfo, seen percolator.Workers) bool
-	Withdraw(ctx context.Context, w percolator.WorkerInfo) error
-	SetBounds(ctx context.Context, seen percolator.Workers, next map[string]percolator.TableBounds) (bool, error)
+	Workers(ctx context.Context) (membership.Workers, error)
+	Announce(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error)
+	Due(w membership.WorkerInfo, seen membership.Workers) bool
+	Withdraw(ctx context.Context, w membership.WorkerInfo) error
+	SetBounds(ctx context.Context, seen membership.Workers, next map[string]membership.TableBounds) (bool, error)
 }
 
 const (
@@ -61,10 +63,10 @@ const (
 // shares is what a worker searches of each table; a table that is missing is searched as a whole.
 type shares map[string]percolator.Range
 
-func newMembership(w *Worker) *membership {
-	m := &membership{
-		directory: w.client, places: w.places, tables: w.coverage.tables,
-		self: percolator.WorkerInfo{
+func newPartition(w *Worker) *partition {
+	m := &partition{
+		directory: admin.New(w.client), places: w.places, tables: w.coverage.tables,
+		self: membership.WorkerInfo{
 			Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.announced(),
 		},
 		cannot: func(err error) {
@@ -119,7 +121,7 @@ func moduleVersion() string {
 }
 
 // share is what of table this worker searches now.
-func (m *membership) share(table string) percolator.Range {
+func (m *partition) share(table string) percolator.Range {
 	if s := m.shares.Load(); s != nil {
 		return (*s)[table]
 	}
@@ -127,7 +129,7 @@ func (m *membership) share(table string) percolator.Range {
 }
 
 // run looks until ctx ends: soon again after something has changed, else at growing intervals.
-func (m *membership) run(ctx context.Context) {
+func (m *partition) run(ctx context.Context) {
 	for pause := minMembersPause; ; pause = min(2*pause, maxMembersPause) {
 		changed, err := m.look(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -150,7 +152,7 @@ func (m *membership) run(ctx context.Context) {
 }
 
 // look reads the list, and writes into it what is due.
-func (m *membership) look(ctx context.Context) (changed bool, err error) {
+func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, membersWithin)
 	defer cancel()
 	seen, err := m.directory.Workers(ctx)
@@ -172,7 +174,7 @@ func (m *membership) look(ctx context.Context) (changed bool, err error) {
 }
 
 // divide takes this worker's shares from what was seen. A worker that the others do not see has everything.
-func (m *membership) divide(seen percolator.Workers) {
+func (m *partition) divide(seen membership.Workers) {
 	var peers []string
 	for _, w := range seen.Live {
 		if w.Columns == m.self.Columns {
@@ -201,8 +203,8 @@ func (m *membership) divide(seen percolator.Workers) {
 // renewBounds proposes bounds for tables that have none, or old ones. Where there are tablets enough these are their boundaries.
 // A table with few of them is divided by rows that were met while everybody searched all of it: when its bounds are
 // old it is searched so again for a while, because the rows may be elsewhere now.
-func (m *membership) renewBounds(ctx context.Context, seen percolator.Workers) error {
-	next, renewed := map[string]percolator.TableBounds{}, false
+func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) error {
+	next, renewed := map[string]membership.TableBounds{}, false
 	for table, b := range seen.Bounds { // those of tables that only others take are kept as well
 		if seen.Now.Sub(b.Made) < boundsFor {
 			next[table] = b
@@ -214,9 +216,9 @@ func (m *membership) renewBounds(ctx context.Context, seen percolator.Workers) e
 		if ok && age < boundsRenewed {
 			continue
 		}
-		keys, tablets := m.places.Known(table, min(boundsOfATable, percolator.MaxBoundKeys/len(m.tables)))
+		keys, tablets := m.places.Known(table, min(boundsOfATable, membership.MaxBoundKeys/len(m.tables)))
 		if len(keys) > 0 && (tablets || !ok || age >= boundsFor) {
-			next[table], renewed = percolator.TableBounds{Made: seen.Now, Keys: keys}, true
+			next[table], renewed = membership.TableBounds{Made: seen.Now, Keys: keys}, true
 		}
 	}
 	if !renewed {
@@ -226,15 +228,15 @@ func (m *membership) renewBounds(ctx context.Context, seen percolator.Workers) e
 	for _, b := range next {
 		keys += len(b.Keys)
 	}
-	if keys > percolator.MaxBoundKeys { // others' tables have to wait for room
-		maps.DeleteFunc(next, func(table string, _ percolator.TableBounds) bool { return !slices.Contains(m.tables, table) })
+	if keys > membership.MaxBoundKeys { // others' tables have to wait for room
+		maps.DeleteFunc(next, func(table string, _ membership.TableBounds) bool { return !slices.Contains(m.tables, table) })
 	}
 	_, err := m.directory.SetBounds(ctx, seen, next) // whoever was faster has the same right
 	return err
 }
 
 // fingerprint tells whether anything that shares depend on has changed.
-func fingerprint(seen percolator.Workers) uint64 {
+func fingerprint(seen membership.Workers) uint64 {
 	h := fnv.New64a()
 	for _, w := range seen.Live {
 		_, _ = h.Write([]byte(w.Name + "\x00" + w.Columns + "\x00"))

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -23,7 +24,7 @@ type fakeDirectory struct {
 	lease   time.Duration
 	expires map[string]time.Time
 	columns map[string]string
-	bounds  map[string]percolator.TableBounds
+	bounds  map[string]membership.TableBounds
 	down    bool
 	looks   int
 	writes  int
@@ -34,30 +35,30 @@ func oracleNow() tso.Timestamp { return tso.At(time.Now().Add(30 * 365 * 24 * ti
 
 func newFakeDirectory() *fakeDirectory {
 	return &fakeDirectory{
-		lease: 30 * time.Second, expires: map[string]time.Time{}, columns: map[string]string{}, bounds: map[string]percolator.TableBounds{},
+		lease: 30 * time.Second, expires: map[string]time.Time{}, columns: map[string]string{}, bounds: map[string]membership.TableBounds{},
 	}
 }
 
-func (d *fakeDirectory) Workers(context.Context) (percolator.Workers, error) {
+func (d *fakeDirectory) Workers(context.Context) (membership.Workers, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.looks++; d.down {
-		return percolator.Workers{}, errors.New("no answer")
+		return membership.Workers{}, errors.New("no answer")
 	}
-	seen := percolator.Workers{Now: oracleNow(), Bounds: map[string]percolator.TableBounds{}}
+	seen := membership.Workers{Now: oracleNow(), Bounds: map[string]membership.TableBounds{}}
 	for table, b := range d.bounds {
 		seen.Bounds[table] = b
 	}
 	for name, until := range d.expires {
 		if until.After(time.Now()) {
-			seen.Live = append(seen.Live, percolator.WorkerInfo{Name: name, Columns: d.columns[name], Expires: oracleNow().Add(time.Until(until))})
+			seen.Live = append(seen.Live, membership.WorkerInfo{Name: name, Columns: d.columns[name], Expires: oracleNow().Add(time.Until(until))})
 		}
 	}
-	slices.SortFunc(seen.Live, func(a, b percolator.WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(seen.Live, func(a, b membership.WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
 	return seen, nil
 }
 
-func (d *fakeDirectory) Announce(_ context.Context, w percolator.WorkerInfo, _ percolator.Workers) (percolator.WorkerInfo, error) {
+func (d *fakeDirectory) Announce(_ context.Context, w membership.WorkerInfo, _ membership.Workers) (membership.WorkerInfo, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes++
@@ -66,18 +67,18 @@ func (d *fakeDirectory) Announce(_ context.Context, w percolator.WorkerInfo, _ p
 	return w, nil
 }
 
-func (d *fakeDirectory) Due(w percolator.WorkerInfo, seen percolator.Workers) bool {
-	return w.Expires.Sub(seen.Now) <= d.lease*2/3 || !slices.ContainsFunc(seen.Live, func(o percolator.WorkerInfo) bool { return o.Name == w.Name })
+func (d *fakeDirectory) Due(w membership.WorkerInfo, seen membership.Workers) bool {
+	return w.Expires.Sub(seen.Now) <= d.lease*2/3 || !slices.ContainsFunc(seen.Live, func(o membership.WorkerInfo) bool { return o.Name == w.Name })
 }
 
-func (d *fakeDirectory) Withdraw(_ context.Context, w percolator.WorkerInfo) error {
+func (d *fakeDirectory) Withdraw(_ context.Context, w membership.WorkerInfo) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.expires, w.Name)
 	return nil
 }
 
-func (d *fakeDirectory) SetBounds(_ context.Context, _ percolator.Workers, next map[string]percolator.TableBounds) (bool, error) {
+func (d *fakeDirectory) SetBounds(_ context.Context, _ membership.Workers, next map[string]membership.TableBounds) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes++
@@ -96,21 +97,21 @@ func (d *fakeDirectory) do(f func()) {
 type partitioned struct {
 	*testing.T
 	directory *fakeDirectory
-	members   map[string]*membership
+	members   map[string]*partition
 	stops     map[string]func(died bool)
 }
 
 func newPartitioned(t *testing.T) *partitioned {
-	return &partitioned{t, newFakeDirectory(), map[string]*membership{}, map[string]func(bool){}}
+	return &partitioned{t, newFakeDirectory(), map[string]*partition{}, map[string]func(bool){}}
 }
 
 // add starts a member that takes a set of columns, and knows of tablets.
 func (p *partitioned) add(name, columns string, tablets ...string) {
 	places := scanning.NewPlaces(func(context.Context, string) ([]string, error) { return tablets, nil }, time.Now, newRandom())
 	places.Pick(p.Context(), "t", percolator.All())
-	m := &membership{
+	m := &partition{
 		directory: p.directory, places: places, tables: []string{"t"}, cannot: func(error) {},
-		self: percolator.WorkerInfo{Name: name, Columns: columns},
+		self: membership.WorkerInfo{Name: name, Columns: columns},
 	}
 	p.members[name] = m
 	ctx, cancel := context.WithCancel(p.Context())
@@ -253,7 +254,7 @@ func TestPartitionLearnsWhereRowsAre(t *testing.T) {
 		p := newPartitioned(t)
 		p.add("a", "x")
 		p.add("b", "x")
-		meet := func(m *membership) {
+		meet := func(m *partition) {
 			for i := range 1000 {
 				m.places.Met("t", fmt.Sprintf("row%03d", i))
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/internal/membership"
 )
 
 // A worker tells the others how it is doing: a console in any process sees all of them with one read (percolator.Client.Reports).
@@ -21,7 +21,7 @@ const (
 // interval, so that processes that were started together do not write together.
 func (w *Worker) reporting(ctx context.Context, name string) {
 	interval := w.cfg.ReportInterval
-	reporter, err := w.client.NewReporter(name, interval)
+	reporter, err := membership.NewReporter(w.engine, name, interval)
 	if err != nil {
 		w.log.Warn("observers: this worker does not report", "err", err)
 		return
@@ -49,20 +49,20 @@ func (w *Worker) reportName() string {
 }
 
 // report is what others are told.
-func (w *Worker) report() percolator.WorkerReport {
+func (w *Worker) report() membership.WorkerReport {
 	r := w.Stats().report()
 	r.Takes, r.Columns = w.coverage.announced(), w.coverage.fingerprint()
 	return r
 }
 
 // report is what of s others are told.
-func (s Stats) report() percolator.WorkerReport {
-	r := percolator.WorkerReport{
+func (s Stats) report() membership.WorkerReport {
+	r := membership.WorkerReport{
 		ObserverReport: s.ObserverStats.report(),
 		Found:          s.Found, Dispatched: s.Dispatched, Hinted: s.Hinted, Dropped: s.Dropped, Searches: s.Searches, Parked: s.ObserverStats.Parked,
 		Queued: s.Queued, Running: s.Running,
 		BacklogMillis: s.Backlog.Milliseconds(), LockMillis: s.StrandedFor.Milliseconds(),
-		Observers: make(map[string]percolator.ObserverReport, len(s.Observers)),
+		Observers: make(map[string]membership.ObserverReport, len(s.Observers)),
 	}
 	for name, o := range s.Observers {
 		r.Observers[name] = o.report()
@@ -70,8 +70,8 @@ func (s Stats) report() percolator.WorkerReport {
 	return r
 }
 
-func (o ObserverStats) report() percolator.ObserverReport {
-	return percolator.ObserverReport{
+func (o ObserverStats) report() membership.ObserverReport {
+	return membership.ObserverReport{
 		Runs: o.Runs, Attempts: o.Attempts, Retries: o.Retries, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics,
 	}
 }

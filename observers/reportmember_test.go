@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -24,7 +25,7 @@ func TestReportOfAMember(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	for {
-		if live, err := env.Client.Workers(t.Context()); err != nil || len(live.Live) > 0 {
+		if live, err := admin.New(env.Client).Workers(t.Context()); err != nil || len(live.Live) > 0 {
 			break
 		}
 	}

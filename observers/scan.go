@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -80,7 +82,7 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageWithin)
 	defer cancel()
-	rows, more, err := w.client.ReadPending(ctx, table, r, most)
+	rows, more, err := w.engine.Reads.ReadPending(ctx, table, r, most)
 	if err != nil {
 		return p, err
 	}
@@ -102,7 +104,7 @@ func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range,
 
 // Work implements scanning.Source: it queues what is dirty in a page and settles what is stranded. It waits while the queue is
 // full. inQueue: most of the page waits for its turn already (what is parked does not).
-func (s *scanner) Work(ctx context.Context, rows []percolator.Pending) (foundNew, inQueue bool) {
+func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
 	inTurn := 0
 	page := s.newPage()
@@ -138,7 +140,7 @@ func (s *scanner) Work(ctx context.Context, rows []percolator.Pending) (foundNew
 
 // offerFound queues a notification that was read from a table. What is done already is erased, once more if need be.
 // said is what the store says of the column's observers.
-func (w *Worker) offerFound(ctx context.Context, n percolator.Notification, said *word) verdict {
+func (w *Worker) offerFound(ctx context.Context, n model.Notification, said *word) verdict {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {
 		return foreign
@@ -150,7 +152,7 @@ func (w *Worker) offerFound(ctx context.Context, n percolator.Notification, said
 	case settled:
 		ctx, cancel := context.WithTimeout(ctx, settleWithin)
 		defer cancel()
-		if err := w.client.ClearNotification(ctx, n.Cell, upTo); err != nil {
+		if err := w.engine.Commits.ClearNotification(ctx, n.Cell, upTo); err != nil {
 			w.log.Debug("observers: a notification was not erased", "table", n.Cell.Table, "row", n.Cell.Row, "column", n.Cell.Column, "err", err)
 		}
 	}

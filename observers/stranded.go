@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -17,7 +19,7 @@ import (
 //
 // Whether a transaction is dead is for ResolveLock to judge. The time to live only keeps it from being asked about every
 // commit that is under way.
-func (w *Worker) resolveStranded(ctx context.Context, rows []percolator.Pending) int64 {
+func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int64 {
 	locks := w.expired(ctx, rows)
 	if len(locks) == 0 {
 		return 0
@@ -29,11 +31,11 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []percolator.Pending)
 	group.SetLimit(resolveAtOnce)
 	for _, l := range locks {
 		group.Go(func() error {
-			switch r, err := w.client.ResolveLock(ctx, l); {
+			switch r, err := w.engine.Locks.ResolveLock(ctx, l); {
 			case err != nil:
 				w.log.Warn("observers: a stranded lock could not be resolved", "table", l.Cell.Table, "column", l.Cell.Column, "corrupt", errors.Is(err, percolator.ErrCorrupt))
 				w.log.Debug("observers: a stranded lock could not be resolved", "row", l.Cell.Row, "err", err)
-			case r == percolator.LockRolledForward, r == percolator.LockRolledBack:
+			case r == model.LockRolledForward, r == model.LockRolledBack:
 				resolved.Add(1)
 			}
 			return nil // one bad lock does not keep the others
@@ -46,8 +48,8 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []percolator.Pending)
 
 // expired returns the locks in rows that are past their time to live by oracle time, the only clock that locks are compared
 // with. Without any lock, it asks the oracle nothing.
-func (w *Worker) expired(ctx context.Context, rows []percolator.Pending) []percolator.Lock {
-	var locks []percolator.Lock
+func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Lock {
+	var locks []model.Lock
 	var now tso.Timestamp
 	for _, row := range rows {
 		for _, l := range row.Locks {

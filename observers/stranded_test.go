@@ -33,7 +33,7 @@ func strand(e *env) {
 		e.Fatal(err)
 	}
 	rows := 0
-	for p, err := range e.client.ScanPending(e.ctx, "t", percolator.All()) {
+	for p, err := range e.client.Engine().Reads.ScanPending(e.ctx, "t", percolator.All()) {
 		if err != nil {
 			e.Fatal(err)
 		}

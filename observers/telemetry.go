@@ -45,7 +45,7 @@ var durationBuckets = []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2,
 
 // newTelemetry makes the instruments. Config's providers go before the client's.
 func (w *Worker) newTelemetry() (err error) {
-	meters, tracers := w.client.Telemetry()
+	meters, tracers := w.engine.Telemetry()
 	if w.cfg.MeterProvider != nil {
 		meters = w.cfg.MeterProvider
 	}

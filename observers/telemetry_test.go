@@ -16,6 +16,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -149,8 +150,8 @@ func TestWorkersReport(t *testing.T) {
 	j := newJournal()
 	r := observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
-	reports := func() []percolator.Report {
-		list, err := e.client.Reports(e.ctx)
+	reports := func() []admin.Report {
+		list, err := admin.New(e.client).Reports(e.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,11 +167,11 @@ func TestWorkersReport(t *testing.T) {
 		list := reports()
 		return len(list) == 2 && list[0].Worker.Runs+list[1].Worker.Runs == 1
 	})
-	seen, err := e.client.Workers(e.ctx)
+	seen, err := admin.New(e.client).Workers(e.ctx)
 	if err != nil || len(seen.Live) != 1 {
 		t.Fatalf("%d workers in the list: %v", len(seen.Live), err)
 	}
-	if !slices.ContainsFunc(reports(), func(r percolator.Report) bool { return r.Name == seen.Live[0].Name }) {
+	if !slices.ContainsFunc(reports(), func(r admin.Report) bool { return r.Name == seen.Live[0].Name }) {
 		t.Error("the worker that is listed reports under another name")
 	}
 	stopOne()

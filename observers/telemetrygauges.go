@@ -35,7 +35,7 @@ func (o *observed) seconds(name, description string) metric.Float64ObservableGau
 
 // register exports what Stats says while the worker runs.
 func (w *Worker) register() (unregister func(), err error) {
-	meters, _ := w.client.Telemetry()
+	meters, _ := w.engine.Telemetry()
 	if w.cfg.MeterProvider != nil {
 		meters = w.cfg.MeterProvider
 	}

@@ -29,7 +29,7 @@ func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 		return left, err
 	}
 	for _, table := range cov.tables {
-		for row, err := range c.ScanPending(ctx, table, percolator.All()) {
+		for row, err := range c.Engine().Reads.ScanPending(ctx, table, percolator.All()) {
 			if err != nil {
 				return left, fmt.Errorf("observers: what is left of table %q: %w", table, err)
 			}

@@ -11,7 +11,7 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
 	if tn.stale {
-		switch notified, err := w.client.Notified(ctx, cell); {
+		switch notified, err := w.engine.Reads.Notified(ctx, cell); {
 		case err != nil:
 			return w.failed(tn, err, stagePrepare)
 		case !notified: // another worker has run for it
@@ -32,7 +32,7 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	if !last {
 		return out
 	}
-	if err := w.client.ClearNotification(ctx, cell, upTo); err != nil {
+	if err := w.engine.Commits.ClearNotification(ctx, cell, upTo); err != nil {
 		w.log.Debug("observers: a weak notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
 		return out
 	}

@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -21,6 +23,7 @@ var ErrStarted = errors.New("observers: the worker has been started before")
 // may be called concurrently.
 type Worker struct {
 	client   *percolator.Client
+	engine   *engine.Engine
 	cfg      Config
 	log      *slog.Logger
 	coverage *coverage
@@ -29,9 +32,9 @@ type Worker struct {
 	rows     *scanning.RowLocks
 	remote   *scanning.RemoteLocks
 	places   *scanning.Places
-	members  *membership // nil: the worker searches everything
-	pauses   backoff     // of a goroutine that cannot reach the store
-	garbage  *percolator.Collector
+	members  *partition // nil: the worker searches everything
+	pauses   backoff    // of a goroutine that cannot reach the store
+	garbage  *admin.Collector
 	counters workerCounters
 	backlog  backlog
 
@@ -51,7 +54,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	if cfg.RowLocks == nil && !cfg.DisableRowLocks {
-		cfg.RowLocks, _ = c.Oracle().(tso.RowLocks)
+		cfg.RowLocks, _ = c.Engine().Clock.Oracle.(tso.RowLocks)
 	}
 	if cfg.DisableRowLocks {
 		cfg.RowLocks = nil
@@ -64,12 +67,13 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	garbage, err := percolator.NewCollector(c, cfg.Collector)
+	garbage, err := admin.New(c).NewCollector(cfg.Collector)
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{
 		client:   c,
+		engine:   c.Engine(),
 		garbage:  garbage,
 		cfg:      cfg,
 		log:      cfg.Logger,
@@ -77,12 +81,12 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		queue:    newQueue(cfg, cov.lanes),
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
-		places:   scanning.NewPlaces(c.SampleRowKeys, time.Now, newRandom()),
+		places:   scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
 		pauses:   backoff{cfg.MinBackoff, cfg.MaxBackoff},
 	}
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
 	if cfg.Partition {
-		w.members = newMembership(w)
+		w.members = newPartition(w)
 	}
 	if err := w.newTelemetry(); err != nil {
 		return nil, fmt.Errorf("observers: making metrics: %w", err)
@@ -114,7 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.queue.start()
 	stopDispatch := func() {}
 	if !w.cfg.DisableDispatch {
-		stopDispatch = w.client.HandleNotify(w.dispatch)
+		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
 	}
 	for range w.cfg.Concurrency {

@@ -39,7 +39,7 @@ func addIndexes(t testing.TB, ctx context.Context, env *percolatortest.Env, c *p
 }
 
 // atOnce takes the drain for over: for tests in which nobody is left who does not know the index.
-var atOnce = admin.BackfillOptions{}.Waiting(func(context.Context, time.Duration) error { return nil })
+var atOnce = admin.BackfillOptions{Wait: func(context.Context, time.Duration) error { return nil }}
 
 // setPeople commits one column of many rows, given as row, value, and waits for phase two.
 func setPeople(t testing.TB, ctx context.Context, c *percolator.Client, col percolator.Column[string], pairs ...string) tso.Timestamp {

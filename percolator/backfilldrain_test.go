@@ -26,7 +26,7 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 	broken := errors.New("broken off")
 	waited := 0
 	run := func(answer error) error {
-		return errOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{}.Waiting(func(_ context.Context, d time.Duration) error {
+		return errOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{Wait: func(_ context.Context, d time.Duration) error {
 			if waited++; d < timing.RequestLifetime+timing.MetaMaxAge {
 				t.Errorf("a drain of %v", d)
 			}
@@ -34,7 +34,7 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 				t.Errorf("before the drain was over: %v", n)
 			}
 			return answer
-		})))
+		}}))
 	}
 	wantErr(t, run(broken), broken)
 	wantErr(t, run(broken), broken) // it had not finished its wait

@@ -87,7 +87,8 @@ func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolator
 		}
 		return fault
 	})
-	opts := atOnce.Saving(2)
+	opts := atOnce
+	opts.SaveEvery = 2
 	opts.RowsPerTransaction, opts.Concurrency = 2, 1
 	_, err := admin.New(victim).BackfillIndex(vctx, "people", "mail", opts)
 	must(t, victim.Flush(ctx)) // phase two has its requests, too

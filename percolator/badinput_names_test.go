@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -163,13 +164,13 @@ func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 		} else {
 			for j, o := range observers {
 				tx := mustBegin(t, ctx, c)
-				ack, err := tx.Acknowledge(ctx, cell("r", name), o, observers)
+				ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", name), o, observers)
 				must(t, err)
 				if !ack.Run || string(ack.Value) != value(i) || ack.Settled != (j == len(observers)-1) {
 					t.Errorf("%q of %q: %+v", o, name, ack)
 				}
 				mustCommit(t, ctx, tx)
-				again, err := mustBegin(t, ctx, c).Acknowledge(ctx, cell("r", name), o, observers)
+				again, err := (*commit.Txn)(mustBegin(t, ctx, c)).Acknowledge(ctx, cell("r", name), o, observers)
 				must(t, err)
 				if again.Run {
 					t.Errorf("%q of %q runs twice", o, name)

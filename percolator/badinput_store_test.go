@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -51,7 +52,7 @@ func TestUnknownTables(t *testing.T) {
 			"GetForUpdate":       errOf(tx.GetForUpdate(ctx, at)),
 			"Txn.Scan":           firstError(tx.Scan(ctx, table, percolator.All())),
 			"Txn.ScanIndex":      firstError(tx.ScanIndex(ctx, table, "mail", percolator.All())),
-			"Acknowledge":        errOf(tx.Acknowledge(ctx, at, "O", []string{"O"})),
+			"Acknowledge":        errOf((*commit.Txn)(tx).Acknowledge(ctx, at, "O", []string{"O"})),
 			"Snapshot.Get":       errOf(s.Get(ctx, at)),
 			"Snapshot.GetMulti":  errOf(s.GetMulti(ctx, cell("r", "c"), at)),
 			"Snapshot.Scan":      firstError(s.Scan(ctx, table, percolator.All())),

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -20,7 +21,7 @@ import (
 // calls are all methods that take a context, with arguments that are otherwise right.
 func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s *percolator.Snapshot) map[string]func(ctx context.Context) error {
 	name := percolator.String("t", "c")
-	garbage, err := admin.NewCollector(c, admin.CollectorConfig{})
+	garbage, err := admin.New(c).NewCollector(admin.CollectorConfig{})
 	if err != nil {
 		panic(err)
 	}
@@ -59,7 +60,7 @@ func calls(env *percolatortest.Env, c *percolator.Client, tx *percolator.Txn, s 
 			return firstError(tx.ScanIndex(ctx, "people", "city", percolator.All()))
 		},
 		"Txn.Acknowledge": func(ctx context.Context) error {
-			return errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"}))
+			return errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"}))
 		},
 		"Column.Get":          func(ctx context.Context) error { return errOf(name.Get(ctx, s, "r")) },
 		"Column.GetOr":        func(ctx context.Context) error { return errOf(name.GetOr(ctx, s, "r", "")) },
@@ -221,7 +222,7 @@ func TestConcurrentUseOfOneTransaction(t *testing.T) {
 					check("Get of one's own", errOf(tx.Get(ctx, cell("shared", "c"))))
 					check("GetMulti", errOf(tx.GetMulti(ctx, cell("r", "c"), cell("s", "c"), cell(row, "c"))))
 					check("GetForUpdate", errOf(tx.GetForUpdate(ctx, cell("s", "c"))))
-					check("Acknowledge", errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})))
+					check("Acknowledge", errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})))
 					check("Scan", firstError(tx.Scan(ctx, "t", percolator.All())))
 					check("ScanIndex", firstError(tx.ScanIndex(ctx, "people", "city", percolator.All())))
 					check("a typed Set", city.Set(tx, row, value))
@@ -297,7 +298,7 @@ func TestSlicesAreNobodyElses(t *testing.T) {
 			t.Errorf("for update: %q", v)
 		}
 		spoil(v)
-		ack, err := tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
+		ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
 		must(t, err)
 		if string(ack.Value) != "value" {
 			t.Errorf("acknowledged: %q", ack.Value)

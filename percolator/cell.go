@@ -1,106 +1,46 @@
 package percolator
 
 import (
-	"bytes"
-	"fmt"
-	"strconv"
-	"strings"
-
-	"github.com/gopercolator/percolator/tso"
+	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Limits, enforced before anything is sent. The first four are Bigtable's own, which its emulator does not enforce.
+// Limits, checked before anything is sent.
 const (
 	// MaxRowKeyBytes is the longest row key. Row keys may hold any bytes and may not be empty.
-	MaxRowKeyBytes = 4096
-	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may not be empty.
-	MaxColumnBytes = 2048
+	MaxRowKeyBytes = model.MaxRowKeyBytes
+	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may
+	// not be empty.
+	MaxColumnBytes = model.MaxColumnBytes
 	// MaxValueBytes is the largest value. Bigtable advises against values over 10 MB.
-	MaxValueBytes = 100 << 20
-	// maxMutationsPerRow is Bigtable's limit for one request on one row.
-	maxMutationsPerRow = 100_000
-	// MaxColumnsPerRow is how many cells of one row a transaction can write: the commit of a row is one request of at
-	// most three mutations a cell (I6).
-	MaxColumnsPerRow = 30_000
+	MaxValueBytes = model.MaxValueBytes
+	// MaxColumnsPerRow is how many cells of one row a transaction can write: the commit of a row is
+	// one request.
+	MaxColumnsPerRow = model.MaxColumnsPerRow
 	// MaxTxnBytes is the most that one transaction buffers: keys and values.
-	MaxTxnBytes = 512 << 20
-	// maxFilterBytes keeps predicates below Bigtable's 20 KB, with room for the frame around the columns.
-	maxFilterBytes = 16 << 10
+	MaxTxnBytes = model.MaxTxnBytes
 )
 
-// Cell names one cell. Table is a table of the schema; Row and Column are byte strings.
-type Cell struct{ Table, Row, Column string }
+// Cell{Table, Row, Column string} names one cell. Table is a table of the schema; Row and Column
+// are byte strings. String quotes them, so that no byte can damage a terminal or a log.
+type Cell = model.Cell
 
-// String quotes row and column, so that no byte of them can damage a terminal or a log. The row of an index's entry is a
-// value and is left out.
-func (c Cell) String() string {
-	table := c.Table
-	if strings.ContainsFunc(table, func(r rune) bool { return r <= ' ' || r >= 0x7f }) { // of a damaged lock
-		table = strconv.Quote(table)
-	}
-	if strings.Contains(c.Table, ".") {
-		return table + "/…/" + strconv.Quote(c.Column)
-	}
-	return fmt.Sprintf("%s/%s/%s", table, strconv.Quote(c.Row), strconv.Quote(c.Column))
-}
+// Entry{Cell Cell; Value []byte; CommitTS tso.Timestamp} is one cell with its value in a snapshot.
+// Value is the caller's own copy. CommitTS is when the value was committed; it is 0 for a write
+// that the reading transaction has buffered.
+type Entry = model.Entry
 
-// Entry is one cell with its value in a snapshot.
-type Entry struct {
-	Cell     Cell
-	Value    []byte        // the caller's own copy
-	CommitTS tso.Timestamp // when it was committed; 0 for a write buffered in the reading transaction
-}
-
-// Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End is unbounded. The
-// zero Range is everything.
-type Range struct{ Start, End string }
+// Range{Start, End string} is a half-open range [Start, End) of row keys, or of values for
+// ScanIndex. An empty End is unbounded; the zero Range is everything.
+type Range = model.Range
 
 // All is every row.
-func All() Range { return Range{} }
+func All() Range { return model.All() }
 
 // Row is the one row with this key.
-func Row(key string) Range { return Range{Start: key, End: key + "\x00"} }
+func Row(key string) Range { return model.Row(key) }
 
 // Between is the half-open range from ≤ key < to; an empty to is unbounded.
-func Between(from, to string) Range { return Range{Start: from, End: to} }
+func Between(from, to string) Range { return model.Between(from, to) }
 
-// Prefix is every key that begins with p.
-func Prefix(p string) Range {
-	end := []byte(p)
-	for len(end) > 0 && end[len(end)-1] == 0xff {
-		end = end[:len(end)-1]
-	}
-	if len(end) > 0 {
-		end[len(end)-1]++
-	}
-	return Range{Start: p, End: string(end)}
-}
-
-func (r Range) contains(key string) bool { return key >= r.Start && (r.End == "" || key < r.End) }
-
-// empty reports that no key can be in r; Bigtable refuses inverted ranges.
-func (r Range) empty() bool { return r.End != "" && r.Start >= r.End }
-
-// validateRow checks Bigtable's limits on row keys.
-func validateRow(c Cell) error {
-	switch {
-	case c.Row == "":
-		return cellErr(ErrInvalidArgument, c, "the row key is empty")
-	case len(c.Row) > MaxRowKeyBytes:
-		return cellErr(ErrTooLarge, Cell{c.Table, c.Row[:32] + "…", c.Column}, "the row key has %d bytes, the limit is %d", len(c.Row), MaxRowKeyBytes)
-	}
-	return nil
-}
-
-// validateColumn checks a user's column name. 0x00 is what reserved columns begin with.
-func validateColumn(c Cell) error {
-	switch {
-	case c.Column == "":
-		return cellErr(ErrInvalidArgument, c, "the column is empty")
-	case len(c.Column) > MaxColumnBytes:
-		return cellErr(ErrTooLarge, Cell{c.Table, c.Row, c.Column[:32] + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), MaxColumnBytes)
-	case bytes.IndexByte([]byte(c.Column), 0) >= 0:
-		return cellErr(ErrInvalidArgument, c, "a column may not contain the byte 0x00")
-	}
-	return nil
-}
+// Prefix is every row whose key begins with p.
+func Prefix(p string) Range { return model.Prefix(p) }

@@ -77,7 +77,7 @@ func TestAcknowledgedCommitIsSeenBeforePhaseTwo(t *testing.T) {
 		env := newEnv(t, percolatortest.Configure(longTTL))
 		g := &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
 		if whole {
-			g.c.ReadWholeRowsAfter(0)
+			g.c.Engine().Reads.ReadWholeRowsAfter(0)
 		}
 		rows := rowNames(8)
 		g.commit(func(tx *percolator.Txn) error { return g.set(tx, rows...) })

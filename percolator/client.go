@@ -3,262 +3,127 @@ package percolator
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"os"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
-)
-
-// closeTimeout bounds Close when the store is down, connectTimeout NewClient.
-const (
-	closeTimeout   = 10 * time.Second
-	connectTimeout = 30 * time.Second
 )
 
 // Client runs transactions on one Bigtable instance. Use one for each process. All methods may be called concurrently.
 type Client struct {
-	cfg     Config
-	store   *store
-	count   *counters
-	catalog atomic.Pointer[catalog]
-	meta    *metaWatcher
-	bulk    *bulkWriter
-	batch   *readBatcher
-	warm    *warmGoroutines
-	own     ownCommits
-	predict *predictor
-	habits  readHabits
-	trace   spans
-	metrics metric.Registration
-
-	oracle tso.Oracle
-	dialed *tso.Client                 // the oracle, when NewClient dialed it
-	ahead  startAhead                  // start timestamps for Blind
-	fates  *lru.Cache[txnID, decision] // of transactions that are decided for good
-	alive  *liveness
-	newest newestStamp // for MaxStaleness
-
-	recent recentWrites // for blind transactions
-
-	listeners listeners
-	hints     *hinter
-
-	background context.Context // ends with Close
-	stop       context.CancelFunc
-	running    sync.WaitGroup
-	closed     atomic.Bool
+	e      *engine.Engine
+	dialed *tso.Client // the oracle, when NewClient dialed it
 }
 
 // NewClient connects to the instance and the oracle, reads the stored schema, and compares it with cfg.Schema. It fails
 // with ErrSchemaMismatch if there is no schema or another one, and with an error that names the endpoint if the
 // instance or the oracle does not answer before ctx ends, at most 30 s. opts are those of Google's own clients.
 func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	if err := checkContext(ctx); err != nil {
+	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
-	var where endpoint
-	bt, err := newBigtable(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, append([]option.ClientOption{where.option()}, opts...))
+	e, err := engine.Open(ctx, cfg.settings(), cfg.AppProfile, engine.Providers{Meter: cfg.MeterProvider, Tracer: cfg.TracerProvider}, opts)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, count: &counters{}, oracle: cfg.Oracle}
-	if c.fates, err = lru.New[txnID, decision](fatesRemembered); err != nil {
+	c := &Client{e: e}
+	if err := c.connect(ctx, cfg); err != nil {
+		e.Abandon()
+		c.hangUp()
 		return nil, err
 	}
-	c.background, c.stop = context.WithCancel(context.Background())
-	c.store = newStore(c.background, bt, c.count)
-	if c.store.metrics, err = newInstruments(cfg.MeterProvider); err != nil {
-		c.stop()
-		bt.Close()
-		return nil, fmt.Errorf("percolator: making metrics: %w", err)
-	}
-	c.meta = &metaWatcher{store: c.store, version: c.adopt}
-	c.bulk = newBulkWriter(c.background, c.store)
-	c.batch = newReadBatcher(c)
-	c.warm = newWarmGoroutines(c.background)
-	c.predict = newPredictor()
-	c.habits.first, c.habits.probe = firstTrial, probeRows
-	c.trace = newSpans(cfg.TracerProvider)
-	c.recent.seed = maphash.MakeSeed()
-	if err := c.connect(ctx, &where); err != nil {
-		c.stop()
-		bt.Close()
-		if c.dialed != nil {
-			c.dialed.Close()
-		}
-		return nil, err
-	}
-	c.running.Add(1)
-	go func() {
-		defer c.running.Done()
-		c.meta.run(c.background)
-	}()
 	return c, nil
 }
 
-// connect dials the oracle, reads the schema and registers the metrics.
-func (c *Client) connect(ctx context.Context, where *endpoint) error {
-	m, err := c.meta.refresh(ctx)
-	if err != nil {
-		return fmt.Errorf("%w (endpoint: %s)", withContext(ctx, err), where)
-	}
-	if err := c.checkSchema(m); err != nil {
+// connect checks the schema and starts the engine with the oracle.
+func (c *Client) connect(ctx context.Context, cfg Config) error {
+	if err := c.e.Meta.CheckSchema(cfg.Schema); err != nil {
 		return err
 	}
-	if c.oracle == nil {
+	oracle := cfg.Oracle
+	if oracle == nil {
 		addr := os.Getenv("PERCOLATOR_TSO_ADDR")
 		if addr == "" {
 			return fmt.Errorf("percolator: %w: no oracle: set Config.Oracle or PERCOLATOR_TSO_ADDR=host:port of a running oracle", ErrInvalidArgument)
 		}
-		secure, err := tso.DialOptionsFromEnv(c.cfg.Logger)
+		secure, err := tso.DialOptionsFromEnv(cfg.Logger)
 		if err != nil {
 			return fmt.Errorf("percolator: %w: oracle at %s: %w", ErrInvalidArgument, addr, err)
 		}
 		if c.dialed, err = tso.Dial(ctx, addr, secure...); err != nil {
-			return fmt.Errorf("percolator: oracle at %s: %w", addr, withContext(ctx, err))
+			return fmt.Errorf("percolator: oracle at %s: %w", addr, model.WithContext(ctx, err))
 		}
-		c.oracle = c.dialed
+		oracle = c.dialed
 	}
-	c.hints = newHinter(c.cfg, c.oracle, c.count)
-	if c.alive, err = newLiveness(c.oracle); err != nil {
-		return err
-	}
-	if c.metrics, err = c.registerMetrics(c.cfg.MeterProvider); err != nil {
-		return fmt.Errorf("percolator: registering metrics: %w", err)
-	}
-	return nil
+	return c.e.Start(oracle)
 }
 
-func (c *Client) checkSchema(m meta) error {
-	if m.schema == nil {
-		return fmt.Errorf("percolator: %w: the instance %s has no schema; create it with CreateSchema", ErrSchemaMismatch, c.cfg.Instance)
-	}
-	if c.cfg.Schema != nil {
-		if err := c.cfg.Schema.Validate(); err != nil {
-			return err
-		}
-		if string(m.schema.encode()) != string(c.cfg.Schema.encode()) {
-			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", ErrSchemaMismatch, m.version)
-		}
-	}
-	c.catalog.Store(newCatalog(m.schema))
-	c.store.timing = m.schema.Timing.withDefaults() // before anything else is sent; it never changes
-	return nil
-}
-
-// adopt takes over a newer schema that somebody has stored.
-func (c *Client) adopt(old, now meta) {
-	if now.schema != nil {
-		c.catalog.Store(newCatalog(now.schema))
-		c.cfg.Logger.Info("schema changed", "from", old.version, "to", now.version)
+func (c *Client) hangUp() {
+	if c.dialed != nil {
+		c.dialed.Close()
 	}
 }
 
 // Schema is the stored schema as this client knows it. It must not be modified.
-func (c *Client) Schema() *Schema { return c.catalog.Load().schema }
-
-// Oracle is the oracle that this client uses: Config.Oracle, or the one that NewClient has dialed. It may offer more than timestamps
-// (tso.Sessions, tso.RowLocks, tso.Hints). It must not be closed while the client is in use.
-func (c *Client) Oracle() tso.Oracle { return c.oracle }
+func (c *Client) Schema() *Schema { return c.e.Meta.Catalog.Load().Schema }
 
 // Stats reads the client's counters.
-func (c *Client) Stats() Stats { return c.count.read() }
+func (c *Client) Stats() Stats { return c.e.Store.Count.Read() }
 
 // Flush waits until phase two of everything that was committed before the call is over, or ctx ends. A row that Bigtable
 // refused for 30 s is over as well: it was logged, and whoever meets its lock finishes it.
 func (c *Client) Flush(ctx context.Context) error {
-	if err := checkContext(ctx); err != nil {
+	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}
-	return c.bulk.flush(ctx)
+	return c.e.Bulk.Flush(ctx)
 }
 
 // Close finishes phase two (at most 10 s when the store is down) and releases the connections. What could not be
 // finished is left to lock resolution; nothing is lost. A second Close does nothing.
 func (c *Client) Close() error {
-	if c.closed.Swap(true) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	err := c.bulk.flush(ctx)
-	c.stop()
-	c.running.Wait()
-	c.bulk.close()
-	c.hints.close()
-	if c.metrics != nil {
-		c.metrics.Unregister()
-	}
-	c.alive.close(ctx)
-	if c.dialed != nil {
-		c.dialed.Close()
-	}
-	if cerr := c.store.bt.Close(); err == nil && cerr != nil && !strings.Contains(cerr.Error(), "closing") {
-		err = cerr
-	}
+	err := c.e.Close()
+	c.hangUp()
 	return err
 }
 
-// next asks the oracle (I1).
-func (c *Client) next(ctx context.Context) (tso.Timestamp, error) {
-	if err := checkContext(ctx); err != nil {
-		return 0, err
-	}
-	if c.closed.Load() {
-		return 0, fmt.Errorf("percolator: %w", ErrClosed)
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.store.timing.RequestLifetime)
-	defer cancel()
-	ctx, span := c.trace.within(ctx, "percolator.timestamp")
-	c.count.oracle.Add(1)
-	asked := time.Now()
-	ts, err := c.oracle.Next(ctx)
-	c.tookOracle(ctx, asked, err)
-	span.end(err)
-	if err != nil {
-		return 0, fmt.Errorf("percolator: oracle: %w", withContext(ctx, err))
-	}
-	c.newest.offer(stamp{ts, asked})
-	return ts, nil
+// Begin starts a transaction: one request to the oracle, none with Blind if a timestamp is at hand.
+func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
+	tx, err := c.e.Commits.Begin(ctx, txnOptions(opts))
+	return (*Txn)(tx), err
 }
 
-func (c *Client) tookOracle(ctx context.Context, asked time.Time, err error) {
-	d := time.Since(asked)
-	c.count.latency[opOracle].add(d)
-	c.store.metrics.oracleRequest(ctx, d, err)
+// Update runs f in a transaction and commits it; after a conflict it runs f again in a new
+// transaction, with jittered backoff, until ctx ends or MaxAttempts is reached. It returns the
+// commit timestamp. An error of f rolls back and is returned as it is (an ErrConflict from f counts
+// as a conflict). ErrOutcomeUnknown is never retried.
+func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, opts ...TxnOption) (tso.Timestamp, error) {
+	return c.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error { return f(ctx, (*Txn)(tx)) }, txnOptions(opts))
 }
 
-// SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the list may be empty.
-func (c *Client) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
-	if err := checkContext(ctx); err != nil {
-		return nil, err
-	}
-	if _, ok := c.catalog.Load().user(table); !ok {
-		return nil, unknownTable(table)
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.store.timing.RequestLifetime)
-	defer cancel()
-	c.count.samples.Add(1)
-	keys, err := c.store.table(table).SampleRowKeys(ctx)
-	slices.Sort(keys)
-	return keys, c.store.err(ctx, table, err)
+// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf,
+// AsOfTimestamp, MaxStaleness).
+func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, error) {
+	s, err := c.e.Reads.Snapshot(ctx, readOptions(opts))
+	return (*Snapshot)(s), err
 }
 
-func unknownTable(table string) error {
-	return fmt.Errorf("percolator: table %q: %w: it is not in the schema; add it with CreateSchema", table, ErrSchemaMismatch)
+// View calls f with a snapshot and returns f's error. It never conflicts.
+func (c *Client) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, opts ...ReadOption) error {
+	return c.e.Reads.View(ctx, func(ctx context.Context, s *reads.Snapshot) error { return f(ctx, (*Snapshot)(s)) }, readOptions(opts))
 }
+
+// Engine is what the packages of this module build on. It is of no use to others.
+func (c *Client) Engine() *engine.Engine { return c.e }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -75,7 +76,7 @@ func TestAcknowledgeOnFinishedTransaction(t *testing.T) {
 	ctx := testContext(t)
 	tx := mustBegin(t, ctx, env.Client)
 	must(t, tx.Rollback(ctx))
-	_, err := tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
+	_, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
 	wantErr(t, err, percolator.ErrTxnDone)
 }
 

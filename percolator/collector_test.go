@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -35,7 +36,7 @@ func newCollectorEnv(t testing.TB) *percolatortest.Env {
 
 func collector(t testing.TB, c *percolator.Client, cfg admin.CollectorConfig) *admin.Collector {
 	t.Helper()
-	g, err := admin.NewCollector(c, cfg)
+	g, err := admin.New(c).NewCollector(cfg)
 	must(t, err)
 	return g
 }
@@ -194,7 +195,7 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	}
 	// Its notification finds no change to run for.
 	tx = mustBegin(t, ctx, c)
-	ack, err := tx.Acknowledge(ctx, cell("b", "seen"), "O", []string{"O"})
+	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("b", "seen"), "O", []string{"O"})
 	if err != nil || ack.Run || !ack.Settled {
 		t.Errorf("Acknowledge: %+v, %v", ack, err)
 	}
@@ -214,7 +215,7 @@ func TestDeletionWaitsForItsObservers(t *testing.T) {
 	acknowledge := func(want bool) {
 		t.Helper()
 		tx := mustBegin(t, ctx, c)
-		ack, err := tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
+		ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
 		if err != nil || ack.Run != want {
 			t.Fatalf("Acknowledge: %+v, %v", ack, err)
 		}

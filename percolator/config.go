@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -61,7 +62,7 @@ type Config struct {
 	TracerProvider trace.TracerProvider
 }
 
-// withDefaults fills what is zero and refuses what cannot work.
+// WithDefaults fills what is zero and refuses what cannot work.
 func (cfg Config) withDefaults() (Config, error) {
 	if cfg.LockTTL == 0 {
 		cfg.LockTTL = 10 * time.Second
@@ -89,4 +90,12 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, bad("MaxParallelism", "positive")
 	}
 	return cfg, nil
+}
+
+// Settings is what the engine needs of the configuration.
+func (cfg Config) settings() model.Settings {
+	return model.Settings{
+		Project: cfg.Project, Instance: cfg.Instance, LockTTL: cfg.LockTTL, Retention: cfg.Retention, MaxParallelism: cfg.MaxParallelism,
+		DisableBatching: cfg.DisableBatching, DisablePrefetch: cfg.DisablePrefetch, DisableHints: cfg.DisableHints, Logger: cfg.Logger,
+	}
 }

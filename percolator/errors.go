@@ -1,118 +1,60 @@
 package percolator
 
-import (
-	"context"
-	"errors"
-	"fmt"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	"github.com/gopercolator/percolator/tso"
-)
+import "github.com/gopercolator/percolator/internal/model"
 
 // What a read or a write of one cell can answer.
 var (
 	// ErrNotFound: the cell has no value in the snapshot. An empty value is not absence.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = model.ErrNotFound
 	// ErrExists: Insert met a cell that has a value. Read it, or use Set to overwrite it.
-	ErrExists = errors.New("already exists")
+	ErrExists = model.ErrExists
 	// ErrUnique: another row already holds this value in a unique index. Choose another value or
 	// change the row that holds it; the message names the index.
-	ErrUnique = errors.New("unique index violated")
+	ErrUnique = model.ErrUnique
 )
 
-// What the outcome of a transaction can be when it did not simply commit.
+// How a transaction can end other than by committing.
 var (
-	// ErrConflict: another transaction won; nothing was written. Run the transaction again
-	// (Update does). errors.As with *ConflictError tells which cell.
-	ErrConflict = errors.New("conflict")
-	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends; a
-	// writer that meets it gets ErrConflict as well, and may run again. Of a Collector: another one is at work.
-	ErrLocked = errors.New("locked")
-	// ErrOutcomeUnknown: whether the transaction committed could not be established before the
-	// context ended or the client was closed, or the record of it may have been collected. It may commit later, or have
-	// committed. A commit whose context does not end waits until the store answers. Never retry blindly: read what the transaction should have written, then decide.
-	ErrOutcomeUnknown = errors.New("commit outcome unknown")
-	// ErrSnapshotTooOld: the snapshot is older than the retention, or the client has not been able to
-	// learn the safepoint for too long, or an index is scanned at a snapshot from before it was complete. Begin again; for
-	// long readers raise the retention or take a hold (Client.TakeHold).
-	ErrSnapshotTooOld = errors.New("snapshot too old")
+	// ErrConflict: another transaction won; nothing was written. Run the transaction again, as
+	// Update does. A *ConflictError names the cell.
+	ErrConflict = model.ErrConflict
+	// ErrLocked: a live transaction holds the cell. A reader waits for it until its context ends; a
+	// writer gets ErrConflict as well and may run again. From a collector: another one is at work.
+	ErrLocked = model.ErrLocked
+	// ErrOutcomeUnknown: the transaction may have committed, may commit later, or may never have
+	// committed: the context ended or the client was closed before the store said which, or the
+	// record has been collected. Never retry blindly: read what the transaction should have
+	// written, then decide. A commit whose context does not end waits until the store answers.
+	ErrOutcomeUnknown = model.ErrOutcomeUnknown
+	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has not learned the
+	// safepoint for too long, or the index was not complete at the snapshot. Begin again; for long
+	// readers raise the retention or take a hold (admin.Admin.TakeHold).
+	ErrSnapshotTooOld = model.ErrSnapshotTooOld
 )
 
 // What the caller has to change.
 var (
 	// ErrInvalidArgument: the call can never succeed as it is; nothing was buffered or sent.
-	ErrInvalidArgument = errors.New("invalid argument")
-	// ErrTooLarge: a limit on sizes or counts (see Limits in the package documentation) is exceeded.
-	ErrTooLarge = errors.New("too large")
-	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema is not the one
-	// stored in the instance. Run CreateSchema (or `webindex init` and the like) with the new schema.
-	ErrSchemaMismatch = errors.New("schema mismatch")
+	ErrInvalidArgument = model.ErrInvalidArgument
+	// ErrTooLarge: a limit on sizes or counts is exceeded; see the constants named Max.
+	ErrTooLarge = model.ErrTooLarge
+	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema is not
+	// the one stored in the instance. Run CreateSchema with the new schema.
+	ErrSchemaMismatch = model.ErrSchemaMismatch
 	// ErrTxnDone: the transaction has been committed or rolled back. Begin another.
-	ErrTxnDone = errors.New("transaction is finished")
+	ErrTxnDone = model.ErrTxnDone
 	// ErrClosed: the client has been closed.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed = model.ErrClosed
+	// ErrCorrupt: stored bytes that this module did not write, or that contradict the protocol. It
+	// is never repaired silently; the message names the cell. Inspect the row
+	// (percolator row TABLE ROW) before you change anything.
+	ErrCorrupt = model.ErrCorrupt
 )
 
-// ErrCorrupt: stored bytes that this package did not write, or that contradict the protocol. Nothing is
-// repaired silently; the message names the cell. Inspect the row before you change anything.
-var ErrCorrupt = errors.New("corrupt")
-
-// ConflictError says which cell a transaction lost. errors.Is(err, ErrConflict) holds; errors.Is(err, ErrLocked)
-// holds as well where the other transaction was alive and still held its lock.
-type ConflictError struct {
-	Cell    Cell          // the contested cell
-	StartTS tso.Timestamp // start timestamp of the transaction that lost
-	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the one that
-	// holds the lock. 0 when this transaction was rolled back by somebody who judged it dead.
-	OtherTS tso.Timestamp
-	Locked  bool // the other transaction still holds its lock
-}
-
-// Error names the cell and both transactions, never a value.
-func (e *ConflictError) Error() string {
-	switch {
-	case e.Locked:
-		return fmt.Sprintf("percolator: conflict on %s: transaction %d met the lock of transaction %d", e.Cell, e.StartTS, e.OtherTS)
-	case e.OtherTS == 0:
-		return fmt.Sprintf("percolator: conflict on %s: transaction %d was rolled back after its lock had expired", e.Cell, e.StartTS)
-	default:
-		return fmt.Sprintf("percolator: conflict on %s: transaction %d met a write committed at %d", e.Cell, e.StartTS, e.OtherTS)
-	}
-}
-
-// Is reports whether target is ErrConflict, or ErrLocked for a live lock.
-func (e *ConflictError) Is(target error) bool {
-	return target == ErrConflict || (e.Locked && target == ErrLocked)
-}
-
-// cellErr wraps a sentinel with the cell and what is wrong with it. It never carries a value.
-func cellErr(sentinel error, c Cell, format string, args ...any) error {
-	return fmt.Errorf("percolator: %s: %w: %s", c, sentinel, fmt.Sprintf(format, args...))
-}
-
-// withContext adds the caller's context error to err when the context has ended, so that
-// errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold (gRPC's status errors don't).
-func withContext(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, ctx.Err())
-}
-
-// maybeApplied reports whether a CheckAndMutateRow or MutateRow that failed with err may have been applied all the
-// same (I17). Everything else is a definite refusal by the server.
-func maybeApplied(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
-	if errors.Is(err, ErrSchemaMismatch) { // the table or a family is missing, whichever code says so
-		return false
-	}
-	switch status.Code(err) {
-	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown:
-		return true
-	}
-	return false
-}
+// ConflictError{Cell Cell; StartTS, OtherTS tso.Timestamp; Locked bool} says which cell a
+// transaction lost. errors.Is(err, ErrConflict) holds; errors.Is(err, ErrLocked) holds as well when
+// Locked: the other transaction was alive and held its lock.
+//
+// StartTS is the transaction that lost. OtherTS is the commit timestamp of the one that won, or the
+// start timestamp of the one that holds the lock; 0: this transaction was judged dead and rolled back.
+type ConflictError = model.ConflictError

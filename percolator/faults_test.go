@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -213,7 +214,7 @@ func TestCrashAfterTheCommitPoint(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			a, err := tx.Acknowledge(ctx, cell("b", "seen"), "O", []string{"O", "P"})
+			a, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("b", "seen"), "O", []string{"O", "P"})
 			if err == nil && !a.Run {
 				err = errors.New("nothing to acknowledge")
 			}

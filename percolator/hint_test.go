@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -96,13 +97,13 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	direct := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = env.Oracle })
 	writer, worker := env.NewClient(direct), env.NewClient(direct)
 	type answer struct {
-		ns  []percolator.Notification
+		ns  []admin.Notification
 		err error
 	}
 	in, weak := percolator.Cell{Table: "hints", Column: "in"}, percolator.Cell{Table: "hints", Column: "w"}
 	heard := make(chan answer, 1)
 	go func() {
-		ns, err := worker.AwaitNotifications(testContext(t), 8, in, weak)
+		ns, err := worker.Engine().Dispatch.AwaitNotifications(testContext(t), 8, in, weak)
 		heard <- answer{ns, err}
 	}()
 	row := "a row\x00\xff"
@@ -132,7 +133,7 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	})
 	must(t, err)
 	for {
-		ns, err := worker.AwaitNotifications(testContext(t), 8, weak)
+		ns, err := worker.Engine().Dispatch.AwaitNotifications(testContext(t), 8, weak)
 		must(t, err)
 		if len(ns) > 0 {
 			if ns[0].Cell != (percolator.Cell{Table: "hints", Row: "r", Column: "w"}) {
@@ -148,15 +149,15 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	env, s := hintEnv(t), &hintService{want: true}
 	c := s.client(env, false)
-	remove := c.HandleNotify(func(n percolator.Notification) bool { return n.Cell.Row == "mine" })
-	c.OnNotify(func(percolator.Notification) {})
+	remove := c.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool { return n.Cell.Row == "mine" })
+	c.Engine().Dispatch.HandleNotify(func(admin.Notification) bool { return false })
 	setObserved(t, c, "mine")
 	setObserved(t, c, "theirs")
 	until(t, "a hint", func() bool { _, left := s.count(); return left == 1 })
 	remove()
 	setObserved(t, c, "mine")
 	until(t, "another hint", func() bool { _, left := s.count(); return left == 2 })
-	ns, err := c.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"})
+	ns, err := c.Engine().Dispatch.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"})
 	if must(t, err); len(ns) != 2 || ns[0].Cell.Row != "theirs" || ns[1].Cell.Row != "mine" {
 		t.Errorf("left: %+v", ns)
 	}
@@ -165,11 +166,11 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	s.mu.Lock()
 	s.left = []tso.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
 	s.mu.Unlock()
-	if ns, err = c.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"}); err != nil || len(ns) != 0 {
+	if ns, err = c.Engine().Dispatch.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"}); err != nil || len(ns) != 0 {
 		t.Errorf("heard of %v, %v", ns, err)
 	}
 	must(t, c.Close())
-	_, err = c.AwaitNotifications(testContext(t), 8)
+	_, err = c.Engine().Dispatch.AwaitNotifications(testContext(t), 8)
 	wantErr(t, err, percolator.ErrClosed)
 }
 
@@ -201,8 +202,8 @@ func TestDisableHints(t *testing.T) {
 	if calls, _ := s.count(); calls != 0 {
 		t.Errorf("%d requests", calls)
 	}
-	_, err := s.client(env, true).AwaitNotifications(testContext(t), 1)
+	_, err := s.client(env, true).Engine().Dispatch.AwaitNotifications(testContext(t), 1)
 	wantErr(t, err, tso.ErrUnsupported)
-	_, err = env.NewClient().AwaitNotifications(testContext(t), 1) // an oracle that passes none on
+	_, err = env.NewClient().Engine().Dispatch.AwaitNotifications(testContext(t), 1) // an oracle that passes none on
 	wantErr(t, err, tso.ErrUnsupported)
 }

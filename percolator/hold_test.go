@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -166,8 +167,8 @@ func TestAcknowledgeRefusesNames(t *testing.T) {
 	ctx := testContext(t)
 	for _, name := range []string{"", "a\x00b"} {
 		tx := mustBegin(t, ctx, env.Client)
-		wantErr(t, errOf(tx.Acknowledge(ctx, cell("r", "seen"), name, []string{name})), percolator.ErrInvalidArgument)
-		wantErr(t, errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O", name})), percolator.ErrInvalidArgument)
+		wantErr(t, errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), name, []string{name})), percolator.ErrInvalidArgument)
+		wantErr(t, errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O", name})), percolator.ErrInvalidArgument)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -233,7 +234,7 @@ func TestInspectObservers(t *testing.T) {
 	run := func(c *percolator.Client, observer string) (tso.Timestamp, tso.Timestamp) {
 		t.Helper()
 		tx := mustBegin(t, ctx, c)
-		_, err := tx.Acknowledge(ctx, cell("r", "seen"), observer, []string{"a", "b", "c"})
+		_, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), observer, []string{"a", "b", "c"})
 		must(t, err)
 		ts, err := tx.Commit(ctx)
 		if c == env.Client {
@@ -254,8 +255,8 @@ func TestInspectObservers(t *testing.T) {
 	})
 	run(dying, "c")
 	must(t, admin.New(env.Client).SetStandings(ctx,
-		admin.Standing{Cell: cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
-		admin.Standing{Cell: cell("r", "seen"), Observer: "q", Through: change, Done: true}))
+		admin.ObserverState{Cell: cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
+		admin.ObserverState{Cell: cell("r", "seen"), Observer: "q", Through: change, Done: true}))
 	plant(t, ctx, env, "t", "r", "notify", "\x00park\x00x\x00seen", int64(change)*1000, "{")
 	plant(t, ctx, env, "t", "r", "write", "\x00ack\x00y\x00seen", int64(change)*1000, "short")
 
@@ -263,7 +264,7 @@ func TestInspectObservers(t *testing.T) {
 	check := untouched(t, ctx, env, c, "t")
 	col := oneColumnOf(t, mustInspect(t, ctx, c, "r", admin.InspectOptions{Columns: []string{"seen", "other"}}))
 	check()
-	if len(col.Acks) != 4 || len(col.Standings) != 2 {
+	if len(col.Acks) != 4 || len(col.States) != 2 {
 		t.Fatalf("%+v", col)
 	}
 	if a := col.Acks[0]; a.Observer != "a" || !a.Due || a.RanAt == 0 || a.Lock != nil {
@@ -278,10 +279,10 @@ func TestInspectObservers(t *testing.T) {
 	if a := col.Acks[3]; a.Observer != "y" || len(a.Undecodable) != 1 {
 		t.Errorf("%+v", a)
 	}
-	if s := col.Standings[0]; s.Observer != "p" || s.Done || s.Attempts != 3 || s.Reason != "broken" || s.Through != change {
+	if s := col.States[0]; s.Observer != "p" || s.Done || s.Attempts != 3 || s.Reason != "broken" || s.Through != change {
 		t.Errorf("%+v", s)
 	}
-	if s := col.Standings[1]; s.Observer != "q" || !s.Done {
+	if s := col.States[1]; s.Observer != "q" || !s.Done {
 		t.Errorf("%+v", s)
 	}
 	if got := sketch(col); !strings.Contains(got, "?notify") {

@@ -42,7 +42,7 @@ func TestNotified(t *testing.T) {
 			hold.Wait(t, i+1)
 		}
 	}
-	eventually(t, "the others wait", func() bool { return g.c.ReadsWaiting() == 8 })
+	eventually(t, "the others wait", func() bool { return g.c.Engine().Reads.Waiting() == 8 })
 	hold.Release()
 	asking.Wait()
 	g.wantCost(cost{"ReadRows 1": 2, "ReadRows 8": 1})

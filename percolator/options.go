@@ -3,45 +3,34 @@ package percolator
 import (
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // TxnOption changes how a transaction runs.
-type TxnOption interface{ applyTxn(*txnOptions) }
+type TxnOption interface{ applyTxn(*commit.TxnOptions) }
 
 // ReadOption changes which snapshot is read.
-type ReadOption interface{ applyRead(*readOptions) }
+type ReadOption interface{ applyRead(*reads.ReadOptions) }
 
-type txnOptions struct {
-	maxAttempts int
-	blind       bool
-	lockReads   bool
-	retry       bool // after a conflict: no prefetched start timestamp, which may be as old as the last
-}
+type txnOption func(*commit.TxnOptions)
 
-type readOptions struct {
-	asOf      tso.Timestamp
-	set       bool
-	staleness time.Duration
-}
+func (f txnOption) applyTxn(o *commit.TxnOptions) { f(o) }
 
-type txnOption func(*txnOptions)
+type readOption func(*reads.ReadOptions)
 
-func (f txnOption) applyTxn(o *txnOptions) { f(o) }
-
-type readOption func(*readOptions)
-
-func (f readOption) applyRead(o *readOptions) { f(o) }
+func (f readOption) applyRead(o *reads.ReadOptions) { f(o) }
 
 // MaxAttempts ends Update after n conflicts with the last ErrConflict. Without it only the context does.
-func MaxAttempts(n int) TxnOption { return txnOption(func(o *txnOptions) { o.maxAttempts = n }) }
+func MaxAttempts(n int) TxnOption { return txnOption(func(o *commit.TxnOptions) { o.MaxAttempts = n }) }
 
 // Blind is for transactions that read nothing: Get, GetMulti, Scan, GetForUpdate and Insert give ErrInvalidArgument. Its
 // start timestamp has been asked for ahead, which saves the oracle's round trip. As nothing is read, an older start
 // timestamp cannot show stale data. It may lie up to a quarter of Config.LockTTL before Begin, and a transaction never overwrites what was
 // committed after its start timestamp: so this one may conflict with a write that was over before it began. Update tries again with a
 // fresh one.
-func Blind() TxnOption { return txnOption(func(o *txnOptions) { o.blind = true }) }
+func Blind() TxnOption { return txnOption(func(o *commit.TxnOptions) { o.Blind = true }) }
 
 // LockReads makes the transaction conflict with every concurrent writer of a cell that it has read: each cell that Get, GetMulti, Scan
 // or ScanIndex answers for is locked as GetForUpdate locks it. Absence that Get or GetMulti found counts, of a scan the entries that
@@ -59,7 +48,7 @@ func Blind() TxnOption { return txnOption(func(o *txnOptions) { o.blind = true }
 // weak columns, which nobody writes, nor what Acknowledge reads.
 //
 // Together with Blind it is ErrInvalidArgument.
-func LockReads() TxnOption { return txnOption(func(o *txnOptions) { o.lockReads = true }) }
+func LockReads() TxnOption { return txnOption(func(o *commit.TxnOptions) { o.LockReads = true }) }
 
 // AsOf reads the snapshot at time t: what had been committed by then, by the oracle's clock. Older than the retention is
 // ErrSnapshotTooOld, unless a hold keeps it (Client.TakeHold); before the first possible timestamp (2025) or later than the oracle's present is ErrInvalidArgument, because it would not be repeatable.
@@ -67,5 +56,28 @@ func AsOf(t time.Time) ReadOption { return AsOfTimestamp(tso.At(t)) }
 
 // AsOfTimestamp reads the snapshot at ts, under the rules of AsOf.
 func AsOfTimestamp(ts tso.Timestamp) ReadOption {
-	return readOption(func(o *readOptions) { o.asOf, o.set = ts, true })
+	return readOption(func(o *reads.ReadOptions) { o.AsOf, o.Set = ts, true })
+}
+
+// MaxStaleness lets the snapshot be as old as d: of the newest timestamp that this client has got from the oracle, for whatever purpose,
+// if it was asked for within d by this process's clock, and of a new one otherwise. A client that is busy then reads without the
+// oracle's round trip. The snapshot contains everything that was committed more than d ago, by whomever, and all that this client had
+// committed by the time of the call. Two such snapshots of one client are in order; those of two clients need not be. 0 is a new timestamp; negative, or
+// together with AsOf, it is ErrInvalidArgument.
+func MaxStaleness(d time.Duration) ReadOption {
+	return readOption(func(o *reads.ReadOptions) { o.Staleness = d })
+}
+
+func txnOptions(opts []TxnOption) (o commit.TxnOptions) {
+	for _, opt := range opts {
+		opt.applyTxn(&o)
+	}
+	return o
+}
+
+func readOptions(opts []ReadOption) (o reads.ReadOptions) {
+	for _, opt := range opts {
+		opt.applyRead(&o)
+	}
+	return o
 }

@@ -8,7 +8,7 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -49,10 +49,11 @@ func TestPhaseTwoOfLiveRowsPassesDeadOnes(t *testing.T) {
 	ctx, c := testContext(t), env.Client
 	refused := withDeadRows(env)
 	notified := make(chan struct{}, 1)
-	defer c.OnNotify(func(n percolator.Notification) {
+	defer c.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool {
 		if n.Cell.Row == "live" {
 			notified <- struct{}{}
 		}
+		return false
 	})()
 	for _, row := range []string{"dead1", "dead2", "live"} {
 		tx := mustBegin(t, ctx, c)

@@ -44,7 +44,7 @@ func (g *guard) readWhileHeld(row string, hold *percolatortest.Hold) string {
 		}
 		got <- string(v)
 	}()
-	eventually(g, "the reader waits", func() bool { return g.c.WaitingForOwn() == 1 })
+	eventually(g, "the reader waits", func() bool { return g.c.Engine().Locks.WaitingForOwn() == 1 })
 	hold.Release()
 	return <-got
 }
@@ -63,9 +63,9 @@ func TestReaderWaitsForTheOwnClientsCommit(t *testing.T) {
 		t.Errorf("%d reads were sent", n)
 	}
 	wantNow(t, g.ctx, g.c, cell("b", "c"), "new")
-	if n := g.c.OwnCommits(); n != 0 {
+	if n := g.c.Engine().Locks.OwnCommits(); n != 0 {
 		must(t, g.c.Flush(g.ctx))
-		eventually(t, "no commit is known when all is over", func() bool { return g.c.OwnCommits() == 0 })
+		eventually(t, "no commit is known when all is over", func() bool { return g.c.Engine().Locks.OwnCommits() == 0 })
 	}
 }
 
@@ -76,12 +76,12 @@ func TestReaderWaitsForTheOwnClientsConflict(t *testing.T) {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "b"
 	}
 	g, hold, committed := ownGuard(t, onB, func(g *guard) { put(t, g.ctx, g.c, "b", "c", "other") }, "a", "b")
-	eventually(t, "a is locked", func() bool { return g.c.LocksOf(t, "t", "a") == 1 })
+	eventually(t, "a is locked", func() bool { return locksOf(g.c, t, "t", "a") == 1 })
 	if v := g.readWhileHeld("a", hold); v != "old" {
 		t.Errorf("read %q of a transaction that was rolled back", v)
 	}
 	wantErr(t, <-committed, percolator.ErrConflict)
-	if n := g.c.OwnCommits(); n != 0 {
+	if n := g.c.Engine().Locks.OwnCommits(); n != 0 {
 		t.Errorf("%d commits are still known", n)
 	}
 }
@@ -93,7 +93,7 @@ func TestReaderDoesNotWaitForCleanUp(t *testing.T) {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "x"
 	}
 	g, conflict, committed := ownGuard(t, onX, func(g *guard) { put(t, g.ctx, g.env.NewClient(), "x", "c", "newer") }, "a", "b", "x")
-	eventually(t, "a and b are locked", func() bool { return g.c.LocksOf(t, "t", "a")+g.c.LocksOf(t, "t", "b") == 2 })
+	eventually(t, "a and b are locked", func() bool { return locksOf(g.c, t, "t", "a")+locksOf(g.c, t, "t", "b") == 2 })
 	erasure := percolatortest.NewHold()
 	g.env.FaultsOf(g.c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {

@@ -59,9 +59,9 @@ func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 			env := newEnv(t, configure)
 			ctx, c := testContext(t), env.Client
 			if way.wholeRows {
-				c.ReadWholeRowsAfter(0)
+				c.Engine().Reads.ReadWholeRowsAfter(0)
 			} else {
-				c.ReadWholeRowsAfter(1 << 20)
+				c.Engine().Reads.ReadWholeRowsAfter(1 << 20)
 			}
 			const rows, writers, writes, readers, reads = 8, 4, 12, 256, 3
 			columns := []string{"a", "b", "d"}

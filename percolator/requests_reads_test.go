@@ -219,7 +219,7 @@ func TestRequestsOfConcurrentReads(t *testing.T) {
 			t.Parallel()
 			env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = rc.alone }))
 			g := &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
-			g.c.ReadWholeRowsAfter(1 << 20) // these reads name their column
+			g.c.Engine().Reads.ReadWholeRowsAfter(1 << 20) // these reads name their column
 			g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(100)...) })
 			must(t, g.c.Flush(g.ctx))
 			snapshots := []*percolator.Snapshot{g.snapshot()}
@@ -241,7 +241,7 @@ func TestRequestsOfConcurrentReads(t *testing.T) {
 				}
 			}
 			if !rc.alone {
-				eventually(t, "all the others wait", func() bool { return g.c.ReadsWaiting() == len(rc.cells)-2 })
+				eventually(t, "all the others wait", func() bool { return g.c.Engine().Reads.Waiting() == len(rc.cells)-2 })
 			}
 			hold.Release()
 			for range rc.cells {

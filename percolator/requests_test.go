@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Stats counts notifications, rows and resolutions where they happen.
@@ -13,7 +14,7 @@ func TestStats(t *testing.T) {
 	env := newEnv(t)
 	ctx, c := testContext(t), env.Client
 	var heard []string
-	remove := env.Client.OnNotify(func(n percolator.Notification) { heard = append(heard, n.Cell.Column) })
+	remove := env.Client.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool { heard = append(heard, n.Cell.Column); return false })
 	tx := mustBegin(t, ctx, c)
 	must(t, tx.Set(cell("a", "seen"), []byte("v")))
 	must(t, tx.Set(cell("a", "c"), []byte("v")))

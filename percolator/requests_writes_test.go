@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -116,12 +117,12 @@ func TestRequestsOfWrites(t *testing.T) {
 		}, want: cost{"Oracle": 2, "CheckAndMutateRow": 2, "MutateRows 1": 1}},
 		{name: "an acknowledgment", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errOf(tx.Acknowledge(g.ctx, cell("r", "seen"), "O", []string{"O", "P"}))
+				return errOf((*commit.Txn)(tx).Acknowledge(g.ctx, cell("r", "seen"), "O", []string{"O", "P"}))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 		{name: "an acknowledgment with a write in the same row", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errors.Join(errOf(tx.Acknowledge(g.ctx, cell("r", "seen"), "O", []string{"O"})), g.set(tx, "r"))
+				return errors.Join(errOf((*commit.Txn)(tx).Acknowledge(g.ctx, cell("r", "seen"), "O", []string{"O"})), g.set(tx, "r"))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 	})
@@ -227,7 +228,7 @@ func newBlindGuard(t *testing.T) *guard {
 func (g *guard) awaitStamps() {
 	g.Helper()
 	eventually(g, "start timestamps at hand", func() bool {
-		n, asking := g.c.StampsAhead()
+		n, asking := g.c.Engine().Clock.Ahead()
 		return n >= 1 && !asking
 	})
 }

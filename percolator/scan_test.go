@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -134,7 +135,7 @@ func TestScanOfAwkwardColumns(t *testing.T) {
 	}
 	mustCommit(t, ctx, tx)
 	ack := mustBegin(t, ctx, env.Client)
-	a, err := ack.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
+	a, err := (*commit.Txn)(ack).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
 	must(t, err)
 	if !a.Run {
 		t.Fatal("nothing to acknowledge")

@@ -1,215 +1,61 @@
 package percolator
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
+	"context"
 
-	"github.com/gopercolator/percolator/tso"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// metaTable holds one row with the schema, the safepoint and the mark, and the oracle's row when that is kept in Bigtable.
-const metaTable = tso.BigtableTable
+// Schema{Tables []Table; Timing Timing} is the set of Percolator tables of an instance. It is
+// stored in the instance and versioned, because a writer with another schema would silently omit
+// notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10). Validate reports what is wrong
+// with it.
+type Schema = model.Schema
 
-// tableName is what Bigtable accepts as the id of a table, less the dot, which separates a table from its index.
-var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
-
-// bigtableName is what Bigtable accepts.
-var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
-
-// Schema is the set of Percolator tables of an instance. It is stored in the instance and versioned, because a writer
-// with another schema would silently omit notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10).
-type Schema struct {
-	Tables []Table
-	Timing Timing `json:",omitzero"`
-}
-
-// Table describes one table. Columns need no declaration, except those that notify.
-type Table struct {
-	Name     string
-	Observed []string `json:",omitempty"` // columns whose writes notify observers
-	Weak     []string `json:",omitempty"` // columns that can only be notified, never written
-	Indexes  []Index  `json:",omitempty"`
-	Splits   []string `json:",omitempty"` // initial split keys, used when the table is created
-}
-
-// Index is a secondary index over the bytes of one column, maintained in the transaction that writes the column. Its
-// entries live in a table of their own, named after the table and the index.
+// Table describes one table. Columns need no declaration, except those that notify:
 //
-// An index that CreateSchema adds to a table of the stored schema is being built until Client.BackfillIndex has finished: cells that
-// are older than the index lack their entries. Until then ScanIndex gives ErrSchemaMismatch, and a unique index refuses those
-// duplicates of which it knows. Client.VerifyIndex compares an index with its table. Docs: docs/PROTOCOL.md, "Indexes".
-type Index struct {
-	Name, Column string
-	Unique       bool `json:",omitempty"` // two rows cannot hold the same value: ErrUnique
-}
+//	Name     string
+//	Observed []string // columns whose writes notify observers
+//	Weak     []string // columns that can only be notified, never written
+//	Indexes  []Index
+//	Splits   []string // initial split keys, used when the table is created
+type Table = model.Table
 
-// Validate reports what is wrong with the schema, as ErrInvalidArgument.
-func (s *Schema) Validate() error {
-	if s == nil {
-		return fmt.Errorf("percolator: %w: no schema", ErrInvalidArgument)
-	}
-	if err := s.Timing.validate(); err != nil {
-		return err
-	}
-	seen := map[string]bool{metaTable: true}
-	for _, t := range s.Tables {
-		if !tableName.MatchString(t.Name) || t.Name == metaTable {
-			return fmt.Errorf("percolator: table %q: %w: not a table name", t.Name, ErrInvalidArgument)
-		}
-		for _, name := range t.bigtableNames() {
-			if !bigtableName.MatchString(name) || seen[name] {
-				return fmt.Errorf("percolator: table %q: %w: the table %q is named twice or is not a table name", t.Name, ErrInvalidArgument, name)
-			}
-			seen[name] = true
-		}
-		if err := t.validateColumns(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Index{Name, Column string; Unique bool} is a secondary index over the bytes of one column,
+// maintained in the transaction that writes the column. Its entries live in a table of their own,
+// named TABLE.INDEX. With Unique two rows cannot hold the same value: ErrUnique.
+//
+// An index that is added to a table of the stored schema is building until
+// admin.Admin.BackfillIndex has finished. Until then ScanIndex gives ErrSchemaMismatch, and a
+// unique index refuses those duplicates of which it knows.
+type Index = model.Index
 
-func (t *Table) validateColumns() error {
-	seen := map[string]bool{}
-	for _, col := range slices.Concat(t.Observed, t.Weak) {
-		if err := validateColumn(Cell{t.Name, "", col}); err != nil {
-			return err
-		}
-		if seen[col] {
-			return cellErr(ErrInvalidArgument, Cell{t.Name, "", col}, "the column is listed twice among observed and weak columns")
-		}
-		seen[col] = true
-	}
-	for _, ix := range t.Indexes {
-		if err := validateColumn(Cell{t.Name, "", ix.Column}); err != nil {
-			return err
-		}
-		if ix.Name == "" || slices.Contains(t.Weak, ix.Column) {
-			return cellErr(ErrInvalidArgument, Cell{t.Name, "", ix.Column}, "an index needs a name and a column that can be written")
-		}
-	}
-	return nil
-}
+// Timing is what every client of an instance must agree on, because a collector infers from it what
+// the others can no longer do. It is stored with the schema and cannot be changed afterwards:
+//
+//	RequestLifetime time.Duration // no request is sent or repeated after it; 0: 30 s; 100 ms to 30 s
+//	MetaMaxAge      time.Duration // a client whose knowledge of schema and safepoint is older
+//	                              // refuses to commit and to read; 0: 45 s; 200 ms to 10 min
+type Timing = model.Timing
 
-// bigtableNames lists the Bigtable tables that carry t: its own and one for each index.
-func (t *Table) bigtableNames() []string {
-	names := []string{t.Name}
-	for _, ix := range t.Indexes {
-		names = append(names, ix.table(t.Name))
-	}
-	return names
-}
+// Stats are the counters of a client since NewClient.
+type Stats = telemetry.Stats
 
-// table is the Bigtable table of the index on table.
-func (ix Index) table(table string) string { return table + "." + ix.Name }
-
-// catalog is a schema prepared for look-ups on the hot path. It is immutable.
-type catalog struct {
-	schema *Schema
-	tables map[string]*tableInfo
-}
-
-type tableInfo struct {
-	Table
-	observed map[string]bool
-	weak     map[string]bool
-	indexes  map[string][]Index // by column
-	index    bool               // this is the table of an index
-}
-
-func newCatalog(s *Schema) *catalog {
-	c := &catalog{schema: s, tables: map[string]*tableInfo{}}
-	for _, t := range s.Tables {
-		info := &tableInfo{Table: t, observed: set(t.Observed), weak: set(t.Weak), indexes: map[string][]Index{}}
-		for _, ix := range t.Indexes {
-			info.indexes[ix.Column] = append(info.indexes[ix.Column], ix)
-			c.tables[ix.table(t.Name)] = &tableInfo{Table: Table{Name: ix.table(t.Name)}, index: true}
-		}
-		c.tables[t.Name] = info
-	}
-	return c
-}
-
-// user returns the table if a caller may name it; tables of indexes are ours.
-func (c *catalog) user(name string) (*tableInfo, bool) {
-	t, ok := c.tables[name]
-	return t, ok && !t.index
-}
-
-func set(names []string) map[string]bool {
-	m := make(map[string]bool, len(names))
-	for _, n := range names {
-		m[n] = true
-	}
-	return m
-}
-
-// normalized is s with everything in a fixed order and without the splits, which matter only at creation.
-func (s *Schema) normalized() *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized()}
-	for i, t := range out.Tables {
-		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
-		t.Indexes = slices.Clone(t.Indexes)
-		slices.SortFunc(t.Indexes, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
-		out.Tables[i] = t
-	}
-	slices.SortFunc(out.Tables, func(a, b Table) int { return strings.Compare(a.Name, b.Name) })
-	return out
-}
-
-// encode is the stored form; equal schemas have equal encodings. JSON keeps only valid UTF-8, so other column names are
-// quoted as in Go.
-func (s *Schema) encode() []byte {
-	out := s.normalized()
-	out.eachColumn(func(name string) string {
-		if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
-			return strconv.QuoteToASCII(name)
-		}
-		return name
-	})
-	b, err := json.Marshal(out)
-	if err != nil {
-		panic(err) // strings and booleans always marshal
-	}
-	return b
-}
-
-// decodeSchema reverses encode. It accepts only what CreateSchema stores: a schema that named our own tables, say, would open them to callers.
-func decodeSchema(b []byte) (*Schema, error) {
-	s := new(Schema)
-	if err := json.Unmarshal(b, s); err != nil {
-		return nil, err
-	}
-	var bad error
-	s.eachColumn(func(name string) string {
-		if !strings.HasPrefix(name, `"`) {
-			return name
-		}
-		u, err := strconv.Unquote(name)
-		bad = errors.Join(bad, err)
-		return u
-	})
-	return s, errors.Join(bad, s.Validate())
-}
-
-// eachColumn replaces every column name; s must own its slices.
-func (s *Schema) eachColumn(f func(string) string) {
-	for i := range s.Tables {
-		t := &s.Tables[i]
-		for j := range t.Observed {
-			t.Observed[j] = f(t.Observed[j])
-		}
-		for j := range t.Weak {
-			t.Weak[j] = f(t.Weak[j])
-		}
-		for j := range t.Indexes {
-			t.Indexes[j].Column = f(t.Indexes[j].Column)
-		}
-	}
+// CreateSchema creates the tables of s in the instance and stores s there: the four families of each table, the tables
+// of its indexes, and the table percolator_meta. It is idempotent. A schema that adds tables, observed columns or
+// Indexes to the stored one replaces it; one that lacks something of it is refused with ErrSchemaMismatch, and nothing
+// is ever deleted. No native garbage collection is set: an age policy would compare our timestamps with the wall clock.
+//
+// An index that is added together with its table is ready at once. One that is added to a table of the stored schema, empty or
+// not, begins as being built: writers maintain it, ScanIndex refuses it, and Client.BackfillIndex finishes it.
+//
+// A writer that has not yet seen the new schema omits its notifications and index entries. Clients re-read the
+// schema, adopt additions, and refuse to commit on knowledge older than Timing.MetaMaxAge: additions to tables that are in use
+// are in force that long after CreateSchema has returned.
+func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
+	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -199,7 +200,7 @@ func TestBlind(t *testing.T) {
 	wantErr(t, errOf(tx.GetForUpdate(ctx, cell("r", "c"))), percolator.ErrInvalidArgument)
 	wantErr(t, firstError(tx.Scan(ctx, "t", percolator.All())), percolator.ErrInvalidArgument)
 	wantErr(t, firstError(tx.ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})), percolator.ErrInvalidArgument)
+	wantErr(t, errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})), percolator.ErrInvalidArgument)
 	wantErr(t, tx.Insert(cell("r", "c"), nil), percolator.ErrInvalidArgument)
 	must(t, tx.Set(cell("r", "c"), []byte("v")))
 	must(t, tx.Delete(cell("r", "d")))
@@ -238,7 +239,7 @@ func TestCallsWithEndedContexts(t *testing.T) {
 			"Snapshot.ScanIndex": firstError(s.ScanIndex(ended, "people", "city", percolator.All())),
 			"Txn.Get":            errOf(tx.Get(ended, cell("r", "c"))),
 			"Txn.Scan":           firstError(tx.Scan(ended, "t", percolator.All())),
-			"Txn.Acknowledge":    errOf(tx.Acknowledge(ended, cell("r", "seen"), "O", []string{"O"})),
+			"Txn.Acknowledge":    errOf((*commit.Txn)(tx).Acknowledge(ended, cell("r", "seen"), "O", []string{"O"})),
 			"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ended, "t")),
 			"ClearNotification":  admin.New(c).ClearNotification(ended, cell("r", "seen"), 1),
 			"CreateSchema":       percolator.CreateSchema(ended, env.Project, env.Instance, testSchema(), env.Options()...),
@@ -279,7 +280,7 @@ func TestClosedClient(t *testing.T) {
 		"Snapshot.ScanIndex": firstError(s.ScanIndex(ctx, "people", "city", percolator.All())),
 		"Txn.Get":            errOf(tx.Get(ctx, cell("r", "c"))),
 		"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ctx, "t")),
-		"Acknowledge":        errOf(tx.Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})),
+		"Acknowledge":        errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})),
 	} {
 		if !errors.Is(err, percolator.ErrClosed) {
 			t.Errorf("%s: %v", name, err)

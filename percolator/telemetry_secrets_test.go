@@ -208,7 +208,7 @@ func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *per
 // A provider that is missing costs nothing: what a call allocates does not grow with what could be measured.
 func TestTelemetryOffCostsNothing(t *testing.T) {
 	env := newEnv(t)
-	off := percolator.TelemetryCost(env.Client)
+	off := telemetryCost(env.Client)
 	if got := testing.AllocsPerRun(100, off); got != 0 {
 		t.Errorf("%v allocations without providers", got)
 	}

@@ -183,7 +183,7 @@ func TestTraceOfABatch(t *testing.T) {
 	}
 	for i, row := range []string{"d", "e"} {
 		go read(row)
-		eventually(t, "a read waits", func() bool { return tr.c.ReadsWaiting() == i+1 })
+		eventually(t, "a read waits", func() bool { return tr.c.Engine().Reads.Waiting() == i+1 })
 	}
 	hold.Release()
 	for range 4 {

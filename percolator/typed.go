@@ -9,6 +9,9 @@ import (
 	"iter"
 	"reflect"
 
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+
 	"google.golang.org/protobuf/proto"
 )
 
@@ -68,13 +71,13 @@ func Proto[T proto.Message](table, column string) Column[T] {
 }
 
 // Cell is the column's cell in a row.
-func (c Column[T]) Cell(row string) Cell { return Cell{c.Table, row, c.Name} }
+func (c Column[T]) Cell(row string) Cell { return Cell{Table: c.Table, Row: row, Column: c.Name} }
 
 // Decode decodes bytes as a value of the column, for callers that got them elsewhere. ErrCorrupt if they are not one.
 func (c Column[T]) Decode(row string, b []byte) (T, error) {
 	v, err := c.decode(b)
 	if err != nil {
-		return v, cellErr(ErrCorrupt, c.Cell(row), "%v", err)
+		return v, model.CellError(ErrCorrupt, c.Cell(row), "%v", err)
 	}
 	return v, nil
 }
@@ -112,7 +115,7 @@ func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, er
 func (c Column[T]) Set(tx *Txn, row string, v T) error {
 	b, err := c.encode(v)
 	if err != nil {
-		return cellErr(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
 	}
 	return tx.Set(c.Cell(row), b)
 }
@@ -121,7 +124,7 @@ func (c Column[T]) Set(tx *Txn, row string, v T) error {
 func (c Column[T]) Insert(tx *Txn, row string, v T) error {
 	b, err := c.encode(v)
 	if err != nil {
-		return cellErr(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
 	}
 	return tx.Insert(c.Cell(row), b)
 }
@@ -151,4 +154,18 @@ func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[Typ
 type TypedEntry[T any] struct {
 	Entry
 	Value T // shadows Entry.Value, the bytes
+}
+
+// Reader is what *Txn and *Snapshot share. Reads answer from one snapshot, however long they take.
+type Reader interface {
+	// StartTimestamp is the snapshot that is read.
+	StartTimestamp() tso.Timestamp
+	// Get returns a cell's value, ErrNotFound where there is none. An empty value is not absence.
+	Get(ctx context.Context, c Cell) ([]byte, error)
+	// GetMulti returns the values in order, nil where there is none.
+	GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error)
+	// Scan streams entries in row order, then column order; no columns means all.
+	Scan(ctx context.Context, table string, r Range, columns ...string) iter.Seq2[Entry, error]
+	// ScanIndex streams the indexed cells whose value lies in values, in the order of values, then rows.
+	ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error]
 }

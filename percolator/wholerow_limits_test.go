@@ -81,7 +81,7 @@ func (s *wiredStream) RecvMsg(m any) error {
 // convince has a client read so much of a table of narrow rows that it reads whole ones from then on.
 func convince(t *testing.T, ctx context.Context, c *percolator.Client) {
 	t.Helper()
-	for i := 0; !c.AllReadWhole("t"); i++ {
+	for i := 0; !c.Engine().Reads.AllReadWhole("t"); i++ {
 		wantNow(t, ctx, c, cell(fmt.Sprint("other", i), "c"), "")
 		if i > 1000 {
 			t.Fatal("a table of narrow rows is not read by whole rows")
@@ -121,7 +121,7 @@ func TestRowTooLargeToBeReadWhole(t *testing.T) {
 		if err := read(c); err != nil {
 			t.Error(err)
 		}
-		if c.AllReadWhole("t") {
+		if c.Engine().Reads.AllReadWhole("t") {
 			t.Error("the trial goes on")
 		}
 	}

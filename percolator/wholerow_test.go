@@ -15,7 +15,7 @@ import (
 func wholeGuard(t *testing.T, configure func(*percolator.Config)) *guard {
 	env := newEnv(t, percolatortest.Configure(configure))
 	g := &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
-	g.c.ReadWholeRowsAfter(0)
+	g.c.Engine().Reads.ReadWholeRowsAfter(0)
 	g.commit(func(tx *percolator.Txn) error {
 		for _, row := range []string{"narrow", "wide", "heavy"} {
 			must(t, tx.Set(cell(row, "c"), []byte(row)))
@@ -54,7 +54,7 @@ func TestNarrowRowIsReadOnce(t *testing.T) {
 	wantValue(t, g.ctx, s, cell("absent", "a"), "")
 	wantValue(t, g.ctx, s, cell("absent", "b"), "")
 	g.wantCost(cost{"Oracle": 1, "ReadRows 1": 2})
-	if !g.c.ReadsWhole("t") {
+	if !g.c.Engine().Reads.ReadsWhole("t") {
 		t.Error("the trial has ended")
 	}
 }
@@ -67,7 +67,7 @@ func TestWideRowEndsTheTrial(t *testing.T) {
 		s := g.snapshot()
 		wantValue(t, g.ctx, s, cell("wide", "c"), "wide")
 		g.wantCost(cost{"Oracle": 1, "ReadRows 1": 2})
-		if g.c.ReadsWhole("t") {
+		if g.c.Engine().Reads.ReadsWhole("t") {
 			t.Error("the trial goes on")
 		}
 		wantValue(t, g.ctx, s, cell("wide", "c7"), "v")
@@ -80,12 +80,12 @@ func TestWideRowEndsTheTrial(t *testing.T) {
 func TestHeavyRowEndsTheTrial(t *testing.T) {
 	t.Parallel()
 	g := wholeGuard(t, func(*percolator.Config) {})
-	if v, err := g.snapshot().Get(g.ctx, cell("heavy", "body")); err != nil || len(v) != 8<<10 || !g.c.ReadsWhole("t") {
+	if v, err := g.snapshot().Get(g.ctx, cell("heavy", "body")); err != nil || len(v) != 8<<10 || !g.c.Engine().Reads.ReadsWhole("t") {
 		t.Errorf("%d bytes, %v; a large value that was asked for ends the trial", len(v), err)
 	}
 	wantValue(t, g.ctx, g.snapshot(), cell("heavy", "c"), "heavy")
 	g.wantCost(cost{"Oracle": 2, "ReadRows 1": 2})
-	if g.c.ReadsWhole("t") {
+	if g.c.Engine().Reads.ReadsWhole("t") {
 		t.Error("8 KB that nobody asked for did not end the trial")
 	}
 }
@@ -126,7 +126,7 @@ func TestWideRowAmongOthers(t *testing.T) {
 		for c, want := range asked {
 			read(c, want)
 		}
-		eventually(t, "the others wait", func() bool { return g.c.ReadsWaiting() == len(asked) })
+		eventually(t, "the others wait", func() bool { return g.c.Engine().Reads.Waiting() == len(asked) })
 		hold.Release()
 		readers.Wait()
 		g.wantCost(cost{"Oracle": 6, "ReadRows 1": 3, "ReadRows 3": 1})
@@ -151,7 +151,7 @@ func TestLockedNeighbourInAWholeRow(t *testing.T) {
 func TestTrialsBecomeRarer(t *testing.T) {
 	t.Parallel()
 	g := wholeGuard(t, func(*percolator.Config) {})
-	g.c.ReadWholeRowsAfter(2) // of a table that has not been read
+	g.c.Engine().Reads.ReadWholeRowsAfter(2) // of a table that has not been read
 	read := func(row string) {
 		t.Helper()
 		s := g.snapshot()
@@ -166,18 +166,18 @@ func TestTrialsBecomeRarer(t *testing.T) {
 	})
 	must(t, g.c.Flush(g.ctx))
 	for i, whole := range []bool{false, false, true} {
-		if g.c.ReadsWhole("u") != whole {
+		if g.c.Engine().Reads.ReadsWhole("u") != whole {
 			t.Errorf("before read %d: whole rows %v", i, !whole)
 		}
 		read("wide")
 	}
 	for range 2 * 16 {
-		if g.c.ReadsWhole("u") {
+		if g.c.Engine().Reads.ReadsWhole("u") {
 			t.Fatal("the next trial comes as soon as the first")
 		}
 		read("wide")
 	}
-	if !g.c.ReadsWhole("u") {
+	if !g.c.Engine().Reads.ReadsWhole("u") {
 		t.Error("there is no second trial")
 	}
 }

@@ -75,7 +75,7 @@ func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 		return err
 	}
 	say, end := statusLine(cmd)
-	g, err := admin.NewCollector(c, admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Progress: func(col admin.Collection) {
+	g, err := admin.New(c).NewCollector(admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Progress: func(col admin.Collection) {
 		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Table, col.Rows, col.Versions))
 	}})
 	var col admin.Collection

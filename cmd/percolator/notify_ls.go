@@ -124,7 +124,7 @@ func findNotifications(ctx context.Context, c *percolator.Client, tables []strin
 }
 
 // add counts a notification.
-func (w *waitingColumn) add(row admin.Pending, n percolator.Notification) {
+func (w *waitingColumn) add(row admin.Pending, n admin.Notification) {
 	w.Cells++
 	if at := n.Timestamp.Time(); at.Before(w.Oldest) {
 		w.Oldest = at

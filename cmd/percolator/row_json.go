@@ -115,7 +115,7 @@ func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
 		ack := ackJSON{shown(a.Observer), a.RanAt, a.CommittedAt, a.Due, newLockJSON(a.Lock), newUndecodableJSON(a.Undecodable)}
 		out.Acks = append(out.Acks, ack)
 	}
-	for _, s := range col.Standings {
+	for _, s := range col.States {
 		j := standingJSON{Observer: shown(s.Observer), Done: s.Done, Through: s.Through, Attempts: s.Attempts, Reason: s.Reason}
 		if !s.Done {
 			j.Since = &s.Since

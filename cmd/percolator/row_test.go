@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -48,11 +49,11 @@ func TestRowObservers(t *testing.T) {
 	cl := troubled(t)
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
-	var through percolator.Acknowledgment
+	var through commit.Acknowledgment
 	for range 2 {
 		cl.set(map[percolator.Cell]string{accounts("Pat"): "\x00\x01\xff"})
 		_, err := cl.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) (err error) {
-			through, err = tx.Acknowledge(ctx, accounts("Pat"), "audit", []string{"audit", "export"})
+			through, err = (*commit.Txn)(tx).Acknowledge(ctx, accounts("Pat"), "audit", []string{"audit", "export"})
 			return err
 		})
 		if err != nil {
@@ -60,7 +61,7 @@ func TestRowObservers(t *testing.T) {
 		}
 	}
 	cl.set(map[percolator.Cell]string{accounts("Pat"): "<html>" + strings.Repeat("x", 300)})
-	if err := admin.New(cl.client).SetStandings(ctx, admin.Standing{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
+	if err := admin.New(cl.client).SetStandings(ctx, admin.ObserverState{Cell: accounts("Pat"), Observer: "export", Through: through.CommitTS, Attempts: 20,
 		Since: time.Now(), Reason: "no such\nhost", Observers: []string{"audit", "export"}}); err != nil {
 		t.Fatal(err)
 	}

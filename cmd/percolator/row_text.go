@@ -194,7 +194,7 @@ func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) error {
 		s, what := t.ack(a)
 		about("observer "+shown(a.Observer), s, what)
 	}
-	for _, p := range col.Standings {
+	for _, p := range col.States {
 		s, what := t.standing(p)
 		about("observer "+shown(p.Observer), s, what)
 	}
@@ -248,7 +248,7 @@ func (t rowText) ack(a admin.AckInspection) (style, string) {
 	return s, strings.Join(parts, "; ")
 }
 
-func (t rowText) standing(p admin.Standing) (style, string) {
+func (t rowText) standing(p admin.ObserverState) (style, string) {
 	if p.Done {
 		return plain, fmt.Sprintf("done up to %d, beside a parked one", p.Through)
 	}

@@ -237,7 +237,7 @@ func (cl *cluster) collect() {
 			cancel()
 		}
 	}
-	g, err := admin.NewCollector(cl.c, admin.CollectorConfig{Progress: draining})
+	g, err := admin.New(cl.c).NewCollector(admin.CollectorConfig{Progress: draining})
 	cl.must(err)
 	if _, err := g.Collect(ctx); err == nil {
 		cl.Fatal("the cycle has ended")

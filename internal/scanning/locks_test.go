@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/internal/layout"
 )
 
 func TestRowLocks(t *testing.T) {
@@ -48,7 +48,7 @@ func (s *lossyLocks) UnlockRows(_ context.Context, holder string, rows []uint64)
 
 func TestRemoteLocks(t *testing.T) {
 	t.Parallel()
-	rows := []admin.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}}
+	rows := []layout.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}}
 	for name, c := range map[string]struct {
 		service *lossyLocks
 		want    int
@@ -122,7 +122,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 			return out
 		}, time.Now)
 		theirs := NewRemoteLocks(service, nothingLeft, time.Now)
-		row := func(key string) []admin.Pending { return []admin.Pending{{Table: "t", Row: key}} }
+		row := func(key string) []layout.Pending { return []layout.Pending{{Table: "t", Row: key}} }
 		locked := func(key string) bool {
 			n := theirs.Lock(t.Context(), row(key))
 			theirs.Done(t.Context(), row(key))
@@ -132,7 +132,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 		defer stop()
 		go mine.Run(ctx)
 
-		page := []admin.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}, {Table: "t", Row: "c"}}
+		page := []layout.Pending{{Table: "t", Row: "a"}, {Table: "t", Row: "b"}, {Table: "t", Row: "c"}}
 		if n := mine.Lock(ctx, page); n != 3 {
 			t.Fatalf("%d rows locked", n)
 		}
@@ -176,7 +176,7 @@ func TestRemoteLocksEndForRowsThatWaitLong(t *testing.T) {
 	s := &lossyLocks{held: map[uint64]string{}, answer: 1}
 	now := time.Unix(0, 0)
 	l := NewRemoteLocks(s, func(rows []Row) []bool { return []bool{true}[:len(rows)] }, func() time.Time { return now })
-	rows := []admin.Pending{{Table: "t", Row: "a"}}
+	rows := []layout.Pending{{Table: "t", Row: "a"}}
 	if l.Lock(t.Context(), rows) != 1 {
 		t.Fatal("not locked")
 	}

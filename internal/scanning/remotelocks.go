@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -60,7 +60,7 @@ func NewRemoteLocks(service tso.RowLocks, unfinished func(rows []Row) []bool, no
 
 // Lock locks rows in their order and returns how many it got: all of them when the service cannot be asked. They are the
 // caller's until Done.
-func (l *RemoteLocks) Lock(ctx context.Context, rows []admin.Pending) int {
+func (l *RemoteLocks) Lock(ctx context.Context, rows []layout.Pending) int {
 	if l.service == nil || len(rows) == 0 || l.atRest() {
 		return len(rows)
 	}
@@ -92,7 +92,7 @@ func (l *RemoteLocks) Lock(ctx context.Context, rows []admin.Pending) int {
 }
 
 // Done says that a scanner has queued what is in rows.
-func (l *RemoteLocks) Done(ctx context.Context, rows []admin.Pending) {
+func (l *RemoteLocks) Done(ctx context.Context, rows []layout.Pending) {
 	if l.service == nil || len(rows) == 0 {
 		return
 	}

@@ -3,7 +3,7 @@ package scanning
 import (
 	"sync"
 
-	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/internal/layout"
 )
 
 // Row names a row.
@@ -39,7 +39,7 @@ func (l *RowLocks) Unlock(table, row string) {
 	delete(l.held, Row{table, row})
 }
 
-func (l *RowLocks) unlockAll(rows []admin.Pending) {
+func (l *RowLocks) unlockAll(rows []layout.Pending) {
 	for _, r := range rows {
 		l.Unlock(r.Table, r.Row)
 	}

@@ -8,14 +8,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 const (
 	maxTeleports = 4 // in one pass through a table
 	queuedPages  = 2 // pages in a row that are in the queue already, after which a pass ends
-	maxPage      = admin.MaxPendingRows
+	maxPage      = reads.MaxPendingRows
 	firstPageOf  = 16 // the first page is so much smaller, as another scanner may be there; each is four times as large as the last
 	wholeEvery   = 16 // passes, after which one goes through the whole table, whatever part of it is the worker's
 	afterLastRow = "\x00"
@@ -23,7 +24,7 @@ const (
 
 // Page is a number of consecutive rows that carry something, locked against other scanners.
 type Page struct {
-	Rows []admin.Pending
+	Rows []layout.Pending
 	More bool // there may be more behind the last row
 	Met  bool // the row behind the last one is locked by another scanner
 }
@@ -36,7 +37,7 @@ type Source interface {
 	// ReadPage reads at most most rows from the beginning of r; visit says for each whether to go on with it.
 	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
 	// Work takes rows in hand, and waits while there is no room for them. inQueue: most of them wait for their turn already.
-	Work(ctx context.Context, rows []admin.Pending) (foundNew, inQueue bool)
+	Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool)
 }
 
 // Counts are what the scanners of a worker have done.
@@ -166,8 +167,8 @@ func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Ran
 }
 
 // lockOthers locks what can be locked of rows, other than theirs.
-func (s *Scanner) lockOthers(ctx context.Context, rows []admin.Pending, theirs map[string]bool) (locked []admin.Pending) {
-	rows = slices.DeleteFunc(rows, func(r admin.Pending) bool { return theirs[r.Row] })
+func (s *Scanner) lockOthers(ctx context.Context, rows []layout.Pending, theirs map[string]bool) (locked []layout.Pending) {
+	rows = slices.DeleteFunc(rows, func(r layout.Pending) bool { return theirs[r.Row] })
 	for len(rows) > 0 {
 		n := s.Remote.Lock(ctx, rows)
 		locked = append(locked, rows[:n]...)
@@ -180,7 +181,7 @@ func (s *Scanner) lockOthers(ctx context.Context, rows []admin.Pending, theirs m
 	return locked
 }
 
-func (s *Scanner) release(ctx context.Context, rows []admin.Pending) {
+func (s *Scanner) release(ctx context.Context, rows []layout.Pending) {
 	s.Remote.Done(ctx, rows)
 	s.Rows.unlockAll(rows)
 }

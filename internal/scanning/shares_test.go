@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // The shares of all workers cover every table, whatever the bounds; a key is in one share, unless two bounds leave no room
@@ -119,7 +119,7 @@ func (s *readings) ReadPage(_ context.Context, _ string, r percolator.Range, _ i
 	return Page{}, nil
 }
 
-func (s *readings) Work(context.Context, []admin.Pending) (foundNew, inQueue bool) {
+func (s *readings) Work(context.Context, []layout.Pending) (foundNew, inQueue bool) {
 	return false, false
 }
 

@@ -31,7 +31,7 @@ func TestCollectionBesideFolding(t *testing.T) {
 	e := &env{t, pt, ctx, pt.Client, q, percolator.Int64("totals", "total")}
 	w, _ := e.fold(e.NewClient())
 	second, _ := e.fold(e.NewClient())
-	g, err := admin.NewCollector(e.NewClient(), admin.CollectorConfig{})
+	g, err := admin.New(e.NewClient()).NewCollector(admin.CollectorConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,7 @@ func decodeRow(pb *backuppb.Row) admin.ExportedRow {
 		e := admin.ExportedCell{Column: string(c.Column), Kind: admin.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
 		e.Acknowledged = toStrings(c.Acknowledged)
 		for _, p := range c.Parked {
-			e.Parked = append(e.Parked, admin.Standing{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
+			e.Parked = append(e.Parked, admin.ObserverState{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
 				Since: time.Unix(0, p.SinceUnixNanos).UTC(), Observers: toStrings(p.Observers)})
 		}
 		row.Cells[i] = e

@@ -118,7 +118,7 @@ func TestCollectionDuringTheBackup(t *testing.T) {
 
 func collect(t *testing.T, env *percolatortest.Env) {
 	t.Helper()
-	g, err := admin.NewCollector(env.Client, admin.CollectorConfig{})
+	g, err := admin.New(env.Client).NewCollector(admin.CollectorConfig{})
 	must(t, err)
 	_, err = g.Collect(testContext(t))
 	must(t, err)

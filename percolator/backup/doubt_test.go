@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -130,7 +131,7 @@ func TestSecondRestoreRevives(t *testing.T) {
 	must(t, err)
 	must(t, u.Flush(ctx))
 	env.Clock.Advance(3 * 24 * time.Hour)
-	col, err := admin.NewCollector(u, admin.CollectorConfig{})
+	col, err := admin.New(u).NewCollector(admin.CollectorConfig{})
 	must(t, err)
 	_, err = col.Collect(ctx)
 	must(t, err)
@@ -192,7 +193,7 @@ func TestSchemaGrowsMeanwhile(t *testing.T) {
 			_, err := admin.New(c).BackfillObserver(ctx, "t", "c", "o", admin.ObserverOptions{})
 			must(t, err)
 			_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-				ack, err := tx.Acknowledge(ctx, cell("t", "0059", "c"), "o", []string{"o"})
+				ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("t", "0059", "c"), "o", []string{"o"})
 				if err == nil && !ack.Run {
 					err = errors.New("nothing to do")
 				}
@@ -298,7 +299,7 @@ func TestFinishMovesSafepointBack(t *testing.T) {
 	same.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if armed && r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" {
 			armed = false
-			col, err := admin.NewCollector(collecting, admin.CollectorConfig{})
+			col, err := admin.New(collecting).NewCollector(admin.CollectorConfig{})
 			must(t, err)
 			go func() { _, err := col.Collect(ctx); collected <- err }()
 			for announced == 0 {

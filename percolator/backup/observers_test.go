@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -28,7 +29,7 @@ func acknowledge(t *testing.T, c *percolator.Client, row string, names ...string
 	ctx := testContext(t)
 	for _, name := range names {
 		_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-			ack, err := tx.Acknowledge(ctx, cell("docs", row, "in"), name, []string{"one", "two"})
+			ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("docs", row, "in"), name, []string{"one", "two"})
 			if err == nil && !ack.Run {
 				return fmt.Errorf("%s has nothing to do for %s", name, row)
 			}
@@ -134,7 +135,7 @@ func TestObserversGoOn(t *testing.T) {
 	acknowledge(t, c, "again late", "one", "two")
 	now, err := env.Oracle.Next(ctx)
 	must(t, err)
-	must(t, admin.New(c).SetStandings(ctx, admin.Standing{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
+	must(t, admin.New(c).SetStandings(ctx, admin.ObserverState{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
 		Reason: "no such thing", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"one", "two"}}))
 	notify(t, c, "weak", "weak late", "weak done")
 	must(t, admin.New(c).ClearNotification(ctx, cell("docs", "weak done", "again"), now+1<<40))

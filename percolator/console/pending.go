@@ -95,7 +95,7 @@ func deref[T any](seq func(func(*T) bool)) func(func(T) bool) {
 	}
 }
 
-func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n percolator.Notification) {
+func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n admin.Notification) {
 	for _, s := range row.Parked(n) {
 		p.Parked = append(p.Parked, parked(s))
 	}
@@ -110,7 +110,7 @@ func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n perco
 }
 
 // parked is a standing in the form in which it is retried and dropped.
-func parked(s admin.Standing) observers.Parked {
+func parked(s admin.ObserverState) observers.Parked {
 	return observers.Parked{Cell: s.Cell, Observer: s.Observer, Attempts: s.Attempts, Reason: s.Reason, Since: s.Since, Through: s.Through}
 }
 

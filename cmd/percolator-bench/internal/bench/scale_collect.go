@@ -47,7 +47,7 @@ func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) 
 	ctx, cancel := context.WithCancel(ctx)
 	c := &scaleCollection{cancel: cancel, client: client, sent: sent, tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
 		pages: map[string][]float64{}, done: map[string]*scaleMoment{}}
-	collector, err := admin.NewCollector(client, admin.CollectorConfig{
+	collector, err := admin.New(client).NewCollector(admin.CollectorConfig{
 		Lease: time.Hour, RowsPerSecond: 1_000_000_000, // it is alone, and as fast as it can
 		Progress: func(col admin.Collection) { c.progress(ctx, col) },
 	})

@@ -1,0 +1,434 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/gopercolator/percolator/internal/dispatch"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/locks"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/timestamps"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Commit is the two-phase commit of section 2.2 of the paper, coordinated by the client:
+//
+//	prewrite every row                                         all at once; a conflict ends it (I2)
+//	commit_ts ← oracle                                         after every prewrite was acknowledged (I5)
+//	weak notifications @commit_ts                              before the commit, or a crash would lose them (I11)
+//	commit the primary's row, if it still holds the lock       the commit point (I6)
+//	commit the other rows                                      in the background; the caller has its answer (I7)
+//
+// A request whose outcome is unknown may have been applied. A prewrite is sent again. A commit is decided by reading the
+// primary (I17): a record of ours means committed, our lock means that the same request is sent again with the same
+// commit_ts, a rollback marker means aborted. Nothing at all means aborted too, unless the record may have been collected.
+// What is still open when the requests' lifetime has passed is in commitlate.go.
+//
+// Rejected: answering the caller only after phase two. It would double the latency and promise nothing more, since anyone
+// who meets a secondary's lock finds the record on the primary.
+
+// Committer begins transactions and commits them.
+type Committer struct {
+	Store    *store.Store
+	Bulk     *store.BulkWriter
+	Clock    *timestamps.Source
+	Meta     *meta.Watcher
+	Dispatch *dispatch.Dispatcher
+	Locks    *locks.Resolver
+	Reads    *reads.Reader
+	Config   model.Settings
+
+	Warm   *warmGoroutines
+	Recent recentWrites // for blind transactions
+}
+
+// commit is the commit of one transaction.
+type commit struct {
+	c       *Committer
+	schema  *model.Catalog // by which the writes were prepared
+	startTS tso.Timestamp
+	begun   time.Time
+	rows    []*rowWrites // the primary's row first
+	primary *Write
+	weak    []model.Cell
+	// until is one lifetime from before the last check of the transaction's age. Nothing of the commit point, of giving it up and of
+	// phase two is sent later (I14): by then the record may have been collected, and what would then look like an abort is none.
+	until time.Time
+
+	underWay *semaphore.Weighted // bytes of values in prewrite requests
+	failed   atomic.Bool         // a row's prewrite has failed: the others stop
+	mu       sync.Mutex
+	outcome  map[*rowWrites]prewriteOutcome
+}
+
+func (cm *commit) id() locks.TxnID { return locks.TxnID{Primary: cm.primary.Cell, StartTS: cm.startTS} }
+
+// Commit seals the transaction and commits it.
+func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return 0, err
+	}
+	writes, weak, err := tx.seal()
+	if err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("percolator: commit not begun: %w", err)
+	}
+	if len(writes) == 0 && len(weak) == 0 {
+		return tx.Snap.TS, nil
+	}
+	c := tx.c
+	ctx, span := c.Store.Trace.Start(ctx, "percolator.commit", "")
+	span.Timestamp("percolator.start_timestamp", tx.Snap.TS)
+	span.Count("percolator.cells", len(writes))
+	begun := time.Now()
+	ts, err := tx.commit(ctx, writes, weak)
+	c.Store.Count.Ended(err)
+	c.Store.Count.Latency[telemetry.OpCommit].Add(time.Since(begun))
+	c.Store.Metrics.Transaction(ctx, time.Since(tx.since), err)
+	if err == nil {
+		span.Timestamp("percolator.commit_timestamp", ts)
+	}
+	span.Conflict(err)
+	span.End(err)
+	return ts, err
+}
+
+// seal ends the buffering phase.
+func (tx *Txn) seal() (writes []*Write, weak []model.Cell, err error) {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	if tx.done {
+		return nil, nil, errTxnDone()
+	}
+	tx.done = true
+	for c := range tx.weak {
+		weak = append(weak, c)
+	}
+	tx.writes = nil // a finished transaction answers nothing from it, and a large one needs the room
+	return tx.order, weak, nil
+}
+
+func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (tso.Timestamp, error) {
+	if tx.opts.Blind { // before anything is read at the start timestamp, for indexes
+		if err := tx.freshen(ctx, writes); err != nil {
+			return 0, err
+		}
+	}
+	schema := tx.c.Meta.Catalog.Load()
+	if err := observe(schema, writes); err != nil {
+		return 0, err
+	}
+	if err := tx.checkInserts(ctx, writes); err != nil {
+		return 0, err
+	}
+	writes, err := tx.withIndexes(ctx, writes)
+	if err != nil {
+		return 0, err
+	}
+	cm := &commit{c: tx.c, schema: schema, startTS: tx.Snap.TS, begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
+	if err := cm.group(writes, tx.erase); err != nil {
+		return 0, err
+	}
+	if err := cm.checkAge(ctx); err != nil {
+		return 0, err
+	}
+	if len(writes) == 0 {
+		return cm.notifyOnly(ctx)
+	}
+	return cm.run(ctx)
+}
+
+// observe decides which writes notify, by the schema as it is known now: it may have changed since they were buffered.
+func observe(schema *model.Catalog, writes []*Write) error {
+	for _, w := range writes {
+		info, ok := schema.UserTable(w.Cell.Table)
+		switch {
+		case !ok:
+			return model.UnknownTable(w.Cell.Table)
+		case info.IsWeak[w.Cell.Column]:
+			return model.CellError(model.ErrSchemaMismatch, w.Cell, "the column has become weak: it can only be notified")
+		}
+		w.observed = info.IsObserved[w.Cell.Column] && w.Kind.Changes()
+	}
+	return nil
+}
+
+// checkInserts reads the cells that must not exist; a concurrent writer of them conflicts later.
+func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
+	var cells []model.Cell
+	for _, w := range writes {
+		if w.insert {
+			cells = append(cells, w.Cell)
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	values, err := tx.Snap.GetMulti(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		if v != nil {
+			return model.CellError(model.ErrExists, cells[i], "Insert found a value at %d", tx.Snap.TS)
+		}
+	}
+	return nil
+}
+
+// group sorts the writes by row, in the order in which rows were first written; the first write is the primary.
+func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
+	cm.underWay = semaphore.NewWeighted(prewriteBytes)
+	type key struct{ table, row string }
+	rows := map[key]*rowWrites{}
+	for _, w := range writes {
+		k := key{w.Cell.Table, w.Cell.Row}
+		rw := rows[k]
+		if rw == nil {
+			rw = &rowWrites{table: k.table, row: k.row}
+			rows[k] = rw
+			cm.rows = append(cm.rows, rw)
+		}
+		if rw.writes = append(rw.writes, w); len(rw.writes) > model.MaxColumnsPerRow {
+			return model.CellError(model.ErrTooLarge, w.Cell, "the transaction writes more than %d columns of the row", model.MaxColumnsPerRow)
+		}
+	}
+	if len(writes) > 0 {
+		cm.primary = writes[0]
+	}
+	for c := range erase {
+		if rw := rows[key{c.Table, c.Row}]; rw != nil {
+			rw.erase = append(rw.erase, c.Column)
+		}
+	}
+	return nil
+}
+
+// checkAge refuses to commit what the collector may already be working against (I16).
+func (cm *commit) checkAge(ctx context.Context) error {
+	if age := time.Since(cm.begun); age > cm.c.Config.Retention/2 {
+		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), cm.c.Config.Retention)
+	}
+	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
+		return err
+	}
+	if cm.c.Meta.Catalog.Load() != cm.schema { // what is prewritten might lack notifications or index entries (I10)
+		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
+	}
+	return nil
+}
+
+// Run is the protocol for a transaction with writes.
+func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
+	cm.c.Locks.Own.Begin(cm.startTS)
+	commitTS, err := cm.firstPhase(ctx)
+	cm.c.Locks.Own.Decide(cm.startTS, commitTS, len(cm.rows)-1)
+	if err == nil {
+		cm.phaseTwo(ctx, commitTS)
+	}
+	return commitTS, err
+}
+
+// firstPhase ends with the commit point.
+func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
+	stop := cm.keepAlive(ctx)
+	defer stop()
+	if err := cm.tracedPrewrite(ctx); err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	cm.dropValues()
+	asked := time.Now()
+	commitTS, err := cm.c.Clock.Next(ctx)
+	cm.c.Store.Metrics.Phase(ctx, "timestamp", asked, err)
+	if err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	if commitTS <= cm.startTS {
+		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
+	}
+	if err := cm.notifyWeak(ctx, commitTS); err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	cm.until = time.Now().Add(cm.c.Store.Timing.RequestLifetime) // before the check
+	if err := cm.checkAge(ctx); err != nil {
+		return 0, cm.abort(ctx, err)
+	}
+	stop()
+	if err := cm.commitPoint(ctx, commitTS); err != nil {
+		return 0, err
+	}
+	return commitTS, nil
+}
+
+func (cm *commit) tracedPrewrite(ctx context.Context) error {
+	begun := time.Now()
+	ctx, span := cm.c.Store.Trace.Start(ctx, "percolator.prewrite", "")
+	span.Count("percolator.rows", len(cm.rows))
+	err := cm.prewrite(ctx)
+	cm.c.Store.Metrics.Phase(ctx, "prewrite", begun, err)
+	span.End(err)
+	return err
+}
+
+// commitPoint commits the primary's row. What stays open within its lifetime is decided late.
+func (cm *commit) commitPoint(ctx context.Context, commitTS tso.Timestamp) error {
+	begun := time.Now()
+	pctx, span := cm.c.Store.Trace.Start(ctx, "percolator.commit_primary", cm.primary.Cell.Table)
+	err := cm.commitPrimary(pctx, commitTS)
+	if errors.Is(err, model.ErrOutcomeUnknown) && ctx.Err() == nil && !time.Now().Before(cm.until) {
+		err = cm.decideLate(pctx, err)
+	}
+	cm.c.Store.Metrics.Phase(pctx, "primary", begun, err)
+	span.End(err)
+	return err
+}
+
+// dropValues lets go of what prewrite has stored: the rest of the commit names cells only.
+func (cm *commit) dropValues() {
+	for _, rw := range cm.rows {
+		for _, w := range rw.writes {
+			w.Value = nil
+		}
+	}
+}
+
+// keepAlive refreshes the time in the primary's lock while the commit takes longer than a third of the TTL. The refresh is
+// conditional on the lock: a plain write that landed late would bring back a lock that was rolled back.
+func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	interval := cm.c.Config.LockTTL / 3
+	timer := time.AfterFunc(interval, func() {
+		for ctx.Err() == nil {
+			mut := bigtable.NewMutation()
+			mut.Set(layout.LockFamily, cm.primary.Cell.Column, layout.CellTime(cm.startTS), cm.lock(cm.primary).Encode())
+			rctx, done := context.WithTimeout(ctx, interval)
+			cm.c.Store.CheckAndMutate(rctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.LockFilter(cm.primary.Cell.Column, cm.startTS), mut, nil)
+			done()
+			retry.New(interval, interval).Wait(ctx)
+		}
+	})
+	return func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are erased first: only those
+// at or below start_ts, so a change that came during the run survives (I13).
+func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *bigtable.Mutation {
+	mut := bigtable.NewMutation()
+	for _, col := range rw.erase {
+		mut.DeleteTimestampRange(layout.NotifyFamily, col, 0, store.EndAfter(cm.startTS))
+	}
+	for _, w := range rw.writes {
+		store.CommitCell(mut, w.Cell.Column, w.Kind, cm.startTS, commitTS, w.observed)
+	}
+	return mut
+}
+
+// commitPrimary passes the commit point, or finds out that it cannot.
+func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) error {
+	if err := ctx.Err(); err != nil { // not sent: a definite abort
+		return cm.abort(ctx, fmt.Errorf("percolator: commit of transaction %d: %w", cm.startTS, err))
+	}
+	rw, p := cm.rows[0], cm.primary.Cell
+	mut := cm.commitMutation(rw, commitTS)
+	lifetime, cancel := context.WithDeadline(ctx, cm.until)
+	defer cancel()
+	pause := retry.New(5*time.Millisecond, time.Second)
+	for {
+		held, err := cm.c.Store.CheckAndMutate(lifetime, p.Table, p.Row, store.LockFilter(p.Column, cm.startTS), mut, nil)
+		if err == nil && held {
+			cm.committed(commitTS)
+			return nil
+		}
+		resend, err := cm.outcomeOfCommit(lifetime, commitTS, err)
+		if !resend {
+			return err
+		}
+		if pause.Wait(lifetime) != nil {
+			return cm.unknown(lifetime, err)
+		}
+	}
+}
+
+func (cm *commit) committed(commitTS tso.Timestamp) {
+	cm.c.Recent.wrote(cm.rows, commitTS)
+	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS}) // Phase two is under way: spare others the look
+	cm.announce(cm.rows[0], commitTS)
+}
+
+// outcomeOfCommit reads the primary to decide a commit that was not acknowledged (I17). cause is the error of the request, nil
+// if it did not match.
+func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, cause error) (resend bool, err error) {
+	if ctx.Err() != nil {
+		return false, cm.unknown(ctx, cause)
+	}
+	var d locks.TxnStatus
+	pause := retry.New(5*time.Millisecond, time.Second)
+	for {
+		if d, err = cm.c.Locks.Status(ctx, cm.primary.Cell, cm.startTS); err == nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) {
+			break
+		}
+		if pause.Wait(ctx) != nil {
+			return false, cm.unknown(ctx, err)
+		}
+	}
+	switch {
+	case err != nil:
+		return false, cm.unknown(ctx, err)
+	case d.State == locks.TxnCommitted:
+		cm.committed(d.CommitTS)
+		return false, nil
+	case d.State == locks.TxnLocked && cause != nil && !model.Ambiguous(cause):
+		return false, cm.giveUp(ctx, cause)
+	case d.State == locks.TxnLocked:
+		return true, cause
+	case d.State == locks.TxnUnknown:
+		m, err := cm.c.Meta.Refresh(ctx)
+		if err != nil || cm.startTS <= m.Watermark {
+			return false, cm.unknown(ctx, errors.Join(cause, err))
+		}
+	}
+	cm.cleanUp(ctx)
+	return false, &model.ConflictError{Cell: cm.primary.Cell, StartTS: cm.startTS}
+}
+
+// giveUp rolls back a transaction whose commit was refused for good, although an earlier sending may still be on its way. The
+// primary decides who came first, as always (I8).
+func (cm *commit) giveUp(ctx context.Context, cause error) error {
+	d, err := cm.rollBack(ctx)
+	switch {
+	case err != nil:
+		return cm.unknown(ctx, errors.Join(cause, err))
+	case d.State == locks.TxnCommitted:
+		cm.committed(d.CommitTS)
+		return nil
+	case d.State != locks.TxnRolledBack:
+		return cm.unknown(ctx, cause)
+	}
+	return model.WithContext(ctx, cause)
+}
+
+func (cm *commit) unknown(ctx context.Context, cause error) error {
+	err := fmt.Errorf("percolator: transaction %d with primary %s: %w", cm.startTS, cm.primary.Cell, model.ErrOutcomeUnknown)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return model.WithContext(ctx, err)
+}

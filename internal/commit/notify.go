@@ -1,0 +1,104 @@
+package commit
+
+import (
+	"context"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// OnNotify calls f for every notify cell that this client writes, after its row carries it: for its own commits, their
+// phase two, and locks that it rolls forward. It is a hint – what other clients write is not seen. f is called from many
+// goroutines and must not block. remove ends the calls.
+func (c *Committer) OnNotify(f func(model.Notification)) (remove func()) {
+	return c.Dispatch.HandleNotify(func(n model.Notification) bool { f(n); return false })
+}
+
+// notifyWeak writes the weak notifications at commit_ts. It comes before the commit request: after it, a crash would lose them,
+// and with an earlier timestamp a run that began in between would erase them (I11). One that is written for a transaction
+// that then aborts costs a spurious run.
+func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error {
+	if len(cm.weak) == 0 {
+		return nil
+	}
+	type key struct{ table, row string }
+	rows := map[key]*bigtable.Mutation{}
+	for _, c := range cm.weak {
+		k := key{c.Table, c.Row}
+		if rows[k] == nil {
+			rows[k] = bigtable.NewMutation()
+		}
+		rows[k].Set(layout.NotifyFamily, c.Column, layout.CellTime(commitTS), nil)
+	}
+	muts := make([]store.RowMutation, 0, len(rows))
+	deadline := time.Now().Add(cm.c.Store.Timing.RequestLifetime)
+	for k, m := range rows {
+		muts = append(muts, store.RowMutation{Table: k.table, Row: k.row, Mut: m, Deadline: deadline})
+	}
+	return cm.c.Bulk.Do(ctx, muts)
+}
+
+// notifyOnly commits a transaction that writes nothing and notifies weakly: there is nothing to lock.
+func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
+	ts, err := cm.c.Clock.Next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := cm.notifyWeak(ctx, ts); err != nil {
+		return 0, model.WithContext(ctx, err)
+	}
+	for _, cell := range cm.weak {
+		cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: ts})
+	}
+	return ts, nil
+}
+
+// ClearNotification erases the notify cells of cell with timestamps up to UpTo, in the background. The caller has
+// established that no observer of the cell has work left up to then (I13); a later change keeps its notification.
+func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo tso.Timestamp) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	info, ok := c.Meta.Catalog.Load().UserTable(cell.Table)
+	if !ok {
+		return model.UnknownTable(cell.Table)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(c.Store.Timing.RequestLifetime)
+	mut := bigtable.NewMutation()
+	mut.DeleteTimestampRange(layout.NotifyFamily, cell.Column, 0, store.EndAfter(upTo))
+	if info.IsWeak[cell.Column] {
+		if err := c.leaveTrace(ctx, mut, cell.Column); err != nil {
+			return err
+		}
+	}
+	c.Bulk.Add(ctx, store.RowMutation{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: deadline, Done: func(err error) {
+		if err != nil {
+			c.Config.Logger.Warn("notification not erased; it will be found again", "table", cell.Table, "column", cell.Column, "error", err)
+		}
+	}})
+	return nil
+}
+
+// leaveTrace adds to the mutation that erases weak notifications of column a trace of that, if somebody may be exporting (I21). Holds that
+// have expired count as long as they are stored, since one that is stored can be extended.
+func (c *Committer) leaveTrace(ctx context.Context, mut *bigtable.Mutation, column string) error {
+	m, err := c.Meta.Known(ctx)
+	if err != nil || len(m.Holds) == 0 {
+		return err
+	}
+	ts, err := c.Clock.Next(ctx)
+	if err != nil {
+		return err
+	}
+	mut.DeleteTimestampRange(layout.WriteFamily, layout.TracePrefix+column, 0, layout.CellTime(ts)) // the newest one says all
+	mut.Set(layout.WriteFamily, layout.TracePrefix+column, layout.CellTime(ts), layout.EncodeWrite(ts, layout.KindRollback))
+	return nil
+}

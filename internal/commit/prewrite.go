@@ -1,0 +1,317 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Prewrite locks every cell that the transaction writes and puts its data beside the lock (lines 25–41 of Figure 6 of the paper).
+// The paper's row transaction – read, then write – is one CheckAndMutateRow for each row here, all rows at once: the
+// predicate is the conflict check, and nothing is written when it matches (I2).
+//
+// The predicate leaves out the transaction's own lock, so the same request may be sent again after an unknown outcome
+// (I3); only the first sending, before which there is none, asks for any lock, as that is cheaper. It includes rollback markers, so a request that arrives after the transaction was rolled back fails (I4).
+//
+// Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code does. The marker makes the
+// order unnecessary, and one round trip is saved.
+
+// chunkBytes bounds the data of one prewrite request, and prewriteBytes that of all that one commit has under way: a request in
+// flight is a second copy of its values, and with many large rows at once that would double what the transaction holds.
+const (
+	chunkBytes    = 4 << 20
+	prewriteBytes = 16 << 20
+)
+
+// rowWrites is what a transaction writes in one row.
+type rowWrites struct {
+	table, row string
+	writes     []*Write
+	erase      []string // Columns whose notify cells ≤ start_ts go with the commit (I13)
+}
+
+// chunks cuts the writes of a row to what one request may hold; span says that its filter does not name them one by one.
+// Almost always that is one chunk.
+func (rw *rowWrites) chunks(span bool) [][]*Write {
+	var out [][]*Write
+	filter, bytes := 0, 0
+	for _, w := range rw.writes {
+		f, b := store.PatternBytes(w.Cell.Column), len(w.Value)+2*len(w.Cell.Column)
+		last := len(out) - 1
+		if last < 0 || (!span && filter+f > model.MaxFilterBytes) || bytes+b > chunkBytes || 2*len(out[last]) >= model.MaxMutationsPerRow-2 {
+			out = append(out, nil)
+			filter, bytes, last = 0, 0, last+1
+		}
+		out[last] = append(out[last], w)
+		filter, bytes = filter+f, bytes+b
+	}
+	return out
+}
+
+func columnsOf(ws []*Write) []string {
+	cols := make([]string, len(ws))
+	for i, w := range ws {
+		cols[i] = w.Cell.Column
+	}
+	return cols
+}
+
+// prewriteOutcome says what is known of one row after prewrite.
+type prewriteOutcome int
+
+const (
+	notSent prewriteOutcome = iota
+	refused                 // every request of the row was definitely refused: nothing of ours is there
+	touched                 // a lock of ours is or may be there
+)
+
+// stragglers is how long a prewrite that has failed waits for its requests under way. A request that is cut off may land
+// after the clean-up and leave a lock for others to resolve, so it is worth a moment.
+const stragglers = time.Second
+
+// prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or failure; rows not yet sent are
+// then left alone, nothing is sent again, and those under way are waited for a little.
+func (cm *commit) prewrite(ctx context.Context) error {
+	if len(cm.rows) == 1 {
+		return cm.prewriteRow(ctx, cm.rows[0])
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first error
+		next  atomic.Int64
+	)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fail := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = err
+			cm.failed.Store(true)
+			time.AfterFunc(stragglers, cancel)
+		}
+	}
+	rows := func() { // one after the other
+		for i := next.Add(1) - 1; i < int64(len(cm.rows)) && !cm.failed.Load(); i = next.Add(1) - 1 {
+			if err := cm.prewriteRow(ctx, cm.rows[i]); err != nil {
+				fail(err)
+			}
+		}
+	}
+	for range min(len(cm.rows), cm.c.Config.MaxParallelism) - 1 {
+		wg.Add(1)
+		if !cm.c.Warm.run(func() {
+			defer wg.Done()
+			rows()
+		}) {
+			wg.Done()
+			break
+		}
+	}
+	rows()
+	wg.Wait()
+	return first
+}
+
+func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
+	exact := len(rw.writes) <= fewColumns
+	for i, chunk := range rw.chunks(!exact) {
+		if err := cm.prewriteBounded(ctx, rw, chunk, exact, i == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prewriteBounded waits until there is room for the chunk among the requests under way.
+func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*Write, exact, first bool) error {
+	size := int64(0)
+	for _, w := range chunk {
+		size += int64(len(w.Value))
+	}
+	size = min(size, prewriteBytes) // one value may be larger: then it goes alone
+	waited := !cm.underWay.TryAcquire(size)
+	if waited {
+		if err := cm.underWay.Acquire(ctx, size); err != nil {
+			return err
+		}
+	}
+	defer cm.underWay.Release(size)
+	if waited && cm.failed.Load() {
+		return nil // another row's conflict has ended the commit meanwhile
+	}
+	ctx, cancel := context.WithTimeout(ctx, cm.c.Store.Timing.RequestLifetime)
+	defer cancel()
+	if exact {
+		return cm.prewriteChunk(ctx, rw, chunk, true)
+	}
+	return cm.prewriteSpan(ctx, rw, chunk, first)
+}
+
+// fewColumns is up to how many columns of a row a filter names one by one.
+const fewColumns = 4
+
+// prewriteSpan prewrites many columns of one row with a predicate that spans all columns from the first to the last of them:
+// short, however many they are. If something stirs in between, be it in a column that is not ours, the exact predicates decide.
+// Among them may be columns of the row's earlier chunks, so only the first may ask for any lock.
+func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
+	columns := columnsOf(chunk)
+	stirs, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.SpanFilter(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
+	if err == nil && !stirs {
+		cm.note(rw, touched)
+		return nil
+	}
+	if err != nil && model.Ambiguous(err) {
+		cm.note(rw, touched)
+	}
+	for _, part := range (&rowWrites{writes: chunk}).chunks(false) {
+		if err := cm.prewriteChunk(ctx, rw, part, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prewriteChunk sends one request until its outcome is known. Locks of others that stand in the way are settled where that
+// needs no waiting; a live one is a conflict. first: no request for these cells has been sent before.
+func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
+	columns := columnsOf(chunk)
+	predicate := store.ConflictFilter(columns, cm.startTS, first)
+	pause := retry.New(5*time.Millisecond, time.Second)
+	for ; ; predicate = store.ConflictFilter(columns, cm.startTS, false) {
+		if err := ctx.Err(); err != nil {
+			return model.WithContext(ctx, err)
+		}
+		conflict, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, predicate, nil, cm.prewriteMutation(chunk))
+		switch {
+		case err == nil && !conflict:
+			cm.note(rw, touched)
+			return nil
+		case err == nil:
+			cm.note(rw, refused)
+			if err := cm.clearTheWay(ctx, rw, columns); err != nil {
+				if first && !errors.Is(err, model.ErrConflict) {
+					cm.note(rw, touched) // what was in the way may be the own lock, of a request that was delivered twice
+				}
+				return err
+			}
+		case !model.Ambiguous(err):
+			cm.note(rw, refused)
+			return err
+		case errors.Is(err, model.ErrClosed):
+			cm.note(rw, touched)
+			return err
+		default:
+			cm.note(rw, touched)
+			if cm.failed.Load() || pause.Wait(ctx) != nil {
+				return model.WithContext(ctx, err)
+			}
+		}
+	}
+}
+
+// prewriteMutation is data@start_ts and lock@start_ts for each write. The lock's time is taken anew for each sending.
+func (cm *commit) prewriteMutation(chunk []*Write) *bigtable.Mutation {
+	mut := bigtable.NewMutation()
+	at := layout.CellTime(cm.startTS)
+	for _, w := range chunk {
+		if w.Kind == layout.KindPut {
+			mut.Set(layout.DataFamily, w.Cell.Column, at, w.Value)
+		}
+		mut.Set(layout.LockFamily, w.Cell.Column, at, cm.lock(w).Encode())
+	}
+	return mut
+}
+
+func (cm *commit) lock(w *Write) *layout.LockRecord {
+	return &layout.LockRecord{StartTS: cm.startTS, Kind: w.Kind, Primary: cm.primary.Cell, Placed: cm.now(), TTL: cm.c.Config.LockTTL, Observed: w.observed, Session: cm.c.Locks.Sessions.Own()}
+}
+
+// Now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic time since it was asked for.
+func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
+
+// clearTheWay looks at what refused a prewrite. It returns nil when the request should be sent again because all that stood
+// in the way has been settled, and a *ConflictError when another transaction has won or is alive.
+func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []string) error {
+	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.SnapshotFilter(columns, 0, 1))
+	if err != nil {
+		return err
+	}
+	for _, col := range rv.Columns() {
+		v, cell := rv[col], model.Cell{Table: rw.table, Row: rw.row, Column: col}
+		if v.Corrupt != nil {
+			return v.Corrupt
+		}
+		if err := cm.foreignWrite(cell, v); err != nil {
+			return err
+		}
+		for _, l := range v.Locks {
+			if l.StartTS == cm.startTS {
+				cm.note(rw, touched) // the request was delivered twice
+				continue
+			}
+			s, err := cm.c.Locks.Resolve(ctx, cell, l, true)
+			if err != nil {
+				return err
+			}
+			if s.Resolution == model.LockAlive {
+				return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: l.StartTS, Locked: true}
+			}
+			if s.CommitTS > cm.startTS {
+				return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: s.CommitTS}
+			}
+		}
+	}
+	return nil
+}
+
+// foreignWrite reports a write record at or after the start timestamp.
+func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
+	for _, w := range v.Writes {
+		switch {
+		case w.CommitTS < cm.startTS:
+		case w.Kind == layout.KindRollback && w.StartTS == cm.startTS:
+			return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS}
+		default:
+			return &model.ConflictError{Cell: cm.named(cell), StartTS: cm.startTS, OtherTS: w.CommitTS}
+		}
+	}
+	return nil
+}
+
+// named is the cell by which the caller knows a contested cell: for an entry of an index the cell that was indexed, since the
+// entry's row is a value.
+func (cm *commit) named(c model.Cell) model.Cell {
+	for _, rw := range cm.rows {
+		if rw.table != c.Table || rw.row != c.Row {
+			continue
+		}
+		for _, w := range rw.writes {
+			if w.Cell == c && w.Indexed != (model.Cell{}) {
+				return w.Indexed
+			}
+		}
+	}
+	return c
+}
+
+// note remembers what is known of a row; once touched it stays so.
+func (cm *commit) note(rw *rowWrites, o prewriteOutcome) {
+	cm.mu.Lock()
+	defer cm.mu.Unlock()
+	if cm.outcome[rw] != touched {
+		cm.outcome[rw] = o
+	}
+}

@@ -1,0 +1,63 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Update runs f in a transaction and commits it; after a conflict it runs f again in a new transaction, with jittered
+// backoff, until ctx ends or MaxAttempts is reached. It returns the commit timestamp. An error of f rolls back and is
+// returned as it is (an ErrConflict from f counts as a conflict). ErrOutcomeUnknown is never retried.
+func (c *Committer) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (tso.Timestamp, error) {
+	ctx, span := c.Store.Trace.Start(ctx, "percolator.update", "")
+	ended := telemetry.ErrPanicked // of f, whose panic goes on
+	defer func() { span.End(ended) }()
+	ts, attempts, err := c.update(ctx, f, o)
+	ended = err
+	c.Store.Metrics.Attempted(ctx, attempts, err)
+	span.Count("percolator.attempts", attempts)
+	return ts, err
+}
+
+func (c *Committer) update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (ts tso.Timestamp, attempt int, err error) {
+	pause := retry.New(2*time.Millisecond, time.Second)
+	for attempt = 1; ; attempt++ {
+		o.retry = attempt > 1
+		ts, err = c.tracedAttempt(ctx, f, o, attempt)
+		if err == nil || !errors.Is(err, model.ErrConflict) || errors.Is(err, model.ErrOutcomeUnknown) || attempt == o.MaxAttempts {
+			return ts, attempt, err
+		}
+		if perr := pause.Wait(ctx); perr != nil {
+			return 0, attempt, fmt.Errorf("%w: %w", err, perr)
+		}
+	}
+}
+
+func (c *Committer) tracedAttempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions, n int) (ts tso.Timestamp, err error) {
+	ctx, span := c.Store.Trace.Start(ctx, "percolator.attempt", "")
+	span.Count("percolator.attempt", n)
+	ended := telemetry.ErrPanicked
+	defer func() { span.End(ended) }()
+	ts, err = c.attempt(ctx, f, o)
+	ended = err
+	return ts, err
+}
+
+func (c *Committer) attempt(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (tso.Timestamp, error) {
+	tx, err := c.Begin(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback(ctx)
+	if err := f(ctx, tx); err != nil {
+		return 0, err
+	}
+	return tx.Commit(ctx)
+}

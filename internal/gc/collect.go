@@ -1,0 +1,340 @@
+package gc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/locks"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+const (
+	collectRows     = 512         // rows of a page
+	collectCells    = 20_000      // cells after which a page ends with its row
+	collectParallel = 16          // conditional requests at once
+	aliveWait       = time.Minute // for a transaction that is older than the retention and alive
+)
+
+// Begin announces the safepoint of a new cycle and drains; false: there is nothing to collect.
+func (s *collecting) begin(ctx context.Context) (bool, error) {
+	now, safepoint, err := s.announce(ctx)
+	if err != nil || safepoint == 0 {
+		return false, err
+	}
+	holder, expires := s.state.Holder, s.state.Expires
+	s.state.Collection = Collection{Safepoint: safepoint, Started: now, Holder: holder, Expires: expires}
+	if err := s.enter(ctx, CollectionDrain); err != nil {
+		return false, err
+	}
+	if err := s.drain(ctx); err != nil {
+		return false, err
+	}
+	return true, s.enter(ctx, CollectionResolve)
+}
+
+// announce stores the safepoint: as new as the retention allows, below every hold. The one request that stores it requires that
+// no hold at or below it was taken meanwhile, and that it does not go back.
+func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp, err error) {
+	for range meta.MaxTries {
+		if now, err = s.c.Clock.Next(ctx); err != nil {
+			return 0, 0, err
+		}
+		m, err := s.c.Meta.Refresh(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		holds, err := s.c.Meta.RemoveExpired(ctx, m, now)
+		if err != nil {
+			return 0, 0, err
+		}
+		want, _ := wantedSafepoint(now, s.c.Config.Retention, holds)
+		switch {
+		case want <= m.Watermark && m.Safepoint <= m.Watermark:
+			return now, 0, nil
+		case want <= m.Safepoint: // announced by a collector that did not come to the end
+			return now, m.Safepoint, nil
+		}
+		refused, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) { return s.c.Meta.StoreSafepoint(ctx, want, now) })
+		if err != nil {
+			return 0, 0, err
+		}
+		if !refused {
+			_, err = s.c.Meta.Refresh(ctx)
+			return now, want, err
+		}
+	}
+	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrLocked, meta.MaxTries)
+}
+
+// Drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make young requests look old.
+func (s *collecting) drain(ctx context.Context) error {
+	return s.rest(ctx, s.c.Store.Timing.Drain())
+}
+
+// rest waits and keeps the lease meanwhile.
+func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
+	begun := time.Now()
+	for left := whole; left > 0; left = whole - time.Since(begun) {
+		timer := time.NewTimer(min(left, s.cfg.Lease/3))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		if err := s.keep(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish does what is left of a cycle after its drain.
+func (s *collecting) finish(ctx context.Context) error {
+	// Tables and observed columns that were added before the drain began must be known, or their locks would be passed over.
+	if _, err := s.c.Meta.Refresh(ctx); err != nil {
+		return err
+	}
+	if s.state.Phase == CollectionResolve {
+		if err := s.eachTable(ctx, s.resolveLocks); err != nil {
+			return err
+		}
+		if err := s.publishMark(ctx); err != nil {
+			return err
+		}
+		if err := s.enter(ctx, CollectionErase); err != nil {
+			return err
+		}
+	}
+	if err := s.eachTable(ctx, s.eraseTable); err != nil {
+		return err
+	}
+	return s.enter(ctx, CollectionDone)
+}
+
+// eachTable visits the tables in the order of their names, from the saved position on.
+func (s *collecting) eachTable(ctx context.Context, visit func(ctx context.Context, table, from string) error) error {
+	for _, table := range slices.Sorted(maps.Keys(s.c.Meta.Catalog.Load().Tables)) {
+		from := ""
+		switch {
+		case table < s.state.Table:
+			continue
+		case table == s.state.Table:
+			from = s.state.Row
+		}
+		if err := visit(ctx, table, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachPage reads the rows of a table from a position on and notes after each page how far it came.
+func (s *collecting) eachPage(ctx context.Context, table, from string, filter bigtable.Filter, visit func(ctx context.Context, page []bigtable.Row) error) error {
+	for {
+		var page []bigtable.Row
+		cells := 0
+		err := s.c.Store.ReadRows(ctx, table, bigtable.InfiniteRange(from), func(r bigtable.Row) bool {
+			page = append(page, r)
+			for _, items := range r {
+				cells += len(items)
+			}
+			return cells < collectCells
+		}, bigtable.RowFilter(filter), bigtable.LimitRows(collectRows))
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		if err := visit(ctx, page); err != nil {
+			return err
+		}
+		from = page[len(page)-1].Key() + "\x00"
+		if err := s.advance(ctx, table, from); err != nil {
+			return err
+		}
+		if err := s.rest(ctx, s.pace.ReserveN(time.Now(), len(page)).Delay()); err != nil {
+			return err
+		}
+	}
+}
+
+// resolveLocks settles every lock of a table up to the safepoint.
+func (s *collecting) resolveLocks(ctx context.Context, table, from string) error {
+	filter := bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.LockFamily, "", ""), store.UpTo(s.state.Safepoint))
+	return s.eachPage(ctx, table, from, filter, func(ctx context.Context, page []bigtable.Row) error {
+		var settled atomic.Int64
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(collectParallel)
+		for _, row := range page {
+			for col, v := range layout.DecodeRow(table, row) {
+				if v.Corrupt != nil {
+					g.Go(func() error { return v.Corrupt })
+				}
+				for _, l := range v.Locks {
+					g.Go(func() error {
+						return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key(), Column: col}, l, &settled)
+					})
+				}
+			}
+		}
+		err := g.Wait()
+		s.state.Locks += settled.Load()
+		return err
+	})
+}
+
+// resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse to commit.
+func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, settled *atomic.Int64) error {
+	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // nobody keeps the lease meanwhile
+	defer cancel()
+	pause := retry.New(locks.MinLockWait, time.Second)
+	for {
+		became, err := s.c.Locks.Resolve(ctx, cell, l, false)
+		if err != nil {
+			return err
+		}
+		if became.Resolution != model.LockAlive {
+			settled.Add(1)
+			return nil
+		}
+		if pause.Wait(ctx) != nil {
+			if err := parent.Err(); err != nil {
+				return fmt.Errorf("percolator: collection: waiting for the lock of transaction %d on %s: %w", l.StartTS, cell, err)
+			}
+			return model.CellError(model.ErrLocked, cell, "transaction %d is alive although it began before the safepoint; collection goes on when it has ended", l.StartTS)
+		}
+	}
+}
+
+// publishMark lets everybody remove what is older, and tells who finds no record of an old transaction that it may be gone (I16).
+func (s *collecting) publishMark(ctx context.Context) error {
+	mark := s.state.Safepoint
+	mut := bigtable.NewMutation()
+	mut.Set(meta.Family, meta.ColumnWatermark, meta.Timestamp, binary.BigEndian.AppendUint64(nil, uint64(mark)))
+	newer := bigtable.ChainFilters(store.OneColumn(meta.Family, meta.ColumnWatermark), bigtable.ValueRangeFilter(binary.BigEndian.AppendUint64(nil, uint64(mark)), nil))
+	if _, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return s.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, newer, nil, mut)
+	}); err != nil {
+		return err
+	}
+	_, err := s.c.Meta.Refresh(ctx)
+	return err
+}
+
+// garbageFilter reads everything that the decision needs, and no values of data.
+func garbageFilter() bigtable.Filter {
+	return bigtable.InterleaveFilters(
+		bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.DataFamily, "", ""), bigtable.StripValueFilter()),
+		bigtable.ColumnRangeFilter(layout.LockFamily, "", ""),
+		bigtable.ColumnRangeFilter(layout.WriteFamily, "", ""))
+}
+
+// eraseTable removes the garbage of a table. Where no column is observed nobody waits for a deletion, and no condition is needed.
+func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
+	observed := s.c.Meta.Catalog.Load().Tables[table].IsObserved
+	return s.eachPage(ctx, table, from, garbageFilter(), func(ctx context.Context, page []bigtable.Row) error {
+		var did erased
+		err := s.erasePage(ctx, table, page, observed, &did)
+		s.state.Rows += int64(len(page))
+		s.state.Versions += did.versions.Load()
+		s.state.Vanished += did.vanished.Load()
+		s.state.Postponed += did.postponed.Load()
+		s.state.Corrupt += did.corrupt.Load()
+		return err
+	})
+}
+
+// erased counts what was done to a page.
+type erased struct{ versions, vanished, postponed, corrupt atomic.Int64 }
+
+func (s *collecting) erasePage(ctx context.Context, table string, page []bigtable.Row, observed map[string]bool, did *erased) error {
+	var muts []store.RowMutation
+	versions, vanished := 0, 0
+	g, vctx := errgroup.WithContext(ctx)
+	g.SetLimit(collectParallel)
+	for _, row := range page {
+		garbage := collectible(layout.DecodeRow(table, row), s.state.Safepoint)
+		vanished += garbage.vanishUnobserved(observed)
+		garbage.limit()
+		if mut := garbage.mutation(); mut != nil {
+			muts = append(muts, store.RowMutation{Table: table, Row: row.Key(), Mut: mut})
+			versions += versionsOf(garbage.erasures)
+		}
+		for _, v := range garbage.vanishing {
+			g.Go(func() error { return s.eraseVanishing(vctx, table, row.Key(), v, did) })
+		}
+		did.postponed.Add(int64(garbage.postponed))
+		did.corrupt.Add(int64(len(garbage.corrupt)))
+	}
+	deadline := time.Now().Add(s.c.Store.Timing.RequestLifetime)
+	for i := range muts {
+		muts[i].Deadline = deadline
+	}
+	err := s.c.Bulk.Do(ctx, muts)
+	if err == nil {
+		did.versions.Add(int64(versions))
+		did.vanished.Add(int64(vanished))
+	}
+	return errors.Join(err, g.Wait())
+}
+
+func (g rowGarbage) mutation() *bigtable.Mutation {
+	if len(g.erasures) == 0 {
+		return nil
+	}
+	mut := bigtable.NewMutation()
+	for _, e := range g.erasures {
+		e.apply(mut)
+	}
+	return mut
+}
+
+// vanishUnobserved moves the ends of cells whose column is not observed to the plain erasures, and counts them.
+func (g *rowGarbage) vanishUnobserved(observed map[string]bool) (n int) {
+	g.vanishing = slices.DeleteFunc(g.vanishing, func(v vanishing) bool {
+		if observed[v.column] {
+			return false
+		}
+		g.erasures = append(g.erasures, v.erasures...)
+		n++
+		return true
+	})
+	return n
+}
+
+// eraseVanishing removes the last record of a cell, unless an observer has yet to see the deletion.
+func (s *collecting) eraseVanishing(ctx context.Context, table, row string, v vanishing, did *erased) error {
+	mut := bigtable.NewMutation()
+	for _, e := range v.erasures {
+		e.apply(mut)
+	}
+	notified, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return s.c.Store.CheckAndMutate(ctx, table, row, store.OneColumn(layout.NotifyFamily, v.column), nil, mut)
+	})
+	switch {
+	case err != nil:
+		return err
+	case notified:
+		did.postponed.Add(1)
+	default:
+		did.vanished.Add(1)
+		did.versions.Add(int64(versionsOf(v.erasures)))
+	}
+	return nil
+}

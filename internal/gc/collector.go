@@ -1,0 +1,206 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Bigtable keeps every version until somebody deletes it, and no policy of its own can tell which ones are still needed. The
+// collector can, in cycles of five steps whose order is the whole point (docs/PROTOCOL.md, "Collection"):
+//
+//	announce   safepoint ← now − retention, below every hold. Reads at or below it are refused from now on
+//	drain      wait until nobody acts on what was there before, and nothing sent before is under way
+//	resolve    settle every lock up to the safepoint, in every table
+//	mark       mark ← safepoint. Nothing newer is ever removed, by anyone
+//	erase      remove from each row what no snapshot above the mark reads
+//
+// Without the drain a late duplicate of a prewrite could bring a deleted cell back to life, and a reader that has not heard of the
+// safepoint would silently miss data. Without the resolution, removing the record on a primary would turn a committed transaction
+// into one that is half rolled back.
+//
+// One collector works at a time, by a lease. That saves work and nothing else: what is garbage once stays garbage, so a
+// collector that was stopped in the middle and continues beside its successor does no harm.
+//
+// Rejected: collecting in the background of every client, as its reads pass by old versions. It needs no scan, but only
+// reaches what is read, and it would put deletions on the path of foreground requests.
+
+// CollectorConfig is how a collector works. The zero value is useful.
+type CollectorConfig struct {
+	// Interval is the pause between two cycles. 0: a twelfth of Config.Retention. At least 1 s.
+	Interval time.Duration
+	// Lease is how long, by the oracle's clock, a collector that died keeps others from continuing its work. 0: 1 min. At least 1 s.
+	Lease time.Duration
+	// RowsPerSecond bounds how fast tables are read. 0: 5,000.
+	RowsPerSecond int
+	// Progress, if set, is called after every page and step, from the goroutine that collects.
+	Progress func(Collection)
+}
+
+func (cfg CollectorConfig) withDefaults(retention time.Duration) (CollectorConfig, error) {
+	if cfg.Interval == 0 {
+		cfg.Interval = max(retention/12, time.Second)
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = time.Minute
+	}
+	if cfg.RowsPerSecond == 0 {
+		cfg.RowsPerSecond = 5_000
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = func(Collection) {}
+	}
+	if cfg.Interval < time.Second || cfg.Lease < time.Second || cfg.RowsPerSecond < 0 {
+		return cfg, fmt.Errorf("percolator: %w: CollectorConfig: Interval and Lease must be at least 1 s, RowsPerSecond positive", model.ErrInvalidArgument)
+	}
+	return cfg, nil
+}
+
+// CollectionPhase is a step of a cycle.
+type CollectionPhase string
+
+// The phases of a cycle, in order.
+const (
+	CollectionDrain   CollectionPhase = "drain"
+	CollectionResolve CollectionPhase = "resolve"
+	CollectionErase   CollectionPhase = "erase"
+	CollectionDone    CollectionPhase = "done"
+)
+
+// Collection tells how far a cycle has come and what it did.
+type Collection struct {
+	Phase     CollectionPhase // "" when there never was a cycle
+	Safepoint tso.Timestamp   // what the cycle collects up to
+	Started   tso.Timestamp   // Oracle's time
+	Updated   tso.Timestamp   // Oracle's time of the last word of the collector
+	Table     string          // At work on, in the order of names
+	Row       string          `json:"-"` // rows of Table before this one are done
+	Holder    string          // the collector at work; "" for nobody
+	Expires   tso.Timestamp   // When its lease ends
+
+	Locks     int64 // settled
+	Rows      int64 // Read in search of garbage
+	Versions  int64 // cells of Bigtable removed
+	Vanished  int64 // deleted cells removed with their last record
+	Postponed int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
+	Corrupt   int64 // cells that cannot be decoded, left as they are
+}
+
+// Collector removes versions that no snapshot can read any more. Its methods may be called concurrently; there may be many
+// collectors of one instance.
+type Collector struct {
+	c    *engine.Engine
+	cfg  CollectorConfig
+	pace *rate.Limiter
+}
+
+// NewCollector returns a collector of the client's instance. Workers (package observers) run one by themselves.
+func NewCollector(c *engine.Engine, cfg CollectorConfig) (*Collector, error) {
+	if c == nil {
+		return nil, fmt.Errorf("percolator: %w: NewCollector needs a client", model.ErrInvalidArgument)
+	}
+	cfg, err := cfg.withDefaults(c.Config.Retention)
+	if err != nil {
+		return nil, err
+	}
+	return &Collector{c: c, cfg: cfg, pace: rate.NewLimiter(rate.Limit(cfg.RowsPerSecond), collectRows)}, nil
+}
+
+// Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed. It begins after a pause, so that
+// processes that start together do not all try at once. A cycle that fails is logged and continued after the next pause.
+func (g *Collector) Run(ctx context.Context) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	for {
+		pause := time.NewTimer(g.cfg.Interval/2 + rand.N(g.cfg.Interval/2))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		case <-g.c.Store.Background.Done():
+			pause.Stop()
+			return fmt.Errorf("percolator: collector: %w", model.ErrClosed)
+		case <-pause.C:
+		}
+		col, err := g.Collect(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, model.ErrClosed):
+			return err
+		case errors.Is(err, model.ErrLocked):
+			g.c.Config.Logger.Debug("collection: nothing to do here", "err", err)
+		case err != nil:
+			g.c.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
+			g.c.Config.Logger.Debug("collection stopped", "err", err)
+		default:
+			g.c.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Vanished, "locks", col.Locks, "postponed", col.Postponed)
+		}
+	}
+}
+
+// Collect runs one cycle now, after finishing one that another collector left behind, and says what it did. It takes at
+// least the drain, 80 s with the default Timing, unless there is nothing new to collect.
+//
+// Errors: ErrLocked when another collector is at work, or a transaction that is older than the retention is still alive;
+// ErrCorrupt for a lock that cannot be resolved, because what it may depend on must not be removed; those of the store. What
+// was done remains done, and the next cycle goes on from there.
+func (g *Collector) Collect(ctx context.Context) (Collection, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return Collection{}, err
+	}
+	open, end := g.c.WhileOpen(ctx)
+	defer end()
+	open, span := g.c.Store.Trace.Start(open, "percolator.collect", "")
+	col, err := g.collect(open)
+	g.ended(col, err)
+	span.End(err)
+	if err != nil && ctx.Err() == nil && g.c.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
+		err = fmt.Errorf("percolator: %w: %w", model.ErrClosed, err)
+	}
+	return col, err
+}
+
+// Ended counts a cycle. That another collector is at work is no failure.
+func (g *Collector) ended(col Collection, err error) {
+	switch {
+	case err == nil:
+		g.c.Store.Count.Cycles.Add(1)
+	case !errors.Is(err, model.ErrLocked):
+		g.c.Store.Count.CyclesFailed.Add(1)
+	}
+	g.c.Store.Count.Collected.Add(col.Versions)
+}
+
+func (g *Collector) collect(ctx context.Context) (Collection, error) {
+	s, err := g.acquire(ctx)
+	if err != nil {
+		return Collection{}, err
+	}
+	defer s.release(ctx)
+	if s.state.Phase == CollectionResolve || s.state.Phase == CollectionErase {
+		if err := s.finish(ctx); err != nil {
+			return s.state.Collection, err
+		}
+	}
+	begun, err := s.begin(ctx)
+	if err == nil && begun {
+		err = s.finish(ctx)
+	}
+	return s.state.Collection, err
+}
+
+// Collection reads how far collection has come, whoever is at work.
+func ReadCollection(ctx context.Context, e *engine.Engine) (Collection, error) {
+	st, _, err := readCollectorState(ctx, e)
+	return st.Collection, err
+}

@@ -1,0 +1,244 @@
+package layout
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A Percolator cell is spread over four families of one Bigtable table, under the user's column name (Figure 5 of the
+// paper; docs/PROTOCOL.md, "Cells").
+//
+//	family  timestamp   value
+//	data    start_ts    the user's bytes
+//	lock    start_ts    encodeLock: who holds the cell and where the primary is
+//	write   commit_ts   EncodeWrite: start_ts of the data, and the kind of the write
+//	notify  commit_ts   empty
+//
+// A rollback marker is a write record at start_ts itself (I4).
+const (
+	DataFamily   = "data"
+	LockFamily   = "lock"
+	WriteFamily  = "write"
+	NotifyFamily = "notify"
+)
+
+// Reserved begins the columns that are ours; no user column contains 0x00.
+const Reserved = "\x00"
+
+const AckPrefix = Reserved + "ack\x00"
+
+// AckColumn is the acknowledgment column of an observer: c:ack_O of Figure 5, in the row of the observed cell.
+func AckColumn(column, observer string) string {
+	return AckPrefix + observer + "\x00" + column
+}
+
+// Kind says what a lock or write record stands for.
+type Kind byte
+
+const (
+	KindPut      Kind = 'P' // the cell has the data at start_ts
+	KindDelete   Kind = 'D' // the cell is deleted
+	KindLock     Kind = 'L' // nothing changed; conflicts like a write (GetForUpdate, acknowledgments)
+	KindRollback Kind = 'R' // marker: the transaction start_ts never commits here (write records only)
+)
+
+// Changes reports whether a record of this kind decides what a reader sees.
+func (k Kind) Changes() bool { return k == KindPut || k == KindDelete }
+
+// WriteRecord is one cell of the write family.
+type WriteRecord struct {
+	CommitTS tso.Timestamp // the cell's timestamp; start_ts for a rollback marker
+	StartTS  tso.Timestamp
+	Kind     Kind
+}
+
+// EncodeWrite puts start_ts first, so that a value range can ask for "the record of transaction s" (StartFilter).
+func EncodeWrite(startTS tso.Timestamp, k Kind) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 9), uint64(startTS)), byte(k))
+}
+
+// DecodeWrite accepts bytes after the kind: fields of later versions.
+func DecodeWrite(ts bigtable.Timestamp, b []byte) (WriteRecord, error) {
+	commit, err := FromCell(ts)
+	if err != nil {
+		return WriteRecord{}, err
+	}
+	if len(b) < 9 {
+		return WriteRecord{}, fmt.Errorf("a write record has %d bytes", len(b))
+	}
+	w := WriteRecord{CommitTS: commit, StartTS: tso.Timestamp(binary.BigEndian.Uint64(b)), Kind: Kind(b[8])}
+	switch {
+	case w.Kind != KindPut && w.Kind != KindDelete && w.Kind != KindLock && w.Kind != KindRollback:
+		return WriteRecord{}, fmt.Errorf("a write record of unknown kind %#x", b[8])
+	case w.StartTS <= 0 || w.StartTS > commit || (w.Kind == KindRollback) != (w.StartTS == commit):
+		return WriteRecord{}, fmt.Errorf("a write record at %d that names start timestamp %d", commit, w.StartTS)
+	}
+	return w, nil
+}
+
+// LockRecord is one cell of the lock family.
+type LockRecord struct {
+	StartTS  tso.Timestamp // the cell's timestamp
+	Kind     Kind          // what commit will write
+	Primary  model.Cell
+	Placed   tso.Timestamp // Oracle time when it was placed or refreshed
+	TTL      time.Duration // it may be judged dead after placed + ttl
+	Observed bool          // whoever commits it writes the notify cell (I10)
+	Session  string        // lease of the client; "" for none
+}
+
+const lockVersion = 1
+
+func (l *LockRecord) Encode() []byte {
+	b := make([]byte, 0, 32+len(l.Primary.Table)+len(l.Primary.Row)+len(l.Primary.Column)+len(l.Session))
+	b = append(b, lockVersion, byte(l.Kind), boolByte(l.Observed))
+	b = binary.BigEndian.AppendUint64(b, uint64(l.Placed))
+	b = binary.AppendUvarint(b, uint64(l.TTL/time.Millisecond))
+	for _, s := range []string{l.Primary.Table, l.Primary.Row, l.Primary.Column, l.Session} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return b
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// DecodeLock never panics, whatever the bytes, and never accepts a lock that this package could not have written.
+func DecodeLock(ts bigtable.Timestamp, b []byte) (LockRecord, error) {
+	start, err := FromCell(ts)
+	if err != nil {
+		return LockRecord{}, err
+	}
+	if len(b) < 11 || b[0] != lockVersion || b[2] > 1 {
+		return LockRecord{}, fmt.Errorf("a lock of %d bytes that cannot be decoded", len(b))
+	}
+	l := LockRecord{StartTS: start, Kind: Kind(b[1]), Observed: b[2] == 1, Placed: tso.Timestamp(binary.BigEndian.Uint64(b[3:]))}
+	b = b[11:]
+	ttl, n := binary.Uvarint(b)
+	if n <= 0 || ttl > uint64(24*time.Hour/time.Millisecond) || (l.Kind != KindLock && !l.Kind.Changes()) || l.Placed < start {
+		return LockRecord{}, fmt.Errorf("a lock whose kind, time or TTL cannot be")
+	}
+	l.TTL = time.Duration(ttl) * time.Millisecond
+	b = b[n:]
+	for _, field := range []*string{&l.Primary.Table, &l.Primary.Row, &l.Primary.Column, &l.Session} {
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return LockRecord{}, fmt.Errorf("a lock that ends too early")
+		}
+		*field = string(b[n : n+int(size)])
+		b = b[n+int(size):]
+	}
+	if len(b) != 0 || l.Primary.Table == "" || l.Primary.Row == "" || l.Primary.Column == "" {
+		return LockRecord{}, fmt.Errorf("a lock without a primary or with bytes after its end")
+	}
+	return l, nil
+}
+
+// CellTime is the Bigtable timestamp of ts (I18): Bigtable keeps multiples of 1000 µs only, and Google's client
+// truncates the rest silently.
+func CellTime(ts tso.Timestamp) bigtable.Timestamp { return bigtable.Timestamp(ts) * 1000 }
+
+func FromCell(ts bigtable.Timestamp) (tso.Timestamp, error) {
+	if ts <= 0 || ts%1000 != 0 {
+		return 0, fmt.Errorf("a cell at timestamp %d, which no transaction has", ts)
+	}
+	return tso.Timestamp(ts / 1000), nil
+}
+
+// DataVersion is one cell of the data family.
+type DataVersion struct {
+	StartTS tso.Timestamp
+	Value   []byte
+}
+
+// Versions is what one request saw of one cell, newest first in each family.
+type Versions struct {
+	Corrupt error // a cell that cannot be decoded: nothing can be said about this column
+	Locks   []LockRecord
+	Writes  []WriteRecord
+	Data    []DataVersion
+}
+
+// RowVersions is what one request saw of one row, by column.
+type RowVersions map[string]*Versions
+
+// DecodeRow sorts the cells of a Bigtable row by column. Cells of the notify family are left out. A cell that cannot be
+// decoded spoils its column only: rows and columns of strangers travel in one answer.
+func DecodeRow(table string, row bigtable.Row) RowVersions {
+	out := make(RowVersions, 2)
+	key := row.Key()
+	for _, family := range []string{LockFamily, WriteFamily, DataFamily} {
+		for i := range row[family] {
+			out.add(table, key, family, &row[family][i])
+		}
+	}
+	return out
+}
+
+func (rv RowVersions) add(table, key, family string, item *bigtable.ReadItem) {
+	column := strings.TrimPrefix(item.Column[len(family):], ":")
+	v := rv[column]
+	if v == nil {
+		v = new(Versions)
+		rv[column] = v
+	}
+	var err error
+	switch family {
+	case LockFamily:
+		var l LockRecord
+		if l, err = DecodeLock(item.Timestamp, item.Value); err == nil {
+			v.Locks = append(v.Locks, l)
+		}
+	case WriteFamily:
+		var w WriteRecord
+		if w, err = DecodeWrite(item.Timestamp, item.Value); err == nil {
+			v.Writes = append(v.Writes, w)
+		}
+	case DataFamily:
+		var ts tso.Timestamp
+		if ts, err = FromCell(item.Timestamp); err == nil {
+			v.Data = append(v.Data, DataVersion{ts, item.Value})
+		}
+	}
+	if err != nil {
+		v.Corrupt = model.CellError(model.ErrCorrupt, model.Cell{Table: table, Row: key, Column: column}, "%v", err)
+	}
+}
+
+// Columns lists the columns seen, in order.
+func (rv RowVersions) Columns() []string {
+	names := make([]string, 0, len(rv))
+	for name := range rv {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	return names
+}
+
+// Acknowledged tells of which column a reserved column is an acknowledgment.
+func Acknowledged(column string) (of string, ok bool) {
+	rest, ok := strings.CutPrefix(column, AckPrefix)
+	if !ok {
+		return "", false
+	}
+	_, of, ok = strings.Cut(rest, "\x00")
+	return of, ok
+}
+
+// TracePrefix begins the columns under which the erasure of weak notifications leaves its traces. They are rollback markers, at a timestamp
+// that was taken after the runs had committed; a marker changes nothing, and the collector removes it when it is at or below the mark.
+const TracePrefix = Reserved + "weak\x00"

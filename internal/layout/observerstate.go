@@ -1,0 +1,94 @@
+package layout
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+const (
+	parkPrefix = Reserved + "park\x00"
+	donePrefix = Reserved + "done\x00"
+)
+
+// Column is the standing's column in the notify family.
+func (s ObserverState) Column() string {
+	prefix := parkPrefix
+	if s.Done {
+		prefix = donePrefix
+	}
+	return prefix + s.Observer + "\x00" + s.Cell.Column
+}
+
+// ObserverStateColumn is the inverse of column.
+func ObserverStateColumn(column string) (of, observer string, done, ok bool) {
+	rest, ok := strings.CutPrefix(column, parkPrefix)
+	if !ok {
+		if rest, done = strings.CutPrefix(column, donePrefix); !done {
+			return "", "", false, false
+		}
+	}
+	observer, of, ok = strings.Cut(rest, "\x00")
+	return of, observer, done, ok && observer != "" && of != ""
+}
+
+// MaxParkedReason is how many bytes of an error's text are kept with a parked cell.
+const MaxParkedReason = 1024
+
+// ObserverState says that an observer need not be run for the notifications of a cell up to Through.
+type ObserverState struct {
+	Cell     model.Cell
+	Observer string
+	Through  tso.Timestamp
+	Done     bool // there is nothing left to do, the notification waits for others; otherwise the observer is parked
+
+	// Of a parked one:
+	Attempts  int
+	Reason    string    // the last error, at most MaxParkedReason bytes; longer ones are cut
+	Since     time.Time // by the clock of the worker that gave up
+	Observers []string  // all that observe the column, as that worker knows them
+}
+
+// standingCell is the stored form.
+type standingCell struct {
+	Attempts  int       `json:",omitempty"`
+	Reason    string    `json:",omitempty"`
+	Since     time.Time `json:",omitzero"`
+	Observers [][]byte  `json:",omitempty"` // JSON would damage a name that is no text
+}
+
+func (s ObserverState) Encode() []byte {
+	if s.Done {
+		return nil
+	}
+	st := standingCell{Attempts: s.Attempts, Since: s.Since,
+		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), MaxParkedReason)], "")} // not half a character
+	for _, name := range s.Observers {
+		st.Observers = append(st.Observers, []byte(name))
+	}
+	b, err := json.Marshal(st)
+	if err != nil {
+		panic(err) // only for a year beyond 9999
+	}
+	return b
+}
+
+// Decode fills in what the value says.
+func (s *ObserverState) Decode(b []byte) error {
+	if s.Done {
+		return nil
+	}
+	var st standingCell
+	if err := json.Unmarshal(b, &st); err != nil {
+		return fmt.Errorf("a standing of %d bytes that cannot be decoded", len(b))
+	}
+	s.Attempts, s.Reason, s.Since = st.Attempts, st.Reason, st.Since
+	for _, name := range st.Observers {
+		s.Observers = append(s.Observers, string(name))
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package locks
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// liveness is what this client knows of who lives: its own session with the oracle, whose id its locks carry, and which
+// sessions of others have ended (section 2.2 of the paper: a lock of a worker whose token is gone may be cleaned up). An
+// oracle that keeps no sessions, or does not answer, leaves a lock's TTL to judge by. Neither is needed for correctness: a
+// lock that is wrongly believed dead is rolled back through its primary like any other (I8).
+type liveness struct {
+	Oracle tso.Sessions // nil: none
+	own    tso.Session
+
+	// Ended are sessions that have ended for good; asked says when the others were last asked about.
+	ended *lru.Cache[string, struct{}]
+	asked *lru.Cache[string, time.Time]
+
+	// rest is until when, since begun, nothing is asked, because there was no answer.
+	begun time.Time
+	rest  atomic.Int64 // time.Duration
+}
+
+const (
+	sessionsRemembered = 4096
+	EndedTimeout       = 250 * time.Millisecond // for one question; a TTL judges without the answer
+	askAgainAfter      = 100 * time.Millisecond // about one session
+	restAfterSilence   = time.Second            // before anything is asked again
+)
+
+// NewSessions opens a session in the background, if the oracle keeps any.
+func NewSessions(oracle tso.Oracle) (*liveness, error) {
+	sessions, ok := oracle.(tso.Sessions)
+	if !ok {
+		return &liveness{}, nil
+	}
+	l := &liveness{Oracle: sessions, begun: time.Now()}
+	var err error
+	if l.ended, err = lru.New[string, struct{}](sessionsRemembered); err != nil {
+		return nil, err
+	}
+	if l.asked, err = lru.New[string, time.Time](sessionsRemembered); err != nil {
+		return nil, err
+	}
+	if own, err := sessions.OpenSession(); err == nil { // else, as when it has too many, its locks are judged by their TTL
+		l.own = own
+	}
+	return l, nil
+}
+
+// Own is the id that locks carry now, "" for none.
+func (l *liveness) Own() string {
+	if l.own == nil {
+		return ""
+	}
+	return l.own.ID()
+}
+
+// hasEnded asks the oracle whether a session has ended. It says no when it does not know.
+func (l *liveness) hasEnded(ctx context.Context, id string) bool {
+	if l.Oracle == nil || id == "" {
+		return false
+	}
+	if l.ended.Contains(id) {
+		return true
+	}
+	if when, ok := l.asked.Get(id); ok && time.Since(when) < askAgainAfter || int64(time.Since(l.begun)) < l.rest.Load() {
+		return false
+	}
+	l.asked.Add(id, time.Now()) // before the answer: who else meets the lock need not ask
+	ctx, cancel := context.WithTimeout(ctx, EndedTimeout)
+	defer cancel()
+	ended, err := l.Oracle.EndedSessions(ctx, id)
+	if err != nil {
+		l.rest.Store(int64(time.Since(l.begun) + restAfterSilence))
+		return false
+	}
+	if len(ended) == 0 {
+		return false
+	}
+	l.ended.Add(id, struct{}{})
+	return true
+}
+
+// Close ends the session: what this client leaves behind is known to be dead.
+func (l *liveness) Close(ctx context.Context) {
+	if l.own != nil {
+		_ = l.own.Close(ctx) // else it runs out
+	}
+}

@@ -1,0 +1,78 @@
+package locks
+
+import (
+	"context"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// State is what the primary says about a transaction.
+type fate int
+
+const (
+	TxnUnknown    fate = iota // neither record nor lock: not yet prewritten there, or collected
+	TxnLocked                 // its lock is on the primary
+	TxnCommitted              // its record is on the primary
+	TxnRolledBack             // its rollback marker is on the primary
+)
+
+// TxnStatus is the fate of a transaction with what supports it.
+type TxnStatus struct {
+	State    fate
+	CommitTS tso.Timestamp
+	Lock     layout.LockRecord // the primary's lock, for TxnLocked
+}
+
+// final reports that the fate cannot change any more. Such a decision is remembered: a reader that meets many locks of one
+// transaction looks at its primary once.
+func (d TxnStatus) final() bool { return d.State == TxnCommitted || d.State == TxnRolledBack }
+
+// TxnID names a transaction as its locks do.
+type TxnID struct {
+	Primary model.Cell
+	StartTS tso.Timestamp
+}
+
+// DecidedRemembered bounds what a client remembers of decided transactions; an entry is a cell's name and two numbers.
+const DecidedRemembered = 4096
+
+// StatusOf reads the fate of StartTS off what PrimaryFilter returned. It is pure.
+func StatusOf(primary model.Cell, startTS tso.Timestamp, v *layout.Versions) (TxnStatus, error) {
+	if v == nil {
+		return TxnStatus{}, nil
+	}
+	if v.Corrupt != nil {
+		return TxnStatus{}, v.Corrupt
+	}
+	for _, w := range v.Writes {
+		switch {
+		case w.StartTS != startTS:
+			continue
+		case w.Kind == layout.KindRollback:
+			return TxnStatus{State: TxnRolledBack}, nil
+		}
+		return TxnStatus{State: TxnCommitted, CommitTS: w.CommitTS}, nil
+	}
+	for _, l := range v.Locks {
+		if l.StartTS != startTS {
+			continue
+		}
+		if l.Primary != primary {
+			return TxnStatus{}, model.CellError(model.ErrCorrupt, primary, "the lock of transaction %d on its primary names another primary, %s", startTS, l.Primary)
+		}
+		return TxnStatus{State: TxnLocked, Lock: l}, nil
+	}
+	return TxnStatus{}, nil
+}
+
+// Status reads the primary.
+func (c *Resolver) Status(ctx context.Context, primary model.Cell, startTS tso.Timestamp) (TxnStatus, error) {
+	rv, err := c.Store.ReadVersions(ctx, primary.Table, primary.Row, store.PrimaryFilter(primary.Column, startTS))
+	if err != nil {
+		return TxnStatus{}, err
+	}
+	return StatusOf(primary, startTS, rv[primary.Column])
+}

@@ -1,0 +1,228 @@
+package meta
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A hold keeps what a snapshot needs from collection, for readers that take longer than the retention: a backup, an export. It
+// is a cell of the meta row, beside the safepoint: taking a hold is one CheckAndMutateRow that requires a safepoint below it,
+// announcing a safepoint is one that requires no hold at or below it, so neither can slip past the other. Holds expire, because
+// whoever took one may have died.
+
+// Limits of holds.
+const (
+	// MaxHoldTTL is the longest time for which a hold is taken or extended at once.
+	MaxHoldTTL = 7 * 24 * time.Hour
+	// MaxHoldReasonBytes bounds the text that says what a hold is for.
+	MaxHoldReasonBytes = 256
+	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads them with the safepoint. As
+	// they are counted first and stored afterwards, those that are taken at the same time may exceed it.
+	MaxHolds = 1000
+)
+
+// Hold says that nothing that a snapshot at Timestamp reads is collected before Expires.
+type Hold struct {
+	ID        string
+	Timestamp tso.Timestamp
+	Expires   tso.Timestamp // by the oracle's clock
+	Reason    string        // for the people who look at Client.Holds
+}
+
+const holdPrefix = "hold:"
+
+func (h Hold) column() string { return holdPrefix + h.ID }
+
+// Encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.
+func (h Hold) encode() []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16+len(h.Reason)), uint64(h.Timestamp))
+	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
+	return append(b, h.Reason...)
+}
+
+func decodeHold(column string, b []byte) (Hold, error) {
+	if len(b) < 16 {
+		return Hold{}, model.ErrCorrupt
+	}
+	return Hold{
+		ID:        strings.TrimPrefix(column, holdPrefix),
+		Timestamp: tso.Timestamp(binary.BigEndian.Uint64(b)),
+		Expires:   tso.Timestamp(binary.BigEndian.Uint64(b[8:])),
+		Reason:    string(b[16:]),
+	}, nil
+}
+
+// TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL), whatever the retention. ts 0 is
+// now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint already; ErrInvalidArgument for a ttl or reason beyond the
+// limits and a ts in the oracle's future; ErrTooLarge when there are MaxHolds of them.
+func (c *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
+	ttl, err := holdTTL(ttl, reason)
+	if err != nil {
+		return Hold{}, err
+	}
+	now, err := c.Clock.Next(ctx)
+	if err != nil {
+		return Hold{}, err
+	}
+	if ts == 0 {
+		ts = now
+	}
+	if ts < 0 || ts > now {
+		return Hold{}, fmt.Errorf("percolator: %w: a hold at %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, ts, now)
+	}
+	if m, err := c.Refresh(ctx); err != nil {
+		return Hold{}, err
+	} else if len(m.Holds) >= MaxHolds {
+		return Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (Client.Holds lists them)", model.ErrTooLarge, len(m.Holds))
+	}
+	h := Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
+	mut := bigtable.NewMutation()
+	mut.Set(Family, h.column(), Timestamp, h.encode())
+	refuse := bigtable.InterleaveFilters(
+		bigtable.ChainFilters(store.OneColumn(Family, metaSafe), bigtable.ValueRangeFilter(binary.BigEndian.AppendUint64(nil, uint64(ts)), nil)),
+		store.OneColumn(Family, h.column())) // a late copy of this request must not undo what has happened to the hold since
+	refused, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, refuse, nil, mut)
+	})
+	if err != nil {
+		return Hold{}, err
+	}
+	m, err := c.Refresh(ctx) // so that this client's own reads know of it; others learn soon
+	if err != nil {
+		return Hold{}, err
+	}
+	if _, taken := m.hold(h.ID); refused && !taken {
+		return Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %d; take the hold within the retention", model.ErrSnapshotTooOld, ts)
+	}
+	return h, nil
+}
+
+// hold finds a hold that has not been released.
+func (m State) hold(id string) (Hold, bool) {
+	for _, h := range m.Holds {
+		if h.ID == id {
+			return h, h.Timestamp != released
+		}
+	}
+	return Hold{}, false
+}
+
+func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
+	if ttl == 0 {
+		ttl = time.Hour
+	}
+	if ttl < 0 || ttl > MaxHoldTTL || len(reason) > MaxHoldReasonBytes {
+		return 0, fmt.Errorf("percolator: %w: a hold lasts at most %v, and its reason has at most %d bytes", model.ErrInvalidArgument, MaxHoldTTL, MaxHoldReasonBytes)
+	}
+	return ttl, nil
+}
+
+// ExtendHold has the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been released, or has expired and been
+// removed. ErrConflict: somebody else extends it all the time.
+func (c *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
+	ttl, err := holdTTL(ttl, h.Reason)
+	if err != nil {
+		return h, err
+	}
+	if h.ID == "" {
+		return h, errNoHoldID()
+	}
+	now, err := c.Clock.Next(ctx)
+	if err != nil {
+		return h, err
+	}
+	for range MaxTries {
+		m, err := c.Refresh(ctx)
+		if err != nil {
+			return h, err
+		}
+		stored, ok := m.hold(h.ID)
+		switch {
+		case !ok:
+			return h, fmt.Errorf("percolator: %w: the hold at %d is gone", model.ErrSnapshotTooOld, h.Timestamp)
+		case stored.Expires == now.Add(ttl): // ours, whose answer was lost
+			return stored, nil
+		}
+		longer := stored
+		longer.Expires = now.Add(ttl)
+		if same, err := c.replaceHold(ctx, stored, longer); err != nil {
+			return h, err
+		} else if same {
+			_, err = c.Refresh(ctx)
+			return longer, err
+		}
+	}
+	return h, fmt.Errorf("percolator: %w: the hold at %d was changed by others %d times", model.ErrConflict, h.Timestamp, MaxTries)
+}
+
+// replaceHold puts next in the place of old, on the condition that it is still there: a late copy of this request does nothing.
+func (c *Watcher) replaceHold(ctx context.Context, old, next Hold) (same bool, err error) {
+	mut := bigtable.NewMutation()
+	mut.Set(Family, old.column(), Timestamp, next.encode())
+	return c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, bigtable.ChainFilters(store.OneColumn(Family, old.column()), store.ExactValue(old.encode())), mut, nil)
+	})
+}
+
+func errNoHoldID() error {
+	return fmt.Errorf("percolator: %w: a hold without an ID", model.ErrInvalidArgument)
+}
+
+// released is the timestamp of a hold that keeps nothing any more. It stays for twice a request lifetime, so that a late copy of
+// the request that took it finds it there.
+const released = tso.Timestamp(math.MaxInt64)
+
+// ReleaseHold ends a hold before it expires. Releasing it again does nothing.
+func (c *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
+	if h.ID == "" {
+		return errNoHoldID()
+	}
+	now, err := c.Clock.Next(ctx)
+	if err != nil {
+		return err
+	}
+	over := Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * c.Store.Timing.RequestLifetime)}
+	mut := bigtable.NewMutation()
+	mut.Set(Family, h.column(), Timestamp, over.encode())
+	_, err = c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.OneColumn(Family, h.column()), mut, nil)
+	})
+	return err
+}
+
+// Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that no collector has removed yet.
+func (c *Watcher) Holds(ctx context.Context) ([]Hold, error) {
+	m, err := c.Refresh(ctx)
+	return slices.DeleteFunc(slices.Clone(m.Holds), func(h Hold) bool { return h.Timestamp == released }), err
+}
+
+// RemoveExpired erases holds whose time is over, unless they were extended since they were read.
+func (c *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp) (live []Hold, err error) {
+	for _, h := range m.Holds {
+		if h.Expires > now {
+			live = append(live, h)
+			continue
+		}
+		mut := bigtable.NewMutation()
+		mut.DeleteCellsInColumn(Family, h.column())
+		same := bigtable.ChainFilters(store.OneColumn(Family, h.column()), store.ExactValue(h.encode()))
+		if _, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+			return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}

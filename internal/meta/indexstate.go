@@ -1,0 +1,150 @@
+package meta
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// ColumnIndexes is the column of the meta row with the state of indexes that were added to existing tables. It stands beside the
+// schema and not in it, so that what a program declares stays equal to what is stored, and it changes with the schema's version.
+const ColumnIndexes = "indexes"
+
+// Complete says whether every cell of a snapshot at ts has its entry.
+func (st IndexState) Complete(ts tso.Timestamp) bool { return !st.Building && ts >= st.Since }
+
+// IndexStates is keyed by the Bigtable table of the index.
+type IndexStates map[string]IndexState
+
+func (s IndexStates) Encode() []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // names, booleans and integers always marshal
+	}
+	return b
+}
+
+func decodeIndexStates(b []byte) (s IndexStates, err error) {
+	err = json.Unmarshal(b, &s)
+	return s, err
+}
+
+// After is the states once next has replaced the schema that s belongs to. An index is ready at once only if its table is new as
+// well. That an existing table is empty now says nothing: until the new schema is in force everywhere, a client that does not
+// know the index may commit rows without entries.
+func (s IndexStates) after(old, next *model.Schema) IndexStates {
+	out := IndexStates{}
+	maps.Copy(out, s)
+	if old == nil {
+		return out
+	}
+	had := model.NewCatalog(old)
+	for _, t := range next.Tables {
+		before, ok := had.UserTable(t.Name)
+		if !ok {
+			continue
+		}
+		for _, ix := range t.Indexes {
+			if !slices.Contains(before.Indexes, ix) {
+				out[ix.TableName(t.Name)] = IndexState{Building: true}
+			}
+		}
+	}
+	return out
+}
+
+// IndexState is what this client knows of an index.
+func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.last.Indexes[ix.TableName(table)]
+}
+
+// FindIndex looks an index up in the schema.
+func (c *Watcher) FindIndex(table, index string) (model.Index, error) {
+	info, ok := c.Catalog.Load().UserTable(table)
+	if !ok {
+		return model.Index{}, model.UnknownTable(table)
+	}
+	at := slices.IndexFunc(info.Indexes, func(ix model.Index) bool { return ix.Name == index })
+	if at < 0 {
+		return model.Index{}, fmt.Errorf("percolator: table %q: %w: it has no index %q", table, model.ErrSchemaMismatch, index)
+	}
+	return info.Indexes[at], nil
+}
+
+// FindIndexNow is FindIndex with its state, and asks the store before it says that there is none or that it is being built.
+func (c *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.Index, IndexState, error) {
+	ix, err := c.FindIndex(table, index)
+	if err == nil {
+		if st := c.IndexState(ix, table); !st.Building {
+			return ix, st, nil
+		}
+	}
+	if _, err := c.Refresh(ctx); err != nil {
+		return model.Index{}, IndexState{}, err
+	}
+	ix, err = c.FindIndex(table, index)
+	return ix, c.IndexState(ix, table), err
+}
+
+// IndexReady turns a building index into a ready one, for snapshots from since on, and returns its state as it is then: somebody
+// else's may have come first. The request is conditional on the version, so that it cannot undo a change of the schema.
+func (c *Watcher) IndexReady(ctx context.Context, name string, since tso.Timestamp) (IndexState, error) {
+	pause := retry.New(5*time.Millisecond, time.Second)
+	for failed := 0; ; {
+		m, err := c.Refresh(ctx)
+		if err != nil {
+			return IndexState{}, err
+		}
+		if st := m.Indexes[name]; !st.Building {
+			return st, nil
+		}
+		next := IndexStates{}
+		maps.Copy(next, m.Indexes)
+		next[name] = IndexState{Since: since}
+		mut := bigtable.NewMutation()
+		mut.Set(Family, ColumnIndexes, Timestamp, next.Encode())
+		mut.Set(Family, ColumnVersion, Timestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
+		same := bigtable.ChainFilters(store.OneColumn(Family, ColumnVersion), store.ExactValue(binary.BigEndian.AppendUint64(nil, m.Version)))
+		_, err = c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
+		if err == nil {
+			continue // applied, or overtaken by another change: see which
+		}
+		if failed++; !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) || failed == retry.TransientFailures {
+			return IndexState{}, err
+		}
+		if perr := pause.Wait(ctx); perr != nil {
+			return IndexState{}, fmt.Errorf("%w: %w", err, perr)
+		}
+	}
+}
+
+// IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may hold one value of a unique one.
+func (c *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
+	m, err := c.Refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range c.Catalog.Load().Schema.Tables {
+		for _, ix := range t.Indexes {
+			if name := ix.TableName(t.Name); !m.Indexes[name].Complete(ts) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

@@ -1,0 +1,319 @@
+package meta
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/timestamps"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// The meta row carries what every client must know: the schema and how far collection has come. All cells have one
+// fixed timestamp, so that a new value replaces the old one.
+const (
+	Family          = "meta"
+	oracleFamily    = tso.BigtableFamily
+	RowKey          = "meta"
+	ColumnVersion   = "version"
+	metaSchema      = "schema"
+	metaSafe        = "safepoint"
+	ColumnWatermark = "mark"
+
+	Timestamp = bigtable.Timestamp(1000)
+
+	// BackfillRowPrefix begins the rows with the positions of backfills of indexes.
+	BackfillRowPrefix = "backfill:"
+
+	// MaxTries bounds how often a change of the meta row is tried again because others were faster.
+	MaxTries = 8
+	// ReleaseTimeout bounds giving something back when the caller is gone.
+	ReleaseTimeout = 2 * time.Second
+)
+
+// Meta is the meta row as it was read.
+type State struct {
+	Schema    *model.Schema
+	Version   uint64
+	Safepoint tso.Timestamp // Reads at or below it are refused
+	Watermark tso.Timestamp // nothing newer has been collected
+	Now       tso.Timestamp // When the safepoint was announced
+	Holds     []Hold        // oldest snapshot first
+	Indexes   IndexStates   // of indexes that were added to existing tables
+	Fence     *Fence        // nil: no restore is unfinished
+}
+
+func Read(ctx context.Context, s *store.Store) (State, error) {
+	row, err := s.ReadRow(ctx, model.MetaTable, RowKey, bigtable.LatestNFilter(1))
+	if err != nil {
+		return State{}, fmt.Errorf("percolator: reading %s (does the instance have a schema? CreateSchema makes it): %w", model.MetaTable, err)
+	}
+	var m State
+	for _, item := range row[Family] {
+		if err := m.decode(item.Column[len(Family)+1:], item.Value); err != nil {
+			return State{}, fmt.Errorf("percolator: %w: column %q of %s cannot be read", model.ErrCorrupt, item.Column, model.MetaTable)
+		}
+	}
+	slices.SortFunc(m.Holds, func(a, b Hold) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
+	return m, nil
+}
+
+// Decode takes one column of the meta row; those of later versions are passed over.
+func (m *State) decode(column string, value []byte) (err error) {
+	switch {
+	case column == metaSchema:
+		m.Schema, err = model.DecodeSchema(value)
+	case column == ColumnIndexes:
+		m.Indexes, err = decodeIndexStates(value)
+	case column == ColumnFence:
+		m.Fence, err = decodeRestoreCell(value)
+	case column == ColumnVersion:
+		m.Version, err = decodeUint64(value)
+	case column == metaSafe:
+		m.Safepoint, err = decodeTimestamp(value)
+	case column == ColumnWatermark:
+		m.Watermark, err = decodeTimestamp(value)
+	case column == metaNow:
+		m.Now, err = decodeTimestamp(value)
+	case strings.HasPrefix(column, holdPrefix):
+		var h Hold
+		h, err = decodeHold(column, value)
+		m.Holds = append(m.Holds, h)
+	}
+	return err
+}
+
+func decodeTimestamp(b []byte) (tso.Timestamp, error) {
+	v, err := decodeUint64(b)
+	return tso.Timestamp(v), err
+}
+
+func decodeUint64(b []byte) (uint64, error) {
+	if len(b) != 8 {
+		return 0, model.ErrCorrupt
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
+
+// storeSchema replaces the stored schema, unless somebody else has replaced it since old was read.
+func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Schema) error {
+	if old.Schema != nil && string(old.Schema.Encode()) == string(next.Encode()) {
+		return nil
+	}
+	mut := bigtable.NewMutation()
+	mut.Set(Family, metaSchema, Timestamp, next.Encode())
+	mut.Set(Family, ColumnIndexes, Timestamp, old.Indexes.after(old.Schema, next).Encode())
+	mut.Set(Family, ColumnVersion, Timestamp, binary.BigEndian.AppendUint64(nil, old.Version+1))
+	version := bigtable.ColumnRangeFilter(Family, ColumnVersion, ColumnVersion+"\x00")
+	var applied bool
+	var err error
+	if old.Schema == nil {
+		applied, err = s.CheckAndMutate(ctx, model.MetaTable, RowKey, version, nil, mut)
+		applied = !applied
+	} else {
+		v := binary.BigEndian.AppendUint64(nil, old.Version)
+		applied, err = s.CheckAndMutate(ctx, model.MetaTable, RowKey,
+			bigtable.ChainFilters(version, bigtable.ValueRangeFilter(v, append(v[:8:8], 0))), mut, nil)
+	}
+	if err == nil && applied {
+		return nil
+	}
+	// Somebody was faster, or the answer was lost: what counts is what is stored now.
+	now, rerr := Read(ctx, s)
+	switch {
+	case rerr != nil:
+		return errors.Join(err, rerr)
+	case now.Schema != nil && string(now.Schema.Encode()) == string(next.Encode()):
+		return nil
+	case err != nil:
+		return fmt.Errorf("percolator: storing the schema: %w", err)
+	default:
+		return fmt.Errorf("percolator: %w: somebody else stored another schema at the same time; run it again", model.ErrSchemaMismatch)
+	}
+}
+
+// Watcher keeps a client's knowledge of the meta row fresh. Ages are measured by the monotonic clock, from before
+// the request that read the row was sent.
+type Watcher struct {
+	Store   *store.Store
+	Clock   *timestamps.Source
+	Config  model.Settings
+	Catalog atomic.Pointer[model.Catalog]
+
+	mu   sync.RWMutex
+	last State
+	asOf time.Time
+}
+
+// Refresh reads the meta row now.
+func (w *Watcher) Refresh(ctx context.Context) (State, error) {
+	asked := time.Now()
+	m, err := Read(ctx, w.Store)
+	if err != nil {
+		return m, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if asked.Before(w.asOf) {
+		return m, nil
+	}
+	old := w.last
+	w.last, w.asOf = m, asked
+	if old.Version != m.Version && old.Version != 0 {
+		w.adopt(old, m)
+	}
+	return m, nil
+}
+
+// Run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows old.
+func (w *Watcher) Run(ctx context.Context) {
+	every := w.Store.Timing.Refresh()
+	wait := every
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = every
+		if _, err := w.Refresh(ctx); err != nil {
+			wait = min(time.Second, every)
+		}
+	}
+}
+
+// Known returns the newest knowledge, asking the store when it has grown too old.
+func (w *Watcher) Known(ctx context.Context) (State, error) {
+	w.mu.RLock()
+	m, fresh := w.last, time.Since(w.asOf) < w.Store.Timing.MetaMaxAge
+	w.mu.RUnlock()
+	if fresh {
+		return m, nil
+	}
+	m, err := w.Refresh(ctx)
+	if err != nil {
+		return m, fmt.Errorf("percolator: %w: the safepoint has not been readable for %v: %w", model.ErrSnapshotTooOld, w.Store.Timing.MetaMaxAge, err)
+	}
+	return m, nil
+}
+
+// Held reports whether, as far as is known, a hold keeps what a snapshot at ts reads.
+func (w *Watcher) Held(ts, now tso.Timestamp) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return slices.ContainsFunc(w.last.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
+}
+
+// CheckRead refuses what was read at ts when it may have been collected (I16), or while a restore is unfinished (restore.go). It is asked
+// after the data arrived, and before a commit.
+func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
+	m, err := w.Known(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Fence != nil {
+		return m.Fence.Refusal()
+	}
+	if ts <= m.Safepoint {
+		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", model.ErrSnapshotTooOld, ts, m.Safepoint)
+	}
+	return nil
+}
+
+// CheckSchema compares the stored schema with the one that is wanted, if any, and takes it over.
+func (c *Watcher) CheckSchema(want *model.Schema) error {
+	m, _ := c.Snapshot()
+	if m.Schema == nil {
+		return fmt.Errorf("percolator: %w: the instance %s has no schema; create it with CreateSchema", model.ErrSchemaMismatch, c.Config.Instance)
+	}
+	if want != nil {
+		if err := want.Validate(); err != nil {
+			return err
+		}
+		if string(m.Schema.Encode()) != string(want.Encode()) {
+			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", model.ErrSchemaMismatch, m.Version)
+		}
+	}
+	c.Catalog.Store(model.NewCatalog(m.Schema))
+	c.Store.Timing = m.Schema.Timing.WithDefaults() // before anything else is sent; it never changes
+	return nil
+}
+
+// adopt takes over a newer schema that somebody has stored.
+func (c *Watcher) adopt(old, now State) {
+	if now.Schema != nil {
+		c.Catalog.Store(model.NewCatalog(now.Schema))
+		c.Config.Logger.Info("schema changed", "from", old.Version, "to", now.Version)
+	}
+}
+
+func (c *Watcher) HasWeak() bool {
+	for _, t := range c.Catalog.Load().Schema.Tables {
+		if len(t.Weak) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// KnowsTable asks the stored schema before it says no: the table may be new.
+func (c *Watcher) KnowsTable(ctx context.Context, table string) bool {
+	if _, ok := c.Catalog.Load().Tables[table]; ok {
+		return true
+	}
+	if _, err := c.Refresh(ctx); err != nil {
+		return false
+	}
+	_, ok := c.Catalog.Load().Tables[table]
+	return ok
+}
+
+// CheckReadable validates the name of a cell that is to be read.
+func (c *Watcher) CheckReadable(cell model.Cell) error {
+	if _, ok := c.Catalog.Load().UserTable(cell.Table); !ok {
+		return model.UnknownTable(cell.Table)
+	}
+	if err := model.ValidateRow(cell); err != nil {
+		return err
+	}
+	return model.ValidateColumn(cell)
+}
+
+// HoldsAt counts the holds that have not been released or expired.
+func (m State) HoldsAt(now tso.Timestamp) (n int64) {
+	for _, h := range m.Holds {
+		if h.Timestamp != released && h.Expires > now {
+			n++
+		}
+	}
+	return n
+}
+
+// Snapshot is what is known without asking.
+func (w *Watcher) Snapshot() (m State, asOf time.Time) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.last, w.asOf
+}
+
+func (w *Watcher) StoreSafepoint(ctx context.Context, want, now tso.Timestamp) (refused bool, err error) {
+	mut := bigtable.NewMutation()
+	mut.Set(Family, metaSafe, Timestamp, encodeTimestamp(want))
+	mut.Set(Family, metaNow, Timestamp, encodeTimestamp(now))
+	above := binary.BigEndian.AppendUint64(nil, uint64(want)+1)
+	return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, bigtable.InterleaveFilters(
+		bigtable.ChainFilters(store.OneColumn(Family, metaSafe), bigtable.ValueRangeFilter(above, nil)),
+		bigtable.ChainFilters(bigtable.ColumnRangeFilter(Family, holdPrefix, holdPrefix+"\xff"), bigtable.ValueRangeFilter(nil, above)),
+	), nil, mut)
+}

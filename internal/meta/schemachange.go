@@ -1,0 +1,140 @@
+package meta
+
+import (
+	"fmt"
+	"github.com/gopercolator/percolator/internal/model"
+	"slices"
+)
+
+// A schema only grows. What it loses would have to be unlearned by every client at once: a worker that still runs an observer, a writer
+// that still maintains an index, a collector that must settle the locks of a table before the records on which they depend are gone.
+
+// SchemaChangeKind says what a SchemaChange is.
+type SchemaChangeKind string
+
+// The changes that CreateSchema makes, and those that it refuses.
+const (
+	TableAdded           SchemaChangeKind = "table added"
+	ObservedAdded        SchemaChangeKind = "observed column added"
+	WeakAdded            SchemaChangeKind = "weak column added"
+	IndexAdded           SchemaChangeKind = "index added"
+	BigtableTableMissing SchemaChangeKind = "bigtable table created" // of a table that the stored schema has
+	FamilyMissing        SchemaChangeKind = "column family created"
+
+	TableRemoved    SchemaChangeKind = "table removed"
+	ObservedRemoved SchemaChangeKind = "observed column removed"
+	WeakRemoved     SchemaChangeKind = "weak column removed"
+	IndexRemoved    SchemaChangeKind = "index removed"
+	IndexChanged    SchemaChangeKind = "index changed"
+	TimingChanged   SchemaChangeKind = "timing changed"
+)
+
+// SchemaChange is one difference between the stored schema and another one.
+type SchemaChange struct {
+	Kind  SchemaChangeKind
+	Table string      // "" for what concerns the instance
+	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
+	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
+	// Backfill: what is in the table already does not get what is new by itself. An index needs Client.BackfillIndex, each observer of
+	// a column Client.BackfillObserver if it is to see the cells that exist.
+	Backfill bool
+}
+
+// Err is why CreateSchema refuses the change, an ErrSchemaMismatch; nil: it makes it.
+func (ch SchemaChange) Err() error {
+	switch ch.Kind {
+	case TableRemoved:
+		return ch.err("the stored schema has this table, the new one does not")
+	case ObservedRemoved:
+		return ch.err("column %q is observed in the stored schema and not in the new one", ch.Name)
+	case WeakRemoved:
+		return ch.err("column %q is weak in the stored schema and not in the new one", ch.Name)
+	case IndexRemoved:
+		return ch.err("index %q of the stored schema is missing in the new one", ch.Name)
+	case IndexChanged:
+		return ch.err("index %q of the stored schema is different in the new one", ch.Name)
+	case TimingChanged:
+		return fmt.Errorf("percolator: %w: the stored schema has other Timing, which cannot be changed while clients may run", model.ErrSchemaMismatch)
+	}
+	return nil
+}
+
+func (ch SchemaChange) err(format string, args ...any) error {
+	return fmt.Errorf("percolator: table %q: %w: %s", ch.Table, model.ErrSchemaMismatch, fmt.Sprintf(format, args...))
+}
+
+func refusal(changes []SchemaChange) error {
+	for _, ch := range changes {
+		if err := ch.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schemaChanges lists what is different in next, in the order of names; old may be nil.
+func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
+	if old == nil {
+		old = &model.Schema{Timing: next.Timing}
+	}
+	old, next = old.Normalized(), next.Normalized()
+	if old.Timing != next.Timing {
+		changes = append(changes, SchemaChange{Kind: TimingChanged})
+	}
+	had, have := model.NewCatalog(old), model.NewCatalog(next)
+	for _, t := range old.Tables {
+		if _, ok := have.UserTable(t.Name); !ok {
+			changes = append(changes, SchemaChange{Kind: TableRemoved, Table: t.Name})
+		}
+	}
+	for _, t := range next.Tables {
+		before, existed := had.UserTable(t.Name)
+		if !existed {
+			changes = append(changes, SchemaChange{Kind: TableAdded, Table: t.Name})
+			before = &model.TableInfo{}
+		}
+		changes = append(changes, columnChanges(before.Observed, t.Observed, SchemaChange{Kind: ObservedAdded, Table: t.Name, Backfill: existed}, ObservedRemoved)...)
+		changes = append(changes, columnChanges(before.Weak, t.Weak, SchemaChange{Kind: WeakAdded, Table: t.Name}, WeakRemoved)...)
+		changes = append(changes, indexChanges(t.Name, before.Indexes, t.Indexes, existed)...)
+	}
+	return changes
+}
+
+// columnChanges compares two sorted lists. added is completed by the name.
+func columnChanges(old, next []string, added SchemaChange, removed SchemaChangeKind) (changes []SchemaChange) {
+	for _, name := range old {
+		if !slices.Contains(next, name) {
+			changes = append(changes, SchemaChange{Kind: removed, Table: added.Table, Name: name})
+		}
+	}
+	for _, name := range next {
+		if !slices.Contains(old, name) {
+			added.Name = name
+			changes = append(changes, added)
+		}
+	}
+	return changes
+}
+
+func indexChanges(table string, old, next []model.Index, existed bool) (changes []SchemaChange) {
+	named := func(list []model.Index, name string) int {
+		return slices.IndexFunc(list, func(ix model.Index) bool { return ix.Name == name })
+	}
+	for _, ix := range old {
+		switch at := named(next, ix.Name); {
+		case at < 0:
+			changes = append(changes, SchemaChange{Kind: IndexRemoved, Table: table, Name: ix.Name, Index: ix})
+		case next[at] != ix:
+			changes = append(changes, SchemaChange{Kind: IndexChanged, Table: table, Name: ix.Name, Index: next[at]})
+		}
+	}
+	for _, ix := range next {
+		if named(old, ix.Name) < 0 {
+			changes = append(changes, SchemaChange{Kind: IndexAdded, Table: table, Name: ix.Name, Index: ix, Backfill: existed})
+		}
+	}
+	return changes
+}
+
+// covers reports what old has and s lacks: applying s would lose it.
+func covers(s, old *model.Schema) error { return refusal(schemaChanges(old, s)) }

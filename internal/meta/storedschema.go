@@ -1,0 +1,172 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// StoredSchema is the schema of an instance with what is known of it. The zero value is that of an instance without one.
+type StoredSchema struct {
+	Schema  *model.Schema // in a fixed order and without Splits, which matter only when a table is created; nil: none is stored
+	Version uint64        // grows with each change, and when an index becomes ready
+	// Indexes tells how far each index of the schema can be trusted, by the Bigtable table of the index, TABLE.INDEX.
+	Indexes map[string]IndexState
+}
+
+// IndexState tells how far an index can be trusted. The zero value is one that was created with its table, and always was complete.
+type IndexState struct {
+	Building bool          `json:",omitempty"` // it lacks entries: ScanIndex refuses it until BackfillIndex has finished
+	Since    tso.Timestamp `json:",omitempty"` // ScanIndex refuses snapshots below it
+}
+
+func (m State) stored() StoredSchema {
+	s := StoredSchema{Schema: m.Schema, Version: m.Version, Indexes: map[string]IndexState{}}
+	if m.Schema == nil {
+		return s
+	}
+	for _, t := range m.Schema.Tables {
+		for _, ix := range t.Indexes {
+			s.Indexes[ix.TableName(t.Name)] = m.Indexes[ix.TableName(t.Name)]
+		}
+	}
+	return s
+}
+
+// ReadSchema reads the schema that is stored in an instance; it needs no oracle. appProfile is the one to read with, "" for the default
+// one. Errors: ErrSchemaMismatch if the instance has no percolator_meta, ErrCorrupt, those of the store.
+func ReadSchema(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (StoredSchema, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return StoredSchema{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
+	defer cancel()
+	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
+	if err != nil {
+		return StoredSchema{}, err
+	}
+	defer bt.Close()
+	m, err := Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
+	if err != nil {
+		return StoredSchema{}, err
+	}
+	return m.stored(), nil
+}
+
+// SchemaPlan is what CreateSchema would find and do.
+type SchemaPlan struct {
+	Stored  StoredSchema
+	Changes []SchemaChange // Empty: everything is as the schema says
+}
+
+// Refused is the first change that CreateSchema refuses, as ErrSchemaMismatch; nil: it would make them all.
+func (p SchemaPlan) Refused() error { return refusal(p.Changes) }
+
+// PlanSchema compares a schema with what is stored in the instance and with its tables, and changes nothing. It needs the permissions of
+// CreateSchema to read, and no oracle. appProfile is the one to read with, "" for the default one. Errors: ErrInvalidArgument for a schema that is none, ErrCorrupt, those of the store.
+func PlanSchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) (SchemaPlan, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return SchemaPlan{}, err
+	}
+	if err := s.Validate(); err != nil {
+		return SchemaPlan{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
+	defer cancel()
+	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	if err != nil {
+		return SchemaPlan{}, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+	}
+	defer admin.Close()
+	have, err := familiesOf(ctx, admin, s)
+	if err != nil {
+		return SchemaPlan{}, err
+	}
+	var plan SchemaPlan
+	if have[model.MetaTable][Family] {
+		if plan.Stored, err = ReadSchema(ctx, project, instance, appProfile, opts...); err != nil {
+			return SchemaPlan{}, err
+		}
+	}
+	plan.Changes = append(schemaChanges(plan.Stored.Schema, s), missingTables(plan.Stored.Schema, s, have)...)
+	return plan, nil
+}
+
+// familiesOf reads the families of those tables of s, and of percolator_meta, that exist.
+func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schema) (map[string]map[string]bool, error) {
+	names := []string{model.MetaTable}
+	for _, t := range s.Tables {
+		names = append(names, t.BigtableNames()...)
+	}
+	found := make([]map[string]bool, len(names))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i, name := range names {
+		g.Go(func() error {
+			info, err := admin.TableInfo(ctx, name)
+			switch {
+			case status.Code(err) == codes.NotFound:
+				return nil
+			case err != nil:
+				return fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
+			}
+			found[i] = model.SetOf(info.Families)
+			return nil
+		})
+	}
+	err := g.Wait()
+	have := map[string]map[string]bool{}
+	for i, name := range names {
+		if found[i] != nil {
+			have[name] = found[i]
+		}
+	}
+	return have, err
+}
+
+// missingTables lists what the instance lacks of the tables that the stored schema has already, and of percolator_meta.
+func missingTables(old, next *model.Schema, have map[string]map[string]bool) (changes []SchemaChange) {
+	missing := func(table, name string, families ...string) {
+		if have[name] == nil {
+			ch := SchemaChange{Kind: BigtableTableMissing, Table: table, Name: name}
+			for _, t := range next.Tables {
+				for _, ix := range t.Indexes {
+					if t.Name == table && ix.TableName(table) == name {
+						ch.Index, ch.Backfill = ix, true
+					}
+				}
+			}
+			changes = append(changes, ch)
+			return
+		}
+		for _, f := range families {
+			if !have[name][f] {
+				changes = append(changes, SchemaChange{Kind: FamilyMissing, Table: table, Name: name + ":" + f})
+			}
+		}
+	}
+	missing("", model.MetaTable, Family, oracleFamily)
+	if old == nil {
+		return changes
+	}
+	had := model.NewCatalog(old)
+	for _, t := range next.Tables {
+		for _, name := range t.BigtableNames() {
+			if _, ok := had.Tables[name]; ok {
+				missing(t.Name, name, layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily)
+			}
+		}
+	}
+	return changes
+}

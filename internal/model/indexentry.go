@@ -1,0 +1,57 @@
+package model
+
+import (
+	"strings"
+)
+
+// An index is a table whose rows are the values of a column in order. Its entries are ordinary writes of the transaction that
+// writes the column, so index and data can never disagree (the use that section 2.2 of the paper gives for transactions).
+//
+//	row of an entry: escaped value, 0x00 0x01, and the row of the indexed cell unless the index is unique
+//	value of an entry: the row of the indexed cell
+//
+// A unique index leaves the row out of the key: two rows with one value write the same cell, and one of them conflicts.
+//
+// Whoever changes an indexed cell writes the entry of its former value, be there one or not: that is where a change meets a backfill
+// that is about to write that entry (backfill.go).
+const IndexColumn = "row"
+
+// EscapeValue keeps order: 0x00 becomes 0x00 0xff, which is above the terminator 0x00 0x01.
+func EscapeValue(v string) string { return strings.ReplaceAll(v, "\x00", "\x00\xff") }
+
+// EntryCell is where the entry of a value lives.
+func (ix Index) EntryCell(table, value, row string) Cell {
+	key := EscapeValue(value) + "\x00\x01"
+	if !ix.Unique {
+		key += row
+	}
+	return Cell{ix.TableName(table), key, IndexColumn}
+}
+
+// CheckEntry refuses a value for which no row key can hold an entry.
+func (ix Index) CheckEntry(c Cell, value []byte) error {
+	if len(ix.EntryCell(c.Table, string(value), c.Row).Row) > MaxRowKeyBytes {
+		return CellError(ErrTooLarge, c, "the value makes an entry of index %q longer than %d bytes", ix.Name, MaxRowKeyBytes)
+	}
+	return nil
+}
+
+// ValueOf recovers the indexed value from the key of an entry.
+func ValueOf(key string) (string, bool) {
+	for i := 0; i+1 < len(key); i++ {
+		if key[i] == 0 {
+			if key[i+1] == 1 {
+				return strings.ReplaceAll(key[:i], "\x00\xff", "\x00"), true
+			}
+			i++
+		}
+	}
+	return "", false
+}
+
+// DecodeEntry is the reverse of EntryCell: the cell that an entry stands for, and its value. false: not an entry of this index.
+func (ix Index) DecodeEntry(table string, e Entry) (cell Cell, value string, ok bool) {
+	value, ok = ValueOf(e.Cell.Row)
+	cell = Cell{table, string(e.Value), ix.Column}
+	return cell, value, ok && ValidateRow(cell) == nil && ix.EntryCell(table, value, cell.Row) == e.Cell
+}

@@ -1,0 +1,219 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// MetaTable holds one row with the schema, the safepoint and the mark, and the oracle's row when that is kept in Bigtable.
+const MetaTable = tso.BigtableTable
+
+// tableName is what Bigtable accepts as the id of a table, less the dot, which separates a table from its index.
+var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
+
+// bigtableName is what Bigtable accepts.
+var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
+
+// Schema is the set of Percolator tables of an instance. It is stored in the instance and versioned, because a writer
+// with another schema would silently omit notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10).
+type Schema struct {
+	Tables []Table
+	Timing Timing `json:",omitzero"`
+}
+
+// Table describes one table. Columns need no declaration, except those that notify.
+type Table struct {
+	Name     string
+	Observed []string `json:",omitempty"` // Columns whose writes notify observers
+	Weak     []string `json:",omitempty"` // Columns that can only be notified, never written
+	Indexes  []Index  `json:",omitempty"`
+	Splits   []string `json:",omitempty"` // initial split keys, used when the table is created
+}
+
+// Index is a secondary index over the bytes of one column, maintained in the transaction that writes the column. Its
+// entries live in a table of their own, named after the table and the index.
+//
+// An index that CreateSchema adds to a table of the stored schema is being built until Client.BackfillIndex has finished: cells that
+// are older than the index lack their entries. Until then ScanIndex gives ErrSchemaMismatch, and a unique index refuses those
+// duplicates of which it knows. Client.VerifyIndex compares an index with its table. Docs: docs/PROTOCOL.md, "Indexes".
+type Index struct {
+	Name, Column string
+	Unique       bool `json:",omitempty"` // two rows cannot hold the same value: ErrUnique
+}
+
+// Validate reports what is wrong with the schema, as ErrInvalidArgument.
+func (s *Schema) Validate() error {
+	if s == nil {
+		return fmt.Errorf("percolator: %w: no schema", ErrInvalidArgument)
+	}
+	if err := s.Timing.validate(); err != nil {
+		return err
+	}
+	seen := map[string]bool{MetaTable: true}
+	for _, t := range s.Tables {
+		if !tableName.MatchString(t.Name) || t.Name == MetaTable {
+			return fmt.Errorf("percolator: table %q: %w: not a table name", t.Name, ErrInvalidArgument)
+		}
+		for _, name := range t.BigtableNames() {
+			if !bigtableName.MatchString(name) || seen[name] {
+				return fmt.Errorf("percolator: table %q: %w: the table %q is named twice or is not a table name", t.Name, ErrInvalidArgument, name)
+			}
+			seen[name] = true
+		}
+		if err := t.validateColumns(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table) validateColumns() error {
+	seen := map[string]bool{}
+	for _, col := range slices.Concat(t.Observed, t.Weak) {
+		if err := ValidateColumn(Cell{t.Name, "", col}); err != nil {
+			return err
+		}
+		if seen[col] {
+			return CellError(ErrInvalidArgument, Cell{t.Name, "", col}, "the column is listed twice among observed and weak columns")
+		}
+		seen[col] = true
+	}
+	for _, ix := range t.Indexes {
+		if err := ValidateColumn(Cell{t.Name, "", ix.Column}); err != nil {
+			return err
+		}
+		if ix.Name == "" || slices.Contains(t.Weak, ix.Column) {
+			return CellError(ErrInvalidArgument, Cell{t.Name, "", ix.Column}, "an index needs a name and a column that can be written")
+		}
+	}
+	return nil
+}
+
+// BigtableNames lists the Bigtable tables that carry t: its own and one for each index.
+func (t *Table) BigtableNames() []string {
+	names := []string{t.Name}
+	for _, ix := range t.Indexes {
+		names = append(names, ix.TableName(t.Name))
+	}
+	return names
+}
+
+// Table is the Bigtable table of the index on table.
+func (ix Index) TableName(table string) string { return table + "." + ix.Name }
+
+// Catalog is a schema prepared for look-ups on the hot path. It is immutable.
+type Catalog struct {
+	Schema *Schema
+	Tables map[string]*TableInfo
+}
+
+type TableInfo struct {
+	Table
+	IsObserved map[string]bool
+	IsWeak     map[string]bool
+	IndexesOf  map[string][]Index // by column
+	index      bool               // this is the table of an index
+}
+
+func NewCatalog(s *Schema) *Catalog {
+	c := &Catalog{Schema: s, Tables: map[string]*TableInfo{}}
+	for _, t := range s.Tables {
+		info := &TableInfo{Table: t, IsObserved: SetOf(t.Observed), IsWeak: SetOf(t.Weak), IndexesOf: map[string][]Index{}}
+		for _, ix := range t.Indexes {
+			info.IndexesOf[ix.Column] = append(info.IndexesOf[ix.Column], ix)
+			c.Tables[ix.TableName(t.Name)] = &TableInfo{Table: Table{Name: ix.TableName(t.Name)}, index: true}
+		}
+		c.Tables[t.Name] = info
+	}
+	return c
+}
+
+// UserTable returns the table if a caller may name it; tables of indexes are ours.
+func (c *Catalog) UserTable(name string) (*TableInfo, bool) {
+	t, ok := c.Tables[name]
+	return t, ok && !t.index
+}
+
+func SetOf(names []string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// Normalized is s with everything in a fixed order and without the splits, which matter only at creation.
+func (s *Schema) Normalized() *Schema {
+	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized()}
+	for i, t := range out.Tables {
+		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
+		t.Indexes = slices.Clone(t.Indexes)
+		slices.SortFunc(t.Indexes, func(a, b Index) int { return strings.Compare(a.Name, b.Name) })
+		out.Tables[i] = t
+	}
+	slices.SortFunc(out.Tables, func(a, b Table) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Encode is the stored form; equal schemas have equal encodings. JSON keeps only valid UTF-8, so other column names are
+// quoted as in Go.
+func (s *Schema) Encode() []byte {
+	out := s.Normalized()
+	out.eachColumn(func(name string) string {
+		if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
+			return strconv.QuoteToASCII(name)
+		}
+		return name
+	})
+	b, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // strings and booleans always marshal
+	}
+	return b
+}
+
+// DecodeSchema reverses encode. It accepts only what CreateSchema stores: a schema that named our own tables, say, would open them to callers.
+func DecodeSchema(b []byte) (*Schema, error) {
+	s := new(Schema)
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, err
+	}
+	var bad error
+	s.eachColumn(func(name string) string {
+		if !strings.HasPrefix(name, `"`) {
+			return name
+		}
+		u, err := strconv.Unquote(name)
+		bad = errors.Join(bad, err)
+		return u
+	})
+	return s, errors.Join(bad, s.Validate())
+}
+
+// eachColumn replaces every column name; s must own its slices.
+func (s *Schema) eachColumn(f func(string) string) {
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		for j := range t.Observed {
+			t.Observed[j] = f(t.Observed[j])
+		}
+		for j := range t.Weak {
+			t.Weak[j] = f(t.Weak[j])
+		}
+		for j := range t.Indexes {
+			t.Indexes[j].Column = f(t.Indexes[j].Column)
+		}
+	}
+}
+
+func UnknownTable(table string) error {
+	return fmt.Errorf("percolator: table %q: %w: it is not in the schema; add it with CreateSchema", table, ErrSchemaMismatch)
+}

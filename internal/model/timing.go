@@ -1,0 +1,64 @@
+package model
+
+import (
+	"fmt"
+	"time"
+)
+
+// Timing is what every client of an instance must agree on, because a collector infers from it what the others can no longer
+// do. It is stored with the schema and cannot be changed afterwards.
+type Timing struct {
+	// RequestLifetime bounds every request: nobody sends or repeats one after it (docs/PROTOCOL.md, I14). 0: 30 s, which is
+	// also the most; at least 100 ms.
+	RequestLifetime time.Duration `json:",omitzero"`
+
+	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to commit and to answer reads
+	// (I16). Clients re-read them at a quarter of it. Changes of the schema are in force that long after they were stored.
+	// 0: 45 s. From 200 ms to 10 min.
+	MetaMaxAge time.Duration `json:",omitzero"`
+}
+
+var DefaultTiming = Timing{RequestLifetime: 30 * time.Second, MetaMaxAge: 45 * time.Second}
+
+func (t Timing) WithDefaults() Timing {
+	if t.RequestLifetime == 0 {
+		t.RequestLifetime = DefaultTiming.RequestLifetime
+	}
+	if t.MetaMaxAge == 0 {
+		t.MetaMaxAge = DefaultTiming.MetaMaxAge
+	}
+	return t
+}
+
+// Normalized is zero where it says what the default says, so that equal timings have equal encodings.
+func (t Timing) normalized() Timing {
+	if t.RequestLifetime == DefaultTiming.RequestLifetime {
+		t.RequestLifetime = 0
+	}
+	if t.MetaMaxAge == DefaultTiming.MetaMaxAge {
+		t.MetaMaxAge = 0
+	}
+	return t
+}
+
+func (t Timing) validate() error {
+	t = t.WithDefaults()
+	switch {
+	case t.RequestLifetime < 100*time.Millisecond || t.RequestLifetime > 30*time.Second:
+		return fmt.Errorf("percolator: %w: Timing.RequestLifetime must be between 100 ms and 30 s", ErrInvalidArgument)
+	case t.MetaMaxAge < 200*time.Millisecond || t.MetaMaxAge > 10*time.Minute:
+		return fmt.Errorf("percolator: %w: Timing.MetaMaxAge must be between 200 ms and 10 min", ErrInvalidArgument)
+	}
+	return nil
+}
+
+// Refresh is how often a client re-reads what it must know.
+func (t Timing) Refresh() time.Duration { return t.MetaMaxAge / 4 }
+
+// Drain is how long after an announcement in the meta row nobody acts on what was there before, and nothing that was sent
+// before is under way: a client whose knowledge is almost too old may still send a request, and that one lives on for its
+// lifetime. A fifteenth more makes up for clocks that tick at different rates.
+func (t Timing) Drain() time.Duration {
+	d := t.RequestLifetime + t.MetaMaxAge
+	return d + d/15
+}

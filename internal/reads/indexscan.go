@@ -1,0 +1,81 @@
+package reads
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// HoldsValue looks whether an entry of a unique index tells the truth.
+func (c *Reader) HoldsValue(ctx context.Context, ts tso.Timestamp, cell model.Cell, value string) (bool, error) {
+	if model.ValidateRow(cell) != nil {
+		return false, nil
+	}
+	found, err := c.ReadCells(ctx, ts, []model.Cell{cell}, 1)
+	return err == nil && found[0].Value != nil && string(found[0].Value) == value, err
+}
+
+// ScanIndex streams the indexed cells in the order of their values.
+func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values model.Range) iter.Seq2[model.Entry, error] {
+	return s.c.ScanIndex(ctx, s, table, index, values, nil)
+}
+
+func (c *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, values model.Range, merge func(model.Index, model.Range, iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
+	if err := model.CheckContext(ctx); err != nil {
+		return Failed(err)
+	}
+	ix, err := c.completeIndex(ctx, s.TS, table, index)
+	if err != nil {
+		return Failed(err)
+	}
+	keys := model.Range{Start: model.EscapeValue(values.Start), End: model.EscapeValue(values.End)}
+	stream := c.scan(ctx, s.TS, ix.TableName(table), keys, []string{model.IndexColumn})
+	if merge != nil {
+		stream = merge(ix, keys, stream)
+	}
+	return func(yield func(model.Entry, error) bool) {
+		for e, err := range stream {
+			if err != nil {
+				yield(model.Entry{}, err)
+				return
+			}
+			value, ok := model.ValueOf(e.Cell.Row)
+			if !ok {
+				yield(model.Entry{}, model.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q", index))
+				return
+			}
+			if !yield(model.Entry{Cell: model.Cell{Table: table, Row: string(e.Value), Column: ix.Column}, Value: []byte(value), CommitTS: e.CommitTS}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// completeIndex returns an index if a snapshot at ts can rely on it.
+func (c *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, index string) (model.Index, error) {
+	ix, err := c.meta.FindIndex(table, index)
+	if err != nil {
+		return ix, err
+	}
+	st := c.meta.IndexState(ix, table)
+	if st.Building {
+		if ix, st, err = c.meta.FindIndexNow(ctx, table, index); err != nil {
+			return ix, err
+		}
+	}
+	switch {
+	case st.Building:
+		return ix, fmt.Errorf("percolator: table %q: %w: index %q is being built and lacks entries; BackfillIndex finishes it", table, model.ErrSchemaMismatch, index)
+	case !st.Complete(ts):
+		return ix, TooOldForIndex(table, index, ts, st)
+	}
+	return ix, nil
+}
+
+func TooOldForIndex(table, index string, ts tso.Timestamp, st meta.IndexState) error {
+	return fmt.Errorf("percolator: table %q: %w: index %q lacks entries at %d; it is complete since %d", table, model.ErrSnapshotTooOld, index, ts, st.Since)
+}

@@ -1,0 +1,114 @@
+package reads
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It reads only these two
+// families, which hold nothing of clean rows (section 2.4 of the paper). A crash between the commit point and a secondary
+// leaves an observed cell locked and without its notify cell, so both are needed to find all work.
+func (c *Reader) ScanPending(ctx context.Context, table string, r model.Range) iter.Seq2[layout.Pending, error] {
+	return func(yield func(layout.Pending, error) bool) {
+		if _, ok := c.meta.Catalog.Load().UserTable(table); !ok {
+			yield(layout.Pending{}, model.UnknownTable(table))
+			return
+		}
+		for !r.Empty() {
+			page, more, err := c.ReadPending(ctx, table, r, MaxPendingRows)
+			if err != nil {
+				yield(layout.Pending{}, err)
+				return
+			}
+			for _, p := range page {
+				if !yield(p, nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+			r.Start = page[len(page)-1].Row + "\x00"
+		}
+	}
+}
+
+// WrittenSince reports whether any transaction has committed a write to a row of table at or after ts. It reads the write
+// family of the whole table until it finds one, so it is for tools and for the end of a wait.
+func (c *Reader) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
+	if _, ok := c.meta.Catalog.Load().UserTable(table); !ok {
+		return false, model.UnknownTable(table)
+	}
+	found := false
+	filter := bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.WriteFamily, "", ""), store.From(ts), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
+	err := c.store.ReadRows(ctx, table, bigtable.InfiniteRange(""), func(bigtable.Row) bool {
+		found = true
+		return false
+	}, bigtable.RowFilter(filter), bigtable.LimitRows(1))
+	return found, err
+}
+
+// SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the list may be empty.
+func (c *Reader) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if _, ok := c.meta.Catalog.Load().UserTable(table); !ok {
+		return nil, model.UnknownTable(table)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.store.Timing.RequestLifetime)
+	defer cancel()
+	c.store.Count.Samples.Add(1)
+	keys, err := c.store.Table(table).SampleRowKeys(ctx)
+	slices.Sort(keys)
+	return keys, c.store.Err(ctx, table, err)
+}
+
+// Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for cells of one column travel together. Errors:
+// ErrSchemaMismatch (unknown table), ErrInvalidArgument (names), and those of the store.
+func (c *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return false, err
+	}
+	if err := c.meta.CheckReadable(cell); err != nil {
+		return false, err
+	}
+	a, err := c.fetchOne(ctx, rowQuery{table: cell.Table, columns: []string{cell.Column}, window: 1, notify: true}, cell.Row)
+	return a.notified, err
+}
+
+// MaxPendingRows is how many rows ReadPending reads at once.
+const MaxPendingRows = 1024
+
+// ReadPending reads, with one request and in row order, at most most rows of table in r that carry notify or lock cells (section 2.4 of
+// the paper); more: there may be others behind them. ErrInvalidArgument: most is not between 1 and MaxPendingRows.
+func (c *Reader) ReadPending(ctx context.Context, table string, r model.Range, most int) (rows []layout.Pending, more bool, err error) {
+	if most < 1 || most > MaxPendingRows {
+		return nil, false, fmt.Errorf("percolator: %w: %d rows, not 1 to %d", model.ErrInvalidArgument, most, MaxPendingRows)
+	}
+	if _, ok := c.meta.Catalog.Load().UserTable(table); !ok {
+		return nil, false, model.UnknownTable(table)
+	}
+	if r.Empty() {
+		return nil, false, nil
+	}
+	filter := bigtable.ChainFilters(bigtable.InterleaveFilters(
+		bigtable.ColumnRangeFilter(layout.NotifyFamily, "", ""), bigtable.ColumnRangeFilter(layout.LockFamily, "", "")), bigtable.LatestNFilter(1))
+	err = c.store.ReadRows(ctx, table, RowSet(r), func(row bigtable.Row) bool {
+		rows = append(rows, layout.DecodePending(table, row))
+		return true
+	}, bigtable.RowFilter(filter), bigtable.LimitRows(int64(most)))
+	if err != nil {
+		return nil, false, err
+	}
+	return rows, len(rows) == most, nil
+}

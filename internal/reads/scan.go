@@ -1,0 +1,153 @@
+package reads
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A scan reads pages of rows with the filter of a read, and settles each cell as a read does: locks are waited for or
+// resolved and only the cell is read again, so the position is never lost. Pages are read to their end before they are
+// handed out: the consumer may take its time, or write to the table that it scans. The first page is small and the next ones
+// grow, so that a scan that is broken off early has cost little.
+const (
+	ScanFirstRows = 64
+	ScanMaxRows   = 4096
+	ScanPageBytes = 4 << 20
+)
+
+// Scan streams the entries of a range.
+func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
+	if _, ok := s.c.meta.Catalog.Load().UserTable(table); !ok {
+		return Failed(model.UnknownTable(table))
+	}
+	size := 0
+	for _, col := range columns {
+		if err := model.ValidateColumn(model.Cell{Table: table, Column: col}); err != nil {
+			return Failed(err)
+		}
+		size += store.PatternBytes(col)
+	}
+	if size > model.MaxFilterBytes {
+		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(columns)))
+	}
+	return s.c.scan(ctx, s.TS, table, r, columns)
+}
+
+func Failed(err error) iter.Seq2[model.Entry, error] {
+	return func(yield func(model.Entry, error) bool) { yield(model.Entry{}, err) }
+}
+
+// scan is Scan without the checks of names; it serves the tables of indexes, too.
+func (c *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, r model.Range, columns []string) iter.Seq2[model.Entry, error] {
+	filter := store.SnapshotFilter(columns, ts, 1)
+	return func(yield func(model.Entry, error) bool) {
+		limit := ScanFirstRows
+		if r.Empty() {
+			return
+		}
+		for {
+			if c.store.Closed.Load() {
+				yield(model.Entry{}, fmt.Errorf("percolator: %w", model.ErrClosed))
+				return
+			}
+			page, more, err := c.scanPage(ctx, ts, table, r, filter, limit)
+			if err != nil {
+				yield(model.Entry{}, err)
+				return
+			}
+			for _, row := range page {
+				for _, e := range row.Entries {
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+			if !more {
+				return
+			}
+			if r.Start = page[len(page)-1].Key + "\x00"; r.Empty() {
+				return
+			}
+			limit = min(2*limit, ScanMaxRows)
+		}
+	}
+}
+
+// scanPage reads a page and settles it.
+func (c *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, r model.Range, filter bigtable.Filter, limit int) (page []*pageRow, more bool, err error) {
+	ctx, span := c.store.Trace.Start(ctx, "percolator.scan", table)
+	begun := time.Now()
+	page, more, err = c.ReadPage(ctx, table, r, filter, limit)
+	span.Count("percolator.rows", len(page))
+	if err == nil {
+		err = c.FinishPage(ctx, ts, table, page)
+	}
+	if err == nil {
+		err = c.meta.CheckRead(ctx, ts)
+	}
+	c.tookRead(ctx, telemetry.OpScan, table, begun, err)
+	span.End(err)
+	return page, more, err
+}
+
+// pageRow is one row of a page: what was seen, and what it means.
+type pageRow struct {
+	Key     string
+	Seen    layout.RowVersions
+	Entries []model.Entry
+}
+
+// ReadPage reads up to limit rows from the beginning of r; more says that there may be others behind them.
+func (c *Reader) ReadPage(ctx context.Context, table string, r model.Range, filter bigtable.Filter, limit int) (page []*pageRow, more bool, err error) {
+	size := 0
+	err = c.store.ReadRows(ctx, table, RowSet(r), func(row bigtable.Row) bool {
+		page = append(page, &pageRow{Key: row.Key(), Seen: layout.DecodeRow(table, row)})
+		for _, items := range row {
+			for _, it := range items {
+				size += len(it.Value)
+			}
+		}
+		return size < ScanPageBytes
+	}, bigtable.RowFilter(filter), bigtable.LimitRows(int64(limit)))
+	more = len(page) == limit || size >= ScanPageBytes
+	return page, more, err
+}
+
+func RowSet(r model.Range) bigtable.RowSet {
+	if r.End == "" {
+		return bigtable.InfiniteRange(r.Start)
+	}
+	return bigtable.NewRange(r.Start, r.End)
+}
+
+// FinishPage turns what was seen into entries, in row and column order. Our own columns are left out.
+func (c *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow) error {
+	for _, row := range page {
+		for _, col := range row.Seen.Columns() {
+			if strings.HasPrefix(col, layout.Reserved) {
+				continue
+			}
+			cell := model.Cell{Table: table, Row: row.Key, Column: col}
+			res, err := c.FinishRead(ctx, ts, cell, row.Seen[col], 1, true)
+			if err != nil {
+				return err
+			}
+			if res.Value != nil {
+				row.Entries = append(row.Entries, model.Entry{Cell: cell, Value: res.Value, CommitTS: res.Record.CommitTS})
+			}
+		}
+		row.Seen = nil
+	}
+	return nil
+}

@@ -1,0 +1,328 @@
+package reads
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Snapshot reads the state at one timestamp. It needs no Close and may be used concurrently.
+// ReadOptions say which snapshot is read.
+type ReadOptions struct {
+	AsOf      tso.Timestamp
+	Set       bool // AsOf is meant
+	Staleness time.Duration
+}
+
+type Snapshot struct {
+	c     *Reader
+	TS    tso.Timestamp
+	cache readCache
+}
+
+func NewSnapshot(c *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{c: c, TS: ts} }
+
+// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf, AsOfTimestamp, MaxStaleness).
+func (c *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if o.Staleness < 0 || (o.Staleness > 0 && o.Set) {
+		return nil, fmt.Errorf("percolator: %w: MaxStaleness %v is negative or comes with AsOf", model.ErrInvalidArgument, o.Staleness)
+	}
+	if ts, ok := c.clock.Newest.Within(o.Staleness); ok && !c.store.Closed.Load() {
+		return NewSnapshot(c, ts), nil
+	}
+	now, err := c.clock.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Set {
+		return NewSnapshot(c, now), nil
+	}
+	switch {
+	case o.AsOf <= 0:
+		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is before the first possible one", model.ErrInvalidArgument, o.AsOf)
+	case o.AsOf > now:
+		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is in the future of the oracle (%d)", model.ErrInvalidArgument, o.AsOf, now)
+	case now.Sub(o.AsOf) > c.cfg.Retention && !c.meta.Held(o.AsOf, now):
+		return nil, fmt.Errorf("percolator: %w: AsOf %v is beyond the retention of %v", model.ErrSnapshotTooOld, o.AsOf.Time(), c.cfg.Retention)
+	}
+	if err := c.meta.CheckRead(ctx, o.AsOf); err != nil {
+		return nil, err
+	}
+	return NewSnapshot(c, o.AsOf), nil
+}
+
+// View calls f with a snapshot and returns f's error. It never conflicts.
+func (c *Reader) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, o ReadOptions) error {
+	ctx, span := c.store.Trace.Start(ctx, "percolator.view", "")
+	ended := telemetry.ErrPanicked // of f, whose panic goes on
+	defer func() { span.End(ended) }()
+	s, err := c.Snapshot(ctx, o)
+	if err == nil {
+		err = f(ctx, s)
+	}
+	ended = err
+	return err
+}
+
+// StartTimestamp is what the snapshot reads at.
+func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.TS }
+
+// Get reads one cell.
+func (s *Snapshot) Get(ctx context.Context, c model.Cell) ([]byte, error) {
+	value, err := s.getOne(ctx, c)
+	if err == nil && value == nil {
+		err = model.CellError(model.ErrNotFound, c, "no value at %d", s.TS)
+	}
+	return value, err
+}
+
+// getOne is GetMulti for one cell, without the lists: it is what transactions do most.
+func (s *Snapshot) getOne(ctx context.Context, c model.Cell) ([]byte, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.c.meta.CheckReadable(c); err != nil {
+		return nil, err
+	}
+	if v, ok := s.cached(c); ok {
+		return slices.Clone(v), nil
+	}
+	ctx, span := s.c.store.Trace.Start(ctx, "percolator.get", c.Table)
+	begun := time.Now()
+	value, err := s.fetchOne(ctx, c)
+	s.c.tookRead(ctx, telemetry.OpGet, c.Table, begun, err)
+	span.End(err)
+	return value, err
+}
+
+// fetchOne asks the store.
+func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
+	ask := []model.Cell{c}
+	if extra := s.predict(ask); len(extra) > 0 {
+		found, err := s.read(ctx, ask, extra)
+		if err != nil {
+			return nil, err
+		}
+		return found[0], nil
+	}
+	res, row, err := s.c.readCell(ctx, s.TS, c)
+	if err != nil {
+		return nil, err
+	}
+	s.cache.put(c, res.Value, false)
+	if row.whole {
+		s.keepRow(row)
+	}
+	return slices.Clone(res.Value), nil
+}
+
+// cached returns what is known of a cell already.
+func (s *Snapshot) cached(c model.Cell) (value []byte, ok bool) {
+	value, ok, prefetched := s.cache.take(c)
+	if prefetched {
+		s.c.store.Count.PrefetchUsed.Add(1)
+		s.c.predict.hit(&s.cache, c)
+	}
+	return value, ok
+}
+
+// predict tells the predictor what is asked for, and returns what it expects next.
+func (s *Snapshot) predict(ask []model.Cell) []model.Cell {
+	if s.c.cfg.DisablePrefetch {
+		return nil
+	}
+	return s.c.predict.expect(&s.cache, ask)
+}
+
+// GetMulti reads cells, nil where there is no value.
+func (s *Snapshot) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(cells))
+	var ask []model.Cell
+	var at []int
+	for i, c := range cells {
+		if err := s.c.meta.CheckReadable(c); err != nil {
+			return nil, err
+		}
+		if v, ok := s.cached(c); ok {
+			out[i] = slices.Clone(v)
+			continue
+		}
+		ask, at = append(ask, c), append(at, i)
+	}
+	if len(ask) == 0 {
+		return out, nil
+	}
+	ctx, span := s.c.store.Trace.Start(ctx, "percolator.get_multi", tableOf(ask))
+	span.Count("percolator.cells", len(ask))
+	begun := time.Now()
+	found, err := s.read(ctx, ask, s.predict(ask))
+	s.c.tookRead(ctx, telemetry.OpGetMulti, tableOf(ask), begun, err)
+	span.End(err)
+	if err != nil {
+		return nil, err
+	}
+	for j, i := range at {
+		out[i] = found[j]
+	}
+	return out, nil
+}
+
+// tableOf is the table of the cells, "" if there are several.
+func tableOf(cells []model.Cell) string {
+	for _, c := range cells {
+		if c.Table != cells[0].Table {
+			return ""
+		}
+	}
+	return cells[0].Table
+}
+
+// tookRead measures a read.
+func (c *Reader) tookRead(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
+	d := time.Since(begun)
+	c.store.Count.Latency[op].Add(d)
+	c.store.Metrics.Read(ctx, op, table, d, err)
+}
+
+// Read asks for cells that are not cached, and for those that the predictor expects next.
+func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte, error) {
+	results, rows, err := s.c.readCellsAndRows(ctx, s.TS, append(slices.Clip(ask), extra...), len(ask))
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(ask))
+	for i, r := range results {
+		if r.Skipped {
+			continue // a prefetched cell that was locked: nobody asked for it
+		}
+		if s.cache.put(r.Cell, r.Value, i >= len(ask)) && i >= len(ask) {
+			s.c.store.Count.Prefetched.Add(1)
+		}
+		if i < len(ask) {
+			out[i] = slices.Clone(r.Value)
+		}
+	}
+	for _, a := range rows {
+		s.keepRow(a)
+	}
+	return out, nil
+}
+
+// keepRow caches what else a row says that was read whole. If that is all there is, every other column is known to be absent; a cell whose
+// meta would take another request leaves that open.
+func (s *Snapshot) keepRow(a rowAnswer) {
+	known := true
+	for column, v := range a.seen {
+		c := a.row
+		if c.Column = column; s.cache.has(c) {
+			continue
+		}
+		switch seen := v.At(s.TS, a.window); seen.State {
+		case layout.ViewValue:
+			kept := s.cache.put(c, NonNil(seen.Value), true)
+			if kept {
+				s.c.store.Count.Prefetched.Add(1)
+			}
+			known = kept && known
+		case layout.ViewAbsent:
+			known = s.cache.put(c, nil, true) && known
+		default:
+			known = false
+		}
+	}
+	if known {
+		s.cache.close(a.row)
+	}
+}
+
+// readCacheBytes bounds what one snapshot keeps of what it has read.
+const readCacheBytes = 32 << 20
+
+// readCache holds what a snapshot has read, absence included: a snapshot cannot change.
+type readCache struct {
+	mu    sync.Mutex
+	cells map[model.Cell]*cachedCell
+	rows  map[model.Cell]readShape // what was asked of a row first, keyed by the cell without its column
+	known map[model.Cell]bool      // rows of which all columns that have a value are in cells; keyed likewise
+	bytes int
+}
+
+// cachedCell is one cell's value, nil for absence.
+type cachedCell struct {
+	value      []byte
+	prefetched bool // nobody has asked for it yet
+}
+
+func (rc *readCache) has(c model.Cell) bool {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return rc.cells[c] != nil
+}
+
+// take returns a cached value, and whether this is the first use of a prefetched one.
+func (rc *readCache) take(c model.Cell) (value []byte, ok, prefetched bool) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	cc := rc.cells[c]
+	if cc == nil {
+		return nil, rc.known[model.Cell{Table: c.Table, Row: c.Row}], false
+	}
+	prefetched, cc.prefetched = cc.prefetched, false
+	return cc.value, true, prefetched
+}
+
+// Put keeps value, which nobody may modify afterwards, if there is room. What nobody has asked for may take half of it.
+func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if rc.cells[c] != nil {
+		return true // a snapshot cannot change
+	}
+	room := readCacheBytes
+	if prefetched {
+		room /= 2
+	}
+	if !rc.grow(len(c.Row)+len(c.Column)+len(value)+64, room) {
+		return false
+	}
+	if rc.cells == nil {
+		rc.cells = map[model.Cell]*cachedCell{}
+	}
+	rc.cells[c] = &cachedCell{value, prefetched}
+	return true
+}
+
+// Close says that a row has no other columns than those that are cached.
+func (rc *readCache) close(row model.Cell) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if !rc.grow(len(row.Row)+64, readCacheBytes/2) {
+		return
+	}
+	if rc.known == nil {
+		rc.known = map[model.Cell]bool{}
+	}
+	rc.known[row] = true
+}
+
+// grow makes room for so many bytes, up to most in all; rc.mu is held.
+func (rc *readCache) grow(bytes, most int) bool {
+	if rc.bytes+bytes > most {
+		return false
+	}
+	rc.bytes += bytes
+	return true
+}

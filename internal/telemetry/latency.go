@@ -1,0 +1,125 @@
+package telemetry
+
+import (
+	"sort"
+	"sync/atomic"
+	"time"
+)
+
+// latencyBounds are the upper bounds of the buckets of LatencyCounts but the last, which has none. Two or three to a decade tell apart what
+// an operator would treat differently; finer ones would only make reports longer.
+var latencyBounds = [...]time.Duration{
+	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, 20 * time.Second, 60 * time.Second,
+}
+
+// LatencyBounds returns the upper bounds, inclusive, of the buckets of every LatencyCounts, but for the last bucket, which holds what is
+// above them all. They are the same in every process of this version.
+func LatencyBounds() []time.Duration { return append([]time.Duration(nil), latencyBounds[:]...) }
+
+// LatencyCounts is a histogram of durations since NewClient. What happened between two readings is their difference (Sub).
+type LatencyCounts struct {
+	Buckets [len(latencyBounds) + 1]int64 `json:"buckets"` // of durations up to each of LatencyBounds, and above
+	Count   int64                         `json:"count"`
+	Sum     time.Duration                 `json:"sum"` // nanoseconds in JSON
+}
+
+// Sub returns what was counted since earlier was read from the same client.
+func (l LatencyCounts) Sub(earlier LatencyCounts) LatencyCounts {
+	for i := range l.Buckets {
+		l.Buckets[i] -= earlier.Buckets[i]
+	}
+	l.Count -= earlier.Count
+	l.Sum -= earlier.Sum
+	return l
+}
+
+// Add returns the counts of both, as of two processes.
+func (l LatencyCounts) Add(other LatencyCounts) LatencyCounts {
+	for i := range l.Buckets {
+		l.Buckets[i] += other.Buckets[i]
+	}
+	l.Count += other.Count
+	l.Sum += other.Sum
+	return l
+}
+
+// Quantile estimates the duration that a share q (0 to 1) of the calls did not exceed: within the bucket where it lies, calls are taken
+// to be spread evenly. What lies above all bounds is given as the last of them. Without calls it is 0.
+func (l LatencyCounts) Quantile(q float64) time.Duration {
+	total := int64(0)
+	for _, n := range l.Buckets {
+		total += n
+	}
+	if total <= 0 {
+		return 0
+	}
+	rank := min(max(q, 0), 1) * float64(total)
+	below := 0.0
+	lower := time.Duration(0)
+	for i, n := range l.Buckets {
+		if i == len(latencyBounds) {
+			break
+		}
+		if upper := latencyBounds[i]; n > 0 && below+float64(n) >= rank {
+			return lower + time.Duration(float64(upper-lower)*max(0, rank-below)/float64(n))
+		}
+		below += float64(n)
+		lower = latencyBounds[i]
+	}
+	return lower
+}
+
+// Mean is the average duration; 0 without calls.
+func (l LatencyCounts) Mean() time.Duration {
+	if l.Count <= 0 {
+		return 0
+	}
+	return l.Sum / time.Duration(l.Count)
+}
+
+// Latency is LatencyCounts while it is being counted.
+type latency struct {
+	buckets [len(latencyBounds) + 1]atomic.Int64
+	sum     atomic.Int64
+}
+
+func (l *latency) Add(d time.Duration) {
+	i := sort.Search(len(latencyBounds), func(i int) bool { return d <= latencyBounds[i] })
+	l.buckets[i].Add(1)
+	l.sum.Add(int64(d))
+}
+
+func (l *latency) read() (out LatencyCounts) {
+	for i := range l.buckets {
+		out.Buckets[i] = l.buckets[i].Load()
+		out.Count += out.Buckets[i]
+	}
+	out.Sum = time.Duration(l.sum.Load())
+	return out
+}
+
+// Operation is what latency is counted by.
+type Operation int
+
+const (
+	OpBegin Operation = iota
+	OpGet
+	OpGetMulti
+	OpScan
+	OpCommit
+	OpOracle
+	OpReadRows
+	OpCheckAndMutate
+	OpMutateRows
+	operations
+)
+
+// String is the operation's key in Stats.Latency; those of requests are their keys in Stats.Requests.
+func (op Operation) String() string {
+	return [...]string{"begin", "get", "get_multi", "scan", "commit", "Oracle", "ReadRows", "CheckAndMutateRow", "MutateRows"}[op]
+}

@@ -1,0 +1,198 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// An export is what a backup reads: values at one timestamp, and what observers still have to do about them. The first part is a scan. For the
+// second, the time of the snapshot S and the time T at which a row is read differ, and notify cells have no history; so what was pending at S is
+// inferred from what is stored at T:
+//
+//	observed   a notify cell ≤ S is there                 it was pending at S
+//	           an observer has not acknowledged the       it was pending at S, and that observer has run for it since: the
+//	           change at S and its column has something   acknowledgment has a history, from which nothing newer than the hold is
+//	           newer                                      collected
+//	           the record of the change was a lock        the notify cell came with the record (I10), after it was looked for
+//	weak       a notify cell ≤ S is there                 it was pending at S
+//	           a trace > S is there                       a run that may have committed after S has erased one
+//
+// Weak notifications have no acknowledgment. So whoever erases one while there is a hold leaves a trace, a marker in the write family under a
+// reserved name, which the collector removes like any other (trace, below). BeginExport takes the hold, and S only after every client must know
+// of it. Weak notifications are read when all rows have been: a transaction whose commit timestamp lies below S writes its own before it commits
+// (I11), and reading the rows has waited for its locks (I15).
+//
+// All of this errs on the side of running an observer once more. Rejected: to export notify cells as they are found. What ran between S and T would
+// be lost, since its effects are not in the snapshot. Rejected too: always to leave traces. They cost a record for each run of a popular row, and
+// matter only while somebody exports.
+
+// ExportKind says what an exported cell is.
+type ExportKind uint8
+
+// The kinds of exported cells.
+const (
+	ExportedPut    ExportKind = iota + 1 // a value
+	ExportedDelete                       // a deletion of an observed cell, of which some observer may not know
+	ExportedWeak                         // a weak notification
+)
+
+// ExportedCell is one cell of an export.
+type ExportedCell struct {
+	Column string
+	Kind   ExportKind
+	Value  []byte // of ExportedPut; the caller's own
+
+	Notified     bool                   // workers have to look at it; always so for ExportedDelete and ExportedWeak
+	Acknowledged []string               // observers whose last run saw this change, in order
+	Parked       []layout.ObserverState // observers that are parked for this change
+}
+
+// ExportedRow is a row of an export, with its cells in the order of their columns.
+type ExportedRow struct {
+	Row   string
+	Cells []ExportedCell
+}
+
+// BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has weak columns it waits in between until every
+// client knows of the hold (RequestLifetime and MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
+// not nil, for how long. ttl is as for TakeHold; it must be longer than that wait (ErrInvalidArgument).
+func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (meta.Hold, tso.Timestamp, error) {
+	drain := e.Store.Timing.Drain()
+	if ttl <= drain {
+		return meta.Hold{}, 0, fmt.Errorf("percolator: %w: the hold of an export must last longer than %v", model.ErrInvalidArgument, drain)
+	}
+	h, err := e.Meta.TakeHold(ctx, 0, ttl, reason)
+	if err != nil || !e.Meta.HasWeak() {
+		return h, h.Timestamp, err
+	}
+	if waiting != nil {
+		waiting(drain)
+	}
+	if err = retry.Sleep(ctx, drain); err == nil {
+		var ts tso.Timestamp
+		if ts, err = e.Clock.Next(ctx); err == nil {
+			return h, ts, nil
+		}
+	}
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
+	defer cancel()
+	_ = e.Meta.ReleaseHold(release, h) // it expires otherwise
+	return meta.Hold{}, 0, err
+}
+
+// ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all values, deletions that observers may not know
+// of, and what observers have to do about either. Somebody has to hold ts (BeginExport), or the stream may end with ErrSnapshotTooOld.
+// Memory: one page, at most 4096 rows or, beyond its first row, about 4 MiB of values.
+func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
+	info, ok := e.Meta.Catalog.Load().UserTable(table)
+	if !ok {
+		return failedExport(model.UnknownTable(table))
+	}
+	x := &exporter{c: e, ts: ts, info: info}
+	return x.pages(ctx, r, x.rowsFilter(), x.row)
+}
+
+// AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has been written: one of a transaction that writes nothing else
+// has no lock that reading the rows would have waited for, but is written within the request lifetime (I14), 30 s unless Schema.Timing says
+// otherwise. Without weak columns it returns at once.
+func AwaitWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp) error {
+	if !e.Meta.HasWeak() {
+		return nil
+	}
+	now, err := e.Clock.Next(ctx)
+	if err != nil {
+		return err
+	}
+	return retry.Sleep(ctx, e.Store.Timing.RequestLifetime-now.Sub(ts))
+}
+
+// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of ExportRows, of every table, has to be
+// read before: a transaction that was about to commit below ts when its rows were read writes its weak notifications before it commits.
+func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
+	info, ok := e.Meta.Catalog.Load().UserTable(table)
+	if !ok {
+		return failedExport(model.UnknownTable(table))
+	}
+	if len(info.Weak) == 0 {
+		return func(func(ExportedRow, error) bool) {}
+	}
+	x := &exporter{c: e, ts: ts, info: info}
+	return x.pages(ctx, r, x.weakFilter(), x.weakRow)
+}
+
+func failedExport(err error) iter.Seq2[ExportedRow, error] {
+	return func(yield func(ExportedRow, error) bool) { yield(ExportedRow{}, err) }
+}
+
+// exporter exports rows of one table.
+type exporter struct {
+	c    *engine.Engine
+	ts   tso.Timestamp
+	info *model.TableInfo
+}
+
+// pages reads pages of rows that pass a filter, and hands out what decode makes of them; a row without cells is left out.
+func (x *exporter) pages(ctx context.Context, r model.Range, f bigtable.Filter, decode func(context.Context, bigtable.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
+	return func(yield func(ExportedRow, error) bool) {
+		fail := func(err error) { yield(ExportedRow{}, err) }
+		if err := model.CheckContext(ctx); err != nil {
+			fail(err)
+			return
+		}
+		limit := reads.ScanFirstRows
+		for !r.Empty() {
+			if x.c.Store.Closed.Load() {
+				fail(fmt.Errorf("percolator: %w", model.ErrClosed))
+				return
+			}
+			page, more, err := x.page(ctx, r, f, limit)
+			rows := make([]ExportedRow, len(page))
+			for i := 0; i < len(page) && err == nil; i++ {
+				rows[i], err = decode(ctx, page[i])
+			}
+			if err == nil { // After everything has been read (I16)
+				err = x.c.Meta.CheckRead(ctx, x.ts)
+			}
+			if err != nil {
+				fail(err)
+				return
+			}
+			for _, row := range rows {
+				if len(row.Cells) > 0 && !yield(row, nil) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+			r.Start = page[len(page)-1].Key() + "\x00"
+			limit = min(2*limit, reads.ScanMaxRows)
+		}
+	}
+}
+
+func (x *exporter) page(ctx context.Context, r model.Range, f bigtable.Filter, limit int) (page []bigtable.Row, more bool, err error) {
+	size := 0
+	err = x.c.Store.ReadRows(ctx, x.info.Name, reads.RowSet(r), func(row bigtable.Row) bool {
+		page = append(page, row)
+		for _, items := range row {
+			for _, it := range items {
+				size += len(it.Value)
+			}
+		}
+		return size < reads.ScanPageBytes
+	}, bigtable.RowFilter(f), bigtable.LimitRows(int64(limit)))
+	return page, len(page) == limit || size >= reads.ScanPageBytes, err
+}

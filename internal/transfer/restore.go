@@ -1,0 +1,343 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A restore writes an export into empty tables: not by transactions, but as if one large one had written everything. All values have one start
+// and one commit timestamp, all acknowledgments another pair above it:
+//
+//	data          start
+//	write, notify commit
+//	write of an acknowledgment, of kind lock: start is ackStart, above commit, so the observer has seen the change      ackCommit
+//
+// They are taken from the oracle once and stored, so every request of a restore can be repeated, by whomever and in any order, with the same
+// result. That replaces conflict checks and locks, and it is right because nobody else reads or writes: a cell of the meta row, the fence, says
+// that a restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it knows of that row (I20). As it may know that
+// late, a restore into an instance with a schema waits as long as a collector does before it relies on the fence, and looks only then whether the
+// tables are empty. An instance without a schema has no clients; there the fence is stored before the schema.
+//
+// The fence goes when everything is written, after a safepoint below the commit timestamp was announced: an older snapshot would see
+// an empty table, and is refused instead.
+//
+// Rejected: transactions. A row would cost three requests instead of a share of one, and a half-restored instance would look like a small one.
+// Rejected too: the original timestamps. Those of another oracle may lie in the future of this one (I1).
+
+// ErrNotEmpty: a restore needs empty tables.
+var ErrNotEmpty = errors.New("table is not empty")
+
+// Restore is a restore under way. Its methods may be called concurrently.
+type Restore struct {
+	c        *engine.Engine
+	cell     meta.Fence
+	building map[string]bool // Indexes without entries, by TABLE.INDEX
+}
+
+// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no schema it stores the fence, and then creates s and its
+// tables. Otherwise the stored schema has to be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+func PrepareRestore(ctx context.Context, project, instance, id string, s *model.Schema, opts ...option.ClientOption) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if err := meta.CreateMetaTable(ctx, project, instance, opts...); err != nil {
+		return err
+	}
+	bt, err := store.Connect(ctx, project, instance, "", opts)
+	if err != nil {
+		return err
+	}
+	defer bt.Close()
+	st := store.New(context.WithoutCancel(ctx), bt, &telemetry.Counters{})
+	m, err := meta.Read(ctx, st)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.Fence != nil && m.Fence.ID != id:
+		return m.Fence.Refusal()
+	case m.Schema != nil && string(m.Schema.Encode()) != string(s.Encode()):
+		return fmt.Errorf("percolator: %w: the instance %s has another schema (version %d) than the backup; restore into an instance without one", model.ErrSchemaMismatch, instance, m.Version)
+	case m.Schema != nil:
+		return nil
+	case m.Fence == nil:
+		mut := bigtable.NewMutation()
+		mut.Set(meta.Family, meta.ColumnFence, meta.Timestamp, meta.Fence{ID: id, Fresh: true, Started: time.Now()}.Encode())
+		there := bigtable.InterleaveFilters(store.OneColumn(meta.Family, meta.ColumnVersion), store.OneColumn(meta.Family, meta.ColumnFence))
+		refused, err := st.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
+		if err != nil {
+			return fmt.Errorf("percolator: storing the fence of a restore: %w", err)
+		}
+		if refused {
+			return fmt.Errorf("percolator: %w: somebody else is creating a schema in %s", model.ErrConflict, instance)
+		}
+	}
+	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
+}
+
+// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off. Every table of the schema has to be empty
+// (ErrNotEmpty, which leaves the instance as it was). incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If
+// clients may be using the instance it waits until all of them must know of the fence, and tells waiting, if that is not nil, for how long.
+// ErrRestoring: a restore of another backup is unfinished.
+func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete []string, waiting func(time.Duration)) (*Restore, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	r := &Restore{c: e, building: model.SetOf(incomplete)}
+	for range meta.MaxTries {
+		m, err := e.Meta.Refresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case m.Fence == nil:
+			err = r.fence(ctx, id)
+		case m.Fence.ID != id:
+			return nil, m.Fence.Refusal()
+		case m.Fence.Abandoned:
+			return nil, fmt.Errorf("percolator: %w: the restore of backup %s is being abandoned; end that first (--abandon)", model.ErrConflict, id)
+		case m.Fence.Ready:
+			r.cell = *m.Fence
+			return r, nil
+		default:
+			err = r.ready(ctx, m, waiting)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("percolator: %w: the fence was changed by others %d times", model.ErrConflict, meta.MaxTries)
+}
+
+// fence stores the fence of an instance that may have clients. Whoever names the wrong instance is told before it is in anybody's way.
+func (r *Restore) fence(ctx context.Context, id string) error {
+	if err := r.checkEmpty(ctx); err != nil {
+		return err
+	}
+	_, err := r.replace(ctx, nil, &meta.Fence{ID: id, Started: time.Now()}, bigtable.NewMutation())
+	return err
+}
+
+// ready waits until the fence is in force, looks again whether the tables are empty, and takes the timestamps.
+func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Duration)) error {
+	if drain := r.c.Store.Timing.Drain(); !m.Fence.Fresh {
+		if waiting != nil {
+			waiting(drain)
+		}
+		if err := retry.Sleep(ctx, drain); err != nil {
+			return err
+		}
+	}
+	if err := r.checkEmpty(ctx); err != nil {
+		_, lerr := r.replace(ctx, m.Fence, nil, bigtable.NewMutation())
+		return errors.Join(err, lerr)
+	}
+	if err := r.forgetBackfills(ctx); err != nil {
+		return err
+	}
+	next := *m.Fence
+	next.Ready = true
+	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit, &next.AckStart, &next.AckCommit} {
+		var err error
+		if *ts, err = r.c.Clock.Next(ctx); err != nil {
+			return err
+		}
+	}
+	mut := bigtable.NewMutation()
+	if len(r.building) > 0 {
+		states := meta.IndexStates{}
+		maps.Copy(states, m.Indexes)
+		for name := range r.building {
+			states[name] = meta.IndexState{Building: true}
+		}
+		mut.Set(meta.Family, meta.ColumnIndexes, meta.Timestamp, states.Encode())
+	}
+	_, err := r.replace(ctx, m.Fence, &next, mut)
+	return err
+}
+
+// forgetBackfills erases the positions of backfills of what was in the tables before: they say nothing of the rows that come.
+func (r *Restore) forgetBackfills(ctx context.Context) error {
+	var rows []string
+	var muts []*bigtable.Mutation
+	err := r.c.Store.ReadRows(ctx, model.MetaTable, bigtable.PrefixRange(meta.BackfillRowPrefix), func(row bigtable.Row) bool {
+		mut := bigtable.NewMutation()
+		mut.DeleteRow()
+		rows, muts = append(rows, row.Key()), append(muts, mut)
+		return true
+	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())))
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	errs, err := r.c.Store.MutateRows(ctx, model.MetaTable, rows, muts)
+	return errors.Join(append(errs, err)...)
+}
+
+// replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was faster.
+func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *bigtable.Mutation) (replaced bool, err error) {
+	if next != nil {
+		mut.Set(meta.Family, meta.ColumnFence, meta.Timestamp, next.Encode())
+	} else {
+		mut.DeleteCellsInColumn(meta.Family, meta.ColumnFence)
+	}
+	there := store.OneColumn(meta.Family, meta.ColumnFence)
+	matched, err := r.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		if old == nil {
+			return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
+		}
+		return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, bigtable.ChainFilters(there, store.ExactValue(old.Encode())), mut, nil)
+	})
+	if err != nil {
+		return false, fmt.Errorf("percolator: the fence of a restore: %w", err)
+	}
+	return matched == (old != nil), nil
+}
+
+// checkEmpty names the first table of the schema, or of an index, in which anything is stored.
+func (r *Restore) checkEmpty(ctx context.Context) error {
+	var names []string
+	for _, t := range r.c.Meta.Catalog.Load().Schema.Tables {
+		names = append(names, t.BigtableNames()...)
+	}
+	found := make([]bool, len(names))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i, name := range names {
+		g.Go(func() (err error) {
+			found[i], err = hasRows(gctx, r.c, name)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if at := slices.Index(found, true); at >= 0 {
+		return fmt.Errorf("percolator: table %q: %w; a restore needs empty tables", names[at], ErrNotEmpty)
+	}
+	return nil
+}
+
+// hasRows tells whether anything is stored in a Bigtable table.
+func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, err error) {
+	err = e.Store.ReadRows(ctx, name, bigtable.InfiniteRange(""), func(bigtable.Row) bool {
+		found = true
+		return false
+	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())), bigtable.LimitRows(1))
+	return found, err
+}
+
+// CheckWritten is for who goes on with a restore: of tables into which rows have been written, none may be empty. ErrConflict: one is, so
+// somebody has emptied it since, and AbandonRestore is what is needed.
+func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
+	for _, name := range tables {
+		switch found, err := hasRows(ctx, r.c, name); {
+		case err != nil:
+			return err
+		case !found:
+			return fmt.Errorf("percolator: table %q: %w: it was emptied in the middle of a restore; empty all, abandon the restore (--abandon), and begin anew", name, model.ErrConflict)
+		}
+	}
+	return nil
+}
+
+// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has written was removed: all tables have to be
+// empty (ErrNotEmpty). Without an unfinished restore it does nothing.
+func AbandonRestore(ctx context.Context, e *engine.Engine) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	m, err := e.Meta.Refresh(ctx)
+	if err != nil || m.Fence == nil {
+		return err
+	}
+	r, old := &Restore{c: e}, m.Fence
+	if old.Ready || old.Abandoned { // otherwise nothing was written: what is in the tables is users'
+		if err := r.checkEmpty(ctx); err != nil {
+			return err
+		}
+		stopped := meta.Fence{ID: old.ID, Abandoned: true, Started: old.Started}
+		if same, err := r.replace(ctx, old, &stopped, bigtable.NewMutation()); err != nil || !same {
+			return errors.Join(err, r.changed(!same))
+		}
+		if err := retry.Sleep(ctx, e.Store.Timing.Drain()); err != nil { // until whoever still restores must know
+			return err
+		}
+		if err := r.checkEmpty(ctx); err != nil {
+			return err
+		}
+		old = &stopped
+	}
+	same, err := r.replace(ctx, old, nil, bigtable.NewMutation())
+	if err == nil {
+		_, err = e.Meta.Refresh(ctx)
+	}
+	return errors.Join(err, r.changed(err == nil && !same))
+}
+
+func (r *Restore) changed(yes bool) error {
+	if yes {
+		return fmt.Errorf("percolator: %w: the fence was changed by somebody else; look again", model.ErrConflict)
+	}
+	return nil
+}
+
+// inForce refuses to write once the restore was finished by somebody else, or abandoned. What it knows is at most Timing.MetaMaxAge old, so a
+// process that was stopped in the middle cannot bring back what has been collected since, nor write into tables that are in use.
+func (r *Restore) inForce(ctx context.Context) error {
+	m, err := r.c.Meta.Known(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Fence == nil || m.Fence.Commit != r.cell.Commit {
+		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished or abandoned by somebody else", model.ErrConflict, r.cell.ID)
+	}
+	return nil
+}
+
+// CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup from another.
+func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
+
+// Finish lifts the fence; everything has been written. Clients that are running notice within Timing.MetaMaxAge. ErrConflict: the fence
+// is not this restore's any more.
+func (r *Restore) Finish(ctx context.Context) error {
+	m, err := r.c.Meta.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Fence == nil || m.Fence.Commit != r.cell.Commit {
+		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished by somebody else", model.ErrConflict, r.cell.ID)
+	}
+	// Refused if a collector has announced a newer one, or a hold is in the way.
+	if _, err := r.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return r.c.Meta.StoreSafepoint(ctx, r.cell.Commit-1, r.cell.AckCommit)
+	}); err != nil {
+		return fmt.Errorf("percolator: the safepoint of a restore: %w", err)
+	}
+	if _, err := r.replace(ctx, m.Fence, nil, bigtable.NewMutation()); err != nil {
+		return err
+	}
+	m, err = r.c.Meta.Refresh(ctx)
+	if err == nil && m.Fence != nil {
+		err = m.Fence.Refusal()
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/locks"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// sessionsTimeout bounds one question about sessions; it is more patient than a reader's (EndedTimeout), who has a TTL to go by.
+const sessionsTimeout = 2 * time.Second
+
+// sessionsAtOnce is how many sessions one question names.
+const sessionsAtOnce = 1000
+
+// judgement is what is found out about locks, for all of them at once: many locks of one transaction cost one look at its primary, and
+// all sessions one question.
+type judgement struct {
+	now    tso.Timestamp // After the primaries were read
+	fates  map[locks.TxnID]locks.TxnStatus
+	wrong  map[locks.TxnID]string // why a transaction's fate cannot be told
+	ended  map[string]bool        // sessions
+	silent bool                   // nobody could be asked about sessions
+}
+
+// judge looks at the primaries of locks and asks the oracle about time and sessions. It changes nothing: unlike resolve it never
+// places a marker, so what it says of a dead transaction is what the next reader will do.
+func (a *Admin) judge(ctx context.Context, held []layout.LockRecord) (judgement, error) {
+	j := judgement{fates: map[locks.TxnID]locks.TxnStatus{}, wrong: map[locks.TxnID]string{}, ended: map[string]bool{}}
+	if err := a.readFates(ctx, held, &j); err != nil {
+		return j, err
+	}
+	var err error
+	if j.now, err = a.e.Clock.Next(ctx); err != nil {
+		return j, err
+	}
+	sessions := map[string]bool{}
+	for _, l := range held {
+		if id := j.judged(l).Session; id != "" {
+			sessions[id] = true
+		}
+	}
+	a.askSessions(ctx, sessions, &j)
+	return j, nil
+}
+
+// readFates reads each primary once. It does not use the fates that the client remembers: what is stored is what is wanted.
+func (a *Admin) readFates(ctx context.Context, held []layout.LockRecord, j *judgement) error {
+	type answer struct {
+		id       locks.TxnID
+		decision locks.TxnStatus
+		wrong    string
+	}
+	var ids []locks.TxnID
+	seen := map[locks.TxnID]bool{}
+	for _, l := range held {
+		if id := (locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}); !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	answers := make([]answer, len(ids))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(a.e.Config.MaxParallelism)
+	for i, id := range ids {
+		g.Go(func() error {
+			got := answer{id: id}
+			if !a.e.Meta.KnowsTable(gctx, id.Primary.Table) {
+				got.wrong = fmt.Sprintf("its primary is in table %q, which is not in the schema", id.Primary.Table)
+			} else if d, err := a.e.Locks.Status(gctx, id.Primary, id.StartTS); errors.Is(err, model.ErrCorrupt) {
+				got.wrong = err.Error()
+			} else if err != nil {
+				return err
+			} else {
+				got.decision = d
+			}
+			answers[i] = got
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return model.WithContext(ctx, err)
+	}
+	for _, a := range answers {
+		if a.wrong != "" {
+			j.wrong[a.id] = a.wrong
+			continue
+		}
+		j.fates[a.id] = a.decision
+	}
+	return nil
+}
+
+// askSessions asks which sessions have ended. Without an answer the locks are judged by their TTL, as readers do.
+func (a *Admin) askSessions(ctx context.Context, sessions map[string]bool, j *judgement) {
+	if a.e.Locks.Sessions.Oracle == nil {
+		j.silent = true
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionsTimeout)
+	defer cancel()
+	var ids []string
+	ask := func() {
+		ended, err := a.e.Locks.Sessions.Oracle.EndedSessions(ctx, ids...)
+		if err != nil {
+			j.silent = true
+		}
+		for _, id := range ended {
+			j.ended[id] = true
+		}
+		ids = ids[:0]
+	}
+	for id := range sessions {
+		if ids = append(ids, id); len(ids) == sessionsAtOnce {
+			ask()
+		}
+	}
+	if len(ids) > 0 {
+		ask()
+	}
+}
+
+// judged is the lock by which a transaction's life is judged: the primary's where there is one, since only that is refreshed.
+func (j judgement) judged(l layout.LockRecord) layout.LockRecord {
+	if d := j.fates[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}]; d.State == locks.TxnLocked {
+		return d.Lock
+	}
+	return l
+}
+
+// inspect says what a lock on cell stands for.
+func (j judgement) inspect(cell model.Cell, l layout.LockRecord) LockInspection {
+	id, by := locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}, j.judged(l)
+	d := j.fates[id]
+	out := LockInspection{
+		Lock: l.Export(cell), Age: max(0, j.now.Sub(l.StartTS)), Expires: by.Placed.Add(by.TTL), PrimaryLocked: d.State == locks.TxnLocked,
+		SessionState: j.session(by.Session), CommitTS: d.CommitTS,
+	}
+	switch {
+	case j.wrong[id] != "":
+		out.State, out.Reason = LockStateUndecodable, j.wrong[id]
+	case d.State == locks.TxnCommitted:
+		out.State = LockStateCommitted
+	case d.State == locks.TxnRolledBack:
+		out.State = LockStateRolledBack
+	case j.now > out.Expires || out.SessionState == SessionEnded:
+		out.State = LockStateDead
+	default:
+		out.State = LockStateAlive
+	}
+	return out
+}
+
+func (j judgement) session(id string) SessionState {
+	switch {
+	case id == "":
+		return SessionNone
+	case j.ended[id]:
+		return SessionEnded
+	case j.silent:
+		return SessionUnknown
+	}
+	return SessionOpen
+}

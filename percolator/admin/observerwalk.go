@@ -1,0 +1,262 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// What happens to existing cells when an observer is added to a column or removed from it is decided by whoever does it:
+//
+//	added      the observer is run for what changes, and for what is notified, from now on; BackfillObserver notifies the rest
+//	removed    its acknowledgments stay, and would count if it came back; ForgetObserver deletes them
+//
+// Both go through the table in row order, a page at a time, and keep their position in percolator_meta, so that they go on where they were
+// broken off. Before any position that was ever stored everything is done; two at once do no harm.
+
+// ObserverOptions is how BackfillObserver and ForgetObserver work. The zero value is useful.
+type ObserverOptions struct {
+	// RowsPerPage is how many rows are looked at with one request. 0: 1,000. At most 10,000.
+	RowsPerPage int
+	// Pause is waited for between two pages, to leave room for others. 0: none.
+	Pause time.Duration
+	// Count has the rows counted first, by one more pass over the table, so that ObserverProgress.Total is known.
+	Count bool
+	// Progress, if set, is called after every page, one call at a time. It must not block.
+	Progress func(ObserverProgress)
+}
+
+// ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include earlier runs that were broken off.
+type ObserverProgress struct {
+	Row     string `json:"-"` // rows before it are done
+	Rows    int64  // looked at, of those that have the column
+	Changed int64  // Notified, or freed of an acknowledgment
+	Total   int64  // rows that have the column, counted at the beginning; 0: not counted
+	Resumed bool   `json:"-"` // an earlier run had begun
+}
+
+func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
+	if o.RowsPerPage == 0 {
+		o.RowsPerPage = 1000
+	}
+	if o.Progress == nil {
+		o.Progress = func(ObserverProgress) {}
+	}
+	if o.RowsPerPage < 0 || o.RowsPerPage > 10_000 || o.Pause < 0 {
+		return o, fmt.Errorf("percolator: %w: ObserverOptions: RowsPerPage is at most 10,000, and nothing is negative", model.ErrInvalidArgument)
+	}
+	return o, nil
+}
+
+// observerWalk is one run of one of the two.
+type observerWalk struct {
+	c        *engine.Engine
+	name     string // of the row with the position
+	undone   string // of the row with the position of the opposite walk, which has to begin anew after this one
+	table    string
+	column   string // the observed one
+	observer string
+	columns  []string // rows without any of them are passed over
+	opts     ObserverOptions
+	at       ObserverProgress
+
+	// page works on some rows and returns how many it has changed.
+	page func(ctx context.Context, rows []walkedRow) (changed int64, err error)
+}
+
+// walkedRow is a row with the records of the columns that matter.
+type walkedRow struct {
+	key  string
+	seen layout.RowVersions
+}
+
+// The rows of percolator_meta with the positions begin like this.
+const (
+	backfillObserverRow = "observer-backfill:"
+	forgetObserverRow   = "observer-forget:"
+)
+
+func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column, observer string, opts ObserverOptions) (*observerWalk, error) {
+	opts, err := opts.withDefaults()
+	if err == nil {
+		err = model.CheckContext(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, ok := a.e.Meta.Catalog.Load().UserTable(table)
+	switch {
+	case !ok:
+		return nil, model.UnknownTable(table)
+	case !info.IsObserved[column]:
+		return nil, model.CellError(model.ErrSchemaMismatch, model.Cell{Table: table, Column: column}, "the column is not observed in the schema")
+	}
+	if err := checkObserver(model.Cell{Table: table, Column: column}, observer); err != nil {
+		return nil, err
+	}
+	of := table + "\x00" + column + "\x00" + observer
+	return &observerWalk{c: a.e, table: table, column: column, observer: observer, opts: opts, name: what + of, undone: undoes + of}, nil
+}
+
+// Run goes from where an earlier run ended to the end of the table.
+func (w *observerWalk) run(ctx context.Context) (ObserverProgress, error) {
+	open, end := w.c.WhileOpen(ctx)
+	defer end()
+	err := w.walk(open)
+	return w.at, w.c.OrClosed(ctx, err)
+}
+
+func (w *observerWalk) walk(ctx context.Context) error {
+	if err := w.load(ctx); err != nil {
+		return err
+	}
+	if err := w.store(ctx, w.undone, nil); err != nil {
+		return err
+	}
+	if w.opts.Count && w.at.Total == 0 {
+		if err := w.count(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		more, err := w.step(ctx)
+		if err != nil {
+			return err
+		}
+		w.opts.Progress(w.at)
+		if !more {
+			return w.store(ctx, w.name, nil)
+		}
+		if w.opts.Pause > 0 {
+			if err := retry.Sleep(ctx, w.opts.Pause); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// step works on one page and stores the position behind it.
+func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
+	var rows []walkedRow
+	err = w.read(ctx, w.at.Row, recordsSeen, int64(w.opts.RowsPerPage), func(row bigtable.Row) {
+		rows = append(rows, walkedRow{row.Key(), layout.DecodeRow(w.table, row)})
+	})
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	changed, err := w.page(ctx, rows)
+	if err != nil {
+		return false, err
+	}
+	w.at.Rows += int64(len(rows))
+	w.at.Changed += changed
+	w.at.Row = rows[len(rows)-1].key + "\x00"
+	return len(rows) == w.opts.RowsPerPage, w.save(ctx)
+}
+
+// recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing changed, the cell counts as changed.
+const recordsSeen = 8
+
+// Read reads the newest records of the columns, from a row on, and their locks.
+func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int64, visit func(bigtable.Row)) error {
+	var columns []bigtable.Filter
+	for _, column := range w.columns {
+		columns = append(columns, store.OneColumn(layout.WriteFamily, column), store.OneColumn(layout.LockFamily, column))
+	}
+	filter := bigtable.InterleaveFilters(columns...)
+	return w.c.Store.ReadRows(ctx, w.table, bigtable.InfiniteRange(from), func(row bigtable.Row) bool {
+		visit(row)
+		return true
+	}, bigtable.RowFilter(bigtable.ChainFilters(filter, bigtable.LatestNFilter(versions))), bigtable.LimitRows(limit))
+}
+
+// Count counts the rows that are left, in pages that a request can hold.
+func (w *observerWalk) count(ctx context.Context) error {
+	const page = 10_000
+	total := w.at.Rows
+	for from, n := w.at.Row, int64(page); n == page; {
+		n = 0
+		if err := w.read(ctx, from, 1, page, func(row bigtable.Row) { from = row.Key() + "\x00"; n++ }); err != nil {
+			return err
+		}
+		total += n
+	}
+	w.at.Total = total
+	return w.save(ctx)
+}
+
+// walkCell is the stored position.
+type walkCell struct {
+	ObserverProgress
+	RowKey []byte // ObserverProgress.Row, which JSON would damage
+}
+
+func (w *observerWalk) load(ctx context.Context) error {
+	row, err := w.c.Store.ReadRow(ctx, model.MetaTable, w.name, bigtable.LatestNFilter(1))
+	if err != nil || len(row[meta.Family]) == 0 {
+		return err
+	}
+	var at walkCell
+	if err := json.Unmarshal(row[meta.Family][0].Value, &at); err != nil {
+		return fmt.Errorf("percolator: %w: a position in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, model.MetaTable, w.name)
+	}
+	w.at = at.ObserverProgress
+	w.at.Row, w.at.Resumed = string(at.RowKey), true
+	return nil
+}
+
+func (w *observerWalk) save(ctx context.Context) error {
+	v, err := json.Marshal(walkCell{w.at, []byte(w.at.Row)})
+	if err != nil {
+		return err
+	}
+	return w.store(ctx, w.name, v)
+}
+
+// Store writes a position; nil: none.
+func (w *observerWalk) store(ctx context.Context, row string, v []byte) error {
+	mut := bigtable.NewMutation()
+	if v == nil {
+		mut.DeleteRow()
+	} else {
+		mut.Set(meta.Family, backfillState, meta.Timestamp, v)
+	}
+	errs, err := w.c.Store.MutateRows(ctx, model.MetaTable, []string{row}, []*bigtable.Mutation{mut})
+	if err == nil && len(errs) > 0 {
+		err = errs[0]
+	}
+	return err
+}
+
+// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In doubt it is later.
+func lastChange(v *layout.Versions) tso.Timestamp {
+	if v == nil {
+		return 0
+	}
+	if len(v.Locks) > 0 || v.Corrupt != nil {
+		return tso.MaxTimestamp // a put that has committed may be under the lock, and its readers report what is corrupt
+	}
+	for _, w := range v.Writes {
+		switch w.Kind {
+		case layout.KindPut:
+			return w.CommitTS
+		case layout.KindDelete:
+			return 0
+		}
+	}
+	if len(v.Writes) == recordsSeen {
+		return v.Writes[0].CommitTS
+	}
+	return 0
+}

@@ -1,0 +1,100 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/transfer"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// ExportKind says what an exported cell is.
+type ExportKind = transfer.ExportKind
+
+// ExportedCell is one cell of an export.
+type ExportedCell = transfer.ExportedCell
+
+// ExportedRow is a row of an export, with its cells in the order of their columns.
+type ExportedRow = transfer.ExportedRow
+
+// Restore is a restore under way. Its methods may be called concurrently.
+type Restore = transfer.Restore
+
+const (
+	ExportedPut    = transfer.ExportedPut    // a value
+	ExportedDelete = transfer.ExportedDelete // a deletion of an observed cell, of which some observer may not know
+	ExportedWeak   = transfer.ExportedWeak   // a weak notification
+)
+
+// ErrNotEmpty: a restore needs empty tables.
+var ErrNotEmpty = transfer.ErrNotEmpty
+
+// ErrRestoring: a restore into the instance has begun and has not finished; what is there is not
+// complete. Run it to its end.
+var ErrRestoring = meta.ErrRestoring
+
+// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no
+// schema it stores the fence, and then creates s and its tables. Otherwise the stored schema has to
+// be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+func PrepareRestore(ctx context.Context, project, instance, id string, s *percolator.Schema, opts ...option.ClientOption) error {
+	return transfer.PrepareRestore(ctx, project, instance, id, s, opts...)
+}
+
+// BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has
+// weak columns it waits in between until every client knows of the hold (RequestLifetime and
+// MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
+// not nil, for how long. ttl is as for TakeHold; it must be longer than that wait
+// (ErrInvalidArgument).
+func (a *Admin) BeginExport(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (Hold, tso.Timestamp, error) {
+	return transfer.BeginExport(ctx, a.e, ttl, reason, waiting)
+}
+
+// ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
+// values, deletions that observers may not know of, and what observers have to do about either.
+// Somebody has to hold ts (BeginExport), or the stream may end with ErrSnapshotTooOld. Memory: one
+// page, at most 4096 rows or, beyond its first row, about 4 MiB of values.
+func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
+	return transfer.ExportRows(ctx, a.e, ts, table, r)
+}
+
+// AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
+// been written: one of a transaction that writes nothing else has no lock that reading the rows
+// would have waited for, but is written within the request lifetime (I14), 30 s unless
+// Schema.Timing says otherwise. Without weak columns it returns at once.
+func (a *Admin) AwaitWeak(ctx context.Context, ts tso.Timestamp) error {
+	return transfer.AwaitWeak(ctx, a.e, ts)
+}
+
+// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of
+// ExportRows, of every table, has to be read before: a transaction that was about to commit below
+// ts when its rows were read writes its weak notifications before it commits.
+func (a *Admin) ExportWeak(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
+	return transfer.ExportWeak(ctx, a.e, ts, table, r)
+}
+
+// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off.
+// Every table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
+// incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If clients
+// may be using the instance it waits until all of them must know of the fence, and tells waiting,
+// if that is not nil, for how long. ErrRestoring: a restore of another backup is unfinished.
+func (a *Admin) BeginRestore(ctx context.Context, id string, incomplete []string, waiting func(time.Duration)) (*Restore, error) {
+	return transfer.BeginRestore(ctx, a.e, id, incomplete, waiting)
+}
+
+// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has
+// written was removed: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it
+// does nothing.
+func (a *Admin) AbandonRestore(ctx context.Context) error {
+	return transfer.AbandonRestore(ctx, a.e)
+}
+
+// IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may
+// hold one value of a unique one.
+func (a *Admin) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
+	return a.e.Meta.IncompleteIndexes(ctx, ts)
+}

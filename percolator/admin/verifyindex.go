@@ -1,0 +1,284 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A verification reads a table and the index over it at one snapshot, each from beginning to end, and looks up the other side of
+// whatever it finds: every cell must have its entry, and every entry its cell. As both sides are written by one transaction, any
+// difference in one snapshot is damage, whoever is writing meanwhile.
+
+// VerifyIndexOptions is what VerifyIndex looks at. The zero value is useful.
+type VerifyIndexOptions struct {
+	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a verification that takes longer
+	// than the retention (ErrSnapshotTooOld), unless a hold at this timestamp prevents it (Client.TakeHold).
+	Timestamp tso.Timestamp
+	// MaxFindings is how many findings the report describes; all are counted. 0: 100. At most 10,000.
+	MaxFindings int
+	// Progress, if set, is called after every page with the report so far, without the findings. It must not block.
+	Progress func(IndexReport)
+}
+
+// IndexDamage is a way in which an index can be wrong.
+type IndexDamage string
+
+// What VerifyIndex finds.
+const (
+	IndexMissing   IndexDamage = "cell without entry"
+	IndexStray     IndexDamage = "entry without cell"
+	IndexStale     IndexDamage = "entry of another value than its cell has"
+	IndexDuplicate IndexDamage = "two cells with one value in a unique index"
+	IndexCorrupt   IndexDamage = "cell or entry that cannot be decoded"
+)
+
+// IndexFinding is one thing that is wrong. It never holds a value.
+type IndexFinding struct {
+	Damage IndexDamage
+	Cell   model.Cell // the indexed cell; zero for an entry from which it cannot be learned
+	Other  model.Cell // IndexDuplicate: the cell that has the entry
+	// Entry tells entries apart that cannot be decoded, whose key would show a value: a hash of the key, and its length in bytes.
+	Entry string
+}
+
+// String describes the finding in words, without values.
+func (f IndexFinding) String() string {
+	switch {
+	case f.Other != (model.Cell{}):
+		return fmt.Sprintf("%s: %s and %s", f.Damage, f.Cell, f.Other)
+	case f.Entry != "":
+		return fmt.Sprintf("%s: entry %s", f.Damage, f.Entry)
+	}
+	return fmt.Sprintf("%s: %s", f.Damage, f.Cell)
+}
+
+// IndexReport is what a verification found.
+type IndexReport struct {
+	Snapshot tso.Timestamp
+	Building bool  // BackfillIndex has not finished: cells without entries are to be expected
+	Cells    int64 // Indexed cells in the snapshot
+	Entries  int64 // Entries in the snapshot
+
+	Missing, Stray, Stale, Duplicates, Corrupt int64 // how often each damage was found
+	Findings                                   []IndexFinding
+}
+
+// Damaged is the number of all findings; 0: the index is right.
+func (r IndexReport) Damaged() int64 {
+	return r.Missing + r.Stray + r.Stale + r.Duplicates + r.Corrupt
+}
+
+// VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that locks in the way are settled as by
+// any reader. It reads table and index once in pages, and for each page the counterparts, up to 512 rows a request: about two
+// rows read for each cell and each entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the findings.
+//
+// A duplicate in a unique index is found through the entry of the value: where that is missing too, both cells are IndexMissing. The
+// index may still be building; its report then tells what BackfillIndex has to do, or which cells stand in its way.
+//
+// Errors: ErrSchemaMismatch if there is no such index; ErrSnapshotTooOld for a snapshot from before the index was complete, or that
+// collection has reached; ErrInvalidArgument for the options; those of the store. The report then covers what had been read.
+func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
+	if opts.MaxFindings == 0 {
+		opts.MaxFindings = 100
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(IndexReport) {}
+	}
+	if opts.MaxFindings < 0 || opts.MaxFindings > 10_000 || opts.Timestamp < 0 {
+		return IndexReport{}, fmt.Errorf("percolator: %w: VerifyIndexOptions: MaxFindings is at most 10,000, and nothing is negative", model.ErrInvalidArgument)
+	}
+	if err := model.CheckContext(ctx); err != nil {
+		return IndexReport{}, err
+	}
+	ix, st, err := a.e.Meta.FindIndexNow(ctx, table, index)
+	if err != nil {
+		return IndexReport{}, err
+	}
+	s, err := a.e.Reads.Snapshot(ctx, reads.ReadOptions{AsOf: opts.Timestamp, Set: opts.Timestamp != 0})
+	if err != nil {
+		return IndexReport{}, err
+	}
+	if !st.Building && !st.Complete(s.TS) {
+		return IndexReport{}, reads.TooOldForIndex(table, index, s.TS, st)
+	}
+	v := &verification{c: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
+	err = v.pages(ctx, table, ix.Column, v.cells)
+	if err == nil {
+		err = v.pages(ctx, ix.TableName(table), model.IndexColumn, v.entries)
+	}
+	return v.report, err
+}
+
+// verification is one run.
+type verification struct {
+	c      *engine.Engine
+	ts     tso.Timestamp
+	table  string
+	ix     model.Index
+	opts   VerifyIndexOptions
+	report IndexReport
+}
+
+// found notes a finding.
+func (v *verification) found(f IndexFinding) {
+	count := map[IndexDamage]*int64{
+		IndexMissing: &v.report.Missing, IndexStray: &v.report.Stray, IndexStale: &v.report.Stale,
+		IndexDuplicate: &v.report.Duplicates, IndexCorrupt: &v.report.Corrupt,
+	}[f.Damage]
+	*count++
+	if len(v.report.Findings) < v.opts.MaxFindings {
+		v.report.Findings = append(v.report.Findings, f)
+	}
+}
+
+// Corrupt notes a cell or an entry that cannot be decoded.
+func (v *verification) corrupt(at model.Cell) {
+	if at.Table == v.table {
+		v.found(IndexFinding{Damage: IndexCorrupt, Cell: at})
+		return
+	}
+	hash := sha256.Sum256([]byte(at.Row))
+	v.found(IndexFinding{Damage: IndexCorrupt, Entry: fmt.Sprintf("%x (%d bytes)", hash[:8], len(at.Row))})
+}
+
+// pages hands the entries of one column of a table to check, a page at a time. What cannot be decoded is noted and left out.
+func (v *verification) pages(ctx context.Context, table, column string, check func(context.Context, []model.Entry) error) error {
+	filter := store.SnapshotFilter([]string{column}, v.ts, 1)
+	r, limit := model.All(), reads.ScanFirstRows
+	for {
+		page, more, err := v.c.Reads.ReadPage(ctx, table, r, filter, limit)
+		if err != nil {
+			return err
+		}
+		var entries []model.Entry
+		for _, row := range page {
+			cell := model.Cell{Table: table, Row: row.Key, Column: column}
+			res, err := v.c.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
+			switch {
+			case errors.Is(err, model.ErrCorrupt):
+				v.corrupt(cell)
+			case err != nil:
+				return err
+			case res.Value != nil:
+				entries = append(entries, model.Entry{Cell: cell, Value: res.Value})
+			}
+		}
+		if err := v.c.Meta.CheckRead(ctx, v.ts); err != nil {
+			return err
+		}
+		if err := check(ctx, entries); err != nil {
+			return err
+		}
+		progress := v.report
+		progress.Findings = nil
+		v.opts.Progress(progress)
+		if !more {
+			return nil
+		}
+		r.Start = page[len(page)-1].Key + "\x00"
+		limit = min(2*limit, reads.ScanMaxRows)
+	}
+}
+
+// cells checks that each cell has its entry.
+func (v *verification) cells(ctx context.Context, page []model.Entry) error {
+	v.report.Cells += int64(len(page))
+	var of []model.Entry
+	var entries []model.Cell
+	for _, e := range page {
+		if v.ix.CheckEntry(e.Cell, e.Value) != nil { // older than the index, and too long for it
+			v.found(IndexFinding{Damage: IndexMissing, Cell: e.Cell})
+			continue
+		}
+		of, entries = append(of, e), append(entries, v.ix.EntryCell(v.table, string(e.Value), e.Cell.Row))
+	}
+	return v.lookUp(ctx, entries, func(i int, r reads.CellResult) error {
+		if r.Value != nil && string(r.Value) == of[i].Cell.Row {
+			return nil
+		}
+		f := IndexFinding{Damage: IndexMissing, Cell: of[i].Cell}
+		if owner := (model.Cell{Table: v.table, Row: string(r.Value), Column: v.ix.Column}); r.Value != nil && v.ix.Unique {
+			holds, err := v.c.Reads.HoldsValue(ctx, v.ts, owner, string(of[i].Value))
+			switch {
+			case err != nil && !errors.Is(err, model.ErrCorrupt):
+				return err
+			case err == nil && holds:
+				f.Damage, f.Other = IndexDuplicate, owner
+			}
+		}
+		v.found(f)
+		return nil
+	})
+}
+
+// Entries checks that each entry has its cell.
+func (v *verification) entries(ctx context.Context, page []model.Entry) error {
+	v.report.Entries += int64(len(page))
+	var cells []model.Cell
+	var values []string
+	for _, e := range page {
+		cell, value, ok := v.ix.DecodeEntry(v.table, e)
+		if !ok {
+			v.corrupt(e.Cell)
+			continue
+		}
+		cells, values = append(cells, cell), append(values, value)
+	}
+	return v.lookUp(ctx, cells, func(i int, r reads.CellResult) error {
+		switch {
+		case r.Value == nil:
+			v.found(IndexFinding{Damage: IndexStray, Cell: cells[i]})
+		case string(r.Value) != values[i]:
+			v.found(IndexFinding{Damage: IndexStale, Cell: cells[i]})
+		}
+		return nil
+	})
+}
+
+// lookUp reads cells in requests of at most ReadRowsLimit rows. One that cannot be decoded is left out: the pass over its own table notes it.
+func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check func(i int, r reads.CellResult) error) error {
+	for begin := 0; begin < len(cells); begin += reads.ReadRowsLimit {
+		part := cells[begin:min(begin+reads.ReadRowsLimit, len(cells))]
+		found, err := v.c.Reads.ReadCells(ctx, v.ts, part, len(part))
+		if errors.Is(err, model.ErrCorrupt) {
+			found, err = v.oneByOne(ctx, part)
+		}
+		if err != nil {
+			return err
+		}
+		for i, r := range found {
+			if r.Skipped {
+				continue
+			}
+			if err := check(begin+i, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// oneByOne reads cells among which one cannot be decoded; that is marked as skipped.
+func (v *verification) oneByOne(ctx context.Context, cells []model.Cell) ([]reads.CellResult, error) {
+	out := make([]reads.CellResult, len(cells))
+	for i, c := range cells {
+		found, err := v.c.Reads.ReadCells(ctx, v.ts, []model.Cell{c}, 1)
+		switch {
+		case errors.Is(err, model.ErrCorrupt):
+			out[i] = reads.CellResult{Cell: c, Skipped: true}
+		case err != nil:
+			return nil, err
+		default:
+			out[i] = found[0]
+		}
+	}
+	return out, nil
+}

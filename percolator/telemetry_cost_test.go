@@ -1,0 +1,32 @@
+package percolator_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// telemetryCost returns a function that does all that a transaction does for telemetry.
+func telemetryCost(c *percolator.Client) func() {
+	ctx, begun, st := context.Background(), time.Now(), c.Engine().Store
+	return func() {
+		for op := telemetry.OpBegin; op <= telemetry.OpOracle; op++ {
+			st.Count.Latency[op].Add(time.Since(begun))
+			st.Metrics.Request(ctx, op, "t", time.Since(begun), nil)
+			st.Metrics.Read(ctx, op, "t", time.Since(begun), nil)
+		}
+		sctx, span := st.Trace.Start(ctx, "percolator.get", "t")
+		span.Count("percolator.rows", 1)
+		span.Timestamp("percolator.start_timestamp", 1)
+		span.Conflict(nil)
+		st.Trace.Current(sctx).Event("percolator.lock.resolved", "t", "rolled_back")
+		span.End(nil)
+		st.Metrics.OracleRequest(ctx, time.Since(begun), nil)
+		st.Metrics.Transaction(ctx, 1, nil)
+		st.Metrics.Attempted(ctx, 1, nil)
+		st.Metrics.Phase(ctx, "prewrite", begun, nil)
+		st.Metrics.Batch(ctx, telemetry.OpReadRows, "t", 1)
+	}
+}
