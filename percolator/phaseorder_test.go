@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -63,11 +63,11 @@ func TestCollectionDrains(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	timing := c.Schema().Timing
 	var announced, drained time.Time
-	g := collector(t, c, percolator.CollectorConfig{Progress: func(col percolator.Collection) {
+	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
 		switch {
-		case col.Phase == percolator.CollectionDrain && announced.IsZero():
+		case col.Phase == admin.CollectionDrain && announced.IsZero():
 			announced = time.Now()
-		case col.Phase == percolator.CollectionResolve && drained.IsZero():
+		case col.Phase == admin.CollectionResolve && drained.IsZero():
 			drained = time.Now()
 		}
 	}})
