@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
 )
 
 func newBench() *cobra.Command {
@@ -27,7 +29,8 @@ func newBench() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	cmd.AddCommand(newBenchTSO(), newBenchScale(), newBenchObservers(), newBenchClumping(), newBenchGoals(), newBenchFig10(), newBenchFig9(), newBenchLatency(), newBenchOps(), newBenchFig8(), newBenchFig7())
+	cmd.AddCommand(measure.Commands()...)
+	cmd.AddCommand(newBenchScale(), newBenchObservers(), newBenchGoals(), newBenchFig10(), newBenchFig9(), newBenchLatency(), newBenchOps(), newBenchFig8(), newBenchFig7())
 	return cmd
 }
 
@@ -106,4 +109,11 @@ func printBlock(w io.Writer, rows ...string) {
 	}
 	_ = t.Flush()
 	_, _ = fmt.Fprintln(w)
+}
+
+func withinTime(flag string, d time.Duration) error {
+	if d < time.Millisecond || d > 24*time.Hour {
+		return usagef("--%s %v is not between 1 ms and 24 h", flag, d)
+	}
+	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
+	plot "github.com/gopercolator/percolator/cmd/percolator-bench/internal/oldplot"
 )
 
 // plotFig8 draws ratios as bars and throughput as lines, by goroutines, reads and writes apart.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
+	plot "github.com/gopercolator/percolator/cmd/percolator-bench/internal/oldplot"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
 )
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
 )
 
 // The exit statuses of all commands.
@@ -38,10 +40,11 @@ func execute(ctx context.Context, args []string, in io.Reader, out, log io.Write
 	root.SetErr(log)
 	err := root.ExecuteContext(ctx)
 	var usage usageError
+	var wrong measure.UsageError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &wrong):
 		_, _ = fmt.Fprintln(log, "percolator-bench:", err)
 		return exitUsage
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
+	plot "github.com/gopercolator/percolator/cmd/percolator-bench/internal/oldplot"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
+	plot "github.com/gopercolator/percolator/cmd/percolator-bench/internal/oldplot"
 )
 
 func printScale(w io.Writer, r *bench.ScaleReport) error {

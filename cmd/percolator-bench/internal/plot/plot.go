@@ -1,4 +1,4 @@
-// Package plot draws the charts of the benchmarks: lines, distributions and bars. Every chart has a title, axes with units
+// Package plot draws the charts of a report: lines and bars. Every chart has a title, axes with units
 // and a white background of its own, so that it reads the same in light and dark viewers.
 package plot
 
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,6 +19,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
 // The size of a chart, in points of 1/72 inch.
@@ -31,28 +32,6 @@ const (
 // ErrEmpty is the error of a chart without anything to draw, or with a value that an axis cannot show: NaN, infinite, or not
 // above 0 on a logarithmic axis.
 var ErrEmpty = errors.New("plot: nothing that can be drawn")
-
-// Axis is one axis of a chart.
-type Axis struct {
-	Label string  // what is shown, with its unit: "latency, ms"
-	Log   bool    // logarithmic: all values must be above 0
-	Min   float64 // where the axis begins; Min = Max: as the data do
-	Max   float64 // where it ends
-}
-
-// Mark is a dashed line across the chart, for a goal or a limit.
-type Mark struct {
-	At         float64
-	Name       string // written beside it
-	Horizontal bool   // at y = At; else at x = At
-}
-
-// Chart is what all charts have.
-type Chart struct {
-	Title string
-	X, Y  Axis
-	Marks []Mark
-}
 
 // Figure is a chart that is ready to be written.
 type Figure struct {
@@ -78,17 +57,17 @@ var (
 	pale = color.RGBA{225, 225, 225, 255}
 )
 
-// sans is a font without serifs; the SVG names others that viewers have (see WriteSVG).
+// sans is a font without serifs; the SVG names others that viewers have (see render).
 func sans(size float64) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: font.Length(size)}
 }
 
 // begin makes an empty figure of the house's style.
-func (c Chart) begin() *Figure {
+func begin(c report.Chart) *Figure {
 	p := plot.New()
 	p.BackgroundColor = color.White
-	c.X.style(&p.X)
-	c.Y.style(&p.Y)
+	style(c.X, &p.X)
+	style(c.Y, &p.Y)
 	g := plotter.NewGrid()
 	g.Vertical.Color, g.Horizontal.Color = pale, pale
 	g.Vertical.Width, g.Horizontal.Width = vg.Points(0.6), vg.Points(0.6)
@@ -99,7 +78,7 @@ func (c Chart) begin() *Figure {
 	return &Figure{title: c.Title, legend: l, xLabel: c.X.Label, yLabel: c.Y.Label, plot: p}
 }
 
-func (a Axis) style(to *plot.Axis) {
+func style(a report.Axis, to *plot.Axis) {
 	to.Tick.Label.Font, to.Tick.Label.Color = sans(10.5), ink
 	to.LineStyle.Color, to.Tick.LineStyle.Color = ink, ink
 	to.Padding = 0
@@ -110,7 +89,7 @@ func (a Axis) style(to *plot.Axis) {
 }
 
 // fit sets the ends of an axis that were not given: a little room above the data, and whole decades on a logarithmic one.
-func (a Axis) fit(to *plot.Axis, room bool) {
+func fit(a report.Axis, to *plot.Axis, room bool) {
 	switch {
 	case a.Min != a.Max:
 		to.Min, to.Max = a.Min, a.Max
@@ -135,7 +114,7 @@ func (a Axis) fit(to *plot.Axis, room bool) {
 }
 
 // shows tells whether the axis can show the value.
-func (a Axis) shows(v float64) bool {
+func shows(a report.Axis, v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
 }
 
@@ -194,28 +173,7 @@ func number(v float64) string {
 	return b.String()
 }
 
-// WriteSVG writes the chart as SVG. Viewers take the first font that they have.
-func (f *Figure) WriteSVG(w io.Writer) error {
-	text, err := f.render("svg")
-	if err != nil {
-		return err
-	}
-	text = bytes.ReplaceAll(text, []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
-	_, err = w.Write(text)
-	return err
-}
-
-// WritePNG writes the chart as PNG.
-func (f *Figure) WritePNG(w io.Writer) error {
-	image, err := f.render("png")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(image)
-	return err
-}
-
-// render draws the title and the legend above the plot, where they hide nothing.
+// render draws the title and the legend above the plot, where they hide nothing. Viewers of an SVG take the first font that they have.
 func (f *Figure) render(format string) ([]byte, error) {
 	canvas, err := draw.NewFormattedCanvas(width, height, format)
 	if err != nil {
@@ -241,21 +199,27 @@ func (f *Figure) render(format string) ([]byte, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("plot: %w", err)
 	}
-	return b.Bytes(), nil
+	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
 }
 
-// Save writes dir/name.svg and dir/name.png, and makes the directory if need be.
-func (f *Figure) Save(dir, name string) error {
+// Save writes each chart as dir/NAME.svg and dir/NAME.png, and makes the directory if need be.
+func Save(dir string, charts []report.Chart) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for ext, write := range map[string]func(io.Writer) error{".svg": f.WriteSVG, ".png": f.WritePNG} {
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			return err
+	for _, c := range charts {
+		f, err := Draw(c)
+		if err != nil {
+			return fmt.Errorf("chart %s: %w", c.Name, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+ext), b.Bytes(), 0o644); err != nil {
-			return err
+		for _, format := range []string{"svg", "png"} {
+			image, err := f.render(format)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, c.Name+"."+format), image, 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

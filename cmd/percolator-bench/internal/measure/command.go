@@ -1,0 +1,140 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+)
+
+// benchmark is one command. Its fields are set by its flags.
+type benchmark interface {
+	describe() description
+	declare(f *flags)
+	run(ctx context.Context, r *run) error
+}
+
+// description is what a benchmark's help says, and which of the shared flags it has beside --output, --short and --plot.
+type description struct {
+	name, short, long, example string
+
+	emulator bool // it can run on either emulator
+	repeat   int  // the default of --repeat, which is 1 with --short; 0: there is no such flag
+}
+
+// run is a benchmark under way.
+type run struct {
+	*report.Report
+	emulator string // embeddedEmulator or gcloudEmulator
+	repeat   int
+	failed   error // what the status tells after the report was printed
+
+	show      func(done, all int) // nil: nobody looks
+	done, all int
+}
+
+func newRun(name string) *run {
+	return &run{Report: report.New(name, time.Now()), emulator: embeddedEmulator, repeat: 1}
+}
+
+// step tells that one of the steps is done.
+func (r *run) step() {
+	if r.done++; r.show != nil {
+		r.show(r.done, r.all)
+	}
+}
+
+// Commands are all benchmarks, and the command that is one of their processes.
+func Commands() []*cobra.Command {
+	var list []*cobra.Command
+	for _, b := range []benchmark{new(clumpingBenchmark), new(oracleBenchmark)} {
+		list = append(list, newCommand(b))
+	}
+	return append(list, newPart())
+}
+
+func newCommand(b benchmark) *cobra.Command {
+	d := b.describe()
+	cmd := &cobra.Command{Use: d.name, Short: d.short, Long: d.long, Example: d.example, Args: noArgs}
+	f := &flags{set: cmd.Flags()}
+	b.declare(f)
+	r := newRun(d.name)
+	if d.repeat > 0 {
+		number(f, &r.repeat, "repeat", d.repeat, 1, 1, 1000, "repetitions, of which minimum, median and maximum are told")
+	}
+	if d.emulator {
+		f.one(&r.emulator, "emulator", "", []string{embeddedEmulator, gcloudEmulator},
+			`"embedded" (in this process) or "gcloud" (that of gcloud's SDK, where this machine has it)`)
+	}
+	var output, plots string
+	var short bool
+	f.one(&output, "output", "o", []string{"table", "json"}, "table or json")
+	f.set.StringVar(&plots, "plot", "", "directory to write charts to, as SVG and PNG")
+	f.set.BoolVar(&short, "short", false, "a look in some seconds: small values, where flags do not say otherwise")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.settle(short); err != nil {
+			return err
+		}
+		show, end := showProgress(cmd)
+		r.show = show
+		err := b.run(cmd.Context(), r)
+		end()
+		if err != nil {
+			return err
+		}
+		if plots != "" {
+			if err := plot.Save(plots, r.Charts); err != nil {
+				return err
+			}
+		}
+		write := r.WriteTables
+		if output == "json" {
+			write = r.WriteJSON
+		}
+		return errors.Join(write(cmd.OutOrStdout()), r.failed)
+	}
+	return cmd
+}
+
+// UsageError is an error of whoever typed the command.
+type UsageError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e UsageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// noArgs is the Args of a command without arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
+}
+
+// showProgress shows a bar on a terminal, and nothing elsewhere: show is nil then.
+func showProgress(cmd *cobra.Command) (show func(done, all int), end func()) {
+	stderr, ok := cmd.ErrOrStderr().(*os.File)
+	if !ok || !term.IsTerminal(int(stderr.Fd())) {
+		return nil, func() {}
+	}
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
+	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name("measuring ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	show = func(n, all int) {
+		bar.SetTotal(int64(all), false)
+		bar.SetCurrent(int64(n))
+	}
+	return show, func() {
+		bar.SetTotal(-1, true)
+		bars.Wait()
+	}
+}

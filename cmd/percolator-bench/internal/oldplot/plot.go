@@ -1,0 +1,262 @@
+// Package plot draws the charts of the benchmarks: lines, distributions and bars. Every chart has a title, axes with units
+// and a white background of its own, so that it reads the same in light and dark viewers.
+package oldplot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// The size of a chart, in points of 1/72 inch.
+const (
+	width  = 640
+	height = 380
+)
+
+// ErrEmpty is the error of a chart without anything to draw, or with a value that an axis cannot show: NaN, infinite, or not
+// above 0 on a logarithmic axis.
+var ErrEmpty = errors.New("plot: nothing that can be drawn")
+
+// Axis is one axis of a chart.
+type Axis struct {
+	Label string  // what is shown, with its unit: "latency, ms"
+	Log   bool    // logarithmic: all values must be above 0
+	Min   float64 // where the axis begins; Min = Max: as the data do
+	Max   float64 // where it ends
+}
+
+// Mark is a dashed line across the chart, for a goal or a limit.
+type Mark struct {
+	At         float64
+	Name       string // written beside it
+	Horizontal bool   // at y = At; else at x = At
+}
+
+// Chart is what all charts have.
+type Chart struct {
+	Title string
+	X, Y  Axis
+	Marks []Mark
+}
+
+// Figure is a chart that is ready to be written.
+type Figure struct {
+	title  string
+	legend plot.Legend
+
+	// Beside the plot: within it, gonum keeps room for them as if a logarithmic axis were linear.
+	xLabel, yLabel string
+
+	plot *plot.Plot
+}
+
+// palette is told apart by people who do not see all colours (Okabe and Ito), darkest first.
+var palette = []color.Color{
+	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
+	color.RGBA{86, 180, 233, 255}, color.RGBA{230, 159, 0, 255}, color.RGBA{90, 90, 90, 255},
+}
+
+func colorOf(i int) color.Color { return palette[i%len(palette)] }
+
+var (
+	ink  = color.RGBA{51, 51, 51, 255}
+	pale = color.RGBA{225, 225, 225, 255}
+)
+
+// sans is a font without serifs; the SVG names others that viewers have (see WriteSVG).
+func sans(size float64) font.Font {
+	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: font.Length(size)}
+}
+
+// begin makes an empty figure of the house's style.
+func (c Chart) begin() *Figure {
+	p := plot.New()
+	p.BackgroundColor = color.White
+	c.X.style(&p.X)
+	c.Y.style(&p.Y)
+	g := plotter.NewGrid()
+	g.Vertical.Color, g.Horizontal.Color = pale, pale
+	g.Vertical.Width, g.Horizontal.Width = vg.Points(0.6), vg.Points(0.6)
+	p.Add(g)
+	l := plot.NewLegend()
+	l.TextStyle.Font, l.TextStyle.Color = sans(11), ink
+	l.Top, l.Padding, l.ThumbnailWidth = true, vg.Points(2), vg.Points(22)
+	return &Figure{title: c.Title, legend: l, xLabel: c.X.Label, yLabel: c.Y.Label, plot: p}
+}
+
+func (a Axis) style(to *plot.Axis) {
+	to.Tick.Label.Font, to.Tick.Label.Color = sans(10.5), ink
+	to.LineStyle.Color, to.Tick.LineStyle.Color = ink, ink
+	to.Padding = 0
+	to.Tick.Marker = ticks{}
+	if a.Log {
+		to.Scale, to.Tick.Marker = plot.LogScale{}, decades{}
+	}
+}
+
+// fit sets the ends of an axis that were not given: a little room above the data, and whole decades on a logarithmic one.
+func (a Axis) fit(to *plot.Axis, room bool) {
+	switch {
+	case a.Min != a.Max:
+		to.Min, to.Max = a.Min, a.Max
+	case a.Log:
+		to.Min, to.Max = math.Pow(10, math.Floor(math.Log10(to.Min))), math.Pow(10, math.Ceil(math.Log10(to.Max)))
+		if to.Min == to.Max {
+			to.Max = 10 * to.Min
+		}
+		to.Min *= 1 - 1e-9 // the ticks at the ends are powers that were rounded otherwise
+		to.Max *= 1 + 1e-9
+	default:
+		if to.Min > 0 && to.Min < to.Max/2 {
+			to.Min = 0
+		}
+		if room {
+			to.Max += (to.Max - to.Min) / 12
+		}
+		if to.Min == to.Max {
+			to.Min, to.Max = to.Min-1, to.Max+1
+		}
+	}
+}
+
+// shows tells whether the axis can show the value.
+func (a Axis) shows(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
+}
+
+// ticks are five or so at round numbers.
+type ticks struct{}
+
+// Ticks implements plot.Ticker.
+func (ticks) Ticks(low, high float64) []plot.Tick {
+	const about = 5
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/about)))
+	for _, n := range []float64{5, 2} {
+		if (high-low)/(n*step) >= about-1 {
+			step *= n
+			break
+		}
+	}
+	var out []plot.Tick
+	for n := math.Ceil(low / step); n*step <= high*(1+1e-9); n++ {
+		at := math.Round(n*step*1e9) / 1e9
+		out = append(out, plot.Tick{Value: at, Label: number(at)})
+	}
+	return out
+}
+
+// decades are ticks at the powers of ten, with smaller ones between them.
+type decades struct{ plot.LogTicks }
+
+// Ticks implements plot.Ticker.
+func (d decades) Ticks(low, high float64) []plot.Tick {
+	// One beyond the axis is not drawn, but would get its room.
+	out := slices.DeleteFunc(d.LogTicks.Ticks(low, high), func(t plot.Tick) bool { return t.Value < low || t.Value > high })
+	for i := range out {
+		if out[i].Label != "" {
+			out[i].Label = number(out[i].Value)
+		}
+	}
+	return out
+}
+
+// number writes large numbers in groups of three digits.
+func number(v float64) string {
+	s := fmt.Sprintf("%.6g", v)
+	if math.Abs(v) >= 1e15 || strings.ContainsAny(s, "e.") && math.Abs(v) < 1000 {
+		return s
+	}
+	s = fmt.Sprintf("%.0f", v)
+	digits := strings.TrimPrefix(s, "-")
+	var b strings.Builder
+	b.WriteString(s[:len(s)-len(digits)])
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
+
+// WriteSVG writes the chart as SVG. Viewers take the first font that they have.
+func (f *Figure) WriteSVG(w io.Writer) error {
+	text, err := f.render("svg")
+	if err != nil {
+		return err
+	}
+	text = bytes.ReplaceAll(text, []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+	_, err = w.Write(text)
+	return err
+}
+
+// WritePNG writes the chart as PNG.
+func (f *Figure) WritePNG(w io.Writer) error {
+	image, err := f.render("png")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(image)
+	return err
+}
+
+// render draws the title and the legend above the plot, where they hide nothing.
+func (f *Figure) render(format string) ([]byte, error) {
+	canvas, err := draw.NewFormattedCanvas(width, height, format)
+	if err != nil {
+		return nil, fmt.Errorf("plot: %w", err)
+	}
+	all := draw.New(canvas)
+	all.SetColor(color.White)
+	all.Fill(all.Rectangle.Path())
+	const margin = 12
+	inner := draw.Crop(all, margin, -margin, margin, -margin)
+	legend := f.legend.Rectangle(inner)
+	f.legend.Draw(inner)
+	title := text.Style{Color: ink, Font: sans(14), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
+	inner.FillText(title, vg.Point{X: inner.Min.X, Y: inner.Max.Y}, f.title)
+	above := max(legend.Size().Y, title.Font.Size) + margin
+	label := text.Style{Color: ink, Font: sans(12), Rotation: math.Pi / 2, XAlign: draw.XCenter, YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
+	inner.FillText(label, vg.Point{X: inner.Min.X, Y: (inner.Min.Y + inner.Max.Y - vg.Length(above)) / 2}, f.yLabel)
+	label.Rotation, label.YAlign = 0, draw.YBottom
+	inner.FillText(label, vg.Point{X: inner.Center().X, Y: inner.Min.Y}, f.xLabel)
+	room := label.Font.Size + margin/2
+	f.plot.Draw(draw.Crop(inner, room, 0, room, -above))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("plot: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// Save writes dir/name.svg and dir/name.png, and makes the directory if need be.
+func (f *Figure) Save(dir, name string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for ext, write := range map[string]func(io.Writer) error{".svg": f.WriteSVG, ".png": f.WritePNG} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+ext), b.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+// Package report is what every benchmark hands back: tables whose rows have named figures, what is wanted of them, and charts.
+package report
+
+import (
+	"runtime"
+	"slices"
+	"time"
+)
+
+// Report is what one benchmark measured.
+type Report struct {
+	Benchmark string   `json:"benchmark"`
+	GoVersion string   `json:"go"`
+	CPUs      int      `json:"cpus"`
+	Date      string   `json:"date"`
+	Emulator  string   `json:"emulator,omitempty"`
+	Title     string   `json:"title"`
+	Tables    []*Table `json:"tables"`
+	Notes     []string `json:"notes,omitempty"`
+
+	Charts []Chart `json:"-"`
+}
+
+// Table is a number of rows. Those of a series are in JSON only: they are what a chart shows.
+type Table struct {
+	Name   string `json:"name"`
+	Title  string `json:"title,omitempty"`
+	Series bool   `json:"series,omitempty"`
+	Rows   []*Row `json:"rows"`
+}
+
+// Row is one thing that was measured.
+type Row struct {
+	Name    string   `json:"name"`
+	Figures []Figure `json:"figures"`
+}
+
+// Figure is a number with a unit. Of one that was measured several times Value is the median.
+type Figure struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit,omitempty"`
+	Value  float64 `json:"value"`
+	Spread *Spread `json:"spread,omitempty"`
+	Text   string  `json:"text,omitempty"` // what a number cannot say
+	Goal   *Goal   `json:"goal,omitempty"`
+}
+
+// Spread is the least and the greatest of the repetitions.
+type Spread struct {
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+}
+
+// Goal is what is wanted of a figure, and the verdict.
+type Goal struct {
+	Wanted  float64 `json:"wanted"`
+	AtLeast bool    `json:"at_least,omitempty"` // otherwise at most
+	Peer    string  `json:"peer,omitempty"`     // what the paper or another system has
+	Met     bool    `json:"met"`
+}
+
+// New begins the report of a benchmark on this machine.
+func New(benchmark string, now time.Time) *Report {
+	return &Report{Benchmark: benchmark, GoVersion: runtime.Version(), CPUs: runtime.NumCPU(), Date: now.UTC().Format(time.DateOnly)}
+}
+
+// Table returns the table of that name, a new one if there is none.
+func (r *Report) Table(name string) *Table {
+	if i := slices.IndexFunc(r.Tables, func(t *Table) bool { return t.Name == name }); i >= 0 {
+		return r.Tables[i]
+	}
+	t := &Table{Name: name, Rows: []*Row{}}
+	r.Tables = append(r.Tables, t)
+	return t
+}
+
+// Row returns the row of that name, a new one if there is none.
+func (t *Table) Row(name string) *Row {
+	if i := slices.IndexFunc(t.Rows, func(r *Row) bool { return r.Name == name }); i >= 0 {
+		return t.Rows[i]
+	}
+	return t.Append(name)
+}
+
+// Append adds a row, whether or not there is one of that name.
+func (t *Table) Append(name string) *Row {
+	r := &Row{Name: name, Figures: []Figure{}}
+	t.Rows = append(t.Rows, r)
+	return r
+}
+
+// Number is what a figure is made of.
+type Number interface{ ~int | ~int64 | ~float64 }
+
+// Add adds a figure to a row.
+func Add[N Number](r *Row, name, unit string, value N) {
+	r.Figures = append(r.Figures, Figure{Name: name, Unit: unit, Value: float64(value)})
+}
+
+// Repeated adds a figure that was measured several times. An even number of samples has the greater of the two in the middle.
+func (r *Row) Repeated(name, unit string, samples []float64) {
+	s := slices.Sorted(slices.Values(samples))
+	r.Figures = append(r.Figures, Figure{Name: name, Unit: unit, Value: s[len(s)/2], Spread: &Spread{s[0], s[len(s)-1]}})
+}
+
+// Text adds words in the place of a number.
+func (r *Row) Text(name, text string) {
+	r.Figures = append(r.Figures, Figure{Name: name, Text: text})
+}
+
+// Want sets the goal of the figure that was added last.
+func (r *Row) Want(g Goal) {
+	f := &r.Figures[len(r.Figures)-1]
+	g.Met = g.AtLeast && f.Value >= g.Wanted || !g.AtLeast && f.Value <= g.Wanted
+	f.Goal = &g
+}
+
+// Figure returns the figure of that name, one without a name if there is none.
+func (r *Row) Figure(name string) Figure {
+	if i := slices.IndexFunc(r.Figures, func(f Figure) bool { return f.Name == name }); i >= 0 {
+		return r.Figures[i]
+	}
+	return Figure{}
+}
+
+// Value returns the value of the figure of that name, 0 if there is none.
+func (r *Row) Value(name string) float64 { return r.Figure(name).Value }
+
+// Median is the median of samples, in the same way as that of Repeated.
+func Median(samples []float64) float64 {
+	return slices.Sorted(slices.Values(samples))[len(samples)/2]
+}
