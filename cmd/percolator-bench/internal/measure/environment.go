@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -165,3 +166,6 @@ func (e *environment) work(
 	}
 	return w, e.background(ctx, w.Run), nil
 }
+
+// rowName is the i-th row, in the order of keys.
+func rowName(i int) string { return fmt.Sprintf("row-%09d", i) }

@@ -160,6 +160,7 @@ func collectSeldom() []string {
 // parts are the programs of all processes, by name.
 func parts() map[string]part {
 	return map[string]part{
+		"fig9-run":   setUp(fig9Run),
 		"tso-load":   setUp(oracleLoad),
 		"tso-server": setUp(oracleServer),
 	}

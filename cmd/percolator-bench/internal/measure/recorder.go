@@ -59,7 +59,7 @@ func (r *recorder) ms(quantile float64) float64 {
 func (r *recorder) mean() float64 { return milliseconds(r.sum) / float64(max(r.count(), 1)) }
 
 // into adds the figures of a distribution to a row.
-func (r *recorder) into(row *report.Row, names ...string) {
+func (r *recorder) into(row *report.Row) {
 	report.Add(row, "n", "", r.count())
 	for _, q := range []struct {
 		name string
@@ -92,6 +92,13 @@ func (r *recorder) export() recording {
 		out.Histogram = r.histogram.Export()
 	}
 	return out
+}
+
+func (r recording) count() int64 {
+	if r.Histogram == nil {
+		return 0
+	}
+	return hdrhistogram.Import(r.Histogram).TotalCount()
 }
 
 // merge adds what another process has recorded.

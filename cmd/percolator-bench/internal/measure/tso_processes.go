@@ -136,7 +136,7 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (out oracleRe
 		lots = 1
 	}
 	var over atomic.Bool
-	l := load{callers: j.Callers, rate: j.Rate, more: func() bool { return !over.Load() }}
+	l := generator{callers: j.Callers, rate: j.Rate, more: func() bool { return !over.Load() }}
 	if j.Total > 0 {
 		l.more = func() bool { return left.Add(-lot) > -lot }
 	} else {

@@ -74,7 +74,7 @@ func (f Figure) String() string {
 	if s == "" {
 		s = number(f.Value)
 	}
-	if f.Spread != nil {
+	if f.Spread != nil && f.Spread.Min != f.Spread.Max {
 		s += fmt.Sprintf(" (%s – %s)", number(f.Spread.Min), number(f.Spread.Max))
 	}
 	if g := f.Goal; g != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrAudit is the error of books that are wrong.
-var ErrAudit = errors.New("brokerage: the books are wrong")
+var ErrAudit = errors.New("tpce: the books are wrong")
 
 // Audit is what an audit has counted. Amounts are cents.
 type Audit struct {

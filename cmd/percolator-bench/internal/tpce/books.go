@@ -51,7 +51,7 @@ func (s Size) Brokers() int { return (s.Customers-1)/s.CustomersPerBroker + 1 }
 func (s Size) check() error {
 	if s.Customers < 1 || s.Customers > MaxCustomers || s.AccountsEach < 1 || s.AccountsEach > maxAccounts ||
 		s.CustomersPerBroker < 1 || s.Securities < 1 || s.Securities > maxSecurities {
-		return fmt.Errorf("brokerage: a firm of the size %+v cannot be", s)
+		return fmt.Errorf("tpce: a firm of the size %+v cannot be", s)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func newBooks(size Size, c Commission) (books, error) {
 		})
 		return b, err
 	}
-	return b, fmt.Errorf("brokerage: commission %q is neither %q nor %q nor %q", c, Queued, Direct, Omitted)
+	return b, fmt.Errorf("tpce: commission %q is neither %q nor %q nor %q", c, Queued, Direct, Omitted)
 }
 
 // Schema is the tables.
@@ -107,7 +107,7 @@ func (b books) Schema() *percolator.Schema {
 }
 
 // errUnqueued is the error of Observe where nothing is queued.
-var errUnqueued = errors.New("brokerage: commissions do not go through a queue")
+var errUnqueued = errors.New("tpce: commissions do not go through a queue")
 
 // Observe registers the observers that fold queued commissions into the brokers' rows, each once within period at most.
 func (b books) Observe(r *observers.Registry, period time.Duration) error {

@@ -1,4 +1,4 @@
-// Package brokerage is a workload after the one of section 3.3 of the paper, which is based on TPC-E: a brokerage firm whose
+// Package tpce is a workload after the one of section 3.3 of the paper, which is based on TPC-E: a firm of brokers whose
 // customers order trades and look at their accounts, and a market exchange that executes the trades. It is TPC-E in small and
 // not TPC-E: its figures must not be compared with results of that benchmark.
 //

@@ -38,7 +38,7 @@ type Done struct {
 	Executed bool          // of a trade-result: the trade was executed, not rejected
 }
 
-// Firm is the brokerage: its books and the transactions on them. Its methods may be called concurrently.
+// Firm is the firm of brokers: its books and the transactions on them. Its methods may be called concurrently.
 type Firm struct {
 	books
 	client *percolator.Client

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ type fig8Rows struct {
 	write func(ctx context.Context, keys []string, values [][]byte) error
 }
 
-func newFig8Rows(cfg Fig8Config) *fig8Rows {
-	r := &fig8Rows{size: cfg.Value, keys: make([]string, cfg.Rows), writes: make([]uint32, cfg.Rows), erased: make([]uint32, cfg.Rows)}
+func newFig8Rows(rows, size int) *fig8Rows {
+	r := &fig8Rows{size: size, keys: make([]string, rows), writes: make([]uint32, rows), erased: make([]uint32, rows)}
 	for i := range r.keys {
 		r.keys[i] = rowName(i)
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// load makes calls.
-type load struct {
+// generator makes calls: it is a load generator.
+type generator struct {
 	callers int         // of run: each waits for its calls
 	rate    float64     // calls a second, of all callers together; 0: each calls again at once
 	random  bool        // of arrive: at random moments, a Poisson process; otherwise evenly spread
@@ -18,7 +18,7 @@ type load struct {
 	most    int64       // of arrive: calls under way at once; what is due beyond them is not made, but counted. 0: any number
 }
 
-// during is a load's more for so long.
+// during is a more for so long.
 func during(d time.Duration) func() bool {
 	end := time.Now().Add(d)
 	return func() bool { return time.Now().Before(end) }
@@ -26,18 +26,18 @@ func during(d time.Duration) func() bool {
 
 // run lets each caller call when it is due and its last call is over, and waits for all of them. A call is told when it was due: one that is
 // late counts as waiting. It ends at the first error.
-func (l load) run(ctx context.Context, call func(ctx context.Context, caller int, due time.Time) error) error {
+func (g generator) run(ctx context.Context, call func(ctx context.Context, caller int, due time.Time) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	period := time.Duration(0)
-	if l.rate > 0 {
-		period = time.Duration(float64(l.callers) / l.rate * float64(time.Second))
+	if g.rate > 0 {
+		period = time.Duration(float64(g.callers) / g.rate * float64(time.Second))
 	}
 	begun := time.Now()
-	for caller := range l.callers {
+	for caller := range g.callers {
 		group.Go(func() error {
 			ctx, cancel := context.WithCancel(ctx) // one for all would be a lock that all calls take
 			defer cancel()
-			for due := begun.Add(period * time.Duration(caller) / time.Duration(l.callers)); l.more(); due = due.Add(period) {
+			for due := begun.Add(period * time.Duration(caller) / time.Duration(g.callers)); g.more(); due = due.Add(period) {
 				if err := sleepUntil(ctx, due); err != nil {
 					return err
 				}
@@ -52,21 +52,21 @@ func (l load) run(ctx context.Context, call func(ctx context.Context, caller int
 }
 
 // arrive makes each call when it is due, whatever becomes of those before it, waits for all of them, and returns how many were shed.
-func (l load) arrive(ctx context.Context, call func(ctx context.Context, i int, due time.Time) error) (shed int64, err error) {
+func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i int, due time.Time) error) (shed int64, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	random := rand.New(rand.NewPCG(1, 2))
 	var pending atomic.Int64
 	due := time.Now()
 	for i := 0; ; i++ {
 		wait := 1.0
-		if l.random {
+		if g.random {
 			wait = random.ExpFloat64()
 		}
-		due = due.Add(time.Duration(wait / l.rate * float64(time.Second)))
-		if sleepUntil(ctx, due) != nil || i > 0 && !l.more() {
+		due = due.Add(time.Duration(wait / g.rate * float64(time.Second)))
+		if sleepUntil(ctx, due) != nil || i > 0 && !g.more() {
 			return shed, group.Wait()
 		}
-		if pending.Add(1) > l.most && l.most > 0 {
+		if pending.Add(1) > g.most && g.most > 0 {
 			pending.Add(-1)
 			shed++
 			continue

@@ -1,15 +1,17 @@
-package bench
+package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -33,23 +35,20 @@ type fig9Result struct {
 	Seconds  float64                 `json:"seconds"`
 	CPU      float64                 `json:"cpu_s"`
 	Executed int64                   `json:"executed"`
-	Kinds    map[tpce.Kind]*fig9Kind `json:"kinds"`
+	Kinds    map[tpce.Kind]fig9Count `json:"kinds"`
 	Requests map[string]int64        `json:"requests"`
-	Folds    Fig9Folds               `json:"folds"`
-	Audit    tpce.Audit              `json:"audit"`
+	Folds    fig9Folds               `json:"folds"`
+	Audit    fig9Audit               `json:"audit"`
 	Error    string                  `json:"error,omitempty"`
 }
 
-// Fig9Run is the process of one repetition: it does a job for each line that it reads and prints what it has done, until the
-// input ends.
-func Fig9Run(ctx context.Context, in io.Reader, out io.Writer) error {
-	return answer(in, out, func(j fig9Job) *fig9Result {
-		r, err := j.run(ctx)
-		if err != nil {
-			return &fig9Result{Error: err.Error()}
-		}
-		return r
-	})
+// fig9Run is the process of one repetition.
+func fig9Run(ctx context.Context, j fig9Job, l *lines) error {
+	r, err := j.run(ctx)
+	if err != nil {
+		r = &fig9Result{Error: err.Error()}
+	}
+	return l.say(r)
 }
 
 // run opens a firm, lets it work, and audits it.
@@ -60,11 +59,11 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Duration+patience+time.Duration(j.Customers)*10*time.Millisecond)
 	defer cancel()
-	g, err := startGround(ctx, j.Emulator, firm.Schema())
+	g, err := startEnvironment(ctx, j.Emulator, firm.Schema())
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = firstOf(err, g.close()) }()
+	defer func() { err = errors.Join(err, g.close()) }()
 	client, err := g.client(ctx, percolator.Config{})
 	if err != nil {
 		return nil, err
@@ -78,13 +77,17 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 	if err := client.Flush(ctx); err != nil {
 		return nil, err
 	}
-	runtime.GC() // what loading has left behind is not the measurement's
-	fold, stop, err := j.startFolding(ctx, client, firm)
-	if err != nil {
-		return nil, err
+	runtime.GC()               // what loading has left behind is not the measurement's
+	var fold *observers.Worker // folds commissions; there is none where they are not queued
+	if j.Commission == tpce.Queued {
+		registry := observers.NewRegistry()
+		if err := firm.Observe(registry, j.FoldEvery); err != nil {
+			return nil, err
+		}
+		if fold, _, err = g.work(ctx, client, registry, observers.Config{}); err != nil {
+			return nil, err
+		}
 	}
-	defer func() { err = firstOf(err, stop()) }()
-
 	r := &fig9Result{Emulator: g.emulator, Cores: runtime.GOMAXPROCS(0)}
 	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, t, client, fold) }); err != nil {
 		return nil, err
@@ -94,33 +97,12 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 			return nil, fmt.Errorf("folding the rest: %w", err)
 		}
 	}
-	r.Audit, err = firm.Audit(ctx, exchange)
+	r.Audit.Audit, err = firm.Audit(ctx, exchange)
 	return r, err
 }
 
 // warmUp is not counted.
 func (j fig9Job) warmUp() time.Duration { return j.Duration / 4 }
-
-// startFolding starts the worker that folds commissions; there is none where they are not queued.
-func (j fig9Job) startFolding(
-	ctx context.Context, c *percolator.Client, firm *tpce.Firm,
-) (_ *observers.Worker, stop func() error, err error) {
-	if j.Commission != tpce.Queued {
-		return nil, func() error { return nil }, nil
-	}
-	registry := observers.NewRegistry()
-	if err := firm.Observe(registry, j.FoldEvery); err != nil {
-		return nil, nil, err
-	}
-	worker, err := observers.NewWorker(c, registry, observers.Config{DisableCollection: true}) // the store lives for seconds
-	if err != nil {
-		return nil, nil, err
-	}
-	running, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- worker.Run(running) }()
-	return worker, func() error { cancel(); return <-ended }, nil
-}
 
 // trade lets the terminals and the exchange work while watch does, and then until every order has been executed and every price
 // published.
@@ -158,26 +140,98 @@ func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *perc
 		return err
 	}
 	begun, cpu, requests, folds := time.Now(), cpuTime(), c.Stats().Requests, foldsOf(fold)
-	t.begin()
+	t.count(true)
 	if err := pause(ctx, j.Duration); err != nil {
 		return err
 	}
-	t.end()
+	t.count(false)
 	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
 	r.Kinds, r.Executed = t.export()
-	r.Requests = map[string]int64{}
-	for kind, n := range c.Stats().Requests {
-		r.Requests[kind] = n - requests[kind]
-	}
+	r.Requests = minus(c.Stats().Requests, requests)
 	after := foldsOf(fold)
-	r.Folds = Fig9Folds{Runs: after.Runs - folds.Runs, Conflicts: after.Conflicts - folds.Conflicts}
+	r.Folds = fig9Folds{Runs: after.Runs - folds.Runs, Conflicts: after.Conflicts - folds.Conflicts}
 	return nil
 }
 
-func foldsOf(w *observers.Worker) Fig9Folds {
+func foldsOf(w *observers.Worker) fig9Folds {
 	if w == nil {
-		return Fig9Folds{}
+		return fig9Folds{}
 	}
 	s := w.Stats()
-	return Fig9Folds{Runs: s.Runs, Conflicts: s.Conflicts}
+	return fig9Folds{Runs: s.Runs, Conflicts: s.Conflicts}
+}
+
+// fig9Folds is what the observers of the combine queue did.
+type fig9Folds struct {
+	Runs      int64 `json:"runs"`
+	Conflicts int64 `json:"conflicts"`
+}
+
+// fig9Audit is everything that was done, counted or not.
+type fig9Audit struct{ tpce.Audit }
+
+func (a fig9Audit) into(row *report.Row) {
+	report.Add(row, "trades", "", a.Trades)
+	report.Add(row, "settled", "", a.Settled)
+	report.Add(row, "rejected", "", a.Rejected)
+	report.Add(row, "accounts", "", a.Accounts)
+	report.Add(row, "commission", "cents", a.Commission)
+	report.Add(row, "earned", "cents", a.Earned)
+}
+
+// fig9Kind is one type of transaction. Its latency is that of the closed loop, with all attempts.
+type fig9Kind struct {
+	Conflicts int64
+	latencies recorder
+}
+
+// fig9Count is a fig9Kind on its way to the benchmark.
+type fig9Count struct {
+	Conflicts int64     `json:"conflicts"`
+	Latencies recording `json:"latencies"`
+}
+
+// fig9Tally counts the transactions that end between begin and end.
+type fig9Tally struct {
+	mu       sync.Mutex
+	counting bool
+	executed int64
+	kinds    map[tpce.Kind]*fig9Kind
+}
+
+func newFig9Tally() *fig9Tally {
+	t := &fig9Tally{kinds: map[tpce.Kind]*fig9Kind{}}
+	for _, k := range tpce.Kinds {
+		t.kinds[k] = new(fig9Kind)
+	}
+	return t
+}
+
+func (t *fig9Tally) count(counting bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counting = counting
+}
+
+func (t *fig9Tally) done(d tpce.Done) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.counting {
+		return
+	}
+	if d.Executed {
+		t.executed++
+	}
+	t.kinds[d.Kind].Conflicts += int64(d.Attempts - 1)
+	t.kinds[d.Kind].latencies.record(d.Took)
+}
+
+func (t *fig9Tally) export() (kinds map[tpce.Kind]fig9Count, executed int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kinds = map[tpce.Kind]fig9Count{}
+	for name, k := range t.kinds {
+		kinds[name] = fig9Count{k.Conflicts, k.latencies.export()}
+	}
+	return kinds, t.executed
 }

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const (
 
 // fig8Lab is the clients and tables that all comparisons share.
 type fig8Lab struct {
-	ground            *ground
+	*environment
 	client, unbatched *percolator.Client // each with connections of its own, as many as the raw client has
 	ours              *fig8Rows
 	plain, limit      *fig8Rows
@@ -32,51 +32,33 @@ type fig8Lab struct {
 }
 
 // startFig8 connects and loads. Tests give further options, for all clients.
-func startFig8(ctx context.Context, cfg Fig8Config, opts ...option.ClientOption) (l *fig8Lab, err error) {
-	l = &fig8Lab{ours: newFig8Rows(cfg), plain: newFig8Rows(cfg), limit: newFig8Rows(cfg)}
+func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...option.ClientOption) (l *fig8Lab, err error) {
+	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value)}
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
-	if l.ground, err = startGround(ctx, cfg.Emulator, schema); err != nil {
+	if l.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(l.createPlain(ctx), l.connect(ctx, opts)); err == nil {
-		for _, rows := range []*fig8Rows{l.ours, l.plain, l.limit} {
-			err = firstOf(err, rows.load(ctx))
-		}
+	if err = errors.Join(l.createRaw(ctx, fig8Plain, fig8Family, bigtable.NoGcPolicy()), l.connect(ctx, opts)); err == nil {
+		err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
 	}
-	if err == nil {
-		err = l.client.Flush(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.ground.close())
-	}
-	return l, nil
-}
-
-func (l *fig8Lab) createPlain(ctx context.Context) error {
-	admin, err := bigtable.NewAdminClient(ctx, benchInstance, benchInstance, l.ground.options...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = admin.Close() }()
-	return admin.CreateTableFromConf(ctx, &bigtable.TableConf{
-		TableID: fig8Plain, ColumnFamilies: map[string]bigtable.Family{fig8Family: {GCPolicy: bigtable.NoGcPolicy()}},
-	})
+	_, err = l.orClose(err)
+	return l, err
 }
 
 func (l *fig8Lab) connect(ctx context.Context, opts []option.ClientOption) (err error) {
-	if l.client, err = l.ground.client(ctx, percolator.Config{}, opts...); err != nil {
+	if l.client, err = l.environment.client(ctx, percolator.Config{}, opts...); err != nil {
 		return err
 	}
-	if l.unbatched, err = l.ground.client(ctx, percolator.Config{DisableBatching: true}, opts...); err != nil {
+	if l.unbatched, err = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...); err != nil {
 		return err
 	}
-	raw, err := l.ground.raw(ctx, opts...)
+	raw, err := l.raw(ctx, opts...)
 	if err != nil {
 		return err
 	}
-	ts, err := l.ground.oracle.Next(ctx)
+	ts, err := l.oracle.Next(ctx)
 	l.last.Store(int64(ts)) // as large as those of the protocol: they are sent as varints
 	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = raw.Open(fig8Ours), true, l.readOurs, l.loadOurs
 	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = raw.Open(fig8Limit), true, l.readLimit, l.loadLimit

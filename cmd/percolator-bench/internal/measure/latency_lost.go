@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // losePhaseTwo makes a client's MutateRows vanish, while the client is told that all is well. What its transactions leave in the
 // store is what is there when a client dies right after the commit point: the primary's record, and the locks of all other rows.
 // The client itself need not be killed for it, and tries nothing again.
-func losePhaseTwo() option.ClientOption {
-	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
+func losePhaseTwo() []option.ClientOption {
+	return intercepted(nil,
 		func(ctx context.Context, desc *grpc.StreamDesc,
 			conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
 		) (grpc.ClientStream, error) {
@@ -23,7 +23,7 @@ func losePhaseTwo() option.ClientOption {
 				return open(ctx, desc, conn, method, opts...)
 			}
 			return &lostMutateRows{ctx: ctx}, nil
-		}))
+		})
 }
 
 // lostMutateRows answers a request that nobody gets.

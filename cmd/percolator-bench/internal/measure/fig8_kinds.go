@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -16,8 +16,8 @@ type fig8Kind struct {
 	sides           func() (ours, raw *fig8Side)
 }
 
-// Fig8Names are the comparisons, in the order of the report.
-func Fig8Names() []string {
+// fig8Names are the comparisons, in the order of the report.
+func fig8Names() []string {
 	var names []string
 	for _, k := range new(fig8Lab).kinds() {
 		names = append(names, k.name)
@@ -74,30 +74,4 @@ func (l *fig8Lab) side(client *percolator.Client, op func(context.Context, *fig8
 
 func (l *fig8Lab) rawSide(rows *fig8Rows, op func(context.Context, *fig8Walker) error) *fig8Side {
 	return &fig8Side{rows: rows, op: op}
-}
-
-// measurement sums up the repetitions.
-func (t *fig8Trial) measurement() Fig8Measurement {
-	m := Fig8Measurement{
-		Name: t.name, Ours: t.fig8Kind.ours, Raw: t.fig8Kind.raw, Write: t.write, RowsPerOp: t.rowsPerOp,
-		Goroutines: t.goroutines, Batching: t.batching,
-		OursPerSecond: summarize(t.ours.perSecond), RawPerSecond: summarize(t.raw.perSecond),
-		Ratio: summarize(t.ratio), Overall: summarize(t.overall), Pairs: t.pairs,
-		OursCost: t.ours.cost(), RawCost: t.raw.cost(), Requests: map[string]float64{},
-		Conflicts: t.ours.all.conflicts, Verified: t.ours.verified + t.raw.verified,
-		WritesPerRow: t.ours.perRow, MostWrites: t.ours.mostOfRow,
-	}
-	if m.OursCost.CPU > 0 {
-		m.ByCPU = m.RawCost.CPU / m.OursCost.CPU
-	}
-	for kind, n := range t.ours.requests {
-		m.Requests[kind] = float64(n) / float64(t.ours.all.operations)
-		if kind != "Oracle" {
-			m.Storage += m.Requests[kind]
-		}
-	}
-	if !t.write { // each value was compared when it was read
-		m.Verified += t.ours.all.operations + t.raw.all.operations
-	}
-	return m
 }

@@ -1,7 +1,8 @@
-package bench
+package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -117,7 +118,7 @@ func writeWARC(dir, name string, responses []*crawl.Response) (path string, err 
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = firstOf(err, f.Close()) }()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	w := crawl.NewPlainWriter(f)
 	for _, r := range responses {
 		if err := w.WriteResponse(r, time.Unix(0, 0)); err != nil {

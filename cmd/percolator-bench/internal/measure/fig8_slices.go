@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -116,7 +117,7 @@ func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
 		})
 	}
 	wg.Wait()
-	return firstOf(errs...)
+	return errors.Join(errs...)
 }
 
 // fig8Reading is what this process and the client had used and done at a moment.
@@ -140,21 +141,11 @@ func (s *fig8Side) spent(before, after fig8Reading) {
 	s.allocs += after.allocs - before.allocs
 	s.bytes += after.bytes - before.bytes
 	s.committed += after.stats.Transactions - before.stats.Transactions
-	for kind, n := range after.stats.Requests {
-		if n -= before.stats.Requests[kind]; n > 0 {
-			if s.requests == nil {
-				s.requests = map[string]int64{}
-			}
-			s.requests[kind] += n
-		}
+	if s.requests == nil {
+		s.requests = map[string]int64{}
 	}
-}
-
-func (s *fig8Side) cost() Fig8Cost {
-	n := float64(s.all.operations)
-	return Fig8Cost{
-		Operations: s.all.operations, CPU: float64(s.all.cpu.Nanoseconds()) / 1e3 / n,
-		Allocs: float64(s.allocs) / n, Bytes: float64(s.bytes) / n,
+	for kind, n := range minus(after.stats.Requests, before.stats.Requests) {
+		s.requests[kind] += n
 	}
 }
 
@@ -171,30 +162,30 @@ type fig8Trial struct {
 //
 // The garbage collector is left alone. A collection before each slice would let most slices end before they have to pay for their own
 // garbage, which is a gift to whoever makes more of it.
-func (t *fig8Trial) repeat(ctx context.Context, cfg Fig8Config) error {
+func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 	if t.ours == nil {
 		t.ours, t.raw = t.sides()
 	}
 	for _, s := range []*fig8Side{t.raw, t.ours} {
-		if err := s.prepare(ctx, t.goroutines, cfg.Slice/4); err != nil {
+		if err := s.prepare(ctx, t.goroutines, b.slice/4); err != nil {
 			return err
 		}
 	}
 	var ratios []float64
-	for i := range int(cfg.Duration/(2*cfg.Slice)) | 1 { // an odd number has a middle
-		ratio, err := t.pair(ctx, cfg.Slice, i%2 == 1)
+	for i := range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
+		ratio, err := t.pair(ctx, b.slice, i%2 == 1)
 		if err != nil {
 			return err
 		}
 		ratios = append(ratios, ratio)
-		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > cfg.Rows {
+		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.rows {
 			if err := t.clean(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	t.pairs += len(ratios)
-	t.ratio = append(t.ratio, summarize(ratios).Median)
+	t.ratio = append(t.ratio, report.Median(ratios))
 	t.overall = append(t.overall, t.ours.then.perSecond()/t.raw.then.perSecond())
 	for _, s := range []*fig8Side{t.ours, t.raw} {
 		s.perSecond = append(s.perSecond, s.then.perSecond())

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// Fig8SnapshotGets is for how many Gets, each of another row, a goroutine keeps its snapshot. A snapshot answers a row that it has read
+	// fig8SnapshotGets is for how many Gets, each of another row, a goroutine keeps its snapshot. A snapshot answers a row that it has read
 	// before without asking the store, so the rows differ; and goroutines have snapshots of their own, since requests at one timestamp are
 	// cheaper together than at many.
-	Fig8SnapshotGets = 64
+	fig8SnapshotGets = 64
 
 	// fig8TxnRows is how many rows the larger transactions write.
 	fig8TxnRows = 10
@@ -33,9 +33,9 @@ type fig8Reader struct {
 	gets     int
 }
 
-// getFromSnapshot is the read of Figure 8: the start timestamp has been had in advance, for Fig8SnapshotGets Gets.
+// getFromSnapshot is the read of Figure 8: the start timestamp has been had in advance, for fig8SnapshotGets Gets.
 func getFromSnapshot(ctx context.Context, c *percolator.Client, w *fig8Walker) (err error) {
-	if w.gets%Fig8SnapshotGets == 0 {
+	if w.gets%fig8SnapshotGets == 0 {
 		if w.snapshot, err = c.Snapshot(ctx); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -28,8 +29,8 @@ func fig8Context(t *testing.T) context.Context {
 // cache, and a writer never meets what it has just written.
 func TestFig8SharesOfRows(t *testing.T) {
 	t.Parallel()
-	const goroutines, rows = 3, 3*Fig8SnapshotGets + 2
-	table := newFig8Rows(Fig8Config{Rows: rows, Value: 8})
+	const goroutines, rows = 3, 3*fig8SnapshotGets + 2
+	table := newFig8Rows(rows, 8)
 	visits := make([]int, rows)
 	for g := range goroutines {
 		w, same := newFig8Walker(table, g, goroutines), newFig8Walker(table, g, goroutines)
@@ -42,7 +43,7 @@ func TestFig8SharesOfRows(t *testing.T) {
 			visits[row]++
 			way = append(way, row)
 		}
-		if len(way) < Fig8SnapshotGets || slices.IsSorted(way) || w.step() != way[0] {
+		if len(way) < fig8SnapshotGets || slices.IsSorted(way) || w.step() != way[0] {
 			t.Errorf("goroutine %d: %d rows, %v", g, len(way), way)
 		}
 	}
@@ -56,7 +57,7 @@ func TestFig8SharesOfRows(t *testing.T) {
 // A write that is missing, older or another row's is found when it is read back.
 func TestFig8Verifies(t *testing.T) {
 	t.Parallel()
-	table := newFig8Rows(Fig8Config{Rows: 3000, Value: 20})
+	table := newFig8Rows(3000, 20)
 	stored := map[string][]byte{}
 	for row, key := range table.keys {
 		table.writes[row] = uint32(row % 3) // a third is not written
@@ -93,8 +94,8 @@ func TestFig8Verifies(t *testing.T) {
 // Conflicts are counted and are no operations; another error ends the measurement, and so does a client that counts otherwise.
 func TestFig8Counts(t *testing.T) {
 	t.Parallel()
-	cfg := Fig8Config{Rows: 2, Value: 8, Slice: time.Millisecond, Duration: time.Millisecond}
-	table := newFig8Rows(cfg)
+	cfg := &fig8Benchmark{rows: 2, slice: time.Millisecond, duration: time.Millisecond}
+	table := newFig8Rows(2, 8)
 	var mu sync.Mutex
 	var calls, committed int64
 	conflicting := func(context.Context, *fig8Walker) error {
@@ -123,10 +124,11 @@ func TestFig8Counts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := trial.measurement()
-	if m.Conflicts == 0 || m.OursCost.Operations < 2*m.Conflicts || m.Storage != 2 || m.Requests["Oracle"] != 1 || m.Pairs != 1 ||
-		m.OursPerSecond.Median <= 0 || m.Ratio.Median <= 0 || m.Ratio.Median != m.Overall.Median {
-		t.Errorf("%+v", m)
+	m, costs := new(report.Row), new(report.Row)
+	trial.into(m, costs)
+	if m.Value("conflicts") == 0 || costs.Value("operations") < 2*m.Value("conflicts") || costs.Value("storage requests") != 2 ||
+		costs.Value("Oracle") != 1 || m.Value("pairs") != 1 || m.Value("ours") <= 0 || m.Value("ratio") <= 0 || m.Value("ratio") != m.Value("overall") {
+		t.Errorf("%+v, %+v", m, costs)
 	}
 	if _, err := run(conflicting, 1); err == nil || !strings.Contains(err.Error(), "commits") {
 		t.Errorf("commits that the client has not counted: %v", err)
@@ -144,12 +146,12 @@ func TestFig8Counts(t *testing.T) {
 
 func newFig8Lab(t *testing.T, rows int, watch ...option.ClientOption) *fig8Lab {
 	t.Helper()
-	l, err := startFig8(fig8Context(t), Fig8Config{Emulator: EmbeddedEmulator, Rows: rows, Value: 100}, watch...)
+	l, err := startFig8(fig8Context(t), &fig8Benchmark{rows: rows, value: 100}, embeddedEmulator, watch...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := l.ground.close(); err != nil {
+		if err := l.close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -265,17 +267,5 @@ func TestFig8ErasesOldVersions(t *testing.T) {
 	w := newFig8Walker(l.limit, 2, 4)
 	if err := l.lockAndCommit(ctx, w); err == nil {
 		t.Error("the limit wrote over a lock")
-	}
-}
-
-func TestFig8Refuses(t *testing.T) {
-	t.Parallel()
-	for _, cfg := range []Fig8Config{
-		{Goroutines: []int{1}, Rows: 64, Only: []string{"nothing"}}, {Rows: 64},
-		{Goroutines: []int{0}, Rows: 64}, {Goroutines: []int{1, 2}, Rows: 127},
-	} {
-		if _, err := Fig8(t.Context(), cfg); err == nil {
-			t.Errorf("%+v was accepted", cfg)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -10,8 +10,10 @@ import (
 // latencyWork is one kind of transaction.
 type latencyWork struct {
 	name        string
-	goal        float64 // of the multiple
+	goal        float64 // of the multiple; 0: none was set
+	peer        string  // the multiple of TiKV's client, measured the same way
 	storageGoal int     // of storage requests
+	storagePeer string
 	blind       bool
 	rows        int // that one transaction writes
 
@@ -19,6 +21,11 @@ type latencyWork struct {
 	run     func(ctx context.Context, row string) error
 
 	transactions int // that were run
+
+	requests         map[string][]float64 // of each transaction that was counted, by kind, phase two included
+	means, multiples []float64            // of each repetition: milliseconds, raw requests
+	atHand           int                  // transactions that waited for one timestamp only
+	ahead            int64                // timestamps that were fetched in the background
 }
 
 // works are the kinds of transactions. Each transaction writes rows of its own, whose names begin with its row; what they hold is
@@ -33,9 +40,9 @@ func (f *latencyField) works() []*latencyWork {
 		}
 		return f.get(ctx, tx, knownRow)
 	}})
-	add(latencyWork{name: "begin, set, commit", goal: 4.2, rows: 1, run: f.writing(1)})
+	add(latencyWork{name: "begin, set, commit", goal: 4.2, peer: "4.24", rows: 1, run: f.writing(1)})
 	add(latencyWork{name: "begin, set, commit: blind", goal: 3.2, blind: true, rows: 1, run: f.writing(1, percolator.Blind())})
-	add(latencyWork{name: "begin, get, set 2 rows, commit", goal: 5.2, rows: 2, run: func(ctx context.Context, row string) error {
+	add(latencyWork{name: "begin, get, set 2 rows, commit", goal: 5.2, peer: "5.33", rows: 2, run: func(ctx context.Context, row string) error {
 		tx, err := f.client.Begin(ctx)
 		if err != nil {
 			return err
@@ -45,7 +52,7 @@ func (f *latencyField) works() []*latencyWork {
 		}
 		return setAndCommit(ctx, tx, row, 2)
 	}})
-	add(latencyWork{name: "begin, set 10 rows, commit", goal: 4.3, storageGoal: 12, rows: 10, run: f.writing(10)})
+	add(latencyWork{name: "begin, set 10 rows, commit", goal: 4.3, peer: "4.31", storageGoal: 12, storagePeer: "20", rows: 10, run: f.writing(10)})
 	add(latencyWork{name: "begin, set 10 rows, commit: blind", goal: 3.3, storageGoal: 12, blind: true, rows: 10,
 		run: f.writing(10, percolator.Blind())})
 	add(latencyWork{name: "begin, get past a lock whose primary is committed", storageGoal: 3, rows: 2,
