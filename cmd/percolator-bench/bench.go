@@ -30,7 +30,7 @@ func newBench() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	cmd.AddCommand(measure.Commands()...)
-	cmd.AddCommand(newBenchScale(), newBenchObservers(), newBenchFig10(), newBenchFig7())
+	cmd.AddCommand(newBenchScale(), newBenchObservers())
 	return cmd
 }
 

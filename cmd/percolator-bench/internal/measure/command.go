@@ -56,7 +56,7 @@ func (r *run) step() {
 // Commands are all benchmarks, and the command that is one of their processes.
 func Commands() []*cobra.Command {
 	var list []*cobra.Command
-	for _, b := range []benchmark{new(clumpingBenchmark), new(fig8Benchmark), new(fig9Benchmark), new(goalsBenchmark), new(latencyBenchmark), new(opsBenchmark), new(oracleBenchmark)} {
+	for _, b := range []benchmark{new(clumpingBenchmark), new(fig10Benchmark), new(fig7Benchmark), new(fig8Benchmark), new(fig9Benchmark), new(goalsBenchmark), new(latencyBenchmark), new(opsBenchmark), new(oracleBenchmark)} {
 		list = append(list, newCommand(b))
 	}
 	return append(list, newPart())

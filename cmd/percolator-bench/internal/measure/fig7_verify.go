@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import "github.com/gopercolator/percolator/tso"
 
@@ -61,6 +61,6 @@ func (a *fig7Audit) check(same bool) {
 }
 
 // into puts the outcome into a report.
-func (a *fig7Audit) into(d *Fig7Delivery) {
-	d.Checked, d.Differences, d.Cluster = a.checked, a.differences, a.clusters.mean()
+func (a *fig7Audit) into(d *fig7Delivery) {
+	d.checked, d.differences, d.cluster = a.checked, a.differences, a.clusters.mean()
 }

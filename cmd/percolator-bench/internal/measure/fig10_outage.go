@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"bytes"
@@ -86,12 +86,7 @@ func errOutage() error {
 }
 
 // options puts the outage between a client and the store.
-func (o *outage) options() []option.ClientOption {
-	return []option.ClientOption{
-		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(o.unary)),
-		option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(o.stream)),
-	}
-}
+func (o *outage) options() []option.ClientOption { return intercepted(o.unary, o.stream) }
 
 func (o *outage) unary(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,

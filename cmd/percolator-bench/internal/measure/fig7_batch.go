@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"cmp"
@@ -17,9 +17,8 @@ import (
 // writes what it writes. It is a fast one: it reads the repository once and not once for each kind of key, in a few ranges at
 // once; it groups in memory; it writes only what changed; and it has no fixed costs, such as starting processes on many machines.
 type fig7Batcher struct {
-	client   *bigtable.Client
 	table    *bigtable.Table
-	requests fig7Requests
+	requests requestCounter
 
 	passes []float64 // how long each took, in milliseconds
 	read   int       // documents, in all passes
@@ -27,25 +26,23 @@ type fig7Batcher struct {
 
 // measureBatch loads the arrivals with raw writes, while one pass follows the other, and ends with the first pass that has them
 // all.
-func (s *fig7Store) measureBatch(ctx context.Context, a fig7Arrivals) (out Fig7Batch, err error) {
+func (s *fig7Store) measureBatch(ctx context.Context, a fig7Arrivals) (out fig7Batch, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7Patience)
 	defer cancel()
 	b := &fig7Batcher{}
-	b.client, err = bigtable.NewClientWithConfig(ctx, benchInstance, benchInstance, bigtable.ClientConfig{
-		MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true,
-	}, append(slices.Clone(s.ground.options), b.requests.option())...)
+	b.requests.own = true
+	client, err := s.raw(ctx, b.requests.option())
 	if err != nil {
 		return out, err
 	}
-	b.table = b.client.Open(fig7Raw)
-	err = b.measure(ctx, s, a, &out)
-	if err = errors.Join(err, b.client.Close()); err != nil {
+	b.table = client.Open(fig7Raw)
+	if err := b.measure(ctx, s, a, &out); err != nil {
 		return out, fmt.Errorf("batch: %w", err)
 	}
 	return out, s.remove(ctx, fig7Raw, a.documentRows())
 }
 
-func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *Fig7Batch) error {
+func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *fig7Batch) error {
 	load := func(ctx context.Context, numbers []int) error {
 		rows, mutations := make([]string, len(numbers)), make([]*bigtable.Mutation, len(numbers))
 		for i, n := range numbers {
@@ -91,10 +88,11 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	out.Fig7Delivery, out.Requests = o.delivery(), b.requests.take()
-	out.Passes, out.Read, out.Pass = len(b.passes), b.read/len(b.passes), summarize(b.passes)
-	out.Saturated = o.behind()
-	return b.verify(ctx, s, o, &out.Fig7Delivery)
+	out.fig7Delivery = o.delivery()
+	out.requests = b.requests.take()
+	out.passes, out.read = b.passes, b.read/len(b.passes)
+	out.saturated = o.behind()
+	return b.verify(ctx, s, o, &out.fig7Delivery)
 }
 
 // pass clusters every document that was written before it began, and returns those that had no cluster.
@@ -123,7 +121,7 @@ func (b *fig7Batcher) pass(ctx context.Context) (fresh []uint32, err error) {
 	if err := fig7Apply(ctx, b.table, rows, mutations); err != nil {
 		return nil, err
 	}
-	b.passes = append(b.passes, float64(time.Since(begun))/float64(time.Millisecond))
+	b.passes = append(b.passes, milliseconds(time.Since(begun)))
 	b.read += len(stored)
 	return fresh, nil
 }
@@ -178,7 +176,7 @@ func (b *fig7Batcher) scanRange(ctx context.Context, rows bigtable.RowSet, befor
 }
 
 // verify compares all documents with the same clustering in memory, in the order of their numbers.
-func (b *fig7Batcher) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *Fig7Delivery) error {
+func (b *fig7Batcher) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *fig7Delivery) error {
 	stored, err := b.scan(ctx, bigtable.Time(time.Now().Add(time.Hour)))
 	if err != nil {
 		return err

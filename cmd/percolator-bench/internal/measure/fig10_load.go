@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -64,9 +64,7 @@ type transfers struct {
 	accounts int
 	deadline time.Duration // of each transfer
 
-	begun   atomic.Int64 // ids
-	pending atomic.Int64
-	shed    atomic.Int64
+	begun atomic.Int64 // ids
 
 	mu   sync.Mutex
 	done []transfer
@@ -117,16 +115,8 @@ func (t *transfer) apply(ctx context.Context, tx *percolator.Txn, accounts int) 
 // saturate has writers make transfers for as long as d, each the next one when it has been told of the last, and returns how many a
 // second were committed.
 func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) float64 {
-	var group sync.WaitGroup
 	begun := time.Now()
-	for range writers {
-		group.Go(func() {
-			for time.Since(begun) < d && ctx.Err() == nil {
-				l.one(ctx)
-			}
-		})
-	}
-	group.Wait()
+	_ = generator{callers: writers, more: during(d)}.run(ctx, func(ctx context.Context, _ int, _ time.Time) error { l.one(ctx); return nil })
 	committed := 0
 	for _, t := range l.results() {
 		if t.err == nil {
@@ -136,31 +126,11 @@ func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) 
 	return float64(committed) / time.Since(begun).Seconds()
 }
 
-// offer begins transfers at equal distances in time, whatever becomes of earlier ones, until stop is closed; then it waits for
-// those that are under way.
-func (l *transfers) offer(ctx context.Context, rate float64, stop <-chan struct{}) {
-	var group sync.WaitGroup
-	defer group.Wait()
-	begun := time.Now()
-	for i := 1; ; i++ {
-		due := begun.Add(time.Duration(float64(i) / rate * float64(time.Second)))
-		select {
-		case <-stop:
-			return
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Until(due)):
-		}
-		if l.pending.Add(1) > mostPending {
-			l.pending.Add(-1)
-			l.shed.Add(1)
-			continue
-		}
-		group.Go(func() {
-			defer l.pending.Add(-1)
-			l.one(ctx)
-		})
-	}
+// offer begins transfers at equal distances in time, whatever becomes of earlier ones, until stop is set, and returns how many were not
+// begun as too many were under way.
+func (l *transfers) offer(ctx context.Context, rate float64, stop *atomic.Bool) (shed int64, err error) {
+	return generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}.arrive(ctx,
+		func(ctx context.Context, _ int, _ time.Time) error { l.one(ctx); return nil })
 }
 
 // results returns what has ended so far.

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -8,36 +8,50 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Fig10Audit compares what is in the store in the end with what callers were told.
-type Fig10Audit struct {
-	Acknowledged int64 `json:"acknowledged"` // transfers whose callers were told that they are committed
-	Missing      int64 `json:"missing"`      // of those: without their entry in the journal
+// fig10Audit compares what is in the store in the end with what callers were told.
+type fig10Audit struct {
+	acknowledged int64 // transfers whose callers were told that they are committed
+	missing      int64 // of those: without their entry in the journal
 
-	Unknown          int64 `json:"outcome_unknown"` // callers that were told ErrOutcomeUnknown
-	UnknownCommitted int64 `json:"of_which_committed"`
-	Failed           int64 `json:"failed"`   // callers that were told that nothing was written
-	Unfailed         int64 `json:"unfailed"` // of those: with an entry all the same
-	Entries          int64 `json:"entries"`
-	Altered          int64 `json:"altered"` // entries that say something else than was written, or that nobody wrote
+	unknown          int64 // callers that were told ErrOutcomeUnknown
+	unknownCommitted int64
+	failed           int64 // callers that were told that nothing was written
+	unfailed         int64 // of those: with an entry all the same
+	entries          int64
+	altered          int64 // entries that say something else than was written, or that nobody wrote
 
-	Opening       int64 `json:"opening_balances"` // the sum of all, before
-	Closing       int64 `json:"closing_balances"`
-	WrongAccounts int64 `json:"wrong_accounts"` // whose balance or count is not what the entries make of it
-	// WrongCounts are accounts that were part of fewer transfers than were acknowledged, or of more than those and the ones whose
+	opening       int64 // the sum of all balances, before
+	closing       int64
+	wrongAccounts int64 // whose balance or count is not what the entries make of it
+	// wrongCounts are accounts that were part of fewer transfers than were acknowledged, or of more than those and the ones whose
 	// outcome was unknown.
-	WrongCounts int64 `json:"wrong_counts"`
+	wrongCounts int64
 
-	NotRun   int64 `json:"not_run"`   // entries without a run of their observer
-	RunTwice int64 `json:"run_twice"` // entries with more than one
+	notRun   int64 // entries without a run of their observer
+	runTwice int64 // entries with more than one
 }
 
-// Err says what is wrong, if anything is.
-func (a Fig10Audit) Err() error {
-	if a.Missing+a.Unfailed+a.Altered+a.WrongAccounts+a.WrongCounts+a.NotRun+a.RunTwice == 0 && a.Opening == a.Closing &&
-		a.Entries == a.Acknowledged+a.UnknownCommitted {
+func (a fig10Audit) into(row *report.Row) {
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{
+		{"acknowledged", a.acknowledged}, {"missing", a.missing}, {"outcome unknown", a.unknown}, {"of which committed", a.unknownCommitted},
+		{"failed", a.failed}, {"failed and there", a.unfailed}, {"entries", a.entries}, {"altered", a.altered}, {"without a run", a.notRun},
+		{"run twice", a.runTwice}, {"balances before", a.opening}, {"balances after", a.closing}, {"wrong accounts", a.wrongAccounts}, {"wrong counts", a.wrongCounts},
+	} {
+		report.Add(row, f.name, "", f.n)
+	}
+}
+
+// err says what is wrong, if anything is.
+func (a fig10Audit) err() error {
+	if a.missing+a.unfailed+a.altered+a.wrongAccounts+a.wrongCounts+a.notRun+a.runTwice == 0 && a.opening == a.closing &&
+		a.entries == a.acknowledged+a.unknownCommitted {
 		return nil
 	}
 	return fmt.Errorf("the audit failed: %+v", a)
@@ -57,12 +71,12 @@ type account struct {
 	acknowledged, unresolved int64
 }
 
-// audit reads everything in one snapshot and compares. Locks that are left it settles like any reader.
-func (r *fig10Run) audit(ctx context.Context, results []transfer) (map[int64]journalEntry, error) {
-	if err := r.ground.client.Flush(ctx); err != nil {
+// auditStore reads everything in one snapshot and compares. Locks that are left it settles like any reader.
+func (r *fig10Run) auditStore(ctx context.Context, results []transfer) (map[int64]journalEntry, error) {
+	if err := r.env.client.Flush(ctx); err != nil {
 		return nil, err
 	}
-	s, err := r.ground.client.Snapshot(ctx)
+	s, err := r.env.client.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +84,11 @@ func (r *fig10Run) audit(ctx context.Context, results []transfer) (map[int64]jou
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := readAccounts(ctx, s, r.cfg.Accounts)
+	accounts, err := readAccounts(ctx, s, r.b.accounts)
 	if err != nil {
 		return nil, err
 	}
-	r.report.Audit = auditOf(results, entries, accounts)
+	r.audit = auditOf(results, entries, accounts)
 	return entries, nil
 }
 
@@ -120,30 +134,30 @@ func readAccounts(ctx context.Context, s percolator.Reader, n int) ([]account, e
 }
 
 // auditOf compares what callers were told with the journal, the journal with the accounts, and the accounts with the callers.
-func auditOf(results []transfer, entries map[int64]journalEntry, accounts []account) (a Fig10Audit) {
+func auditOf(results []transfer, entries map[int64]journalEntry, accounts []account) (a fig10Audit) {
 	written := make(map[int64]string, len(results))
 	for _, t := range results {
 		e, there := entries[t.id]
 		written[t.id] = t.entry()
 		switch {
 		case t.err == nil:
-			a.Acknowledged++
+			a.acknowledged++
 			if !there || e.text == "" {
-				a.Missing++
+				a.missing++
 			}
 			accounts[t.from].acknowledged++
 			accounts[t.to].acknowledged++
 		case sentinelOf(t.err) == sentinels[0].name:
-			a.Unknown++
+			a.unknown++
 			if there {
-				a.UnknownCommitted++
+				a.unknownCommitted++
 			}
 			accounts[t.from].unresolved++
 			accounts[t.to].unresolved++
 		default:
-			a.Failed++
+			a.failed++
 			if there {
-				a.Unfailed++
+				a.unfailed++
 			}
 		}
 	}
@@ -151,32 +165,32 @@ func auditOf(results []transfer, entries map[int64]journalEntry, accounts []acco
 		a.entry(e, written[id], accounts)
 	}
 	for _, acc := range accounts {
-		a.Opening += openingBalance
-		a.Closing += acc.balance
+		a.opening += openingBalance
+		a.closing += acc.balance
 		if acc.balance != openingBalance+acc.derived || acc.count != acc.derivedCount {
-			a.WrongAccounts++
+			a.wrongAccounts++
 		}
 		if acc.count < acc.acknowledged || acc.count > acc.acknowledged+acc.unresolved {
-			a.WrongCounts++
+			a.wrongCounts++
 		}
 	}
 	return a
 }
 
 // entry takes an entry into account.
-func (a *Fig10Audit) entry(e journalEntry, written string, accounts []account) {
-	a.Entries++
+func (a *fig10Audit) entry(e journalEntry, written string, accounts []account) {
+	a.entries++
 	switch {
 	case e.runs == 0:
-		a.NotRun++
+		a.notRun++
 	case e.runs > 1:
-		a.RunTwice++
+		a.runTwice++
 	}
 	var from, to int
 	var amount int64
 	_, err := fmt.Sscanf(e.text, "%d %d %d", &from, &to, &amount)
 	if err != nil || e.text != strings.TrimSpace(written) || min(from, to) < 0 || max(from, to) >= len(accounts) {
-		a.Altered++
+		a.altered++
 		return
 	}
 	accounts[from].derived -= amount

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -60,21 +60,6 @@ func waiting(due <-chan int, most int) (numbers []int) {
 	return numbers
 }
 
-func sleepUntil(ctx context.Context, at time.Time) error {
-	wait := time.Until(at)
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // fig7Outcome is when the arrivals were clustered; the zero time for one that was not.
 type fig7Outcome struct {
 	arrivals  fig7Arrivals
@@ -109,19 +94,16 @@ func (o fig7Outcome) behind() bool {
 }
 
 // delivery says how long documents waited. One that was not clustered had waited until the end of the arrivals, at least.
-func (o fig7Outcome) delivery() Fig7Delivery {
-	d := Fig7Delivery{Offered: len(o.clustered), Delivered: float64(o.inTime()) / o.arrivals.duration.Seconds()}
-	latencies := make([]time.Duration, len(o.clustered))
-	sum := 0.
+func (o fig7Outcome) delivery() fig7Delivery {
+	d := fig7Delivery{offered: len(o.clustered), inTime: o.inTime(), latency: new(recorder)}
+	d.delivered = float64(d.inTime) / o.arrivals.duration.Seconds()
 	for i, at := range o.clustered {
 		if at.IsZero() {
-			latencies[i] = o.arrivals.duration - o.arrivals.due[i]
+			d.latency.record(o.arrivals.duration - o.arrivals.due[i])
 		} else {
-			latencies[i] = at.Sub(o.begun.Add(o.arrivals.due[i]))
-			d.Clustered++
+			d.latency.record(at.Sub(o.begun.Add(o.arrivals.due[i])))
+			d.clustered++
 		}
-		sum += float64(latencies[i]) / float64(time.Millisecond)
 	}
-	d.Latency, d.Mean = spreadOf(latencies), sum/float64(max(1, len(latencies)))
 	return d
 }

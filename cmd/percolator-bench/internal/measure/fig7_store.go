@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -48,53 +48,51 @@ func fig7KeyCell(kind int, key uint32) percolator.Cell {
 
 // fig7Store is both repositories, on one emulator.
 type fig7Store struct {
-	ground *ground
-	crawl  fig7Crawl
-	base   *fig7Clusters // the clustering before anything arrives
-	admin  *bigtable.Client
+	*environment
+	crawl fig7Crawl
+	base  *fig7Clusters // the clustering before anything arrives
+	admin *bigtable.Client
 
 	scanInterval time.Duration // of workers
 }
 
 // startFig7 fills both with the same documents, already clustered. The column of the keys is observed only when they are there:
 // so there is nothing to run for.
-func startFig7(ctx context.Context, cfg Fig7Config) (_ *fig7Store, err error) {
-	s := &fig7Store{crawl: newFig7Crawl(cfg.Documents, cfg.Seed), base: newFig7Clusters(), scanInterval: cfg.ScanInterval}
-	if s.ground, err = startGround(ctx, cfg.Emulator, fig7Schema()); err != nil {
+func startFig7(ctx context.Context, b *fig7Benchmark, emulator string) (s *fig7Store, err error) {
+	s = &fig7Store{crawl: newFig7Crawl(b.documents, b.seed), base: newFig7Clusters(), scanInterval: b.scanInterval}
+	if s.environment, err = startEnvironment(ctx, emulator, fig7Schema()); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = s.ground.close()
-		}
-	}()
-	if s.admin, err = s.ground.raw(ctx); err != nil {
-		return nil, err
+	_, err = s.orClose(s.fill(ctx))
+	return s, err
+}
+
+func (s *fig7Store) fill(ctx context.Context) (err error) {
+	if s.admin, err = s.raw(ctx); err != nil {
+		return err
 	}
-	entries := make([]int, cfg.Documents)
-	for n := range cfg.Documents {
+	entries := make([]int, s.crawl.documents)
+	for n := range entries {
 		_, entries[n] = s.base.add(s.crawl.document(n))
 	}
 	if err := s.fillObserved(ctx, entries); err != nil {
-		return nil, fmt.Errorf("filling the observed repository: %w", err)
+		return fmt.Errorf("filling the observed repository: %w", err)
 	}
-	if err := percolator.CreateSchema(ctx, benchInstance, benchInstance, fig7Schema(fig7KeysCol), s.ground.options...); err != nil {
-		return nil, err
+	if err := createSchema(ctx, fig7Schema(fig7KeysCol), s.options...); err != nil {
+		return err
 	}
 	if err := s.fillRaw(ctx); err != nil {
-		return nil, fmt.Errorf("filling the raw repository: %w", err)
+		return fmt.Errorf("filling the raw repository: %w", err)
 	}
-	return s, nil
+	return nil
 }
 
 // fillObserved loads the documents with the index entries that each of them made.
 func (s *fig7Store) fillObserved(ctx context.Context, entries []int) (err error) {
-	cfg := percolator.Config{Project: benchInstance, Instance: benchInstance, Oracle: s.ground.oracle}
-	client, err := percolator.NewClient(ctx, cfg, s.ground.options...)
+	client, err := s.client(ctx, percolator.Config{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, client.Close()) }()
 	numbers := func(context.Context) iter.Seq2[int, error] {
 		return func(yield func(int, error) bool) {
 			for n := range entries {
@@ -124,13 +122,7 @@ func (s *fig7Store) fillObserved(ctx context.Context, entries []int) (err error)
 
 // fillRaw creates the table and writes the documents.
 func (s *fig7Store) fillRaw(ctx context.Context) error {
-	admin, err := bigtable.NewAdminClient(ctx, benchInstance, benchInstance, s.ground.options...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = admin.Close() }()
-	if err := admin.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: fig7Raw,
-		Families: map[string]bigtable.GCPolicy{fig7RawFamily: bigtable.MaxVersionsPolicy(1)}}); err != nil {
+	if err := s.createRaw(ctx, fig7Raw, fig7RawFamily, bigtable.MaxVersionsPolicy(1)); err != nil {
 		return err
 	}
 	rows := make([]string, s.crawl.documents)

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -26,21 +26,21 @@ func TestFig10Series(t *testing.T) {
 		untold:  at(begun, 120),
 		runs:    at(begun, -20, 15, 115, 210, 220, 250),
 	})
-	want := []Fig10Bucket{{0, 20, 10, 1}, {0.1, 10, 10, 2}, {0.2, 10, 30, 0}}
+	want := []fig10Bucket{{0, 20, 10, 1}, {0.1, 10, 10, 2}, {0.2, 10, 30, 0}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, not %v", got, want)
 	}
 }
 
 // bucketsOf makes buckets of 100 ms with these rates and backlogs.
-func bucketsOf(rates ...float64) (out []Fig10Bucket) {
+func bucketsOf(rates ...float64) (out []fig10Bucket) {
 	for i, r := range rates {
-		out = append(out, Fig10Bucket{At: float64(i) / 10, Commits: r, Backlog: int(r)})
+		out = append(out, fig10Bucket{at: float64(i) / 10, commits: r, backlog: int(r)})
 	}
 	return out
 }
 
-func commitsOf(b Fig10Bucket) float64 { return b.Commits }
+func commitsOf(b fig10Bucket) float64 { return b.commits }
 
 func TestFig10Dip(t *testing.T) {
 	t.Parallel()
@@ -49,20 +49,20 @@ func TestFig10Dip(t *testing.T) {
 	all := bucketsOf(90, 100, 110, 40, 20, 30, 95, 85, 85, 96, 94, 5, 100)
 	d := dipOf(all, width, steady, fault, end, commitsOf)
 	// 95, 85, 85 and 96 are 90.25 on the mean. What comes later, the bucket of 5, is no longer this fault's.
-	if d.Before != 100 || d.During != 30 || d.Lowest != 20 || d.Recovery == nil || *d.Recovery < 0.099 || *d.Recovery > 0.101 {
+	if d.before != 100 || d.during != 30 || d.lowest != 20 || d.recovery == nil || *d.recovery < 0.099 || *d.recovery > 0.101 {
 		t.Errorf("%+v", d)
 	}
 	// What was held up comes all at once: before it there is nothing.
 	d = dipOf(bucketsOf(100, 100, 100, 0, 0, 0, 0, 700, 100, 100, 100), width, steady, fault, 11*width, commitsOf)
-	if d.Recovery == nil || *d.Recovery < 0.199 || *d.Recovery > 0.201 || d.Lowest != 0 {
-		t.Errorf("with a surge: %+v, recovery %v", d, d.Recovery)
+	if d.recovery == nil || *d.recovery < 0.199 || *d.recovery > 0.201 || d.lowest != 0 {
+		t.Errorf("with a surge: %+v, recovery %v", d, d.recovery)
 	}
 	d = dipOf(bucketsOf(100, 100, 100, 50, 50, 50, 89, 89, 89, 89, 89), width, steady, fault, 11*width, commitsOf)
-	if d.Recovery != nil || d.Lowest != 50 {
+	if d.recovery != nil || d.lowest != 50 {
 		t.Errorf("recovered, with the rate at 89 %%: %+v", d)
 	}
 	d = dipOf(bucketsOf(100, 100), width, steady, fault, end, commitsOf) // nothing was watched after the fault
-	if d.Recovery != nil || d.Lowest != 0 {
+	if d.recovery != nil || d.lowest != 0 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -72,15 +72,15 @@ func TestFig10Backlog(t *testing.T) {
 	const width = 100 * time.Millisecond
 	all := bucketsOf(3, 5, 4, 40, 80, 60, 5, 6, 4, 5, 5, 3)
 	l := backlogOf(all, width, span{0, 3 * width}, span{3 * width, 4 * width}, 12*width)
-	if l.Before != 5 || l.Normal != 5 || l.Most != 80 || l.Recovery == nil || *l.Recovery < 0.499 || *l.Recovery > 0.501 {
-		t.Errorf("%+v, recovery %v", l, l.Recovery)
+	if l.before != 5 || l.normal != 5 || l.most != 80 || l.recovery == nil || *l.recovery < 0.499 || *l.recovery > 0.501 {
+		t.Errorf("%+v, recovery %v", l, l.recovery)
 	}
 	l = backlogOf(all[:9], width, span{0, 3 * width}, span{3 * width, 4 * width}, 9*width)
-	if l.Recovery != nil {
-		t.Errorf("recovered without having stayed so: %v", *l.Recovery)
+	if l.recovery != nil {
+		t.Errorf("recovered without having stayed so: %v", *l.recovery)
 	}
 	l = backlogOf(bucketsOf(100, 100), width, span{0, width}, span{width, width}, 2*width)
-	if l.Normal != 100 {
+	if l.normal != 100 {
 		t.Errorf("normal: %+v", l)
 	}
 }
@@ -118,29 +118,29 @@ func TestFig10Audit(t *testing.T) {
 	}
 	s := good()
 	a := auditOf(s.results, s.entries, s.accounts)
-	if err := a.Err(); err != nil || a.Acknowledged != 1 || a.Unknown != 2 || a.UnknownCommitted != 1 || a.Failed != 1 || a.Entries != 2 ||
-		a.Opening != 3*openingBalance {
+	if err := a.err(); err != nil || a.acknowledged != 1 || a.unknown != 2 || a.unknownCommitted != 1 || a.failed != 1 || a.entries != 2 ||
+		a.opening != 3*openingBalance {
 		t.Errorf("%+v: %v", a, err)
 	}
 	for name, c := range map[string]struct {
 		damage func(*state)
-		found  func(Fig10Audit) int64
+		found  func(fig10Audit) int64
 	}{
-		"a lost transfer": {func(s *state) { delete(s.entries, 1) }, func(a Fig10Audit) int64 { return a.Missing }},
+		"a lost transfer": {func(s *state) { delete(s.entries, 1) }, func(a fig10Audit) int64 { return a.missing }},
 		"a failed one that is there": {func(s *state) { s.entries[4] = journalEntry{text: "0 1 2", runs: 1} },
-			func(a Fig10Audit) int64 { return a.Unfailed }},
-		"an entry of nobody": {func(s *state) { s.entries[9] = journalEntry{text: "0 1 2", runs: 1} }, func(a Fig10Audit) int64 { return a.Altered }},
-		"another text":       {func(s *state) { s.entries[1] = journalEntry{text: "0 1 8", runs: 1} }, func(a Fig10Audit) int64 { return a.Altered }},
-		"no run":             {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7"} }, func(a Fig10Audit) int64 { return a.NotRun }},
-		"two runs":           {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7", runs: 2} }, func(a Fig10Audit) int64 { return a.RunTwice }},
-		"half a transfer":    {func(s *state) { s.accounts[1].balance -= 7 }, func(a Fig10Audit) int64 { return a.WrongAccounts }},
-		"money":              {func(s *state) { s.accounts[1].balance++ }, func(a Fig10Audit) int64 { return a.Closing - a.Opening }},
-		"a lost increment":   {func(s *state) { s.accounts[0].count-- }, func(a Fig10Audit) int64 { return a.WrongCounts }},
-		"an increment more":  {func(s *state) { s.accounts[1].count = 3 }, func(a Fig10Audit) int64 { return a.WrongCounts }},
+			func(a fig10Audit) int64 { return a.unfailed }},
+		"an entry of nobody": {func(s *state) { s.entries[9] = journalEntry{text: "0 1 2", runs: 1} }, func(a fig10Audit) int64 { return a.altered }},
+		"another text":       {func(s *state) { s.entries[1] = journalEntry{text: "0 1 8", runs: 1} }, func(a fig10Audit) int64 { return a.altered }},
+		"no run":             {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7"} }, func(a fig10Audit) int64 { return a.notRun }},
+		"two runs":           {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7", runs: 2} }, func(a fig10Audit) int64 { return a.runTwice }},
+		"half a transfer":    {func(s *state) { s.accounts[1].balance -= 7 }, func(a fig10Audit) int64 { return a.wrongAccounts }},
+		"money":              {func(s *state) { s.accounts[1].balance++ }, func(a fig10Audit) int64 { return a.closing - a.opening }},
+		"a lost increment":   {func(s *state) { s.accounts[0].count-- }, func(a fig10Audit) int64 { return a.wrongCounts }},
+		"an increment more":  {func(s *state) { s.accounts[1].count = 3 }, func(a fig10Audit) int64 { return a.wrongCounts }},
 	} {
 		s := good()
 		c.damage(&s)
-		if a := auditOf(s.results, s.entries, s.accounts); a.Err() == nil || c.found(a) != 1 {
+		if a := auditOf(s.results, s.entries, s.accounts); a.err() == nil || c.found(a) != 1 {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -168,7 +168,7 @@ func TestFig7Outcome(t *testing.T) {
 		o.arrivals.due = append(o.arrivals.due, time.Duration(i)*time.Second)
 		o.clustered = append(o.clustered, begun.Add(time.Duration(i)*time.Second+100*time.Millisecond))
 	}
-	if o.saturated() || o.inTime() != 10 || o.delivery().Mean != 100 || o.delivery().Delivered != 1 || o.delivery().Clustered != 10 {
+	if o.saturated() || o.inTime() != 10 || o.delivery().latency.mean() != 100 || o.delivery().delivered != 1 || o.delivery().clustered != 10 {
 		t.Errorf("all in time: %d, %+v", o.inTime(), o.delivery())
 	}
 	if o.behind() {
@@ -182,40 +182,41 @@ func TestFig7Outcome(t *testing.T) {
 		t.Error("waiting grows from 0 to 9 s, and is not behind")
 	}
 	o.clustered[9] = begun.Add(12 * time.Second)
-	if o.saturated() || o.inTime() != 9 || o.delivery().Clustered != 10 || o.delivery().Latency.Max != 3000 {
+	if o.saturated() || o.inTime() != 9 || o.delivery().clustered != 10 || o.delivery().latency.ms(100) != 3000 {
 		t.Errorf("one late: %d, %+v", o.inTime(), o.delivery())
 	}
 	o.clustered[2] = time.Time{}
-	if d := o.delivery(); !o.saturated() || d.Offered != 10 || d.Clustered != 9 || d.Latency.Max != 8000 || d.Latency.Count != 10 {
+	if d := o.delivery(); !o.saturated() || d.offered != 10 || d.clustered != 9 || d.latency.ms(100) != 8000 || d.latency.count() != 10 {
 		t.Errorf("one never: %+v", d)
 	}
 }
 
 func TestFig7Crossover(t *testing.T) {
 	t.Parallel()
-	at := func(rate, observers, batch float64) (r Fig7Rate) {
-		r.Rate, r.Observers.Latency.P50, r.Batch.Latency.P50 = rate, observers, batch
+	at := func(rate, observers, batch float64) (r fig7Rate) {
+		r.rate = rate
+		r.observers.latency, r.batch.latency = recorded([]time.Duration{time.Duration(observers * 1e6)}), recorded([]time.Duration{time.Duration(batch * 1e6)})
 		return r
 	}
-	if c := fig7Crossover([]Fig7Rate{at(10, 1, 100), at(1000, 99, 100)}, 3600); c != nil {
+	if c := crossoverOf([]fig7Rate{at(10, 1, 100), at(1000, 99, 100)}, 3600); c != nil {
 		t.Errorf("observers are faster everywhere, but there is a crossover: %+v", *c)
 	}
 	// From a hundredth to a hundred times as long, on the way from 10 to 1000: the middle is 100.
-	c := fig7Crossover([]Fig7Rate{at(1, 1, 100), at(10, 1, 100), at(1000, 10_000, 100), at(2000, 1, 100)}, 3600)
-	if c == nil || c.First != 1000 || math.Abs(c.Rate-100) > 1e-6 || math.Abs(c.Percent-10_000) > 1e-4 {
+	c := crossoverOf([]fig7Rate{at(1, 1, 100), at(10, 1, 100), at(1000, 10_000, 100), at(2000, 1, 100)}, 3600)
+	if c == nil || c.first != 1000 || math.Abs(c.rate-100) > 1e-6 || math.Abs(c.percent-10_000) > 1e-4 {
 		t.Errorf("crossover: %+v", c)
 	}
 	full := at(1000, 50, 100)
-	full.Observers.Saturated, full.Observers.Delivered = true, 700
-	c = fig7Crossover([]Fig7Rate{at(10, 1, 100), full}, 3600)
-	if c == nil || !c.Saturation || c.First != 1000 || c.Rate != 700 || math.Abs(c.Percent-70_000) > 1e-4 {
+	full.observers.saturated, full.observers.delivered = true, 700
+	c = crossoverOf([]fig7Rate{at(10, 1, 100), full}, 3600)
+	if c == nil || !c.saturation || c.first != 1000 || c.rate != 700 || math.Abs(c.percent-70_000) > 1e-4 {
 		t.Errorf("observers are saturated: %+v", c)
 	}
-	full.Batch.Saturated = true
-	if c = fig7Crossover([]Fig7Rate{at(10, 1, 100), full}, 3600); c != nil {
+	full.batch.saturated = true
+	if c = crossoverOf([]fig7Rate{at(10, 1, 100), full}, 3600); c != nil {
 		t.Errorf("both are saturated: %+v", c)
 	}
-	if c = fig7Crossover([]Fig7Rate{at(10, 200, 100)}, 100); c == nil || c.First != 10 || c.Rate != 10 {
+	if c = crossoverOf([]fig7Rate{at(10, 200, 100)}, 100); c == nil || c.first != 10 || c.rate != 10 {
 		t.Errorf("batch is faster from the first rate on: %+v", c)
 	}
 }
@@ -272,12 +273,14 @@ func TestFig7Audit(t *testing.T) {
 func TestFig7Requests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var r fig7Requests
+		r := requestCounter{own: true}
 		one := r.TagRPC(t.Context(), &stats.RPCTagInfo{FullMethodName: "/google.bigtable.v2.Bigtable/ReadRows"})
 		other := r.TagRPC(t.Context(), &stats.RPCTagInfo{FullMethodName: btpb.Bigtable_MutateRow_FullMethodName})
 		r.HandleRPC(one, &stats.Begin{})
 		r.HandleRPC(one, &stats.OutHeader{})
+		r.HandleRPC(one, &stats.OutPayload{Payload: &btpb.ReadRowsRequest{}})
 		r.HandleRPC(other, &stats.Begin{})
+		r.HandleRPC(other, &stats.OutPayload{Payload: &btpb.MutateRowRequest{}})
 		r.HandleRPC(other, &stats.End{})
 		go func() {
 			time.Sleep(time.Minute)

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"cmp"
@@ -56,57 +56,33 @@ const fig7Together = 4
 type fig7Worker struct {
 	client   *percolator.Client
 	clock    *commitClock
-	requests fig7Requests
+	requests requestCounter
 	worker   *observers.Worker
 	stop     func() error // of the worker
 }
 
-func (s *fig7Store) startWorker(ctx context.Context) (_ *fig7Worker, err error) {
+// measureObservers loads the arrivals as transactions that notify, and waits for the observer of each.
+func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out fig7Observers, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7Patience)
+	defer cancel()
 	w := &fig7Worker{clock: newCommitClock()}
-	cfg := percolator.Config{Project: benchInstance, Instance: benchInstance, Oracle: s.ground.oracle}
-	w.client, err = percolator.NewClient(ctx, cfg, append(slices.Clone(s.ground.options), w.requests.option(), w.clock.option())...)
-	if err != nil {
-		return nil, err
+	w.requests.own = true
+	if w.client, err = s.client(ctx, percolator.Config{}, append(w.clock.option(), w.requests.option())...); err != nil {
+		return out, err
 	}
 	r := observers.NewRegistry()
 	r.Observe("cluster", fig7Documents, fig7KeysCol, clusterFig7)
-	w.worker, err = observers.NewWorker(w.client, r, observers.Config{DisableCollection: true, ScanInterval: s.scanInterval})
-	if err != nil {
-		return nil, errors.Join(err, w.client.Close())
-	}
-	running, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- w.worker.Run(running) }()
-	stopped := false
-	w.stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
-		cancel()
-		return <-ended
-	}
-	return w, nil
-}
-
-func (w *fig7Worker) close() error { return errors.Join(w.stop(), w.client.Close()) }
-
-// measureObservers loads the arrivals as transactions that notify, and waits for the observer of each.
-func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out Fig7Observers, err error) {
-	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7Patience)
-	defer cancel()
-	w, err := s.startWorker(ctx)
-	if err != nil {
+	if w.worker, w.stop, err = s.work(ctx, w.client, r, observers.Config{ScanInterval: s.scanInterval}); err != nil {
 		return out, err
 	}
 	err = w.measure(ctx, s, a, &out)
-	if err = errors.Join(err, w.close()); err != nil {
+	if err = errors.Join(err, w.stop()); err != nil {
 		return out, fmt.Errorf("observers: %w", err)
 	}
 	return out, errors.Join(s.remove(ctx, fig7Documents, a.documentRows()), s.remove(ctx, fig7Indexes, s.keyRows(a)))
 }
 
-func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *Fig7Observers) error {
+func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *fig7Observers) error {
 	load := func(ctx context.Context, numbers []int) error {
 		_, err := w.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) (err error) {
 			for _, n := range numbers {
@@ -137,14 +113,14 @@ func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, 
 		return err
 	}
 	o.look(w.clock)
-	if out.Saturated = o.saturated(); out.Saturated {
+	if out.saturated = o.saturated(); out.saturated {
 		stop.Store(true)
 	}
-	out.Backlog = len(a.due) - o.inTime()
+	out.backlog = len(a.due) - o.inTime()
 	if err := loading.Wait(); err != nil {
 		return err
 	}
-	for i := 0; i < len(a.due) && !out.Saturated; i++ {
+	for i := 0; i < len(a.due) && !out.saturated; i++ {
 		if _, err := w.clock.await(ctx, fig7Row(uint32(a.number(i))), fig7Cluster); err != nil {
 			return fmt.Errorf("document %d of %d was not clustered: %w", i+1, len(a.due), err)
 		}
@@ -153,10 +129,11 @@ func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, 
 		return err
 	}
 	o.look(w.clock)
-	out.Fig7Delivery, out.Requests = o.delivery(), w.requests.take()
+	out.fig7Delivery = o.delivery()
+	out.requests = w.requests.take()
 	after := w.worker.Stats()
-	out.Runs, out.Conflicts, out.Found = after.Runs-before.Runs, after.Conflicts-before.Conflicts, after.Found-before.Found
-	return w.verify(ctx, s, o, &out.Fig7Delivery)
+	out.runs, out.conflicts, out.found = after.Runs-before.Runs, after.Conflicts-before.Conflicts, after.Found-before.Found
+	return w.verify(ctx, s, o, &out.fig7Delivery)
 }
 
 // look notes what has been clustered by now.
@@ -168,7 +145,7 @@ func (o *fig7Outcome) look(clock *commitClock) {
 }
 
 // verify compares documents and indexes with the same clustering in memory, in the order in which the observers have committed.
-func (w *fig7Worker) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *Fig7Delivery) error {
+func (w *fig7Worker) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *fig7Delivery) error {
 	return w.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		stored, err := scanFig7(ctx, snap)
 		if err != nil {
