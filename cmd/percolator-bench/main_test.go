@@ -14,11 +14,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
 // asProgram makes the test binary behave as the program: benchmarks start processes of their own.
 const asProgram = "PERCOLATOR_TEST_AS_PROGRAM"
+
+// The exit statuses.
+const (
+	exitOK    = 0
+	exitUsage = 2
+)
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
@@ -137,7 +144,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	walk(newBench())
+	walk(measure.Command())
 }
 
 // golden compares got with a file in testdata.

@@ -53,13 +53,51 @@ func (r *run) step() {
 	}
 }
 
-// Commands are all benchmarks, and the command that is one of their processes.
-func Commands() []*cobra.Command {
-	var list []*cobra.Command
-	for _, b := range []benchmark{new(clumpingBenchmark), new(fig10Benchmark), new(fig7Benchmark), new(fig8Benchmark), new(fig9Benchmark), new(goalsBenchmark), new(latencyBenchmark), new(opsBenchmark), new(oracleBenchmark)} {
-		list = append(list, newCommand(b))
+// benchmarks are all of them.
+func benchmarks() []benchmark {
+	return []benchmark{
+		new(clumpingBenchmark), new(fig10Benchmark), new(fig7Benchmark), new(fig8Benchmark), new(fig9Benchmark), new(goalsBenchmark), new(latencyBenchmark), new(observersBenchmark), new(opsBenchmark), new(scaleBenchmark), new(oracleBenchmark),
 	}
-	return append(list, newPart())
+}
+
+// Command is the program: each benchmark is a command below it.
+func Command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "percolator-bench",
+		Short: "Measure, and print what was measured",
+		Long: `Measure, and print what was measured.
+
+Exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SilenceUsage:  true, // an error is not a question about usage
+		SilenceErrors: true, // the program prints them
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	for _, b := range benchmarks() {
+		root.AddCommand(newCommand(b))
+	}
+	root.AddCommand(newPart())
+	return root
+}
+
+// ExitStatus is what an error of Command stands for.
+func ExitStatus(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		return 2
+	}
+	return 1
 }
 
 func newCommand(b benchmark) *cobra.Command {
@@ -105,13 +143,12 @@ func newCommand(b benchmark) *cobra.Command {
 	return cmd
 }
 
-// UsageError is an error of whoever typed the command.
-type UsageError struct{ error }
+// usageError is an error of whoever typed the command.
+type usageError struct{ error }
 
-// Unwrap returns what is wrong.
-func (e UsageError) Unwrap() error { return e.error }
+func (e usageError) Unwrap() error { return e.error }
 
-func usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // noArgs is the Args of a command without arguments.
 func noArgs(cmd *cobra.Command, args []string) error {

@@ -160,10 +160,13 @@ func collectSeldom() []string {
 // parts are the programs of all processes, by name.
 func parts() map[string]part {
 	return map[string]part{
-		"fig10-oracle": setUp(fig10Oracle),
-		"fig10-worker": setUp(fig10Worker),
-		"fig9-run":     setUp(fig9Run),
-		"tso-load":     setUp(oracleLoad),
-		"tso-server":   setUp(oracleServer),
+		"fig10-oracle":     setUp(fig10Oracle),
+		"fig10-worker":     setUp(fig10Worker),
+		"fig9-run":         setUp(fig9Run),
+		"observers-store":  setUp(observersStore),
+		"observers-worker": setUp(observersWorker),
+		"observers-writer": setUp(observersWriter),
+		"tso-load":         setUp(oracleLoad),
+		"tso-server":       setUp(oracleServer),
 	}
 }

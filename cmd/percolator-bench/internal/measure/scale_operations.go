@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -14,28 +14,44 @@ import (
 
 // scaleLab is a store with one client of ours, and one of Google's that fills tables.
 type scaleLab struct {
-	cfg    ScaleConfig
-	ground *ground
+	*environment
+	b      *scaleBenchmark
 	client *percolator.Client
-	sent   *scaleRequests // by that
-	raw    *bigtable.Client
+	sent   requestCounter // by that
+	bulk   *bigtable.Client
 	random *rand.Rand
 
 	filled, checked int64
 }
 
-func newScaleLab(ctx context.Context, cfg ScaleConfig, schema *percolator.Schema) (_ *scaleLab, err error) {
-	lab := &scaleLab{cfg: cfg, sent: newScaleRequests(), random: rand.New(rand.NewPCG(2, 3))}
-	if lab.ground, err = startGround(ctx, cfg.Emulator, schema); err != nil {
+func newScaleLab(ctx context.Context, b *scaleBenchmark, emulator string, schema *percolator.Schema) (lab *scaleLab, err error) {
+	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3))}
+	if lab.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
 		return nil, err
 	}
-	if lab.client, err = lab.ground.client(ctx, percolator.Config{}, lab.sent.option()...); err == nil {
-		lab.raw, err = lab.ground.raw(ctx)
+	if lab.client, err = lab.environment.client(ctx, percolator.Config{}, lab.sent.option()); err == nil {
+		lab.bulk, err = lab.raw(ctx)
 	}
-	if err != nil {
-		return nil, firstOf(err, lab.ground.close())
+	_, err = lab.orClose(err)
+	return lab, err
+}
+
+// costOf is what a client has sent so far, with what it has asked the oracle, and what its requests to read returned.
+func costOf(sent *requestCounter, c *percolator.Client) counted {
+	out := sent.now()
+	out.requests["Oracle"] = c.Stats().Requests["Oracle"]
+	return out
+}
+
+// add adds what came between two moments.
+func (c *counted) add(before, after counted) {
+	if c.requests == nil {
+		c.requests = map[string]int64{}
 	}
-	return lab, nil
+	for kind, n := range minus(after.requests, before.requests) {
+		c.requests[kind] += n
+	}
+	c.rows += after.rows - before.rows
 }
 
 // scaleKind is a sort of operation. prepare, if set, is not timed.
@@ -59,7 +75,7 @@ var (
 		i := lab.random.IntN(t.rows)
 		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 			v, err := s.Get(ctx, t.cell(i, scaleBody))
-			return firstOf(err, lab.check(string(v), lab.want(t, i)))
+			return errors.Join(err, lab.check(string(v), lab.want(t, i)))
 		})
 	}}
 	scaleWrite = scaleKind{name: "write", what: "begin, set of a random row, commit", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
@@ -102,22 +118,21 @@ var (
 				if n := lab.client.Stats().RolledBack - before; err == nil && n != 1 {
 					return fmt.Errorf("%d locks were rolled back, not 1", n)
 				}
-				return firstOf(err, lab.check(string(v), lab.body(i, fmt.Sprint(t.versions-1))))
+				return errors.Join(err, lab.check(string(v), lab.body(i, fmt.Sprint(t.versions-1))))
 			})
 		}}
 	scaleSearchRow = scaleKind{name: "search", what: "an observers' search for notifications and locks through the whole table", whole: true, perRow: true, do: searchScale}
 	scaleSearch    = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
 	scalePage      = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, from a random row on",
 		long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-			_, _, err := lab.client.ReadPending(ctx, t.name, percolator.Between(scaleRow(lab.random.IntN(t.rows)), ""), percolator.MaxPendingRows)
-			return err
+			return pendingPage(ctx, lab.client, t.name, scaleRow(lab.random.IntN(t.rows)))
 		}}
 )
 
 // searchScale counts what is found.
 func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 	found := 0
-	for p, err := range lab.client.ScanPending(ctx, t.name, percolator.All()) {
+	for p, err := range pending(ctx, lab.client, t.name) {
 		if err != nil {
 			return err
 		}
@@ -176,20 +191,16 @@ func (t *scaleTable) lastHeld() int { return t.order[(t.locks-1)%t.held] }
 type scaleTrial struct {
 	kind   scaleKind
 	rounds [][][]time.Duration // by table and repetition
-	costs  []scaleCost         // by table
+	costs  []counted           // by table
 }
 
 func newScaleTrial(k scaleKind, tables int) *scaleTrial {
-	tr := &scaleTrial{kind: k, rounds: make([][][]time.Duration, tables)}
-	for range tables {
-		tr.costs = append(tr.costs, newScaleCost())
-	}
-	return tr
+	return &scaleTrial{kind: k, rounds: make([][][]time.Duration, tables), costs: make([]counted, tables)}
 }
 
 // repeat does the operation as often as one repetition has it; at is which table of the sweep t is.
 func (tr *scaleTrial) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, at int) error {
-	n := lab.cfg.Samples
+	n := lab.b.samples
 	switch {
 	case tr.kind.whole:
 		n = 1
@@ -203,12 +214,12 @@ func (tr *scaleTrial) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, 
 				return err
 			}
 		}
-		before, begun := lab.sent.now(lab.client), time.Now()
+		before, begun := costOf(&lab.sent, lab.client), time.Now()
 		if err := tr.kind.do(ctx, lab, t); err != nil {
 			return err
 		}
 		samples = append(samples, time.Since(begun))
-		tr.costs[at].add(before, lab.sent.now(lab.client))
+		tr.costs[at].add(before, costOf(&lab.sent, lab.client))
 	}
 	tr.rounds[at] = append(tr.rounds[at], samples)
 	return ctx.Err()

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -20,16 +21,16 @@ func scaleContext(t *testing.T) context.Context {
 }
 
 // newTestLab is a lab with the first table of the sweeps of a configuration, full.
-func newTestLab(t *testing.T, cfg ScaleConfig) (context.Context, *scaleLab, *scaleTable) {
+func newTestLab(t *testing.T, cfg *scaleBenchmark) (context.Context, *scaleLab, *scaleTable) {
 	t.Helper()
 	ctx := scaleContext(t)
-	cfg.Emulator, cfg.Value, cfg.Samples, cfg.Repeat = EmbeddedEmulator, 50, 2, 2
+	cfg.value, cfg.samples, cfg.repeat = 50, 2, 2
 	s := cfg.sweeps()[0]
-	lab, err := newScaleLab(ctx, cfg, s.schema())
+	lab, err := newScaleLab(ctx, cfg, embeddedEmulator, s.schema())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = lab.ground.close() })
+	t.Cleanup(func() { _ = lab.close() })
 	if err := lab.fill(ctx, s.tables[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func newTestLab(t *testing.T, cfg ScaleConfig) (context.Context, *scaleLab, *sca
 // What is filled in is what committed transactions leave: our client finds no fault with it, in table and index.
 func TestScaleFillsInWhatTransactionsLeave(t *testing.T) {
 	t.Parallel()
-	ctx, lab, table := newTestLab(t, ScaleConfig{Versions: []int{3}, VersionRows: 150})
+	ctx, lab, table := newTestLab(t, &scaleBenchmark{versions: []int{3}, versionRows: 150})
 	report, err := lab.client.VerifyIndex(ctx, table.name, scaleIndexName, percolator.VerifyIndexOptions{})
 	if err != nil || report.Cells != 150 || report.Entries != 150 || report.Damaged() != 0 {
 		t.Errorf("the index: %+v, %v", report, err)
@@ -60,7 +61,7 @@ func TestScaleSeesWrongAnswers(t *testing.T) {
 	for _, k := range []scaleKind{scaleGet, scaleScan, scaleTableScan, scaleIndex, scaleLock, scaleSearch} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, lab, table := newTestLab(t, ScaleConfig{Notifications: []int{5}})
+			ctx, lab, table := newTestLab(t, &scaleBenchmark{notifications: []int{5}})
 			if k.prepare != nil {
 				if err := k.prepare(ctx, lab, table); err != nil {
 					t.Fatal(err)
@@ -89,7 +90,7 @@ func TestScaleSeesWrongAnswers(t *testing.T) {
 // swapEntries lets each entry of the index name another row.
 func (lab *scaleLab) swapEntries(t *testing.T, ctx context.Context, table *scaleTable) {
 	t.Helper()
-	index := lab.raw.Open(table.name + "." + scaleIndexName)
+	index := lab.bulk.Open(table.name + "." + scaleIndexName)
 	var rows []bigtable.Row
 	if err := index.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool { rows = append(rows, r); return true }); err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func (lab *scaleLab) swapEntries(t *testing.T, ctx context.Context, table *scale
 // Writes are remembered, and read by later operations.
 func TestScaleRemembersWrites(t *testing.T) {
 	t.Parallel()
-	ctx, lab, table := newTestLab(t, ScaleConfig{Rows: []int{100}})
+	ctx, lab, table := newTestLab(t, &scaleBenchmark{rows: []int{100}})
 	for range 3 {
 		if err := scaleWrite.do(ctx, lab, table); err != nil {
 			t.Fatal(err)
@@ -155,24 +156,29 @@ func TestScaleGrowth(t *testing.T) {
 	tables := []*scaleTable{{size: 10, rows: 10}, {size: 100, rows: 100}}
 	tr := newScaleTrial(scaleKind{name: "k", perRow: true}, 2)
 	tr.rounds = [][][]time.Duration{{ms(1), ms(2), ms(4)}, {ms(20), ms(20), ms(20)}}
-	tr.costs[1].add(newScaleCost(), scaleCost{map[string]int64{"ReadRows": 6, "MutateRows": 0}, 300})
-	op := tr.operation(tables)
-	if op.Per != "row" || len(op.Points) != 2 || op.Points[0].US != (Summary{100, 200, 400}) || op.Points[1].US != (Summary{200, 200, 200}) {
+	tr.costs[1].add(counted{}, counted{map[string]int64{"ReadRows": 6, "MutateRows": 0}, 300})
+	op, r := tr.operation(tables), newRun("scale")
+	line := op.into(r, "rows")
+	spread := func(f report.Figure, least, median, most float64) bool {
+		return f.Value == median && *f.Spread == report.Spread{Min: least, Max: most}
+	}
+	rows := r.Table("rows").Rows
+	if op.per != "row" || len(rows) != 2 || !spread(rows[0].Figure("time"), 100, 200, 400) || !spread(rows[1].Figure("time"), 200, 200, 200) {
 		t.Errorf("%+v", op)
 	}
-	p := op.Points[1]
-	if p.Ratio != (Summary{0.5, 1, 2}) || p.Count != 3 || p.P99 != 200 || p.RowsRead != 100 || len(p.Requests) != 1 || p.Requests["ReadRows"] != 2 {
+	p := rows[1]
+	if !spread(p.Figure("× smallest"), 0.5, 1, 2) || p.Value("n") != 3 || p.Value("p99") != 200 || p.Value("rows read") != 100 || len(op.points[1].cost.requests) != 1 || p.Value("ReadRows") != 2 {
 		t.Errorf("%+v", p)
 	}
-	if op.Exponent != 0 {
-		t.Errorf("exponent %v", op.Exponent)
+	if n := r.Table("growth with rows").Row("k").Figure("grows as size to the power of"); n.Name == "" || n.Value != 0 || line.Name != "k, of a row (size^0.00)" {
+		t.Errorf("exponent %+v, line %q", n, line.Name)
 	}
 }
 
 // Notifications are spread over the table.
 func TestScaleSpreadsNotifications(t *testing.T) {
 	t.Parallel()
-	ctx, lab, table := newTestLab(t, ScaleConfig{Notifications: []int{4, 200}})
+	ctx, lab, table := newTestLab(t, &scaleBenchmark{notifications: []int{4, 200}})
 	var rows []string
 	for p, err := range lab.client.ScanPending(ctx, table.name, percolator.All()) {
 		if err != nil {

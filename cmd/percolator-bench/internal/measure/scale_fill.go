@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -33,11 +33,11 @@ const (
 	scaleBulk = 20_000        // mutations of a request
 )
 
-func newScaleTable(sweep string, size, rows, versions, notifications int, cfg ScaleConfig) *scaleTable {
+func newScaleTable(sweep string, size, rows, versions, notifications int, b *scaleBenchmark) *scaleTable {
 	rows = max(rows, scaleLeastRows)
 	return &scaleTable{
 		name: fmt.Sprintf("%s-%d", sweep, size), size: size, rows: rows, versions: versions, notifications: notifications,
-		order: rand.New(rand.NewPCG(1, uint64(rows))).Perm(rows), held: min(rows, cfg.Samples*cfg.Repeat), written: map[int]string{},
+		order: rand.New(rand.NewPCG(1, uint64(rows))).Perm(rows), held: min(rows, b.samples*b.repeat), written: map[int]string{},
 	}
 }
 
@@ -53,7 +53,7 @@ func (t *scaleTable) cell(i int, column string) percolator.Cell {
 // body is what a version of a row holds.
 func (lab *scaleLab) body(i int, version string) string {
 	s := scaleRow(i) + " " + version + " "
-	return s + strings.Repeat(".", max(lab.cfg.Value-len(s), 0))
+	return s + strings.Repeat(".", max(lab.b.value-len(s), 0))
 }
 
 // want is what a row must hold now.
@@ -86,13 +86,13 @@ func (c *scaleCells) put(column string, start tso.Timestamp, value []byte) {
 
 // fill writes a table and its index.
 func (lab *scaleLab) fill(ctx context.Context, t *scaleTable) error {
-	now, err := lab.ground.oracle.Next(ctx)
+	now, err := lab.oracle.Next(ctx)
 	if err != nil {
 		return err
 	}
 	start := now.Add(-scaleAge)
-	table := &scaleBulkWriter{lab: lab, table: lab.raw.Open(t.name)}
-	index := &scaleBulkWriter{lab: lab, table: lab.raw.Open(t.name + "." + scaleIndexName)}
+	table := &scaleBulkWriter{lab: lab, table: lab.bulk.Open(t.name)}
+	index := &scaleBulkWriter{lab: lab, table: lab.bulk.Open(t.name + "." + scaleIndexName)}
 	held := map[int]bool{}
 	for _, i := range t.order[:t.held] {
 		held[i] = true
@@ -151,7 +151,7 @@ func (w *scaleBulkWriter) flush(ctx context.Context) error {
 
 // strand leaves a lock in a row, as a client does that died after prewrite: 30 s ago, with a TTL of 10 s.
 func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
-	now, err := lab.ground.oracle.Next(ctx)
+	now, err := lab.oracle.Next(ctx)
 	if err != nil {
 		return err
 	}
@@ -165,5 +165,5 @@ func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 	var c scaleCells
 	c.set("data", scaleHeld, start, []byte("never committed"))
 	c.set("lock", scaleHeld, start, lock)
-	return lab.raw.Open(t.name).Apply(ctx, scaleRow(i), c.mut)
+	return lab.bulk.Open(t.name).Apply(ctx, scaleRow(i), c.mut)
 }

@@ -1,4 +1,4 @@
-package bench
+package measure
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // that passes while other operations are measured, and after it the collector waits for them to end.
 type scaleCollection struct {
 	client *percolator.Client
-	sent   *scaleRequests // by that
+	sent   requestCounter // by that
 	tables []*scaleTable
 	cancel context.CancelFunc
 	over   chan struct{} // closed when the goroutine has ended
@@ -26,38 +26,29 @@ type scaleCollection struct {
 	last    scaleMoment
 	pages   map[string][]float64 // by table: microseconds for each row of a page
 	done    map[string]*scaleMoment
-	col     percolator.Collection
+	col     collection
 }
 
 // scaleMoment is how far a collection was at some time, or what it did with a table.
 type scaleMoment struct {
 	at             time.Time
 	rows, versions int64
-	cost           scaleCost
+	cost           counted
 }
 
 // startCollection begins a cycle with a client of its own.
 func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) (*scaleCollection, error) {
-	sent := newScaleRequests()
-	client, err := lab.ground.client(ctx, percolator.Config{Retention: time.Minute}, sent.option()...)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	c := &scaleCollection{cancel: cancel, client: client, sent: sent, tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
+	c := &scaleCollection{tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
 		pages: map[string][]float64{}, done: map[string]*scaleMoment{}}
-	collector, err := percolator.NewCollector(client, percolator.CollectorConfig{
-		Lease: time.Hour, RowsPerSecond: 1_000_000_000, // it is alone, and as fast as it can
-		Progress: func(col percolator.Collection) { c.progress(ctx, col) },
-	})
-	if err != nil {
-		cancel()
+	var err error
+	if c.client, err = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, c.sent.option()); err != nil {
 		return nil, err
 	}
+	ctx, c.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(c.over)
 		var err error
-		c.col, err = collector.Collect(ctx)
+		c.col, err = collect(ctx, c.client, func(col collection) { c.progress(ctx, col) })
 		c.ended <- err
 	}()
 	return c, nil
@@ -70,36 +61,36 @@ func (c *scaleCollection) stop() {
 }
 
 // progress is called after every page and step.
-func (c *scaleCollection) progress(ctx context.Context, col percolator.Collection) {
+func (c *scaleCollection) progress(ctx context.Context, col collection) {
 	switch {
-	case col.Phase == percolator.CollectionResolve && c.last.at.IsZero():
+	case col.Phase == collectionResolves && c.last.at.IsZero():
 		c.last = c.now(col)
 		close(c.ready)
 		select {
 		case <-c.goOn:
 		case <-ctx.Done():
 		}
-	case col.Phase == percolator.CollectionErase && !c.erasing:
+	case col.Phase == collectionErases && !c.erasing:
 		c.erasing = true
 		c.last = c.now(col)
-	case col.Phase == percolator.CollectionErase:
+	case col.Phase == collectionErases:
 		c.page(col)
 	}
 }
 
-func (c *scaleCollection) now(col percolator.Collection) scaleMoment {
-	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions, cost: c.sent.now(c.client)}
+func (c *scaleCollection) now(col collection) scaleMoment {
+	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions, cost: costOf(&c.sent, c.client)}
 }
 
 // page accounts for the rows since the last call.
-func (c *scaleCollection) page(col percolator.Collection) {
+func (c *scaleCollection) page(col collection) {
 	now := c.now(col)
 	if n := now.rows - c.last.rows; n > 0 {
 		c.pages[col.Table] = append(c.pages[col.Table], float64(now.at.Sub(c.last.at).Nanoseconds())/1e3/float64(n))
 	}
 	did := c.done[col.Table]
 	if did == nil {
-		did = &scaleMoment{cost: newScaleCost()}
+		did = &scaleMoment{}
 		c.done[col.Table] = did
 	}
 	did.rows += now.rows - c.last.rows
@@ -109,8 +100,8 @@ func (c *scaleCollection) page(col percolator.Collection) {
 }
 
 // finish lets the cycle go on and waits for its end.
-func (c *scaleCollection) finish(ctx context.Context) (ScaleOperation, error) {
-	op := ScaleOperation{Name: "collect", What: "a collector's pass through the table, to remove what nobody can read any more", Per: "row"}
+func (c *scaleCollection) finish(ctx context.Context) (scaleOperation, error) {
+	op := scaleOperation{name: "collect", what: "a collector's pass through the table, to remove what nobody can read any more", per: "row"}
 	select {
 	case <-c.ready:
 	case err := <-c.ended:
@@ -122,7 +113,6 @@ func (c *scaleCollection) finish(ctx context.Context) (ScaleOperation, error) {
 	if err := <-c.ended; err != nil {
 		return op, err
 	}
-	var medians [][]float64
 	for _, t := range c.tables {
 		pages, did := slices.Sorted(slices.Values(c.pages[t.name])), c.done[t.name]
 		if did == nil || did.rows != int64(t.rows) {
@@ -131,12 +121,9 @@ func (c *scaleCollection) finish(ctx context.Context) (ScaleOperation, error) {
 		if least := int64(2 * (t.versions - 1) * t.rows); did.versions < least { // data and record of all versions but the newest
 			return op, fmt.Errorf("%d versions of a table with %d rows were removed, not %d", did.versions, t.rows, least)
 		}
-		p := ScalePoint{Size: t.size, Count: len(pages), P99: nearestRank(pages, 0.99), Removed: did.versions,
-			Requests: did.cost.each(1), RowsRead: float64(did.cost.rowsRead)}
-		op.Points = append(op.Points, p)
-		medians = append(medians, []float64{pages[len(pages)/2]})
+		op.points = append(op.points, scalePoint{size: t.size, count: 1, us: []float64{pages[len(pages)/2]}, p99: nearestRank(pages, 0.99),
+			removed: did.versions, cost: did.cost})
 	}
-	op.grow(medians)
 	if rest := c.col.Corrupt + c.col.Postponed; rest > 0 {
 		return op, fmt.Errorf("%d cells were corrupt or left to the next cycle", rest)
 	}
