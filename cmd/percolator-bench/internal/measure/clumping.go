@@ -12,25 +12,8 @@ import (
 // clumpingBenchmark simulates every way to search for notifications (section 2.4 of the paper) under the same load.
 type clumpingBenchmark struct{ cfg clumping.Config }
 
-func (b *clumpingBenchmark) describe() description {
-	return description{
-		name:  "clumping",
-		short: "Simulate how the scanners of workers spread over a table, and what they do twice",
-		long: `Simulate workers that search a table for notifications, with the code that scanners
-run and in virtual time: the table, the queues, and the time that requests and
-observers take are models. Rows become dirty anywhere; in two regions observers are
-slow. The same load is given to every way to search: with teleporting and without,
-with row locks and without, and with the table divided among the workers. What comes
-out depends on the flags alone, not on the machine.
-
-A pair of scanners is close when less than a hundredth of the table lies between them;
-of scanners at random places 2 % are, and their mean distance is 0.25. A row is read
-twice when another scanner has read it since it became dirty. A run is wasted when
-another worker had already run for the same change.`,
-		example: `  percolator-bench clumping
-  percolator-bench clumping --duration 1m --seed 7 -o json
-  percolator-bench clumping --plot charts`,
-	}
+func (*clumpingBenchmark) describe() description {
+	return description{name: "clumping"}
 }
 
 func (b *clumpingBenchmark) declare(f *flags) {

@@ -2,9 +2,11 @@ package measure
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,9 +25,9 @@ type benchmark interface {
 	run(ctx context.Context, r *run) error
 }
 
-// description is what a benchmark's help says, and which of the shared flags it has beside --output, --short and --plot.
+// description is which of the shared flags a benchmark has beside --output, --short and --plot. Its help is in help/NAME.txt.
 type description struct {
-	name, short, long, example string
+	name string
 
 	emulator bool // it can run on either emulator
 	repeat   int  // the default of --repeat, which is 1 with --short; 0: there is no such flag
@@ -52,6 +54,11 @@ func (r *run) step() {
 		r.show(r.done, r.all)
 	}
 }
+
+// help is what each benchmark says of itself: a line, more of it, and examples.
+//
+//go:embed help/*.txt
+var help embed.FS
 
 // benchmarks are all of them.
 func benchmarks() []benchmark {
@@ -102,7 +109,10 @@ func ExitStatus(err error) int {
 
 func newCommand(b benchmark) *cobra.Command {
 	d := b.describe()
-	cmd := &cobra.Command{Use: d.name, Short: d.short, Long: d.long, Example: d.example, Args: noArgs}
+	text, _ := help.ReadFile("help/" + d.name + ".txt") // a test reads all of them
+	short, rest, _ := strings.Cut(string(text), "\n\n")
+	long, example, _ := strings.Cut(rest, "\n\nExamples:\n")
+	cmd := &cobra.Command{Use: d.name, Short: short, Long: long, Example: strings.TrimSuffix(example, "\n"), Args: noArgs}
 	f := &flags{set: cmd.Flags()}
 	b.declare(f)
 	r := newRun(d.name)
@@ -114,12 +124,12 @@ func newCommand(b benchmark) *cobra.Command {
 			`"embedded" (in this process) or "gcloud" (that of gcloud's SDK, where this machine has it)`)
 	}
 	var output, plots string
-	var short bool
+	var quick bool
 	f.one(&output, "output", "o", []string{"table", "json"}, "table or json")
 	f.set.StringVar(&plots, "plot", "", "directory to write charts to, as SVG and PNG")
-	f.set.BoolVar(&short, "short", false, "a look in some seconds: small values, where flags do not say otherwise")
+	f.set.BoolVar(&quick, "short", false, "a look in some seconds: small values, where flags do not say otherwise")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := f.settle(short); err != nil {
+		if err := f.settle(quick); err != nil {
 			return err
 		}
 		show, end := showProgress(cmd)

@@ -33,29 +33,8 @@ type fig10Benchmark struct {
 	setting                       fig10Setting
 }
 
-func (b *fig10Benchmark) describe() description {
-	return description{
-		name: "fig10", emulator: true,
-		short: "Measure the recovery from failures: tablet servers, the oracle's leader, a worker",
-		long: `Measure how a steady load fares while parts of the system fail and come back, as in
-Figure 10 of the paper. Transfers between random accounts are offered at a steady
-rate, each with an entry in a journal whose observer runs once for it, on two workers
-in processes of their own. One after the other:
-
-  outage   a third of the keys is unavailable, as when tablet servers have died and
-           their tablets are not yet served by others. Requests for these rows fail
-           below the clients; some writes are applied and only their answer is lost.
-  oracle   the server of the oracle that leads is killed. It hands nothing over: the
-           other one has to wait for the end of its lease.
-  worker   one of the workers is killed while it holds locks. The next actor resolves
-           the locks, and the other worker runs for its rows.
-
-In the end everything is audited: the sum of all balances, each acknowledged transfer,
-each entry's one run. The status is 1 if anything is lost, twice or wrong.`,
-		example: `  percolator-bench fig10
-  percolator-bench fig10 --short -o json
-  percolator-bench fig10 --only outage --outage 30s --plot charts --emulator gcloud`,
-	}
+func (*fig10Benchmark) describe() description {
+	return description{name: "fig10", emulator: true}
 }
 
 func (b *fig10Benchmark) declare(f *flags) {

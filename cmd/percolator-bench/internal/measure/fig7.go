@@ -25,50 +25,8 @@ type fig7Benchmark struct {
 // fig7Offered is how many documents may arrive in one measurement. It bounds the memory of the benchmark and of the emulator.
 const fig7Offered = 500_000
 
-func (b *fig7Benchmark) describe() description {
-	return description{
-		name: "fig7", emulator: true,
-		short: "Measure how soon crawled documents are clustered, by observers and by batch passes",
-		long: `Measure how long it takes from when a document arrives until its cluster is committed,
-at growing crawl rates (figure 7 of the paper). The documents of a repository are
-clustered already. Each document has three clustering keys, drawn at random from as
-many of each kind as there are documents in three quarters of the repository: clusters
-then have 3.3 documents in the mean.
-
-  observers  a transaction loads the document; an observer looks its keys up, puts
-             it into the first cluster found, and enters the keys that are new.
-  batch      a raw write loads the document; passes over the whole repository follow
-             one another: read everything, group by each kind of key in turn, write
-             what changed. A document is clustered when the first pass that began
-             after it was loaded ends.
-
-Documents arrive at random moments, the same for both, whatever becomes of those
-before them; those that have to wait for a loader are loaded together. What both
-stores hold in the end is compared with the same clustering in memory. What arrived is
-removed before the next measurement.
-
-Documents reach the observer by direct dispatch. The worker's scan, which finds what
-that has lost, has to pass over the whole repository on an emulator, where Bigtable
-would read notifications from a locality group of their own; so it runs seldom here
-(--scan-interval), and once before documents arrive.
-
-The batch is a fast one: raw requests without transactions, one reading of the
-repository instead of one for each kind of key, grouping in memory, and none of the
-fixed costs of a MapReduce, which in the paper are minutes. The repository is small:
-a rate that is a small part of a billion documents an hour is many times this one.
-
-When more than a tenth of the documents still wait at the end of the arrivals,
-observers are saturated. The documents left over count with the time that they have
-waited by then: latencies are lower bounds, and would grow with the duration. At the
-crossover the medians of both are equal, interpolated between two rates on logarithmic
-scales; or observers are saturated and batch passes are not, if that comes first.
-
-At most 500,000 documents arrive in one measurement. Each has to end within five
-minutes after its arrivals.`,
-		example: `  percolator-bench fig7
-  percolator-bench fig7 --short -o json
-  percolator-bench fig7 --documents 100000 --rates 100,1000,10000 --duration 20s --plot charts`,
-	}
+func (*fig7Benchmark) describe() description {
+	return description{name: "fig7", emulator: true}
 }
 
 func (b *fig7Benchmark) declare(f *flags) {

@@ -25,40 +25,8 @@ type fig8Benchmark struct {
 	slice, duration time.Duration
 }
 
-func (b *fig8Benchmark) describe() description {
-	return description{
-		name: "fig8", emulator: true, repeat: 3,
-		short: "Measure what transactions cost over raw Bigtable: Figure 8 of the paper, and beyond",
-		long: `Compare operations of transactions with raw requests to the same Bigtable emulator:
-
-  get, get-batched              Get against ReadRow, batching of reads off and on. A
-                                snapshot is had for 64 Gets of different rows; each
-                                goroutine has its own. ReadRow names no column: rows
-                                hold one cell.
-  get-cell, get-cell-batched    the same against a ReadRow that asks for what Get asks
-                                for: the newest cell of a family and column
-  begin-get, begin-get-batched  the same with a Begin for each Get
-  write, write-limit            a transaction that sets one cell against MutateRow, and
-                                against two CheckAndMutateRow with the predicates and
-                                mutations of the protocol: the limit of such a write
-  blind, blind-limit            the same with Blind
-  rows10, rows10-at-once        a transaction that sets a cell in each of ten rows,
-                                against ten MutateRow one after another, and at once
-
-Both sides take turns in short slices, on as many connections each; the ratio is that of
-two neighbouring slices, of which a repetition has the median. Raw writes set the same
-cell timestamp again and again. Rows of transactions get a new version with each write;
-old ones are erased between slices when rows have been written once on average. What is
-committed in the background is waited for within the slice. Values are compared when
-they are read, and written ones are read back by sample.
-
-Garbage is collected whenever Go does so. CPU time and allocations are those of this
-process: the oracle runs in it, and so does the embedded emulator; with gcloud's they
-are the client's and the oracle's.`,
-		example: `  percolator-bench fig8
-  percolator-bench fig8 --emulator gcloud --plot charts
-  percolator-bench fig8 --only get,write-limit --goroutines 64 --short`,
-	}
+func (*fig8Benchmark) describe() description {
+	return description{name: "fig8", emulator: true, repeat: 3}
 }
 
 func (b *fig8Benchmark) declare(f *flags) {

@@ -26,36 +26,8 @@ type fig9Benchmark struct {
 	seed             uint64        // of everything that is left to chance, but for how goroutines take turns
 }
 
-func (b *fig9Benchmark) describe() description {
-	return description{
-		name: "fig9", emulator: true, repeat: 3,
-		short: "Measure TPC-E in small: trades per second against cores and against customers",
-		long: `Measure a firm after section 3.3 of the paper (Figure 9): customers with accounts
-order trades, a market exchange executes them, and brokers earn commissions. Its
-transactions are those of TPC-E in small; it is not TPC-E.
-
-Terminals are goroutines in a closed loop: each begins a transaction as soon as its last
-one has ended. Of those 40 % are trade-orders, 30 % customer-positions and 30 %
-trade-statuses. A trade-order leaves a ticket with the exchange, which has as many
-goroutines as there are terminals: each executes one ticket after the other and settles
-the trade in a trade-result, and after 20 of them prices are published in a market-feed.
-What is measured is trades executed a second.
-
-A trade adds to the commission of its broker, who serves a hundred customers:
-
-  queue    through a combine queue: trades of one broker do not conflict
-  row      in the broker's row, which all of them read and write
-  omitted  not at all, as in the paper's measurement
-
-Every repetition has a process of its own, with GOMAXPROCS set, a store of its own, and
-a firm that is audited at the end: money conserved to the cent, every order executed,
-every commission with its broker. The embedded emulator and the oracle share the
-process and its cores; gcloud's emulator has its own, which nothing limits. The numbers
-of cores are measured with the most customers, those of customers with the most cores.`,
-		example: `  percolator-bench fig9
-  percolator-bench fig9 --short -o json
-  percolator-bench fig9 --plot charts --cores 1,2,4 --customers 100,10000 --emulator gcloud`,
-	}
+func (*fig9Benchmark) describe() description {
+	return description{name: "fig9", emulator: true, repeat: 3}
 }
 
 func (b *fig9Benchmark) declare(f *flags) {

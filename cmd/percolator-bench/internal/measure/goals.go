@@ -26,20 +26,8 @@ const (
 	goalOps     = "ops"     // counts of the web index's requests, of ops
 )
 
-func (b *goalsBenchmark) describe() description {
-	return description{
-		name: "goals", emulator: true, repeat: 3,
-		short: "Measure everything for which there is a goal, and say which are met",
-		long: `Measure the ratios of fig8, the multiples of latency and the counts of ops for which a
-goal is set, and print each beside its goal and what the paper or a peer has. A goal is
-met by the median of the repetitions; of a count, by the greatest.
-
-The machine should be idle: what else runs takes processors from both sides of a ratio,
-but not in equal parts.`,
-		example: `  percolator-bench goals
-  percolator-bench goals --emulator gcloud --repeat 5 -o json
-  percolator-bench goals --short --plot charts`,
-	}
+func (*goalsBenchmark) describe() description {
+	return description{name: "goals", emulator: true, repeat: 3}
 }
 
 func (b *goalsBenchmark) declare(f *flags) {

@@ -22,26 +22,8 @@ type latencyBenchmark struct {
 	iterations int // transactions of each kind in a repetition
 }
 
-func (b *latencyBenchmark) describe() description {
-	return description{
-		name: "latency", emulator: true, repeat: 3,
-		short: "Measure how many request times a transaction takes",
-		long: `Measure how long transactions take when every request to the store and every request
-for a timestamp takes --delay longer, as over a network: in multiples of the time of one
-raw request (ReadRow and MutateRow of one cell, the mean of both) under the same delay.
-The raw requests are sent between the transactions; both by one goroutine.
-
-The last kind of transaction reads a cell with a lock that was left by a client that died
-right after its commit point.
-
-Requests are counted on the wire, of ten transactions of each kind, phase two included; a
-transaction does not wait for phase two, so the time is without it. A pause is a little longer
-than what was asked for, by the same for everybody. The oracle, with its record in memory, is
-reached over gRPC, as the store is. What was written is read back in the end.`,
-		example: `  percolator-bench latency
-  percolator-bench latency --delay 20ms --repeat 5 -o json
-  percolator-bench latency --emulator gcloud --plot charts`,
-	}
+func (*latencyBenchmark) describe() description {
+	return description{name: "latency", emulator: true, repeat: 3}
 }
 
 func (b *latencyBenchmark) declare(f *flags) {

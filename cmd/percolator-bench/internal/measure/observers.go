@@ -29,25 +29,8 @@ type observersBenchmark struct {
 	scanOnly     bool          // those workers hear nothing from the writer
 }
 
-func (b *observersBenchmark) describe() description {
-	return description{
-		name:  "observers",
-		short: "Measure how soon observers react: from commit of a write to commit of its observer",
-		long: `Measure how long it takes from the commit of an observed write to the commit of its
-observer, as both are told by the store, an emulator on this machine:
-
-  in one process   writers and a worker share a client. First the saturated rate: each
-                   writer writes again as soon as its observer has committed. Then
-                   half of that rate is offered, at random moments that do not
-                   depend on what becomes of earlier writes.
-  a chain          of observers in one worker, each hop with direct dispatch and
-                   without, where the scan has to find it.
-  processes        writer, workers and store in processes of their own; a table of
-                   clean rows, of which some become dirty at random moments.`,
-		example: `  percolator-bench observers
-  percolator-bench observers --short -o json
-  percolator-bench observers --plot charts --clean 100000 --dirty 100 --workers 2`,
-	}
+func (*observersBenchmark) describe() description {
+	return description{name: "observers"}
 }
 
 func (b *observersBenchmark) declare(f *flags) {

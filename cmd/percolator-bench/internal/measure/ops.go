@@ -30,26 +30,8 @@ type opsBenchmark struct {
 	detail      bool
 }
 
-func (b *opsBenchmark) describe() description {
-	return description{
-		name: "ops", emulator: true,
-		short: "Count the web index's requests to Bigtable, with and without batching and prefetch",
-		long: `Count the requests to Bigtable that the web index makes for a page: its pages are loaded
-while a worker runs, until the observers are idle, and once more when some of them have changed.
-All of it four times, with batching and prefetch and without. In the end each index
-is compared with what its pages say.
-
-Without batching a request reads one row, without prefetch one column; with neither, each cell
-that a transaction asks for is a request of its own, unless the transaction has read it before. Scans, the
-change that an observer reads with its acknowledgment, and a worker's search for notifications are the same in
-all. Reads travel together if they meet: fewer of them do without --delay, which an emulator on this
-machine lacks, or with a small --concurrency.
-
-Pages are those of the crawl that comes with webindex and, beyond these, made up ones.`,
-		example: `  percolator-bench ops
-  percolator-bench ops --pages 2000 --changed 100 --detail
-  percolator-bench ops --short -o json --plot charts`,
-	}
+func (*opsBenchmark) describe() description {
+	return description{name: "ops", emulator: true}
 }
 
 func (b *opsBenchmark) declare(f *flags) {

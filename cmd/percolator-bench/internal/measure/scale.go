@@ -28,30 +28,8 @@ type scaleBenchmark struct {
 	repeat  int
 }
 
-func (b *scaleBenchmark) describe() description {
-	return description{
-		name: "scale", emulator: true, repeat: 3,
-		short: "Measure how the cost of each operation grows with rows, versions and notifications",
-		long: `Measure how the cost of each operation grows, by one caller that does one after the
-other, in three sweeps in each of which one size changes:
-
-  rows             of a table
-  versions         of each cell, before they are collected
-  notifications    in a table
-
-Each size is a table of its own, all tables of a sweep stand in one store, and sizes
-take turns. Tables are filled in bulk with the cells that committed transactions leave,
-and every answer is compared with what was written. An operation's growth is its ratio
-to the smallest size, and the exponent of the power law that fits best: 0 when the cost
-does not depend on the size, 1 when it is in proportion.
-
-The embedded emulator holds everything in this process; the report says how much that
-is. 1,000,000 rows of 100 bytes with their index take some GB.`,
-		example: `  percolator-bench scale
-  percolator-bench scale --short -o json
-  percolator-bench scale --rows 10000,100000,1000000 --versions 0 --notifications 0
-  percolator-bench scale --notifications 1,10,100,1000,10000,100000 --plot charts`,
-	}
+func (*scaleBenchmark) describe() description {
+	return description{name: "scale", emulator: true, repeat: 3}
 }
 
 func (b *scaleBenchmark) declare(f *flags) {

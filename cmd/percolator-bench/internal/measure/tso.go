@@ -26,18 +26,8 @@ type oracleBenchmark struct {
 	total              int64 // timestamps while memory is looked at; 0: none
 }
 
-func (b *oracleBenchmark) describe() description {
-	return description{
-		name: "tso", repeat: 3,
-		short: "Measure the timestamp oracle: timestamps a second, latency, memory",
-		long: `Measure the timestamp oracle over gRPC on loopback. The server, with its record in
-memory, runs in a process of its own; the callers, goroutines that ask for one
-timestamp at a time, are spread over other processes on the same machine. The
-processes run with GOGC=400 unless that is set.`,
-		example: `  percolator-bench tso
-  percolator-bench tso --callers 4096 --duration 10s -o json
-  percolator-bench tso --total 100000000`,
-	}
+func (*oracleBenchmark) describe() description {
+	return description{name: "tso", repeat: 3}
 }
 
 func (b *oracleBenchmark) declare(f *flags) {
