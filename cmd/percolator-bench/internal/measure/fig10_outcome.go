@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,152 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
 )
+
+// fig10Bucket is what happened in a stretch of time.
+type fig10Bucket struct {
+	at      float64 // its beginning, in seconds since the first transfer was offered
+	commits float64 // transfers whose callers were told that they are committed
+	runs    float64 // observer runs that were committed
+	backlog int     // at its end: committed transfers without their run
+}
+
+// fig10Dip is how a rate went down and came back, by events a second.
+type fig10Dip struct {
+	before   float64  // mean of the steady time before the event
+	during   float64  // mean while the fault lasts; of what dies at once: 0
+	lowest   float64  // least bucket from the event until it has recovered
+	recovery *float64 // from the end of the fault; nil: not before the next event
+}
+
+// fig10Backlog is how many observed changes waited for their run.
+type fig10Backlog struct {
+	before   int // the most at the end of any bucket of the steady time before the event
+	normal   int // the same, or what is committed in a tenth of a second if that is more
+	most     int
+	recovery *float64 // from the end of the fault until it stayed normal; nil: not before the next event
+}
+
+// span is a stretch of the run, since its beginning.
+type span struct{ from, to time.Duration }
+
+// recovered is the share of the rate before an event that counts as recovered, and steadyFor for how long it has to hold:
+// as many buckets, on the mean.
+const (
+	recovered = 0.9
+	steadyFor = 4
+)
+
+// fig10Moments are when things happened, all but the waits sorted.
+type fig10Moments struct {
+	commits []time.Time // transfers that were acknowledged
+	untold  []time.Time // transfers that were committed all the same: when their callers gave up
+	runs    []time.Time // committed
+	waits   []fig10Wait // from the end of each committed transfer until its run
+}
+
+type fig10Wait struct {
+	until  time.Time
+	lasted time.Duration
+}
+
+// seriesOf sorts moments into buckets of a width, of which all are full.
+func seriesOf(begun time.Time, whole, width time.Duration, m fig10Moments) []fig10Bucket {
+	out := make([]fig10Bucket, int(whole/width))
+	counts := make([][3]int, len(out))
+	var early [3]int // before begun: such commits have long had their runs
+	for kind, moments := range [][]time.Time{m.commits, m.untold, m.runs} {
+		for _, at := range moments {
+			switch n := int(at.Sub(begun) / width); {
+			case at.Before(begun):
+				early[kind]++
+			case n < len(out):
+				counts[n][kind]++
+			}
+		}
+	}
+	backlog := early[0] + early[1] - early[2]
+	for i, n := range counts {
+		backlog += n[0] + n[1] - n[2]
+		// An observer may commit before the writer has heard of its own commit.
+		out[i] = fig10Bucket{at: (time.Duration(i) * width).Seconds(), commits: float64(n[0]) / width.Seconds(),
+			runs: float64(n[2]) / width.Seconds(), backlog: max(backlog, 0)}
+	}
+	return out
+}
+
+// bucketsIn returns the buckets that lie in s as a whole.
+func bucketsIn(all []fig10Bucket, width time.Duration, s span) []fig10Bucket {
+	first := int((s.from + width - 1) / width)
+	end := min(int(s.to/width), len(all))
+	if first >= end {
+		return nil
+	}
+	return all[first:end]
+}
+
+func meanOf(buckets []fig10Bucket, rate func(fig10Bucket) float64) float64 {
+	sum := 0.
+	for _, b := range buckets {
+		sum += rate(b)
+	}
+	return sum / float64(max(len(buckets), 1))
+}
+
+// dipOf finds how a rate went down in the fault and came back before the end. The recovery is at the beginning of the first
+// bucket after the fault that has the rate and is followed by others that have it on the mean. Both are asked: what was held up
+// comes all at once, so that a mean alone would be reached before anything is.
+func dipOf(all []fig10Bucket, width time.Duration, steady, fault span, end time.Duration, rate func(fig10Bucket) float64) (d fig10Dip) {
+	d.before, d.during = meanOf(bucketsIn(all, width, steady), rate), meanOf(bucketsIn(all, width, fault), rate)
+	after := bucketsIn(all, width, span{fault.to, end})
+	low := bucketsIn(all, width, span{fault.from, end})
+	for i := 0; i+steadyFor <= len(after); i++ {
+		if least := recovered * d.before; rate(after[i]) >= least && meanOf(after[i:i+steadyFor], rate) >= least {
+			at := after[i].at - fault.to.Seconds()
+			d.recovery = &at
+			low = low[:len(low)-len(after)+i+1]
+			break
+		}
+	}
+	for i, b := range low {
+		if i == 0 || rate(b) < d.lowest {
+			d.lowest = rate(b)
+		}
+	}
+	return d
+}
+
+// backlogOf finds how the backlog grew and went away.
+func backlogOf(all []fig10Bucket, width time.Duration, steady, fault span, end time.Duration) (l fig10Backlog) {
+	for _, b := range bucketsIn(all, width, steady) {
+		l.before = max(l.before, b.backlog)
+	}
+	l.normal = max(l.before, int(meanOf(bucketsIn(all, width, steady), func(b fig10Bucket) float64 { return b.commits })/10))
+	for _, b := range bucketsIn(all, width, span{fault.from, end}) {
+		l.most = max(l.most, b.backlog)
+	}
+	after := bucketsIn(all, width, span{fault.to, end})
+	for i := 0; i+steadyFor <= len(after); i++ {
+		if !slices.ContainsFunc(after[i:i+steadyFor], func(b fig10Bucket) bool { return b.backlog > l.normal }) {
+			at := after[i].at + width.Seconds() - fault.to.Seconds()
+			l.recovery = &at
+			break
+		}
+	}
+	return l
+}
+
+// longestGap returns the longest time without any of the moments, which are sorted, within s.
+func longestGap(begun time.Time, moments []time.Time, s span) time.Duration {
+	last, longest := s.from, time.Duration(0)
+	for _, at := range moments {
+		if t := at.Sub(begun); t > s.from && t < s.to {
+			longest, last = max(longest, t-last), t
+		}
+	}
+	return max(longest, s.to-last)
+}
+
+func (s span) has(at time.Duration) bool { return at >= s.from && at < s.to }
 
 // fig10Audit compares what is in the store in the end with what callers were told.
 type fig10Audit struct {
