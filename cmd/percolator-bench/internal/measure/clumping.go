@@ -12,10 +12,6 @@ import (
 // clumpingBenchmark simulates every way to search for notifications (section 2.4 of the paper) under the same load.
 type clumpingBenchmark struct{ cfg clumping.Config }
 
-func (*clumpingBenchmark) describe() description {
-	return description{name: "clumping"}
-}
-
 func (b *clumpingBenchmark) declare(f *flags) {
 	d, c, ms := clumping.Default(), &b.cfg, time.Millisecond
 	b.cfg = d
@@ -64,16 +60,13 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 		}
 		row := r.Table("clumping").Row(v.Name)
 		distances(row, v.Mean, v.Least, v.Close, v.Twice)
-		report.Add(row, "row reads", "", v.Reads)
-		report.Add(row, "runs", "", v.Runs)
-		report.Add(row, "wasted", "%", 100*v.Wasted)
-		report.Add(row, "dirty for", "s", v.Waited)
-		report.Add(row, "teleports", "", v.Teleports)
+		row.Add("row reads", v.Reads, "runs", v.Runs, "wasted, %", 100*v.Wasted, "dirty for, s", v.Waited,
+			"teleports", v.Teleports)
 		samples := r.Table("over time: " + v.Name)
 		samples.Series = true
 		for _, s := range v.Samples {
 			row := samples.Append(v.Name)
-			report.Add(row, "at", "s", s.Seconds)
+			row.Add("at, s", s.Seconds)
 			distances(row, s.Mean, s.Least, s.Close, s.Twice)
 		}
 		for i := range charts {
@@ -94,10 +87,7 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 
 // distances adds what is known of scanners at a time, and in the mean of it.
 func distances(row *report.Row, mean, least, near, twice float64) {
-	report.Add(row, "mean distance", "", mean)
-	report.Add(row, "least distance", "", least)
-	report.Add(row, "close pairs", "%", 100*near)
-	report.Add(row, "read twice", "%", 100*twice)
+	row.Add("mean distance", mean, "least distance", least, "close pairs, %", 100*near, "read twice, %", 100*twice)
 }
 
 // smoothed is how many points a line has at most: each is the mean of as many samples.

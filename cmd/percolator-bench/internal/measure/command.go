@@ -22,13 +22,14 @@ import (
 
 // benchmark is one command. Its fields are set by its flags.
 type benchmark interface {
-	describe() description
 	declare(f *flags)
 	run(ctx context.Context, r *run) error
 }
 
-// description is which of the shared flags a benchmark has beside --output, --short and --plot. Its help is in help/NAME.txt.
+// description is a benchmark with its name and which of the shared flags it has beside --output, --short and --plot. Its help is in
+// help/NAME.txt.
 type description struct {
+	benchmark
 	name string
 
 	emulator bool // it can run on either emulator
@@ -63,9 +64,19 @@ func (r *run) step() {
 var help embed.FS
 
 // benchmarks are all of them.
-func benchmarks() []benchmark {
-	return []benchmark{
-		new(clumpingBenchmark), new(fig10Benchmark), new(fig7Benchmark), new(fig8Benchmark), new(fig9Benchmark), new(goalsBenchmark), new(latencyBenchmark), new(observersBenchmark), new(opsBenchmark), new(scaleBenchmark), new(oracleBenchmark),
+func benchmarks() []description {
+	return []description{
+		{benchmark: new(clumpingBenchmark), name: "clumping"},
+		{benchmark: new(fig10Benchmark), name: "fig10", emulator: true},
+		{benchmark: new(fig7Benchmark), name: "fig7", emulator: true},
+		{benchmark: new(fig8Benchmark), name: "fig8", emulator: true, repeat: 3},
+		{benchmark: new(fig9Benchmark), name: "fig9", emulator: true, repeat: 3},
+		{benchmark: new(goalsBenchmark), name: "goals", emulator: true, repeat: 3},
+		{benchmark: new(latencyBenchmark), name: "latency", emulator: true, repeat: 3},
+		{benchmark: new(observersBenchmark), name: "observers"},
+		{benchmark: new(opsBenchmark), name: "ops", emulator: true},
+		{benchmark: new(scaleBenchmark), name: "scale", emulator: true, repeat: 3},
+		{benchmark: new(oracleBenchmark), name: "tso", repeat: 3},
 	}
 }
 
@@ -90,8 +101,8 @@ Exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.`,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	for _, b := range benchmarks() {
-		root.AddCommand(newCommand(b))
+	for _, d := range benchmarks() {
+		root.AddCommand(newCommand(d))
 	}
 	root.AddCommand(newPart())
 	return root
@@ -109,14 +120,13 @@ func ExitStatus(err error) int {
 	return 1
 }
 
-func newCommand(b benchmark) *cobra.Command {
-	d := b.describe()
+func newCommand(d description) *cobra.Command {
 	text, _ := help.ReadFile("help/" + d.name + ".txt") // a test reads all of them
 	short, rest, _ := strings.Cut(string(text), "\n\n")
 	long, example, _ := strings.Cut(rest, "\n\nExamples:\n")
 	cmd := &cobra.Command{Use: d.name, Short: short, Long: long, Example: strings.TrimSuffix(example, "\n"), Args: noArgs}
 	f := &flags{set: cmd.Flags()}
-	b.declare(f)
+	d.declare(f)
 	r := newRun(d.name)
 	if d.repeat > 0 {
 		number(f, &r.repeat, "repeat", d.repeat, 1, 1, 1000, "repetitions, of which minimum, median and maximum are told")
@@ -136,7 +146,7 @@ func newCommand(b benchmark) *cobra.Command {
 		}
 		show, end := showProgress(cmd)
 		r.show = show
-		err := b.run(cmd.Context(), r)
+		err := d.run(cmd.Context(), r)
 		end()
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/observers"
@@ -165,6 +166,22 @@ func (e *environment) work(
 		return nil, nil, err
 	}
 	return w, e.background(ctx, w.Run), nil
+}
+
+const bulkRows = 1000 // of a raw request that writes many
+
+// applyBulk writes many rows, in large requests of which some are under way at once.
+func applyBulk(ctx context.Context, t *bigtable.Table, rows []string, mutations []*bigtable.Mutation) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	for from := 0; from < len(rows); from += bulkRows {
+		to := min(from+bulkRows, len(rows))
+		group.Go(func() error {
+			failed, err := t.ApplyBulk(ctx, rows[from:to], mutations[from:to])
+			return errors.Join(append(failed, err)...)
+		})
+	}
+	return group.Wait()
 }
 
 // rowName is the i-th row, in the order of keys.

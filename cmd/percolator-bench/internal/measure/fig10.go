@@ -33,10 +33,6 @@ type fig10Benchmark struct {
 	setting                       fig10Setting
 }
 
-func (*fig10Benchmark) describe() description {
-	return description{name: "fig10", emulator: true}
-}
-
 func (b *fig10Benchmark) declare(f *flags) {
 	const s, ms, long = time.Second, time.Millisecond, 10 * time.Minute
 	events := []string{fig10Outage, fig10OracleDies, fig10WorkerDies}
@@ -129,9 +125,7 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 		out.Title += fmt.Sprintf("; %d writers reach %.0f transfers/s", saturatingWriters, saturated)
 	}
 	offered := out.Table("load").Row("transfers")
-	report.Add(offered, "saturated", "1/s", saturated)
-	report.Add(offered, "offered", "1/s", rate)
-	report.Add(offered, "not begun", "", shed)
+	offered.Add("saturated, 1/s", saturated, "offered, 1/s", rate, "not begun", shed)
 	err = r.evaluate(ctx, out, rate)
 	out.step()
 	return err
@@ -260,11 +254,8 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 	series.Series = true
 	for _, b := range all {
 		row := series.Append(fmt.Sprintf("%.3f s", b.at))
-		report.Add(row, "at", "s", b.at)
-		report.Add(row, "width", "s", r.b.bucket.Seconds())
-		report.Add(row, "transfers", "1/s", b.commits)
-		report.Add(row, "runs", "1/s", b.runs)
-		report.Add(row, "backlog", "", b.backlog)
+		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs,
+			"backlog", b.backlog)
 	}
 	var marks []report.Mark
 	for _, e := range r.events {
@@ -278,7 +269,7 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 			marks = append(marks, report.Mark{At: ends, Name: "a worker is killed"})
 		}
 	}
-	report.Add(out.Table("audit").Row("nothing left to do"), "after the last transfer", "s", settled.Seconds())
+	out.Table("audit").Row("nothing left to do").Add("after the last transfer, s", settled.Seconds())
 	r.audit.into(out.Table("audit").Row("in one snapshot"))
 	out.failed = r.audit.err()
 	seconds := report.Axis{Label: "time, s"}
@@ -325,25 +316,22 @@ func momentsOf(results []transfer, entries map[int64]journalEntry, workers []*fi
 // describe adds the rates and the work of an event.
 func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results []transfer, m fig10Moments) {
 	rates, work := out.Table("rates").Row(e.name), out.Table("work").Row(e.name)
-	report.Add(rates, "from", "s", e.fault.from.Seconds())
-	report.Add(rates, "to", "s", e.fault.to.Seconds())
-	report.Add(rates, "until", "s", e.watched.to.Seconds())
+	rates.Add("from, s", e.fault.from.Seconds(), "to, s", e.fault.to.Seconds(), "until, s", e.watched.to.Seconds())
 	for _, kind := range []struct {
 		name string
 		of   func(fig10Bucket) float64
 	}{{"transfers", func(b fig10Bucket) float64 { return b.commits }}, {"runs", func(b fig10Bucket) float64 { return b.runs }}} {
 		d := dipOf(all, r.b.bucket, e.steady, e.fault, e.watched.to, kind.of)
-		report.Add(rates, kind.name+" before", "1/s", d.before)
+		rates.Add(kind.name+" before, 1/s", d.before)
 		if e.name == fig10Outage { // what dies at once has no time in between
-			report.Add(rates, kind.name+" during", "1/s", d.during)
+			rates.Add(kind.name+" during, 1/s", d.during)
 		}
-		report.Add(rates, kind.name+" lowest", "1/s", d.lowest)
+		rates.Add(kind.name+" lowest, 1/s", d.lowest)
 		recovery(rates, kind.name+" back to 90 % after", d.recovery)
 	}
-	report.Add(rates, "longest without any transfer", "s", longestGap(r.begun, m.commits, e.watched).Seconds())
+	rates.Add("longest without any transfer, s", longestGap(r.begun, m.commits, e.watched).Seconds())
 	backlog := backlogOf(all, r.b.bucket, e.steady, e.fault, e.watched.to)
-	report.Add(work, "backlog before", "", backlog.before)
-	report.Add(work, "most", "", backlog.most)
+	work.Add("backlog before", backlog.before, "most", backlog.most)
 	recovery(work, "back after", backlog.recovery)
 	wait := 0.
 	for _, w := range m.waits {
@@ -351,11 +339,11 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 			wait = max(wait, w.lasted.Seconds())
 		}
 	}
-	report.Add(work, "longest wait for a run", "s", wait)
+	work.Add("longest wait for a run, s", wait)
 	for _, name := range []string{"rolled forward", "rolled back", "conflicts", "refused", "answers lost"} {
-		report.Add(work, name, "", e.counts[name])
+		work.Add(name, e.counts[name])
 	}
-	report.Add(work, "commits held when killed", "", e.held)
+	work.Add("commits held when killed", e.held)
 	failed, unknown := map[string]int{}, 0
 	for _, t := range results {
 		if t.err == nil || !e.watched.has(t.ended.Sub(r.begun)) {
@@ -367,18 +355,18 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 			failed[name]++
 		}
 	}
-	report.Add(work, "outcome unknown", "", unknown)
+	work.Add("outcome unknown", unknown)
 	list := []string{"none"}
 	for i, name := range slices.Sorted(maps.Keys(failed)) {
 		list = append(list[:i], fmt.Sprintf("%d %s", failed[name], name))
 	}
-	work.Text("other errors of callers", strings.Join(list, ", "))
+	work.Add("other errors of callers", strings.Join(list, ", "))
 }
 
 func recovery(row *report.Row, name string, seconds *float64) {
 	if seconds == nil {
-		row.Text(name, "not watched so long")
+		row.Add(name, "not watched so long")
 		return
 	}
-	report.Add(row, name, "s", *seconds)
+	row.Add(name+", s", *seconds)
 }

@@ -191,7 +191,7 @@ func (a fig10Audit) into(row *report.Row) {
 		{"failed", a.failed}, {"failed and there", a.unfailed}, {"entries", a.entries}, {"altered", a.altered}, {"without a run", a.notRun},
 		{"run twice", a.runTwice}, {"balances before", a.opening}, {"balances after", a.closing}, {"wrong accounts", a.wrongAccounts}, {"wrong counts", a.wrongCounts},
 	} {
-		report.Add(row, f.name, "", f.n)
+		row.Add(f.name, f.n)
 	}
 }
 

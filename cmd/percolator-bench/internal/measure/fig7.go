@@ -26,10 +26,6 @@ type fig7Benchmark struct {
 // fig7Offered is how many documents may arrive in one measurement. It bounds the memory of the benchmark and of the emulator.
 const fig7Offered = 500_000
 
-func (*fig7Benchmark) describe() description {
-	return description{name: "fig7", emulator: true}
-}
-
 func (b *fig7Benchmark) declare(f *flags) {
 	number(f, &b.documents, "documents", 30_000, 4_000, 100, 5_000_000, "documents of the repository")
 	numbers(f, &b.rates, "rates", []float64{100, 200, 400, 800, 1600, 3200, 6400}, []float64{100, 1000}, 0.1, 1e6, "documents that arrive a second")
@@ -109,9 +105,8 @@ func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
 	r.Emulator = s.emulator
 	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v", b.documents, s.crawl.keys, b.duration)
 	repository := r.Table("repository").Row("before")
-	report.Add(repository, "documents", "", b.documents)
-	report.Add(repository, "documents in a cluster", "", s.base.mean())
-	report.Add(repository, "not alone", "%", 100*s.base.notAlone())
+	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(),
+		"not alone, %", 100*s.base.notAlone())
 	r.step()
 	next := b.documents
 	var rates []fig7Rate
@@ -150,35 +145,23 @@ func (at fig7Rate) into(r *run, arrived float64, documents int) {
 		full bool
 	}{{"observers", at.observers.fig7Delivery, "≥ ", at.observers.saturated}, {"batch", at.batch.fig7Delivery, "↗ ", at.batch.saturated}} {
 		row := r.Table(side.name).Row(name)
-		report.Add(row, "arrivals", "1/s", arrived)
-		report.Add(row, "of the repository", "%/hour", percentPerHour(arrived, documents))
-		saturated := 0
+		row.Add("arrivals, 1/s", arrived, "of the repository, %/hour", percentPerHour(arrived, documents))
 		if side.full {
-			saturated = 1
+			row.Add("saturated", side.mark)
 		}
-		report.Add(row, "saturated", "", saturated)
-		row.Text("bound", map[bool]string{true: side.mark}[side.full])
 		side.of.latency.into(row)
-		report.Add(row, "delivered", "1/s", side.of.delivered)
-		report.Add(row, "clustered", "", side.of.clustered)
+		row.Add("delivered, 1/s", side.of.delivered, "clustered", side.of.clustered)
 		work := r.Table(side.name + ", work").Row(name)
-		report.Add(work, "requests", "", sumOf(side.of.requests))
+		work.Add("requests", sumOf(side.of.requests))
 		for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows"} {
-			report.Add(work, kind, "", side.of.requests[kind])
+			work.Add(kind, side.of.requests[kind])
 		}
-		report.Add(work, "documents in a cluster", "", side.of.cluster)
-		report.Add(work, "checked", "", side.of.checked)
-		report.Add(work, "differences", "", side.of.differences)
+		work.Add("documents in a cluster", side.of.cluster, "checked", side.of.checked, "differences", side.of.differences)
 	}
 	o, b := r.Table("observers, work").Row(name), r.Table("batch, work").Row(name)
-	report.Add(o, "left", "", at.observers.offered-at.observers.clustered)
-	report.Add(o, "backlog", "", at.observers.backlog)
-	report.Add(o, "runs", "", at.observers.runs)
-	report.Add(o, "conflicts", "", at.observers.conflicts)
-	report.Add(o, "found by the scan", "", at.observers.found)
-	report.Add(b, "passes", "", len(at.batch.passes))
-	b.Repeated("pass", "ms", at.batch.passes)
-	report.Add(b, "read each", "", at.batch.read)
+	o.Add("left", at.observers.offered-at.observers.clustered, "backlog", at.observers.backlog, "runs", at.observers.runs,
+		"conflicts", at.observers.conflicts, "found by the scan", at.observers.found)
+	b.Add("passes", len(at.batch.passes), "pass, ms", at.batch.passes, "read each", at.batch.read)
 }
 
 // conclude tells where observers are saturated and where the crossover is, and draws median latencies against the crawl rate. From the

@@ -50,7 +50,7 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 			rows[i], mutations[i] = fig7Row(d.number), bigtable.NewMutation()
 			mutations[i].Set(fig7RawFamily, fig7KeysCol, fig7Now(), d.encode())
 		}
-		return fig7Apply(ctx, b.table, rows, mutations)
+		return applyBulk(ctx, b.table, rows, mutations)
 	}
 	if err := load(ctx, []int{a.awake()}); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 	var stop, loaded atomic.Bool
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		err := a.offer(gctx, o.begun, &stop, fig7Bulk, load)
+		err := a.offer(gctx, o.begun, &stop, bulkRows, load)
 		loaded.Store(true)
 		return err
 	})
@@ -118,7 +118,7 @@ func (b *fig7Batcher) pass(ctx context.Context) (fresh []uint32, err error) {
 			}
 		}
 	}
-	if err := fig7Apply(ctx, b.table, rows, mutations); err != nil {
+	if err := applyBulk(ctx, b.table, rows, mutations); err != nil {
 		return nil, err
 	}
 	b.passes = append(b.passes, milliseconds(time.Since(begun)))

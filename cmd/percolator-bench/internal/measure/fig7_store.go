@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -29,10 +28,8 @@ const (
 	fig7RawFamily = "d" // with the columns keys and cluster
 )
 
-const (
-	fig7Bulk  = 1000 // rows of a raw request that writes many
-	fig7Width = 4    // raw requests at once, of those that write or read many rows
-)
+// fig7Width is how many raw requests that read many rows are under way at once.
+const fig7Width = 4
 
 func fig7Schema(observed ...string) *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{{Name: fig7Documents, Observed: observed}, {Name: fig7Indexes}}}
@@ -133,21 +130,7 @@ func (s *fig7Store) fillRaw(ctx context.Context) error {
 		mutations[n].Set(fig7RawFamily, fig7KeysCol, fig7Now(), d.encode())
 		mutations[n].Set(fig7RawFamily, fig7Cluster, fig7Now(), encodeFig7Cluster(s.base.of[d.number]))
 	}
-	return fig7Apply(ctx, s.admin.Open(fig7Raw), rows, mutations)
-}
-
-// fig7Apply writes many rows, in large requests of which some are under way at once.
-func fig7Apply(ctx context.Context, t *bigtable.Table, rows []string, mutations []*bigtable.Mutation) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(fig7Width)
-	for from := 0; from < len(rows); from += fig7Bulk {
-		to := min(from+fig7Bulk, len(rows))
-		group.Go(func() error {
-			failed, err := t.ApplyBulk(ctx, rows[from:to], mutations[from:to])
-			return errors.Join(append(failed, err)...)
-		})
-	}
-	return group.Wait()
+	return applyBulk(ctx, s.admin.Open(fig7Raw), rows, mutations)
 }
 
 // remove deletes rows, as if they had never been there: nobody is using the table.
@@ -157,7 +140,7 @@ func (s *fig7Store) remove(ctx context.Context, table string, rows []string) err
 		mutations[i] = bigtable.NewMutation()
 		mutations[i].DeleteRow()
 	}
-	return fig7Apply(ctx, s.admin.Open(table), rows, mutations)
+	return applyBulk(ctx, s.admin.Open(table), rows, mutations)
 }
 
 // documentRows are those of all arrivals.

@@ -25,10 +25,6 @@ type fig8Benchmark struct {
 	slice, duration time.Duration
 }
 
-func (*fig8Benchmark) describe() description {
-	return description{name: "fig8", emulator: true, repeat: 3}
-}
-
 func (b *fig8Benchmark) declare(f *flags) {
 	numbers(f, &b.goroutines, "goroutines", []int{1, 16, 64, 256}, []int{64}, 1, 10_000, "goroutines that work at once")
 	f.names(&b.only, "only", nil, nil, fig8Names(), "comparisons to make (default all)")
@@ -94,36 +90,28 @@ func fig8Row(name string, goroutines int) string { return fmt.Sprintf("%s, %d", 
 // neighbouring slices; overall that of all operations by all time of a repetition, in which slices that were slow weigh as much as they
 // took. by CPU is what the ratio tends to where processors are the limit and the emulator runs in this process; 0: not known.
 func (t *fig8Trial) into(row, costs *report.Row) {
-	row.Text("comparison", t.name)
-	row.Text("against", t.fig8Kind.raw)
-	report.Add(row, "goroutines", "", t.goroutines)
-	row.Repeated("ours", "1/s", t.ours.perSecond)
-	row.Repeated("raw", "1/s", t.raw.perSecond)
-	row.Repeated("ratio", "", t.ratio)
-	row.Repeated("overall", "", t.overall)
+	row.Add("comparison", t.name, "against", t.fig8Kind.raw, "goroutines", t.goroutines, "ours, 1/s", t.ours.perSecond,
+		"raw, 1/s", t.raw.perSecond, "ratio", t.ratio, "overall", t.overall)
 	if n := t.ours.cpu(); n > 0 {
-		report.Add(row, "by CPU", "", t.raw.cpu()/n)
+		row.Add("by CPU", t.raw.cpu()/n)
 	}
-	report.Add(row, "pairs", "", t.pairs)
-	report.Add(row, "conflicts", "", t.ours.all.conflicts)
+	row.Add("pairs", t.pairs, "conflicts", t.ours.all.conflicts)
 	verified := t.ours.verified + t.raw.verified
 	if !t.write { // each value was compared when it was read
 		verified += t.ours.all.operations + t.raw.all.operations
 	}
-	report.Add(row, "verified", "", verified)
+	row.Add("verified", verified)
 	t.ours.cost(costs, "")
 	t.raw.cost(costs, "raw ")
 	storage := 0.
 	for _, kind := range slices.Sorted(maps.Keys(t.ours.requests)) {
 		n := float64(t.ours.requests[kind]) / float64(t.ours.all.operations)
-		report.Add(costs, kind, "", n)
+		costs.Add(kind, n)
 		if kind != "Oracle" {
 			storage += n
 		}
 	}
-	report.Add(costs, "storage requests", "", storage)
-	report.Add(costs, "writes of a row", "", t.ours.perRow)
-	report.Add(costs, "most", "", t.ours.mostOfRow)
+	costs.Add("storage requests", storage, "writes of a row", t.ours.perRow, "most", t.ours.mostOfRow)
 }
 
 // cpu is the processor time of an operation in µs.
@@ -133,10 +121,8 @@ func (s *fig8Side) cpu() float64 {
 
 func (s *fig8Side) cost(row *report.Row, whose string) {
 	n := float64(s.all.operations)
-	report.Add(row, whose+"operations", "", s.all.operations)
-	report.Add(row, whose+"CPU", "µs", s.cpu())
-	report.Add(row, whose+"allocations", "", float64(s.allocs)/n)
-	report.Add(row, whose+"KB", "", float64(s.bytes)/n/1024)
+	row.Add(whose+"operations", s.all.operations, whose+"CPU, µs", s.cpu(), whose+"allocations", float64(s.allocs)/n,
+		whose+"KB", float64(s.bytes)/n/1024)
 }
 
 // draw draws ratios as bars and throughput as lines, by goroutines, reads and writes apart.

@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 
 	"cloud.google.com/go/bigtable"
@@ -122,8 +121,7 @@ func loadRaw(ctx context.Context, table *bigtable.Table, keys []string, set func
 		muts[i] = bigtable.NewMutation()
 		set(i, muts[i])
 	}
-	errs, err := table.ApplyBulk(ctx, keys, muts)
-	return errors.Join(append(slices.Clip(errs), err)...)
+	return applyBulk(ctx, table, keys, muts)
 }
 
 // fig8Kind is a comparison of the benchmark.

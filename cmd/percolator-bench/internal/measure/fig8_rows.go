@@ -149,8 +149,7 @@ func (r *fig8Rows) eraseOldOf(ctx context.Context, keys []string) error {
 	if err = errors.Join(err, left); err != nil {
 		return err
 	}
-	errs, err := r.table.ApplyBulk(ctx, rows, muts)
-	return errors.Join(append(errs, err)...)
+	return applyBulk(ctx, r.table, rows, muts)
 }
 
 // readRaw reads the newest cell of a family of each row without the protocol.

@@ -26,10 +26,6 @@ type fig9Benchmark struct {
 	seed             uint64        // of everything that is left to chance, but for how goroutines take turns
 }
 
-func (*fig9Benchmark) describe() description {
-	return description{name: "fig9", emulator: true, repeat: 3}
-}
-
 func (b *fig9Benchmark) declare(f *flags) {
 	n, ms := runtime.NumCPU(), time.Millisecond
 	ways := []string{string(tpce.Queued), string(tpce.Direct), string(tpce.Omitted)}
@@ -159,10 +155,10 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 				kinds[kind] = sum
 			}
 			sum.Conflicts, total = sum.Conflicts+k.Conflicts, total+k.Latencies.count()
-			sum.latencies.merge(k.Latencies)
 			if kind.Writes() {
 				commits, conflicts = commits+k.Latencies.count(), conflicts+k.Conflicts
 			}
+			sum.Latencies.merge(&k.Latencies)
 		}
 		transactions += total
 		tps, all = append(tps, float64(out.Executed)/out.Seconds), append(all, float64(total)/out.Seconds)
@@ -172,28 +168,22 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 			requests[kind] += n
 		}
 	}
-	report.Add(row, "cores", "", s.cores)
-	report.Add(row, "customers", "", s.customers)
-	report.Add(row, "brokers", "", tpce.SizeFor(s.customers).Brokers())
-	row.Text("commission", string(s.commission))
-	row.Repeated("trades/s", "", tps)
-	row.Repeated("all transactions/s", "", all)
-	row.Repeated("cores used", "", used) // 0: not known on this system
-	report.Add(row, "conflicts/commit", "", per(conflicts, commits))
-	report.Add(row, "storage requests/transaction", "", per(sumOf(requests)-requests["Oracle"], transactions))
-	report.Add(row, "folds", "", folds.Runs)
-	report.Add(row, "folds' conflicts", "", folds.Conflicts)
+	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.SizeFor(s.customers).Brokers(),
+		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
+	row.Add("cores used", used) // 0: not known on this system
+	row.Add("conflicts/commit", per(conflicts, commits),
+		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions), "folds", folds.Runs,
+		"folds' conflicts", folds.Conflicts)
 	each := r.Table("requests/transaction").Row(s.String())
 	for _, kind := range slices.Sorted(maps.Keys(requests)) {
-		report.Add(each, kind, "", per(requests[kind], transactions))
+		each.Add(kind, per(requests[kind], transactions))
 	}
 	types := r.Table(s.String())
 	for _, kind := range tpce.Kinds {
 		if k := kinds[kind]; k != nil {
 			row := types.Row(string(kind))
-			k.latencies.into(row)
-			report.Add(row, "conflicts", "", k.Conflicts)
-			report.Add(row, "conflicts/commit", "", per(k.Conflicts, k.latencies.count()))
+			k.Latencies.into(row)
+			row.Add("conflicts", k.Conflicts, "conflicts/commit", per(k.Conflicts, k.Latencies.count()))
 		}
 	}
 	audits := r.Table("audits")

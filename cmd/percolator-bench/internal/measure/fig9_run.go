@@ -35,7 +35,7 @@ type fig9Result struct {
 	Seconds  float64                 `json:"seconds"`
 	CPU      float64                 `json:"cpu_s"`
 	Executed int64                   `json:"executed"`
-	Kinds    map[tpce.Kind]fig9Count `json:"kinds"`
+	Kinds    map[tpce.Kind]*fig9Kind `json:"kinds"`
 	Requests map[string]int64        `json:"requests"`
 	Folds    fig9Folds               `json:"folds"`
 	Audit    fig9Audit               `json:"audit"`
@@ -146,7 +146,7 @@ func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *perc
 	}
 	t.count(false)
 	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
-	r.Kinds, r.Executed = t.export()
+	r.Kinds, r.Executed = t.kinds, t.executed // nobody counts any more
 	r.Requests = minus(c.Stats().Requests, requests)
 	after := foldsOf(fold)
 	r.Folds = fig9Folds{Runs: after.Runs - folds.Runs, Conflicts: after.Conflicts - folds.Conflicts}
@@ -171,24 +171,14 @@ type fig9Folds struct {
 type fig9Audit struct{ tpce.Audit }
 
 func (a fig9Audit) into(row *report.Row) {
-	report.Add(row, "trades", "", a.Trades)
-	report.Add(row, "settled", "", a.Settled)
-	report.Add(row, "rejected", "", a.Rejected)
-	report.Add(row, "accounts", "", a.Accounts)
-	report.Add(row, "commission", "cents", a.Commission)
-	report.Add(row, "earned", "cents", a.Earned)
+	row.Add("trades", a.Trades, "settled", a.Settled, "rejected", a.Rejected, "accounts", a.Accounts,
+		"commission, cents", a.Commission, "earned, cents", a.Earned)
 }
 
 // fig9Kind is one type of transaction. Its latency is that of the closed loop, with all attempts.
 type fig9Kind struct {
-	Conflicts int64
-	latencies recorder
-}
-
-// fig9Count is a fig9Kind on its way to the benchmark.
-type fig9Count struct {
-	Conflicts int64     `json:"conflicts"`
-	Latencies recording `json:"latencies"`
+	Conflicts int64    `json:"conflicts"`
+	Latencies recorder `json:"latencies"`
 }
 
 // fig9Tally counts the transactions that end between begin and end.
@@ -223,15 +213,5 @@ func (t *fig9Tally) done(d tpce.Done) {
 		t.executed++
 	}
 	t.kinds[d.Kind].Conflicts += int64(d.Attempts - 1)
-	t.kinds[d.Kind].latencies.record(d.Took)
-}
-
-func (t *fig9Tally) export() (kinds map[tpce.Kind]fig9Count, executed int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	kinds = map[tpce.Kind]fig9Count{}
-	for name, k := range t.kinds {
-		kinds[name] = fig9Count{k.Conflicts, k.latencies.export()}
-	}
-	return kinds, t.executed
+	t.kinds[d.Kind].Latencies.record(d.Took)
 }

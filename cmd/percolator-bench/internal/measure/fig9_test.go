@@ -39,7 +39,7 @@ func TestFig9Tally(t *testing.T) {
 	tally.done(tpce.Done{Kind: tpce.TradeStatus, Took: time.Millisecond, Attempts: 1})
 	tally.count(false)
 	tally.done(result)
-	kinds, executed := tally.export()
+	kinds, executed := tally.kinds, tally.executed
 	if k := kinds[tpce.TradeResult]; executed != 1 || k.Latencies.count() != 2 || k.Conflicts != 4 {
 		t.Errorf("%d executed, %+v", executed, k)
 	}
@@ -78,7 +78,7 @@ func TestFig9Row(t *testing.T) {
 			tally.done(tpce.Done{Kind: tpce.TradeOrder, Took: time.Millisecond, Attempts: 1})
 			tally.done(tpce.Done{Kind: tpce.TradeResult, Took: 8 * time.Millisecond, Attempts: 1 + i, Executed: true})
 		}
-		kinds, executed := tally.export()
+		kinds, executed := tally.kinds, tally.executed
 		results = append(results, &fig9Result{
 			Seconds: 2, CPU: 3, Executed: executed, Kinds: kinds, Folds: fig9Folds{Runs: 2, Conflicts: 1},
 			Requests: map[string]int64{"ReadRows": 40, "Oracle": 20}, Audit: fig9Audit{tpce.Audit{Trades: executed}},
@@ -113,10 +113,7 @@ func TestFig9Charts(t *testing.T) {
 	t.Parallel()
 	add := func(r *run, cores, customers int, c tpce.Commission, tps float64) {
 		row := r.Table("fig9").Row(fig9Setting{cores, customers, c}.String())
-		report.Add(row, "cores", "", cores)
-		report.Add(row, "customers", "", customers)
-		row.Text("commission", string(c))
-		report.Add(row, "trades/s", "", tps)
+		row.Add("cores", cores, "customers", customers, "commission", string(c), "trades/s", tps)
 	}
 	r := newRun("fig9")
 	for _, s := range []struct {

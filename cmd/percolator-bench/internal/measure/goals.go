@@ -26,10 +26,6 @@ const (
 	goalOps     = "ops"     // counts of the web index's requests, of ops
 )
 
-func (*goalsBenchmark) describe() description {
-	return description{name: "goals", emulator: true, repeat: 3}
-}
-
 func (b *goalsBenchmark) declare(f *flags) {
 	ms := time.Millisecond
 	f.names(&b.only, "only", nil, []string{goalRatios, goalLatency}, []string{goalRatios, goalLatency, goalOps}, "parts to measure: ratios, latency, ops (default all)")
@@ -120,7 +116,7 @@ func (r *run) goal(name string, f report.Figure, g report.Goal) {
 func (b *goalsBenchmark) ratio(ctx context.Context, r *run, g goalRatio) error {
 	f := b.fig8
 	f.goroutines, f.only, f.rows, f.value = []int{g.goroutines}, []string{g.name}, max(f.rows, fig8SnapshotGets*g.goroutines), 100
-	out, err := r.part(ctx, &f)
+	out, err := r.part(ctx, "fig8", &f)
 	if err != nil {
 		return err
 	}
@@ -134,14 +130,14 @@ func (b *goalsBenchmark) ratio(ctx context.Context, r *run, g goalRatio) error {
 }
 
 // part runs another benchmark as a part of this one.
-func (r *run) part(ctx context.Context, b benchmark) (*run, error) {
-	out := newRun(b.describe().name)
+func (r *run) part(ctx context.Context, name string, b benchmark) (*run, error) {
+	out := newRun(name)
 	out.emulator, out.repeat = r.emulator, r.repeat
 	return out, errors.Join(b.run(ctx, out), out.failed)
 }
 
 func (b *goalsBenchmark) latencies(ctx context.Context, r *run) error {
-	out, err := r.part(ctx, &b.latency)
+	out, err := r.part(ctx, "latency", &b.latency)
 	if err != nil {
 		return err
 	}
@@ -158,7 +154,7 @@ func (b *goalsBenchmark) latencies(ctx context.Context, r *run) error {
 
 func (b *goalsBenchmark) counts(ctx context.Context, r *run) error {
 	b.ops.changed, b.ops.delay, b.ops.concurrency = b.ops.pages/10, b.latency.delay, 128
-	out, err := r.part(ctx, &b.ops)
+	out, err := r.part(ctx, "ops", &b.ops)
 	if err != nil {
 		return err
 	}

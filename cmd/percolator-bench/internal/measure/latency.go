@@ -22,10 +22,6 @@ type latencyBenchmark struct {
 	iterations int // transactions of each kind in a repetition
 }
 
-func (*latencyBenchmark) describe() description {
-	return description{name: "latency", emulator: true, repeat: 3}
-}
-
 func (b *latencyBenchmark) declare(f *flags) {
 	number(f, &b.delay, "delay", 5*time.Millisecond, 5*time.Millisecond, 0, time.Second, "added to each request")
 	number(f, &b.iterations, "iterations", 100, 10, 1, 100_000, "transactions of each kind in a repetition")
@@ -68,8 +64,8 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 			r.step()
 		}
 	}
-	r.Table("raw").Row("ReadRow").Repeated("time", "ms", f.reads)
-	r.Table("raw").Row("MutateRow").Repeated("time", "ms", f.mutates)
+	r.Table("raw").Row("ReadRow").Add("time, ms", f.reads)
+	r.Table("raw").Row("MutateRow").Add("time, ms", f.mutates)
 	bars := []report.Bars{{Name: "measured"}, {Name: "goal (at most)"}}
 	for _, w := range works {
 		w.into(r, r.repeat*b.iterations)
@@ -86,18 +82,18 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 // into adds what was measured of a kind of transaction, in n transactions.
 func (w *latencyWork) into(r *run, n int) {
 	times := r.Table("request times").Row(w.name)
-	times.Repeated("multiple", "", w.multiples)
+	times.Add("multiple", w.multiples)
 	if w.goal > 0 {
 		times.Want(report.Goal{Wanted: w.goal, Peer: w.peer})
 	}
-	times.Repeated("time", "ms", w.means)
+	times.Add("time, ms", w.means)
 	if w.blind { // how often the start timestamp had been fetched in time, and how many were fetched ahead for later ones
-		report.Add(times, "start timestamp at hand", "%", 100*float64(w.atHand)/float64(n))
-		report.Add(times, "fetched ahead", "", float64(w.ahead)/float64(n))
+		times.Add("start timestamp at hand, %", 100*float64(w.atHand)/float64(n),
+			"fetched ahead", float64(w.ahead)/float64(n))
 	}
 	requests := r.Table("requests").Row(w.name)
 	for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"} {
-		requests.Repeated(kind, "", w.requests[kind])
+		requests.Add(kind, w.requests[kind])
 		if kind == "storage" && w.storageGoal > 0 { // what is wanted holds for the most
 			f := &requests.Figures[len(requests.Figures)-1]
 			f.Value = f.Spread.Max

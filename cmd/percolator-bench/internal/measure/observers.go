@@ -29,10 +29,6 @@ type observersBenchmark struct {
 	scanOnly     bool          // those workers hear nothing from the writer
 }
 
-func (*observersBenchmark) describe() description {
-	return description{name: "observers"}
-}
-
 func (b *observersBenchmark) declare(f *flags) {
 	const s = time.Second
 	number(f, &b.duration, "duration", 9*s, 2*s, 10*time.Millisecond, time.Hour, "how long writes are offered; the other measurements take parts of it")
@@ -177,7 +173,7 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		if err != nil {
 			return fmt.Errorf("%d writers: %w", writers, err)
 		}
-		report.Add(r.Table("saturated").Row(fmt.Sprintf("%d writers", writers)), "writes and runs", "1/s", rate)
+		r.Table("saturated").Row(fmt.Sprintf("%d writers", writers)).Add("writes and runs, 1/s", rate)
 		most = max(most, rate)
 		r.step()
 	}
@@ -211,8 +207,7 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		return err
 	}
 	observed := r.Table("in one process").Row("observed")
-	report.Add(observed, "offered", "1/s", most/2)
-	report.Add(observed, "delivered", "1/s", float64(inTime)/b.duration.Seconds())
+	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.duration.Seconds())
 	latencies.into(observed)
 	byTimestamps.into(r.Table("in one process").Row("by timestamps"))
 	r.Draw(latencyChart("observers-in-process", fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2), &latencies,

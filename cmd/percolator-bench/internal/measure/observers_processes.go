@@ -174,18 +174,14 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 		}
 		lost += b.dirty - len(took)
 		recorded(took).into(t.Row(fmt.Sprintf("round %d", i+1)))
-		latencies.merge(recorded(took).export())
+		latencies.merge(recorded(took))
 		r.step()
 	}
 	latencies.into(t.Row("all"))
 	counted := r.Table("dirty rows").Row("all")
-	report.Add(counted, "clean rows", "", b.clean)
-	report.Add(counted, "to look at all", "ms", pass)
-	report.Add(counted, "dirty rows of a round", "", b.dirty)
-	report.Add(counted, "workers", "", b.workers)
-	report.Add(counted, "heard of from the writer", "", counts.Hinted)
-	report.Add(counted, "found by a scan first", "", counts.Found)
-	report.Add(counted, "lost", "", lost) // no worker ran for them: must be 0
+	counted.Add("clean rows", b.clean, "to look at all, ms", pass, "dirty rows of a round", b.dirty, "workers", b.workers,
+		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
+	counted.Add("lost", lost) // no worker ran for them: must be 0
 	r.Draw(latencyChart("observers-across-processes", fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty), &latencies,
 		report.Mark{At: 1000, Name: "goal for p99"}))
 	return nil

@@ -30,10 +30,6 @@ type opsBenchmark struct {
 	detail      bool
 }
 
-func (*opsBenchmark) describe() description {
-	return description{name: "ops", emulator: true}
-}
-
 func (b *opsBenchmark) declare(f *flags) {
 	number(f, &b.pages, "pages", 258, 15, 1, 1_000_000, "pages of the crawl")
 	number(f, &b.changed, "changed", 25, 2, 0, 1_000_000, "documents among them that have changed the second time")
@@ -130,8 +126,8 @@ func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 	all := r.Table("counts").Row(phase + ": " + variant)
 	r.Table("counts").Series = true
 	each := func(name string, n int64) {
-		report.Add(row, name, "", p.perPage(n))
-		report.Add(all, name, "", n)
+		row.Add(name, p.perPage(n))
+		all.Add(name, n)
 	}
 	for _, kind := range []string{kindReadRows, "CheckAndMutateRow", "MutateRows"} {
 		each(kind, p.requests[kind])
@@ -149,23 +145,16 @@ func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 			rows += o.rows
 		}
 		row := origins.Append(strings.TrimSpace(o.kind + " " + o.table + " " + o.columns))
-		report.Add(row, kindReadRows+" a page", "", p.perPage(int64(o.requests)))
-		report.Add(row, "requests", "", o.requests)
-		report.Add(row, "rows", "", o.rows)
-		report.Add(row, "cells", "", o.cells)
+		row.Add(kindReadRows+" a page", p.perPage(int64(o.requests)), "requests", o.requests, "rows", o.rows,
+			"cells", o.cells)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.runs)) {
-		report.Add(runs.Row(name), "runs a page", "", p.perPage(p.runs[name]))
+		runs.Row(name).Add("runs a page", p.perPage(p.runs[name]))
 	}
-	report.Add(work, "runs a page", "", p.perPage(sumOf(p.runs)))
-	report.Add(work, "requests a run", "", p.perRun(sumOf(p.requests)))
-	report.Add(work, kindReadRows+" a run", "", p.perRun(p.requests[kindReadRows]))
-	report.Add(work, "rows a read by key", "", float64(rows)/float64(max(1, p.reads[readGet])))
-	report.Add(work, "time", "s", p.took.Seconds())
-	report.Add(all, "pages", "", p.pages)
-	report.Add(all, "runs", "", sumOf(p.runs))
-	report.Add(all, "attempts", "", p.attempts)
-	report.Add(all, "rows read", "", p.rowsRead)
+	work.Add("runs a page", p.perPage(sumOf(p.runs)), "requests a run", p.perRun(sumOf(p.requests)),
+		kindReadRows+" a run", p.perRun(p.requests[kindReadRows]),
+		"rows a read by key", float64(rows)/float64(max(1, p.reads[readGet])), "time, s", p.took.Seconds())
+	all.Add("pages", p.pages, "runs", sumOf(p.runs), "attempts", p.attempts, "rows read", p.rowsRead)
 }
 
 // compare tells how many times fewer requests became, for a page. How often observers run for a page depends on what joins while they
@@ -175,10 +164,9 @@ func compare(row *report.Row, without, with opsPhase) {
 		return without.perPage(of(without)) / with.perPage(max(1, of(with)))
 	}
 	reads := ratio(func(p opsPhase) int64 { return p.requests[kindReadRows] })
-	report.Add(row, kindReadRows, "", reads)
-	report.Add(row, "by key", "", ratio(func(p opsPhase) int64 { return p.reads[readGet] }))
-	report.Add(row, "a run", "", reads/ratio(func(p opsPhase) int64 { return sumOf(p.runs) }))
-	report.Add(row, "all requests", "", ratio(func(p opsPhase) int64 { return sumOf(p.requests) }))
+	row.Add(kindReadRows, reads, "by key", ratio(func(p opsPhase) int64 { return p.reads[readGet] }),
+		"a run", reads/ratio(func(p opsPhase) int64 { return sumOf(p.runs) }),
+		"all requests", ratio(func(p opsPhase) int64 { return sumOf(p.requests) }))
 }
 
 // measure loads the pages twice, waits for the observers each time, and verifies the index.

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -60,14 +61,14 @@ func (r *recorder) mean() float64 { return milliseconds(r.sum) / float64(max(r.c
 
 // into adds the figures of a distribution to a row.
 func (r *recorder) into(row *report.Row) {
-	report.Add(row, "n", "", r.count())
+	row.Add("n", r.count())
 	for _, q := range []struct {
 		name string
 		at   float64
 	}{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}} {
-		report.Add(row, q.name, "ms", r.ms(q.at))
+		row.Add(q.name+", ms", r.ms(q.at))
 	}
-	report.Add(row, "mean", "ms", r.mean())
+	row.Add("mean, ms", r.mean())
 }
 
 // line is which share of all is at most so long, for a logarithmic axis.
@@ -86,31 +87,33 @@ type recording struct {
 	Max       time.Duration          `json:"max"`
 }
 
-func (r *recorder) export() recording {
+// MarshalJSON implements json.Marshaler.
+func (r *recorder) MarshalJSON() ([]byte, error) {
 	out := recording{Sum: r.sum, Max: r.max}
 	if r.histogram != nil {
 		out.Histogram = r.histogram.Export()
 	}
-	return out
+	return json.Marshal(out)
 }
 
-func (r recording) count() int64 {
-	if r.Histogram == nil {
-		return 0
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *recorder) UnmarshalJSON(text []byte) error {
+	var in recording
+	err := json.Unmarshal(text, &in)
+	if r.sum, r.max = in.Sum, in.Max; in.Histogram != nil {
+		r.histogram = hdrhistogram.Import(in.Histogram)
 	}
-	return hdrhistogram.Import(r.Histogram).TotalCount()
+	return err
 }
 
-// merge adds what another process has recorded.
-func (r *recorder) merge(other recording) {
-	if other.Histogram == nil {
-		return
+// merge adds what another one has recorded, which is not used any more.
+func (r *recorder) merge(other *recorder) {
+	if r.histogram == nil {
+		r.histogram = other.histogram
+	} else if other.histogram != nil {
+		r.histogram.Merge(other.histogram)
 	}
-	h := hdrhistogram.Import(other.Histogram)
-	if r.histogram != nil {
-		h.Merge(r.histogram)
-	}
-	r.histogram, r.sum, r.max = h, r.sum+other.Sum, max(r.max, other.Max)
+	r.sum, r.max = r.sum+other.sum, max(r.max, other.max)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

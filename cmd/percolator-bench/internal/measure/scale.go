@@ -28,10 +28,6 @@ type scaleBenchmark struct {
 	repeat  int
 }
 
-func (*scaleBenchmark) describe() description {
-	return description{name: "scale", emulator: true, repeat: 3}
-}
-
 func (b *scaleBenchmark) declare(f *flags) {
 	sizes(f, &b.rows, "rows", []int{10_000, 100_000}, []int{1000, 10_000}, 100, 10_000_000, "rows of the tables, ascending (0: leave that sweep out)")
 	sizes(f, &b.versions, "versions", []int{1, 10, 100}, []int{1, 10}, 1, 1000, "versions of each cell, ascending (0: leave that sweep out)")
@@ -116,7 +112,7 @@ func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 		}
 		if heap == 0 {
 			heap = liveHeap()
-			report.Add(r.Table("memory").Row("all tables, full"), "in this process", "MB", float64(heap)/(1<<20))
+			r.Table("memory").Row("all tables, full").Add("in this process, MB", float64(heap)/(1<<20))
 		}
 	}
 	r.Notes = append(r.Notes, "µs: median of the repetitions' medians, and p99 of all samples; × smallest: median, least and greatest of the repetitions",
@@ -258,10 +254,8 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 		}
 	}
 	filled := r.Table("tables").Row(s.name)
-	filled.Text("fixed", s.fixed)
-	report.Add(filled, "cells filled in", "", s.lab.filled)
-	report.Add(filled, "within", "s", s.took.Seconds())
-	report.Add(filled, "answers checked", "", s.lab.checked)
+	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(),
+		"answers checked", s.lab.checked)
 	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
 		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
 	for _, op := range operations {

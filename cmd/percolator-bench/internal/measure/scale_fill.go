@@ -140,13 +140,10 @@ func (w *scaleBulkWriter) add(ctx context.Context, row string, c scaleCells) err
 }
 
 func (w *scaleBulkWriter) flush(ctx context.Context) error {
-	if len(w.rows) == 0 {
-		return nil
-	}
-	errs, err := w.table.ApplyBulk(ctx, w.rows, w.muts)
+	err := applyBulk(ctx, w.table, w.rows, w.muts)
 	w.lab.filled += int64(w.cells)
 	w.rows, w.muts, w.cells = nil, nil, 0
-	return errors.Join(append(errs, err)...)
+	return err
 }
 
 // strand leaves a lock in a row, as a client does that died after prewrite: 30 s ago, with a TTL of 10 s.

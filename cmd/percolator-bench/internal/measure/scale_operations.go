@@ -260,26 +260,20 @@ func (op scaleOperation) into(r *run, sweep string) report.Line {
 	var sizes, costs []float64
 	for _, p := range op.points {
 		row := r.Table(sweep).Row(fmt.Sprintf("%s, %d", op.name, p.size))
-		report.Add(row, sweep, "", p.size)
-		row.Text("of a", op.per)
-		report.Add(row, "n", "", p.count)
-		row.Repeated("time", "µs", p.us)
-		report.Add(row, "p99", "µs", p.p99)
-		row.Repeated("× smallest", "", ratiosOf(p.us, op.points[0].us))
+		row.Add(sweep, p.size, "of a", op.per, "n", p.count, "time, µs", p.us, "p99, µs", p.p99,
+			"× smallest", ratiosOf(p.us, op.points[0].us))
 		for _, kind := range slices.Sorted(maps.Keys(p.cost.requests)) {
-			report.Add(row, kind, "", float64(p.cost.requests[kind])/float64(p.count))
+			row.Add(kind, float64(p.cost.requests[kind])/float64(p.count))
 		}
-		report.Add(row, "rows read", "", float64(p.cost.rows)/float64(p.count))
+		row.Add("rows read", float64(p.cost.rows)/float64(p.count))
 		if p.removed > 0 {
-			report.Add(row, "versions removed", "", p.removed)
+			row.Add("versions removed", p.removed)
 		}
 		sizes, costs = append(sizes, float64(p.size)), append(costs, row.Value("time"))
 		line.X, line.Y = append(line.X, float64(p.size)), append(line.Y, row.Value("× smallest"))
 	}
 	grown, exponent := r.Table("growth with "+sweep).Row(op.name), exponentOf(sizes, costs)
-	grown.Text("cost of a", op.per)
-	report.Add(grown, "grows as size to the power of", "", exponent)
-	grown.Text("what", op.what)
+	grown.Add("cost of a", op.per, "grows as size to the power of", exponent, "what", op.what)
 	if line.Name = op.name; op.per != "operation" {
 		line.Name += ", of a " + op.per
 	}

@@ -26,10 +26,6 @@ type oracleBenchmark struct {
 	total              int64 // timestamps while memory is looked at; 0: none
 }
 
-func (*oracleBenchmark) describe() description {
-	return description{name: "tso", repeat: 3}
-}
-
 func (b *oracleBenchmark) declare(f *flags) {
 	numbers(f, &b.callers, "callers", []int{1, 256, 1024, 2048, 3072}, []int{1, 1024}, 1, 1_000_000, "callers that ask as fast as they can, in all processes")
 	number(f, &b.processes, "processes", runtime.NumCPU(), runtime.NumCPU(), 1, 64, "processes with callers")
@@ -80,9 +76,7 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 		return err
 	}
 	row := r.Table("store").Row("all measurements")
-	report.Add(row, "timestamps", "", counts.Served)
-	report.Add(row, "writes to the store", "", counts.Writes)
-	report.Add(row, "time", "s", time.Since(begun).Seconds())
+	row.Add("timestamps", counts.Served, "writes to the store", counts.Writes, "time, s", time.Since(begun).Seconds())
 	r.Draw(report.Chart{Name: "tso", Title: "Timestamp oracle: callers that ask again at once", X: report.Axis{Label: "callers", Log: true},
 		Y: report.Axis{Label: "timestamps a second"}, Lines: []report.Line{r.Table("rates").Line("", "callers", "timestamps", nil)}})
 	return nil
@@ -118,9 +112,9 @@ func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) erro
 		nexts, empties, ratios = append(nexts, n), append(empties, e), append(ratios, n/e)
 	}
 	t := r.Table("one caller")
-	t.Row("round trip").Repeated("time", "µs", nexts)
-	t.Row("empty call").Repeated("time", "µs", empties)
-	t.Row("ratio").Repeated("ratio", "", ratios)
+	t.Row("round trip").Add("time, µs", nexts)
+	t.Row("empty call").Add("time, µs", empties)
+	t.Row("ratio").Add("ratio", ratios)
 	t.Row("ratio").Want(report.Goal{Wanted: 1.3})
 	r.step()
 	return nil
@@ -151,8 +145,7 @@ func (b *oracleBenchmark) rates(r *run, callers *oracleCallers) error {
 			r.step()
 		}
 		row := r.Table("rates").Row(strconv.Itoa(n) + " callers")
-		report.Add(row, "callers", "", n)
-		row.Repeated("timestamps", "1/s", samples)
+		row.Add("callers", n, "timestamps, 1/s", samples)
 	}
 	return nil
 }
@@ -164,11 +157,8 @@ func (b *oracleBenchmark) latency(r *run, callers *oracleCallers) error {
 		return fmt.Errorf("%d timestamps a second: %w", b.offered, err)
 	}
 	row := r.Table("latency").Row(strconv.Itoa(b.offeredCallers) + " callers")
-	report.Add(row, "offered", "1/s", b.offered)
-	report.Add(row, "delivered", "1/s", sum.PerSecond)
-	var latencies recorder
-	latencies.merge(sum.Latencies)
-	latencies.into(row)
+	row.Add("offered, 1/s", b.offered, "delivered, 1/s", sum.PerSecond)
+	sum.Latencies.into(row)
 	r.step()
 	return nil
 }
@@ -187,9 +177,7 @@ func (b *oracleBenchmark) memory(r *run, callers *oracleCallers, server *process
 			return err
 		}
 		row := r.Table("memory").Append("live heap")
-		report.Add(row, "timestamps", "", taken)
-		report.Add(row, "server", "KB", counts.Heap>>10)
-		report.Add(row, "callers", "KB", sum.Heap>>10)
+		row.Add("timestamps", taken, "server, KB", counts.Heap>>10, "callers, KB", sum.Heap>>10)
 		r.step()
 	}
 	return nil

@@ -98,11 +98,11 @@ type oracleJob struct {
 
 // oracleResult is what they did.
 type oracleResult struct {
-	Count     int64     `json:"count"`
-	PerSecond float64   `json:"per_second"`
-	Heap      int64     `json:"heap"`
-	Latencies recording `json:"latencies"`
-	Error     string    `json:"error,omitempty"`
+	Count     int64    `json:"count"`
+	PerSecond float64  `json:"per_second"`
+	Heap      int64    `json:"heap"`
+	Latencies recorder `json:"latencies"`
+	Error     string   `json:"error,omitempty"`
 }
 
 // oracleTargets is how a process with callers is set up.
@@ -122,16 +122,16 @@ func oracleLoad(ctx context.Context, at oracleTargets, l *lines) error {
 		defer func() { _ = client.Close() }()
 		clients = append(clients, client)
 	}
-	return answer(l, func(j oracleJob) oracleResult { return j.run(ctx, clients) })
+	return answer(l, func(j oracleJob) *oracleResult { return j.run(ctx, clients) })
 }
 
 // lot is how many timestamps a caller takes on at once that asks as fast as it can.
 const lot = 64
 
-func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (out oracleResult) {
+func (j oracleJob) run(ctx context.Context, clients []*tso.Client) *oracleResult {
 	var left, count atomic.Int64
 	left.Store(j.Total)
-	lots, latencies := int64(lot), &recorder{}
+	lots, out := int64(lot), new(oracleResult)
 	if j.Rate > 0 {
 		lots = 1
 	}
@@ -157,11 +157,11 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (out oracleRe
 		}
 		count.Add(lots)
 		if j.Rate > 0 {
-			latencies.record(time.Since(due))
+			out.Latencies.record(time.Since(due))
 		}
 		return nil
 	})
-	out = oracleResult{Count: count.Load(), PerSecond: float64(count.Load()) / time.Since(begun).Seconds(), Latencies: latencies.export()}
+	out.Count, out.PerSecond = count.Load(), float64(count.Load())/time.Since(begun).Seconds()
 	if out.Heap = liveHeap(); err != nil {
 		out.Error = err.Error()
 	}
@@ -197,7 +197,8 @@ func (c *oracleCallers) stop() (err error) {
 }
 
 // run shares a job among the processes and adds up what they did.
-func (c *oracleCallers) run(j oracleJob) (sum oracleResult, err error) {
+func (c *oracleCallers) run(j oracleJob) (*oracleResult, error) {
+	sum := new(oracleResult)
 	n := len(c.processes)
 	for i, p := range c.processes {
 		share := j
@@ -205,21 +206,19 @@ func (c *oracleCallers) run(j oracleJob) (sum oracleResult, err error) {
 		share.Rate = j.Rate / float64(n)
 		share.Total = j.Total*int64(i+1)/int64(n) - j.Total*int64(i)/int64(n)
 		if err := p.say(share); err != nil {
-			return sum, err
+			return nil, err
 		}
 	}
-	var latencies recorder
 	for _, p := range c.processes {
 		var r oracleResult
 		if err := p.hear(&r); err != nil {
-			return sum, err
+			return nil, err
 		}
 		if r.Error != "" {
-			return sum, errors.New(r.Error)
+			return nil, errors.New(r.Error)
 		}
 		sum.Count, sum.PerSecond, sum.Heap = sum.Count+r.Count, sum.PerSecond+r.PerSecond, sum.Heap+r.Heap
-		latencies.merge(r.Latencies)
+		sum.Latencies.merge(&r.Latencies)
 	}
-	sum.Latencies = latencies.export()
 	return sum, nil
 }

@@ -82,9 +82,9 @@ func style(a report.Axis, to *plot.Axis) {
 	to.Tick.Label.Font, to.Tick.Label.Color = sans(10.5), ink
 	to.LineStyle.Color, to.Tick.LineStyle.Color = ink, ink
 	to.Padding = 0
-	to.Tick.Marker = ticks{}
+	to.Tick.Marker = ticks{plot.DefaultTicks{}}
 	if a.Log {
-		to.Scale, to.Tick.Marker = plot.LogScale{}, decades{}
+		to.Scale, to.Tick.Marker = plot.LogScale{}, ticks{plot.LogTicks{}}
 	}
 }
 
@@ -118,37 +118,15 @@ func shows(a report.Axis, v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
 }
 
-// ticks are five or so at round numbers.
-type ticks struct{}
+// ticks are those of gonum within the axis, with numbers as people write them. One beyond the axis is not drawn, but would get its room.
+type ticks struct{ plot.Ticker }
 
 // Ticks implements plot.Ticker.
-func (ticks) Ticks(low, high float64) []plot.Tick {
-	const about = 5
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/about)))
-	for _, n := range []float64{5, 2} {
-		if (high-low)/(n*step) >= about-1 {
-			step *= n
-			break
-		}
-	}
-	var out []plot.Tick
-	for n := math.Ceil(low / step); n*step <= high*(1+1e-9); n++ {
-		at := math.Round(n*step*1e9) / 1e9
-		out = append(out, plot.Tick{Value: at, Label: number(at)})
-	}
-	return out
-}
-
-// decades are ticks at the powers of ten, with smaller ones between them.
-type decades struct{ plot.LogTicks }
-
-// Ticks implements plot.Ticker.
-func (d decades) Ticks(low, high float64) []plot.Tick {
-	// One beyond the axis is not drawn, but would get its room.
-	out := slices.DeleteFunc(d.LogTicks.Ticks(low, high), func(t plot.Tick) bool { return t.Value < low || t.Value > high })
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	out := slices.DeleteFunc(t.Ticker.Ticks(low, high), func(t plot.Tick) bool { return t.Value < low || t.Value > high })
 	for i := range out {
 		if out[i].Label != "" {
-			out[i].Label = number(out[i].Value)
+			out[i].Label = number(math.Round(out[i].Value*1e9) / 1e9)
 		}
 	}
 	return out

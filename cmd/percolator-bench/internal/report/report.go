@@ -2,8 +2,10 @@
 package report
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -89,23 +91,29 @@ func (t *Table) Append(name string) *Row {
 	return r
 }
 
-// Number is what a figure is made of.
-type Number interface{ ~int | ~int64 | ~float64 }
-
-// Add adds a figure to a row.
-func Add[N Number](r *Row, name, unit string, value N) {
-	r.Figures = append(r.Figures, Figure{Name: name, Unit: unit, Value: float64(value)})
-}
-
-// Repeated adds a figure that was measured several times. An even number of samples has the greater of the two in the middle.
-func (r *Row) Repeated(name, unit string, samples []float64) {
-	s := slices.Sorted(slices.Values(samples))
-	r.Figures = append(r.Figures, Figure{Name: name, Unit: unit, Value: s[len(s)/2], Spread: &Spread{s[0], s[len(s)-1]}})
-}
-
-// Text adds words in the place of a number.
-func (r *Row) Text(name, text string) {
-	r.Figures = append(r.Figures, Figure{Name: name, Text: text})
+// Add adds figures, given as names and values in turns. A name may end with a unit, as in "time, ms". A value is a number, or a text, or the
+// samples of a figure that was measured several times; an even number of samples has the greater of the two in the middle.
+func (r *Row) Add(namesAndValues ...any) {
+	for i := 0; i+1 < len(namesAndValues); i += 2 {
+		var f Figure
+		f.Name, f.Unit, _ = strings.Cut(namesAndValues[i].(string), ", ")
+		switch v := namesAndValues[i+1].(type) {
+		case int:
+			f.Value = float64(v)
+		case int64:
+			f.Value = float64(v)
+		case float64:
+			f.Value = v
+		case string:
+			f.Text = v
+		case []float64:
+			s := slices.Sorted(slices.Values(v))
+			f.Value, f.Spread = s[len(s)/2], &Spread{s[0], s[len(s)-1]}
+		default:
+			panic(fmt.Sprintf("report: figure %s is a %T", f.Name, v))
+		}
+		r.Figures = append(r.Figures, f)
+	}
 }
 
 // Want sets the goal of the figure that was added last.
@@ -126,7 +134,7 @@ func (r *Row) Figure(name string) Figure {
 // Value returns the value of the figure of that name, 0 if there is none.
 func (r *Row) Value(name string) float64 { return r.Figure(name).Value }
 
-// Median is the median of samples, in the same way as that of Repeated.
+// Median is the median of samples, in the same way as that of Add.
 func Median(samples []float64) float64 {
 	return slices.Sorted(slices.Values(samples))[len(samples)/2]
 }

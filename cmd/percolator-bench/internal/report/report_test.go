@@ -18,7 +18,7 @@ func TestRepeated(t *testing.T) {
 		{[]float64{0, 0}, Figure{Spread: &Spread{}}, "0"}, {[]float64{0.5, 12.25, 1234.5}, Figure{Value: 12.25, Spread: &Spread{0.5, 1234.5}}, "12.2 (0.500 – 1234)"},
 	} {
 		r := new(Row)
-		r.Repeated("x", "", c.samples)
+		r.Add("x", c.samples)
 		f := r.Figure("x")
 		if f.Value != c.want.Value || *f.Spread != *c.want.Spread || f.String() != c.text || Median(c.samples) != f.Value {
 			t.Errorf("%v: %+v %+v %q, want %+v %q", c.samples, f, f.Spread, f, c.want, c.text)
@@ -36,7 +36,7 @@ func TestWant(t *testing.T) {
 		text    string
 	}{{2, true, true, "2, ≥ 2: met"}, {1.5, true, false, "1.50, ≥ 2: missed"}, {2, false, true, "2, ≤ 2: met"}, {2.5, false, false, "2.50, ≤ 2: missed"}} {
 		r := new(Row)
-		Add(r, "x", "", c.value)
+		r.Add("x", c.value)
 		r.Want(Goal{Wanted: 2, AtLeast: c.atLeast})
 		if f := r.Figure("x"); f.Goal.Met != c.met || f.String() != c.text {
 			t.Errorf("%+v: %q", c, f)
@@ -49,10 +49,10 @@ func TestWriteTables(t *testing.T) {
 	t.Parallel()
 	r := New("some", time.Unix(0, 0))
 	r.Title, r.Emulator, r.Notes = "a title", "an emulator", []string{"a note"}
-	Add(r.Table("work").Row("first"), "n", "", 1)
-	Add(r.Table("work").Row("second"), "time", "ms", 2.5)
-	r.Table("work").Row("first").Text("who", "me")
-	Add(r.Table("hidden").Row("row"), "m", "", 3)
+	r.Table("work").Row("first").Add("n", 1)
+	r.Table("work").Row("second").Add("time, ms", 2.5)
+	r.Table("work").Row("first").Add("who", "me")
+	r.Table("hidden").Row("row").Add("m", int64(3))
 	r.Table("hidden").Series = true
 	var b strings.Builder
 	if err := r.WriteTables(&b); err != nil {
