@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A short benchmark delivers what it says, in both forms and as a chart. Nothing is said about times.
+// A short benchmark delivers what it says, in both forms and as a chart. Nothing is said about
+// times.
 func TestBenchFig7(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")

@@ -9,8 +9,8 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as charts. Requests do not depend on the machine; nothing is said about
-// times.
+// A short benchmark delivers what it says, in both forms and as charts. Requests do not depend on
+// the machine; nothing is said about times.
 func TestBenchFig8(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
@@ -57,7 +57,8 @@ func checkFig8(t *testing.T, m, costs *report.Row) {
 			t.Errorf("%s: %+v", m.Name, costs)
 		}
 	}
-	// The client looks at the instance's state once in a while, so there may be a few requests more than the operations need.
+	// The client looks at the instance's state once in a while, so there may be a few requests more
+	// than the operations need.
 	n := costs.Value("operations")
 	between := func(what string, got, least, most float64) {
 		t.Helper()

@@ -8,7 +8,8 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
 )
 
-// A short benchmark delivers what it says, in both forms and as charts, and the firms are in order. Nothing is said about times.
+// A short benchmark delivers what it says, in both forms and as charts, and the firms are in order.
+// Nothing is said about times.
 func TestBenchFig9(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")

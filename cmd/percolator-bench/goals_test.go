@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Each goal has what was measured beside it, and says of itself whether it is met. Nothing is said about times; what is counted is
-// asserted.
+// Each goal has what was measured beside it, and says of itself whether it is met. Nothing is said
+// about times; what is counted is asserted.
 func TestBenchGoals(t *testing.T) {
 	t.Parallel()
 	r := measured(t, "goals", "--only", "latency", "--repeat", "1", "--iterations", "2", "--delay", "1ms")

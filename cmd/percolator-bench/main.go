@@ -1,5 +1,5 @@
-// Command percolator-bench measures Percolator: the figures of the paper, the oracle, observers, and the goals of
-// docs/BENCHMARKS.md, which explains what each benchmark means.
+// Command percolator-bench measures Percolator: the figures of the paper, the oracle, observers,
+// and the goals of docs/BENCHMARKS.md, which explains what each benchmark means.
 package main
 
 import (
@@ -21,7 +21,8 @@ func run() int {
 	return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// execute runs one command and returns its exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.
+// execute runs one command and returns its exit status: 0 success, 1 failure or a wrong answer, 2
+// wrong usage.
 func execute(ctx context.Context, args []string, in io.Reader, out, log io.Writer) int {
 	root := measure.Command()
 	root.SetArgs(args)

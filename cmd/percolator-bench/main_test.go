@@ -65,7 +65,8 @@ func start(t *testing.T, args ...string) *program {
 	return p
 }
 
-// programLimit is how long a test waits for a program, which may share two slow processors with many others.
+// programLimit is how long a test waits for a program, which may share two slow processors with
+// many others.
 const programLimit = 4 * time.Minute
 
 // wait returns the exit status.

@@ -8,7 +8,8 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about times.
+// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about
+// times.
 func TestBenchObservers(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")

@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as a chart: the counts agree with each other, and those that do not
-// depend on what meets by chance are what the definition of the variants says. Nothing is said about times.
+// A short benchmark delivers what it says, in both forms and as a chart: the counts agree with each
+// other, and those that do not depend on what meets by chance are what the definition of the
+// variants says. Nothing is said about times.
 func TestBenchOps(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")

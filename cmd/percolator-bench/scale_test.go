@@ -10,7 +10,8 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about times, but requests are exact.
+// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about
+// times, but requests are exact.
 func TestBenchScale(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")

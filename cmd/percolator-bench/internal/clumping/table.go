@@ -115,8 +115,9 @@ func (t *table) tablets(n int) []string {
 	return ends
 }
 
-// distances returns the mean and the least distance between two places in a table that is gone through around and around,
-// as fractions of the table, and the share of the pairs that are less than a hundredth of it apart.
+// distances returns the mean and the least distance between two places in a table that is gone
+// through around and around, as fractions of the table, and the share of the pairs that are less
+// than a hundredth of it apart.
 func distances(places []int, rows int) (mean, least, close float64) {
 	least = 1
 	pairs := 0
@@ -143,8 +144,8 @@ func seeded(seed uint64, part int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, bits.ReverseBytes64(uint64(part))))
 }
 
-// clock runs processes in virtual time, one at a time and in a fixed order, so that a simulation has the same course
-// whenever it is repeated.
+// clock runs processes in virtual time, one at a time and in a fixed order, so that a simulation
+// has the same course whenever it is repeated.
 type clock struct {
 	now    time.Duration // since the beginning
 	events eventHeap

@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// clumpingBenchmark simulates every way to search for notifications (section 2.4 of the paper) under the same load.
+// clumpingBenchmark simulates every way to search for notifications (section 2.4 of the paper)
+// under the same load.
 type clumpingBenchmark struct{ cfg clumping.Config }
 
 func (b *clumpingBenchmark) declare(f *flags) {

@@ -26,8 +26,8 @@ type benchmark interface {
 	run(ctx context.Context, r *run) error
 }
 
-// description is a benchmark with its name and which of the shared flags it has beside --output, --short and --plot. Its help is in
-// help/NAME.txt.
+// description is a benchmark with its name and which of the shared flags it has beside --output,
+// --short and --plot. Its help is in help/NAME.txt.
 type description struct {
 	benchmark
 	name string
@@ -141,7 +141,7 @@ func newCommand(d description) *cobra.Command {
 	f.set.StringVar(&plots, "plot", "", "directory to write charts to, as SVG and PNG")
 	f.set.BoolVar(&quick, "short", false, "a look in some seconds: small values, where flags do not say otherwise")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := f.settle(quick); err != nil {
+		if err := f.apply(quick); err != nil {
 			return err
 		}
 		show, end := showProgress(cmd)
@@ -297,8 +297,8 @@ func (f *flags) onShort(name string, shorten func()) {
 	f.shorten[name] = shorten
 }
 
-// settle shortens what was not given, if short, and returns everything that is wrong.
-func (f *flags) settle(short bool) error {
+// apply shortens what was not given, if short, and returns everything that is wrong.
+func (f *flags) apply(short bool) error {
 	for name, shorten := range f.shorten {
 		if short && !f.set.Changed(name) {
 			shorten()

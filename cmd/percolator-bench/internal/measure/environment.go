@@ -21,10 +21,11 @@ import (
 // instance is the name of project and instance.
 const instance = "bench"
 
-// patience bounds what is waited for after the last operation of a measurement.
-const patience = time.Minute
+// gracePeriod bounds what is waited for after the last operation of a measurement.
+const gracePeriod = time.Minute
 
-// environment is what a benchmark stands on: a Bigtable emulator, empty but for a schema, an oracle, and everything that was opened on them.
+// environment is what a benchmark stands on: a Bigtable emulator, empty but for a schema, an
+// oracle, and everything that was opened on them.
 type environment struct {
 	emulator string                // which one, for people
 	at       addresses             // for other processes
@@ -135,7 +136,8 @@ func (e *environment) client(ctx context.Context, cfg percolator.Config, opts ..
 	return c, err
 }
 
-// raw opens a client of Google's, set up as the ones inside of ours are, on a connection of its own.
+// raw opens a client of Google's, set up as the ones inside of ours are, on a connection of its
+// own.
 func (e *environment) raw(ctx context.Context, opts ...option.ClientOption) (*bigtable.Client, error) {
 	bt, err := bigtable.NewClientWithConfig(ctx, instance, instance, bigtable.ClientConfig{
 		MetricsProvider:     bigtable.NoopMetricsProvider{},

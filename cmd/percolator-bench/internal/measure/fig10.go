@@ -62,8 +62,8 @@ func (b *fig10Benchmark) declare(f *flags) {
 	})
 }
 
-// saturatingWriters look for the greatest rate, and share of it is offered: enough that a failure is felt and little enough that
-// what was held up can be caught up with.
+// saturatingWriters look for the greatest rate, and share of it is offered: enough that a failure
+// is felt and little enough that what was held up can be caught up with.
 const (
 	saturatingWriters = 32
 	offeredShare      = 0.4
@@ -88,13 +88,14 @@ type fig10Run struct {
 	audit  fig10Audit
 }
 
-// run goes on with a steady load while parts of the system fail one after the other and come back. It takes saturate, for each event
-// steady, the fault and after, and at most deadline and two minutes more.
+// run goes on with a steady load while parts of the system fail one after the other and come back.
+// It takes saturate, for each event steady, the fault and after, and at most deadline and two
+// minutes more.
 func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 	events := slices.DeleteFunc([]string{fig10Outage, fig10OracleDies, fig10WorkerDies}, func(name string) bool {
 		return len(b.only) > 0 && !slices.Contains(b.only, name)
 	})
-	ctx, cancel := context.WithTimeout(ctx, b.saturate+time.Duration(len(events))*(b.steady+b.after)+b.outage+b.deadline+2*patience)
+	ctx, cancel := context.WithTimeout(ctx, b.saturate+time.Duration(len(events))*(b.steady+b.after)+b.outage+b.deadline+2*gracePeriod)
 	defer cancel()
 	out.all = 2 + len(events)
 	e, err := startFig10(ctx, b.setting, out.emulator)
@@ -140,13 +141,14 @@ func (r *fig10Run) prepare(ctx context.Context) (rate, saturated float64, err er
 	if saturated == 0 {
 		return 0, 0, errors.New("no transfer was committed")
 	}
-	_, err = r.settle(ctx)
+	_, err = r.awaitIdle(ctx)
 	return offeredShare * saturated, saturated, err
 }
 
-// settle waits until every notification has been answered by the workers, and returns how long that took.
-func (r *fig10Run) settle(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// awaitIdle waits until every notification has been answered by the workers, and returns how long
+// that took.
+func (r *fig10Run) awaitIdle(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 	defer cancel()
 	return timed(ctx, func(ctx context.Context) error { return waitIdle(ctx, r.env.client, fig10Registry()) })
 }
@@ -215,11 +217,12 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	return nil
 }
 
-// severedFor is how long a worker gets no commit through before it is killed, or longer until there is one.
+// severedFor is how long a worker gets no commit through before it is killed, or longer until there
+// is one.
 const severedFor = 100 * time.Millisecond
 
-// killWorker kills a worker that has locks: for a moment before, like one whose machine loses its network, it gets no commit
-// through, while its prewrites still go.
+// killWorker kills a worker that has locks: for a moment before, like one whose machine loses its
+// network, it gets no commit through, while its prewrites still go.
 func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	w := r.env.workers[0]
 	if err := w.say(fig10Order{Sever: true}); err != nil {
@@ -237,9 +240,10 @@ func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	return w.newest().Held, err
 }
 
-// evaluate waits for what is left to do, audits the store, and makes series and events of what was noted.
+// evaluate waits for what is left to do, audits the store, and makes series and events of what was
+// noted.
 func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
-	settled, err := r.settle(ctx)
+	settled, err := r.awaitIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -280,8 +284,8 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 	return nil
 }
 
-// momentsOf returns when things happened. Of a run that its worker could not tell of, as it was killed or did not hear of it
-// either, that is when the observer was called.
+// momentsOf returns when things happened. Of a run that its worker could not tell of, as it was
+// killed or did not hear of it either, that is when the observer was called.
 func momentsOf(results []transfer, entries map[int64]journalEntry, workers []*fig10WorkerProcess) (m fig10Moments) {
 	for _, t := range results {
 		if _, there := entries[t.id]; t.err == nil {

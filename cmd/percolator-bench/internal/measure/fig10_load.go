@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The tables of fig10. Row keys begin with four hexadecimal digits that spread them evenly over the key space, so that a range
-// of them is that share of either table.
+// The tables of fig10. Row keys begin with four hexadecimal digits that spread them evenly over the
+// key space, so that a range of them is that share of either table.
 const (
 	fig10Accounts = "accounts"
 	fig10Journal  = "journal"
@@ -70,7 +70,8 @@ type transfers struct {
 	done []transfer
 }
 
-// mostPending is how many transfers are under way at most. What is offered beyond them is not begun, and counted.
+// mostPending is how many transfers are under way at most. What is offered beyond them is not
+// begun, and counted.
 const mostPending = 16_384
 
 // one makes a transfer between two accounts at random.
@@ -112,8 +113,8 @@ func (t *transfer) apply(ctx context.Context, tx *percolator.Txn, accounts int) 
 	return tx.Set(journalCell(t.id, entryColumn), []byte(t.entry()))
 }
 
-// saturate has writers make transfers for as long as d, each the next one when it has been told of the last, and returns how many a
-// second were committed.
+// saturate has writers make transfers for as long as d, each the next one when it has been told of
+// the last, and returns how many a second were committed.
 func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) float64 {
 	begun := time.Now()
 	_ = generator{callers: writers, more: during(d)}.run(ctx, func(ctx context.Context, _ int, _ time.Time) error { l.one(ctx); return nil })
@@ -126,8 +127,8 @@ func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) 
 	return float64(committed) / time.Since(begun).Seconds()
 }
 
-// offer begins transfers at equal distances in time, whatever becomes of earlier ones, until stop is set, and returns how many were not
-// begun as too many were under way.
+// offer begins transfers at equal distances in time, whatever becomes of earlier ones, until stop
+// is set, and returns how many were not begun as too many were under way.
 func (l *transfers) offer(ctx context.Context, rate float64, stop *atomic.Bool) (shed int64, err error) {
 	return generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}.arrive(ctx,
 		func(ctx context.Context, _ int, _ time.Time) error { l.one(ctx); return nil })
@@ -159,7 +160,8 @@ func (l *transfers) open(ctx context.Context) error {
 	return l.client.Flush(ctx)
 }
 
-// sentinels are the errors that callers tell apart. An error may be several of them: the first counts.
+// sentinels are the errors that callers tell apart. An error may be several of them: the first
+// counts.
 var sentinels = []struct {
 	name string
 	err  error

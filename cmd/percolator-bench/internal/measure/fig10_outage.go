@@ -18,12 +18,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// outage is what one client sees of tablet servers that are gone: between two moments, requests for rows of a range of keys
-// fail with Unavailable. It stands in the client's connection, below everything that retries, so that Google's client and
-// ours do what they do in production. Every process has one for itself, with the same moments by this machine's clock.
+// outage is what one client sees of tablet servers that are gone: between two moments, requests for
+// rows of a range of keys fail with Unavailable. It stands in the client's connection, below
+// everything that retries, so that Google's client and ours do what they do in production. Every
+// process has one for itself, with the same moments by this machine's clock.
 //
-// A server that dies may have done what it was asked and not lived to say so. A write that was on its way when the outage
-// began is applied and its answer lost; for as long as dying, so is every other write that comes.
+// A server that dies may have done what it was asked and not lived to say so. A write that was on
+// its way when the outage began is applied and its answer lost; for as long as dying, so is every
+// other write that comes.
 type outage struct {
 	from, to string // row keys, half open, in every table that has such keys
 	exempt   string // how the name of the table ends that has other keys
@@ -34,17 +36,19 @@ type outage struct {
 	lost    atomic.Int64 // writes that were applied and whose answer was lost
 	turn    atomic.Int64 // of the writes that come while the server dies
 
-	// A process that is severed gets no commit through any more, neither a commit point nor a phase two; prewrites still go.
+	// A process that is severed gets no commit through any more, neither a commit point nor a phase
+	// two; prewrites still go.
 	severed atomic.Bool
 	held    atomic.Int64 // commits that do not get through
 
-	// committed is told of each row in which a column was committed by a conditional mutation of this client, and when it knew.
-	// Commit points are, and so are locks of others that it settles. nil: nobody wants to know.
+	// committed is told of each row in which a column was committed by a conditional mutation of this
+	// client, and when it knew. Commit points are, and so are locks of others that it resolves. nil:
+	// nobody wants to know.
 	committed func(row, column string, at time.Time)
 }
 
-// The third of the key space that fails: keys begin with four hexadecimal digits, evenly spread. It is the one in the middle,
-// so that reads of many rows have live rows before it and behind it.
+// The third of the key space that fails: keys begin with four hexadecimal digits, evenly spread. It
+// is the one in the middle, so that reads of many rows have live rows before it and behind it.
 const (
 	deadFrom = "5555"
 	deadTo   = "aaaa"
@@ -138,7 +142,8 @@ func committedColumns(muts []*btpb.Mutation) (columns []string) {
 	return columns
 }
 
-// stream is the outage for requests with a stream of answers, which name many rows: reads, and bulk mutations.
+// stream is the outage for requests with a stream of answers, which name many rows: reads, and bulk
+// mutations.
 func (o *outage) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -157,7 +162,8 @@ type outageStream struct {
 	open func() (grpc.ClientStream, error)
 	live grpc.ClientStream // nil: nothing of the request is sent
 
-	// Of a read that met dead rows: it ends with Unavailable where they begin, unless it has its rows by then.
+	// Of a read that met dead rows: it ends with Unavailable where they begin, unless it has its rows
+	// by then.
 	broken      bool
 	limit, rows int64
 
@@ -264,7 +270,8 @@ func (s *outageStream) count(r *btpb.ReadRowsResponse) {
 	}
 }
 
-// answer gives the entries the indexes that they have in the whole request, and loses what dead servers had to say.
+// answer gives the entries the indexes that they have in the whole request, and loses what dead
+// servers had to say.
 func (s *outageStream) answer(r *btpb.MutateRowsResponse) {
 	down := s.o.down(time.Now())
 	for _, e := range r.Entries {
@@ -307,7 +314,8 @@ func (s *outageStream) Trailer() metadata.MD {
 	return s.live.Trailer()
 }
 
-// rowsBefore returns what a set of rows has before the range of keys, nil if that is nothing, and whether it reaches into the range.
+// rowsBefore returns what a set of rows has before the range of keys, nil if that is nothing, and
+// whether it reaches into the range.
 func rowsBefore(set *btpb.RowSet, from, to string) (before *btpb.RowSet, touched bool) {
 	if len(set.GetRowKeys()) == 0 && len(set.GetRowRanges()) == 0 {
 		set = &btpb.RowSet{RowRanges: []*btpb.RowRange{{}}} // all rows

@@ -24,7 +24,8 @@ func broken() *outage {
 	return o
 }
 
-// The outage refuses writes of its rows while it lasts; when it begins, some are applied without an answer.
+// The outage refuses writes of its rows while it lasts; when it begins, some are applied without an
+// answer.
 func TestFig10OutageOfWrites(t *testing.T) {
 	t.Parallel()
 	applied := 0
@@ -200,7 +201,8 @@ func TestFig10OutageOfReads(t *testing.T) {
 	}
 }
 
-// Entries of live rows arrive, and all answers come under the numbers that their entries have for the caller.
+// Entries of live rows arrive, and all answers come under the numbers that their entries have for
+// the caller.
 func TestFig10OutageOfBulkMutations(t *testing.T) {
 	t.Parallel()
 	request := &btpb.MutateRowsRequest{TableName: outageTable}

@@ -40,8 +40,8 @@ type fig10Backlog struct {
 // span is a stretch of the run, since its beginning.
 type span struct{ from, to time.Duration }
 
-// recovered is the share of the rate before an event that counts as recovered, and steadyFor for how long it has to hold:
-// as many buckets, on the mean.
+// recovered is the share of the rate before an event that counts as recovered, and steadyFor for
+// how long it has to hold: as many buckets, on the mean.
 const (
 	recovered = 0.9
 	steadyFor = 4
@@ -103,9 +103,10 @@ func meanOf(buckets []fig10Bucket, rate func(fig10Bucket) float64) float64 {
 	return sum / float64(max(len(buckets), 1))
 }
 
-// dipOf finds how a rate went down in the fault and came back before the end. The recovery is at the beginning of the first
-// bucket after the fault that has the rate and is followed by others that have it on the mean. Both are asked: what was held up
-// comes all at once, so that a mean alone would be reached before anything is.
+// dipOf finds how a rate went down in the fault and came back before the end. The recovery is at
+// the beginning of the first bucket after the fault that has the rate and is followed by others
+// that have it on the mean. Both are asked: what was held up comes all at once, so that a mean
+// alone would be reached before anything is.
 func dipOf(all []fig10Bucket, width time.Duration, steady, fault span, end time.Duration, rate func(fig10Bucket) float64) (d fig10Dip) {
 	d.before, d.during = meanOf(bucketsIn(all, width, steady), rate), meanOf(bucketsIn(all, width, fault), rate)
 	after := bucketsIn(all, width, span{fault.to, end})
@@ -174,8 +175,8 @@ type fig10Audit struct {
 	opening       int64 // the sum of all balances, before
 	closing       int64
 	wrongAccounts int64 // whose balance or count is not what the entries make of it
-	// wrongCounts are accounts that were part of fewer transfers than were acknowledged, or of more than those and the ones whose
-	// outcome was unknown.
+	// wrongCounts are accounts that were part of fewer transfers than were acknowledged, or of more
+	// than those and the ones whose outcome was unknown.
 	wrongCounts int64
 
 	notRun   int64 // entries without a run of their observer
@@ -211,14 +212,16 @@ type journalEntry struct {
 	lastRun time.Time
 }
 
-// account is what is known of an account: what the store says, what the entries make of it, and what callers were told.
+// account is what is known of an account: what the store says, what the entries make of it, and
+// what callers were told.
 type account struct {
 	balance, count           int64
 	derived, derivedCount    int64
 	acknowledged, unresolved int64
 }
 
-// auditStore reads everything in one snapshot and compares. Locks that are left it settles like any reader.
+// auditStore reads everything in one snapshot and compares. It resolves locks that are left, like
+// any reader.
 func (r *fig10Run) auditStore(ctx context.Context, results []transfer) (map[int64]journalEntry, error) {
 	if err := r.env.client.Flush(ctx); err != nil {
 		return nil, err
@@ -280,7 +283,8 @@ func readAccounts(ctx context.Context, s percolator.Reader, n int) ([]account, e
 	return accounts, nil
 }
 
-// auditOf compares what callers were told with the journal, the journal with the accounts, and the accounts with the callers.
+// auditOf compares what callers were told with the journal, the journal with the accounts, and the
+// accounts with the callers.
 func auditOf(results []transfer, entries map[int64]journalEntry, accounts []account) (a fig10Audit) {
 	written := make(map[int64]string, len(results))
 	for _, t := range results {

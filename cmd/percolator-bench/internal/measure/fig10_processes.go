@@ -27,8 +27,8 @@ type fig10Setting struct {
 	SessionLease time.Duration `json:"session_lease"`
 
 	NoBatching bool `json:"no_batching"` // of reads; for comparison
-	// NoRowLocks lets the workers lock no rows against each other. Those that a killed worker has locked are left alone by
-	// others for 10 s: short runs do not want to wait so long.
+	// NoRowLocks lets the workers lock no rows against each other. Those that a killed worker has
+	// locked are left alone by others for 10 s: short runs do not want to wait so long.
 	NoRowLocks bool `json:"no_row_locks"`
 }
 
@@ -36,8 +36,8 @@ func (s fig10Setting) client() percolator.Config {
 	return percolator.Config{LockTTL: s.LockTTL, DisableBatching: s.NoBatching}
 }
 
-// fig10Oracle is the process of one server of the oracle, whose record is in Bigtable. It says where it listens, and hands over when its
-// input ends.
+// fig10Oracle is the process of one server of the oracle, whose record is in Bigtable. It says
+// where it listens, and hands over when its input ends.
 func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	e := &environment{at: s.At, options: connectTo(s.At.Bigtable)}
 	defer func() { err = errors.Join(err, e.close()) }()
@@ -62,7 +62,8 @@ type fig10Order struct {
 	Sever  bool         `json:"sever,omitempty"` // get no commit through from now on
 }
 
-// fig10News is a line that a worker says: which runs it has committed since the last one, and its counts so far.
+// fig10News is a line that a worker says: which runs it has committed since the last one, and its
+// counts so far.
 type fig10News struct {
 	Runs map[int64]time.Time `json:"runs,omitempty"` // by the transfer that they are for
 
@@ -140,7 +141,8 @@ func takeOrders(l *lines, faults *outage) error {
 	}
 }
 
-// fig10Registry has the observer of the journal, which counts its runs and says when the last one was.
+// fig10Registry has the observer of the journal, which counts its runs and says when the last one
+// was.
 func fig10Registry() *observers.Registry {
 	r := observers.NewRegistry()
 	r.Observe("post", fig10Journal, entryColumn, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
@@ -169,8 +171,9 @@ func parseRuns(value []byte) (runs int, last time.Time, err error) {
 	return runs, time.Unix(0, nanos), errors.Join(err, err2)
 }
 
-// fig10Environment has two servers of the oracle and two workers in processes of their own, which can be killed, and a client in this
-// process, whose requests go through an outage like the workers'.
+// fig10Environment has two servers of the oracle and two workers in processes of their own, which
+// can be killed, and a client in this process, whose requests go through an outage like the
+// workers'.
 type fig10Environment struct {
 	*environment
 	oracles map[string]*process // by address

@@ -48,7 +48,8 @@ func TestFig10Dip(t *testing.T) {
 	steady, fault, end := span{0, 3 * width}, span{3 * width, 5 * width}, 13*width
 	all := bucketsOf(90, 100, 110, 40, 20, 30, 95, 85, 85, 96, 94, 5, 100)
 	d := dipOf(all, width, steady, fault, end, commitsOf)
-	// 95, 85, 85 and 96 are 90.25 on the mean. What comes later, the bucket of 5, is no longer this fault's.
+	// 95, 85, 85 and 96 are 90.25 on the mean. What comes later, the bucket of 5, is no longer this
+	// fault's.
 	if d.before != 100 || d.during != 30 || d.lowest != 20 || d.recovery == nil || *d.recovery < 0.099 || *d.recovery > 0.101 {
 		t.Errorf("%+v", d)
 	}

@@ -10,20 +10,21 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// fig7Benchmark measures the clustering of crawled documents (figure 7 of the paper). The latency of a document is from when it was to be
-// loaded until its cluster was committed.
+// fig7Benchmark measures the clustering of crawled documents (figure 7 of the paper). The latency
+// of a document is from when it was to be loaded until its cluster was committed.
 type fig7Benchmark struct {
 	documents int           // of the repository, already clustered when the crawl begins
 	rates     []float64     // documents that arrive a second, ascending
 	duration  time.Duration // how long documents arrive, at each rate and for each side
 	seed      uint64        // of keys and arrivals
-	// scanInterval is the pause between two searches of the worker for notifications; 0: adaptive. A search finds what direct
-	// dispatch has lost. In a locality group of its own (section 2.4) it reads what is dirty; an emulator has none and passes
-	// over all rows and all cells.
+	// scanInterval is the pause between two searches of the worker for notifications; 0: adaptive. A
+	// search finds what direct dispatch has lost. In a locality group of its own (section 2.4) it
+	// reads what is dirty; an emulator has none and passes over all rows and all cells.
 	scanInterval time.Duration
 }
 
-// fig7Offered is how many documents may arrive in one measurement. It bounds the memory of the benchmark and of the emulator.
+// fig7Offered is how many documents may arrive in one measurement. It bounds the memory of the
+// benchmark and of the emulator.
 const fig7Offered = 500_000
 
 func (b *fig7Benchmark) declare(f *flags) {
@@ -59,8 +60,8 @@ type fig7Delivery struct {
 
 	requests map[string]int64 // to Bigtable, by method
 	cluster  float64          // mean, in the end
-	// checked is how many cells were compared with what the same clustering in memory gives, and differences how many of them
-	// differ: must be 0.
+	// checked is how many cells were compared with what the same clustering in memory gives, and
+	// differences how many of them differ: must be 0.
 	checked     int
 	differences int
 }
@@ -68,9 +69,9 @@ type fig7Delivery struct {
 // fig7Observers is clustering by an observer of each document.
 type fig7Observers struct {
 	fig7Delivery
-	// saturated: when the last document had arrived, more than a tenth of all were still waiting. Nothing more was done for them;
-	// they count in the latencies with the time that they had waited by then, so what is reported is a lower bound, and grows
-	// with the duration.
+	// saturated: when the last document had arrived, more than a tenth of all were still waiting.
+	// Nothing more was done for them; they count in the latencies with the time that they had waited
+	// by then, so what is reported is a lower bound, and grows with the duration.
 	saturated bool
 	backlog   int   // documents not clustered when the last one had arrived
 	runs      int64 // of the observer, that committed
@@ -81,20 +82,22 @@ type fig7Observers struct {
 // fig7Batch is clustering by passes over the whole repository, one after the other.
 type fig7Batch struct {
 	fig7Delivery
-	// saturated: documents that arrived in the second half waited more than twice as long as those of the first, so they would
-	// wait ever longer.
+	// saturated: documents that arrived in the second half waited more than twice as long as those of
+	// the first, so they would wait ever longer.
 	saturated bool
 	passes    []float64 // how long each took, in milliseconds
 	read      int       // documents in each, in the mean
 }
 
-// fig7Patience bounds each step that no rate and no duration bounds: the end of a measurement, its verification, its removal.
-const fig7Patience = 5 * time.Minute
+// fig7GracePeriod bounds each step that no rate and no duration bounds: the end of a measurement,
+// its verification, its removal.
+const fig7GracePeriod = 5 * time.Minute
 
-// run fills a repository and lets documents arrive at one rate after the other, for observers and for batch passes in turns.
-// What arrived is removed after each measurement, so that all of them begin with the same repository.
+// run fills a repository and lets documents arrive at one rate after the other, for observers and
+// for batch passes in turns. What arrived is removed after each measurement, so that all of them
+// begin with the same repository.
 func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(2*len(b.rates))*(b.duration+fig7Patience)+time.Hour)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(2*len(b.rates))*(b.duration+fig7GracePeriod)+time.Hour)
 	defer cancel()
 	r.all = 1 + 2*len(b.rates)
 	s, err := startFig7(ctx, b, r.emulator)
@@ -164,9 +167,10 @@ func (at fig7Rate) into(r *run, arrived float64, documents int) {
 	b.Add("passes", len(at.batch.passes), "pass, ms", at.batch.passes, "read each", at.batch.read)
 }
 
-// conclude tells where observers are saturated and where the crossover is, and draws median latencies against the crawl rate. From the
-// last rate that observers kept up with, a line of its own leads to those that they did not: as they only grow with time, it shows where
-// things go and not how far.
+// conclude tells where observers are saturated and where the crossover is, and draws median
+// latencies against the crawl rate. From the last rate that observers kept up with, a line of its
+// own leads to those that they did not: as they only grow with time, it shows where things go and
+// not how far.
 func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
 	r.Notes = append(r.Notes, "≥: observers are saturated; documents left count with the time they had waited at the end of the arrivals",
 		"↗: batch passes are saturated; documents of the second half waited more than twice as long")
@@ -219,13 +223,15 @@ func percentPerHour(perSecond float64, documents int) float64 {
 
 // fig7Crossover is where repeated batch passes begin to cluster sooner than observers.
 type fig7Crossover struct {
-	// first is the first rate, of those measured, at which the median latency of batch passes is lower, or saturation holds.
+	// first is the first rate, of those measured, at which the median latency of batch passes is
+	// lower, or saturation holds.
 	first float64
-	// rate is where the medians are equal, between first and the rate before it, if the logarithms of both go straight from one
-	// to the other. Without a rate before it: first.
+	// rate is where the medians are equal, between first and the rate before it, if the logarithms of
+	// both go straight from one to the other. Without a rate before it: first.
 	rate, percent float64
-	// saturation: at first observers are saturated and batch passes are not, but the time of the measurement was too short for
-	// the medians to cross. rate is then what the observers clustered there, or the rate before if that is higher.
+	// saturation: at first observers are saturated and batch passes are not, but the time of the
+	// measurement was too short for the medians to cross. rate is then what the observers clustered
+	// there, or the rate before if that is higher.
 	saturation bool
 }
 

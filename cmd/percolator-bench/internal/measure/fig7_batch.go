@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// fig7Batcher clusters by passes over the whole repository, with raw requests: a batch needs no transactions, since nobody else
-// writes what it writes. It is a fast one: it reads the repository once and not once for each kind of key, in a few ranges at
-// once; it groups in memory; it writes only what changed; and it has no fixed costs, such as starting processes on many machines.
+// fig7Batcher clusters by passes over the whole repository, with raw requests: a batch needs no
+// transactions, since nobody else writes what it writes. It is a fast one: it reads the repository
+// once and not once for each kind of key, in a few ranges at once; it groups in memory; it writes
+// only what changed; and it has no fixed costs, such as starting processes on many machines.
 type fig7Batcher struct {
 	table    *bigtable.Table
 	requests requestCounter
@@ -24,10 +25,10 @@ type fig7Batcher struct {
 	read   int       // documents, in all passes
 }
 
-// measureBatch loads the arrivals with raw writes, while one pass follows the other, and ends with the first pass that has them
-// all.
+// measureBatch loads the arrivals with raw writes, while one pass follows the other, and ends with
+// the first pass that has them all.
 func (s *fig7Store) measureBatch(ctx context.Context, a fig7Arrivals) (out fig7Batch, err error) {
-	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7Patience)
+	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7GracePeriod)
 	defer cancel()
 	b := &fig7Batcher{}
 	b.requests.own = true
@@ -95,7 +96,8 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 	return b.verify(ctx, s, o, &out.fig7Delivery)
 }
 
-// pass clusters every document that was written before it began, and returns those that had no cluster.
+// pass clusters every document that was written before it began, and returns those that had no
+// cluster.
 func (b *fig7Batcher) pass(ctx context.Context) (fresh []uint32, err error) {
 	begun := time.Now()
 	stored, err := b.scan(ctx, bigtable.Time(begun))

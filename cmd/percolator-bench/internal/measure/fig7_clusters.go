@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// fig7Kinds is how many clustering keys a document has. In a real system they would be a content hash, a redirect's target and
-// such.
+// fig7Kinds is how many clustering keys a document has. In a real system they would be a content
+// hash, a redirect's target and such.
 const fig7Kinds = 3
 
-// fig7Crawl says which documents there are. Documents have numbers in the order of their arrival; everything else follows from
-// the number.
+// fig7Crawl says which documents there are. Documents have numbers in the order of their arrival;
+// everything else follows from the number.
 type fig7Crawl struct {
 	seed      uint64
 	documents int    // of the repository; later ones arrive
 	keys      uint32 // of each kind
 }
 
-// newFig7Crawl has three keys of each kind for four documents of the repository: the paper has 750 million for a billion.
+// newFig7Crawl has three keys of each kind for four documents of the repository: the paper has 750
+// million for a billion.
 func newFig7Crawl(documents int, seed uint64) fig7Crawl {
 	return fig7Crawl{seed: seed, documents: documents, keys: uint32(max(1, documents*3/4))}
 }
@@ -43,8 +44,8 @@ func (c fig7Crawl) document(n int) fig7Document {
 	return d
 }
 
-// fig7Row is the row of a document: one that is nowhere near that of the document before it. Different numbers have different
-// rows, for every step of the mixing can be undone.
+// fig7Row is the row of a document: one that is nowhere near that of the document before it.
+// Different numbers have different rows, for every step of the mixing can be undone.
 func fig7Row(number uint32) string {
 	z := uint64(number) + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -84,16 +85,16 @@ func decodeFig7Cluster(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// fig7Arrivals are documents that arrive, with the moments at which they do. The first of them is only there to find everything
-// awake.
+// fig7Arrivals are documents that arrive, with the moments at which they do. The first of them is
+// only there to find everything awake.
 type fig7Arrivals struct {
 	first    int // document
 	due      []time.Duration
 	duration time.Duration
 }
 
-// arrivals are the documents from first on, as many as the rate says, at least one, each at a random moment: a Poisson process of
-// which the number is known.
+// arrivals are the documents from first on, as many as the rate says, at least one, each at a
+// random moment: a Poisson process of which the number is known.
 func (c fig7Crawl) arrivals(first int, rate float64, d time.Duration) fig7Arrivals {
 	n := max(1, int(math.Round(rate*d.Seconds())))
 	a := fig7Arrivals{first: first + 1, due: make([]time.Duration, n), duration: d}
@@ -114,13 +115,16 @@ func (a fig7Arrivals) end() int { return a.number(len(a.due)) }
 // awake is the document that arrives before all of them.
 func (a fig7Arrivals) awake() int { return a.first - 1 }
 
-// fig7Clusters is the clustering in memory, one document after the other: what the stores are compared with.
+// fig7Clusters is the clustering in memory, one document after the other: what the stores are
+// compared with.
 //
-// Documents are grouped by their keys of the first kind; the first of each group stands for it in the grouping by keys of the
-// second kind, and the first of those in that by keys of the third. That is what three MapReduces do in a row, and what a lookup
-// "in up to three index tables" does for one document (section 3.1 of the paper): it belongs to the cluster that it finds first.
-// With keys as in the paper it gives clusters of 3.3 documents and leaves 7 % of all alone, which are the figures given there.
-// (Clusters by whatever keys two documents have in common, at any remove, would run together to one.)
+// Documents are grouped by their keys of the first kind; the first of each group stands for it in
+// the grouping by keys of the second kind, and the first of those in that by keys of the third.
+// That is what three MapReduces do in a row, and what a lookup "in up to three index tables" does
+// for one document (section 3.1 of the paper): it belongs to the cluster that it finds first. With
+// keys as in the paper it gives clusters of 3.3 documents and leaves 7 % of all alone, which are
+// the figures given there. (Clusters by whatever keys two documents have in common, at any remove,
+// would run together to one.)
 type fig7Clusters struct {
 	index   [fig7Kinds]map[uint32]uint32 // canonical document by key, of the documents that take part in that grouping
 	of      map[uint32]uint32            // canonical document by document
@@ -135,8 +139,8 @@ func newFig7Clusters() *fig7Clusters {
 	return c
 }
 
-// add puts the document into its cluster, and tells in how many indexes it is entered: those before the one that knew a key of
-// it.
+// add puts the document into its cluster, and tells in how many indexes it is entered: those before
+// the one that knew a key of it.
 func (c *fig7Clusters) add(d fig7Document) (canonical uint32, entries int) {
 	canonical, entries = d.number, fig7Kinds
 	for kind, key := range d.keys {
@@ -183,8 +187,9 @@ func (c *fig7Clusters) notAlone() float64 {
 	return 1 - float64(alone)/float64(len(c.of))
 }
 
-// fig7Rounds is the clustering of a whole repository at once: three groupings, one after the other, as MapReduces do it.
-// Documents come in the order of their numbers; the result is the canonical document of each.
+// fig7Rounds is the clustering of a whole repository at once: three groupings, one after the other,
+// as MapReduces do it. Documents come in the order of their numbers; the result is the canonical
+// document of each.
 func fig7Rounds(documents []fig7Document) []uint32 {
 	leader := make([]int, len(documents)) // who stands for the document, itself if it does
 	left := make([]int, len(documents))   // who takes part in the next round

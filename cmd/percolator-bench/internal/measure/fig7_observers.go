@@ -15,10 +15,11 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// clusterFig7 is the observer: an elaboration of figure 2 of the paper. It looks the document's keys up, in one request, takes
-// the first cluster that it finds or makes the document one, and enters the keys that were asked before and not found. Two
-// documents that enter the same key conflict, and nobody ever changes an entry; so the clusters are those of the order in which
-// the observers commit.
+// clusterFig7 is the observer: an elaboration of figure 2 of the paper. It looks the document's
+// keys up, in one request, takes the first cluster that it finds or makes the document one, and
+// enters the keys that were asked before and not found. Two documents that enter the same key
+// conflict, and nobody ever changes an entry; so the clusters are those of the order in which the
+// observers commit.
 func clusterFig7(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	if ch.Deleted {
 		return nil
@@ -46,7 +47,8 @@ func clusterFig7(ctx context.Context, tx *percolator.Txn, ch observers.Change) e
 	return err
 }
 
-// fig7Quiet is for how long a client has to be quiet, before documents arrive, to be taken for idle.
+// fig7Quiet is for how long a client has to be quiet, before documents arrive, to be taken for
+// idle.
 const fig7Quiet = 50 * time.Millisecond
 
 // fig7Together is how many documents one loader transaction takes, if so many are waiting.
@@ -61,9 +63,10 @@ type fig7Worker struct {
 	stop     func() error // of the worker
 }
 
-// measureObservers loads the arrivals as transactions that notify, and waits for the observer of each.
+// measureObservers loads the arrivals as transactions that notify, and waits for the observer of
+// each.
 func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out fig7Observers, err error) {
-	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7Patience)
+	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7GracePeriod)
 	defer cancel()
 	w := &fig7Worker{clock: newCommitClock()}
 	w.requests.own = true
@@ -144,7 +147,8 @@ func (o *fig7Outcome) look(clock *commitClock) {
 	}
 }
 
-// verify compares documents and indexes with the same clustering in memory, in the order in which the observers have committed.
+// verify compares documents and indexes with the same clustering in memory, in the order in which
+// the observers have committed.
 func (w *fig7Worker) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *fig7Delivery) error {
 	return w.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		stored, err := scanFig7(ctx, snap)

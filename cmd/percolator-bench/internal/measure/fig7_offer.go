@@ -10,12 +10,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// fig7Loaders is how many loads are under way at once, at most. A document for which there is no loader when it is due waits, and
-// has been waiting since it was due.
+// fig7Loaders is how many loads are under way at once, at most. A document for which there is no
+// loader when it is due waits, and has been waiting since it was due.
 const fig7Loaders = 16
 
-// offer loads the documents when they are due, whatever becomes of those before them, and waits for all. A loader takes one that
-// is due, and with it others that have been waiting for a loader, most in all. Once stop is set, no further ones are loaded.
+// offer loads the documents when they are due, whatever becomes of those before them, and waits for
+// all. A loader takes one that is due, and with it others that have been waiting for a loader, most
+// in all. Once stop is set, no further ones are loaded.
 func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
 	load func(ctx context.Context, numbers []int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -83,8 +84,8 @@ func (o fig7Outcome) inTime() (n int) {
 // saturated tells whether more than a tenth was still waiting when the last one had arrived.
 func (o fig7Outcome) saturated() bool { return 10*(len(o.clustered)-o.inTime()) > len(o.clustered) }
 
-// behind tells whether documents that arrived in the second half waited more than twice as long as those of the first: then it is
-// not only passes, which do not get much longer, that they wait for.
+// behind tells whether documents that arrived in the second half waited more than twice as long as
+// those of the first: then it is not only passes, which do not get much longer, that they wait for.
 func (o fig7Outcome) behind() bool {
 	var sum, n [2]float64
 	for i, due := range o.arrivals.due {
@@ -95,7 +96,8 @@ func (o fig7Outcome) behind() bool {
 	return sum[1]*n[0] > 2*sum[0]*n[1] && n[0] > 0
 }
 
-// delivery says how long documents waited. One that was not clustered had waited until the end of the arrivals, at least.
+// delivery says how long documents waited. One that was not clustered had waited until the end of
+// the arrivals, at least.
 func (o fig7Outcome) delivery() fig7Delivery {
 	d := fig7Delivery{offered: len(o.clustered), inTime: o.inTime(), latency: new(recorder)}
 	d.delivered = float64(d.inTime) / o.arrivals.duration.Seconds()
@@ -126,9 +128,9 @@ type fig7Audit struct {
 	differences int
 }
 
-// audit takes the documents in the order in which they were clustered. Each has to have the keys that it was loaded with and the
-// cluster that it gets after those before it; and those of the repository, and the arrivals of which must says so, have to be
-// there.
+// audit takes the documents in the order in which they were clustered. Each has to have the keys
+// that it was loaded with and the cluster that it gets after those before it; and those of the
+// repository, and the arrivals of which must says so, have to be there.
 func (s *fig7Store) audit(stored []fig7Stored, must func(number int) bool, a fig7Arrivals) *fig7Audit {
 	out := &fig7Audit{clusters: s.base.clone()}
 	seen := map[uint32]bool{}

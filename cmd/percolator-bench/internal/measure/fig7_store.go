@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
-// The repository that observers keep. The keys of a document are observed; its cluster and the entries of the indexes are what
-// the observer writes.
+// The repository that observers keep. The keys of a document are observed; its cluster and the
+// entries of the indexes are what the observer writes.
 const (
 	fig7Documents = "documents"
 	fig7Indexes   = "clustering_keys" // one row for each key
@@ -53,8 +53,8 @@ type fig7Store struct {
 	scanInterval time.Duration // of workers
 }
 
-// startFig7 fills both with the same documents, already clustered. The column of the keys is observed only when they are there:
-// so there is nothing to run for.
+// startFig7 fills both with the same documents, already clustered. The column of the keys is
+// observed only when they are there: so there is nothing to run for.
 func startFig7(ctx context.Context, b *fig7Benchmark, emulator string) (s *fig7Store, err error) {
 	s = &fig7Store{crawl: newFig7Crawl(b.documents, b.seed), base: newFig7Clusters(), scanInterval: b.scanInterval}
 	if s.environment, err = startEnvironment(ctx, emulator, fig7Schema()); err != nil {
@@ -152,8 +152,8 @@ func (a fig7Arrivals) documentRows() []string {
 	return rows
 }
 
-// keyRows are those of all keys of arrivals that no document of the repository has brought: whatever they have written to the
-// indexes.
+// keyRows are those of all keys of arrivals that no document of the repository has brought:
+// whatever they have written to the indexes.
 func (s *fig7Store) keyRows(a fig7Arrivals) []string {
 	rows := map[string]bool{}
 	for n := a.awake(); n < a.end(); n++ {

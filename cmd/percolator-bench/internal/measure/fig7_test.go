@@ -14,8 +14,9 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// The workload is the paper's: clusters of 3.3 documents in the mean, and 93 % of all documents not alone. Whole groupings, one
-// kind of key after the other, and lookups document by document give the same clusters.
+// The workload is the paper's: clusters of 3.3 documents in the mean, and 93 % of all documents not
+// alone. Whole groupings, one kind of key after the other, and lookups document by document give
+// the same clusters.
 func TestFig7Clusters(t *testing.T) {
 	t.Parallel()
 	for _, documents := range []int{1, 100, 40_000} {
@@ -98,7 +99,8 @@ func TestFig7Rows(t *testing.T) {
 	}
 }
 
-// As many documents arrive as the rate says, in order, at the same moments for the same seed, and rates share no document.
+// As many documents arrive as the rate says, in order, at the same moments for the same seed, and
+// rates share no document.
 func TestFig7Arrivals(t *testing.T) {
 	t.Parallel()
 	crawl := newFig7Crawl(100, 5)
@@ -114,8 +116,8 @@ func TestFig7Arrivals(t *testing.T) {
 	}
 }
 
-// Documents are loaded when they are due although those before them are still being loaded, together if they had to wait, and not
-// after the stop.
+// Documents are loaded when they are due although those before them are still being loaded,
+// together if they had to wait, and not after the stop.
 func TestFig7Offer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,15 +13,16 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// fig8Benchmark compares the library with raw requests to the same store, as in Figure 8 of the paper. Every goroutine has its own share of
-// the rows, spread over the table, and goes round it in a random order: no two goroutines meet in a row, and none meets its own last writes.
+// fig8Benchmark compares the library with raw requests to the same store, as in Figure 8 of the
+// paper. Every goroutine has its own share of the rows, spread over the table, and goes round it in
+// a random order: no two goroutines meet in a row, and none meets its own last writes.
 type fig8Benchmark struct {
 	goroutines  []int    // for each of them everything is measured
 	only        []string // of fig8Names; none: all
 	rows, value int      // of each table; bytes of a value
 
-	// slice is how long one side is measured before it is the other's turn, duration how long one repetition of a ratio takes, both
-	// sides together.
+	// slice is how long one side is measured before it is the other's turn, duration how long one
+	// repetition of a ratio takes, both sides together.
 	slice, duration time.Duration
 }
 
@@ -86,9 +87,11 @@ func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
 // fig8Row is the row of a comparison in the report.
 func fig8Row(name string, goroutines int) string { return fmt.Sprintf("%s, %d", name, goroutines) }
 
-// into fills a row of the comparison and one of what it costs. ratio is ours by raw: of each repetition the median of the pairs of
-// neighbouring slices; overall that of all operations by all time of a repetition, in which slices that were slow weigh as much as they
-// took. by CPU is what the ratio tends to where processors are the limit and the emulator runs in this process; 0: not known.
+// into fills a row of the comparison and one of what it costs. ratio is ours by raw: of each
+// repetition the median of the pairs of neighbouring slices; overall that of all operations by all
+// time of a repetition, in which slices that were slow weigh as much as they took. by CPU is what
+// the ratio tends to where processors are the limit and the emulator runs in this process; 0: not
+// known.
 func (t *fig8Trial) into(row, costs *report.Row) {
 	row.Add("comparison", t.name, "against", t.fig8Kind.raw, "goroutines", t.goroutines, "ours, 1/s", t.ours.perSecond,
 		"raw, 1/s", t.raw.perSecond, "ratio", t.ratio, "overall", t.overall)

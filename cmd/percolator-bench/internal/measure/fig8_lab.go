@@ -11,8 +11,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// The tables of the benchmark: one that transactions use, one with a single family for the raw client, and one with the protocol's
-// families for the two requests that a single-cell commit cannot do without.
+// The tables of the benchmark: one that transactions use, one with a single family for the raw
+// client, and one with the protocol's families for the two requests that a single-cell commit
+// cannot do without.
 const (
 	fig8Ours   = "ours"
 	fig8Plain  = "raw1"
@@ -33,7 +34,7 @@ type fig8Lab struct {
 // startFig8 connects and loads. Tests give further options, for all clients.
 func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...option.ClientOption) (l *fig8Lab, err error) {
 	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value)}
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*gracePeriod)
 	defer cancel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
 	if l.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
@@ -160,7 +161,7 @@ func (l *fig8Lab) kinds() []fig8Kind {
 	writes := func(name, ours string, rows int, op fig8Op, raw string, rawSide func() *fig8Side) fig8Kind {
 		return fig8Kind{name: name, ours: ours, raw: raw, write: true, batching: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
 			s := l.side(l.client, func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) })
-			s.settle = l.client.Flush
+			s.finish = l.client.Flush
 			return s, rawSide()
 		}}
 	}

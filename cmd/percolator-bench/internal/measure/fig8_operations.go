@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// fig8SnapshotGets is for how many Gets, each of another row, a goroutine keeps its snapshot. A snapshot answers a row that it has read
-	// before without asking the store, so the rows differ; and goroutines have snapshots of their own, since requests at one timestamp are
-	// cheaper together than at many.
+	// fig8SnapshotGets is for how many Gets, each of another row, a goroutine keeps its snapshot. A
+	// snapshot answers a row that it has read before without asking the store, so the rows differ; and
+	// goroutines have snapshots of their own, since requests at one timestamp are cheaper together
+	// than at many.
 	fig8SnapshotGets = 64
 
 	// fig8TxnRows is how many rows the larger transactions write.
 	fig8TxnRows = 10
 
-	// fig8Timestamp is that of all raw writes: a row that got another version with each of them would become slower, and flatter us.
+	// fig8Timestamp is that of all raw writes: a row that got another version with each of them would
+	// become slower, and flatter us.
 	fig8Timestamp = bigtable.Timestamp(1000)
 )
 
@@ -33,7 +35,8 @@ type fig8Reader struct {
 	gets     int
 }
 
-// getFromSnapshot is the read of Figure 8: the start timestamp has been had in advance, for fig8SnapshotGets Gets.
+// getFromSnapshot is the read of Figure 8: the start timestamp has been had in advance, for
+// fig8SnapshotGets Gets.
 func getFromSnapshot(ctx context.Context, c *percolator.Client, w *fig8Walker) (err error) {
 	if w.gets%fig8SnapshotGets == 0 {
 		if w.snapshot, err = c.Snapshot(ctx); err != nil {
@@ -99,8 +102,9 @@ func (l *fig8Lab) readRow(filter bigtable.ReadOption) func(ctx context.Context, 
 	}
 }
 
-// A Get asks for one column, whatever else the row holds. fig8Named asks Bigtable for the same; fig8Latest is the cheapest read there is, and
-// answers the same only because these rows hold nothing else.
+// A Get asks for one column, whatever else the row holds. fig8Named asks Bigtable for the same;
+// fig8Latest is the cheapest read there is, and answers the same only because these rows hold
+// nothing else.
 var (
 	fig8Latest = bigtable.RowFilter(bigtable.LatestNFilter(1))
 	fig8Named  = bigtable.RowFilter(bigtable.ChainFilters(bigtable.FamilyFilter(fig8Family), bigtable.ColumnFilter(fig8Column), bigtable.LatestNFilter(1)))
@@ -144,7 +148,8 @@ func (l *fig8Lab) mutateTenAtOnce(ctx context.Context, w *fig8Walker) error {
 	return nil
 }
 
-// What the limit of a single-cell commit stores besides the data: as many bytes as the protocol does, with no meaning.
+// What the limit of a single-cell commit stores besides the data: as many bytes as the protocol
+// does, with no meaning.
 var (
 	fig8Lock   = make([]byte, 56)
 	fig8Record = make([]byte, 9)
@@ -153,8 +158,8 @@ var (
 // tick is the next timestamp of the limit, from a counter: its oracle costs nothing.
 func (l *fig8Lab) tick() bigtable.Timestamp { return bigtable.Timestamp(l.last.Add(1)) * 1000 }
 
-// lockAndCommit is the bare limit of a single-cell write: prewrite and commit as two conditional requests (docs/PROTOCOL.md, I2 and I6),
-// and nothing of a transaction around them.
+// lockAndCommit is the bare limit of a single-cell write: prewrite and commit as two conditional
+// requests (docs/PROTOCOL.md, I2 and I6), and nothing of a transaction around them.
 func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
 	row := w.step()
 	start := l.tick()

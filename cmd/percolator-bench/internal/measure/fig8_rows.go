@@ -11,8 +11,8 @@ import (
 	"cloud.google.com/go/bigtable"
 )
 
-// fig8Rows is one table of the benchmark, in which every row has one cell, and what was last written to each row. A row is used by
-// one goroutine at a time.
+// fig8Rows is one table of the benchmark, in which every row has one cell, and what was last
+// written to each row. A row is used by one goroutine at a time.
 type fig8Rows struct {
 	keys   []string
 	size   int      // bytes of a value
@@ -35,7 +35,8 @@ func newFig8Rows(rows, size int) *fig8Rows {
 	return r
 }
 
-// fill makes the value that the nth write of a row stores. No other write of the table stores the same.
+// fill makes the value that the nth write of a row stores. No other write of the table stores the
+// same.
 func (r *fig8Rows) fill(value []byte, row int, n uint32) []byte {
 	value = binary.BigEndian.AppendUint32(value[:0], uint32(row))
 	value = binary.BigEndian.AppendUint32(value, n)
@@ -79,7 +80,8 @@ func (r *fig8Rows) dirty() (writes int) {
 	return writes
 }
 
-// verify reads at most one batch of the rows that were written, spread over all of them, and returns how many.
+// verify reads at most one batch of the rows that were written, spread over all of them, and
+// returns how many.
 func (r *fig8Rows) verify(ctx context.Context) (int64, error) {
 	var written []int
 	for row := range r.writes {
@@ -107,9 +109,10 @@ func (r *fig8Rows) verify(ctx context.Context) (int64, error) {
 	return int64(len(sample)), nil
 }
 
-// eraseOld leaves of each row that was written only its newest version in each family, as a collector would: rows that grow would make
-// the measurements that come later slower. A lock in any of these rows is an error, as everything has been settled. most is how many
-// writes a row had seen.
+// eraseOld leaves of each row that was written only its newest version in each family, as a
+// collector would: rows that grow would make the measurements that come later slower. A lock in any
+// of these rows is an error, as everything has been settled. most is how many writes a row had
+// seen.
 func (r *fig8Rows) eraseOld(ctx context.Context) (most int, err error) {
 	var rows []string
 	for row := range r.writes {
@@ -198,7 +201,8 @@ func (w *fig8Walker) step() (row int) {
 	return row
 }
 
-// draft is the value that the row is to have after its next write, in a scratch buffer. wrote says that it was written.
+// draft is the value that the row is to have after its next write, in a scratch buffer. wrote says
+// that it was written.
 func (w *fig8Walker) draft(buffer, row int) []byte {
 	w.values[buffer] = w.rows.fill(w.values[buffer], row, w.rows.writes[row]+1)
 	return w.values[buffer]

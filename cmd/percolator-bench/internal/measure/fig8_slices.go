@@ -17,7 +17,7 @@ import (
 type fig8Side struct {
 	rows   *fig8Rows
 	op     func(ctx context.Context, w *fig8Walker) error
-	settle func(ctx context.Context) error // inside the time of a slice; nil: nothing
+	finish func(ctx context.Context) error // inside the time of a slice; nil: nothing
 	stats  func() percolator.Stats         // nil: of a raw client
 
 	walkers       []*fig8Walker // of this repetition
@@ -47,8 +47,8 @@ func (t *fig8Tally) add(u fig8Tally) {
 
 func (t *fig8Tally) perSecond() float64 { return float64(t.operations) / t.took.Seconds() }
 
-// prepare gives each goroutine its share of the rows. A first slice is not counted: connections, queues, and the stacks of the
-// emulator's goroutines are there afterwards.
+// prepare gives each goroutine its share of the rows. A first slice is not counted: connections,
+// queues, and the stacks of the emulator's goroutines are there afterwards.
 func (s *fig8Side) prepare(ctx context.Context, goroutines int, d time.Duration) error {
 	s.walkers, s.then = make([]*fig8Walker, goroutines), fig8Tally{}
 	for g := range s.walkers {
@@ -80,22 +80,23 @@ func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) 
 	return done.perSecond(), nil
 }
 
-// fig8Patience is the deadline that callers give to what they do, on both sides, from the end of a slice. It is less than a request may take at most, as
-// deadlines of callers are.
-const fig8Patience = 20 * time.Second
+// fig8Timeout is the deadline that callers give to what they do, on both sides, from the end of a
+// slice. It is less than a request may take at most, as deadlines of callers are.
+const fig8Timeout = 20 * time.Second
 
-// work lets the goroutines work for d. An operation that has begun is finished, and settled what is left in the background, before it
-// returns.
+// work lets the goroutines work for d. An operation that has begun is finished, and so is what is
+// left in the background, before it returns.
 func (s *fig8Side) work(ctx context.Context, d time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, d+fig8Patience)
+	ctx, cancel := context.WithTimeout(ctx, d+fig8Timeout)
 	defer cancel()
-	if err := s.crowd(ctx, time.Now().Add(d)); err != nil || s.settle == nil {
+	if err := s.crowd(ctx, time.Now().Add(d)); err != nil || s.finish == nil {
 		return err
 	}
-	return s.settle(ctx)
+	return s.finish(ctx)
 }
 
-// crowd returns when every goroutine has finished the operation during which the time was up. Each tries one at least.
+// crowd returns when every goroutine has finished the operation during which the time was up. Each
+// tries one at least.
 func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(s.walkers))
@@ -158,10 +159,11 @@ type fig8Trial struct {
 	pairs          int
 }
 
-// repeat measures slices of both sides in turns. They change who comes first: whatever gets slower with time falls on both.
+// repeat measures slices of both sides in turns. They change who comes first: whatever gets slower
+// with time falls on both.
 //
-// The garbage collector is left alone. A collection before each slice would let most slices end before they have to pay for their own
-// garbage, which is a gift to whoever makes more of it.
+// The garbage collector is left alone. A collection before each slice would let most slices end
+// before they have to pay for their own garbage, which is a gift to whoever makes more of it.
 func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 	if t.ours == nil {
 		t.ours, t.raw = t.sides()
@@ -213,9 +215,10 @@ func (t *fig8Trial) pair(ctx context.Context, d time.Duration, oursFirst bool) (
 	return rates[t.ours] / rates[t.raw], nil
 }
 
-// clean compares a sample of what was written and makes rows that have grown small again, on both sides.
+// clean compares a sample of what was written and makes rows that have grown small again, on both
+// sides.
 func (t *fig8Trial) clean(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 	defer cancel()
 	for _, s := range []*fig8Side{t.ours, t.raw} {
 		n, err := s.rows.verify(ctx)

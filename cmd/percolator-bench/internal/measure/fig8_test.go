@@ -25,8 +25,8 @@ func fig8Context(t *testing.T) context.Context {
 	return ctx
 }
 
-// No two goroutines share a row, and one comes back to a row only when it has been to all of its own: a snapshot never answers from its
-// cache, and a writer never meets what it has just written.
+// No two goroutines share a row, and one comes back to a row only when it has been to all of its
+// own: a snapshot never answers from its cache, and a writer never meets what it has just written.
 func TestFig8SharesOfRows(t *testing.T) {
 	t.Parallel()
 	const goroutines, rows = 3, 3*fig8SnapshotGets + 2
@@ -91,7 +91,8 @@ func TestFig8Verifies(t *testing.T) {
 	}
 }
 
-// Conflicts are counted and are no operations; another error ends the measurement, and so does a client that counts otherwise.
+// Conflicts are counted and are no operations; another error ends the measurement, and so does a
+// client that counts otherwise.
 func TestFig8Counts(t *testing.T) {
 	t.Parallel()
 	cfg := &fig8Benchmark{rows: 2, slice: time.Millisecond, duration: time.Millisecond}
@@ -177,8 +178,8 @@ func (c *conditionals) option() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(watch))
 }
 
-// The limit of a single-cell write sends what such a transaction sends and leaves behind what it leaves behind, or the comparison would
-// mean nothing.
+// The limit of a single-cell write sends what such a transaction sends and leaves behind what it
+// leaves behind, or the comparison would mean nothing.
 func TestFig8LimitIsLikeTheProtocol(t *testing.T) {
 	t.Parallel()
 	sent := &conditionals{sizes: map[string][]int{}}
@@ -223,7 +224,8 @@ func cellsOf(t *testing.T, ctx context.Context, table *bigtable.Table) (cells []
 	return cells
 }
 
-// Old versions go, the newest stays, and a lock that was left behind is an error. So is a row that is not as the limit has left it.
+// Old versions go, the newest stays, and a lock that was left behind is an error. So is a row that
+// is not as the limit has left it.
 func TestFig8ErasesOldVersions(t *testing.T) {
 	t.Parallel()
 	l := newFig8Lab(t, 4)

@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
 )
 
-// fig9Benchmark measures trades (section 3.3 and Figure 9 of the paper). The numbers of cores are measured with the most customers, and the
-// numbers of customers with the most cores.
+// fig9Benchmark measures trades (section 3.3 and Figure 9 of the paper). The numbers of cores are
+// measured with the most customers, and the numbers of customers with the most cores.
 type fig9Benchmark struct {
 	cores, customers []int // GOMAXPROCS; the size of the firm
 	commissions      []string
@@ -77,8 +77,8 @@ func (b *fig9Benchmark) settings() (out []fig9Setting) {
 	return out
 }
 
-// run lets the settings take turns, so that whatever else the machine does falls on all of them. A measurement gives up a minute after its
-// time.
+// run lets the settings take turns, so that whatever else the machine does falls on all of them. A
+// measurement gives up a minute after its time.
 func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 	mix := tpce.StandardMix
 	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: %d %% trade-order, each with its trade-result, "+

@@ -57,7 +57,7 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Duration+patience+time.Duration(j.Customers)*10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Duration+gracePeriod+time.Duration(j.Customers)*10*time.Millisecond)
 	defer cancel()
 	g, err := startEnvironment(ctx, j.Emulator, firm.Schema())
 	if err != nil {
@@ -104,8 +104,8 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 // warmUp is not counted.
 func (j fig9Job) warmUp() time.Duration { return j.Duration / 4 }
 
-// trade lets the terminals and the exchange work while watch does, and then until every order has been executed and every price
-// published.
+// trade lets the terminals and the exchange work while watch does, and then until every order has
+// been executed and every price published.
 func (j fig9Job) trade(
 	ctx context.Context, firm *tpce.Firm, exchange *tpce.Exchange, watch func(context.Context) error,
 ) error {

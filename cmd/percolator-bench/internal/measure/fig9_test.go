@@ -67,7 +67,8 @@ func TestFig9RunTellsErrors(t *testing.T) {
 	}
 }
 
-// The repetitions of a setting are put together: rates by repetition, counts and latencies over all of them.
+// The repetitions of a setting are put together: rates by repetition, counts and latencies over all
+// of them.
 func TestFig9Row(t *testing.T) {
 	t.Parallel()
 	var results []*fig9Result

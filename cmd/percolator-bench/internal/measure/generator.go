@@ -24,8 +24,8 @@ func during(d time.Duration) func() bool {
 	return func() bool { return time.Now().Before(end) }
 }
 
-// run lets each caller call when it is due and its last call is over, and waits for all of them. A call is told when it was due: one that is
-// late counts as waiting. It ends at the first error.
+// run lets each caller call when it is due and its last call is over, and waits for all of them. A
+// call is told when it was due: one that is late counts as waiting. It ends at the first error.
 func (g generator) run(ctx context.Context, call func(ctx context.Context, caller int, due time.Time) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	period := time.Duration(0)
@@ -51,7 +51,8 @@ func (g generator) run(ctx context.Context, call func(ctx context.Context, calle
 	return group.Wait()
 }
 
-// arrive makes each call when it is due, whatever becomes of those before it, waits for all of them, and returns how many were shed.
+// arrive makes each call when it is due, whatever becomes of those before it, waits for all of
+// them, and returns how many were shed.
 func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i int, due time.Time) error) (shed int64, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	random := rand.New(rand.NewPCG(1, 2))

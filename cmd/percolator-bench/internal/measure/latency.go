@@ -14,10 +14,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// latencyBenchmark measures transactions in multiples of the time of one raw request under the same delay.
+// latencyBenchmark measures transactions in multiples of the time of one raw request under the same
+// delay.
 type latencyBenchmark struct {
-	// delay is added to each request to the store and to each request for a timestamp. It should be long compared with what the
-	// emulator needs, or the processor is measured and not how many requests follow each other.
+	// delay is added to each request to the store and to each request for a timestamp. It should be
+	// long compared with what the emulator needs, or the processor is measured and not how many
+	// requests follow each other.
 	delay      time.Duration
 	iterations int // transactions of each kind in a repetition
 }
@@ -28,8 +30,9 @@ func (b *latencyBenchmark) declare(f *flags) {
 }
 
 const (
-	// latencyTurn is how many transactions follow each other before it is the raw requests' turn. A blind transaction takes a
-	// timestamp that was fetched during those before it, so there have to be some.
+	// latencyTurn is how many transactions follow each other before it is the raw requests' turn. A
+	// blind transaction takes a timestamp that was fetched during those before it, so there have to be
+	// some.
 	latencyTurn = 10
 	// countedTransactions is of how many transactions of each kind the requests are counted.
 	countedTransactions = 10
@@ -39,7 +42,7 @@ const (
 func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	const requests = 60 // of all kinds of transactions, one each, with the raw requests beside them
 	each := requests * (b.delay + time.Millisecond)
-	ctx, cancel := context.WithTimeout(ctx, patience+10*each*time.Duration(r.repeat*b.iterations+1+countedTransactions))
+	ctx, cancel := context.WithTimeout(ctx, gracePeriod+10*each*time.Duration(r.repeat*b.iterations+1+countedTransactions))
 	defer cancel()
 	f, err := startLatency(ctx, b.delay, r.emulator)
 	if err != nil {
@@ -118,11 +121,12 @@ const (
 	rawRow   = "raw" // of the raw requests; one cell, which our clients do not see, as it has no record
 )
 
-// rawFamily is that of our data (docs/PROTOCOL.md, "Cells"), so that both sides read and write the same table.
+// rawFamily is that of our data (docs/PROTOCOL.md, "Cells"), so that both sides read and write the
+// same table.
 const rawFamily = "data"
 
-// latencyField is an environment with everybody who takes part. The oracle is reached over gRPC like the store, so that a timestamp is no
-// cheaper than another request.
+// latencyField is an environment with everybody who takes part. The oracle is reached over gRPC
+// like the store, so that a timestamp is no cheaper than another request.
 type latencyField struct {
 	*environment
 	oracle *distantClient

@@ -36,8 +36,8 @@ type latencyWork struct {
 	ahead            int64                // timestamps that were fetched in the background
 }
 
-// works are the kinds of transactions. Each transaction writes rows of its own, whose names begin with its row; what they hold is
-// their name, so that everything can be verified in the end.
+// works are the kinds of transactions. Each transaction writes rows of its own, whose names begin
+// with its row; what they hold is their name, so that everything can be verified in the end.
 func (f *latencyField) works() []*latencyWork {
 	var works []*latencyWork
 	add := func(w latencyWork) { works = append(works, &w) }
@@ -125,8 +125,9 @@ func (f *latencyField) perform(ctx context.Context, w *latencyWork) (time.Durati
 	return timed(asMeasured(ctx), func(ctx context.Context) error { return w.run(ctx, row) })
 }
 
-// count runs transactions one by one, each until its phase two is over, and counts their requests. Before them is one that does not
-// count: with the first blind transaction of a client no timestamp is at hand.
+// count runs transactions one by one, each until its phase two is over, and counts their requests.
+// Before them is one that does not count: with the first blind transaction of a client no timestamp
+// is at hand.
 func (f *latencyField) count(ctx context.Context, w *latencyWork) error {
 	w.requests = map[string][]float64{}
 	for i := range 1 + countedTransactions {
@@ -149,7 +150,8 @@ func (f *latencyField) count(ctx context.Context, w *latencyWork) error {
 	return nil
 }
 
-// time measures one repetition: transactions and raw requests in turns, each of both kinds of these as often as the other.
+// time measures one repetition: transactions and raw requests in turns, each of both kinds of these
+// as often as the other.
 func (f *latencyField) time(ctx context.Context, iterations int, w *latencyWork) error {
 	const rawEach = 3 // raw requests of each kind in a turn
 	var ours, reads, mutates time.Duration
@@ -193,9 +195,10 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 	return time.Since(begun), err
 }
 
-// losePhaseTwo makes a client's MutateRows vanish, while the client is told that all is well. What its transactions leave in the
-// store is what is there when a client dies right after the commit point: the primary's record, and the locks of all other rows.
-// The client itself need not be killed for it, and tries nothing again.
+// losePhaseTwo makes a client's MutateRows vanish, while the client is told that all is well. What
+// its transactions leave in the store is what is there when a client dies right after the commit
+// point: the primary's record, and the locks of all other rows. The client itself need not be
+// killed for it, and tries nothing again.
 func losePhaseTwo() []option.ClientOption {
 	return intercepted(nil,
 		func(ctx context.Context, desc *grpc.StreamDesc,

@@ -13,8 +13,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// observersBenchmark measures the reaction of observers. Latencies are from when the commit of an observed write was durable to when the
-// commit of its observer was, both as their clients were told by the store.
+// observersBenchmark measures the reaction of observers. Latencies are from when the commit of an
+// observed write was durable to when the commit of its observer was, both as their clients were
+// told by the store.
 type observersBenchmark struct {
 	duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
 	writers  []int         // for each saturated rate; each of them waits for the observer of its write
@@ -94,8 +95,9 @@ func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.
 		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true}, Y: report.Axis{Label: "share of all, %", Max: 100}}
 }
 
-// hopColumn is "0" for what the benchmark writes; the observer of a hop writes the next number, and the last of a chain is not observed.
-// Everything is in one row, so that each run has one commit request.
+// hopColumn is "0" for what the benchmark writes; the observer of a hop writes the next number, and
+// the last of a chain is not observed. Everything is in one row, so that each run has one commit
+// request.
 func hopColumn(i int) string { return strconv.Itoa(i) }
 
 func hopSchema(hops int) *percolator.Schema {
@@ -182,7 +184,7 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	ctx, cancel := context.WithTimeout(ctx, b.duration+patience)
+	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
 	defer cancel()
 	begun := time.Now()
 	n, err := o.offer(ctx, most/2, b.duration)
@@ -216,8 +218,9 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 	return nil
 }
 
-// saturate lets writers write, each of them again as soon as the observer of its last write has committed, so that writes
-// and runs go at one rate: left alone, writers would outrun the worker. The first third of the time is not counted.
+// saturate lets writers write, each of them again as soon as the observer of its last write has
+// committed, so that writes and runs go at one rate: left alone, writers would outrun the worker.
+// The first third of the time is not counted.
 func saturate(ctx context.Context, writers int, d time.Duration) (perSecond float64, err error) {
 	o, err := startObserved(ctx, 1, observers.Config{})
 	if err != nil {
@@ -227,7 +230,7 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	var rows, runs atomic.Int64
 	begun := time.Now()
 	counted, end := begun.Add(d/3), begun.Add(d)
-	ctx, cancel := context.WithDeadline(ctx, end.Add(patience))
+	ctx, cancel := context.WithDeadline(ctx, end.Add(gracePeriod))
 	defer cancel()
 	if err := (generator{callers: writers, more: during(d)}).run(ctx, func(ctx context.Context, _ int, _ time.Time) error {
 		row := rowName(int(rows.Add(1)))
@@ -251,7 +254,8 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	return float64(runs.Load()) / end.Sub(counted).Seconds(), nil
 }
 
-// byTimestamps reads the commit timestamps of all writes and of the runs for them: the same by the oracle's clock.
+// byTimestamps reads the commit timestamps of all writes and of the runs for them: the same by the
+// oracle's clock.
 func (o *observed) byTimestamps(ctx context.Context) (latencies *recorder, err error) {
 	err = o.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 		latencies = new(recorder)
@@ -280,7 +284,7 @@ func (b *observersBenchmark) chain(ctx context.Context, t *report.Table, cfg obs
 		return err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	ctx, cancel := context.WithTimeout(ctx, b.duration+patience)
+	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
 	defer cancel()
 	n, err := o.offer(ctx, b.chains, b.duration/2)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// observersStore is the process with the store: an emulator of Bigtable and an oracle. It says where they listen, and lives until the
-// input ends.
+// observersStore is the process with the store: an emulator of Bigtable and an oracle. It says
+// where they listen, and lives until the input ends.
 func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
 	e, err := newEnvironment(ctx, embeddedEmulator, hopSchema(1))
 	if err != nil {
@@ -35,13 +35,15 @@ func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
 	return errors.Join(l.say(e.at), l.untilEnd())
 }
 
-// round is what the writer is asked for: to write each row at its moment, counted from when it is asked.
+// round is what the writer is asked for: to write each row at its moment, counted from when it is
+// asked.
 type round struct {
 	Rows    []string        `json:"rows"`
 	Moments []time.Duration `json:"moments"`
 }
 
-// moments are commits by row, in nanoseconds since 1970, and how a worker has heard of its work so far.
+// moments are commits by row, in nanoseconds since 1970, and how a worker has heard of its work so
+// far.
 type moments struct {
 	Rows   map[string]int64 `json:"rows"`
 	Hinted int64            `json:"hinted,omitempty"`
@@ -49,8 +51,8 @@ type moments struct {
 	Error  string           `json:"error,omitempty"`
 }
 
-// observersWriter is the process with the writer: for each round that it hears it writes the rows at their moments, and says when they were
-// committed.
+// observersWriter is the process with the writer: for each round that it hears it writes the rows
+// at their moments, and says when they were committed.
 func observersWriter(ctx context.Context, at addresses, l *lines) (err error) {
 	o, err := connectObserved(ctx, at)
 	if err != nil {
@@ -58,7 +60,7 @@ func observersWriter(ctx context.Context, at addresses, l *lines) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	return answer(l, func(r round) moments {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 		defer cancel()
 		var group errgroup.Group
 		begun := time.Now()
@@ -86,7 +88,8 @@ type observersSetting struct {
 	ScanOnly     bool          `json:"scan_only"`
 }
 
-// observersWorker is a process with a worker: whenever it is asked it says which rows it has run for, and when those runs were committed.
+// observersWorker is a process with a worker: whenever it is asked it says which rows it has run
+// for, and when those runs were committed.
 func observersWorker(ctx context.Context, s observersSetting, l *lines) (err error) {
 	o, err := connectObserved(ctx, s.At)
 	if err != nil {
@@ -227,7 +230,8 @@ func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err 
 	return report.Median(passes), nil
 }
 
-// measure has the rows written, and asks the workers until each has been run for, and how they came to know of them.
+// measure has the rows written, and asks the workers until each has been run for, and how they came
+// to know of them.
 func (r round) measure(ctx context.Context, writer *process, workers []*process) (latencies []time.Duration, counts moments, err error) {
 	var written moments
 	if err := writer.ask(r, &written); err != nil {
@@ -237,7 +241,7 @@ func (r round) measure(ctx context.Context, writer *process, workers []*process)
 		return nil, counts, errors.New(written.Error)
 	}
 	ran := map[string]int64{}
-	for deadline := time.Now().Add(patience); len(latencies) < len(r.Rows) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(gracePeriod); len(latencies) < len(r.Rows) && time.Now().Before(deadline); {
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return nil, counts, err
 		}

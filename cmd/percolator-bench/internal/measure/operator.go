@@ -23,7 +23,8 @@ const (
 	gcloudEmulator   = "gcloud"   // that of gcloud's SDK, in a process of its own
 )
 
-// startEmulator starts the emulator of that name and returns what it is for people, and its address.
+// startEmulator starts the emulator of that name and returns what it is for people, and its
+// address.
 func startEmulator(name string) (text, address string, stop func() error, err error) {
 	if name == embeddedEmulator {
 		bt, err := emulator.Start()
@@ -54,13 +55,15 @@ func createSchema(ctx context.Context, s *percolator.Schema, opts ...option.Clie
 	return percolator.CreateSchema(ctx, instance, instance, s, opts...)
 }
 
-// newWorker makes a worker that collects nothing: an emulator that lives for minutes has nothing to collect.
+// newWorker makes a worker that collects nothing: an emulator that lives for minutes has nothing to
+// collect.
 func newWorker(c *percolator.Client, r *observers.Registry, cfg observers.Config) (*observers.Worker, error) {
 	cfg.DisableCollection = true
 	return observers.NewWorker(c, r, cfg)
 }
 
-// waitIdle waits until every notification of the registry's observers has been answered, by whichever worker.
+// waitIdle waits until every notification of the registry's observers has been answered, by
+// whichever worker.
 func waitIdle(ctx context.Context, c *percolator.Client, r *observers.Registry) error {
 	w, err := newWorker(c, r, observers.Config{})
 	if err != nil {

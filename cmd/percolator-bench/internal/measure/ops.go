@@ -15,15 +15,17 @@ import (
 
 // opsBenchmark counts how many requests to Bigtable the web index makes.
 //
-// Without batching a request reads one row: GetMulti sends one for each, and nobody waits for others. Without prefetch it reads
-// one column: nothing is read ahead, and several columns of a row are several requests. So with neither, each cell that a
-// transaction asks for is a request of its own, but for what it has read already: what the paper's library would do without the
-// means of its section 2.5. Ranges that are scanned, the change that an observer reads together with its acknowledgment, and a
-// worker's search for notifications are the same in all.
+// Without batching a request reads one row: GetMulti sends one for each, and nobody waits for
+// others. Without prefetch it reads one column: nothing is read ahead, and several columns of a row
+// are several requests. So with neither, each cell that a transaction asks for is a request of its
+// own, but for what it has read already: what the paper's library would do without the means of its
+// section 2.5. Ranges that are scanned, the change that an observer reads together with its
+// acknowledgment, and a worker's search for notifications are the same in all.
 type opsBenchmark struct {
 	pages   int // of the crawl
 	changed int // of them, the second time
-	// delay is added to each request to the store and to the oracle. It decides how many reads meet and travel together.
+	// delay is added to each request to the store and to the oracle. It decides how many reads meet
+	// and travel together.
 	delay       time.Duration
 	concurrency int           // runs of observers under way at once; the paper's workers have thousands of threads
 	collapse    time.Duration // see index.Collapse
@@ -157,8 +159,8 @@ func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 	all.Add("pages", p.pages, "runs", sumOf(p.runs), "attempts", p.attempts, "rows read", p.rowsRead)
 }
 
-// compare tells how many times fewer requests became, for a page. How often observers run for a page depends on what joins while they
-// wait, so the two have not quite the same number of runs.
+// compare tells how many times fewer requests became, for a page. How often observers run for a
+// page depends on what joins while they wait, so the two have not quite the same number of runs.
 func compare(row *report.Row, without, with opsPhase) {
 	ratio := func(of func(p opsPhase) int64) float64 {
 		return without.perPage(of(without)) / with.perPage(max(1, of(with)))

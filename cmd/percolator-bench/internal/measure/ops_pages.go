@@ -16,7 +16,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// opsCrawl is what is loaded: a crawl, and the same crawl later, when some of its pages have changed.
+// opsCrawl is what is loaded: a crawl, and the same crawl later, when some of its pages have
+// changed.
 type opsCrawl struct {
 	first, later string // WARC files
 	dir          string
@@ -24,8 +25,8 @@ type opsCrawl struct {
 	changed      int // of them, in the later crawl
 }
 
-// writeOpsCrawl writes a crawl of so many pages: those of the crawl that comes with webindex and, if these are not enough, made up
-// ones.
+// writeOpsCrawl writes a crawl of so many pages: those of the crawl that comes with webindex and,
+// if these are not enough, made up ones.
 func writeOpsCrawl(ctx context.Context, pages, changed int) (_ *opsCrawl, err error) {
 	responses, err := opsPages(ctx, pages)
 	if err != nil {
@@ -78,7 +79,8 @@ func opsPages(ctx context.Context, pages int) (out []*crawl.Response, err error)
 	return out, nil
 }
 
-// madeUpPage is a document of a hundred words, with eight links to others; the first pages are linked to most.
+// madeUpPage is a document of a hundred words, with eight links to others; the first pages are
+// linked to most.
 func madeUpPage(random *rand.Rand, i, pages int) *crawl.Response {
 	const words, links, vocabulary = 100, 8, 5000
 	var b strings.Builder
@@ -96,7 +98,8 @@ func madeUpPage(random *rand.Rand, i, pages int) *crawl.Response {
 
 func madeUpURL(i int) string { return fmt.Sprintf("http://made-up.test/%d", i) }
 
-// change gives so many of the documents another text and one link more, spread over the crawl, and returns how many there were.
+// change gives so many of the documents another text and one link more, spread over the crawl, and
+// returns how many there were.
 func change(responses []*crawl.Response, n int) int {
 	var documents []*crawl.Response
 	for _, r := range responses {

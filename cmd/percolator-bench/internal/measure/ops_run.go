@@ -65,7 +65,8 @@ func (s *opsSite) read(r *btpb.ReadRowsRequest) {
 	o.requests, o.rows, o.cells = o.requests+1, o.rows+n.rows, o.cells+n.cells
 }
 
-// merged gives reads of columns that are named after pages one name: there are as many of them as pages.
+// merged gives reads of columns that are named after pages one name: there are as many of them as
+// pages.
 func merged(o readOrigin) string {
 	switch {
 	case o.columns == "":
@@ -142,8 +143,8 @@ type readOrigin struct{ kind, table, columns string }
 // asked is how many rows and cells a request names; 0 of a range.
 type asked struct{ rows, cells int }
 
-// originOf tells who sends such a request. Filters name few columns by ranges and many by a pattern; see the filters of package
-// percolator.
+// originOf tells who sends such a request. Filters name few columns by ranges and many by a
+// pattern; see the filters of package percolator.
 func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
 	o := readOrigin{kind: readGet, table: r.TableName[strings.LastIndexByte(r.TableName, '/')+1:]}
 	var f namedByFilter

@@ -49,7 +49,7 @@ func TestOriginOf(t *testing.T) {
 		{"many columns", "t", keys, chain(newest, pattern),
 			readOrigin{readGet, "t", "c c:a c:b"}, asked{2, 6}},
 		{"whole rows", "t", keys, newest, readOrigin{readGet, "t", ""}, asked{2, 2}},
-		{"a transaction's fate", "t", keys, interleave(chain(column("write", "x"), value)),
+		{"a transaction's status", "t", keys, interleave(chain(column("write", "x"), value)),
 			readOrigin{readGet, "t", "x (of a primary)"}, asked{2, 2}},
 		{"a scan", "t", span("a", "b"), newest, readOrigin{readScan, "t", ""}, asked{}},
 		{"a search", "t", span("a", "b"), pending, readOrigin{readSearch, "t", ""}, asked{}},
@@ -64,7 +64,8 @@ func TestOriginOf(t *testing.T) {
 	}
 }
 
-// The crawl has as many pages as asked for, made up ones if need be, each URL once; the changed ones are others than before.
+// The crawl has as many pages as asked for, made up ones if need be, each URL once; the changed
+// ones are others than before.
 func TestOpsPages(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 50, 400} {

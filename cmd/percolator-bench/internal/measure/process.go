@@ -14,9 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Benchmarks have processes of their own: so that what a server costs and what its clients cost are not the same scheduler's queue, and to
-// kill them. Such a process is asked on its standard input and answers on its standard output, a line of JSON each; it ends with its input.
-// Its first line says how it is set up.
+// Benchmarks have processes of their own: so that what a server costs and what its clients cost are
+// not the same scheduler's queue, and to kill them. Such a process is asked on its standard input
+// and answers on its standard output, a line of JSON each; it ends with its input. Its first line
+// says how it is set up.
 
 // lines is what a part of a benchmark hears and says.
 type lines struct {
@@ -139,7 +140,8 @@ func (p *process) stop() error {
 	return errors.Join(p.in.Close(), p.end())
 }
 
-// kill ends the process as a machine that loses its power ends it, and waits until everything that it has said is heard.
+// kill ends the process as a machine that loses its power ends it, and waits until everything that
+// it has said is heard.
 func (p *process) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return err
@@ -148,8 +150,8 @@ func (p *process) kill() error {
 	return nil
 }
 
-// collectSeldom is the environment of a process whose live heap is some megabytes: collecting it seldom costs nothing. A service would be
-// run like this too.
+// collectSeldom is the environment of a process whose live heap is some megabytes: collecting it
+// seldom costs nothing. A service would be run like this too.
 func collectSeldom() []string {
 	if os.Getenv("GOGC") != "" {
 		return nil

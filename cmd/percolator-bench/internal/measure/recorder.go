@@ -10,8 +10,8 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// recorder records latencies from many goroutines. Quantiles have three digits; mean and maximum are exact. One that is not positive
-// counts as the shortest.
+// recorder records latencies from many goroutines. Quantiles have three digits; mean and maximum
+// are exact. One that is not positive counts as the shortest.
 type recorder struct {
 	mu        sync.Mutex
 	histogram *hdrhistogram.Histogram // nil: nothing was recorded

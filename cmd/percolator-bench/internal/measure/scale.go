@@ -12,15 +12,15 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// scaleBenchmark measures the growth of costs: with the rows of a table, the versions of its cells, and the notifications in it, by one
-// caller that does one operation after the other.
+// scaleBenchmark measures the growth of costs: with the rows of a table, the versions of its cells,
+// and the notifications in it, by one caller that does one operation after the other.
 type scaleBenchmark struct {
-	// The sizes of the three sweeps, ascending; none: that sweep is left out. Each size is a table of its own, and all tables of a sweep
-	// stand in one store, so that sizes take turns.
+	// The sizes of the three sweeps, ascending; none: that sweep is left out. Each size is a table of
+	// its own, and all tables of a sweep stand in one store, so that sizes take turns.
 	rows, versions, notifications []int
 
-	// versionRows is how many rows each table of the sweep over versions has. Those of the sweep over notifications have as many as there are
-	// notifications in the largest.
+	// versionRows is how many rows each table of the sweep over versions has. Those of the sweep over
+	// notifications have as many as there are notifications in the largest.
 	versionRows int
 
 	value   int // bytes of a value
@@ -78,12 +78,12 @@ type scalePoint struct {
 // scaleLimit bounds all of it.
 const scaleLimit = 2 * time.Hour
 
-// scaleMemory is what this process holds at most, as long as what lives is less: its tables live long, and without a limit the collector of
-// garbage lets as much of that gather beside them.
+// scaleMemory is what this process holds at most, as long as what lives is less: its tables live
+// long, and without a limit the collector of garbage lets as much of that gather beside them.
 const scaleMemory = 7 << 30
 
-// run fills all tables first, and begins collections: they wait until nobody acts on what was there before, which passes while everything
-// else is measured.
+// run fills all tables first, and begins collections: they wait until nobody acts on what was there
+// before, which passes while everything else is measured.
 func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, scaleLimit)
 	defer cancel()
@@ -177,8 +177,8 @@ func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
 // scaleLeastRows is how many rows a table has at least.
 const scaleLeastRows = 100
 
-// lifetime is what requests are given. A search reads through a whole table with one request, and collection waits as long as the requests of
-// others may live.
+// lifetime is what requests are given. A search reads through a whole table with one request, and
+// collection waits as long as the requests of others may live.
 func (s *scaleSweep) lifetime() time.Duration {
 	cells := 0
 	for _, t := range s.tables {
@@ -235,7 +235,8 @@ func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) err
 	return nil
 }
 
-// finish collects, and then reads through all tables once more: nothing that anybody reads has been removed.
+// finish collects, and then reads through all tables once more: nothing that anybody reads has been
+// removed.
 func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 	var operations []scaleOperation
 	for _, tr := range s.trials {

@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// scaleCollection is one cycle of collection through all tables of a sweep. A cycle waits until nobody acts on what was there before;
-// that passes while other operations are measured, and after it the collector waits for them to end.
+// scaleCollection is one cycle of collection through all tables of a sweep. A cycle waits until
+// nobody acts on what was there before; that passes while other operations are measured, and after
+// it the collector waits for them to end.
 type scaleCollection struct {
 	client *percolator.Client
 	sent   requestCounter // by that

@@ -15,9 +15,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A table of a million rows is not written by transactions: that would take longer than everything that is measured. Its cells are
-// those that committed transactions have left (docs/PROTOCOL.md, "Cells"), written in bulk, and the operations compare what our client reads
-// with what these cells are to mean. Each version is as if one transaction had written it in all rows.
+// A table of a million rows is not written by transactions: that would take longer than everything
+// that is measured. Its cells are those that committed transactions have left (docs/PROTOCOL.md,
+// "Cells"), written in bulk, and the operations compare what our client reads with what these cells
+// are to mean. Each version is as if one transaction had written it in all rows.
 
 // The columns of a row.
 const (
@@ -146,7 +147,8 @@ func (w *scaleBulkWriter) flush(ctx context.Context) error {
 	return err
 }
 
-// strand leaves a lock in a row, as a client does that died after prewrite: 30 s ago, with a TTL of 10 s.
+// strand leaves a lock in a row, as a client does that died after prewrite: 30 s ago, with a TTL of
+// 10 s.
 func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 	now, err := lab.oracle.Next(ctx)
 	if err != nil {

@@ -40,7 +40,8 @@ func newScaleLab(ctx context.Context, b *scaleBenchmark, emulator string, schema
 	return lab, err
 }
 
-// costOf is what a client has sent so far, with what it has asked the oracle, and what its requests to read returned.
+// costOf is what a client has sent so far, with what it has asked the oracle, and what its requests
+// to read returned.
 func costOf(sent *requestCounter, c *percolator.Client) counted {
 	out := sent.now()
 	out.requests["Oracle"] = c.Stats().Requests["Oracle"]
@@ -145,8 +146,9 @@ func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 	return lab.check(fmt.Sprint(found, " notifications"), fmt.Sprint(t.notifications, " notifications"))
 }
 
-// scan reads n rows and compares each with what it must hold. The range ends with them: of a range, the emulator gathers all rows before it looks at the
-// first, and a scan that is broken off would cost it what lies behind.
+// scan reads n rows and compares each with what it must hold. The range ends with them: of a range,
+// the emulator gathers all rows before it looks at the first, and a scan that is broken off would
+// cost it what lies behind.
 func (lab *scaleLab) scan(ctx context.Context, t *scaleTable, from, n int) error {
 	return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 		i := from
@@ -166,7 +168,8 @@ func (lab *scaleLab) scan(ctx context.Context, t *scaleTable, from, n int) error
 	})
 }
 
-// errScaleWrong is an answer that is not what was written: whatever was measured is worth nothing then.
+// errScaleWrong is an answer that is not what was written: whatever was measured is worth nothing
+// then.
 var errScaleWrong = errors.New("an answer is wrong")
 
 func (lab *scaleLab) check(got, want string) error {
@@ -177,7 +180,8 @@ func (lab *scaleLab) check(got, want string) error {
 	return nil
 }
 
-// nextRow is the next row that is written, at random: another one each time, as long as there are any.
+// nextRow is the next row that is written, at random: another one each time, as long as there are
+// any.
 func (t *scaleTable) nextRow() int {
 	t.writes++
 	return t.order[(t.writes-1)%len(t.order)]
@@ -254,7 +258,8 @@ func (tr *scaleTrial) operation(tables []*scaleTable) scaleOperation {
 	return op
 }
 
-// into adds an operation to the report of a sweep, and returns how it grows: how much more than at the smallest size it costs.
+// into adds an operation to the report of a sweep, and returns how it grows: how much more than at
+// the smallest size it costs.
 func (op scaleOperation) into(r *run, sweep string) report.Line {
 	line := report.Line{Points: true}
 	var sizes, costs []float64
@@ -289,7 +294,8 @@ func ratiosOf(of, by []float64) []float64 {
 	return out
 }
 
-// exponentOf is b of the power law cost = a × size^b that fits best: the slope of the line through the logarithms. 0 without two sizes.
+// exponentOf is b of the power law cost = a × size^b that fits best: the slope of the line through
+// the logarithms. 0 without two sizes.
 func exponentOf(sizes, costs []float64) float64 {
 	if len(sizes) < 2 {
 		return 0

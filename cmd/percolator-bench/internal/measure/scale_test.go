@@ -37,7 +37,8 @@ func newTestLab(t *testing.T, cfg *scaleBenchmark) (context.Context, *scaleLab, 
 	return ctx, lab, s.tables[0]
 }
 
-// What is filled in is what committed transactions leave: our client finds no fault with it, in table and index.
+// What is filled in is what committed transactions leave: our client finds no fault with it, in
+// table and index.
 func TestScaleFillsInWhatTransactionsLeave(t *testing.T) {
 	t.Parallel()
 	ctx, lab, table := newTestLab(t, &scaleBenchmark{versions: []int{3}, versionRows: 150})

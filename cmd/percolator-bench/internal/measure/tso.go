@@ -82,7 +82,8 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 	return nil
 }
 
-// slice is how long one side is measured before it is the other's turn: whatever else the machine does then falls on both.
+// slice is how long one side is measured before it is the other's turn: whatever else the machine
+// does then falls on both.
 const slice = 20 * time.Millisecond
 
 // single compares one caller's Next with an empty call, in turns.

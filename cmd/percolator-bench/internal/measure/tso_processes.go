@@ -50,7 +50,8 @@ type serverCounts struct {
 	Writes int64 `json:"writes"`
 }
 
-// oracleServer is the process with the oracle's server: it says where it listens, and its counts whenever it is asked.
+// oracleServer is the process with the oracle's server: it says where it listens, and its counts
+// whenever it is asked.
 func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
 	store := &countingStore{Store: tso.NewMemoryStore()}
 	server, err := tso.NewServer(store, tso.ServerConfig{})
@@ -87,8 +88,8 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// oracleJob is what the callers of a process are to do: ask for Duration, or for Total timestamps; as fast as they can, or at Rate a
-// second together.
+// oracleJob is what the callers of a process are to do: ask for Duration, or for Total timestamps;
+// as fast as they can, or at Rate a second together.
 type oracleJob struct {
 	Callers  int           `json:"callers"`
 	Duration time.Duration `json:"duration,omitempty"`
@@ -111,7 +112,8 @@ type oracleTargets struct {
 	Clients int    `json:"clients"`
 }
 
-// oracleLoad is a process with callers of the oracle, each a goroutine: it does a job for each line that it hears.
+// oracleLoad is a process with callers of the oracle, each a goroutine: it does a job for each line
+// that it hears.
 func oracleLoad(ctx context.Context, at oracleTargets, l *lines) error {
 	var clients []*tso.Client
 	for range at.Clients {
@@ -171,8 +173,8 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) *oracleResult
 // oracleCallers is the processes with the callers.
 type oracleCallers struct{ processes []*process }
 
-// startCallers starts them. Each has one processor when there are as many as processors, as Go's scheduler hands no more timestamps to
-// waiting callers with two of them than with one.
+// startCallers starts them. Each has one processor when there are as many as processors, as Go's
+// scheduler hands no more timestamps to waiting callers with two of them than with one.
 func (b *oracleBenchmark) startCallers(ctx context.Context, at addresses) (*oracleCallers, error) {
 	env := collectSeldom()
 	if b.processes >= runtime.NumCPU() {

@@ -47,14 +47,15 @@ func delayed(delay time.Duration) []option.ClientOption {
 		})
 }
 
-// distance is how long a request for a timestamp takes longer. What else an oracle offers – sessions, hints, locks on rows – is passed on as it
-// is: no transaction waits for it.
+// distance is how long a request for a timestamp takes longer. What else an oracle offers –
+// sessions, hints, locks on rows – is passed on as it is: no transaction waits for it.
 type distance struct {
 	delay         time.Duration
 	waited, ahead atomic.Int64 // requests that a measured transaction waited for, and those made in the background
 }
 
-// waitedFor marks the context of a transaction that is measured. The client's own goroutines have another.
+// waitedFor marks the context of a transaction that is measured. The client's own goroutines have
+// another.
 type waitedFor struct{}
 
 func asMeasured(ctx context.Context) context.Context {
@@ -98,9 +99,9 @@ func (o *distantServer) Next(ctx context.Context) (tso.Timestamp, error) {
 	return o.Server.Next(ctx)
 }
 
-// requestCounter counts the requests of a client to Bigtable by method, and the rows that they return, and knows whether one is under way.
-// Without own it leaves out the library's own tables: a client keeps its knowledge of the schema and of collection fresh, which belongs to
-// no operation.
+// requestCounter counts the requests of a client to Bigtable by method, and the rows that they
+// return, and knows whether one is under way. Without own it leaves out the library's own tables: a
+// client keeps its knowledge of the schema and of collection fresh, which belongs to no operation.
 type requestCounter struct {
 	own bool
 	saw func(req *btpb.ReadRowsRequest) // of each that counts; nil: nobody looks
@@ -222,10 +223,11 @@ func minus(now, former map[string]int64) map[string]int64 {
 	return out
 }
 
-// commitClock notes when the commit points of a client's transactions were passed: when the store's answer to the conditional
-// mutation that writes the record of a cell was there. No cell is durable before, and nobody hears of it earlier; the commit
-// of an observer is seen in the same way as the commit of a writer, by the same clock, without asking either of them. It
-// sees cells in the primaries' rows only.
+// commitClock notes when the commit points of a client's transactions were passed: when the store's
+// answer to the conditional mutation that writes the record of a cell was there. No cell is durable
+// before, and nobody hears of it earlier; the commit of an observer is seen in the same way as the
+// commit of a writer, by the same clock, without asking either of them. It sees cells in the
+// primaries' rows only.
 type commitClock struct {
 	mu      sync.Mutex
 	at      map[committedCell]time.Time // the first time
@@ -301,7 +303,8 @@ func (c *commitClock) await(ctx context.Context, row, column string) (time.Time,
 	}
 }
 
-// moments returns all times of a column's commits by row, in nanoseconds since 1970, for another process on this machine.
+// moments returns all times of a column's commits by row, in nanoseconds since 1970, for another
+// process on this machine.
 func (c *commitClock) moments(column string) map[string]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package plot draws the charts of a report: lines and bars. Every chart has a title, axes with units
-// and a white background of its own, so that it reads the same in light and dark viewers.
+// Package plot draws the charts of a report: lines and bars. Every chart has a title, axes with
+// units and a white background of its own, so that it reads the same in light and dark viewers.
 package plot
 
 import (
@@ -29,8 +29,8 @@ const (
 	height = 380
 )
 
-// ErrEmpty is the error of a chart without anything to draw, or with a value that an axis cannot show: NaN, infinite, or not
-// above 0 on a logarithmic axis.
+// ErrEmpty is the error of a chart without anything to draw, or with a value that an axis cannot
+// show: NaN, infinite, or not above 0 on a logarithmic axis.
 var ErrEmpty = errors.New("plot: nothing that can be drawn")
 
 // Figure is a chart that is ready to be written.
@@ -88,7 +88,8 @@ func style(a report.Axis, to *plot.Axis) {
 	}
 }
 
-// fit sets the ends of an axis that were not given: a little room above the data, and whole decades on a logarithmic one.
+// fit sets the ends of an axis that were not given: a little room above the data, and whole decades
+// on a logarithmic one.
 func fit(a report.Axis, to *plot.Axis, room bool) {
 	switch {
 	case a.Min != a.Max:
@@ -118,7 +119,8 @@ func shows(a report.Axis, v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
 }
 
-// ticks are those of gonum within the axis, with numbers as people write them. One beyond the axis is not drawn, but would get its room.
+// ticks are those of gonum within the axis, with numbers as people write them. One beyond the axis
+// is not drawn, but would get its room.
 type ticks struct{ plot.Ticker }
 
 // Ticks implements plot.Ticker.
@@ -151,7 +153,8 @@ func number(v float64) string {
 	return b.String()
 }
 
-// render draws the title and the legend above the plot, where they hide nothing. Viewers of an SVG take the first font that they have.
+// render draws the title and the legend above the plot, where they hide nothing. Viewers of an SVG
+// take the first font that they have.
 func (f *Figure) render(format string) ([]byte, error) {
 	canvas, err := draw.NewFormattedCanvas(width, height, format)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package report is what every benchmark hands back: tables whose rows have named figures, what is wanted of them, and charts.
+// Package report is what every benchmark hands back: tables whose rows have named figures, what is
+// wanted of them, and charts.
 package report
 
 import (
@@ -91,8 +92,9 @@ func (t *Table) Append(name string) *Row {
 	return r
 }
 
-// Add adds figures, given as names and values in turns. A name may end with a unit, as in "time, ms". A value is a number, or a text, or the
-// samples of a figure that was measured several times; an even number of samples has the greater of the two in the middle.
+// Add adds figures, given as names and values in turns. A name may end with a unit, as in "time,
+// ms". A value is a number, or a text, or the samples of a figure that was measured several times;
+// an even number of samples has the greater of the two in the middle.
 func (r *Row) Add(namesAndValues ...any) {
 	for i := 0; i+1 < len(namesAndValues); i += 2 {
 		var f Figure

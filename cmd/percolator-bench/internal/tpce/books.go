@@ -1,9 +1,11 @@
-// Package tpce is a workload after the one of section 3.3 of the paper, which is based on TPC-E: a firm of brokers whose
-// customers order trades and look at their accounts, and a market exchange that executes the trades. It is TPC-E in small and
-// not TPC-E: its figures must not be compared with results of that benchmark.
+// Package tpce is a workload after the one of section 3.3 of the paper, which is based on TPC-E: a
+// firm of brokers whose customers order trades and look at their accounts, and a market exchange
+// that executes the trades. It is TPC-E in small and not TPC-E: its figures must not be compared
+// with results of that benchmark.
 //
-// As in the paper customers and market are emulated by the process that calls the library, indexes are laid out by hand, and
-// the number of trades that are executed is what counts. The transactions:
+// As in the paper customers and market are emulated by the process that calls the library, indexes
+// are laid out by hand, and the number of trades that are executed is what counts. The
+// transactions:
 //
 //	trade-order        reads customer, account, security, holding and broker; writes the pending trade
 //	trade-result       of the market exchange: settles the trade in account and holding, with the broker's commission
@@ -11,11 +13,13 @@
 //	customer-position  reads the accounts, the holdings and their prices
 //	trade-status       reads the newest trades of an account
 //
-// The broker's commission and his count of trades are where many trades meet. The paper omits this write and says how it would
-// be done: increments in a side table, and an aggregation. Here that is a choice (see [Commission]): through a combine queue
-// (package observers/combinequeue), directly in the broker's row, or omitted.
+// The broker's commission and his count of trades are where many trades meet. The paper omits this
+// write and says how it would be done: increments in a side table, and an aggregation. Here that is
+// a choice (see [Commission]): through a combine queue (package observers/combinequeue), directly
+// in the broker's row, or omitted.
 //
-// Amounts are whole cents, and every rounding is done once and kept, so that money is conserved to the cent: see [Firm.Audit].
+// Amounts are whole cents, and every rounding is done once and kept, so that money is conserved to
+// the cent: see [Firm.Audit].
 package tpce
 
 import (
@@ -54,8 +58,8 @@ const (
 	maxSecurities = 1_000_000
 )
 
-// SizeFor is the size of a firm with so many customers. Each broker serves a hundred, as in the paper; the rest is this
-// package's choice.
+// SizeFor is the size of a firm with so many customers. Each broker serves a hundred, as in the
+// paper; the rest is this package's choice.
 func SizeFor(customers int) Size {
 	return Size{Customers: customers, AccountsEach: 2, CustomersPerBroker: 100, Securities: max(20, customers/2)}
 }
@@ -127,7 +131,8 @@ func (b books) Schema() *percolator.Schema {
 // errUnqueued is the error of Observe where nothing is queued.
 var errUnqueued = errors.New("tpce: commissions do not go through a queue")
 
-// Observe registers the observers that fold queued commissions into the brokers' rows, each once within period at most.
+// Observe registers the observers that fold queued commissions into the brokers' rows, each once
+// within period at most.
 func (b books) Observe(r *observers.Registry, period time.Duration) error {
 	if b.queue == nil {
 		return errUnqueued
@@ -144,7 +149,8 @@ func (b books) index(a AccountID) int { return a.Customer*b.size.AccountsEach + 
 
 func (b books) brokerOf(customer int) int { return customer / b.size.CustomersPerBroker }
 
-// The rows. Everything of a customer is contiguous, and the newest trade of an account is its first: these are the indexes.
+// The rows. Everything of a customer is contiguous, and the newest trade of an account is its
+// first: these are the indexes.
 func customerRow(c int) string             { return fmt.Sprintf("c%07d", c) }
 func securityRow(s int) string             { return fmt.Sprintf("s%06d", s) }
 func brokerRow(b int) string               { return fmt.Sprintf("b%07d", b) }
@@ -161,7 +167,8 @@ type customer struct {
 	Tier int    `json:"tier"` // an index of rates
 }
 
-// account is what an account has. Cash + Paid - Gained and what its holdings cost are always what it was opened with.
+// account is what an account has. Cash + Paid - Gained and what its holdings cost are always what
+// it was opened with.
 type account struct {
 	Broker int   `json:"broker"`
 	Cash   int64 `json:"cash"`   // negative: bought on credit
@@ -229,7 +236,8 @@ var rates = [...]int64{100, 60, 30}
 // commissionOf rounds down, and is a cent at least.
 func commissionOf(tier int, value int64) int64 { return max(1, value*rates[tier]/10_000) }
 
-// settle executes a trade at a price; false if there is not enough to sell, and then nothing has changed.
+// settle executes a trade at a price; false if there is not enough to sell, and then nothing has
+// changed.
 func settle(t *trade, a *account, h *holding, tier int, price int64) bool {
 	value := t.Quantity * price
 	if t.Sell {

@@ -18,8 +18,8 @@ func (f *Firm) AnyCustomer(random *rand.Rand) int { return random.IntN(f.size.Cu
 // AnyAccount is an account, all alike.
 func (f *Firm) AnyAccount(random *rand.Rand) AccountID { return f.anyAccount(random) }
 
-// CustomerPosition returns what a customer's accounts are worth, in cents, at the last prices. What it reads is one snapshot, in which
-// every account must balance; an error otherwise.
+// CustomerPosition returns what a customer's accounts are worth, in cents, at the last prices. What
+// it reads is one snapshot, in which every account must balance; an error otherwise.
 func (f *Firm) CustomerPosition(ctx context.Context, c int) (worth int64, err error) {
 	err = f.view(ctx, CustomerPosition, func(ctx context.Context, s *percolator.Snapshot) error {
 		worth = 0
@@ -69,7 +69,8 @@ func splitHolding(row string) (account, security string) {
 	return row[:at], row[at+1:]
 }
 
-// TradeStatus returns how many of the newest trades of an account it has read, and how many of these are pending.
+// TradeStatus returns how many of the newest trades of an account it has read, and how many of
+// these are pending.
 func (f *Firm) TradeStatus(ctx context.Context, a AccountID) (read, waiting int, err error) {
 	err = f.view(ctx, TradeStatus, func(ctx context.Context, s *percolator.Snapshot) error {
 		read, waiting = 0, 0
@@ -92,8 +93,8 @@ func (f *Firm) TradeStatus(ctx context.Context, a AccountID) (read, waiting int,
 	return read, waiting, err
 }
 
-// Mix is what terminals do, in hundredths. Every trade-order brings about a trade-result, and every twentieth of those a
-// market-feed.
+// Mix is what terminals do, in hundredths. Every trade-order brings about a trade-result, and every
+// twentieth of those a market-feed.
 type Mix struct {
 	TradeOrder       int `json:"trade_order_percent"`
 	CustomerPosition int `json:"customer_position_percent"`
@@ -103,8 +104,9 @@ type Mix struct {
 // StandardMix is this package's choice, not TPC-E's.
 var StandardMix = Mix{TradeOrder: 40, CustomerPosition: 30, TradeStatus: 30}
 
-// Terminal is a customer after the other until closing: a transaction of the standard mix, and when that has ended the next. It
-// waits for the exchange to take a ticket, and not for the trade to be settled. It returns the first error.
+// Terminal is a customer after the other until closing: a transaction of the standard mix, and when
+// that has ended the next. It waits for the exchange to take a ticket, and not for the trade to be
+// settled. It returns the first error.
 func (f *Firm) Terminal(ctx context.Context, random *rand.Rand, tickets chan<- Ticket, closing <-chan struct{}) error {
 	for {
 		select {
@@ -142,8 +144,8 @@ func (f *Firm) serve(ctx context.Context, random *rand.Rand, tickets chan<- Tick
 	}
 }
 
-// Execute is one hand of the exchange: it executes one ticket after the other until there are no more, has each trade
-// settled, and publishes prices.
+// Execute is one hand of the exchange: it executes one ticket after the other until there are no
+// more, has each trade settled, and publishes prices.
 func (f *Firm) Execute(ctx context.Context, x *Exchange, tickets <-chan Ticket) error {
 	for t := range tickets {
 		price, feed := x.Fill(t)

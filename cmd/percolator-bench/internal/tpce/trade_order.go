@@ -80,8 +80,9 @@ func heldIn(a AccountID, s int, cell []byte) (holding, error) {
 	return holdings.Decode(holdingRow(a, s), cell)
 }
 
-// Result settles a trade at the price for which the exchange has executed it: account, holding, the trade itself, and the
-// broker's commission are one transaction. A trade that is not pending any more stays as it is.
+// Result settles a trade at the price for which the exchange has executed it: account, holding, the
+// trade itself, and the broker's commission are one transaction. A trade that is not pending any
+// more stays as it is.
 func (f *Firm) Result(ctx context.Context, t Ticket, price int64) error {
 	passed, executed := false, false
 	done, err := f.update(ctx, TradeResult, func(ctx context.Context, tx *percolator.Txn) error {
@@ -142,8 +143,9 @@ func (f *Firm) settle(ctx context.Context, tx *percolator.Txn, row string, tr tr
 	return true, trades.Set(tx, row, tr)
 }
 
-// earn adds to what a broker has earned. Directly it is a read and a write of a cell that all trades of his customers share: of
-// those that are settled at once, one commits (I2). Through the queue it is a write that conflicts with nothing.
+// earn adds to what a broker has earned. Directly it is a read and a write of a cell that all
+// trades of his customers share: of those that are settled at once, one commits (I2). Through the
+// queue it is a write that conflicts with nothing.
 func (f *Firm) earn(ctx context.Context, tx *percolator.Txn, broker int, e Earned) error {
 	switch f.commission {
 	case Queued:
