@@ -53,7 +53,7 @@ func (g generator) run(ctx context.Context, call func(ctx context.Context, calle
 
 // arrive makes each call when it is due, whatever becomes of those before it, waits for all of
 // them, and returns how many were shed.
-func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i int, due time.Time) error) (shed int64, err error) {
+func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i int) error) (shed int64, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	random := rand.New(rand.NewPCG(1, 2))
 	var pending atomic.Int64
@@ -74,7 +74,7 @@ func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i 
 		}
 		group.Go(func() error {
 			defer pending.Add(-1)
-			return call(ctx, i, due)
+			return call(ctx, i)
 		})
 	}
 }

@@ -160,7 +160,7 @@ func (o *observed) write(ctx context.Context, row string) error {
 // offer writes rows at random moments for d, whatever becomes of them, and returns how many.
 func (o *observed) offer(ctx context.Context, rate float64, d time.Duration) (int, error) {
 	var rows atomic.Int64
-	_, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int, _ time.Time) error {
+	_, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
 		rows.Add(1)
 		return o.write(ctx, rowName(i))
 	})
