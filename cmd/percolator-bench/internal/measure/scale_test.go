@@ -182,7 +182,7 @@ func TestScaleSpreadsNotifications(t *testing.T) {
 	t.Parallel()
 	ctx, lab, table := newTestLab(t, &scaleBenchmark{notifications: []int{4, 200}})
 	var rows []string
-	for p, err := range lab.client.ScanPending(ctx, table.name, percolator.All()) {
+	for p, err := range admin.New(lab.client).ScanPending(ctx, table.name, percolator.All()) {
 		if err != nil {
 			t.Fatal(err)
 		}
