@@ -314,7 +314,7 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	timer := time.AfterFunc(interval, func() {
 		for ctx.Err() == nil {
 			mut := store.NewMutation(2)
-			mut.Put(layout.LockFamily, cm.primary.Cell.Column, cm.startTS, cm.lock(cm.primary).Encode())
+			mut.Put(layout.LockFamily, cm.primary.Cell.Column, cm.startTS, cm.lock(cm.primary))
 			rctx, done := context.WithTimeout(ctx, interval)
 			cm.c.Store.CheckAndMutate(rctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.HeldLock(cm.primary.Cell.Column, cm.startTS), mut, nil)
 			done()
@@ -330,7 +330,7 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 // commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are erased first: only those
 // at or below start_ts, so a change that came during the run survives (I13).
 func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *store.Mutation {
-	mut := store.NewMutation(2)
+	mut := store.NewMutation(len(rw.erase) + 2*len(rw.writes))
 	for _, col := range rw.erase {
 		mut.ClearNotify(col, cm.startTS)
 	}

@@ -222,18 +222,21 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 
 // prewriteMutation is data@start_ts and lock@start_ts for each write. The lock's time is taken anew for each sending.
 func (cm *commit) prewriteMutation(chunk []*Write) *store.Mutation {
-	mut := store.NewMutation(2)
+	mut := store.NewMutation(2 * len(chunk))
 	for _, w := range chunk {
 		if w.Kind == layout.KindPut {
 			mut.Put(layout.DataFamily, w.Cell.Column, cm.startTS, w.Value)
 		}
-		mut.Put(layout.LockFamily, w.Cell.Column, cm.startTS, cm.lock(w).Encode())
+		mut.Put(layout.LockFamily, w.Cell.Column, cm.startTS, cm.lock(w))
 	}
 	return mut
 }
 
-func (cm *commit) lock(w *Write) *layout.LockRecord {
-	return &layout.LockRecord{StartTS: cm.startTS, Kind: w.Kind, Primary: cm.primary.Cell, Placed: cm.now(), TTL: cm.c.Config.LockTTL, Observed: w.observed, Session: cm.c.Locks.Sessions.Own()}
+// lock is the lock that a write leaves, as it is stored.
+func (cm *commit) lock(w *Write) []byte {
+	l := layout.LockRecord{StartTS: cm.startTS, Kind: w.Kind, Primary: cm.primary.Cell, Placed: cm.now(), TTL: cm.c.Config.LockTTL,
+		Observed: w.observed, Session: cm.c.Locks.Sessions.Own()}
+	return l.Encode()
 }
 
 // Now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic time since it was asked for.

@@ -65,9 +65,21 @@ type WriteRecord struct {
 	Kind     Kind
 }
 
-// EncodeWrite puts start_ts first, so that a value range can ask for "the record of transaction s" (StartFilter).
+// WriteBytes is the length of a write record.
+const WriteBytes = 9
+
+// EncodeWrite puts start_ts first, so that a value range can ask for "the record of transaction s"
+// (store.Record).
 func EncodeWrite(startTS tso.Timestamp, k Kind) []byte {
-	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 9), uint64(startTS)), byte(k))
+	b := RecordBytes(startTS, k)
+	return b[:]
+}
+
+// RecordBytes is EncodeWrite as a value.
+func RecordBytes(startTS tso.Timestamp, k Kind) (b [WriteBytes]byte) {
+	binary.BigEndian.PutUint64(b[:], uint64(startTS))
+	b[WriteBytes-1] = byte(k)
+	return b
 }
 
 // DecodeWrite accepts bytes after the kind: fields of later versions.
@@ -76,7 +88,7 @@ func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 	if err != nil {
 		return WriteRecord{}, err
 	}
-	if len(b) < 9 {
+	if len(b) < WriteBytes {
 		return WriteRecord{}, fmt.Errorf("a write record has %d bytes", len(b))
 	}
 	w := WriteRecord{CommitTS: commit, StartTS: tso.Timestamp(binary.BigEndian.Uint64(b)), Kind: Kind(b[8])}
@@ -177,6 +189,19 @@ type Versions struct {
 	Data    []DataVersion
 }
 
+// narrow is Versions with room for the record and the value that a read usually finds.
+type narrow struct {
+	Versions
+	write [1]WriteRecord
+	data  [1]DataVersion
+}
+
+func newVersions() *Versions {
+	n := new(narrow)
+	n.Writes, n.Data = n.write[:0], n.data[:0]
+	return &n.Versions
+}
+
 // RowVersions is what one request saw of one row, by column.
 type RowVersions map[string]*Versions
 
@@ -196,7 +221,7 @@ func (rv RowVersions) add(table, key string, item *Item) {
 	column := item.Column
 	v := rv[column]
 	if v == nil {
-		v = new(Versions)
+		v = newVersions()
 		rv[column] = v
 	}
 	var err error

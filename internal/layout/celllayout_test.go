@@ -284,8 +284,8 @@ func TestDecodeRowSortsByColumn(t *testing.T) {
 	got := DecodeRow("t", row)
 	want := RowVersions{
 		"a":   {Writes: []WriteRecord{{8, 7, KindPut}}, Data: []DataVersion{{7, []byte("new")}, {3, []byte("old")}}},
-		"b:c": {Data: []DataVersion{{StartTS: 3}}},
-		":":   {Locks: []LockRecord{lock}},
+		"b:c": {Writes: []WriteRecord{}, Data: []DataVersion{{StartTS: 3}}},
+		":":   {Locks: []LockRecord{lock}, Writes: []WriteRecord{}, Data: []DataVersion{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

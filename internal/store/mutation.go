@@ -5,8 +5,15 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Mutation is a list of changes to one row, applied together.
-type Mutation struct{ changes []change }
+// Mutation is a list of changes to one row, applied together. That of one cell is one allocation.
+type Mutation struct {
+	changes []change
+	room    [3]change
+
+	// record is that of the last Commit: the cells of a row mostly share it.
+	record     *[layout.WriteBytes]byte
+	recordRoom [layout.WriteBytes]byte
+}
 
 // change puts a value at from, or erases the versions of a column from from to to (exclusive).
 type change struct {
@@ -25,7 +32,13 @@ const (
 )
 
 // NewMutation is a mutation with room for n changes.
-func NewMutation(n int) *Mutation { return &Mutation{make([]change, 0, n)} }
+func NewMutation(n int) *Mutation {
+	m := new(Mutation)
+	if m.changes = m.room[:0]; n > len(m.room) {
+		m.changes = make([]change, 0, n)
+	}
+	return m
+}
 
 // Empty reports whether the mutation changes nothing.
 func (m *Mutation) Empty() bool { return len(m.changes) == 0 }
@@ -54,11 +67,24 @@ func (m *Mutation) EraseRow() { m.changes = append(m.changes, change{kind: erase
 // Commit commits one cell: its record appears, its lock goes, and the notification comes with them
 // (I10).
 func (m *Mutation) Commit(column string, k layout.Kind, startTS, commitTS tso.Timestamp, observed bool) {
-	m.Put(layout.WriteFamily, column, commitTS, layout.EncodeWrite(startTS, k))
+	m.Put(layout.WriteFamily, column, commitTS, m.encoded(startTS, k))
 	m.Erase(layout.LockFamily, column, startTS)
 	if observed {
 		m.Put(layout.NotifyFamily, column, commitTS, nil)
 	}
+}
+
+// encoded is layout.EncodeWrite that shares the bytes of equal records.
+func (m *Mutation) encoded(startTS tso.Timestamp, k layout.Kind) []byte {
+	record := layout.RecordBytes(startTS, k)
+	switch {
+	case m.record == nil:
+		m.record = &m.recordRoom
+	case *m.record != record:
+		m.record = new([layout.WriteBytes]byte)
+	}
+	*m.record = record
+	return m.record[:]
 }
 
 // RollBack erases what prewrite wrote to one cell.
