@@ -60,7 +60,7 @@ func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) err
 // column it commits the acknowledgment first, so that a drop that is broken off can be repeated. ErrConflict: the cell has changed
 // since it was parked, so workers try it again by themselves.
 func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) error {
-	info, err := c.standingOn(ctx, s.Cell)
+	info, err := c.checkObserved(ctx, s.Cell)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (c *Committer) ForgetStandings(ctx context.Context, standings ...layout.Obs
 		return err
 	}
 	for _, s := range standings {
-		if _, err := c.standingOn(ctx, s.Cell); err != nil {
+		if _, err := c.checkObserved(ctx, s.Cell); err != nil {
 			return err
 		}
 		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: time.Now().Add(c.Store.Timing.RequestLifetime), Done: func(error) {}})
@@ -109,8 +109,8 @@ func (c *Committer) ForgetStandings(ctx context.Context, standings ...layout.Obs
 	return nil
 }
 
-// standingOn checks that the cell is one on which observers can stand.
-func (c *Committer) standingOn(ctx context.Context, cell model.Cell) (*model.TableInfo, error) {
+// checkObserved checks that the cell is one on which observers can stand.
+func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.TableInfo, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (c *Committer) standingOn(ctx context.Context, cell model.Cell) (*model.Tab
 
 // changeStates applies a mutation and waits for its answer.
 func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *store.Mutation) error {
-	if _, err := c.standingOn(ctx, cell); err != nil {
+	if _, err := c.checkObserved(ctx, cell); err != nil {
 		return err
 	}
 	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: time.Now().Add(c.Store.Timing.RequestLifetime)}})

@@ -37,9 +37,9 @@ func (e erasure) apply(mut *store.Mutation) {
 	mut.EraseBetween(e.family, e.column, e.from, e.to)
 }
 
-// vanishing is the end of a cell: the deletion that is all it consists of, and its acknowledgments if nothing newer is there.
+// tombstones is the end of a cell: the deletion that is all it consists of, and its acknowledgments if nothing newer is there.
 // It requires that no notify cell is left on the column: an observer that is behind would miss the deletion.
-type vanishing struct {
+type tombstone struct {
 	column   string
 	erasures []erasure
 }
@@ -57,7 +57,7 @@ const maxErasures = 20_000
 // rowGarbage is what can be removed of one row.
 type rowGarbage struct {
 	erasures  []erasure
-	vanishing []vanishing
+	tombstones []tombstone
 	postponed int // Columns that were left alone because of an old lock, erasures beyond the limit
 	corrupt   []string
 }
@@ -70,7 +70,7 @@ type cellGarbage struct {
 }
 
 // collectible decides what of a row is garbage at mark. It is pure.
-func collectible(row layout.RowVersions, mark tso.Timestamp) rowGarbage {
+func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 	var g rowGarbage
 	cells := map[string]cellGarbage{}
 	acks := map[string][]string{} // of each column
@@ -79,10 +79,10 @@ func collectible(row layout.RowVersions, mark tso.Timestamp) rowGarbage {
 		switch {
 		case v.Corrupt != nil:
 			g.corrupt = append(g.corrupt, col)
-		case lockedAt(v, mark):
+		case lockedAt(v, watermark):
 			g.postponed++
 		default:
-			c = cellCollectible(v, col, mark)
+			c = cellCollectible(v, col, watermark)
 		}
 		cells[col] = c
 		g.erasures = append(g.erasures, c.erasures...)
@@ -95,13 +95,13 @@ func collectible(row layout.RowVersions, mark tso.Timestamp) rowGarbage {
 			if slices.ContainsFunc(acks[col], func(a string) bool { return cells[a].left }) {
 				continue // somebody has run since the mark: that it was behind before can be seen only while the deletion is there (export.go)
 			}
-			g.vanishing = append(g.vanishing, vanish(col, cells, acks[col]))
+			g.tombstones = append(g.tombstones, tombstoneOf(col, cells, acks[col]))
 		}
 	}
 	for of, columns := range acks {
 		if _, there := row[of]; !there { // the cell vanished before
-			if v := vanish(of, cells, columns); len(v.erasures) > 0 {
-				g.vanishing = append(g.vanishing, v)
+			if v := tombstoneOf(of, cells, columns); len(v.erasures) > 0 {
+				g.tombstones = append(g.tombstones, v)
 			}
 		}
 	}
@@ -116,9 +116,9 @@ func (g *rowGarbage) limit() {
 	}
 }
 
-// vanish gathers what goes with the last record of a cell: its acknowledgments, if the cell and they have nothing newer.
-func vanish(col string, cells map[string]cellGarbage, acks []string) vanishing {
-	v := vanishing{column: col}
+// tombstoneOf gathers what goes with the last record of a cell: its acknowledgments, if the cell and they have nothing newer.
+func tombstoneOf(col string, cells map[string]cellGarbage, acks []string) tombstone {
+	v := tombstone{column: col}
 	c := cells[col]
 	if c.last != nil {
 		v.erasures = append(v.erasures, *c.last)
@@ -134,22 +134,22 @@ func vanish(col string, cells map[string]cellGarbage, acks []string) vanishing {
 	return v
 }
 
-func lockedAt(v *layout.Versions, mark tso.Timestamp) bool {
-	return slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS <= mark })
+func lockedAt(v *layout.Versions, watermark tso.Timestamp) bool {
+	return slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS <= watermark })
 }
 
 // collectible is the decision for one cell without old locks.
-func cellCollectible(v *layout.Versions, column string, mark tso.Timestamp) cellGarbage {
+func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp) cellGarbage {
 	if _, ack := layout.Acknowledged(column); ack {
-		return collectibleAck(v, column, mark)
+		return collectibleAck(v, column, watermark)
 	}
 	var g cellGarbage
-	base := base(v, mark)
+	base := base(v, watermark)
 	g.left = len(v.Locks) > 0
 	older := erasure{layout.WriteFamily, column, 0, base.CommitTS, 0}
 	for _, w := range v.Writes {
 		switch {
-		case w.CommitTS > mark:
+		case w.CommitTS > watermark:
 			g.left = true
 		case w.CommitTS < base.CommitTS:
 			older.versions++
@@ -160,7 +160,7 @@ func cellCollectible(v *layout.Versions, column string, mark tso.Timestamp) cell
 	if older.versions > 0 {
 		g.erasures = append(g.erasures, older)
 	}
-	dataGarbage(v, &g, column, base, mark)
+	dataGarbage(v, &g, column, base, watermark)
 	switch {
 	case base.CommitTS == 0:
 	case base.Kind == layout.KindPut && hasData(v, base.StartTS):
@@ -174,9 +174,9 @@ func cellCollectible(v *layout.Versions, column string, mark tso.Timestamp) cell
 }
 
 // base is the newest put or delete at or below the mark; zero if there is none.
-func base(v *layout.Versions, mark tso.Timestamp) layout.WriteRecord {
+func base(v *layout.Versions, watermark tso.Timestamp) layout.WriteRecord {
 	for _, w := range v.Writes {
-		if w.CommitTS <= mark && w.Kind.Changes() {
+		if w.CommitTS <= watermark && w.Kind.Changes() {
 			return w
 		}
 	}
@@ -189,7 +189,7 @@ func hasData(v *layout.Versions, startTS tso.Timestamp) bool {
 
 // dataGarbage finds data that no record from the base upwards names and no lock holds. What is older than all that is named
 // goes in one range.
-func dataGarbage(v *layout.Versions, g *cellGarbage, column string, base layout.WriteRecord, mark tso.Timestamp) {
+func dataGarbage(v *layout.Versions, g *cellGarbage, column string, base layout.WriteRecord, watermark tso.Timestamp) {
 	named := map[tso.Timestamp]bool{}
 	oldest := base.StartTS // no transaction that began before the base's can commit above it
 	for _, w := range v.Writes {
@@ -205,7 +205,7 @@ func dataGarbage(v *layout.Versions, g *cellGarbage, column string, base layout.
 	older := erasure{layout.DataFamily, column, 0, oldest, 0}
 	for _, d := range v.Data {
 		switch {
-		case named[d.StartTS] || d.StartTS > mark:
+		case named[d.StartTS] || d.StartTS > watermark:
 			g.left = true
 		case d.StartTS < oldest:
 			older.versions++
@@ -220,13 +220,13 @@ func dataGarbage(v *layout.Versions, g *cellGarbage, column string, base layout.
 
 // collectibleAck keeps the newest lock record, which says what the observer has seen. A deletion says that the observer was
 // forgotten (ForgetObserver); nothing at all says the same.
-func collectibleAck(v *layout.Versions, column string, mark tso.Timestamp) (g cellGarbage) {
+func collectibleAck(v *layout.Versions, column string, watermark tso.Timestamp) (g cellGarbage) {
 	g.left = len(v.Locks) > 0
 	older := erasure{layout.WriteFamily, column, 0, 0, 0}
 	seen := false
 	for _, w := range v.Writes {
 		switch {
-		case w.CommitTS > mark:
+		case w.CommitTS > watermark:
 			g.left = true
 		case seen:
 			older.versions++

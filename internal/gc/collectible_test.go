@@ -25,10 +25,10 @@ import (
 func TestCollectible(t *testing.T) {
 	datadriven.Walk(t, "testdata/collectible", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			var mark int64
-			d.ScanArgs(t, "mark", &mark)
+			var watermark int64
+			d.ScanArgs(t, "mark", &watermark)
 			row := parseRow(t, d.Input)
-			return describe(collectible(row, tso.Timestamp(mark)))
+			return describe(collectible(row, tso.Timestamp(watermark)))
 		})
 	})
 }
@@ -100,7 +100,7 @@ func describe(g rowGarbage) string {
 	for _, e := range g.erasures {
 		line("erase", e)
 	}
-	for _, v := range g.vanishing {
+	for _, v := range g.tombstones {
 		fmt.Fprintf(&b, "unless %s is notified\n", v.column)
 		for _, e := range v.erasures {
 			line("  erase", e)

@@ -46,7 +46,7 @@ type Resolver struct {
 }
 
 // ResolveLock settles a lock that ScanPending returned if it can be settled now; it never waits for its owner. The lock may have been
-// settled, and even collected, since it was found: what counts is what the cell holds. Errors: ErrCorrupt for a lock that
+// resolved, and even collected, since it was found: what counts is what the cell holds. Errors: ErrCorrupt for a lock that
 // contradicts the protocol, and those of the store.
 func (c *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolution, error) {
 	if !c.Meta.KnowsTable(ctx, l.Cell.Table) {

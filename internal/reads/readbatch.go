@@ -19,13 +19,13 @@ import (
 //
 // A row that no tablet server has at present must not hold up the others. A batch that has to be sent again is given up: whoever waits for it, or
 // for a place behind it, reads alone, and so does everybody for a while after it, some at a time. A request that is merely slow keeps its readers
-// and gives up its place after batchPatience. That it is slow says nothing about its rows, and if the store is, more and smaller requests would make
+// and gives up its place after slotTimeout. That it is slow says nothing about its rows, and if the store is, more and smaller requests would make
 // it slower still: a client that took them for a cure would never come back to batches.
 const (
 	batchInFlight = 2
 	batchWindow   = 2
-	batchPatience = time.Second
-	loneMost      = 128 // Reads that travel alone at once, not counting those that take longer than batchPatience
+	slotTimeout = time.Second
+	loneMost      = 128 // Reads that travel alone at once, not counting those that take longer than slotTimeout
 )
 
 type readBatcher struct {
@@ -61,7 +61,7 @@ func newReadBatcher(c *Reader) *readBatcher {
 
 // Read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
-	if b.c.habits.of(q.table).alone() {
+	if b.c.policy.of(q.table).alone() {
 		return b.alone(ctx, q, row)
 	}
 	kind := q.kind()
@@ -105,7 +105,7 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 	case <-ctx.Done():
 		return rowAnswer{}, model.WithContext(ctx, ctx.Err())
 	}
-	defer HoldSlot(batchPatience, func() { <-b.lone })()
+	defer HoldSlot(slotTimeout, func() { <-b.lone })()
 	return b.c.readOne(ctx, q, row)
 }
 
@@ -132,7 +132,7 @@ func (b *readBatcher) drain(queue *readQueue) {
 	for batch := b.take(queue); batch != nil; batch = b.take(queue) {
 		came, kept := b.carry(queue, batch)
 		if !came {
-			b.c.habits.of(queue.kind.table).part()
+			b.c.policy.of(queue.kind.table).part()
 			scatter(batch)
 			for kept && batch != nil {
 				batch = b.take(queue)
@@ -148,11 +148,11 @@ func (b *readBatcher) drain(queue *readQueue) {
 
 // carry sends a batch, which gives up its place when it takes long. came is false if it is given up itself.
 func (b *readBatcher) carry(queue *readQueue, batch []*batchedRead) (came, kept bool) {
-	var place sync.Once
-	slow := time.AfterFunc(batchPatience, func() { place.Do(func() { b.next(queue) }) })
+	var slot sync.Once
+	slow := time.AfterFunc(slotTimeout, func() { slot.Do(func() { b.next(queue) }) })
 	defer slow.Stop()
 	came = b.send(batch)
-	place.Do(func() { kept = true })
+	slot.Do(func() { kept = true })
 	return came, kept
 }
 

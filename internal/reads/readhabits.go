@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// readHabits is what a client has learned about how to read its tables.
-type readHabits struct {
-	tables sync.Map // name → *tableHabits
+// readPolicy is what a client has learned about how to read its tables.
+type readPolicy struct {
+	tables sync.Map // name → *tablePolicy
 	first  int64    // firstTrial; tests begin sooner
 	probe  int64    // probeRows; tests need none
 }
 
-// tableHabits is what is known of one table.
-type tableHabits struct {
+// tablePolicy is what is known of one table.
+type tablePolicy struct {
 	reads   atomic.Int64 // since the last trial of whole rows ended
 	after   atomic.Int64 // how many of them go before the next one
 	probing atomic.Bool  // a read probes whether rows are narrow
@@ -24,19 +24,19 @@ type tableHabits struct {
 	apart   atomic.Pointer[time.Time]
 }
 
-func (h *readHabits) of(table string) *tableHabits {
+func (h *readPolicy) of(table string) *tablePolicy {
 	if t, ok := h.tables.Load(table); ok {
-		return t.(*tableHabits)
+		return t.(*tablePolicy)
 	}
-	t := &tableHabits{probe: h.probe}
+	t := &tablePolicy{probe: h.probe}
 	t.after.Store(h.first)
 	known, _ := h.tables.LoadOrStore(table, t)
-	return known.(*tableHabits)
+	return known.(*tablePolicy)
 }
 
 // whole counts a read of one row, or of several, and reports whether it is to ask for whole rows (wholerow.go), and whether it thereby
 // probes: then it is to travel alone, and probed is to be called after it.
-func (t *tableHabits) whole(several bool) (whole, probes bool) {
+func (t *tablePolicy) whole(several bool) (whole, probes bool) {
 	switch {
 	case t.reads.Load() < t.after.Load() && t.reads.Add(1) <= t.after.Load():
 		return false, false
@@ -49,7 +49,7 @@ func (t *tableHabits) whole(several bool) (whole, probes bool) {
 }
 
 // probed ends a probe.
-func (t *tableHabits) probed(narrow bool) {
+func (t *tablePolicy) probed(narrow bool) {
 	if narrow {
 		t.narrow.Add(1)
 	}
@@ -57,7 +57,7 @@ func (t *tableHabits) probed(narrow bool) {
 }
 
 // wide ends a trial of whole rows.
-func (t *tableHabits) wide() {
+func (t *tablePolicy) wide() {
 	after := t.after.Load()
 	if t.reads.Load() < after || !t.after.CompareAndSwap(after, min(max(after, 1)*trialGrowth, lastTrial)) {
 		return // somebody else has ended it
@@ -75,7 +75,7 @@ const (
 )
 
 // window is how many versions of a family a read asks for.
-func (t *tableHabits) window() int {
+func (t *tablePolicy) window() int {
 	if t.deep.Load() > 0 {
 		t.deep.Add(-1)
 		return 2
@@ -84,7 +84,7 @@ func (t *tableHabits) window() int {
 }
 
 // deeper says that one version was not enough.
-func (t *tableHabits) deeper() {
+func (t *tablePolicy) deeper() {
 	if t.deep.Load() < mostDeep {
 		t.deep.Add(deepReads)
 	}
@@ -94,27 +94,27 @@ func (t *tableHabits) deeper() {
 const travelAlone = time.Second
 
 // part makes reads of the table travel alone for a while, and alone reports whether they do.
-func (t *tableHabits) part() {
+func (t *tablePolicy) part() {
 	until := time.Now().Add(travelAlone)
 	t.apart.Store(&until)
 }
 
-func (t *tableHabits) alone() bool {
+func (t *tablePolicy) alone() bool {
 	until := t.apart.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
 // ReadWholeRowsAfter begins the first trial of whole rows of a table that has not been read yet
 // after so many reads of it, without probes.
-func (c *Reader) ReadWholeRowsAfter(reads int64) { c.habits.first, c.habits.probe = reads, 0 }
+func (c *Reader) ReadWholeRowsAfter(reads int64) { c.policy.first, c.policy.probe = reads, 0 }
 
 // ReadsWhole reports whether the next read of a table asks for whole rows.
 func (c *Reader) ReadsWhole(table string) bool {
-	t := c.habits.of(table)
+	t := c.policy.of(table)
 	return t.reads.Load() >= t.after.Load()
 }
 
 // AllReadWhole reports whether every read of a table asks for whole rows: the probes are over.
 func (c *Reader) AllReadWhole(table string) bool {
-	return c.ReadsWhole(table) && c.habits.of(table).narrow.Load() >= c.habits.of(table).probe
+	return c.ReadsWhole(table) && c.policy.of(table).narrow.Load() >= c.policy.of(table).probe
 }

@@ -70,7 +70,7 @@ func (c *Reader) answer(q rowQuery, r layout.Row) (a rowAnswer, unasked int) {
 	if q.whole {
 		var wide bool
 		if a.cut, wide, unasked = look(r, q.window, q.columns); wide {
-			c.habits.of(q.table).wide()
+			c.policy.of(q.table).wide()
 		}
 	}
 	if !a.cut {
@@ -82,7 +82,7 @@ func (c *Reader) answer(q rowQuery, r layout.Row) (a rowAnswer, unasked int) {
 // readOne reads one row; one that was cut off, or is too large to be read whole, is read again by name.
 func (c *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
 	if q.probes {
-		defer func() { c.habits.of(q.table).probed(err == nil && a.whole) }()
+		defer func() { c.policy.of(q.table).probed(err == nil && a.whole) }()
 	}
 	r, err := c.store.ReadRow(ctx, q.table, row, q.filter())
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
 	if !q.whole || !TooLarge(err) {
 		return false
 	}
-	c.habits.of(q.table).wide()
+	c.policy.of(q.table).wide()
 	return ctx.Err() == nil
 }
 

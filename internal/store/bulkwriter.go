@@ -15,10 +15,10 @@ import (
 // mutation is sent at once, so batching never adds a delay.
 //
 // A row that no tablet server has at present must not hold up the others: a request that has to be sent again, or has been under way for
-// bulkPatience, gives up its place. So there may be more of them than bulkInFlight, at most one for each row in the queue.
+// slotTimeout, gives up its place. So there may be more of them than bulkInFlight, at most one for each row in the queue.
 const (
 	bulkInFlight = 2
-	bulkPatience = time.Second
+	slotTimeout = time.Second
 	BulkRows     = 512
 	bulkQueue    = 16384 // rows waiting or under way; a committer that finds it full waits
 )
@@ -126,7 +126,7 @@ func (b *BulkWriter) start(table string) {
 		t.inFlight++
 		t.starting++
 		b.senders.Add(1)
-		go b.drain(b.newPlace(table, t))
+		go b.drain(b.newSlot(table, t))
 	}
 }
 
@@ -144,20 +144,20 @@ func (b *BulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error 
 }
 
 // Drain sends the queue of a table, a request at a time, until its place has been given to somebody else.
-func (b *BulkWriter) drain(place *bulkPlace) {
+func (b *BulkWriter) drain(slot *bulkSlot) {
 	defer b.senders.Done()
-	t := place.t
+	t := slot.t
 	for first := true; ; first = false {
 		b.mu.Lock()
 		if first {
 			t.starting--
 		}
-		if place.left {
+		if slot.left {
 			b.mu.Unlock()
 			return
 		}
 		if len(t.queue) == 0 {
-			place.left = true // the timer of a request that is over may still fire
+			slot.left = true // the timer of a request that is over may still fire
 			t.inFlight--
 			b.mu.Unlock()
 			return
@@ -166,24 +166,24 @@ func (b *BulkWriter) drain(place *bulkPlace) {
 		batch := t.queue[:n:n]
 		t.queue = t.queue[n:]
 		b.mu.Unlock()
-		b.apply(place, batch)
+		b.apply(slot, batch)
 	}
 }
 
-// bulkPlace is one of the bulkInFlight.
-type bulkPlace struct {
+// bulkSlot is one of the bulkInFlight.
+type bulkSlot struct {
 	b     *BulkWriter
 	table string
 	t     *bulkTable
 	left  bool // b.mu
 }
 
-func (b *BulkWriter) newPlace(table string, t *bulkTable) *bulkPlace {
-	return &bulkPlace{b: b, table: table, t: t}
+func (b *BulkWriter) newSlot(table string, t *bulkTable) *bulkSlot {
+	return &bulkSlot{b: b, table: table, t: t}
 }
 
 // leave lets somebody else send: the request that has this place does not come back.
-func (p *bulkPlace) leave() {
+func (p *bulkSlot) leave() {
 	p.b.mu.Lock()
 	defer p.b.mu.Unlock()
 	if p.left || p.b.closed { // After Close nobody begins to send, and somebody has to answer those who wait
@@ -198,7 +198,7 @@ func (p *bulkPlace) leave() {
 
 // apply sends one request and answers everybody in it. The request must end with the earliest deadline in it; those that
 // could have waited longer are then sent again.
-func (b *BulkWriter) apply(place *bulkPlace, batch []RowMutation) {
+func (b *BulkWriter) apply(slot *bulkSlot, batch []RowMutation) {
 	for now := time.Now(); len(batch) > 0; now = time.Now() {
 		live := batch[:0:0]
 		for _, m := range batch {
@@ -211,13 +211,13 @@ func (b *BulkWriter) apply(place *bulkPlace, batch []RowMutation) {
 		if batch = live; len(batch) == 0 {
 			return
 		}
-		batch = b.sendOnce(place, batch)
+		batch = b.sendOnce(slot, batch)
 	}
 }
 
 // sendOnce returns those whose request ran into somebody else's deadline. While the rest of the request is sent again, those that were applied
 // have their answer and others have its place.
-func (b *BulkWriter) sendOnce(place *bulkPlace, batch []RowMutation) (again []RowMutation) {
+func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowMutation) {
 	rows, muts := make([]string, len(batch)), make([]*Mutation, len(batch))
 	only := make(map[string]int, len(batch)) // position of a row; -1: there are several
 	deadline := batch[0].Deadline
@@ -240,9 +240,9 @@ func (b *BulkWriter) sendOnce(place *bulkPlace, batch []RowMutation) (again []Ro
 		}
 	}
 	ctx, cancel := context.WithDeadline(b.ctx, deadline)
-	b.store.Metrics.Batch(ctx, telemetry.OpMutateRows, place.table, len(rows))
-	stuck := time.AfterFunc(bulkPatience, place.leave)
-	errs, err := b.store.MutateRows((&Attempts{Again: place.leave, applied: applied}).Watch(ctx), place.table, rows, muts)
+	b.store.Metrics.Batch(ctx, telemetry.OpMutateRows, slot.table, len(rows))
+	stuck := time.AfterFunc(slotTimeout, slot.leave)
+	errs, err := b.store.MutateRows((&Attempts{Again: slot.leave, applied: applied}).Watch(ctx), slot.table, rows, muts)
 	stuck.Stop()
 	cancel()
 	for i, m := range batch {

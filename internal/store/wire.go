@@ -24,7 +24,7 @@ func (e *Endpoint) Option() option.ClientOption {
 			target := cc.Target()
 			e.target.Store(&target)
 		}
-		w, _ := ctx.Value(sendingsKey{}).(*Attempts)
+		w, _ := ctx.Value(attemptsKey{}).(*Attempts)
 		if w == nil {
 			return open(ctx, desc, cc, method, opts...)
 		}
@@ -51,11 +51,11 @@ type Attempts struct {
 	applied func(row string) // called for each mutation of MutateRows that was applied, as soon as that is known; nil: nobody wants to know
 }
 
-type sendingsKey struct{}
+type attemptsKey struct{}
 
 // Watch makes the client tell s of the sendings of the request that has this context.
 func (s *Attempts) Watch(ctx context.Context) context.Context {
-	return context.WithValue(ctx, sendingsKey{}, s)
+	return context.WithValue(ctx, attemptsKey{}, s)
 }
 
 func (s *Attempts) open(open func() (grpc.ClientStream, error)) (grpc.ClientStream, error) {
