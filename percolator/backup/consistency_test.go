@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -179,4 +182,98 @@ func TestHoldEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a backup is made a column becomes observed, old cells are notified, and an observer runs. The backup is complete and verified, and cannot be restored.
+func TestSchemaGrowsMeanwhile(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, plain)
+	c, ctx := env.Client, testContext(t)
+	set(t, c, plainRows(60))
+	store := newMemory()
+	var once sync.Once
+	opts := small
+	opts.Concurrency = 1
+	opts.Progress = func(at backup.Progress) {
+		once.Do(func() {
+			next := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}, Timing: quick}
+			must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, next, env.Options()...))
+			time.Sleep(time.Second) // clients adopt it
+			_, err := admin.New(c).BackfillObserver(ctx, "t", "c", "o", admin.ObserverOptions{})
+			must(t, err)
+			_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+				ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("t", "0059", "c"), "o", []string{"o"})
+				if err == nil && !ack.Run {
+					err = errors.New("nothing to do")
+				}
+				return err
+			})
+			must(t, err)
+			must(t, c.Flush(ctx))
+		})
+	}
+	m, err := backup.Run(ctx, c, store, opts)
+	if err != nil {
+		t.Skipf("refused: %v", err)
+	}
+	v, err := backup.Verify(ctx, store, nil)
+	must(t, err)
+	t.Logf("verified: %d problems, notified %d", len(v.Problems), m.Total.Notified)
+	g := newTarget(t, env)
+	r := g.client(store)
+	must(t, errOf(backup.Restore(ctx, r, store, backup.RestoreOptions{})))
+}
+
+// The place cannot be written. Every attempt leaves a hold that stops collection for six hours.
+func TestUnwritablePlaceLeavesHold(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, plain)
+	ctx := testContext(t)
+	file := t.TempDir() + "/file"
+	must(t, os.WriteFile(file, nil, 0o600))
+	full := &hooked{newMemory(), func(op, name string) error {
+		if op == "put" {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}}
+	for range 3 {
+		_, err := backup.Run(ctx, env.Client, full, backup.Options{})
+		if err == nil {
+			t.Fatal("no error")
+		}
+	}
+	holds, err := admin.New(env.Client).Holds(ctx)
+	must(t, err)
+	if len(holds) > 0 {
+		t.Errorf("%d holds are left, until %v", len(holds), holds[0].Expires.Time())
+	}
+}
+
+// A commit that was acknowledged before the snapshot is in the backup as a whole, although not one secondary has been committed yet.
+func TestAcknowledgedCommitIsInTheBackup(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, plain)
+	ctx := testContext(t)
+	writer, store := env.NewClient(), newMemory()
+	env.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows && r.Table == "t" {
+			return percolatortest.LoseRequest
+		}
+		return percolatortest.Pass
+	})
+	want := values{cell("t", "a", "c"): "1", cell("t", "b", "c"): "2", cell("t", "z", "c"): "3"}
+	ts, err := writer.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for at, value := range want {
+			if err := tx.Set(at, []byte(value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, err)
+	if m := run(t, env.Client, store, small); m.Snapshot < ts {
+		t.Fatalf("the snapshot %d is older than the commit %d", m.Snapshot, ts)
+	}
+	equal(t, contents(t, restored(t, env, store)), want)
 }

@@ -161,3 +161,13 @@ func run(t *testing.T, c *percolator.Client, s backup.Store, opts backup.Options
 
 // quick are timings with which a test need not wait long for the drain.
 var quick = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+
+func plainRows(n int) values {
+	v := values{}
+	for i := range n {
+		v[cell("t", fmt.Sprintf("%04d", i), "c")] = fmt.Sprintf("%060d", i)
+	}
+	return v
+}
+
+var plain = &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick}

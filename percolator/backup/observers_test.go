@@ -297,3 +297,81 @@ func TestWeakNotificationOnItsWay(t *testing.T) {
 		t.Errorf("%+v, want the value and the notification", m.Total)
 	}
 }
+
+// A deletion was pending at the snapshot and older than the mark. The observers ran for it after the snapshot, and it was collected before
+// its row was read.
+func TestPendingDeletionCollected(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, observed)
+	c, ctx := env.Client, testContext(t)
+	set(t, c, values{cell("docs", "r", "in"): "v", cell("other", "r", "c"): "v"})
+	acknowledge(t, c, "r", "one", "two")
+	remove(t, c, "r")
+	env.Clock.Advance(3 * 24 * time.Hour) // a backlog, or parked
+	store := newMemory()
+	var once sync.Once
+	opts := small
+	opts.Concurrency = 1
+	opts.Progress = func(backup.Progress) {
+		once.Do(func() {
+			acknowledge(t, c, "r", "one", "two")
+			collect(t, env)
+		})
+	}
+	_ = ctx
+	m := run(t, c, store, opts)
+	t.Logf("%+v", m.Total)
+	r := restored(t, env, store)
+	want := map[string]int{"one r deleted": 1, "two r deleted": 1}
+	if got := runs(t, r); !maps.Equal(got, want) {
+		t.Errorf("ran %v, want %v", got, want)
+	}
+}
+
+// Under a hold every run of a weak column adds a cell to its row.
+func TestTracesGrow(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, observed)
+	c, ctx := env.Client, testContext(t)
+	_, err := admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL, "somebody's report")
+	must(t, err)
+	for range 50 {
+		notify(t, c, "r")
+		ts, err := env.Oracle.Next(ctx)
+		must(t, err)
+		must(t, admin.New(c).ClearNotification(ctx, cell("docs", "r", "again"), ts))
+		must(t, c.Flush(ctx))
+	}
+	row, err := env.Store().Open("docs").ReadRow(ctx, "r")
+	must(t, err)
+	if n := len(row["write"]); n > 1 {
+		t.Errorf("%d traces of one cell; the newest says all", n)
+	}
+}
+
+// While somebody may be exporting, the erasure of a weak notification leaves the one that came after the run.
+func TestTraceLeavesLaterNotification(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, observed)
+	ctx := testContext(t)
+	_, err := admin.New(env.Client).TakeHold(ctx, 0, 0, "an export")
+	must(t, err)
+	c := env.NewClient() // knows of the hold
+	notify(t, c, "r")
+	run, err := env.Oracle.Next(ctx)
+	must(t, err)
+	notify(t, c, "r")
+	at := cell("docs", "r", "again")
+	must(t, admin.New(c).ClearNotification(ctx, at, run))
+	must(t, c.Flush(ctx))
+	if left, err := admin.New(c).Notified(ctx, at); err != nil || !left {
+		t.Errorf("a notification after the run is there: %v, %v", left, err)
+	}
+	later, err := env.Oracle.Next(ctx)
+	must(t, err)
+	must(t, admin.New(c).ClearNotification(ctx, at, later))
+	must(t, c.Flush(ctx))
+	if left, err := admin.New(c).Notified(ctx, at); err != nil || left {
+		t.Errorf("a notification of which everything was run is there: %v, %v", left, err)
+	}
+}
