@@ -1,5 +1,5 @@
-// Package gcloudemulator finds and runs the Bigtable emulator of gcloud's SDK, or any program with its flags, in a process of its
-// own. Tests and benchmarks use it where a machine has it.
+// Package gcloudemulator finds and runs the Bigtable emulator of gcloud's SDK, or any program with
+// its flags, in a process of its own. Tests and benchmarks use it where a machine has it.
 package gcloudemulator
 
 import (
@@ -26,7 +26,8 @@ type Emulator struct {
 	cmd  *exec.Cmd
 }
 
-// Find returns the path of gcloud's cbtemulator: in PATH, or in the SDK, which CLOUDSDK_ROOT_DIR names or the command gcloud belongs to.
+// Find returns the path of gcloud's cbtemulator: in PATH, or in the SDK, which CLOUDSDK_ROOT_DIR
+// names or the command gcloud belongs to.
 func Find(getenv func(string) string) (string, error) {
 	if path, err := exec.LookPath("cbtemulator"); err == nil {
 		return path, nil
@@ -51,7 +52,8 @@ func Find(getenv func(string) string) (string, error) {
 
 var running = regexp.MustCompile(`running on (\S+:\d+)`)
 
-// Start runs the emulator at path on a free loopback port, which it prints. It serves when Start returns, and until Stop.
+// Start runs the emulator at path on a free loopback port, which it prints. It serves when Start
+// returns, and until Stop.
 func Start(path string) (*Emulator, error) {
 	cmd := exec.Command(path, "-host", "127.0.0.1", "-port", "0")
 	cmd.WaitDelay = stopLimit
@@ -89,7 +91,8 @@ func Start(path string) (*Emulator, error) {
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
-// Stop ends the emulator; what was stored is gone. It waits at most some seconds, and is called once.
+// Stop ends the emulator; what was stored is gone. It waits at most some seconds, and is called
+// once.
 func (e *Emulator) Stop() {
 	_ = e.cmd.Process.Signal(os.Interrupt)
 	kill := time.AfterFunc(stopLimit, func() { _ = e.cmd.Process.Kill() })

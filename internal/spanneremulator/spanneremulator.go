@@ -1,5 +1,5 @@
-// Package spanneremulator starts Spanner's emulator for tests. There is none to be built from a module, so a machine has to
-// have gcloud's.
+// Package spanneremulator starts Spanner's emulator for tests. There is none to be built from a
+// module, so a machine has to have gcloud's.
 package spanneremulator
 
 import (
@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// Start returns the address of a Spanner emulator: the one in SPANNER_EMULATOR_HOST, otherwise one that is started from
-// gcloud's SDK and ends with the test. The test is skipped on a machine that has neither. It says which it is.
+// Start returns the address of a Spanner emulator: the one in SPANNER_EMULATOR_HOST, otherwise one
+// that is started from gcloud's SDK and ends with the test. The test is skipped on a machine that
+// has neither. It says which it is.
 func Start(t testing.TB) (address string) {
 	t.Helper()
 	if address := os.Getenv("SPANNER_EMULATOR_HOST"); address != "" {
@@ -42,8 +43,8 @@ func Start(t testing.TB) (address string) {
 	return address
 }
 
-// find looks below the root of gcloud's SDK for the emulator proper. gateway_main, beside it, starts it too, to add REST,
-// and leaves it running when it is ended itself.
+// find looks below the root of gcloud's SDK for the emulator proper. gateway_main, beside it,
+// starts it too, to add REST, and leaves it running when it is ended itself.
 func find() string {
 	var roots []string
 	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {

@@ -122,7 +122,8 @@ func readChunk(ctx context.Context, s Store, c *Chunk) ([]byte, error) {
 	return b, nil
 }
 
-// eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory: one row.
+// eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory:
+// one row.
 func (c *Chunk) eachRow(data []byte, f func(admin.ExportedRow) error) error {
 	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// While a backup is taken others move money between accounts of two tables. The restored store has all of it.
+// While a backup is taken others move money between accounts of two tables. The restored store has
+// all of it.
 func TestTransfersDuringTheBackup(t *testing.T) {
 	t.Parallel()
 	const accounts, balance = 40, 100
@@ -89,7 +90,8 @@ func TestTransfersDuringTheBackup(t *testing.T) {
 	equal(t, contents(t, c), contents(t, env.Client, percolator.AsOfTimestamp(m.Snapshot)))
 }
 
-// A collection with the clock far beyond the retention takes nothing that the backup needs, and takes it afterwards.
+// A collection with the clock far beyond the retention takes nothing that the backup needs, and
+// takes it afterwards.
 func TestCollectionDuringTheBackup(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick})
@@ -127,7 +129,8 @@ func collect(t *testing.T, env *percolatortest.Env) {
 	must(t, err)
 }
 
-// If the hold has ended, the backup says so and is not completed; a restart begins with a new snapshot.
+// If the hold has ended, the backup says so and is not completed; a restart begins with a new
+// snapshot.
 func TestHoldEnds(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"while it runs", "before it is resumed"} {
@@ -184,7 +187,8 @@ func TestHoldEnds(t *testing.T) {
 	}
 }
 
-// While a backup is made a column becomes observed, old cells are notified, and an observer runs. The backup is complete and verified, and cannot be restored.
+// While a backup is made a column becomes observed, old cells are notified, and an observer runs.
+// The backup is complete and verified, and cannot be restored.
 func TestSchemaGrowsMeanwhile(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
@@ -250,7 +254,8 @@ func TestUnwritablePlaceLeavesHold(t *testing.T) {
 	}
 }
 
-// A commit that was acknowledged before the snapshot is in the backup as a whole, although not one secondary has been committed yet.
+// A commit that was acknowledged before the snapshot is in the backup as a whole, although not one
+// secondary has been committed yet.
 func TestAcknowledgedCommitIsInTheBackup(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)

@@ -82,7 +82,8 @@ func TestEveryByteComesBack(t *testing.T) {
 	}
 }
 
-// A row that is larger than a chunk is a chunk, and its columns that are more than a request takes come back.
+// A row that is larger than a chunk is a chunk, and its columns that are more than a request takes
+// come back.
 func TestLargeRows(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
@@ -125,7 +126,8 @@ func TestSomeTables(t *testing.T) {
 	expect(t, err, percolator.ErrSchemaMismatch)
 }
 
-// What docs/BACKUP.md says about reading by hand: a chunk is a zstd frame around one message, and the manifest's checksum is sha256sum's.
+// What docs/BACKUP.md says about reading by hand: a chunk is a zstd frame around one message, and
+// the manifest's checksum is sha256sum's.
 func TestReadByHand(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)

@@ -138,7 +138,8 @@ func (g *target) audit(schema *percolator.Schema) *percolatortest.AuditReport {
 	return report
 }
 
-// restored restores what is in the store into an instance of its own, looks at it, and returns a client that was opened afterwards.
+// restored restores what is in the store into an instance of its own, looks at it, and returns a
+// client that was opened afterwards.
 func restored(t *testing.T, env *percolatortest.Env, s backup.Store) *percolator.Client {
 	t.Helper()
 	g := newTarget(t, env)

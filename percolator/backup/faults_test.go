@@ -78,7 +78,8 @@ func (m *memory) Delete(_ context.Context, name string) error {
 	return m.op(func() error { delete(m.objects, name); return nil })
 }
 
-// A backup dies at each of its operations on the store in turn, done or not; the next one resumes and completes it, with the same rows.
+// A backup dies at each of its operations on the store in turn, done or not; the next one resumes
+// and completes it, with the same rows.
 func TestDiesAtEveryStoreOperation(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)
@@ -119,7 +120,8 @@ func TestDiesAtEveryStoreOperation(t *testing.T) {
 	}
 }
 
-// rowsOf is what the chunks of each table hold, one after the other: it does not matter how the rows were cut into chunks.
+// rowsOf is what the chunks of each table hold, one after the other: it does not matter how the
+// rows were cut into chunks.
 func rowsOf(t *testing.T, m *memory, manifest *backup.Manifest) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -134,7 +136,8 @@ func rowsOf(t *testing.T, m *memory, manifest *backup.Manifest) map[string]strin
 	return out
 }
 
-// Whatever is wrong with an object is found: by Verify, and by Restore before it writes anything of the object.
+// Whatever is wrong with an object is found: by Verify, and by Restore before it writes anything of
+// the object.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)

@@ -10,7 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// keepHold extends the hold now and then until stop is called. The context that it returns ends when the hold is gone.
+// keepHold extends the hold now and then until stop is called. The context that it returns ends
+// when the hold is gone.
 func (r *run) keepHold(ctx context.Context, h admin.Hold) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})

@@ -36,7 +36,8 @@ func chunkName(table string, rangeIndex, seq int, sum string) string {
 	return fmt.Sprintf("chunks/%s/%05d-%06d-%s.zst", table, rangeIndex, seq, sum[:16])
 }
 
-// Plan is what a backup sets out to do. It is stored before anything is read, so that who resumes it does the same.
+// Plan is what a backup sets out to do. It is stored before anything is read, so that who resumes
+// it does the same.
 type Plan struct {
 	Format       int             `json:"format"`
 	ID           string          `json:"id"`
@@ -45,16 +46,19 @@ type Plan struct {
 	Started      time.Time       `json:"started"`       // by the clock of this process
 	Schema       json.RawMessage `json:"schema"`        // as percolator.EncodeSchema writes it, but for white space
 	Tables       []Table         `json:"tables"`
-	// IncompleteIndexes lists, as TABLE.INDEX, those that were not complete at the snapshot. A restore leaves them to BackfillIndex.
+	// IncompleteIndexes lists, as TABLE.INDEX, those that were not complete at the snapshot. A restore
+	// leaves them to BackfillIndex.
 	IncompleteIndexes []string `json:"incomplete_indexes,omitempty"`
-	// MissedWeak says that weak notifications may be missing that were pending at the snapshot (Options.MissWeak).
+	// MissedWeak says that weak notifications may be missing that were pending at the snapshot
+	// (Options.MissWeak).
 	MissedWeak bool `json:"missed_weak,omitempty"`
 }
 
 // Table is a table of a backup.
 type Table struct {
 	Name string `json:"name"`
-	// Splits are ends of tablets at the time of the backup, at most 100: a restore creates the table with them.
+	// Splits are ends of tablets at the time of the backup, at most 100: a restore creates the table
+	// with them.
 	Splits [][]byte `json:"splits,omitempty"`
 }
 
@@ -116,7 +120,8 @@ type Chunk struct {
 	Counts
 }
 
-// descriptor is stored after a chunk. That of a range which ends in the middle of nothing has no chunk.
+// descriptor is stored after a chunk. That of a range which ends in the middle of nothing has no
+// chunk.
 type descriptor struct {
 	Range int    `json:"range"`
 	Seq   int    `json:"seq"`
@@ -167,7 +172,8 @@ func (m *Manifest) PerTable() []Counts {
 	return out
 }
 
-// ReadManifest reads the manifest and checks it. ErrIncomplete: there is none. ErrDamaged: it is not what was written.
+// ReadManifest reads the manifest and checks it. ErrIncomplete: there is none. ErrDamaged: it is
+// not what was written.
 func ReadManifest(ctx context.Context, s Store) (*Manifest, error) {
 	b, err := get(ctx, s, manifestName, maxSmallObject)
 	if errors.Is(err, fs.ErrNotExist) {

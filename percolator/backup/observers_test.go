@@ -110,8 +110,8 @@ func runs(t *testing.T, c *percolator.Client) map[string]int {
 	return counted
 }
 
-// What an observer has acknowledged it does not see again, and all that was pending at the snapshot it does: also what was run for between the
-// snapshot and its reading.
+// What an observer has acknowledged it does not see again, and all that was pending at the snapshot
+// it does: also what was run for between the snapshot and its reading.
 func TestObserversGoOn(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -196,7 +196,8 @@ func TestObserversGoOn(t *testing.T) {
 	}
 }
 
-// Without a hold, the erasure of a weak notification leaves nothing behind; and what it leaves under one goes with the next collection.
+// Without a hold, the erasure of a weak notification leaves nothing behind; and what it leaves
+// under one goes with the next collection.
 func TestTracesOfWeakNotifications(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -259,8 +260,9 @@ func TestEarlierTime(t *testing.T) {
 	expect(t, err, percolator.ErrInvalidArgument)
 }
 
-// A transaction has its commit timestamp, below the snapshot, and has not yet written its weak notification when the backup begins. The backup waits
-// for it, since it meets its lock, and finds the notification because it looks for those last.
+// A transaction has its commit timestamp, below the snapshot, and has not yet written its weak
+// notification when the backup begins. The backup waits for it, since it meets its lock, and finds
+// the notification because it looks for those last.
 func TestWeakNotificationOnItsWay(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -298,8 +300,8 @@ func TestWeakNotificationOnItsWay(t *testing.T) {
 	}
 }
 
-// A deletion was pending at the snapshot and older than the mark. The observers ran for it after the snapshot, and it was collected before
-// its row was read.
+// A deletion was pending at the snapshot and older than the mark. The observers ran for it after
+// the snapshot, and it was collected before its row was read.
 func TestPendingDeletionCollected(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -349,7 +351,8 @@ func TestTracesGrow(t *testing.T) {
 	}
 }
 
-// While somebody may be exporting, the erasure of a weak notification leaves the one that came after the run.
+// While somebody may be exporting, the erasure of a weak notification leaves the one that came
+// after the run.
 func TestTraceLeavesLaterNotification(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)

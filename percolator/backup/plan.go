@@ -14,10 +14,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// maxSplits is how many initial splits Bigtable takes for a table, and how many ranges of a table a backup has at least room for.
+// maxSplits is how many initial splits Bigtable takes for a table, and how many ranges of a table a
+// backup has at least room for.
 const maxSplits = 100
 
-// begin makes the plan of a new backup and stores it. Until that is done a crash leaves only a hold, which expires.
+// begin makes the plan of a new backup and stores it. Until that is done a crash leaves only a
+// hold, which expires.
 func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 	schema, err := chosen(r.client.Schema(), r.opts.Tables)
 	if err != nil {
@@ -86,7 +88,8 @@ func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h admin.
 	return h, h.Timestamp, hasWeak(schema), err
 }
 
-// survey cuts the tables into ranges. Those with weak notifications come last: they are read when all others have been.
+// survey cuts the tables into ranges. Those with weak notifications come last: they are read when
+// all others have been.
 func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Schema) error {
 	incomplete, err := admin.New(r.client).IncompleteIndexes(ctx, p.Snapshot)
 	if err != nil {

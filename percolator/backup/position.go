@@ -14,9 +14,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// position is which chunks of a backup have been restored. It is kept in the instance that is restored, under the name of the backup and the
-// commit timestamp of this restore: one into tables that were emptied since must not believe in it. Losing it costs time only, since
-// chunks may be written again.
+// position is which chunks of a backup have been restored. It is kept in the instance that is
+// restored, under the name of the backup and the commit timestamp of this restore: one into tables
+// that were emptied since must not believe in it. Losing it costs time only, since chunks may be
+// written again.
 type position struct {
 	client   *percolator.Client
 	name     string
@@ -47,7 +48,8 @@ func (r *positionRecord) finish(i int) {
 	slices.Sort(r.Also)
 }
 
-// maxAlso bounds what is stored while one chunk is slow: of what is left out is only known that it may have to be written again.
+// maxAlso bounds what is stored while one chunk is slow: of what is left out is only known that it
+// may have to be written again.
 const maxAlso = 1000
 
 func (r positionRecord) bounded() positionRecord {

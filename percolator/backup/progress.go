@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// rangeProgress is how far a range has come: its descriptors, in order. One goroutine uses it at a time.
+// rangeProgress is how far a range has come: its descriptors, in order. One goroutine uses it at a
+// time.
 type rangeProgress struct{ list []descriptor }
 
 func (f *rangeProgress) done() bool { return len(f.list) > 0 && f.list[len(f.list)-1].Done }
@@ -21,8 +22,8 @@ func (f *rangeProgress) next(rr rowRange) []byte {
 	return f.list[len(f.list)-1].Next
 }
 
-// readProgress reads the descriptors that earlier attempts have left. Those of a range have to continue each other: two backups that write to one
-// place at the same time might not.
+// readProgress reads the descriptors that earlier attempts have left. Those of a range have to
+// continue each other: two backups that write to one place at the same time might not.
 func readProgress(ctx context.Context, s Store, p *storedPlan) ([]*rangeProgress, error) {
 	found := make([]*rangeProgress, len(p.Ranges))
 	for i := range found {

@@ -16,7 +16,8 @@ import (
 type RestoreOptions struct {
 	// Concurrency is how many chunks are read and written at once. 0: 4. At most 64.
 	Concurrency int
-	// Waiting, if set, is told before Restore waits until every client must know that the instance is being restored.
+	// Waiting, if set, is told before Restore waits until every client must know that the instance is
+	// being restored.
 	Waiting func(time.Duration)
 	// Progress, if set, is called after every chunk, one call at a time. It must not block.
 	Progress func(Progress)
@@ -35,14 +36,16 @@ const (
 	restoreBytes = 4 << 20
 )
 
-// Restore writes a backup into the instance of client, or goes on with a restore of it that was broken off. The instance has to have the schema of
-// the backup (percolator.PrepareRestore sees to that) and empty tables. Until it returns nil every client refuses to read and to commit
+// Restore writes a backup into the instance of client, or goes on with a restore of it that was
+// broken off. The instance has to have the schema of the backup (percolator.PrepareRestore sees to
+// that) and empty tables. Until it returns nil every client refuses to read and to commit
 // (percolator.ErrRestoring).
 //
 // Memory: for each of Concurrency chunks the chunk, compressed, and some rows.
 //
-// Errors: ErrIncomplete, ErrDamaged; percolator.ErrNotEmpty, ErrRestoring, ErrSchemaMismatch; ErrConflict if another restore of the same backup is
-// at work, or tables were emptied since this one was broken off; those of the client and the store.
+// Errors: ErrIncomplete, ErrDamaged; percolator.ErrNotEmpty, ErrRestoring, ErrSchemaMismatch;
+// ErrConflict if another restore of the same backup is at work, or tables were emptied since this
+// one was broken off; those of the client and the store.
 func Restore(ctx context.Context, client *percolator.Client, store Store, opts RestoreOptions) (*Report, error) {
 	if opts.Concurrency == 0 {
 		opts.Concurrency = 4
@@ -130,7 +133,8 @@ func restoreChunk(ctx context.Context, fence *admin.Restore, store Store, c *Chu
 	return nil
 }
 
-// Prepared reads what PrepareRestore needs: the manifest, and the schema with the splits of its tables.
+// Prepared reads what PrepareRestore needs: the manifest, and the schema with the splits of its
+// tables.
 func Prepared(ctx context.Context, store Store) (*Manifest, *percolator.Schema, error) {
 	m, err := ReadManifest(ctx, store)
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 	"cloud.google.com/go/bigtable"
 )
 
-// A restore is stopped (Ctrl-Z, a stalled network). Meanwhile the tables are emptied and the restore is abandoned, as documented. When the
-// process goes on, it fills an instance that everybody uses.
+// A restore is stopped (Ctrl-Z, a stalled network). Meanwhile the tables are emptied and the
+// restore is abandoned, as documented. When the process goes on, it fills an instance that
+// everybody uses.
 func TestAbandonedRestoreGoesOn(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
@@ -61,7 +62,8 @@ func TestAbandonedRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// A restore is stopped in the middle of a chunk, another process finishes it. Rows are deleted and collected; then the first goes on.
+// A restore is stopped in the middle of a chunk, another process finishes it. Rows are deleted and
+// collected; then the first goes on.
 func TestSecondRestoreRevives(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
@@ -111,7 +113,8 @@ func TestSecondRestoreRevives(t *testing.T) {
 	}
 }
 
-// A restore is interrupted while it waits for the fence to be in force; somebody has committed meanwhile. The backup is then not at hand.
+// A restore is interrupted while it waits for the fence to be in force; somebody has committed
+// meanwhile. The backup is then not at hand.
 func TestAbandonBeforeAnythingWasWritten(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
@@ -174,7 +177,8 @@ func TestFinishMovesSafepointBack(t *testing.T) {
 	}
 }
 
-// A transaction that saw the empty tables from before a restore commits neither during it nor afterwards.
+// A transaction that saw the empty tables from before a restore commits neither during it nor
+// afterwards.
 func TestTransactionFromBeforeTheRestore(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
@@ -209,7 +213,8 @@ func TestTransactionFromBeforeTheRestore(t *testing.T) {
 	equal(t, contents(t, same.NewClient()), contents(t, env.Client))
 }
 
-// The instance has the position of an index backfill that was broken off before its tables were emptied.
+// The instance has the position of an index backfill that was broken off before its tables were
+// emptied.
 func TestStaleBackfillPosition(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -260,8 +265,8 @@ func TestStaleBackfillPosition(t *testing.T) {
 	}
 }
 
-// A restore is broken off after each chunk, and at each request to the store of objects; the next one goes on. Until the last one has ended
-// nobody can read or write.
+// A restore is broken off after each chunk, and at each request to the store of objects; the next
+// one goes on. Until the last one has ended nobody can read or write.
 func TestRestoreIsResumed(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)
@@ -324,7 +329,8 @@ func TestRestoreIsRefused(t *testing.T) {
 
 	expect(t, admin.New(lacking.Client).AbandonRestore(ctx), nil)
 
-	// Of an instance that has the schema: it waits, since there may be clients, and two backups cannot be mixed.
+	// Of an instance that has the schema: it waits, since there may be clients, and two backups cannot
+	// be mixed.
 	same := percolatortest.New(t, schema)
 	waited := false
 	broken, interrupt := context.WithCancel(ctx)

@@ -19,20 +19,23 @@ import (
 type Options struct {
 	// Tables limits the backup to some tables. Empty: all of the schema.
 	Tables []string
-	// AsOf is the snapshot. 0: now. It has to be above the safepoint (percolator.ErrSnapshotTooOld). A backup that is resumed keeps the one that
-	// it has.
+	// AsOf is the snapshot. 0: now. It has to be above the safepoint (percolator.ErrSnapshotTooOld). A
+	// backup that is resumed keeps the one that it has.
 	AsOf tso.Timestamp
-	// MissWeak does without the weak notifications that were pending at the snapshot and have been run since: Run need not wait
-	// until every client leaves traces of them (percolator.Client.BeginExport). What is still pending is in the backup all the same.
+	// MissWeak does without the weak notifications that were pending at the snapshot and have been run
+	// since: Run need not wait until every client leaves traces of them
+	// (percolator.Client.BeginExport). What is still pending is in the backup all the same.
 	MissWeak bool
-	// Restart gives up a backup that was begun here and has not finished, and removes what is there of it.
+	// Restart gives up a backup that was begun here and has not finished, and removes what is there of
+	// it.
 	Restart bool
 	// Concurrency is how many ranges of rows are read at once. 0: 4. At most 64.
 	Concurrency int
-	// ChunkBytes is how much goes into a chunk before compression; the row that exceeds it is the last. 0: 32 MiB. At least 1 KiB, at most
-	// 1 GiB.
+	// ChunkBytes is how much goes into a chunk before compression; the row that exceeds it is the
+	// last. 0: 32 MiB. At least 1 KiB, at most 1 GiB.
 	ChunkBytes int64
-	// HoldTTL is how long the snapshot is held after the backup was broken off, and so how long it can be resumed. 0: 6 h.
+	// HoldTTL is how long the snapshot is held after the backup was broken off, and so how long it can
+	// be resumed. 0: 6 h.
 	HoldTTL time.Duration
 	// Waiting, if set, is told before Run waits until every client knows of the hold.
 	Waiting func(time.Duration)
@@ -73,13 +76,15 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run makes a backup, or resumes the one that was begun in the store. It waits for locks of live transactions as a reader does. When it fails or ctx
-// ends, what was written stays, and the next Run goes on there.
+// Run makes a backup, or resumes the one that was begun in the store. It waits for locks of live
+// transactions as a reader does. When it fails or ctx ends, what was written stays, and the next
+// Run goes on there.
 //
-// Memory: for each of Concurrency ranges a chunk, compressed, and a page of rows (about 4 MiB, or one row).
+// Memory: for each of Concurrency ranges a chunk, compressed, and a page of rows (about 4 MiB, or
+// one row).
 //
-// Errors: ErrComplete, ErrHoldGone, ErrOtherPlan, ErrDamaged; percolator.ErrSnapshotTooOld if the snapshot cannot be held; percolator.ErrInvalidArgument;
-// those of the client and the store.
+// Errors: ErrComplete, ErrHoldGone, ErrOtherPlan, ErrDamaged; percolator.ErrSnapshotTooOld if the
+// snapshot cannot be held; percolator.ErrInvalidArgument; those of the client and the store.
 func Run(ctx context.Context, client *percolator.Client, store Store, opts Options) (*Manifest, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -240,7 +245,8 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 	return r.endChunk(ctx, p, index, found, w, descriptor{From: from, Done: true})
 }
 
-// confine leaves out what the schema of the backup does not know: columns that came to be observed or weak since it was planned.
+// confine leaves out what the schema of the backup does not know: columns that came to be observed
+// or weak since it was planned.
 func confine(s *percolator.Schema, table string, row admin.ExportedRow) admin.ExportedRow {
 	t := s.Tables[slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == table })]
 	row.Cells = slices.DeleteFunc(row.Cells, func(e admin.ExportedCell) bool {

@@ -13,9 +13,11 @@ import (
 	"strings"
 )
 
-// Store is where a backup is kept. Names are slash-separated paths of letters, digits, '.', '-' and '_'. Methods may be called concurrently.
+// Store is where a backup is kept. Names are slash-separated paths of letters, digits, '.', '-' and
+// '_'. Methods may be called concurrently.
 type Store interface {
-	// Put stores an object. It is there entirely or not at all, also after a crash, and is durable when Put returns nil.
+	// Put stores an object. It is there entirely or not at all, also after a crash, and is durable
+	// when Put returns nil.
 	Put(ctx context.Context, name string, data []byte) error
 	// Get opens an object; the error satisfies errors.Is with fs.ErrNotExist if there is none.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
@@ -25,7 +27,8 @@ type Store interface {
 	Delete(ctx context.Context, name string) error
 }
 
-// maxSmallObject bounds the objects that are JSON: a manifest with a million chunks has some 300 MB.
+// maxSmallObject bounds the objects that are JSON: a manifest with a million chunks has some 300
+// MB.
 const maxSmallObject = 1 << 30
 
 // get reads an object of at most limit bytes.
@@ -55,8 +58,8 @@ func put(ctx context.Context, s Store, name string, data []byte) error {
 	return nil
 }
 
-// Dir is a Store in a directory, which is created with the first object. What a crash leaves behind of an object is a file whose name begins
-// with ".tmp-".
+// Dir is a Store in a directory, which is created with the first object. What a crash leaves behind
+// of an object is a file whose name begins with ".tmp-".
 func Dir(path string) Store { return dir(path) }
 
 type dir string

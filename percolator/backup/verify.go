@@ -28,8 +28,9 @@ type Problem struct {
 	Text   string `json:"text"`
 }
 
-// Verify reads a whole backup and compares it with its checksums and counts. What it finds is in the Verification; an error means that it could
-// not look (ErrIncomplete: there is no manifest; ErrDamaged: the manifest itself). Memory: four chunks.
+// Verify reads a whole backup and compares it with its checksums and counts. What it finds is in
+// the Verification; an error means that it could not look (ErrIncomplete: there is no manifest;
+// ErrDamaged: the manifest itself). Memory: four chunks.
 func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verification, error) {
 	m, err := ReadManifest(ctx, s)
 	if err != nil {
@@ -132,7 +133,8 @@ type Summary struct {
 	Progress Progress  // of one that is not complete
 }
 
-// Describe tells what is in a store, without reading chunks. ErrIncomplete: no backup was begun there.
+// Describe tells what is in a store, without reading chunks. ErrIncomplete: no backup was begun
+// there.
 func Describe(ctx context.Context, s Store) (*Summary, error) {
 	m, err := ReadManifest(ctx, s)
 	if err == nil {

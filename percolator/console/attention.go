@@ -54,7 +54,8 @@ func oracleConcerns(st *state) (list []concern) {
 	return list
 }
 
-// pendingConcerns judges ages as of the walk that found the notifications: since then most of them are gone.
+// pendingConcerns judges ages as of the walk that found the notifications: since then most of them
+// are gone.
 func pendingConcerns(st *state, now time.Time) (list []concern) {
 	p := st.Pending.Value
 	if age := since(now, p.Oldest); age > lateNotification {

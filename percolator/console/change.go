@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// notices say on the next page what was done. They are chosen by a word in the address, which cannot say anything else.
+// notices say on the next page what was done. They are chosen by a word in the address, which
+// cannot say anything else.
 var notices = map[string]string{
 	"resolved": "The lock is settled.",
 	"alive":    "The lock was left alone: its transaction is alive.",
@@ -25,7 +26,8 @@ var notices = map[string]string{
 // done is where a change ends: on a page, with a notice.
 type done struct{ page, notice string }
 
-// change wraps what changes something: only if it is enabled, and only from the console's own pages.
+// change wraps what changes something: only if it is enabled, and only from the console's own
+// pages.
 func (h *Handler) change(do func(ctx context.Context, r *http.Request) (done, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !h.cfg.AllowChanges {

@@ -41,7 +41,8 @@ func (c *cluster) parkedFields(t *testing.T) url.Values {
 	return nil
 }
 
-// Whatever is loaded by GET or HEAD, in whatever way, the tables remain as they are: locks are looked at and not settled.
+// Whatever is loaded by GET or HEAD, in whatever way, the tables remain as they are: locks are
+// looked at and not settled.
 func TestLookingChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := troubled(t)
@@ -68,7 +69,8 @@ func TestLookingChangesNothing(t *testing.T) {
 	}
 }
 
-// A request that would change something is refused unless changes are enabled and it comes from the console's own page.
+// A request that would change something is refused unless changes are enabled and it comes from the
+// console's own page.
 func TestChangesRefused(t *testing.T) {
 	t.Parallel()
 	c := troubled(t)

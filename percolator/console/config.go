@@ -13,7 +13,8 @@ import (
 
 // Limits of a Handler.
 const (
-	// MaxStreams is how many pages are kept live at once; others show what was true when they were loaded.
+	// MaxStreams is how many pages are kept live at once; others show what was true when they were
+	// loaded.
 	MaxStreams = 64
 	// MaxFormBytes is the size of a form that changes something.
 	MaxFormBytes = 64 << 10
@@ -27,7 +28,8 @@ const (
 	History = 30 * time.Minute
 )
 
-// Config is how a Handler works. The zero value shows what the client knows, to whoever is on the same machine.
+// Config is how a Handler works. The zero value shows what the client knows, to whoever is on the
+// same machine.
 type Config struct {
 	// Title says which instance this is, beside the name of the program; "" for nothing.
 	Title string
@@ -35,16 +37,17 @@ type Config struct {
 	// Worker is the worker of this process, whose counters are then read directly. nil: none.
 	Worker *observers.Worker
 
-	// OracleAddresses are host:port of the oracle's servers, at most MaxOracles, and DialOptions how to reach them. Without them the page of
-	// the oracle says so.
+	// OracleAddresses are host:port of the oracle's servers, at most MaxOracles, and DialOptions how
+	// to reach them. Without them the page of the oracle says so.
 	OracleAddresses []string
 	DialOptions     []tso.DialOption
 
-	// PathPrefix is where the handler stands in the program's URLs, for instance "/percolator/". "" is "/".
+	// PathPrefix is where the handler stands in the program's URLs, for instance "/percolator/". "" is
+	// "/".
 	PathPrefix string
 
-	// Username and Password are what basic authentication asks for; the password has at least MinPasswordBytes. Without them only
-	// loopback may look.
+	// Username and Password are what basic authentication asks for; the password has at least
+	// MinPasswordBytes. Without them only loopback may look.
 	Username, Password string
 
 	// AllowChanges adds the buttons that settle locks and retry or drop what is parked.
@@ -52,10 +55,12 @@ type Config struct {
 	// ShowValues lets values be seen in the row inspector, one row at a time.
 	ShowValues bool
 
-	// PollInterval is the time between two polls while somebody watches. 0: 2 s. At least 100 ms, at most 1 min.
+	// PollInterval is the time between two polls while somebody watches. 0: 2 s. At least 100 ms, at
+	// most 1 min.
 	PollInterval time.Duration
 
-	// Logger receives what was changed through the console, by whom and where, without row keys. nil: discard.
+	// Logger receives what was changed through the console, by whom and where, without row keys. nil:
+	// discard.
 	Logger *slog.Logger
 }
 

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// policy allows what the pages are made of and nothing else: no inline code, no other origin, no frame around it.
+// policy allows what the pages are made of and nothing else: no inline code, no other origin, no
+// frame around it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -69,8 +70,9 @@ var proxyHeaders = []string{
 	"True-Client-Ip", "Cf-Connecting-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "Via",
 }
 
-// notLocal says why a request is not one of this machine's own; "" if it is. The host is looked at because a page from
-// elsewhere can have its own name resolve to 127.0.0.1, and the browser then takes the console for a part of that page.
+// notLocal says why a request is not one of this machine's own; "" if it is. The host is looked at
+// because a page from elsewhere can have its own name resolve to 127.0.0.1, and the browser then
+// takes the console for a part of that page.
 func notLocal(r *http.Request) string {
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !addr.Addr().Unmap().IsLoopback() {
@@ -102,8 +104,8 @@ func loopbackName(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// ownForm tells whether a request that changes something comes from the console's own pages. Every browser sends at least one
-// of the two headers with a form; what sends neither is refused as well.
+// ownForm tells whether a request that changes something comes from the console's own pages. Every
+// browser sends at least one of the two headers with a form; what sends neither is refused as well.
 func (g *guard) ownForm(r *http.Request) bool {
 	if g.crossOrigin.Check(r) != nil {
 		return false

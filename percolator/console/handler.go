@@ -64,7 +64,8 @@ func newHandler(c *percolator.Client, cfg Config, src source) (*Handler, error) 
 	return h, nil
 }
 
-// Close ends the poll and the pages that are kept live, and waits for them. Requests that come later are refused.
+// Close ends the poll and the pages that are kept live, and waits for them. Requests that come
+// later are refused.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -139,7 +140,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // closeWrite is for how long Close waits for somebody who does not read.
 const closeWrite = time.Second
 
-// endWithHandler has Close end a request, also one whose answer nobody reads. What it returns is called when the request is served.
+// endWithHandler has Close end a request, also one whose answer nobody reads. What it returns is
+// called when the request is served.
 func (h *Handler) endWithHandler(w http.ResponseWriter, cancel context.CancelFunc) (served func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(h.lifetime, func() {
@@ -154,7 +156,8 @@ func (h *Handler) endWithHandler(w http.ResponseWriter, cancel context.CancelFun
 	}
 }
 
-// inside is a path below the prefix. One that would be cleaned is none, because the redirection to it would lose the prefix.
+// inside is a path below the prefix. One that would be cleaned is none, because the redirection to
+// it would lose the prefix.
 func (h *Handler) inside(p string) (string, bool) {
 	rest, ok := strings.CutPrefix(p, h.cfg.PathPrefix)
 	return "/" + rest, ok && path.Clean("/"+rest) == "/"+rest

@@ -100,7 +100,8 @@ func (p *page) Age(ts tso.Timestamp) string { return formatDuration(since(p.Now,
 // AgeOf is how long ago something was by this process's clock.
 func (p *page) AgeOf(t time.Time) string { return formatDuration(p.Local.Sub(t)) }
 
-// Waited is how old a notification was when the walk found it: since then it may have been dealt with.
+// Waited is how old a notification was when the walk found it: since then it may have been dealt
+// with.
 func (p *page) Waited(ts tso.Timestamp) string {
 	return formatDuration(since(p.now(p.Pending.At), ts))
 }
@@ -250,7 +251,8 @@ func (p *page) Leader() *oracleServer {
 	return nil
 }
 
-// Ahead is by how much a timestamp is later than the present: how much of the oracle's window is left.
+// Ahead is by how much a timestamp is later than the present: how much of the oracle's window is
+// left.
 func (p *page) Ahead(ts tso.Timestamp) string { return formatDuration(ts.Time().Sub(p.Now)) }
 
 // IsOwn tells whether a report is this process's own reading.

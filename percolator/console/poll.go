@@ -131,7 +131,8 @@ func (p *poller) watched(page string) bool {
 	return false
 }
 
-// askDue asks the sources whose turn it is, and returns what is closed when all of them have answered. The caller holds mu.
+// askDue asks the sources whose turn it is, and returns what is closed when all of them have
+// answered. The caller holds mu.
 func (p *poller) askDue() <-chan struct{} {
 	var asked sync.WaitGroup
 	now := time.Now()

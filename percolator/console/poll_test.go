@@ -136,7 +136,8 @@ func inBubble(t *testing.T, interval time.Duration, f func(t *testing.T, h *Hand
 	})
 }
 
-// However many pages are live, the sources are asked as often as for one, and all pages are told the same.
+// However many pages are live, the sources are asked as often as for one, and all pages are told
+// the same.
 func TestOnePollForAllViewers(t *testing.T) {
 	var alone map[string]int
 	for _, viewers := range []int{1, MaxStreams} {
@@ -178,7 +179,8 @@ func TestOnePollForAllViewers(t *testing.T) {
 	}
 }
 
-// When the last viewer has left, the poll goes on for a little while and then stops; the next one starts it again.
+// When the last viewer has left, the poll goes on for a little while and then stops; the next one
+// starts it again.
 func TestNobodyWatches(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
 		if time.Sleep(time.Hour); len(src.counts()) != 0 {
@@ -221,8 +223,8 @@ func TestLocksForThoseWhoLook(t *testing.T) {
 	})
 }
 
-// A source that hangs or fails is shown as such, the others go on, and it is never asked twice at once. A walk over tables that hangs
-// is not begun again soon, anything else is.
+// A source that hangs or fails is shown as such, the others go on, and it is never asked twice at
+// once. A walk over tables that hangs is not begun again soon, anything else is.
 func TestSourceThatDoesNotAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name, source, shown, why string

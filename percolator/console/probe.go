@@ -32,8 +32,9 @@ func newProbe[T any](every time.Duration, page string, read func(context.Context
 	}}
 }
 
-// next is when the source may be asked again. A walk over tables may take a twentieth of the time; what reads a row or two is asked soon
-// again also after it did not answer, so that the end of an outage shows.
+// next is when the source may be asked again. A walk over tables may take a twentieth of the time;
+// what reads a row or two is asked soon again also after it did not answer, so that the end of an
+// outage shows.
 func (p *probe) next(began, ended time.Time) time.Time {
 	if p.walks {
 		return began.Add(max(p.every, 20*ended.Sub(began)))

@@ -8,8 +8,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// rates turns cumulative counters of processes and servers, which come at different times, into what happens per second now. A process reports
-// every few seconds: what it did between its last two reports counts until the next one.
+// rates turns cumulative counters of processes and servers, which come at different times, into
+// what happens per second now. A process reports every few seconds: what it did between its last
+// two reports counts until the next one.
 type rates struct {
 	processes map[string]*pace
 	servers   map[string]*served
@@ -48,7 +49,8 @@ func (w work) minus(o work) work {
 	}
 }
 
-// process takes in the counters of all live processes. Those that are not there any more count no longer.
+// process takes in the counters of all live processes. Those that are not there any more count no
+// longer.
 func (r *rates) process(list []admin.Report) {
 	live := map[string]*pace{}
 	for _, report := range list {

@@ -7,7 +7,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// reading is what a source answered last. When it fails, what it answered before stays, with its time.
+// reading is what a source answered last. When it fails, what it answered before stays, with its
+// time.
 type reading[T any] struct {
 	Value  T
 	At     time.Time // of Value; zero: it has never answered
@@ -77,8 +78,8 @@ func (s oracleServer) State() string {
 	return "not ready"
 }
 
-// Running are the versions of the workers that live, by their names: those that announce themselves, and those that only report, as all
-// without Config.Partition do.
+// Running are the versions of the workers that live, by their names: those that announce
+// themselves, and those that only report, as all without Config.Partition do.
 func (st *state) Running() map[string]string {
 	running := map[string]string{}
 	for _, r := range st.Processes.Value {

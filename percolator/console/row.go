@@ -82,7 +82,8 @@ func parseAsOf(text string, now time.Time) (tso.Timestamp, error) {
 	return 0, fmt.Errorf("%w: %q is neither a timestamp, nor a time like %s, nor a duration like 10m", errForm, text, "2026-01-31T15:04:05Z")
 }
 
-// used tells whether a reader takes its answer from a version: the record that decides, or the data that it names.
+// used tells whether a reader takes its answer from a version: the record that decides, or the data
+// that it names.
 func used(r admin.ReaderView, v admin.VersionInspection) bool {
 	if v.Timestamp == 0 || r.State != admin.ReaderValue && r.State != admin.ReaderDeleted {
 		return false

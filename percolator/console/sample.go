@@ -61,7 +61,8 @@ func (s sample) appendJSON(b []byte) []byte {
 	return append(b, ']')
 }
 
-// history is the samples of the last while, oldest first. A slice that was handed out is never written to again.
+// history is the samples of the last while, oldest first. A slice that was handed out is never
+// written to again.
 type history struct {
 	samples []sample
 	most    int

@@ -48,7 +48,8 @@ func (p *poller) sample(next *snapshot) sample {
 	return s
 }
 
-// backlog is the age of the oldest notification that any scanner met: they see whole tables, the poll only their beginnings.
+// backlog is the age of the oldest notification that any scanner met: they see whole tables, the
+// poll only their beginnings.
 func backlog(reports []admin.Report) (oldest time.Duration) {
 	for _, r := range reports {
 		oldest = max(oldest, time.Duration(r.Worker.BacklogMillis)*time.Millisecond)
@@ -56,8 +57,9 @@ func backlog(reports []admin.Report) (oldest time.Duration) {
 	return oldest
 }
 
-// withOwn adds this process's own reading, and counts nothing twice. A reading with a worker is newer than the reports of this process
-// and takes their place; one without knows less than they do.
+// withOwn adds this process's own reading, and counts nothing twice. A reading with a worker is
+// newer than the reports of this process and takes their place; one without knows less than they
+// do.
 func withOwn(own admin.Report, works bool, reports []admin.Report) []admin.Report {
 	all := make([]admin.Report, 0, len(reports)+1)
 	reported := false
@@ -74,7 +76,8 @@ func withOwn(own admin.Report, works bool, reports []admin.Report) []admin.Repor
 	return all
 }
 
-// next waits for a snapshot that will do, until ctx ends, and returns the newest in any case; nil: there is none.
+// next waits for a snapshot that will do, until ctx ends, and returns the newest in any case; nil:
+// there is none.
 func (p *poller) next(ctx context.Context, willDo func(*snapshot) bool) (*snapshot, error) {
 	for {
 		p.mu.Lock()
@@ -93,7 +96,8 @@ func (p *poller) next(ctx context.Context, willDo func(*snapshot) bool) (*snapsh
 	}
 }
 
-// fresh returns a snapshot that is good enough for a page that is loaded now; nil if nothing could be learned in time.
+// fresh returns a snapshot that is good enough for a page that is loaded now; nil if nothing could
+// be learned in time.
 func (p *poller) fresh(ctx context.Context, page string) *snapshot {
 	p.mu.Lock()
 	old := !p.running || p.latest == nil

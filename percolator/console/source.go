@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// source is where the poll learns what it shows. Every method that takes a context may be slow or fail without harm to the others.
+// source is where the poll learns what it shows. Every method that takes a context may be slow or
+// fail without harm to the others.
 type source interface {
 	own() admin.Report // of this process; never slow
 	works() bool       // whether own knows of a worker

@@ -7,22 +7,25 @@ import (
 	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 )
 
-// Frozen is an emulator in which nothing changes: mutations, conditional ones too, and changes of tables wait until Thaw. Reads go on.
-// So what Save writes is the store as of one instant, as a power cut would leave it: all tables agree, and a transaction that is on its
-// way is there with its locks.
+// Frozen is an emulator in which nothing changes: mutations, conditional ones too, and changes of
+// tables wait until Thaw. Reads go on. So what Save writes is the store as of one instant, as a
+// power cut would leave it: all tables agree, and a transaction that is on its way is there with
+// its locks.
 type Frozen struct {
 	server *Server
 	thaw   sync.Once
 }
 
-// Freeze waits for the changes that are being made, then keeps further ones waiting. A second Freeze waits for the Thaw of the first.
-// A request that waits for longer than its caller is not applied.
+// Freeze waits for the changes that are being made, then keeps further ones waiting. A second
+// Freeze waits for the Thaw of the first. A request that waits for longer than its caller is not
+// applied.
 func (s *Server) Freeze() *Frozen {
 	s.guard.changes.Lock()
 	return &Frozen{server: s}
 }
 
-// Thaw lets changes go on. A second Thaw does nothing. Close does not need it: requests that wait are then never applied.
+// Thaw lets changes go on. A second Thaw does nothing. Close does not need it: requests that wait
+// are then never applied.
 func (f *Frozen) Thaw() { f.thaw.Do(f.server.guard.changes.Unlock) }
 
 // change announces a change of a row, or without a row of the table, and returns what ends it.
@@ -76,7 +79,8 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 	return resp, nil
 }
 
-// tableNames lists the full names of all tables of all instances, in no order. The emulator lists those of one instance only.
+// tableNames lists the full names of all tables of all instances, in no order. The emulator lists
+// those of one instance only.
 func (g *guard) tableNames() []string {
 	g.admin.Lock()
 	defer g.admin.Unlock()

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// guard stands in front of the emulator's methods: see the package documentation for what it repairs.
+// guard stands in front of the emulator's methods: see the package documentation for what it
+// repairs.
 type guard struct {
 	limits  pageLimits
 	holding func(*btpb.ReadRowsRequest)
@@ -104,7 +105,8 @@ func (g *guard) applyRows(bt btpb.BigtableServer, answers *buffer[btpb.MutateRow
 	return bt.MutateRows(req, answers)
 }
 
-// sampleRowKeys needs no lock of ours (it looks at no column names), but the emulator holds its own while it sends.
+// sampleRowKeys needs no lock of ours (it looks at no column names), but the emulator holds its own
+// while it sends.
 func sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
 	samples := &buffer[btpb.SampleRowKeysResponse]{ServerStream: ss}
 	if err := bt.SampleRowKeys(req, samples); err != nil {
@@ -143,8 +145,8 @@ func recoverStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h
 	return handler(srv, ss)
 }
 
-// recoverAs turns a panic of the emulator into *err. The emulator inherits the methods that it lacks from a nil interface; calling one
-// is a runtime error.
+// recoverAs turns a panic of the emulator into *err. The emulator inherits the methods that it
+// lacks from a nil interface; calling one is a runtime error.
 func recoverAs(err *error, method string) {
 	switch p := recover().(type) {
 	case nil:

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// listener accepts connections of this process at once and those from the network only when open was called: a store that is being
-// restored must not be read. Until then, whoever connects waits.
+// listener accepts connections of this process at once and those from the network only when open
+// was called: a store that is being restored must not be read. Until then, whoever connects waits.
 type listener struct {
 	network net.Listener
 	inside  *bufconn.Listener

@@ -19,10 +19,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A snapshot is a line that names its format, a DEFLATE stream, and the SHA-256 of all that. The stream holds, for each table, a table
-// record and one row record for each row, in the order of their names and keys, and an end record. A record is one byte for its kind
-// and a protocol buffer after its length, as protodelim writes it: for a table as its administration describes it, for a row the
-// mutations that make it. So equal stores have equal snapshots.
+// A snapshot is a line that names its format, a DEFLATE stream, and the SHA-256 of all that. The
+// stream holds, for each table, a table record and one row record for each row, in the order of
+// their names and keys, and an end record. A record is one byte for its kind and a protocol buffer
+// after its length, as protodelim writes it: for a table as its administration describes it, for a
+// row the mutations that make it. So equal stores have equal snapshots.
 const (
 	snapshotFormat = "percolator emulator snapshot v1\n"
 	snapshotPrefix = "percolator emulator snapshot v"
@@ -32,7 +33,8 @@ const (
 	recordEnd   byte = 'e'
 )
 
-// ErrBadSnapshot says that something is not a snapshot, or not all of one, or was changed since it was written.
+// ErrBadSnapshot says that something is not a snapshot, or not all of one, or was changed since it
+// was written.
 var ErrBadSnapshot = errors.New("not an undamaged snapshot")
 
 // Contents says what a snapshot holds: its tables in the order of their names.
@@ -47,9 +49,10 @@ type TableContents struct {
 	Newest   int64 // the greatest timestamp of a cell, in microseconds as in Bigtable; 0 without cells
 }
 
-// Save writes a snapshot of all tables of all instances to w: families with their garbage collection rules, deletion protection and
-// granularity, and every version of every cell. In memory it holds about the largest row. What the emulator knows of instances and
-// clusters themselves is not part of it.
+// Save writes a snapshot of all tables of all instances to w: families with their garbage
+// collection rules, deletion protection and granularity, and every version of every cell. In memory
+// it holds about the largest row. What the emulator knows of instances and clusters themselves is
+// not part of it.
 func (f *Frozen) Save(ctx context.Context, w io.Writer) (Contents, error) {
 	conn, err := f.server.dialInside()
 	if err != nil {
@@ -157,7 +160,8 @@ func (s *snapshotWriter) table(ctx context.Context, conn *grpc.ClientConn, name 
 	}
 }
 
-// rowOf returns the mutations that make a row. The emulator sends each row in one message, and each cell in one chunk, by name.
+// rowOf returns the mutations that make a row. The emulator sends each row in one message, and each
+// cell in one chunk, by name.
 func rowOf(chunks []*btpb.ReadRowsResponse_CellChunk) *btpb.MutateRowsRequest_Entry {
 	row := &btpb.MutateRowsRequest_Entry{RowKey: chunks[0].RowKey, Mutations: make([]*btpb.Mutation, len(chunks))}
 	for i, c := range chunks {

@@ -15,8 +15,9 @@ import (
 // saveTimeout bounds the last position of a load that is stopped: it only spares repetition.
 const saveTimeout = 5 * time.Second
 
-// record is a position as it is stored. Seq makes every one different from all before it, so that a request which was under way for
-// long cannot be taken for a later one. Owner tells two loaders apart.
+// record is a position as it is stored. Seq makes every one different from all before it, so that a
+// request which was under way for long cannot be taken for a later one. Owner tells two loaders
+// apart.
 type record struct {
 	Seq    int64  `json:"seq"`
 	Owner  string `json:"owner"`
@@ -26,7 +27,8 @@ type record struct {
 	Done   bool   `json:"done,omitempty"` // the load came to its end; the next one begins anew
 }
 
-// checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at a time.
+// checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at
+// a time.
 type checkpoint struct {
 	client *percolator.Client
 	name   string
@@ -53,8 +55,8 @@ func openCheckpoint(ctx context.Context, client *percolator.Client, name string,
 	return c, at, err
 }
 
-// claim replaces the stored position by the same one under this loader's name, or by the beginning if the load came to
-// its end or is to begin anew.
+// claim replaces the stored position by the same one under this loader's name, or by the beginning
+// if the load came to its end or is to begin anew.
 func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err error) {
 	stored, err := admin.New(c.client).LoadPosition(ctx, c.name)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 
 // Config is how a load works. The zero value is useful, but cannot be resumed.
 type Config struct {
-	// Name is under which the position is kept, 1 to percolator.MaxLoadName bytes. It must tell this input from all others: under the name
-	// of another one, items would be passed over. "": no position is kept, and every load begins at the beginning.
+	// Name is under which the position is kept, 1 to percolator.MaxLoadName bytes. It must tell this
+	// input from all others: under the name of another one, items would be passed over. "": no
+	// position is kept, and every load begins at the beginning.
 	Name string
 	// Restart begins at the beginning, whatever an earlier load under the name has done.
 	Restart bool
@@ -21,28 +22,34 @@ type Config struct {
 	Concurrency int
 	// ItemsPerTransaction is how many items one transaction takes at most. 0: 256. At most 10,000.
 	ItemsPerTransaction int
-	// BytesPerTransaction is with how many bytes (Item.Bytes) a transaction takes no further item. 0: 4 MiB.
+	// BytesPerTransaction is with how many bytes (Item.Bytes) a transaction takes no further item. 0:
+	// 4 MiB.
 	BytesPerTransaction int64
-	// MaxInFlightBytes bounds the bytes of all items that have been read and not been dealt with. An item that is larger than that goes
-	// alone. 0: 64 MiB. It does not bound how many items without Bytes there are; those are at most (Concurrency + 2) ×
-	// ItemsPerTransaction.
+	// MaxInFlightBytes bounds the bytes of all items that have been read and not been dealt with. An
+	// item that is larger than that goes alone. 0: 64 MiB. It does not bound how many items without
+	// Bytes there are; those are at most (Concurrency + 2) × ItemsPerTransaction.
 	MaxInFlightBytes int64
 
-	// MaxAttempts is how often an item that is alone is tried, and how often its transaction may conflict. 0: 16.
+	// MaxAttempts is how often an item that is alone is tried, and how often its transaction may
+	// conflict. 0: 16.
 	MaxAttempts int
-	// Patience is for how long a transaction or a position is tried again while the store or the oracle fails. 0: 1 min.
+	// Patience is for how long a transaction or a position is tried again while the store or the
+	// oracle fails. 0: 1 min.
 	Patience time.Duration
 	// Timeout bounds one transaction. 0: 1 min.
 	Timeout time.Duration
-	// DrainTimeout is how long transactions that are under way may go on when the load is stopped. 0: 5 s.
+	// DrainTimeout is how long transactions that are under way may go on when the load is stopped. 0:
+	// 5 s.
 	DrainTimeout time.Duration
-	// CheckpointInterval is the pause between two saved positions, each of which is one request. 0: 1 s.
+	// CheckpointInterval is the pause between two saved positions, each of which is one request. 0: 1
+	// s.
 	CheckpointInterval time.Duration
 
 	// TxnOptions are for every transaction, such as percolator.Blind() where Write reads nothing.
 	TxnOptions []percolator.TxnOption
 
-	// Progress, if set, is called every ProgressInterval, and once at the end. All calls come from one goroutine. It must not block for long.
+	// Progress, if set, is called every ProgressInterval, and once at the end. All calls come from one
+	// goroutine. It must not block for long.
 	Progress func(Progress)
 	// ProgressInterval is the time between two calls of Progress. 0: 1 s.
 	ProgressInterval time.Duration
@@ -51,8 +58,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// aheadFactor times Concurrency × ItemsPerTransaction is how many items may be dealt with before an earlier one is: it bounds what is
-// kept about them, and what a resumed load repeats.
+// aheadFactor times Concurrency × ItemsPerTransaction is how many items may be dealt with before
+// an earlier one is: it bounds what is kept about them, and what a resumed load repeats.
 const aheadFactor = 16
 
 // remembered is how many failed items a Report lists.

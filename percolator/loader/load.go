@@ -12,13 +12,16 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Load loads the items of a source, many at once. When ctx ends it reads no further item, gives the transactions that are under way
-// Config.DrainTimeout to end, and saves the position. It returns nil when the source has ended and every item was committed or passed over
-// by Job.Failed; then the load begins anew the next time. Otherwise it goes on at Report.Position the next time, if it has a name.
+// Load loads the items of a source, many at once. When ctx ends it reads no further item, gives the
+// transactions that are under way Config.DrainTimeout to end, and saves the position. It returns
+// nil when the source has ended and every item was committed or passed over by Job.Failed; then the
+// load begins anew the next time. Otherwise it goes on at Report.Position the next time, if it has
+// a name.
 //
-// Errors: the context's; *ItemError for an item that could not be loaded; what the source has yielded; what Job.Failed or
-// Job.SourceFailed has returned; ErrTakenOver; errors of the client that do not pass, or have lasted for Config.Patience;
-// percolator.ErrInvalidArgument for what cannot work. The report is of what has been done in any case.
+// Errors: the context's; *ItemError for an item that could not be loaded; what the source has
+// yielded; what Job.Failed or Job.SourceFailed has returned; ErrTakenOver; errors of the client
+// that do not pass, or have lasted for Config.Patience; percolator.ErrInvalidArgument for what
+// cannot work. The report is of what has been done in any case.
 func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job Job[T]) (Report, error) {
 	if ctx == nil || client == nil || job.Source == nil || job.Write == nil {
 		return Report{}, fmt.Errorf("loader: %w: Load needs a context, a client, Job.Source and Job.Write", percolator.ErrInvalidArgument)

@@ -4,7 +4,8 @@ import (
 	"sync"
 )
 
-// order turns transactions that end in any order into a position: it passes an item only when all before it have been dealt with.
+// order turns transactions that end in any order into a position: it passes an item only when all
+// before it have been dealt with.
 type order struct {
 	mu       sync.Mutex
 	at       Position

@@ -23,8 +23,8 @@ const (
 	faultFatal               // the load cannot go on
 )
 
-// faultOf judges an error of a transaction. Of an error that Write itself has returned (own) less is known: without a gRPC status it is the
-// item's.
+// faultOf judges an error of a transaction. Of an error that Write itself has returned (own) less
+// is known: without a gRPC status it is the item's.
 func faultOf(err error, own bool) fault {
 	if s := status.Code(err); errors.Is(err, percolator.ErrClosed) || s == codes.PermissionDenied || s == codes.Unauthenticated || s == codes.Unimplemented {
 		return faultFatal

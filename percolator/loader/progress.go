@@ -33,9 +33,11 @@ type Report struct {
 	From    Position
 	// FailedBefore counts the items before From that were given to Job.Failed and passed over.
 	FailedBefore int64
-	// Position is up to where every item has been dealt with. If the load has a name it has been saved, unless the log says otherwise.
+	// Position is up to where every item has been dealt with. If the load has a name it has been
+	// saved, unless the log says otherwise.
 	Position Position
-	// Failures are the failed items that were passed over, in no particular order, the first 100 of them.
+	// Failures are the failed items that were passed over, in no particular order, the first 100 of
+	// them.
 	Failures []*ItemError
 }
 

@@ -47,11 +47,11 @@ func (l *load[T]) read(from Position) error {
 	return nil
 }
 
-// take waits for an item and takes those behind it that are there, as many as fit in a transaction. It is false when there will be no
-// more, or nothing more is to be begun.
+// take waits for an item and takes those behind it that are there, as many as fit in a transaction.
+// It is false when there will be no more, or nothing more is to be begun.
 //
-// As nobody waits for a full batch, an item of a slow source goes at once; when the workers are the slower ones, the queue is full when one
-// of them comes back.
+// As nobody waits for a full batch, an item of a slow source goes at once; when the workers are the
+// slower ones, the queue is full when one of them comes back.
 func (l *load[T]) take() (b []entry[T], ok bool) {
 	l.taking.Lock()
 	defer l.taking.Unlock()
@@ -74,7 +74,8 @@ func (l *load[T]) take() (b []entry[T], ok bool) {
 		}
 		b, bytes = append(b, e), bytes+e.Bytes
 	}
-	// The batch that holds the position back has been taken earlier, so it is not among those that wait here.
+	// The batch that holds the position back has been taken earlier, so it is not among those that
+	// wait here.
 	if l.ahead.Acquire(l.reading, int64(len(b))) != nil {
 		return nil, false
 	}

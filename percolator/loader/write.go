@@ -31,8 +31,8 @@ func (l *load[T]) work(ctx context.Context) {
 	}
 }
 
-// load commits the items, all of them or by and by fewer, until those are alone that cannot be. It returns how many of them Job.Failed has
-// passed over.
+// load commits the items, all of them or by and by fewer, until those are alone that cannot be. It
+// returns how many of them Job.Failed has passed over.
 func (l *load[T]) load(ctx context.Context, b []entry[T]) (failed int64, err error) {
 	attempts, err := l.commit(ctx, b)
 	var own *itemsError
@@ -61,8 +61,8 @@ type itemsError struct{ err error }
 
 func (e *itemsError) Error() string { return e.err.Error() }
 
-// commit writes items in one transaction. It tries again while the store fails; what the items fail with is an *itemsError, of one that is
-// alone after Config.MaxAttempts.
+// commit writes items in one transaction. It tries again while the store fails; what the items fail
+// with is an *itemsError, of one that is alone after Config.MaxAttempts.
 func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err error) {
 	tries := 1 // of several items: whoever conflicts or fails is found by dividing them
 	if len(b) == 1 {

@@ -50,11 +50,13 @@ func (f Finding) String() string {
 type AuditConfig struct {
 	Schema *percolator.Schema // of the instance
 
-	// Observers lists the names of the observers of each observed column, keyed by table and column. A column that is not there must
-	// have a notify cell, or at least one acknowledgment, for the newest change.
+	// Observers lists the names of the observers of each observed column, keyed by table and column. A
+	// column that is not there must have a notify cell, or at least one acknowledgment, for the newest
+	// change.
 	Observers map[[2]string][]string
 
-	// Collected says that a cycle of collection was the last thing to happen: nothing unreferenced may be left at or below the mark.
+	// Collected says that a cycle of collection was the last thing to happen: nothing unreferenced may
+	// be left at or below the mark.
 	Collected bool
 
 	// Visit, if set, is called for every write record and marker that can be decoded.
@@ -103,8 +105,9 @@ func (r *AuditReport) String() string {
 	return b.String()
 }
 
-// Audit reads the raw tables of the environment and fails the test for everything in them that contradicts docs/PROTOCOL.md. Nobody may be
-// writing. It does not care whether locks of dead clients are left.
+// Audit reads the raw tables of the environment and fails the test for everything in them that
+// contradicts docs/PROTOCOL.md. Nobody may be writing. It does not care whether locks of dead
+// clients are left.
 func (e *Env) Audit(t testing.TB, configure ...func(*AuditConfig)) *AuditReport {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
@@ -126,9 +129,10 @@ func (e *Env) Audit(t testing.TB, configure ...func(*AuditConfig)) *AuditReport 
 // auditLimit bounds an audit of an environment.
 const auditLimit = 10 * setupLimit
 
-// Audit reads the raw tables of any instance, with a decoder of its own, and lists what contradicts docs/PROTOCOL.md. Nobody may be writing
-// meanwhile: rows are read one after the other. Indexes must be complete: one whose backfill has not ended differs. It keeps
-// a few dozen bytes for each transaction that has a record, and the indexed cells.
+// Audit reads the raw tables of any instance, with a decoder of its own, and lists what contradicts
+// docs/PROTOCOL.md. Nobody may be writing meanwhile: rows are read one after the other. Indexes
+// must be complete: one whose backfill has not ended differs. It keeps a few dozen bytes for each
+// transaction that has a record, and the indexed cells.
 func Audit(ctx context.Context, store *bigtable.Client, cfg AuditConfig) (*AuditReport, error) {
 	if cfg.Schema == nil {
 		return nil, fmt.Errorf("percolatortest: audit: %w: AuditConfig.Schema is nil", percolator.ErrInvalidArgument)
@@ -243,8 +247,9 @@ func (a *auditor) record(r AuditedRecord) {
 	a.txns[r.Start] = t
 }
 
-// transactions looks for transactions that were rolled back and committed. Below the mark that is no contradiction: who asks a primary about a
-// lock that he saw long ago may leave a marker where the record has been collected.
+// transactions looks for transactions that were rolled back and committed. Below the mark that is
+// no contradiction: who asks a primary about a lock that he saw long ago may leave a marker where
+// the record has been collected.
 func (a *auditor) transactions() {
 	for start, t := range a.txns {
 		if t.marked && t.commit != 0 && start > a.report.Mark {

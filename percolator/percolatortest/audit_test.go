@@ -19,8 +19,8 @@ var auditSchema = &percolator.Schema{Tables: []percolator.Table{
 	{Name: "people", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
 }}
 
-// newAudited is an environment with something of everything: overwritten, deleted and only locked cells, a rolled-back transaction, an
-// observed cell and indexed ones.
+// newAudited is an environment with something of everything: overwritten, deleted and only locked
+// cells, a rolled-back transaction, an observed cell and indexed ones.
 func newAudited(t *testing.T) *Env {
 	t.Helper()
 	env := New(t, auditSchema)
@@ -290,7 +290,8 @@ func TestAuditFinds(t *testing.T) {
 	}
 }
 
-// What is no fault: an acknowledged change without its notify cell, a late record, and garbage that has not been collected yet.
+// What is no fault: an acknowledged change without its notify cell, a late record, and garbage that
+// has not been collected yet.
 func TestAuditTolerates(t *testing.T) {
 	t.Parallel()
 	s := stored{t, newAudited(t), testContext(t)}

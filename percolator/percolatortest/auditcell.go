@@ -119,8 +119,8 @@ func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 	return true
 }
 
-// auditLock decodes a lock as far as the audit needs it: version, kind, flag, time, TTL, then table, row and column of the primary and the
-// session, each after its length.
+// auditLock decodes a lock as far as the audit needs it: version, kind, flag, time, TTL, then
+// table, row and column of the primary and the session, each after its length.
 func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
 	if len(b) < 11 || b[0] != 1 || !strings.ContainsRune("PDL", rune(b[1])) || b[2] > 1 {
 		return l, false
@@ -239,8 +239,8 @@ func (a *auditor) values(c *auditedCell) {
 	}
 }
 
-// observed checks that somebody will run, or has run, for the newest change: the notify cell is written with the record, and goes when every
-// observer has acknowledged.
+// observed checks that somebody will run, or has run, for the newest change: the notify cell is
+// written with the record, and goes when every observer has acknowledged.
 func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names []string) {
 	change, ok := c.newest(maxTimestamp)
 	if !ok || slices.ContainsFunc(c.notify, func(ts tso.Timestamp) bool { return ts >= change.Commit }) {
@@ -276,7 +276,8 @@ func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names 
 
 const maxTimestamp = tso.MaxTimestamp
 
-// garbage checks what a cycle of collection has left at or below its mark. A deletion that an observer has yet to see may stay.
+// garbage checks what a cycle of collection has left at or below its mark. A deletion that an
+// observer has yet to see may stay.
 func (a *auditor) garbage(c *auditedCell) {
 	mark := a.report.Mark
 	ack := strings.HasPrefix(c.column, "\x00ack\x00")

@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// auditedIndex gathers the cells that an index covers, and its entries, with all their versions: which snapshot they are compared at is only
-// known when all locks have been seen.
+// auditedIndex gathers the cells that an index covers, and its entries, with all their versions:
+// which snapshot they are compared at is only known when all locks have been seen.
 type auditedIndex struct {
 	table string
 	percolator.Index
@@ -43,8 +43,8 @@ func (c *auditedCell) value(ts tso.Timestamp) (v string, ok bool) {
 	return string(b), ok
 }
 
-// compareIndexes compares entries with indexed cells at a snapshot below the oldest lock: whatever has committed up to there is complete. If
-// that snapshot has been collected, nothing can be said.
+// compareIndexes compares entries with indexed cells at a snapshot below the oldest lock: whatever
+// has committed up to there is complete. If that snapshot has been collected, nothing can be said.
 func (a *auditor) compareIndexes() {
 	at := maxTimestamp
 	if a.oldest != 0 {

@@ -18,7 +18,8 @@ const (
 	lateLimit = 30 * time.Second
 )
 
-// Faults decides what happens to the requests of one client, and remembers them. Its methods are safe for concurrent use.
+// Faults decides what happens to the requests of one client, and remembers them. Its methods are
+// safe for concurrent use.
 type Faults struct {
 	client string
 
@@ -38,8 +39,9 @@ func newFaults(client string) *Faults {
 	return &Faults{client: client, dead: make(chan struct{}), over: make(chan struct{})}
 }
 
-// Handle has f asked for every request from now on; nil lets all of them pass. f is called for one request at a time, in the order of their
-// Seq. It must not wait and must not use the client, but may call the other methods of Faults. A nil Action is Pass.
+// Handle has f asked for every request from now on; nil lets all of them pass. f is called for one
+// request at a time, in the order of their Seq. It must not wait and must not use the client, but
+// may call the other methods of Faults. A nil Action is Pass.
 func (f *Faults) Handle(handler func(Request) Action) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +62,8 @@ func (f *Faults) Forget() {
 	f.recorded = nil
 }
 
-// Pause stops the client like a process that gets no processor: from now on its requests wait, undelivered and unrecorded, until
-// Resume. One whose context ends first is never delivered.
+// Pause stops the client like a process that gets no processor: from now on its requests wait,
+// undelivered and unrecorded, until Resume. One whose context ends first is never delivered.
 func (f *Faults) Pause() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,12 +105,14 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// errCrashed is what a dead client's requests end with. The code is one that nobody repeats a request after.
+// errCrashed is what a dead client's requests end with. The code is one that nobody repeats a
+// request after.
 func (f *Faults) errCrashed() error {
 	return status.Errorf(codes.PermissionDenied, "percolatortest: %s has crashed", f.client)
 }
 
-// end lets everything pass from now on, gives up what is held, and waits for deliveries that are under way.
+// end lets everything pass from now on, gives up what is held, and waits for deliveries that are
+// under way.
 func (f *Faults) end() {
 	f.Resume()
 	f.mu.Lock()
@@ -185,7 +189,8 @@ type answer struct {
 	err      error
 }
 
-// carryOut does what the action, which is not Pass, says with a request. deliver sends it once; it is called with a context that outlives the caller's.
+// carryOut does what the action, which is not Pass, says with a request. deliver sends it once; it
+// is called with a context that outlives the caller's.
 func (f *Faults) carryOut(ctx context.Context, r Request, a Action, deliver func(context.Context) answer) answer {
 	once := func() answer {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)

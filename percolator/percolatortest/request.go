@@ -29,19 +29,20 @@ type Request struct {
 	Row    string // the row; the first of several in the request; where the first range starts when it names ranges only
 	Rows   int    // how many rows it names one by one; 0 for ranges
 
-	// Message is a copy of the protocol buffer that is sent, such as *bigtablepb.CheckAndMutateRowRequest; nil for the oracle. It
-	// must not be modified.
+	// Message is a copy of the protocol buffer that is sent, such as
+	// *bigtablepb.CheckAndMutateRowRequest; nil for the oracle. It must not be modified.
 	Message proto.Message
 }
 
-// Sets tells whether the request writes cells of the family, whatever its predicate says: "lock" is set by a prewrite, "write" by
-// a commit, a roll forward and a rollback marker.
+// Sets tells whether the request writes cells of the family, whatever its predicate says: "lock" is
+// set by a prewrite, "write" by a commit, a roll forward and a rollback marker.
 func (r Request) Sets(family string) bool {
 	return slices.ContainsFunc(r.mutations(), func(m *btpb.Mutation) bool { return m.GetSetCell().GetFamilyName() == family })
 }
 
-// Erases tells whether the request erases cells of the family in some columns, whatever its predicate says: "lock" is erased by a commit, a
-// roll forward and a rollback, "data" by a rollback only.
+// Erases tells whether the request erases cells of the family in some columns, whatever its
+// predicate says: "lock" is erased by a commit, a roll forward and a rollback, "data" by a rollback
+// only.
 func (r Request) Erases(family string) bool {
 	return slices.ContainsFunc(r.mutations(), func(m *btpb.Mutation) bool { return m.GetDeleteFromColumn().GetFamilyName() == family })
 }
