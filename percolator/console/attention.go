@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,17 +23,17 @@ const (
 
 // concerns lists what is wrong, the urgent first.
 func concerns(st *state, now time.Time) []concern {
-	var urgent, others []concern
-	for _, list := range [][]concern{oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st)} {
-		for _, c := range list {
-			if c.Urgent {
-				urgent = append(urgent, c)
-			} else {
-				others = append(others, c)
-			}
+	list := slices.Concat(oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st))
+	slices.SortStableFunc(list, func(a, b concern) int {
+		switch {
+		case a.Urgent == b.Urgent:
+			return 0
+		case a.Urgent:
+			return -1
 		}
-	}
-	return append(urgent, others...)
+		return 1
+	})
+	return list
 }
 
 func oracleConcerns(st *state) (list []concern) {
@@ -75,7 +76,7 @@ func pendingConcerns(st *state, now time.Time) (list []concern) {
 	}
 	if n, oldest := p.expired(now); n > 0 {
 		list = append(list, concern{false, fmt.Sprintf("%s older than the time to live, the oldest %s.", plural(n, "lock is", "locks are"), formatDuration(oldest)),
-			"Whoever reads the cell settles it, and workers do for observed tables; percolator locks resolve does it now.", pageLocks})
+			"The next reader of the cell resolves it, and workers do for observed tables; percolator locks resolve does it now.", pageLocks})
 	}
 	if n := len(p.Corrupt); n > 0 {
 		list = append(list, concern{true, plural(n, "notification or lock", "notifications or locks") + " cannot be decoded.",

@@ -50,7 +50,7 @@ type Config struct {
 	// MinPasswordBytes. Without them only loopback may look.
 	Username, Password string
 
-	// AllowChanges adds the buttons that settle locks and retry or drop what is parked.
+	// AllowChanges adds the buttons that resolve locks and retry or drop what is parked.
 	AllowChanges bool
 	// ShowValues lets values be seen in the row inspector, one row at a time.
 	ShowValues bool

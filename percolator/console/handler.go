@@ -11,18 +11,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Handler serves the console. It is an http.Handler for any number of requests at once.
 type Handler struct {
 	c       *percolator.Client
+	admin   *admin.Admin
 	cfg     Config
 	log     *slog.Logger
 	guard   *guard
 	poll    *poller
 	views   *views
-	streams chan struct{} // a place for each page that is kept live
+	streams chan struct{} // a slot for each page that is kept live
 	mux     *http.ServeMux
 
 	lifetime context.Context
@@ -51,12 +54,12 @@ func NewHandler(c *percolator.Client, cfg Config) (*Handler, error) {
 }
 
 func newHandler(c *percolator.Client, cfg Config, src source) (*Handler, error) {
-	pages, err := newViews(cfg)
+	pages, err := newViews()
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
-		c: c, cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: pages,
+		c: c, admin: admin.New(c), cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: pages,
 		streams: make(chan struct{}, MaxStreams),
 	}
 	h.lifetime, h.end = context.WithCancel(context.Background())
@@ -100,8 +103,8 @@ func (h *Handler) routes() *http.ServeMux {
 	mux.HandleFunc("GET /events", h.stream)
 	mux.HandleFunc("GET /assets/{version}/{name...}", h.views.serveAsset)
 	mux.HandleFunc("POST /resolve-lock", h.change(h.resolveLock))
-	mux.HandleFunc("POST /retry-parked", h.change(h.retryParked))
-	mux.HandleFunc("POST /drop-parked", h.change(h.dropParked))
+	mux.HandleFunc("POST /retry-parked", h.change(h.endParked("retried", observers.Retry)))
+	mux.HandleFunc("POST /drop-parked", h.change(h.endParked("dropped", observers.Drop)))
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, http.StatusNotFound, "There is no such page.", "The pages are in the bar at the top.")
 	})

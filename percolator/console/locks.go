@@ -14,7 +14,7 @@ type lockList struct {
 	More  []string // tables with more
 }
 
-// lockLister is percolator.Client.ListLocks.
+// lockLister is admin.Admin.ListLocks.
 type lockLister func(ctx context.Context, table string, r percolator.Range, opts admin.LockOptions) iter.Seq2[admin.LockInspection, error]
 
 // listLocks lists locks and what became of their transactions, which costs reads of primaries: only

@@ -2,9 +2,10 @@ package console
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"net/http"
-	"sort"
+	"slices"
 	"strconv"
 	"time"
 
@@ -128,13 +129,12 @@ type figureLine struct {
 	Now, Least, Most string
 }
 
-// Figures are the charts of a page.
+// Figures are the charts of a page, in the order of the overview; without ids, all of them.
 func (p *page) Figures(ids ...string) (list []figure) {
-	shown := charts
-	if len(ids) > 0 {
-		shown = chartsByID(ids...)
-	}
-	for _, c := range shown {
+	for _, c := range charts {
+		if len(ids) > 0 && !slices.Contains(ids, c.ID) {
+			continue
+		}
 		f := figure{chart: c, Key: "–"}
 		for i, l := range c.Lines {
 			s := summarize(p.Samples, l.Series)
@@ -197,10 +197,9 @@ func (p *page) Observers() (list []observerLine) {
 			l.Errors, l.Panics = l.Errors+o.Errors, l.Panics+o.Panics
 		}
 	}
-	for _, l := range byName {
-		list = append(list, *l)
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, *byName[name])
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
 }
 
@@ -269,7 +268,7 @@ func (p *page) Phases() []phase {
 	at := p.Storage.Value.Phase
 	return []phase{
 		{"drain", "waits for requests that are older than the safepoint", at == admin.CollectionDrain},
-		{"resolve", "settles every lock that is older", at == admin.CollectionResolve},
+		{"resolve", "resolves every older lock", at == admin.CollectionResolve},
 		{"erase", "removes what no reader can see any more", at == admin.CollectionErase},
 		{"done", "until the next cycle", at == admin.CollectionDone},
 	}

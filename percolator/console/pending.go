@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -48,7 +47,7 @@ func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 	return n, oldest
 }
 
-// pendingReader is percolator.Client.ReadPending.
+// pendingReader is admin.Admin.ReadPending.
 type pendingReader func(ctx context.Context, table string, r percolator.Range, most int) ([]admin.Pending, bool, error)
 
 // walkPending reads one page of each table.
@@ -71,30 +70,27 @@ func walkPending(ctx context.Context, schema *percolator.Schema, read pendingRea
 // that nothing waiting shows as 0.
 func (p *pending) addTable(t percolator.Table, rows []admin.Pending) {
 	columns := map[string]*waitingColumn{}
+	column := func(name string) *waitingColumn {
+		if columns[name] == nil {
+			columns[name] = &waitingColumn{Table: t.Name, Column: name}
+		}
+		return columns[name]
+	}
 	for _, name := range t.Observed {
-		columns[name] = &waitingColumn{Table: t.Name, Column: name}
+		column(name)
 	}
 	for _, name := range t.Weak {
-		columns[name] = &waitingColumn{Table: t.Name, Column: name, Weak: true}
+		column(name).Weak = true
 	}
 	for _, row := range rows {
 		p.Locks = append(p.Locks, row.Locks[:min(len(row.Locks), locksPerRow)]...)
 		p.Corrupt = append(p.Corrupt, row.Corrupt...)
 		for _, n := range row.Notified {
-			col := columns[n.Cell.Column]
-			if col == nil {
-				col = &waitingColumn{Table: t.Name, Column: n.Cell.Column}
-				columns[n.Cell.Column] = col
-			}
-			p.addNotification(col, row, n)
+			p.addNotification(column(n.Cell.Column), row, n)
 		}
 	}
-	p.Columns = append(p.Columns, slices.SortedFunc(deref(maps.Values(columns)), func(a, b waitingColumn) int { return cmp.Compare(a.Column, b.Column) })...)
-}
-
-func deref[T any](seq func(func(*T) bool)) func(func(T) bool) {
-	return func(yield func(T) bool) {
-		seq(func(v *T) bool { return yield(*v) })
+	for _, name := range slices.Sorted(maps.Keys(columns)) {
+		p.Columns = append(p.Columns, *columns[name])
 	}
 }
 
@@ -112,7 +108,7 @@ func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n admin
 	p.Oldest = older(p.Oldest, n.Timestamp)
 }
 
-// parked is a standing in the form in which it is retried and dropped.
+// parked is an observer state in the form that observers.Retry and Drop take.
 func parked(s admin.ObserverState) observers.Parked {
 	return observers.Parked{Cell: s.Cell, Observer: s.Observer, Attempts: s.Attempts, Reason: s.Reason, Since: s.Since, Through: s.Through}
 }

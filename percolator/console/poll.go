@@ -9,8 +9,8 @@ import (
 const (
 	// idleAfter is for how long the poll goes on when nobody watches any more.
 	idleAfter = 30 * time.Second
-	// patience is for how long a poll waits for its sources before it shows what it has.
-	patience = time.Second
+	// pollTimeout is how long a poll waits for its sources before it shows what it has.
+	pollTimeout = time.Second
 )
 
 // snapshot is what one poll found. But for what was rendered from it, it is not changed any more.
@@ -110,7 +110,7 @@ func (p *poller) step() (more bool) {
 	p.turn++
 	turn, asked := p.turn, p.askDue()
 	p.mu.Unlock()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(pollTimeout)
 	defer timer.Stop()
 	select {
 	case <-asked:

@@ -216,8 +216,8 @@ func TestLocksForThoseWhoLook(t *testing.T) {
 			t.Errorf("asked %d times for a page that was loaded once", n)
 		}
 		time.Sleep(2 * time.Minute)
-		settled := src.counts()["locks"]
-		if time.Sleep(2 * time.Minute); src.counts()["locks"] != settled {
+		before := src.counts()["locks"]
+		if time.Sleep(2 * time.Minute); src.counts()["locks"] != before {
 			t.Error("locks are looked at for good")
 		}
 	})
@@ -275,7 +275,7 @@ func TestTooManyViewers(t *testing.T) {
 		later := watch(h, pageOverview)
 		time.Sleep(time.Second)
 		if len(later.ids()) == 0 {
-			t.Errorf("a place that is free again was not given away: %d %s", later.code, later.received())
+			t.Errorf("a free slot was not reused: %d %s", later.code, later.received())
 		}
 	})
 }

@@ -16,7 +16,7 @@ func (p *poller) publish(turn int64) {
 	next := &snapshot{Seq: 1, Turn: turn, At: now, State: p.state}
 	if p.latest != nil {
 		next.Seq = p.latest.Seq + 1
-		if now.Sub(p.latest.At) > 3*(p.interval+patience) { // nobody watched: the charts have a gap there
+		if now.Sub(p.latest.At) > 3*(p.interval+pollTimeout) { // nobody watched: the charts have a gap there
 			p.history.add(unknown(next.Seq, p.latest.At.Add(p.interval)))
 			next.Seq++
 		}
@@ -134,7 +134,7 @@ func (p *poller) hurry(ctx context.Context, turn int64) *snapshot {
 	case p.wake <- struct{}{}:
 	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*pollTimeout)
 	defer cancel()
 	found, _ := p.next(ctx, func(s *snapshot) bool { return s.Turn > turn }) // what there is will do
 	return found

@@ -28,6 +28,7 @@ type source interface {
 // clientSource asks the instance and the oracle.
 type clientSource struct {
 	c       *percolator.Client
+	admin   *admin.Admin
 	cfg     Config
 	started time.Time
 	host    string
@@ -35,7 +36,7 @@ type clientSource struct {
 
 func newClientSource(c *percolator.Client, cfg Config) clientSource {
 	host, _ := os.Hostname() // without one, this process's own report counts as another's
-	return clientSource{c: c, cfg: cfg, started: time.Now(), host: host}
+	return clientSource{c: c, admin: admin.New(c), cfg: cfg, started: time.Now(), host: host}
 }
 
 // own is what this process would report, read now.
@@ -70,28 +71,28 @@ func workerReport(st observers.Stats) admin.WorkerReport {
 }
 
 func (s clientSource) reports(ctx context.Context) ([]admin.Report, error) {
-	return admin.New(s.c).Reports(ctx)
+	return s.admin.Reports(ctx)
 }
 
 func (s clientSource) workers(ctx context.Context) (admin.Workers, error) {
-	return admin.New(s.c).InspectWorkers(ctx) // looking changes nothing
+	return s.admin.InspectWorkers(ctx) // looking changes nothing
 }
 
 func (s clientSource) storage(ctx context.Context) (storage, error) {
-	done, err := admin.New(s.c).Collection(ctx)
+	done, err := s.admin.Collection(ctx)
 	if err != nil {
 		return storage{}, err
 	}
-	holds, err := admin.New(s.c).Holds(ctx)
+	holds, err := s.admin.Holds(ctx)
 	return storage{done, holds}, err
 }
 
 func (s clientSource) pending(ctx context.Context) (pending, error) {
-	return walkPending(ctx, s.c.Schema(), admin.New(s.c).ReadPending)
+	return walkPending(ctx, s.c.Schema(), s.admin.ReadPending)
 }
 
 func (s clientSource) locks(ctx context.Context) (lockList, error) {
-	return listLocks(ctx, s.c.Schema(), admin.New(s.c).ListLocks)
+	return listLocks(ctx, s.c.Schema(), s.admin.ListLocks)
 }
 
 // oracle asks all servers at once. A server that does not answer is a part of the answer.

@@ -25,7 +25,7 @@ type views struct {
 }
 
 // newViews parses the templates: "layout" around "main", which each page defines.
-func newViews(Config) (*views, error) {
+func newViews() (*views, error) {
 	version, err := hashFiles()
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
