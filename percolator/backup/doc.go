@@ -33,7 +33,7 @@
 //   - Descriptors of chunks (progress/) are written after their chunk, the manifest after all
 //     descriptors.
 //   - A chunk is checked against its checksum before anything of it is applied.
-//   - A restore that is unfinished is visible to every client (percolator.ErrRestoring), and can be
+//   - A restore that is unfinished is visible to every client (admin.ErrRestoring), and can be
 //     repeated in any part.
 //
 // # Rejected

@@ -17,12 +17,12 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// patience bounds what tests wait for.
-const patience = 3 * time.Minute
+// testTimeout bounds what tests wait for.
+const testTimeout = 3 * time.Minute
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

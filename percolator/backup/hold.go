@@ -26,7 +26,7 @@ func (r *run) keepHold(ctx context.Context, h admin.Hold) (held context.Context,
 			case <-tick.C:
 			}
 			// Another error may pass; the end of the backup looks again.
-			if _, err := admin.New(r.client).ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
+			if _, err := r.admin.ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
 				cancel(holdError(err))
 			}
 		}
@@ -47,7 +47,7 @@ const releaseTimeout = 10 * time.Second
 func (r *run) release(ctx context.Context, h admin.Hold) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := admin.New(r.client).ReleaseHold(ctx, h); err != nil {
+	if err := r.admin.ReleaseHold(ctx, h); err != nil {
 		return fmt.Errorf("backup: the hold at %d was not released; it expires by itself: %w", h.Timestamp, err)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // that were emptied since must not believe in it. Losing it costs time only, since chunks may be
 // written again.
 type position struct {
-	client   *percolator.Client
+	admin    *admin.Admin
 	name     string
 	manifest *Manifest
 
@@ -57,10 +57,10 @@ func (r positionRecord) bounded() positionRecord {
 	return r
 }
 
-func openPosition(ctx context.Context, client *percolator.Client, m *Manifest, commit tso.Timestamp) (*position, error) {
-	p := &position{client: client, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
+func openPosition(ctx context.Context, a *admin.Admin, m *Manifest, commit tso.Timestamp) (*position, error) {
+	p := &position{admin: a, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
 	p.seen = Progress{All: len(m.Chunks), SnapshotTime: m.SnapshotTime}
-	stored, err := admin.New(client).LoadPosition(ctx, p.name)
+	stored, err := a.LoadPosition(ctx, p.name)
 	if err != nil || stored == nil {
 		return p, err
 	}
@@ -82,8 +82,6 @@ func (p *position) count(i int) {
 	p.seen.Counts.Add(p.manifest.Chunks[i].Counts)
 }
 
-func (p *position) resumed() bool { return p.seen.Resumed }
-
 // tables lists those of which something has been restored.
 func (p *position) tables() (names []string) {
 	for i, c := range p.manifest.Chunks {
@@ -98,12 +96,6 @@ func (p *position) done(i int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at.done(i)
-}
-
-func (p *position) progress() Progress {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen
 }
 
 // finish stores that chunk i is done.
@@ -127,11 +119,11 @@ func (p *position) finish(ctx context.Context, i int, show func(Progress)) error
 
 // save replaces the stored position. An answer that was lost is looked up.
 func (p *position) save(ctx context.Context, next []byte) error {
-	err := admin.New(p.client).SaveLoadPosition(ctx, p.name, p.stored, next)
+	err := p.admin.SaveLoadPosition(ctx, p.name, p.stored, next)
 	if err == nil {
 		return nil
 	}
-	stored, lerr := admin.New(p.client).LoadPosition(ctx, p.name)
+	stored, lerr := p.admin.LoadPosition(ctx, p.name)
 	switch {
 	case lerr == nil && bytes.Equal(stored, next):
 		return nil

@@ -57,14 +57,13 @@ type progressReport struct {
 	at Progress
 }
 
-func (r *progressReport) begin(p *storedPlan, found []*rangeProgress, show func(Progress)) {
+func (r *progressReport) begin(p *storedPlan, found []*rangeProgress) {
 	r.at.All, r.at.SnapshotTime = len(p.Ranges), p.SnapshotTime
 	for _, f := range found {
 		for _, d := range f.list {
 			r.count(d)
 		}
 	}
-	show(r.at)
 }
 
 func (r *progressReport) add(d descriptor, show func(Progress)) {

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,19 +38,17 @@ const (
 )
 
 // Restore writes a backup into the instance of client, or goes on with a restore of it that was
-// broken off. The instance has to have the schema of the backup (percolator.PrepareRestore sees to
+// broken off. The instance has to have the schema of the backup (admin.PrepareRestore sees to
 // that) and empty tables. Until it returns nil every client refuses to read and to commit
-// (percolator.ErrRestoring).
+// (admin.ErrRestoring).
 //
 // Memory: for each of Concurrency chunks the chunk, compressed, and some rows.
 //
-// Errors: ErrIncomplete, ErrDamaged; percolator.ErrNotEmpty, ErrRestoring, ErrSchemaMismatch;
+// Errors: ErrIncomplete, ErrDamaged; admin.ErrNotEmpty, admin.ErrRestoring, percolator.ErrSchemaMismatch;
 // ErrConflict if another restore of the same backup is at work, or tables were emptied since this
 // one was broken off; those of the client and the store.
 func Restore(ctx context.Context, client *percolator.Client, store Store, opts RestoreOptions) (*Report, error) {
-	if opts.Concurrency == 0 {
-		opts.Concurrency = 4
-	}
+	opts.Concurrency = cmp.Or(opts.Concurrency, 4)
 	if opts.Progress == nil {
 		opts.Progress = func(Progress) {}
 	}
@@ -63,18 +62,19 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 	if string(admin.EncodeSchema(client.Schema())) != string(admin.EncodeSchema(schema)) {
 		return nil, fmt.Errorf("backup: %w: the instance has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch)
 	}
-	fence, err := admin.New(client).BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
+	a := admin.New(client)
+	fence, err := a.BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
 	if err != nil {
 		return nil, err
 	}
-	at, err := openPosition(ctx, client, m, fence.CommitTimestamp())
+	at, err := openPosition(ctx, a, m, fence.CommitTimestamp())
 	if err != nil {
 		return nil, err
 	}
 	if err := fence.CheckWritten(ctx, at.tables()...); err != nil {
 		return nil, err
 	}
-	report := &Report{Resumed: at.resumed(), Manifest: m}
+	report := &Report{Resumed: at.seen.Resumed, Manifest: m}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(opts.Concurrency)
 	for i := range m.Chunks {
@@ -91,7 +91,7 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	report.Written = at.progress().Counts
+	report.Written = at.seen.Counts
 	if report.Written != m.Total {
 		return nil, fmt.Errorf("backup: %s: %w: its total is not the sum of its chunks", manifestName, ErrDamaged)
 	}

@@ -173,7 +173,7 @@ func TestFinishMovesSafepointBack(t *testing.T) {
 	b, err := admin.New(same.NewClient()).CollectionBounds(ctx)
 	must(t, err)
 	if announced == 0 || int64(b.Safepoint) < announced || b.Safepoint < b.Mark {
-		t.Errorf("announced %d, and now the safepoint is %d, the mark %d", announced, b.Safepoint, b.Mark)
+		t.Errorf("announced %d, and now the safepoint is %d, the GC watermark %d", announced, b.Safepoint, b.Mark)
 	}
 }
 

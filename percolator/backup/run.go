@@ -1,11 +1,11 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +24,7 @@ type Options struct {
 	AsOf tso.Timestamp
 	// MissWeak does without the weak notifications that were pending at the snapshot and have been run
 	// since: Run need not wait until every client leaves traces of them
-	// (percolator.Client.BeginExport). What is still pending is in the backup all the same.
+	// (admin.Admin.BeginExport). What is still pending is in the backup all the same.
 	MissWeak bool
 	// Restart gives up a backup that was begun here and has not finished, and removes what is there of
 	// it.
@@ -55,15 +55,7 @@ type Progress struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Concurrency == 0 {
-		o.Concurrency = 4
-	}
-	if o.ChunkBytes == 0 {
-		o.ChunkBytes = 32 << 20
-	}
-	if o.HoldTTL == 0 {
-		o.HoldTTL = 6 * time.Hour
-	}
+	o.Concurrency, o.ChunkBytes, o.HoldTTL = cmp.Or(o.Concurrency, 4), cmp.Or(o.ChunkBytes, 32<<20), cmp.Or(o.HoldTTL, 6*time.Hour)
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
 	}
@@ -90,7 +82,7 @@ func Run(ctx context.Context, client *percolator.Client, store Store, opts Optio
 	if err != nil {
 		return nil, err
 	}
-	r := &run{client: client, store: store, opts: opts}
+	r := &run{client: client, admin: admin.New(client), store: store, opts: opts}
 	plan, err := r.open(ctx)
 	if err != nil {
 		return nil, err
@@ -105,6 +97,7 @@ func Run(ctx context.Context, client *percolator.Client, store Store, opts Optio
 // run is one call of Run.
 type run struct {
 	client *percolator.Client
+	admin  *admin.Admin
 	store  Store
 	opts   Options
 	shown  progressReport
@@ -146,12 +139,13 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.shown.begin(p, found, r.opts.Progress)
+	r.shown.begin(p, found)
+	r.opts.Progress(r.shown.at)
 	held, stop := r.keepHold(ctx, p.Hold.hold())
 	defer stop()
-	for _, weak := range []bool{false, true} { // the second needs all of the first (percolator.Client.ExportWeak)
+	for _, weak := range []bool{false, true} { // the second needs all of the first (admin.Admin.ExportWeak)
 		if weak && !r.opts.MissWeak {
-			if err := admin.New(r.client).AwaitWeak(held, p.Snapshot); err != nil {
+			if err := r.admin.AwaitWeak(held, p.Snapshot); err != nil {
 				return nil, err
 			}
 		}
@@ -170,7 +164,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 		}
 	}
 	// Nothing is complete that was not held to the end.
-	if _, err := admin.New(r.client).ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
+	if _, err := r.admin.ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
 		return nil, holdError(err)
 	}
 	if err := r.stillOurs(ctx, p); err != nil {
@@ -219,9 +213,9 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 		return err
 	}
 	from := found.next(rr)
-	rows := admin.New(r.client).ExportRows
+	rows := r.admin.ExportRows
 	if rr.Weak {
-		rows = admin.New(r.client).ExportWeak
+		rows = r.admin.ExportWeak
 	}
 	for row, err := range rows(ctx, p.Snapshot, rr.Table, percolator.Between(string(from), string(rr.End))) {
 		if err != nil {
@@ -234,7 +228,7 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 		if err := w.add(row); err != nil {
 			return err
 		}
-		if w.w.n < r.opts.ChunkBytes {
+		if w.counts.RawBytes < r.opts.ChunkBytes {
 			continue
 		}
 		if err := r.endChunk(ctx, p, index, found, w, descriptor{From: from, Next: next}); err != nil {
@@ -248,7 +242,7 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 // confine leaves out what the schema of the backup does not know: columns that came to be observed
 // or weak since it was planned.
 func confine(s *percolator.Schema, table string, row admin.ExportedRow) admin.ExportedRow {
-	t := s.Tables[slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == table })]
+	t := tableOf(s, table)
 	row.Cells = slices.DeleteFunc(row.Cells, func(e admin.ExportedCell) bool {
 		return e.Kind == admin.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == admin.ExportedWeak && !slices.Contains(t.Weak, e.Column)
 	})
@@ -280,13 +274,4 @@ func (r *run) endChunk(ctx context.Context, p *storedPlan, index int, found *ran
 	found.list = append(found.list, d)
 	r.shown.add(d, r.opts.Progress)
 	return nil
-}
-
-func hasAnyPrefix(name string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
 }

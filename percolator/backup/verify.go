@@ -155,6 +155,6 @@ func Describe(ctx context.Context, s Store) (*Summary, error) {
 		return nil, err
 	}
 	var report progressReport
-	report.begin(p, found, func(Progress) {})
+	report.begin(p, found)
 	return &Summary{Plan: p.Plan, Ranges: len(p.Ranges), Progress: report.at}, nil
 }
