@@ -30,7 +30,7 @@ type record struct {
 // checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at
 // a time.
 type checkpoint struct {
-	client *percolator.Client
+	admin  *admin.Admin
 	name   string
 	owner  string
 	seq    int64
@@ -38,12 +38,12 @@ type checkpoint struct {
 }
 
 // openCheckpoint makes the load this one's own, and says where an earlier one came to.
-func openCheckpoint(ctx context.Context, client *percolator.Client, name string, restart bool, p patience) (c *checkpoint, at record, err error) {
-	c = &checkpoint{client: client, name: name, owner: rand.Text()}
+func openCheckpoint(ctx context.Context, a *admin.Admin, name string, restart bool, o *outage) (c *checkpoint, at record, err error) {
+	c = &checkpoint{admin: a, name: name, owner: rand.Text()}
 	if name == "" {
 		return c, at, nil
 	}
-	err = p.try(ctx, func(ctx context.Context) error {
+	err = o.try(ctx, func(ctx context.Context) error {
 		for {
 			at, err = c.claim(ctx, restart)
 			if !errors.Is(err, percolator.ErrConflict) { // otherwise the former owner has just saved another one
@@ -58,7 +58,7 @@ func openCheckpoint(ctx context.Context, client *percolator.Client, name string,
 // claim replaces the stored position by the same one under this loader's name, or by the beginning
 // if the load came to its end or is to begin anew.
 func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err error) {
-	stored, err := admin.New(c.client).LoadPosition(ctx, c.name)
+	stored, err := c.admin.LoadPosition(ctx, c.name)
 	if err != nil {
 		return at, err
 	}
@@ -76,11 +76,11 @@ func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err er
 		return at, err
 	}
 	c.stored = next
-	return at, admin.New(c.client).SaveLoadPosition(ctx, c.name, stored, next)
+	return at, c.admin.SaveLoadPosition(ctx, c.name, stored, next)
 }
 
-// save stores r, again after failures that may pass. ErrTakenOver: somebody else has begun since.
-func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
+// save stores r, and tries again after transient failures. ErrTakenOver: somebody else has begun since.
+func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 	if c.name == "" {
 		return nil
 	}
@@ -90,9 +90,9 @@ func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
 	if err != nil {
 		return err
 	}
-	return p.try(ctx, func(ctx context.Context) error {
+	return o.try(ctx, func(ctx context.Context) error {
 		for {
-			err := admin.New(c.client).SaveLoadPosition(ctx, c.name, c.stored, next)
+			err := c.admin.SaveLoadPosition(ctx, c.name, c.stored, next)
 			if err == nil {
 				c.stored = next
 			}
@@ -109,7 +109,7 @@ func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
 
 // look reads what is stored. It is done if that is next, and an error unless it is this loader's.
 func (c *checkpoint) look(ctx context.Context, next []byte) (done bool, err error) {
-	now, err := admin.New(c.client).LoadPosition(ctx, c.name)
+	now, err := c.admin.LoadPosition(ctx, c.name)
 	if err != nil {
 		return false, err
 	}

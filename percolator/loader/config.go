@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,7 +13,7 @@ import (
 
 // Config is how a load works. The zero value is useful, but cannot be resumed.
 type Config struct {
-	// Name is under which the position is kept, 1 to percolator.MaxLoadName bytes. It must tell this
+	// Name is under which the position is kept, 1 to admin.MaxLoadName bytes. It must tell this
 	// input from all others: under the name of another one, items would be passed over. "": no
 	// position is kept, and every load begins at the beginning.
 	Name string
@@ -33,9 +35,9 @@ type Config struct {
 	// MaxAttempts is how often an item that is alone is tried, and how often its transaction may
 	// conflict. 0: 16.
 	MaxAttempts int
-	// Patience is for how long a transaction or a position is tried again while the store or the
+	// OutageTimeout is for how long a transaction or a position is tried again while the store or the
 	// oracle fails. 0: 1 min.
-	Patience time.Duration
+	OutageTimeout time.Duration
 	// Timeout bounds one transaction. 0: 1 min.
 	Timeout time.Duration
 	// DrainTimeout is how long transactions that are under way may go on when the load is stopped. 0:
@@ -67,41 +69,21 @@ const remembered = 100
 
 // withDefaults fills what is zero and refuses what cannot work.
 func (cfg Config) withDefaults() (Config, error) {
-	for _, n := range []struct {
-		field       string
-		value       *int
-		zero, limit int
-	}{
-		{"Concurrency", &cfg.Concurrency, 8, 1024},
-		{"ItemsPerTransaction", &cfg.ItemsPerTransaction, 256, 10_000},
-		{"MaxAttempts", &cfg.MaxAttempts, 16, 1 << 30},
-	} {
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-		if *n.value < 0 || *n.value > n.limit {
-			return cfg, invalid(n.field, fmt.Sprintf("between 0 and %d", n.limit))
-		}
-	}
-	for _, n := range []struct {
-		field       string
-		value       *int64
-		zero, limit int64
-	}{
-		{"BytesPerTransaction", &cfg.BytesPerTransaction, 4 << 20, percolator.MaxTxnBytes},
-		{"MaxInFlightBytes", &cfg.MaxInFlightBytes, 64 << 20, 1 << 50},
-		{"Patience", (*int64)(&cfg.Patience), int64(time.Minute), 1 << 62},
-		{"Timeout", (*int64)(&cfg.Timeout), int64(time.Minute), 1 << 62},
-		{"DrainTimeout", (*int64)(&cfg.DrainTimeout), int64(5 * time.Second), 1 << 62},
-		{"CheckpointInterval", (*int64)(&cfg.CheckpointInterval), int64(time.Second), 1 << 62},
-		{"ProgressInterval", (*int64)(&cfg.ProgressInterval), int64(time.Second), 1 << 62},
-	} {
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-		if *n.value < 0 || *n.value > n.limit {
-			return cfg, invalid(n.field, "neither negative nor that large")
-		}
+	const longest = time.Duration(1 << 62)
+	err := errors.Join(
+		bound("Concurrency", &cfg.Concurrency, 8, 1024),
+		bound("ItemsPerTransaction", &cfg.ItemsPerTransaction, 256, 10_000),
+		bound("MaxAttempts", &cfg.MaxAttempts, 16, 1<<30),
+		bound("BytesPerTransaction", &cfg.BytesPerTransaction, 4<<20, percolator.MaxTxnBytes),
+		bound("MaxInFlightBytes", &cfg.MaxInFlightBytes, 64<<20, 1<<50),
+		bound("OutageTimeout", &cfg.OutageTimeout, time.Minute, longest),
+		bound("Timeout", &cfg.Timeout, time.Minute, longest),
+		bound("DrainTimeout", &cfg.DrainTimeout, 5*time.Second, longest),
+		bound("CheckpointInterval", &cfg.CheckpointInterval, time.Second, longest),
+		bound("ProgressInterval", &cfg.ProgressInterval, time.Second, longest),
+	)
+	if err != nil {
+		return cfg, err
 	}
 	if len(cfg.Name) > admin.MaxLoadName {
 		return cfg, invalid("Name", fmt.Sprintf("at most %d bytes", admin.MaxLoadName))
@@ -113,6 +95,14 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return cfg, nil
+}
+
+// bound replaces 0 by the default, and refuses what is negative or above the limit.
+func bound[N int | int64 | time.Duration](field string, value *N, zero, limit N) error {
+	if *value = cmp.Or(*value, zero); *value < 0 || *value > limit {
+		return invalid(field, fmt.Sprintf("between 0 and %v", limit))
+	}
+	return nil
 }
 
 func invalid(field, must string) error {

@@ -1,7 +1,8 @@
 // Package loader brings many items into a store by transactions, as fast as the store takes them:
 // the loader transactions of the paper, by which a crawl enters the index (section 3.1).
 //
-//	report, err := loader.Load(ctx, client, loader.Config{Name: "orders of march"}, loader.Job[Order]{
+//	cfg := loader.Config{Name: "orders of march"}
+//	report, err := loader.Load(ctx, client, cfg, loader.Job[Order]{
 //		Source: loader.Replay(readOrders, nil),
 //		Write: loader.Each(func(ctx context.Context, tx *percolator.Txn, o Order) error {
 //			return Orders.Set(tx, o.ID, o)
@@ -35,7 +36,7 @@
 // alone; then that is tried up to Config.MaxAttempts times, and given to Job.Failed, which decides
 // whether the load goes on without it. Errors of the store or the oracle are nobody's fault: what
 // they hit is tried again with growing pauses, and when the store has not answered for
-// Config.Patience the load ends, to be resumed. Errors that carry a gRPC status are taken for the
+// Config.OutageTimeout the load ends, to be resumed. Errors that carry a gRPC status are taken for the
 // store's, also when Write returns them.
 //
 // A panic in a function of the job is not caught.

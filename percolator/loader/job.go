@@ -46,7 +46,7 @@ type Item[T any] struct {
 // MaxToken is how long a token may be, in bytes.
 const MaxToken = 4 << 10
 
-// Position is a place in a source between two items. The zero value is its beginning.
+// Position is a point in a source between two items. The zero value is its beginning.
 type Position struct {
 	Items int64  // that lie before it
 	Token []byte // of the last of them; nil if that has none

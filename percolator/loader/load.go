@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Load loads the items of a source, many at once. When ctx ends it reads no further item, gives the
@@ -20,7 +21,7 @@ import (
 //
 // Errors: the context's; *ItemError for an item that could not be loaded; what the source has
 // yielded; what Job.Failed or Job.SourceFailed has returned; ErrTakenOver; errors of the client
-// that do not pass, or have lasted for Config.Patience; percolator.ErrInvalidArgument for what
+// that do not pass, or have lasted for Config.OutageTimeout; percolator.ErrInvalidArgument for what
 // cannot work. The report is of what has been done in any case.
 func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job Job[T]) (Report, error) {
 	if ctx == nil || client == nil || job.Source == nil || job.Write == nil {
@@ -32,7 +33,7 @@ func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job
 	}
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	saved, from, err := openCheckpoint(ctx, client, cfg.Name, cfg.Restart, patience{cfg.Patience, reading})
+	saved, from, err := openCheckpoint(ctx, admin.New(client), cfg.Name, cfg.Restart, newOutage(cfg.OutageTimeout, reading))
 	if err != nil {
 		return Report{}, named(ctx, err)
 	}
@@ -98,9 +99,9 @@ func (l *load[T]) run(from Position) error {
 	for range l.cfg.Concurrency {
 		workers.Go(func() { l.work(working) })
 	}
-	quiet, settled := context.WithCancel(context.WithoutCancel(l.reading))
-	defer settled()
-	saving.Go(func() { l.keepSaving(quiet) })
+	saves, endSaves := context.WithCancel(context.WithoutCancel(l.reading))
+	defer endSaves()
+	saving.Go(func() { l.keepSaving(saves) })
 
 	err := func() error {
 		defer close(l.queue)
@@ -110,7 +111,7 @@ func (l *load[T]) run(from Position) error {
 		l.stop(err)
 	}
 	workers.Wait()
-	settled()
+	endSaves()
 	saving.Wait()
 	if err = context.Cause(l.reading); err == nil {
 		err = l.save(l.reading, true)
@@ -146,7 +147,7 @@ func (l *load[T]) keepSaving(ctx context.Context) {
 
 func (l *load[T]) save(ctx context.Context, done bool) error {
 	at, failed := l.order.position()
-	return l.saved.save(ctx, patience{l.cfg.Patience, ctx}, record{Items: at.Items, Failed: failed, Token: at.Token, Done: done})
+	return l.saved.save(ctx, newOutage(l.cfg.OutageTimeout, ctx), record{Items: at.Items, Failed: failed, Token: at.Token, Done: done})
 }
 
 // saveUnfinished spares the next call what this one has done. The caller's context may have ended.

@@ -285,7 +285,7 @@ func TestInvalid(t *testing.T) {
 		"BytesPer":           {BytesPerTransaction: percolator.MaxTxnBytes + 1},
 		"MaxInFlightBytes":   {MaxInFlightBytes: -1},
 		"MaxAttempts":        {MaxAttempts: -1},
-		"Patience":           {Patience: -time.Second},
+		"OutageTimeout":      {OutageTimeout: -time.Second},
 		"Timeout":            {Timeout: -1},
 		"DrainTimeout":       {DrainTimeout: -1},
 		"CheckpointInterval": {CheckpointInterval: -1},

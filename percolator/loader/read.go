@@ -6,7 +6,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// entry is an item with its place in the source.
+// entry is an item with its index in the source.
 type entry[T any] struct {
 	Item[T]
 	index int64

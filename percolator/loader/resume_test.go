@@ -201,7 +201,7 @@ func TestStoreFailsForGood(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	cfg := loader.Config{Name: "o", ItemsPerTransaction: 5, Patience: time.Millisecond}
+	cfg := loader.Config{Name: "o", ItemsPerTransaction: 5, OutageTimeout: time.Millisecond}
 	job := loader.Job[string]{Source: source("o-", 400), Write: loader.Each(set), Failed: func(f loader.Failure[string]) error {
 		t.Errorf("item %d was blamed: %v", f.Index, f.Err)
 		return nil

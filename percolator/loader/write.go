@@ -68,7 +68,7 @@ func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err e
 	if len(b) == 1 {
 		tries = l.cfg.MaxAttempts
 	}
-	store, items := outage{patience: patience{l.cfg.Patience, l.reading}}, pause{}
+	store, items := newOutage(l.cfg.OutageTimeout, l.reading), newPause(l.reading)
 	for {
 		runs, whose, err := l.attempt(ctx, b, tries-attempts)
 		l.counts.retries.Add(int64(max(0, runs-1)))
@@ -88,7 +88,7 @@ func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err e
 			if attempts += runs; whose == faultPoison || attempts >= tries {
 				return attempts, &itemsError{err}
 			}
-			err = items.wait(ctx, l.reading, err)
+			err = items.wait(ctx, err)
 		}
 		if err != nil {
 			return attempts, err

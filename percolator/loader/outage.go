@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -19,9 +20,15 @@ type fault int
 const (
 	faultItem   fault = iota // of the items, and of the transaction they were in: try them alone
 	faultPoison              // the same, and it would fail again
-	faultStore               // of the store or the oracle: it may pass
+	faultStore               // of the store or the oracle: transient
 	faultFatal               // the load cannot go on
 )
+
+// poison are the errors that a transaction of the same items would fail with again.
+var poison = []error{
+	percolator.ErrUnique, percolator.ErrExists, percolator.ErrTooLarge, percolator.ErrCorrupt, percolator.ErrInvalidArgument,
+	percolator.ErrTxnDone, percolator.ErrNotFound,
+}
 
 // faultOf judges an error of a transaction. Of an error that Write itself has returned (own) less
 // is known: without a gRPC status it is the item's.
@@ -29,15 +36,9 @@ func faultOf(err error, own bool) fault {
 	if s := status.Code(err); errors.Is(err, percolator.ErrClosed) || s == codes.PermissionDenied || s == codes.Unauthenticated || s == codes.Unimplemented {
 		return faultFatal
 	}
-	for _, poison := range []error{
-		percolator.ErrUnique, percolator.ErrExists, percolator.ErrTooLarge, percolator.ErrCorrupt, percolator.ErrInvalidArgument,
-		percolator.ErrTxnDone, percolator.ErrNotFound,
-	} {
-		if errors.Is(err, poison) {
-			return faultPoison
-		}
-	}
 	switch {
+	case slices.ContainsFunc(poison, func(target error) bool { return errors.Is(err, target) }):
+		return faultPoison
 	case errors.Is(err, percolator.ErrConflict):
 		return faultItem
 	case errors.Is(err, percolator.ErrSchemaMismatch), errors.Is(err, ErrTakenOver):
@@ -54,15 +55,19 @@ func storeSaidSo(err error) bool {
 	return ok || errors.Is(err, percolator.ErrOutcomeUnknown) || errors.Is(err, percolator.ErrSnapshotTooOld)
 }
 
-// patience is how long the store may fail.
-type patience struct {
-	limit   time.Duration
-	stopped context.Context // no pause outlasts it
+// outage is a time in which the store fails again and again.
+type outage struct {
+	limit time.Duration
+	since time.Time // of the first failure
+	pause *pause
 }
 
-// try runs f until it succeeds or fails with something that does not pass.
-func (p patience) try(ctx context.Context, f func(context.Context) error) error {
-	o := outage{patience: p}
+func newOutage(limit time.Duration, stopped context.Context) *outage {
+	return &outage{limit: limit, pause: newPause(stopped)}
+}
+
+// try runs f until it succeeds or fails with something that is not transient.
+func (o *outage) try(ctx context.Context, f func(context.Context) error) error {
 	for {
 		err := f(ctx)
 		if err == nil || faultOf(err, false) != faultStore {
@@ -74,14 +79,7 @@ func (p patience) try(ctx context.Context, f func(context.Context) error) error 
 	}
 }
 
-// outage is a time in which the store has failed again and again.
-type outage struct {
-	patience
-	since time.Time
-	pause pause
-}
-
-// wait pauses after a failure, and returns the error of the load when it has lasted for too long.
+// wait pauses after a failure. It returns the error of the load when the outage has lasted too long.
 func (o *outage) wait(ctx context.Context, err error) error {
 	if o.since.IsZero() {
 		o.since = time.Now()
@@ -89,27 +87,29 @@ func (o *outage) wait(ctx context.Context, err error) error {
 	if lasted := time.Since(o.since); lasted > o.limit {
 		return fmt.Errorf("the store has failed for %v: %w", lasted.Round(time.Second), err)
 	}
-	return o.pause.wait(ctx, o.stopped, err)
+	return o.pause.wait(ctx, err)
 }
 
-// The pauses between attempts double from the first to the last.
-const (
-	firstPause = 2 * time.Millisecond
-	lastPause  = time.Second
-)
+// pause waits between attempts, twice as long each time, with jitter.
+type pause struct {
+	stopped context.Context // no pause outlasts it
+	next    backoff.ExponentialBackOff
+}
 
-// pause waits with full jitter around a doubling interval.
-type pause struct{ next time.Duration }
+func newPause(stopped context.Context) *pause {
+	return &pause{stopped, backoff.ExponentialBackOff{
+		InitialInterval: 2 * time.Millisecond, MaxInterval: time.Second, Multiplier: 2, RandomizationFactor: 0.5,
+	}}
+}
 
-func (p *pause) wait(ctx, stopped context.Context, cause error) error {
-	p.next = min(max(2*p.next, firstPause), lastPause)
-	t := time.NewTimer(p.next/2 + rand.N(p.next))
+func (p *pause) wait(ctx context.Context, cause error) error {
+	t := time.NewTimer(p.next.NextBackOff())
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", cause, context.Cause(ctx))
-	case <-stopped.Done():
-		return fmt.Errorf("%w: %w", cause, context.Cause(stopped))
+	case <-p.stopped.Done():
+		return fmt.Errorf("%w: %w", cause, context.Cause(p.stopped))
 	case <-t.C:
 		return nil
 	}
