@@ -27,17 +27,11 @@ const (
 func (Effect) action() {}
 
 func (e Effect) String() string {
-	switch e {
-	case Pass:
-		return "pass"
-	case LoseRequest:
-		return "lose the request"
-	case LoseAnswer:
-		return "lose the answer"
-	case Duplicate:
-		return "duplicate"
-	case Crash:
-		return "crash"
+	names := [...]string{
+		Pass: "pass", LoseRequest: "lose the request", LoseAnswer: "lose the answer", Duplicate: "duplicate", Crash: "crash",
 	}
-	return "unknown effect"
+	if e < 0 || int(e) >= len(names) {
+		return "unknown effect"
+	}
+	return names[e]
 }

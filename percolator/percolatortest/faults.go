@@ -29,14 +29,19 @@ type Faults struct {
 	handler  func(Request) Action
 	seq      int
 	recorded []Request
-	paused   chan struct{} // closed by Resume; nil unless paused
-	dead     chan struct{} // closed by Crash
-	over     chan struct{} // closed when the test ends
+	paused   chan struct{}   // closed by Resume; nil unless paused
+	dead     context.Context // ends with Crash
+	over     context.Context // ends with the test
+	kill     context.CancelFunc
+	finish   context.CancelFunc
 	late     sync.WaitGroup
 }
 
 func newFaults(client string) *Faults {
-	return &Faults{client: client, dead: make(chan struct{}), over: make(chan struct{})}
+	f := &Faults{client: client}
+	f.dead, f.kill = context.WithCancel(context.Background())
+	f.over, f.finish = context.WithCancel(context.Background())
+	return f
 }
 
 // Handle has f asked for every request from now on; nil lets all of them pass. f is called for one
@@ -83,27 +88,10 @@ func (f *Faults) Resume() {
 }
 
 // Crash kills the client as the action of that name does.
-func (f *Faults) Crash() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !isClosed(f.dead) {
-		close(f.dead)
-	}
-}
+func (f *Faults) Crash() { f.kill() }
 
 // Crashed tells whether the client is dead.
-func (f *Faults) Crashed() bool {
-	return isClosed(f.dead)
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
+func (f *Faults) Crashed() bool { return f.dead.Err() != nil }
 
 // errCrashed is what a dead client's requests end with. The code is one that nobody repeats a
 // request after.
@@ -117,7 +105,7 @@ func (f *Faults) end() {
 	f.Resume()
 	f.mu.Lock()
 	f.handler = nil
-	close(f.over)
+	f.finish()
 	f.mu.Unlock()
 	f.late.Wait()
 }
@@ -160,7 +148,7 @@ func (f *Faults) awaitResume(ctx context.Context) error {
 		}
 		select {
 		case <-paused:
-		case <-f.dead:
+		case <-f.dead.Done():
 			return f.errCrashed()
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
@@ -171,7 +159,7 @@ func (f *Faults) awaitResume(ctx context.Context) error {
 func (f *Faults) record(r *Request) (handler func(Request) Action, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if isClosed(f.dead) {
+	if f.Crashed() {
 		return nil, f.errCrashed()
 	}
 	f.seq++
@@ -243,7 +231,7 @@ func (f *Faults) carryOutEffect(ctx context.Context, e Effect, once func() answe
 func (f *Faults) await(ctx context.Context, do func() answer) answer {
 	k := &kept{result: make(chan answer, 1)}
 	f.mu.Lock()
-	if isClosed(f.over) { // nobody waits for it any more
+	if f.over.Err() != nil { // nobody waits for it any more
 		f.mu.Unlock()
 		return do()
 	}
@@ -260,9 +248,9 @@ func (f *Faults) awaitKept(ctx context.Context, k *kept) answer {
 	select {
 	case got := <-k.result:
 		return got
-	case <-f.dead:
+	case <-f.dead.Done():
 		return answer{err: f.errCrashed()}
-	case <-f.over:
+	case <-f.over.Done():
 		return answer{err: status.Error(codes.Unavailable, "percolatortest: the test is over")}
 	case <-ctx.Done():
 		return answer{err: status.FromContextError(ctx.Err()).Err()}

@@ -76,22 +76,19 @@ func (r Request) String() string {
 // describe fills in what the message says.
 func (r *Request) describe(m proto.Message) {
 	r.Message = m
+	if of, ok := m.(interface{ GetTableName() string }); ok {
+		r.Table = tableID(of.GetTableName())
+	}
 	switch m := m.(type) {
-	case *btpb.MutateRowRequest:
-		r.Table, r.Row, r.Rows = tableID(m.TableName), string(m.RowKey), 1
-	case *btpb.CheckAndMutateRowRequest:
-		r.Table, r.Row, r.Rows = tableID(m.TableName), string(m.RowKey), 1
-	case *btpb.ReadModifyWriteRowRequest:
-		r.Table, r.Row, r.Rows = tableID(m.TableName), string(m.RowKey), 1
-	case *btpb.SampleRowKeysRequest:
-		r.Table = tableID(m.TableName)
+	case interface{ GetRowKey() []byte }:
+		r.Row, r.Rows = string(m.GetRowKey()), 1
 	case *btpb.MutateRowsRequest:
-		r.Table, r.Rows = tableID(m.TableName), len(m.Entries)
+		r.Rows = len(m.Entries)
 		if len(m.Entries) > 0 {
 			r.Row = string(m.Entries[0].RowKey)
 		}
 	case *btpb.ReadRowsRequest:
-		r.Table, r.Rows = tableID(m.TableName), len(m.Rows.GetRowKeys())
+		r.Rows = len(m.Rows.GetRowKeys())
 		switch {
 		case r.Rows > 0:
 			r.Row = string(m.Rows.RowKeys[0])
