@@ -26,7 +26,7 @@ type position struct {
 	mu     sync.Mutex
 	at     positionRecord
 	stored []byte // as far as is known; nil: nothing
-	seen   Progress
+	shown  *tally
 }
 
 // positionRecord is the stored form. Also grows while one chunk is slower than those after it.
@@ -57,9 +57,9 @@ func (r positionRecord) bounded() positionRecord {
 	return r
 }
 
-func openPosition(ctx context.Context, a *admin.Admin, m *Manifest, commit tso.Timestamp) (*position, error) {
+func openPosition(ctx context.Context, a *admin.Admin, m *Manifest, commit tso.Timestamp, show func(Progress)) (*position, error) {
 	p := &position{admin: a, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
-	p.seen = Progress{All: len(m.Chunks), SnapshotTime: m.SnapshotTime}
+	p.shown = newTally(len(m.Chunks), m.SnapshotTime, show)
 	stored, err := a.LoadPosition(ctx, p.name)
 	if err != nil || stored == nil {
 		return p, err
@@ -67,19 +67,13 @@ func openPosition(ctx context.Context, a *admin.Admin, m *Manifest, commit tso.T
 	if err := json.Unmarshal(stored, &p.at); err != nil {
 		return nil, fmt.Errorf("backup: %w: the position %q of the restore cannot be read", percolator.ErrCorrupt, p.name)
 	}
-	p.stored, p.seen.Resumed = stored, true
+	p.stored, p.shown.at.Resumed = stored, true
 	for i := range m.Chunks {
 		if p.at.done(i) {
-			p.count(i)
+			p.shown.count(&m.Chunks[i], true)
 		}
 	}
 	return p, nil
-}
-
-func (p *position) count(i int) {
-	p.seen.Done++
-	p.seen.Chunks++
-	p.seen.Counts.Add(p.manifest.Chunks[i].Counts)
 }
 
 // tables lists those of which something has been restored.
@@ -99,7 +93,7 @@ func (p *position) done(i int) bool {
 }
 
 // finish stores that chunk i is done.
-func (p *position) finish(ctx context.Context, i int, show func(Progress)) error {
+func (p *position) finish(ctx context.Context, i int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := p.at
@@ -112,8 +106,7 @@ func (p *position) finish(ctx context.Context, i int, show func(Progress)) error
 		return err
 	}
 	p.at, p.stored = next, b
-	p.count(i)
-	show(p.seen)
+	p.shown.add(&p.manifest.Chunks[i], true)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // rangeProgress is how far a range has come: its descriptors, in order. One goroutine uses it at a
@@ -51,34 +52,47 @@ func readProgress(ctx context.Context, s Store, p *storedPlan) ([]*rangeProgress
 	return found, nil
 }
 
-// progressReport adds up what is done.
-type progressReport struct {
-	mu sync.Mutex
-	at Progress
+// tally adds up what is done, and shows it.
+type tally struct {
+	mu   sync.Mutex
+	at   Progress
+	show func(Progress)
 }
 
-func (r *progressReport) begin(p *storedPlan, found []*rangeProgress) {
-	r.at.All, r.at.SnapshotTime = len(p.Ranges), p.SnapshotTime
+// newTally begins at 0 of all. show may be nil.
+func newTally(all int, snapshot time.Time, show func(Progress)) *tally {
+	if show == nil {
+		show = func(Progress) {}
+	}
+	return &tally{at: Progress{All: all, SnapshotTime: snapshot}, show: show}
+}
+
+// tallyOf counts what earlier attempts at a backup have done.
+func tallyOf(p *storedPlan, found []*rangeProgress, show func(Progress)) *tally {
+	t := newTally(len(p.Ranges), p.SnapshotTime, show)
 	for _, f := range found {
 		for _, d := range f.list {
-			r.count(d)
+			t.count(d.Chunk, d.Done)
 		}
 	}
+	return t
 }
 
-func (r *progressReport) add(d descriptor, show func(Progress)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count(d)
-	show(r.at)
+// count counts a chunk, if there is one, and one of Progress.All if it is done.
+func (t *tally) count(c *Chunk, done bool) {
+	if done {
+		t.at.Done++
+	}
+	if c != nil {
+		t.at.Chunks++
+		t.at.Counts.Add(c.Counts)
+	}
 }
 
-func (r *progressReport) count(d descriptor) {
-	if d.Done {
-		r.at.Done++
-	}
-	if d.Chunk != nil {
-		r.at.Chunks++
-		r.at.Counts.Add(d.Chunk.Counts)
-	}
+// add counts, and shows the result.
+func (t *tally) add(c *Chunk, done bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count(c, done)
+	t.show(t.at)
 }

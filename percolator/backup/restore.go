@@ -49,9 +49,6 @@ const (
 // one was broken off; those of the client and the store.
 func Restore(ctx context.Context, client *percolator.Client, store Store, opts RestoreOptions) (*Report, error) {
 	opts.Concurrency = cmp.Or(opts.Concurrency, 4)
-	if opts.Progress == nil {
-		opts.Progress = func(Progress) {}
-	}
 	if opts.Concurrency < 0 || opts.Concurrency > 64 {
 		return nil, fmt.Errorf("backup: %w: Concurrency is at most 64", percolator.ErrInvalidArgument)
 	}
@@ -67,14 +64,14 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 	if err != nil {
 		return nil, err
 	}
-	at, err := openPosition(ctx, a, m, fence.CommitTimestamp())
+	at, err := openPosition(ctx, a, m, fence.CommitTimestamp(), opts.Progress)
 	if err != nil {
 		return nil, err
 	}
 	if err := fence.CheckWritten(ctx, at.tables()...); err != nil {
 		return nil, err
 	}
-	report := &Report{Resumed: at.seen.Resumed, Manifest: m}
+	report := &Report{Resumed: at.shown.at.Resumed, Manifest: m}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(opts.Concurrency)
 	for i := range m.Chunks {
@@ -85,13 +82,13 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 			if err := restoreChunk(gctx, fence, store, &m.Chunks[i]); err != nil {
 				return err
 			}
-			return at.finish(gctx, i, opts.Progress)
+			return at.finish(gctx, i)
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	report.Written = at.seen.Counts
+	report.Written = at.shown.at.Counts
 	if report.Written != m.Total {
 		return nil, fmt.Errorf("backup: %s: %w: its total is not the sum of its chunks", manifestName, ErrDamaged)
 	}

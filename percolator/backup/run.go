@@ -56,9 +56,6 @@ type Progress struct {
 
 func (o Options) withDefaults() (Options, error) {
 	o.Concurrency, o.ChunkBytes, o.HoldTTL = cmp.Or(o.Concurrency, 4), cmp.Or(o.ChunkBytes, 32<<20), cmp.Or(o.HoldTTL, 6*time.Hour)
-	if o.Progress == nil {
-		o.Progress = func(Progress) {}
-	}
 	if o.now == nil {
 		o.now = time.Now
 	}
@@ -96,11 +93,12 @@ func Run(ctx context.Context, client *percolator.Client, store Store, opts Optio
 
 // run is one call of Run.
 type run struct {
-	client *percolator.Client
-	admin  *admin.Admin
-	store  Store
-	opts   Options
-	shown  progressReport
+	client  *percolator.Client
+	admin   *admin.Admin
+	store   Store
+	opts    Options
+	resumed bool
+	shown   *tally
 }
 
 // open finds the plan of the backup, or makes one.
@@ -129,7 +127,7 @@ func (r *run) open(ctx context.Context) (*storedPlan, error) {
 	if p == nil {
 		return r.begin(ctx)
 	}
-	r.shown.at.Resumed = true
+	r.resumed = true
 	return p, r.resume(ctx, p)
 }
 
@@ -139,8 +137,9 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.shown.begin(p, found)
-	r.opts.Progress(r.shown.at)
+	r.shown = tallyOf(p, found, r.opts.Progress)
+	r.shown.at.Resumed = r.resumed
+	r.shown.show(r.shown.at)
 	held, stop := r.keepHold(ctx, p.Hold.hold())
 	defer stop()
 	for _, weak := range []bool{false, true} { // the second needs all of the first (admin.Admin.ExportWeak)
@@ -272,6 +271,6 @@ func (r *run) endChunk(ctx context.Context, p *storedPlan, index int, found *ran
 		return err
 	}
 	found.list = append(found.list, d)
-	r.shown.add(d, r.opts.Progress)
+	r.shown.add(d.Chunk, d.Done)
 	return nil
 }

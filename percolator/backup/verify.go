@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -36,18 +35,14 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 	if err != nil {
 		return nil, err
 	}
-	if progress == nil {
-		progress = func(Progress) {}
-	}
 	v := &Verification{Manifest: m}
 	if err := m.checkContent(); err != nil {
 		return nil, err
 	}
 	texts := make([]string, len(m.Chunks))
-	var mu sync.Mutex
+	shown := newTally(len(m.Chunks), m.SnapshotTime, progress)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(verifyConcurrency)
-	done := 0
 	for i := range m.Chunks {
 		g.Go(func() error {
 			c := &m.Chunks[i]
@@ -55,15 +50,10 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 			if err != nil && !errors.Is(err, ErrDamaged) {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if done++; err != nil {
-				texts[i] = err.Error()
-			} else {
-				v.Chunks++
-				v.Verified.Add(c.Counts)
+			if err != nil {
+				texts[i], c = err.Error(), new(Chunk) // counts nothing
 			}
-			progress(Progress{Done: done, All: len(m.Chunks), Chunks: done, Counts: v.Verified, SnapshotTime: m.SnapshotTime})
+			shown.add(c, true)
 			return nil
 		})
 	}
@@ -75,6 +65,7 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 			v.Problems = append(v.Problems, Problem{m.Chunks[i].Name, text})
 		}
 	}
+	v.Verified, v.Chunks = shown.at.Counts, len(m.Chunks)-len(v.Problems)
 	if len(v.Problems) == 0 && v.Verified != m.Total {
 		v.Problems = append(v.Problems, Problem{manifestName, "its total is not the sum of its chunks"})
 	}
@@ -154,7 +145,5 @@ func Describe(ctx context.Context, s Store) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	var report progressReport
-	report.begin(p, found)
-	return &Summary{Plan: p.Plan, Ranges: len(p.Ranges), Progress: report.at}, nil
+	return &Summary{Plan: p.Plan, Ranges: len(p.Ranges), Progress: tallyOf(p, found, nil).at}, nil
 }
