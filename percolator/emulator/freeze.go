@@ -2,6 +2,8 @@ package emulator
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
@@ -79,14 +81,10 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 	return resp, nil
 }
 
-// tableNames lists the full names of all tables of all instances, in no order. The emulator lists
+// tableNames lists the full names of all tables of all instances, in order. The emulator lists
 // those of one instance only.
 func (g *guard) tableNames() []string {
 	g.admin.Lock()
 	defer g.admin.Unlock()
-	names := make([]string, 0, len(g.names))
-	for name := range g.names {
-		names = append(names, name)
-	}
-	return names
+	return slices.Sorted(maps.Keys(g.names))
 }

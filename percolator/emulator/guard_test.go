@@ -309,3 +309,13 @@ func TestScanConsumerMayWriteToTheTable(t *testing.T) {
 		t.Fatalf("scanned %d rows of %d: %v, %v", n, rows, err, failed)
 	}
 }
+
+// users returns how many requests hold or await the named table.
+func (ts *tables) users(name string) int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.byName[name]; t != nil {
+		return t.users
+	}
+	return 0
+}

@@ -8,7 +8,6 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -64,7 +63,7 @@ type scan struct {
 // whole reads everything in one turn at the lock: for requests whose answer is not the sum of its
 // pages.
 func (s *scan) whole() error {
-	p := &page{ServerStream: s.out, ctx: s.ctx, asIs: true}
+	p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, asIs: true}
 	err := s.read(p)
 	if sendErr := p.send(s.wantScanned); sendErr != nil {
 		return sendErr
@@ -99,7 +98,7 @@ func (s *scan) windows(windows []interval) (rest interval, more bool, err error)
 				break
 			}
 			s.req.Rows = part
-			p := &page{ServerStream: s.out, ctx: s.ctx, limits: s.guard.limits}
+			p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, limits: s.guard.limits}
 			readErr := s.read(p)
 			if err := p.send(s.wantScanned); err != nil {
 				return rest, false, err
@@ -178,12 +177,12 @@ var errPageFull = errors.New("page full")
 
 // page receives the rows of one turn at the lock.
 type page struct {
-	grpc.ServerStream
+	buffer[btpb.ReadRowsResponse]
+
 	ctx    context.Context
 	limits pageLimits
 	asIs   bool // keep every message as it comes
 
-	messages []*btpb.ReadRowsResponse
 	scanned  *btpb.ReadRowsResponse // the newest report of a row that the filter kept back, if no row came after it
 	last     string                 // key of the last row looked at
 	examined int
@@ -200,7 +199,7 @@ func (p *page) Send(m *btpb.ReadRowsResponse) error {
 		return nil
 	}
 	if err := p.ctx.Err(); err != nil {
-		return status.FromContextError(err).Err()
+		return contextStatus(err)
 	}
 	p.examined++
 	switch {
@@ -236,12 +235,7 @@ func (p *page) send(wantScanned bool) error {
 	if p.scanned != nil && wantScanned {
 		p.messages = append(p.messages, p.scanned)
 	}
-	for _, m := range p.messages {
-		if err := p.SendMsg(m); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.flush()
 }
 
 // featuresHeader carries the client's btpb.FeatureFlags.

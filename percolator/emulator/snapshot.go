@@ -63,10 +63,8 @@ func (f *Frozen) Save(ctx context.Context, w io.Writer) (Contents, error) {
 	if err != nil {
 		return Contents{}, fmt.Errorf("emulator: writing a snapshot: %w", err)
 	}
-	names := f.server.guard.tableNames()
-	slices.Sort(names)
 	var all Contents
-	for _, name := range names {
+	for _, name := range f.server.guard.tableNames() {
 		t, err := s.table(ctx, conn, name)
 		if err != nil {
 			return Contents{}, fmt.Errorf("emulator: writing a snapshot of %s: %w", name, err)

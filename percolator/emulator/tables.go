@@ -47,16 +47,6 @@ func (ts *tables) leave(name string, t *table) {
 	}
 }
 
-// users returns how many requests hold or await the named table.
-func (ts *tables) users(name string) int {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.byName[name]; t != nil {
-		return t.users
-	}
-	return 0
-}
-
 // knownSplits returns row keys about splitRows apart, ascending; none for a table that was never
 // found to be large. They are a hint and may be out of date.
 func (t *table) knownSplits() []string {
