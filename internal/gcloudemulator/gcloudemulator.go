@@ -26,13 +26,8 @@ type Emulator struct {
 	cmd  *exec.Cmd
 }
 
-// Find returns the path of gcloud's cbtemulator: in PATH, or in the SDK, which CLOUDSDK_ROOT_DIR
-// names or the command gcloud belongs to.
-func Find(getenv func(string) string) (string, error) {
-	if path, err := exec.LookPath("cbtemulator"); err == nil {
-		return path, nil
-	}
-	var roots []string
+// SDKRoots lists where gcloud's SDK may be: in CLOUDSDK_ROOT_DIR, and above the command gcloud.
+func SDKRoots(getenv func(string) string) (roots []string) {
 	if root := getenv("CLOUDSDK_ROOT_DIR"); root != "" {
 		roots = append(roots, root)
 	}
@@ -41,6 +36,16 @@ func Find(getenv func(string) string) (string, error) {
 			roots = append(roots, filepath.Dir(filepath.Dir(real))) // …/google-cloud-sdk/bin/gcloud
 		}
 	}
+	return roots
+}
+
+// Find returns the path of gcloud's cbtemulator: in PATH, or in the SDK, which CLOUDSDK_ROOT_DIR
+// names or the command gcloud belongs to.
+func Find(getenv func(string) string) (string, error) {
+	if path, err := exec.LookPath("cbtemulator"); err == nil {
+		return path, nil
+	}
+	roots := SDKRoots(getenv)
 	for _, root := range roots {
 		path := filepath.Join(root, "platform", "bigtable-emulator", "cbtemulator")
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

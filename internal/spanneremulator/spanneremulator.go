@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/gcloudemulator"
 )
 
 // Start returns the address of a Spanner emulator: the one in SPANNER_EMULATOR_HOST, otherwise one
@@ -46,16 +48,7 @@ func Start(t testing.TB) (address string) {
 // find looks below the root of gcloud's SDK for the emulator proper. gateway_main, beside it,
 // starts it too, to add REST, and leaves it running when it is ended itself.
 func find() string {
-	var roots []string
-	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
-		roots = append(roots, root)
-	}
-	if gcloud, err := exec.LookPath("gcloud"); err == nil {
-		if gcloud, err = filepath.EvalSymlinks(gcloud); err == nil {
-			roots = append(roots, filepath.Dir(filepath.Dir(gcloud)))
-		}
-	}
-	for _, root := range roots {
+	for _, root := range gcloudemulator.SDKRoots(os.Getenv) {
 		dir := filepath.Join(root, "bin", "cloud_spanner_emulator")
 		if _, err := exec.LookPath(filepath.Join(dir, "gateway_main")); err != nil {
 			continue

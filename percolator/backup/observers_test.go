@@ -300,8 +300,8 @@ func TestWeakNotificationOnItsWay(t *testing.T) {
 	}
 }
 
-// A deletion was pending at the snapshot and older than the GC watermark. The observers ran for it after
-// the snapshot, and it was collected before its row was read.
+// A deletion was pending at the snapshot and older than the GC watermark. The observers ran for it
+// after the snapshot, and it was collected before its row was read.
 func TestPendingDeletionCollected(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)

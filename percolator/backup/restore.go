@@ -44,9 +44,9 @@ const (
 //
 // Memory: for each of Concurrency chunks the chunk, compressed, and some rows.
 //
-// Errors: ErrIncomplete, ErrDamaged; admin.ErrNotEmpty, admin.ErrRestoring, percolator.ErrSchemaMismatch;
-// ErrConflict if another restore of the same backup is at work, or tables were emptied since this
-// one was broken off; those of the client and the store.
+// Errors: ErrIncomplete, ErrDamaged; admin.ErrNotEmpty, admin.ErrRestoring,
+// percolator.ErrSchemaMismatch; ErrConflict if another restore of the same backup is at work, or
+// tables were emptied since this one was broken off; those of the client and the store.
 func Restore(ctx context.Context, client *percolator.Client, store Store, opts RestoreOptions) (*Report, error) {
 	opts.Concurrency = cmp.Or(opts.Concurrency, 4)
 	if opts.Concurrency < 0 || opts.Concurrency > 64 {

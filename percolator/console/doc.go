@@ -19,8 +19,8 @@
 // Without a password only who is on the same machine: the remote address is a loopback one, the
 // request names a loopback host (a name that was rebound to 127.0.0.1 does not pass), and no proxy
 // has marked it. With Config.Username and Config.Password, whoever knows them; put TLS in front of
-// it then. Nothing is changed by GET. What changes something (resolve a lock, retry or drop a parked
-// cell) needs Config.AllowChanges and a request from the console's own pages.
+// it then. Nothing is changed by GET. What changes something (resolve a lock, retry or drop a
+// parked cell) needs Config.AllowChanges and a request from the console's own pages.
 //
 // Pages show row keys, names of columns and texts of errors. Values are shown only with
 // Config.ShowValues, one row at a time, when asked for.

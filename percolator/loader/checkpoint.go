@@ -79,7 +79,8 @@ func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err er
 	return at, c.admin.SaveLoadPosition(ctx, c.name, stored, next)
 }
 
-// save stores r, and tries again after transient failures. ErrTakenOver: somebody else has begun since.
+// save stores r, and tries again after transient failures. ErrTakenOver: somebody else has begun
+// since.
 func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 	if c.name == "" {
 		return nil

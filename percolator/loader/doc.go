@@ -36,8 +36,8 @@
 // alone; then that is tried up to Config.MaxAttempts times, and given to Job.Failed, which decides
 // whether the load goes on without it. Errors of the store or the oracle are nobody's fault: what
 // they hit is tried again with growing pauses, and when the store has not answered for
-// Config.OutageTimeout the load ends, to be resumed. Errors that carry a gRPC status are taken for the
-// store's, also when Write returns them.
+// Config.OutageTimeout the load ends, to be resumed. Errors that carry a gRPC status are taken for
+// the store's, also when Write returns them.
 //
 // A panic in a function of the job is not caught.
 package loader

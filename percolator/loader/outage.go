@@ -79,7 +79,8 @@ func (o *outage) try(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// wait pauses after a failure. It returns the error of the load when the outage has lasted too long.
+// wait pauses after a failure. It returns the error of the load when the outage has lasted too
+// long.
 func (o *outage) wait(ctx context.Context, err error) error {
 	if o.since.IsZero() {
 		o.since = time.Now()
