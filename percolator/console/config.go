@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -83,9 +84,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	case strings.ContainsAny(cfg.PathPrefix, "?#{} "):
 		return invalid("the path prefix %q", cfg.PathPrefix)
 	}
-	if cfg.PollInterval == 0 {
-		cfg.PollInterval = defaultPollInterval
-	}
+	cfg.PollInterval = cmp.Or(cfg.PollInterval, defaultPollInterval)
 	if cfg.PollInterval < 100*time.Millisecond || cfg.PollInterval > time.Minute {
 		return invalid("PollInterval %v, not 100 ms to 1 min", cfg.PollInterval)
 	}

@@ -52,10 +52,10 @@ func (f *fakeSource) counts() map[string]int {
 
 func (f *fakeSource) own() admin.Report { return admin.Report{Name: ownName} }
 func (f *fakeSource) works() bool       { return false }
-func (f *fakeSource) reports(ctx context.Context) ([]admin.Report, error) {
+func (f *fakeSource) Reports(ctx context.Context) ([]admin.Report, error) {
 	return nil, f.ask(ctx, "reports")
 }
-func (f *fakeSource) workers(ctx context.Context) (admin.Workers, error) {
+func (f *fakeSource) InspectWorkers(ctx context.Context) (admin.Workers, error) {
 	return admin.Workers{Now: tso.At(time.Now())}, f.ask(ctx, "workers")
 }
 func (f *fakeSource) storage(ctx context.Context) (storage, error) {

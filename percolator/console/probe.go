@@ -61,8 +61,8 @@ func walking(p *probe) *probe {
 func newProbes(src source, interval time.Duration) []*probe {
 	return []*probe{
 		newProbe(interval, "", src.oracle, func(st *state) *reading[[]oracleServer] { return &st.Oracle }),
-		newProbe(2*interval, "", src.reports, func(st *state) *reading[[]admin.Report] { return &st.Processes }),
-		newProbe(3*interval, "", src.workers, func(st *state) *reading[admin.Workers] { return &st.Workers }),
+		newProbe(2*interval, "", src.Reports, func(st *state) *reading[[]admin.Report] { return &st.Processes }),
+		newProbe(3*interval, "", src.InspectWorkers, func(st *state) *reading[admin.Workers] { return &st.Workers }),
 		newProbe(3*interval, "", src.storage, func(st *state) *reading[storage] { return &st.Storage }),
 		walking(newProbe(5*interval, "", src.pending, func(st *state) *reading[pending] { return &st.Pending })),
 		walking(newProbe(3*interval, pageLocks, src.locks, func(st *state) *reading[lockList] { return &st.Locks })),

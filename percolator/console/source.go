@@ -17,8 +17,8 @@ import (
 type source interface {
 	own() admin.Report // of this process; never slow
 	works() bool       // whether own knows of a worker
-	reports(ctx context.Context) ([]admin.Report, error)
-	workers(ctx context.Context) (admin.Workers, error)
+	Reports(ctx context.Context) ([]admin.Report, error)
+	InspectWorkers(ctx context.Context) (admin.Workers, error) // changes nothing
 	storage(ctx context.Context) (storage, error)
 	pending(ctx context.Context) (pending, error)
 	locks(ctx context.Context) (lockList, error)
@@ -27,8 +27,9 @@ type source interface {
 
 // clientSource asks the instance and the oracle.
 type clientSource struct {
+	*admin.Admin
+
 	c       *percolator.Client
-	admin   *admin.Admin
 	cfg     Config
 	started time.Time
 	host    string
@@ -36,7 +37,7 @@ type clientSource struct {
 
 func newClientSource(c *percolator.Client, cfg Config) clientSource {
 	host, _ := os.Hostname() // without one, this process's own report counts as another's
-	return clientSource{c: c, admin: admin.New(c), cfg: cfg, started: time.Now(), host: host}
+	return clientSource{Admin: admin.New(c), c: c, cfg: cfg, started: time.Now(), host: host}
 }
 
 // own is what this process would report, read now.
@@ -70,29 +71,21 @@ func workerReport(st observers.Stats) admin.WorkerReport {
 	return r
 }
 
-func (s clientSource) reports(ctx context.Context) ([]admin.Report, error) {
-	return s.admin.Reports(ctx)
-}
-
-func (s clientSource) workers(ctx context.Context) (admin.Workers, error) {
-	return s.admin.InspectWorkers(ctx) // looking changes nothing
-}
-
 func (s clientSource) storage(ctx context.Context) (storage, error) {
-	done, err := s.admin.Collection(ctx)
+	done, err := s.Collection(ctx)
 	if err != nil {
 		return storage{}, err
 	}
-	holds, err := s.admin.Holds(ctx)
+	holds, err := s.Holds(ctx)
 	return storage{done, holds}, err
 }
 
 func (s clientSource) pending(ctx context.Context) (pending, error) {
-	return walkPending(ctx, s.c.Schema(), s.admin.ReadPending)
+	return walkPending(ctx, s.c.Schema(), s.ReadPending)
 }
 
 func (s clientSource) locks(ctx context.Context) (lockList, error) {
-	return listLocks(ctx, s.c.Schema(), s.admin.ListLocks)
+	return listLocks(ctx, s.c.Schema(), s.ListLocks)
 }
 
 // oracle asks all servers at once. A server that does not answer is a part of the answer.
