@@ -10,7 +10,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// keepHold extends the hold now and then until stop is called. The context that it returns ends
+// keepHold extends the hold periodically until stop is called. The context that it returns ends
 // when the hold is gone.
 func (r *run) keepHold(ctx context.Context, h admin.Hold) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
@@ -25,7 +25,7 @@ func (r *run) keepHold(ctx context.Context, h admin.Hold) (held context.Context,
 				return
 			case <-tick.C:
 			}
-			// Another error may pass; the end of the backup looks again.
+			// Other errors are transient; export extends the hold once more at its end.
 			if _, err := r.admin.ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
 				cancel(holdError(err))
 			}

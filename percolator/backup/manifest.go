@@ -36,8 +36,8 @@ func chunkName(table string, rangeIndex, seq int, sum string) string {
 	return fmt.Sprintf("chunks/%s/%05d-%06d-%s.zst", table, rangeIndex, seq, sum[:16])
 }
 
-// Plan is what a backup sets out to do. It is stored before anything is read, so that who resumes
-// it does the same.
+// Plan is what a backup sets out to do. It is stored before anything is read, so that a resumed
+// backup does the same.
 type Plan struct {
 	Format       int             `json:"format"`
 	ID           string          `json:"id"`
@@ -49,7 +49,7 @@ type Plan struct {
 	// IncompleteIndexes lists, as TABLE.INDEX, those that were not complete at the snapshot. A restore
 	// leaves them to BackfillIndex.
 	IncompleteIndexes []string `json:"incomplete_indexes,omitempty"`
-	// MissedWeak says that weak notifications may be missing that were pending at the snapshot
+	// MissedWeak says that weak notifications that were pending at the snapshot may be missing
 	// (Options.MissWeak).
 	MissedWeak bool `json:"missed_weak,omitempty"`
 }
@@ -57,8 +57,8 @@ type Plan struct {
 // Table is a table of a backup.
 type Table struct {
 	Name string `json:"name"`
-	// Splits are ends of tablets at the time of the backup, at most 100: a restore creates the table
-	// with them.
+	// Splits are row keys at which tablets ended at the time of the backup, at most 100. A restore
+	// creates the table with them.
 	Splits [][]byte `json:"splits,omitempty"`
 }
 
@@ -88,7 +88,7 @@ type rowRange struct {
 	End   []byte `json:"end,omitempty"`
 }
 
-// Counts are of a chunk, a table or a backup.
+// Counts count a chunk, a table or a backup.
 type Counts struct {
 	Rows     int64 `json:"rows"`     // rows with weak notifications count once more
 	Values   int64 `json:"values"`   // cells with a value
@@ -120,8 +120,8 @@ type Chunk struct {
 	Counts
 }
 
-// descriptor is stored after a chunk. That of a range which ends in the middle of nothing has no
-// chunk.
+// descriptor is stored after a chunk. A range that ends without further rows has a last one without
+// a chunk.
 type descriptor struct {
 	Range int    `json:"range"`
 	Seq   int    `json:"seq"`

@@ -14,10 +14,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// position is which chunks of a backup have been restored. It is kept in the instance that is
-// restored, under the name of the backup and the commit timestamp of this restore: one into tables
-// that were emptied since must not believe in it. Losing it costs time only, since chunks may be
-// written again.
+// position records which chunks have been restored. It is stored in the restored instance under the
+// name of the backup and the commit timestamp of this restore, so that a restore into tables that
+// were emptied since does not believe it. Losing it costs only time, since chunks may be written
+// again.
 type position struct {
 	admin    *admin.Admin
 	name     string
@@ -48,8 +48,7 @@ func (r *positionRecord) finish(i int) {
 	slices.Sort(r.Also)
 }
 
-// maxAlso bounds what is stored while one chunk is slow: of what is left out is only known that it
-// may have to be written again.
+// maxAlso bounds what is stored while one chunk is slow. The chunks left out may be written again.
 const maxAlso = 1000
 
 func (r positionRecord) bounded() positionRecord {
@@ -76,7 +75,7 @@ func openPosition(ctx context.Context, a *admin.Admin, m *Manifest, commit tso.T
 	return p, nil
 }
 
-// tables lists those of which something has been restored.
+// tables lists the tables that this restore has written to.
 func (p *position) tables() (names []string) {
 	for i, c := range p.manifest.Chunks {
 		if p.at.done(i) && !slices.Contains(names, c.Table) {
@@ -110,7 +109,7 @@ func (p *position) finish(ctx context.Context, i int) error {
 	return nil
 }
 
-// save replaces the stored position. An answer that was lost is looked up.
+// save replaces the stored position. When the answer is lost, it reads the position back.
 func (p *position) save(ctx context.Context, next []byte) error {
 	err := p.admin.SaveLoadPosition(ctx, p.name, p.stored, next)
 	if err == nil {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// rangeProgress is how far a range has come: its descriptors, in order. One goroutine uses it at a
-// time.
+// rangeProgress is the descriptors of a range, in order. One goroutine uses it at a time.
 type rangeProgress struct{ list []descriptor }
 
 func (f *rangeProgress) done() bool { return len(f.list) > 0 && f.list[len(f.list)-1].Done }
@@ -23,8 +22,8 @@ func (f *rangeProgress) next(rr rowRange) []byte {
 	return f.list[len(f.list)-1].Next
 }
 
-// readProgress reads the descriptors that earlier attempts have left. Those of a range have to
-// continue each other: two backups that write to one place at the same time might not.
+// readProgress reads the descriptors of earlier attempts. Those of a range must continue each
+// other; two backups that write to one store at the same time may break that.
 func readProgress(ctx context.Context, s Store, p *storedPlan) ([]*rangeProgress, error) {
 	found := make([]*rangeProgress, len(p.Ranges))
 	for i := range found {
@@ -52,14 +51,14 @@ func readProgress(ctx context.Context, s Store, p *storedPlan) ([]*rangeProgress
 	return found, nil
 }
 
-// tally adds up what is done, and shows it.
+// tally counts what is done and reports it.
 type tally struct {
 	mu   sync.Mutex
 	at   Progress
 	show func(Progress)
 }
 
-// newTally begins at 0 of all. show may be nil.
+// newTally starts a count at 0. show may be nil.
 func newTally(all int, snapshot time.Time, show func(Progress)) *tally {
 	if show == nil {
 		show = func(Progress) {}
@@ -78,7 +77,7 @@ func tallyOf(p *storedPlan, found []*rangeProgress, show func(Progress)) *tally 
 	return t
 }
 
-// count counts a chunk, if there is one, and one of Progress.All if it is done.
+// count counts a chunk, unless it is nil, and one unit of Progress.All if that is done.
 func (t *tally) count(c *Chunk, done bool) {
 	if done {
 		t.at.Done++
@@ -89,7 +88,7 @@ func (t *tally) count(c *Chunk, done bool) {
 	}
 }
 
-// add counts, and shows the result.
+// add counts, and reports the result.
 func (t *tally) add(c *Chunk, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

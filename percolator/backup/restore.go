@@ -17,8 +17,8 @@ import (
 type RestoreOptions struct {
 	// Concurrency is how many chunks are read and written at once. 0: 4. At most 64.
 	Concurrency int
-	// Waiting, if set, is told before Restore waits until every client must know that the instance is
-	// being restored.
+	// Waiting, if set, is called with the time that Restore is about to wait until every client knows
+	// of it.
 	Waiting func(time.Duration)
 	// Progress, if set, is called after every chunk, one call at a time. It must not block.
 	Progress func(Progress)
@@ -37,16 +37,16 @@ const (
 	restoreBytes = 4 << 20
 )
 
-// Restore writes a backup into the instance of client, or goes on with a restore of it that was
-// broken off. The instance has to have the schema of the backup (admin.PrepareRestore sees to
-// that) and empty tables. Until it returns nil every client refuses to read and to commit
-// (admin.ErrRestoring).
+// Restore writes a backup into the instance of client, or resumes an interrupted restore of it. The
+// instance must have the schema of the backup (see admin.PrepareRestore) and empty tables. Until
+// Restore returns nil every client refuses to read and to commit (admin.ErrRestoring).
 //
-// Memory: for each of Concurrency chunks the chunk, compressed, and some rows.
+// Memory: for each of Concurrency chunks the compressed chunk, and rows with about 4 MiB of values.
 //
 // Errors: ErrIncomplete, ErrDamaged; admin.ErrNotEmpty, admin.ErrRestoring,
-// percolator.ErrSchemaMismatch; ErrConflict if another restore of the same backup is at work, or
-// tables were emptied since this one was broken off; those of the client and the store.
+// percolator.ErrSchemaMismatch; percolator.ErrConflict if another restore of the same backup is
+// running, or the tables were emptied since this one was interrupted; those of the client and the
+// store.
 func Restore(ctx context.Context, client *percolator.Client, store Store, opts RestoreOptions) (*Report, error) {
 	opts.Concurrency = cmp.Or(opts.Concurrency, 4)
 	if opts.Concurrency < 0 || opts.Concurrency > 64 {

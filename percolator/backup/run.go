@@ -19,25 +19,25 @@ import (
 type Options struct {
 	// Tables limits the backup to some tables. Empty: all of the schema.
 	Tables []string
-	// AsOf is the snapshot. 0: now. It has to be above the safepoint (percolator.ErrSnapshotTooOld). A
-	// backup that is resumed keeps the one that it has.
+	// AsOf is the snapshot. 0: now. It must be above the safepoint (percolator.ErrSnapshotTooOld). A
+	// resumed backup keeps the one that it has.
 	AsOf tso.Timestamp
-	// MissWeak does without the weak notifications that were pending at the snapshot and have been run
-	// since: Run need not wait until every client leaves traces of them
-	// (admin.Admin.BeginExport). What is still pending is in the backup all the same.
+	// MissWeak does without the weak notifications that were pending at the snapshot and whose
+	// observers have run since. Run then need not wait until every client leaves traces of them
+	// (admin.Admin.BeginExport). Those that are still pending are in the backup all the same.
 	MissWeak bool
-	// Restart gives up a backup that was begun here and has not finished, and removes what is there of
-	// it.
+	// Restart gives up the unfinished backup in the store, and deletes what it has written.
 	Restart bool
 	// Concurrency is how many ranges of rows are read at once. 0: 4. At most 64.
 	Concurrency int
-	// ChunkBytes is how much goes into a chunk before compression; the row that exceeds it is the
-	// last. 0: 32 MiB. At least 1 KiB, at most 1 GiB.
+	// ChunkBytes ends a chunk: the row that reaches it, before compression, is the last. 0: 32 MiB.
+	// From 1 KiB to 1 GiB.
 	ChunkBytes int64
-	// HoldTTL is how long the snapshot is held after the backup was broken off, and so how long it can
-	// be resumed. 0: 6 h.
+	// HoldTTL is how long the hold outlives an interrupted backup, and so how long it can be resumed.
+	// 0: 6 h.
 	HoldTTL time.Duration
-	// Waiting, if set, is told before Run waits until every client knows of the hold.
+	// Waiting, if set, is called with the time that Run is about to wait until every client knows of
+	// the hold.
 	Waiting func(time.Duration)
 	// Progress, if set, is called after every chunk, one call at a time. It must not block.
 	Progress func(Progress)
@@ -66,10 +66,10 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Run makes a backup, or resumes the one that was begun in the store. It waits for locks of live
-// transactions as a reader does. When it fails or ctx ends, what was written stays, and the next
-// Run goes on there.
+// transactions as a reader does. When it fails or ctx ends, what it has written stays, and the next
+// Run goes on from there. Two Runs must not write to one store at the same time.
 //
-// Memory: for each of Concurrency ranges a chunk, compressed, and a page of rows (about 4 MiB, or
+// Memory: for each of Concurrency ranges one compressed chunk, and a page of rows (about 4 MiB, or
 // one row).
 //
 // Errors: ErrComplete, ErrHoldGone, ErrOtherPlan, ErrDamaged; percolator.ErrSnapshotTooOld if the
@@ -184,7 +184,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	return m, nil
 }
 
-// stillOurs finds out whether somebody else has begun, or completed, a backup here meanwhile.
+// stillOurs fails if another process has begun or completed a backup here meanwhile.
 func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
 	m, err := ReadManifest(ctx, r.store)
 	if m != nil {
@@ -238,8 +238,8 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 	return r.endChunk(ctx, p, index, found, w, descriptor{From: from, Done: true})
 }
 
-// confine leaves out what the schema of the backup does not know: columns that came to be observed
-// or weak since it was planned.
+// confine drops what the schema of the backup does not know: columns that became observed or weak
+// after the plan.
 func confine(s *percolator.Schema, table string, row admin.ExportedRow) admin.ExportedRow {
 	t := tableOf(s, table)
 	row.Cells = slices.DeleteFunc(row.Cells, func(e admin.ExportedCell) bool {

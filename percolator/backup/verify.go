@@ -27,9 +27,9 @@ type Problem struct {
 	Text   string `json:"text"`
 }
 
-// Verify reads a whole backup and compares it with its checksums and counts. What it finds is in
-// the Verification; an error means that it could not look (ErrIncomplete: there is no manifest;
-// ErrDamaged: the manifest itself). Memory: four chunks.
+// Verify reads a whole backup and compares it with its checksums and counts. It returns what it
+// finds in the Verification, and an error if it could not look (ErrIncomplete: there is no
+// manifest; ErrDamaged: the manifest itself). progress may be nil. Memory: four chunks.
 func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verification, error) {
 	m, err := ReadManifest(ctx, s)
 	if err != nil {
@@ -72,7 +72,7 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 	return v, nil
 }
 
-// checkContent finds what no backup contains, and what a restore would only notice half-way.
+// checkContent finds what no backup contains, and what a restore would notice only half-way.
 func (m *Manifest) checkContent() error {
 	damaged := func(format string, args ...any) error {
 		return fmt.Errorf("backup: %s: %w: %s", manifestName, ErrDamaged, fmt.Sprintf(format, args...))

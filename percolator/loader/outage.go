@@ -24,14 +24,14 @@ const (
 	faultFatal               // the load cannot go on
 )
 
-// poison are the errors that a transaction of the same items would fail with again.
+// poison are errors that the same items would cause again.
 var poison = []error{
 	percolator.ErrUnique, percolator.ErrExists, percolator.ErrTooLarge, percolator.ErrCorrupt, percolator.ErrInvalidArgument,
 	percolator.ErrTxnDone, percolator.ErrNotFound,
 }
 
-// faultOf judges an error of a transaction. Of an error that Write itself has returned (own) less
-// is known: without a gRPC status it is the item's.
+// faultOf classifies an error of a transaction. If Write itself has returned it (own), an error
+// without a gRPC status is the item's.
 func faultOf(err error, own bool) fault {
 	if s := status.Code(err); errors.Is(err, percolator.ErrClosed) || s == codes.PermissionDenied || s == codes.Unauthenticated || s == codes.Unimplemented {
 		return faultFatal
@@ -49,7 +49,7 @@ func faultOf(err error, own bool) fault {
 	return faultStore
 }
 
-// storeSaidSo tells whether an error comes from beyond the process.
+// storeSaidSo tells whether an error comes from outside the process.
 func storeSaidSo(err error) bool {
 	_, ok := status.FromError(err)
 	return ok || errors.Is(err, percolator.ErrOutcomeUnknown) || errors.Is(err, percolator.ErrSnapshotTooOld)
@@ -66,7 +66,7 @@ func newOutage(limit time.Duration, stopped context.Context) *outage {
 	return &outage{limit: limit, pause: newPause(stopped)}
 }
 
-// try runs f until it succeeds or fails with something that is not transient.
+// try runs f until it succeeds or fails with an error that is not transient.
 func (o *outage) try(ctx context.Context, f func(context.Context) error) error {
 	for {
 		err := f(ctx)
