@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// concern is something that somebody should look at, with what to do about it.
+// concern is something that an operator should look at, and what to do about it.
 type concern struct {
 	Urgent bool // data does not move, or cannot be trusted
 	Text   string
@@ -15,7 +15,7 @@ type concern struct {
 	Page   string // where to see more
 }
 
-// What is too long.
+// Ages beyond which something needs attention.
 const (
 	lateNotification = time.Minute
 	lateCollection   = 3 * time.Hour
@@ -55,8 +55,8 @@ func oracleConcerns(st *state) (list []concern) {
 	return list
 }
 
-// pendingConcerns judges ages as of the walk that found the notifications: since then most of them
-// are gone.
+// pendingConcerns judges ages as of the walk that found the notifications: most of them are gone
+// since.
 func pendingConcerns(st *state, now time.Time) (list []concern) {
 	p := st.Pending.Value
 	if age := since(now, p.Oldest); age > lateNotification {
@@ -108,7 +108,7 @@ func storageConcerns(st *state, now time.Time) (list []concern) {
 	return list
 }
 
-// sourceConcerns are the sources that did not answer, so that what is shown of them is old.
+// sourceConcerns lists the sources that did not answer, so that what the page shows of them is old.
 func sourceConcerns(st *state) (list []concern) {
 	for _, s := range st.sources() {
 		if s.Failed != nil {
@@ -118,7 +118,7 @@ func sourceConcerns(st *state) (list []concern) {
 	return list
 }
 
-// sourceState is how a source of the poll does.
+// sourceState is the state of one source of the poll.
 type sourceState struct {
 	Name   string
 	At     time.Time

@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// notices say on the next page what was done. They are chosen by a word in the address, which
-// cannot say anything else.
+// notices tell the next page what was done. A word in its address chooses one, so the address
+// cannot make the page say anything else.
 var notices = map[string]string{
 	"resolved": "The lock is resolved.",
 	"alive":    "The lock was left alone: its transaction is alive.",
@@ -26,8 +26,8 @@ var notices = map[string]string{
 // done is where a change ends: on a page, with a notice.
 type done struct{ page, notice string }
 
-// change wraps what changes something: only if it is enabled, and only from the console's own
-// pages.
+// change wraps a handler that changes something. It requires Config.AllowChanges and a request from
+// the console's own pages.
 func (h *Handler) change(do func(ctx context.Context, r *http.Request) (done, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !h.cfg.AllowChanges {
@@ -120,7 +120,7 @@ func (h *Handler) resolveLock(ctx context.Context, r *http.Request) (done, error
 	return done{pageLocks, "gone"}, nil
 }
 
-// findParked looks whether what the form names is still parked, and returns it as it is stored.
+// findParked returns what the form names as it is stored, if it is still parked.
 func (h *Handler) findParked(ctx context.Context, r *http.Request) (p observers.Parked, ok bool, err error) {
 	if p.Cell, p.Through, err = cellOf(r); err != nil {
 		return p, false, err

@@ -38,7 +38,7 @@ var charts = []chart{
 		"Both should be 0 most of the time."},
 }
 
-// summary is a line in numbers: what the chart tells to those who cannot see it.
+// summary is a line in numbers, for those who cannot see the chart.
 type summary struct {
 	Now, Least, Most float64 // NaN: not known
 }

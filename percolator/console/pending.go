@@ -12,7 +12,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// pending is what the walk over notifications and locks found: at most MaxListed rows of each
+// pending is what the walk over notifications and locks finds, in at most MaxListed rows of each
 // table.
 type pending struct {
 	Columns []waitingColumn
@@ -36,8 +36,7 @@ type waitingColumn struct {
 // locksPerRow is how many locks of a row are kept: a row can have thousands of them.
 const locksPerRow = 8
 
-// expired is how many locks have outlived their time to live, and how long ago the oldest of them
-// was placed.
+// expired returns how many locks have outlived their time to live, and the age of the oldest.
 func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 	for _, l := range p.Locks {
 		if age := since(now, l.Placed); age > l.TTL {
@@ -66,8 +65,8 @@ func walkPending(ctx context.Context, schema *percolator.Schema, read pendingRea
 	return found, nil
 }
 
-// addTable takes in the rows of a table. Every column that can have notifications is listed, so
-// that nothing waiting shows as 0.
+// addTable adds the rows of a table. It lists every column that can have notifications, so that
+// none waiting shows as 0.
 func (p *pending) addTable(t percolator.Table, rows []admin.Pending) {
 	columns := map[string]*waitingColumn{}
 	column := func(name string) *waitingColumn {

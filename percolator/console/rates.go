@@ -8,9 +8,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// rates turns cumulative counters of processes and servers, which come at different times, into
-// what happens per second now. A process reports every few seconds: what it did between its last
-// two reports counts until the next one.
+// rates turns cumulative counters of processes and servers, which arrive at different times, into
+// rates per second. A process reports every few seconds: what it did between its last two reports
+// counts until the next one.
 type rates struct {
 	processes map[string]*pace
 	servers   map[string]*served
@@ -55,8 +55,7 @@ func (c counters) minus(o counters) counters {
 	return c
 }
 
-// process takes in the counters of all live processes. Those that are not there any more count no
-// longer.
+// process reads the counters of all live processes, and forgets the others.
 func (r *rates) process(list []admin.Report) {
 	live := map[string]*pace{}
 	for _, report := range list {

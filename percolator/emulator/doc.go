@@ -1,10 +1,9 @@
 // Package emulator runs the official Cloud Bigtable emulator inside the process, so that tests,
 // demos and development need no installation and no credentials.
 //
-// The emulator keeps everything in memory and is not production Bigtable: it does not enforce the
-// limits on sizes, it has no application profiles, and it forgets everything when it stops, unless
-// Frozen.Save has written it down for Restore. This package repairs what would make a correct
-// client misbehave:
+// The emulator keeps everything in memory and is not production Bigtable: it enforces no size
+// limits, has no application profiles, and forgets everything when it stops, unless Frozen.Save has
+// saved it for Restore. This package repairs what would make a correct client misbehave:
 //
 //   - A row that is being read shares its list of column names with the stored row. While another
 //     column of the same row and family is added or erased, such a read can miss an unchanged

@@ -13,8 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// guard stands in front of the emulator's methods: see the package documentation for what it
-// repairs.
+// guard intercepts the emulator's methods; the package documentation says what it repairs.
 type guard struct {
 	limits  pageLimits
 	holding func(*btpb.ReadRowsRequest)
@@ -95,8 +94,8 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 	return answers.flush()
 }
 
-// sampleRowKeys needs no lock of ours (it looks at no column names), but the emulator holds its own
-// while it sends.
+// sampleRowKeys needs no table lock, as it reads no column names, but the emulator holds its own
+// lock while it sends.
 func sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
 	samples := &buffer[btpb.SampleRowKeysResponse]{ServerStream: ss}
 	if err := bt.SampleRowKeys(req, samples); err != nil {

@@ -33,8 +33,7 @@ const (
 	recordEnd   byte = 'e'
 )
 
-// ErrBadSnapshot says that something is not a snapshot, or not all of one, or was changed since it
-// was written.
+// ErrBadSnapshot: the data is no snapshot, is incomplete, or has changed since it was written.
 var ErrBadSnapshot = errors.New("not an undamaged snapshot")
 
 // Contents says what a snapshot holds: its tables in the order of their names.
@@ -50,9 +49,8 @@ type TableContents struct {
 }
 
 // Save writes a snapshot of all tables of all instances to w: families with their garbage
-// collection rules, deletion protection and granularity, and every version of every cell. In memory
-// it holds about the largest row. What the emulator knows of instances and clusters themselves is
-// not part of it.
+// collection rules, deletion protection and granularity, and every version of every cell. It needs
+// memory for about the largest row. It leaves out instances and clusters themselves.
 func (f *Frozen) Save(ctx context.Context, w io.Writer) (Contents, error) {
 	conn, err := f.server.dialInside()
 	if err != nil {

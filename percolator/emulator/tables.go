@@ -20,9 +20,8 @@ type table struct {
 	splits atomic.Pointer[[]string]
 }
 
-// use returns the named table. The caller calls done when it needs it no more. A table in no use
-// about which nothing is known is forgotten, so that requests for names that do not exist leave
-// nothing behind.
+// use returns the named table; the caller calls done afterwards. A table without users and without
+// splits is forgotten, so that requests for unknown names leave nothing behind.
 func (ts *tables) use(name string) (t *table, done func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -130,9 +130,9 @@ func (e *Env) Audit(t testing.TB, configure ...func(*AuditConfig)) *AuditReport 
 const auditLimit = 10 * setupLimit
 
 // Audit reads the raw tables of any instance, with a decoder of its own, and lists what contradicts
-// docs/PROTOCOL.md. Nobody may be writing meanwhile: rows are read one after the other. Indexes
-// must be complete: one whose backfill has not ended differs. It keeps a few dozen bytes for each
-// transaction that has a record, and the indexed cells.
+// docs/PROTOCOL.md. It reads row by row, so there must be no concurrent writers. It fails indexes
+// whose backfill has not ended. Memory: a few dozen bytes for each transaction that has a record,
+// and the indexed cells.
 func Audit(ctx context.Context, store *bigtable.Client, cfg AuditConfig) (*AuditReport, error) {
 	if cfg.Schema == nil {
 		return nil, fmt.Errorf("percolatortest: audit: %w: AuditConfig.Schema is nil", percolator.ErrInvalidArgument)
@@ -257,9 +257,9 @@ func (a *auditor) record(r AuditedRecord) {
 	a.txns[r.Start] = t
 }
 
-// transactions looks for transactions that were rolled back and committed. Below the watermark that
-// is no contradiction: who asks a primary about a lock that he saw long ago may leave a marker
-// where the record has been collected.
+// transactions finds transactions that were rolled back and committed. Below the watermark that is
+// no contradiction: a client that asks a primary about an old lock may leave a marker where the
+// record has been collected.
 func (a *auditor) transactions() {
 	for start, t := range a.txns {
 		if t.marked && t.commit != 0 && start > a.report.GCWatermark {

@@ -44,9 +44,9 @@ func newFaults(client string) *Faults {
 	return f
 }
 
-// Handle has f asked for every request from now on; nil lets all of them pass. f is called for one
-// request at a time, in the order of their Seq. It must not wait and must not use the client, but
-// may call the other methods of Faults. A nil Action is Pass.
+// Handle makes f decide about every request from now on; nil lets all of them pass. f is called for
+// one request at a time, in the order of their Seq. It must not wait and must not use the client,
+// but may call the other methods of Faults. A nil Action is Pass.
 func (f *Faults) Handle(handler func(Request) Action) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,8 +99,7 @@ func (f *Faults) errCrashed() error {
 	return status.Errorf(codes.PermissionDenied, "percolatortest: %s has crashed", f.client)
 }
 
-// end lets everything pass from now on, gives up what is held, and waits for deliveries that are
-// under way.
+// end lets everything pass from now on, gives up held requests, and waits for running deliveries.
 func (f *Faults) end() {
 	f.Resume()
 	f.mu.Lock()
@@ -227,7 +226,7 @@ func (f *Faults) carryOutEffect(ctx context.Context, e Effect, once func() answe
 	return answer{err: f.errCrashed()}
 }
 
-// await runs do to its end, but waits for it only as long as the caller does and the client lives.
+// await runs do to its end, but waits for it only as long as the caller waits and the client lives.
 func (f *Faults) await(ctx context.Context, do func() answer) answer {
 	k := &kept{result: make(chan answer, 1)}
 	f.mu.Lock()

@@ -39,8 +39,8 @@ func Address(addr string) Option {
 	return envOption(func(s *envSettings) { s.address = addr })
 }
 
-// Configure has f change the client's configuration before the client is made: its LockTTL, for
-// instance.
+// Configure makes f change the client's configuration, such as its LockTTL, before the client is
+// made.
 func Configure(f func(*percolator.Config)) ClientOption {
 	return clientOption(func(s *clientSettings) { s.configure = append(s.configure, f) })
 }
