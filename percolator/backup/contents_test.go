@@ -74,7 +74,7 @@ func TestEveryByteComesBack(t *testing.T) {
 		}
 	}
 	if _, err := backup.Run(testContext(t), env.Client, store, small); !errors.Is(err, backup.ErrComplete) {
-		t.Errorf("a second backup into the same place: %v", err)
+		t.Errorf("a second backup into the same store: %v", err)
 	}
 	holds, err := admin.New(env.Client).Holds(testContext(t))
 	if err != nil || len(holds) > 0 {

@@ -31,7 +31,7 @@ func forge(t *testing.T, s *memory, change func(m *backup.Manifest)) *memory {
 	return out
 }
 
-// A small object claims a row of gigabytes.
+// A small object that claims a row of gigabytes takes little memory.
 func TestBomb(t *testing.T) {
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))
@@ -89,7 +89,7 @@ func TestTraversal(t *testing.T) {
 	}
 }
 
-// Chunks hold what the restore refuses, and Verify does not look.
+// Verify finds what a restore would refuse.
 func TestVerifyLooksAtSchema(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)

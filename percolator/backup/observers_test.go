@@ -300,8 +300,8 @@ func TestWeakNotificationOnItsWay(t *testing.T) {
 	}
 }
 
-// A deletion was pending at the snapshot and older than the GC watermark. The observers ran for it
-// after the snapshot, and it was collected before its row was read.
+// A deletion that was pending at the snapshot is in the backup, although its observers have run
+// since and it was collected before its row was read.
 func TestPendingDeletionCollected(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -330,8 +330,8 @@ func TestPendingDeletionCollected(t *testing.T) {
 	}
 }
 
-// Under a hold every run of a weak column adds a cell to its row.
-func TestTracesGrow(t *testing.T) {
+// Under a hold, runs of a weak column leave one trace in its row, however many there are.
+func TestTracesDoNotGrow(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
 	c, ctx := env.Client, testContext(t)

@@ -17,10 +17,9 @@ import (
 	"cloud.google.com/go/bigtable"
 )
 
-// A restore is stopped (Ctrl-Z, a stalled network). Meanwhile the tables are emptied and the
-// restore is abandoned, as documented. When the process goes on, it fills an instance that
-// everybody uses.
-func TestAbandonedRestoreGoesOn(t *testing.T) {
+// A stalled restore writes nothing more once its tables were emptied, it was abandoned, and the
+// instance is in use again.
+func TestAbandonedRestoreWritesNothing(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(60))
@@ -53,7 +52,6 @@ func TestAbandonedRestoreGoesOn(t *testing.T) {
 	must(t, admin.New(user).AbandonRestore(ctx))
 	user = g.open()
 	set(t, user, values{cell("t", "mine", "c"): "v"})
-	time.Sleep(3 * time.Second) // longer than the drain: everybody knows
 	close(stop)
 	t.Logf("the restore ended with %v", <-ended)
 	got := contents(t, g.open())
@@ -62,9 +60,9 @@ func TestAbandonedRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// A restore is stopped in the middle of a chunk, another process finishes it. Rows are deleted and
-// collected; then the first goes on.
-func TestSecondRestoreRevives(t *testing.T) {
+// A stalled restore revives nothing: another process has finished it meanwhile, and its rows were
+// deleted and collected.
+func TestSecondRestoreRevivesNothing(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(60))
@@ -113,8 +111,8 @@ func TestSecondRestoreRevives(t *testing.T) {
 	}
 }
 
-// A restore is interrupted while it waits for the fence to be in force; somebody has committed
-// meanwhile. The backup is then not at hand.
+// A restore that ends before it has written anything can be abandoned, also when a client that did
+// not know of the fence has committed meanwhile.
 func TestAbandonBeforeAnythingWasWritten(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
@@ -135,8 +133,9 @@ func TestAbandonBeforeAnythingWasWritten(t *testing.T) {
 	}
 }
 
-// The restore took longer than the retention; a collector announces while it finishes.
-func TestFinishMovesSafepointBack(t *testing.T) {
+// Finishing a restore that took longer than the retention keeps the safepoint that a collector
+// announces meanwhile.
+func TestFinishKeepsLaterSafepoint(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))
@@ -213,7 +212,7 @@ func TestTransactionFromBeforeTheRestore(t *testing.T) {
 	equal(t, contents(t, same.NewClient()), contents(t, env.Client))
 }
 
-// The instance has the position of an index backfill that was broken off before its tables were
+// A restore discards the position of an index backfill that was interrupted before the tables were
 // emptied.
 func TestStaleBackfillPosition(t *testing.T) {
 	t.Parallel()
