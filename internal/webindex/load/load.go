@@ -82,7 +82,7 @@ func (l *Loader) Load(ctx context.Context, src Source) error {
 	defer in.Close() //nolint:errcheck // it was only read
 	l.input.Store(in)
 	_, err = loader.Load(ctx, l.Client, loader.Config{
-		Name: "webindex:" + survey.identity(), Restart: l.Restart, ItemsPerTransaction: atOnce, MaxInFlightBytes: maxInFlight, Patience: failureLimit, Logger: l.Log,
+		Name: "webindex:" + survey.identity(), Restart: l.Restart, ItemsPerTransaction: atOnce, MaxInFlightBytes: maxInFlight, OutageTimeout: failureLimit, Logger: l.Log,
 	}, loader.Job[*item]{
 		Source: func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[*item], error] {
 			return l.pages(ctx, in, survey, from.Items)
