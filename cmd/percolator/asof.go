@@ -20,8 +20,9 @@ func (f *asOfFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "as-of", "", `read what was there then: a time (RFC 3339), a timestamp, or a duration before now such as 10m`)
 }
 
-// reading is a client's configuration for commands that only read. How far back they may is for the announced safepoint to say: the
-// retention of this process, which removes nothing, knows nothing of that of the workers.
+// reading is a client's configuration for commands that only read. How far back they may is for the
+// announced safepoint to say: the retention of this process, which removes nothing, knows nothing
+// of that of the workers.
 func reading(cfg *percolator.Config) { cfg.Retention = 100 * 365 * 24 * time.Hour }
 
 // option returns nothing if the flag was not given.

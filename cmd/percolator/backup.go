@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
-// backupTimeout is the default of --timeout: a large backup takes hours, and one that was cut off is resumed.
+// backupTimeout is the default of --timeout: a large backup takes hours, and one that was cut off
+// is resumed.
 const backupTimeout = 24 * time.Hour
 
 func newBackup() *cobra.Command {

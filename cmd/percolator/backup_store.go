@@ -21,10 +21,12 @@ import (
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
-// Where backups are kept. Only Cloud Storage is linked besides directories: whoever runs this has Google's libraries already, while those of
-// another provider would double what the program consists of. Its own tools copy a directory there.
+// Where backups are kept. Only Cloud Storage is linked besides directories: whoever runs this has
+// Google's libraries already, while those of another provider would double what the program
+// consists of. Its own tools copy a directory there.
 
-// openStore opens a directory, or a bucket by its URL: gs://BUCKET/PATH, with the query parameters of gocloud.dev/blob/gcsblob.
+// openStore opens a directory, or a bucket by its URL: gs://BUCKET/PATH, with the query parameters
+// of gocloud.dev/blob/gcsblob.
 func openStore(ctx context.Context, location string) (_ backup.Store, closeStore func(), err error) {
 	if !strings.Contains(location, "://") {
 		if location == "" {
@@ -54,7 +56,8 @@ func openStore(ctx context.Context, location string) (_ backup.Store, closeStore
 	return bucketStore{bucket}, func() { _ = bucket.Close() }, nil
 }
 
-// bucketStore is a backup.Store in a bucket. An object of Cloud Storage appears when all of it has been written, and is durable then.
+// bucketStore is a backup.Store in a bucket. An object of Cloud Storage appears when all of it has
+// been written, and is durable then.
 type bucketStore struct{ bucket *blob.Bucket }
 
 func (s bucketStore) Put(ctx context.Context, name string, data []byte) error {

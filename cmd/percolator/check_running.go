@@ -15,7 +15,8 @@ import (
 
 // Checks of what runs: the oracle, transactions, collection and workers.
 
-// clockTolerance is how far timestamps may be from this machine's clock. The oracle's mark is ahead by seconds only.
+// clockTolerance is how far timestamps may be from this machine's clock. The oracle's mark is ahead
+// by seconds only.
 const clockTolerance = time.Minute
 
 func checkOracle(ctx context.Context, x *checker) []finding {
@@ -37,7 +38,8 @@ func checkOracle(ctx context.Context, x *checker) []finding {
 	return judgeOracle(ts[0], ts[1], served, x.now())
 }
 
-// judgeOracle judges two timestamps, taken one after the other, by one that was handed out before and by the clock.
+// judgeOracle judges two timestamps, taken one after the other, by one that was handed out before
+// and by the clock.
 func judgeOracle(first, second, served tso.Timestamp, now time.Time) (out []finding) {
 	const raise = "percolator tso raise --to now+1m --fence"
 	if second <= first {
@@ -204,7 +206,8 @@ func checkWorkers(ctx context.Context, x *checker) []finding {
 	return judgeWorkers(live)
 }
 
-// runningWorkers are the workers that announce themselves, which those with observers.Config.Partition do, and those that only report.
+// runningWorkers are the workers that announce themselves, which those with
+// observers.Config.Partition do, and those that only report.
 func runningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerInfo, error) {
 	seen, err := admin.New(c).InspectWorkers(ctx)
 	if err != nil {
@@ -224,7 +227,8 @@ func runningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerIn
 	return live, nil
 }
 
-// judgeWorkers looks for disagreement, which is normal only while a new version is being rolled out.
+// judgeWorkers looks for disagreement, which is normal only while a new version is being rolled
+// out.
 func judgeWorkers(live []admin.WorkerInfo) (out []finding) {
 	versions := map[string]int{}
 	sets := map[string]map[string]bool{} // of observers, by the columns that are taken

@@ -217,9 +217,10 @@ func checkFamilies(ctx context.Context, x *checker) []finding {
 	return out
 }
 
-// checkGCPolicies: any policy of Bigtable's own removes what is still needed. An age compares our timestamps with its clock, a number
-// of versions counts records that change nothing (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a
-// timestamp, a number of versions removes nothing.
+// checkGCPolicies: any policy of Bigtable's own removes what is still needed. An age compares our
+// timestamps with its clock, a number of versions counts records that change nothing
+// (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a timestamp, a
+// number of versions removes nothing.
 func checkGCPolicies(ctx context.Context, x *checker) []finding {
 	d := x.flags.data
 	out, n, err := x.eachTable(ctx, func(table string, info *bigtable.TableInfo) (out []finding) {

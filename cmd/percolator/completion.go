@@ -48,7 +48,8 @@ their environment variables name an instance, the names of its tables and indexe
 // completionTimeout is how long somebody who has pressed tab waits for the names of tables.
 const completionTimeout = 2 * time.Second
 
-// schemaToComplete is nil if the instance is not known or does not answer: then nothing is completed.
+// schemaToComplete is nil if the instance is not known or does not answer: then nothing is
+// completed.
 func schemaToComplete(cmd *cobra.Command) *percolator.Schema {
 	if applyEnv(cmd) != nil {
 		return nil

@@ -35,7 +35,8 @@ func (f *dataFlags) add(cmd *cobra.Command, timeout time.Duration) {
 // oracleTimeout is how long one request to the oracle may take.
 const oracleTimeout = 10 * time.Second
 
-// with opens a client and calls do with it, for as long as --timeout allows. What differs from the usual configuration, configure says.
+// with opens a client and calls do with it, for as long as --timeout allows. What differs from the
+// usual configuration, configure says.
 func (f *dataFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *percolator.Client) error, configure ...func(*percolator.Config)) (err error) {
 	if f.project == "" || f.instance == "" {
 		return usagef("--project and --instance are needed")

@@ -48,7 +48,8 @@ func (d *devProcess) startConsole(l net.Listener, opts []option.ClientOption, or
 	})
 }
 
-// devConsole is the console from when there is a schema: without one no client can be opened. Until then it says so.
+// devConsole is the console from when there is a schema: without one no client can be opened. Until
+// then it says so.
 type devConsole struct {
 	flags   devFlags
 	options []option.ClientOption

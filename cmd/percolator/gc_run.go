@@ -93,7 +93,8 @@ func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 	return f.output.emit(cmd.OutOrStdout(), out, out.print)
 }
 
-// agree refuses to shorten by mistake how far back snapshots reach: this process does not know the retention of the workers.
+// agree refuses to shorten by mistake how far back snapshots reach: this process does not know the
+// retention of the workers.
 func (f *gcRunFlags) agree(cmd *cobra.Command, b admin.CollectionBounds) error {
 	kept := b.Announced.Sub(b.Safepoint).Round(time.Second)
 	given := cmd.Flags().Lookup("retention")

@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// defaultCellTimeout is how long a command that deals with a few cells may take, unless --timeout says otherwise.
+// defaultCellTimeout is how long a command that deals with a few cells may take, unless --timeout
+// says otherwise.
 const defaultCellTimeout = 30 * time.Second
 
 // rowJSON is what "get" found. Missing are those of the named columns that have no value.
@@ -103,7 +104,8 @@ func showRow(ctx context.Context, w io.Writer, r percolator.Reader, table, row s
 	return nil
 }
 
-// readRow reads columns of a row with their commit timestamps, all if none are named, and tells which of the named ones have no value.
+// readRow reads columns of a row with their commit timestamps, all if none are named, and tells
+// which of the named ones have no value.
 func readRow(ctx context.Context, r percolator.Reader, table, row string, columns []string) (entries []percolator.Entry, missing []string, err error) {
 	if row == "" {
 		return nil, nil, usagef("the row key is empty")

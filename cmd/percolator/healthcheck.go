@@ -15,8 +15,9 @@ import (
 // healthcheckLimit is how long a health check may take.
 const healthcheckLimit = 3 * time.Second
 
-// addHealthcheck gives the root command the flag by which a container, which has no other program inside, asks whether the server in it
-// is well. It ends with 0 or 1 and nothing else, as a container's health check has to.
+// addHealthcheck gives the root command the flag by which a container, which has no other program
+// inside, asks whether the server in it is well. It ends with 0 or 1 and nothing else, as a
+// container's health check has to.
 func addHealthcheck(root *cobra.Command) {
 	var wanted bool
 	var address string

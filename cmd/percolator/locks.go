@@ -21,7 +21,8 @@ func newLocks() *cobra.Command {
 	return cmd
 }
 
-// lockJSON is a lock in the output for programs. Names are as shown; a lock that cannot be decoded has neither primary nor kind.
+// lockJSON is a lock in the output for programs. Names are as shown; a lock that cannot be decoded
+// has neither primary nor kind.
 type lockJSON struct {
 	Table    string        `json:"table"`
 	Row      string        `json:"row"`

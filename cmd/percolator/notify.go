@@ -88,7 +88,8 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 	return chosen, nil
 }
 
-// each does something with every chosen cell and says so. What has changed meanwhile does not keep it from the others.
+// each does something with every chosen cell and says so. What has changed meanwhile does not keep
+// it from the others.
 func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did string, do func(p observers.Parked) error) error {
 	if f.dryRun {
 		did = "would be " + did

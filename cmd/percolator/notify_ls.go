@@ -18,7 +18,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// defaultDataTimeout is how long a command that goes through tables may take, unless --timeout says otherwise.
+// defaultDataTimeout is how long a command that goes through tables may take, unless --timeout says
+// otherwise.
 const defaultDataTimeout = 5 * time.Minute
 
 // notifications is what "notify ls" found. Names are as shown.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept from version to version; the
-// table may change.
+// outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept
+// from version to version; the table may change.
 type outputFlag struct{ format string }
 
 const (
@@ -43,7 +43,8 @@ func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer) error) e
 	return out.Encode(v)
 }
 
-// table lines columns up. Cells are shown as they are: what comes from the store goes through shown or oneLine first.
+// table lines columns up. Cells are shown as they are: what comes from the store goes through shown
+// or oneLine first.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, head ...string) table {

@@ -8,7 +8,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// inspectionJSON is what "row" prints for programs. Names are as shown, timestamps 0 where there is none.
+// inspectionJSON is what "row" prints for programs. Names are as shown, timestamps 0 where there is
+// none.
 type inspectionJSON struct {
 	Table     string            `json:"table"`
 	Row       string            `json:"row"`

@@ -135,7 +135,8 @@ func (t rowText) record(v admin.VersionInspection) []line {
 	return lines(fmt.Sprintf("%s of %d", v.Write.Kind, v.Write.StartTS))
 }
 
-// lock says where the primary is, what has become of the transaction, and what whoever meets the lock does.
+// lock says where the primary is, what has become of the transaction, and what whoever meets the
+// lock does.
 func (t rowText) lock(l admin.LockInspection) []line {
 	if l.Kind == "" {
 		return []line{{"undecodable", red}, {shortened(oneLine(l.Reason), refWidth), red}}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Row keys and names of columns may hold any bytes. They are shown as they are where that is readable, and in Go's quotes
-// otherwise; both forms are understood as arguments.
+// Row keys and names of columns may hold any bytes. They are shown as they are where that is
+// readable, and in Go's quotes otherwise; both forms are understood as arguments.
 
 func shown(key string) string {
 	unreadable := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }

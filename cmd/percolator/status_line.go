@@ -10,7 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// statusLine shows on a terminal what goes on, for work whose end is not known, and nothing elsewhere.
+// statusLine shows on a terminal what goes on, for work whose end is not known, and nothing
+// elsewhere.
 func statusLine(cmd *cobra.Command) (say func(text string), end func()) {
 	stderr, ok := cmd.ErrOrStderr().(*os.File)
 	if !ok || !term.IsTerminal(int(stderr.Fd())) {

@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/internal/exporters"
 )
 
-// startTelemetry makes the exporters of a command; they tell a collector only where the environment names one. stop exports the rest; its failure is worth a
-// line in the log, and not an exit status.
+// startTelemetry makes the exporters of a command; they tell a collector only where the environment
+// names one. stop exports the rest; its failure is worth a line in the log, and not an exit status.
 func startTelemetry(ctx context.Context, service string, logger *slog.Logger) (e *exporters.Exporters, stop func(), err error) {
 	e, err = exporters.Start(ctx, exporters.Service{Name: service, Version: programVersion()})
 	if err != nil {

@@ -166,7 +166,8 @@ func (f *txnFlags) commit(ctx context.Context, cmd *cobra.Command, c *percolator
 	return f.end(cmd, last, out, err)
 }
 
-// end prints what the last attempt has read, unless it failed for a reason that makes it worthless, and how it ended.
+// end prints what the last attempt has read, unless it failed for a reason that makes it worthless,
+// and how it ended.
 func (f *txnFlags) end(cmd *cobra.Command, a attempt, out scriptJSON, err error) error {
 	if err != nil && !errors.Is(err, errRequirement) {
 		return err

@@ -48,7 +48,8 @@ func (s statement) writes() bool {
 
 func (s statement) fail(err error) error { return fmt.Errorf("line %d: %s: %w", s.line, s.verb, err) }
 
-// readScript reads the statements of a script. What is wrong with it is found before anything is read or written.
+// readScript reads the statements of a script. What is wrong with it is found before anything is
+// read or written.
 func readScript(in io.Reader) (script []statement, err error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxScriptBytes+1)) // all of it first: a script that is cut must not run
 	switch {
@@ -80,8 +81,8 @@ func readScript(in io.Reader) (script []statement, err error) {
 	return script, nil
 }
 
-// splitLine takes a line apart as a POSIX shell would, without doing anything that a shell does. What a shell would do something for must
-// be quoted.
+// splitLine takes a line apart as a POSIX shell would, without doing anything that a shell does.
+// What a shell would do something for must be quoted.
 func splitLine(line string) (words []string, err error) {
 	if !utf8.ValidString(line) {
 		return nil, fmt.Errorf("not UTF-8; --hex takes other values, and names are understood as percolator shows them")

@@ -18,7 +18,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/console"
 )
 
-// uiPasswordEnv holds the password of the console: a flag would show it to everybody who lists processes.
+// uiPasswordEnv holds the password of the console: a flag would show it to everybody who lists
+// processes.
 const uiPasswordEnv = "PERCOLATOR_UI_PASSWORD"
 
 // Bounds of the console's server. Live pages set deadlines of their own, event by event.
@@ -93,7 +94,8 @@ func (f *uiFlags) password() (string, error) {
 	return password, nil
 }
 
-// listener opens the port. Whoever is elsewhere needs a password, and is told so before anything else happens.
+// listener opens the port. Whoever is elsewhere needs a password, and is told so before anything
+// else happens.
 func (f *uiFlags) listener(ctx context.Context) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// shownValue is a value as a person reads it: as it is where that is readable and unmistakable, in Go's quotes otherwise.
+// shownValue is a value as a person reads it: as it is where that is readable and unmistakable, in
+// Go's quotes otherwise.
 func shownValue(v []byte) string {
 	s := string(v)
 	unreadable := func(r rune) bool { return r == utf8.RuneError || r != ' ' && !unicode.IsPrint(r) }
@@ -23,14 +24,16 @@ func shownValue(v []byte) string {
 	return s
 }
 
-// cellJSON is a cell in the output for programs. Names are as shown; of Value and Base64 there is one.
+// cellJSON is a cell in the output for programs. Names are as shown; of Value and Base64 there is
+// one.
 type cellJSON struct {
 	Table  string  `json:"table"`
 	Row    string  `json:"row"`
 	Column string  `json:"column"`
 	Value  *string `json:"value,omitempty"`  // if it is UTF-8
 	Base64 *[]byte `json:"base64,omitempty"` // otherwise
-	// Committed is the timestamp of the transaction that wrote the value, absent for what a script has written itself.
+	// Committed is the timestamp of the transaction that wrote the value, absent for what a script has
+	// written itself.
 	Committed   tso.Timestamp `json:"committed,omitempty"`
 	CommittedAt *time.Time    `json:"committedAt,omitempty"`
 }

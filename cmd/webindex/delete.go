@@ -39,7 +39,8 @@ the place of a canonical page.`,
 	return cmd
 }
 
-// deletePages deletes each page in a transaction of its own. A page that is missing does not keep the others.
+// deletePages deletes each page in a transaction of its own. A page that is missing does not keep
+// the others.
 func (a *app) deletePages(ctx context.Context, client *percolator.Client, urls []string) (*summary.Deleted, error) {
 	var (
 		d     summary.Deleted

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/load"
 )
 
-// errBadInput makes the exit status 1 after everything that could be loaded was loaded. What was bad has been logged.
+// errBadInput makes the exit status 1 after everything that could be loaded was loaded. What was
+// bad has been logged.
 var errBadInput = errors.New("some of the input could not be read, see above")
 
 func newLoadCommand(a *app) *cobra.Command {

@@ -20,7 +20,8 @@ const (
 	stopWithin   = time.Second
 )
 
-// Listen opens the listener of a server for Prometheus, on loopback unless public is set: it has neither TLS nor passwords.
+// Listen opens the listener of a server for Prometheus, on loopback unless public is set: it has
+// neither TLS nor passwords.
 func Listen(ctx context.Context, address string, public bool) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

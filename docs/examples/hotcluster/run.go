@@ -25,7 +25,8 @@ type result struct {
 // rate is the number of runs that lost against another transaction for each that committed.
 func (r *result) rate() float64 { return float64(r.conflicts) / float64(max(1, r.commits)) }
 
-// Every document is in the hot cluster first; then every third moves to another cluster, which is as hot.
+// Every document is in the hot cluster first; then every third moves to another cluster, which is
+// as hot.
 const hot, other = "hot", "other"
 
 // run starts a store and workers, has documents change, and waits until all observers have run.
@@ -132,7 +133,8 @@ func lists(ctx context.Context, c *percolator.Client) (map[string][]string, erro
 	return clusters, err
 }
 
-// store is an emulator and an oracle in this process. A real program has both elsewhere, and only makes a client.
+// store is an emulator and an oracle in this process. A real program has both elsewhere, and only
+// makes a client.
 type store struct {
 	emulator *emulator.Server
 	oracle   *tso.Server

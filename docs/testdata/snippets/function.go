@@ -1,4 +1,5 @@
-// Package snippet is what surrounds a piece of Go in the documentation: here, the body of a function.
+// Package snippet is what surrounds a piece of Go in the documentation: here, the body of a
+// function.
 package snippet
 
 import (

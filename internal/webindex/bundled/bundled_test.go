@@ -25,7 +25,8 @@ func responses(t *testing.T, warc []byte) []*crawl.Response {
 	return all
 }
 
-// What is embedded is what the sources make. The compressed bytes may differ from one version of Go to the next.
+// What is embedded is what the sources make. The compressed bytes may differ from one version of Go
+// to the next.
 func TestCrawlIsGenerated(t *testing.T) {
 	t.Parallel()
 	s, err := site.New()

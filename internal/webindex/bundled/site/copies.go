@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// addCopies adds pages whose content is that of another page: the same file under two names, versions to print that are
-// no different, a session in the query, and a mirror. Wherever links lead to the copy, the copy may be the better
-// known one.
+// addCopies adds pages whose content is that of another page: the same file under two names,
+// versions to print that are no different, a session in the query, and a mirror. Wherever links
+// lead to the copy, the copy may be the better known one.
 func (s *Site) addCopies() error {
 	copies := [][2]string{ // copy, original
 		{"http://lights.example/index.html", "http://lights.example/"},

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The harbour book: /, a page for each harbour without an extension, /tides/, /glossary/ and /essays/.
+// The harbour book: /, a page for each harbour without an extension, /tides/, /glossary/ and
+// /essays/.
 
 func harbourPage(title, content string) string {
 	return `<html><head><meta http-equiv="Content-Type" content="text/html; charset=utf-8"><title>` + html.EscapeString(title) + ` | Harbour book</title></head>
@@ -52,7 +53,8 @@ func (s *Site) harbourContent(url string, i int) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<p>Region %s, depth at the quay %s metres, range at springs %s metres.\n", b.link(url, h.fields[1]), h.fields[2], h.fields[3])
 	out.WriteString(b.paragraphs(url, h))
-	// Half of the harbours know the lights by the numbers that they had on the old server, see addRedirects.
+	// Half of the harbours know the lights by the numbers that they had on the old server, see
+	// addRedirects.
 	if i%2 == 0 {
 		fmt.Fprintf(&out, "<p>Light: <a href=\"http://%s/light.php?id=%d\">%s</a>\n", lightsHost, b.lightNumber(h.fields[4]), html.EscapeString(h.fields[4]))
 	} else {
@@ -78,7 +80,8 @@ func (b *book) lightNumber(name string) int {
 	return 0
 }
 
-// tideContent is a made-up tide table: high waters 12 h 25 min apart, their heights between springs and neaps.
+// tideContent is a made-up tide table: high waters 12 h 25 min apart, their heights between springs
+// and neaps.
 func (s *Site) tideContent(url string, h entry) string {
 	tenths, err := strconv.Atoi(strings.Replace(h.fields[3], ".", "", 1))
 	if err != nil {

@@ -20,7 +20,8 @@ granit fut traîné sur la glace; l'été, les maçons dormaient à la cave.
 </body></html>
 `
 
-// foreign are pages that are not in UTF-8. The charset is stated in the header, unless header is "".
+// foreign are pages that are not in UTF-8. The charset is stated in the header, unless header is
+// "".
 var foreign = []struct {
 	url, header string
 	encoding    encoding.Encoding

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// addRedirects adds what is left of older servers: pages that forward, some of them more than once, to a copy, to
-// nothing, or in a circle.
+// addRedirects adds what is left of older servers: pages that forward, some of them more than once,
+// to a copy, to nothing, or in a circle.
 func (s *Site) addRedirects() {
 	for _, redirect := range []struct {
 		status        int

@@ -1,6 +1,7 @@
-// Package site makes the bundled crawl: what a crawler would have recorded of three small hosts, the register of lights,
-// the harbour book and the galley, about an invented coast. Texts and data are in the directory texts; around them are
-// built the pages that a search engine has to cope with, see odd.go, copies.go and redirects.go.
+// Package site makes the bundled crawl: what a crawler would have recorded of three small hosts,
+// the register of lights, the harbour book and the galley, about an invented coast. Texts and data
+// are in the directory texts; around them are built the pages that a search engine has to cope
+// with, see odd.go, copies.go and redirects.go.
 package site
 
 import (
@@ -23,7 +24,8 @@ const (
 // recorded is when the first response was recorded; the others follow at intervals of a second.
 var recorded = time.Date(2025, time.March, 1, 6, 0, 0, 0, time.UTC)
 
-// Site is everything that was retrieved, in the order of retrieval. No two responses have the same URL.
+// Site is everything that was retrieved, in the order of retrieval. No two responses have the same
+// URL.
 type Site struct {
 	book      *book
 	responses []*crawl.Response
@@ -54,7 +56,8 @@ func New() (*Site, error) {
 	return s, nil
 }
 
-// Responses returns the responses as a reader of the WARC file sees them, apart from Source and Offset.
+// Responses returns the responses as a reader of the WARC file sees them, apart from Source and
+// Offset.
 func (s *Site) Responses() []*crawl.Response { return s.responses }
 
 // Write writes the crawl as a WARC file with a gzip member per record.

@@ -9,7 +9,8 @@ import (
 //go:embed texts/*.txt
 var textFiles embed.FS
 
-// entry is one entry of a text file: a line of fields, separated by bars, and the paragraphs under it.
+// entry is one entry of a text file: a line of fields, separated by bars, and the paragraphs under
+// it.
 type entry struct {
 	fields     []string
 	paragraphs []string
@@ -17,8 +18,8 @@ type entry struct {
 
 func (e entry) name() string { return e.fields[0] }
 
-// readEntries reads texts/name.txt, in which empty lines divide the entries and lines that start with # are comments.
-// Every entry must have the given number of fields.
+// readEntries reads texts/name.txt, in which empty lines divide the entries and lines that start
+// with # are comments. Every entry must have the given number of fields.
 func readEntries(name string, fields int) ([]entry, error) {
 	text, err := textFiles.ReadFile("texts/" + name + ".txt")
 	if err != nil {
