@@ -4,7 +4,8 @@
 // redirects, links of every form, several charsets, compressed and chunked responses, malformed
 // pages, files that are no pages, and errors.
 //
-// The crawl is kept as a WARC file with a gzip member per record. Package site has its sources.
+// The crawl is kept as a WARC file with a gzip member per record. Its sources are those of the test
+// that compares it with them, and that writes it anew with -update.
 package bundled
 
 import (
@@ -13,8 +14,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 )
-
-//go:generate go run ./generate crawl.warc.gz
 
 // Name is the Source of the bundled crawl's responses.
 const Name = "bundled crawl"

@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func harbourPage(title, content string) string {
 `
 }
 
-func (s *Site) addHarbourBook() {
+func (s *site) addHarbourBook() {
 	b := s.book
 	home := "http://" + harboursHost + "/"
 	var out strings.Builder
@@ -47,7 +47,7 @@ func (s *Site) addHarbourBook() {
 
 func tidesURL(h entry) string { return "http://" + harboursHost + "/tides/" + slug(h.name()) + ".html" }
 
-func (s *Site) harbourContent(url string, i int) string {
+func (s *site) harbourContent(url string, i int) string {
 	b := s.book
 	h := b.harbours[i]
 	var out strings.Builder
@@ -82,7 +82,7 @@ func (b *book) lightNumber(name string) int {
 
 // tideContent is a made-up tide table: high waters 12 h 25 min apart, their heights between springs
 // and neaps.
-func (s *Site) tideContent(url string, h entry) string {
+func (s *site) tideContent(url string, h entry) string {
 	tenths, err := strconv.Atoi(strings.Replace(h.fields[3], ".", "", 1))
 	if err != nil {
 		s.book.missing = append(s.book.missing, "a tidal range for "+h.name())

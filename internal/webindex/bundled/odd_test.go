@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"fmt"
@@ -96,7 +96,7 @@ var based = []struct{ url, body string }{
 `},
 }
 
-func (s *Site) addOddPages() error {
+func (s *site) addOddPages() error {
 	for _, page := range foreign {
 		body, err := page.encoding.NewEncoder().String(page.text)
 		if err != nil {
