@@ -17,7 +17,7 @@ import (
 
 // TestConsole runs the commands of the blocks that are marked ```console, page by page and in
 // order, with a shell, and compares what they print. What differs from run to run is replaced on
-// both sides (settled). Directives:
+// both sides (normalized). Directives:
 //
 //	background=NAME until=TEXT [with="FLAGS"]   the command goes on in the background, without
 //	                                            its log; FLAGS are added to it here
@@ -194,7 +194,7 @@ func (s *shell) learn(shown, got string) {
 
 func (s *shell) compare(place, line, want, got string) {
 	s.t.Helper()
-	if w, g := settled(want), settled(got); w != g && !*update {
+	if w, g := normalized(want), normalized(got); w != g && !*update {
 		s.t.Errorf("%s: $ %s\nprinted\n%s\nthe page says\n%s", place, line, g, w)
 	}
 }
@@ -299,10 +299,10 @@ var changing = []struct {
 
 var blanks = regexp.MustCompile(` {2,}|-{3,}|─{2,}`)
 
-// settled replaces what differs: each timestamp, say, by <ts1>, <ts2> … in the order of their
+// normalized replaces what differs: each timestamp, say, by <ts1>, <ts2> … in the order of their
 // first appearance, so that equal ones stay equal. Runs of blanks become one, as the width of
 // columns depends on what was replaced.
-func settled(text string) string {
+func normalized(text string) string {
 	for _, c := range changing {
 		names := map[string]string{}
 		text = c.pattern.ReplaceAllStringFunc(text, func(found string) string {

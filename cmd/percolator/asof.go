@@ -34,6 +34,15 @@ func (f *asOfFlag) option(ctx context.Context, c *percolator.Client) ([]percolat
 	return []percolator.ReadOption{percolator.AsOfTimestamp(ts)}, nil
 }
 
+// view calls do with the snapshot.
+func (f *asOfFlag) view(ctx context.Context, c *percolator.Client, do func(ctx context.Context, s *percolator.Snapshot) error) error {
+	opts, err := f.option(ctx, c)
+	if err != nil {
+		return err
+	}
+	return c.View(ctx, do, opts...)
+}
+
 // timestamp returns 0 if the flag was not given.
 func (f *asOfFlag) timestamp(ctx context.Context, c *percolator.Client) (tso.Timestamp, error) {
 	if f.text == "" {

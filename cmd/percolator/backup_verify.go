@@ -24,9 +24,6 @@ func (f *placeFlags) add(cmd *cobra.Command, timeout time.Duration) {
 
 // with opens the place of a backup.
 func (f *placeFlags) with(cmd *cobra.Command, args []string, do func(ctx context.Context, s backup.Store) error) error {
-	if err := f.out.check(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()
 	store, closeStore, err := openStore(ctx, args[0])

@@ -45,7 +45,7 @@ func checkAppProfile(ctx context.Context, x *checker) []finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	d := x.flags.data
+	d := x.flags
 	admin, err := bigtable.NewInstanceAdminClient(ctx, d.project, opts...)
 	if err != nil {
 		return cannot(err)
@@ -70,7 +70,7 @@ func checkAppProfile(ctx context.Context, x *checker) []finding {
 
 func (x *checker) profileCommand(verb, name, cluster string) string {
 	return fmt.Sprintf("gcloud bigtable app-profiles %s %s --project=%s --instance=%s --route-to=%s --transactional-writes", verb, name,
-		x.flags.data.project, x.flags.data.instance, cluster)
+		x.flags.project, x.flags.instance, cluster)
 }
 
 func (x *checker) judgeProfile(name string, profile *btapb.AppProfile) []finding {
@@ -92,7 +92,7 @@ func (x *checker) judgeProfile(name string, profile *btapb.AppProfile) []finding
 // otherProfiles warns of profiles by which another cluster could take conditional mutations as
 // well.
 func (x *checker) otherProfiles(ctx context.Context, admin *bigtable.InstanceAdminClient, name, cluster string) (out []finding) {
-	all := admin.ListAppProfiles(ctx, x.flags.data.instance)
+	all := admin.ListAppProfiles(ctx, x.flags.instance)
 	for range maxAppProfiles {
 		profile, err := all.Next()
 		switch {

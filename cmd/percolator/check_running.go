@@ -15,14 +15,11 @@ import (
 
 // Checks of what runs: the oracle, transactions, collection and workers.
 
-// clockTolerance is how far timestamps may be from this machine's clock. The oracle's mark is ahead
-// by seconds only.
+// clockTolerance is how far timestamps may be from this machine's clock. The oracle's high-water
+// mark is ahead by seconds only.
 const clockTolerance = time.Minute
 
 func checkOracle(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	var ts [2]tso.Timestamp
 	for i := range ts {
 		var err error
@@ -30,7 +27,7 @@ func checkOracle(ctx context.Context, x *checker) []finding {
 			return cannot(err)
 		}
 	}
-	d := x.flags.data
+	d := x.flags
 	served, err := admin.ServedTimestamp(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
 	if err != nil {
 		return cannot(err)
@@ -75,9 +72,6 @@ const (
 )
 
 func checkLocks(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	var seen, stranded, undecodable int
 	var oldest time.Duration
 	var out []finding
@@ -99,7 +93,7 @@ tables:
 				}
 			case l.State == admin.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
 				out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
-					"the lock of %s says that it was placed in the future: nobody will settle it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
+					"the lock of %s says that it was placed in the future: nobody will resolve it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
 			case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
 				stranded++
 				oldest = max(oldest, l.Age)
@@ -145,9 +139,6 @@ const (
 )
 
 func checkCollection(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	b, err := admin.New(x.client).CollectionBounds(ctx)
 	if err != nil {
 		return cannot(err)
@@ -196,9 +187,6 @@ func judgeCollection(b admin.CollectionBounds, col admin.Collection) (out []find
 }
 
 func checkWorkers(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	live, err := runningWorkers(ctx, x.client)
 	if err != nil {
 		return cannot(err)
@@ -263,9 +251,6 @@ func judgeWorkers(live []admin.WorkerInfo) (out []finding) {
 }
 
 func checkObservers(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	live, err := runningWorkers(ctx, x.client)
 	if err != nil {
 		return cannot(err)

@@ -23,22 +23,14 @@ type clientFlags struct {
 
 func (f *clientFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.targets, "tso", "", "host:port of the oracle's servers, separated by commas")
-	flags.StringVar(&f.ca, "tls-ca", "", "file of the authorities that the servers' certificates are from; turns TLS on")
-	flags.StringVar(&f.cert, "tls-cert", "", "file of the certificate to show to the servers")
-	flags.StringVar(&f.key, "tls-key", "", "file of its private key")
-	flags.StringVar(&f.serverName, "tls-server-name", "", "name in the servers' certificates, if it is not the host in --tso; turns TLS on")
-	flags.BoolVar(&f.alts, "alts", false, "secure the connection by ALTS, on Google Cloud")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext to addresses other than loopback")
-	flags.DurationVar(&f.timeout, "timeout", timeout, "how long to wait")
-	bindEnv(flags, "tso", tsoAddrEnv)
-	bindEnv(flags, "tls-ca", tso.EnvCA)
-	bindEnv(flags, "tls-cert", tso.EnvCert)
-	bindEnv(flags, "tls-key", tso.EnvKey)
-	bindEnv(flags, "tls-server-name", tso.EnvServerName)
-	bindEnv(flags, "alts", "PERCOLATOR_TSO_ALTS")
-	bindEnv(flags, "insecure", tso.EnvInsecure)
-	bindEnv(flags, "timeout", "PERCOLATOR_TSO_TIMEOUT")
+	flags.StringVar(&f.targets, "tso", "", "host:port of the oracle's servers, separated by commas [$"+tsoAddrEnv+"]")
+	flags.StringVar(&f.ca, "tls-ca", "", "file of the authorities that the servers' certificates are from; turns TLS on [$"+tso.EnvCA+"]")
+	flags.StringVar(&f.cert, "tls-cert", "", "file of the certificate to show to the servers [$"+tso.EnvCert+"]")
+	flags.StringVar(&f.key, "tls-key", "", "file of its private key [$"+tso.EnvKey+"]")
+	flags.StringVar(&f.serverName, "tls-server-name", "", "name in the servers' certificates, if it is not the host in --tso; turns TLS on [$"+tso.EnvServerName+"]")
+	flags.BoolVar(&f.alts, "alts", false, "secure the connection by ALTS, on Google Cloud [$PERCOLATOR_TSO_ALTS]")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext to addresses other than loopback [$"+tso.EnvInsecure+"]")
+	flags.DurationVar(&f.timeout, "timeout", timeout, "how long to wait [$PERCOLATOR_TSO_TIMEOUT]")
 }
 
 // dialOptions returns the options of a connection to any server.

@@ -167,10 +167,10 @@ var changing = []struct {
 	{regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:s|ms|µs) ago\b`), "age"},
 }
 
-// settled replaces what differs from run to run: each timestamp, say, by <ts1>, <ts2>… in the
+// normalized replaces what differs from run to run: each timestamp, say, by <ts1>, <ts2>… in the
 // order of their first appearance, so that equal ones stay equal. Runs of blanks become two, as the
 // width of columns depends on what was replaced.
-func settled(text string) string {
+func normalized(text string) string {
 	for _, c := range changing {
 		names := map[string]string{}
 		text = c.pattern.ReplaceAllStringFunc(text, func(found string) string {
@@ -224,5 +224,5 @@ func (s *session) runWith(code int, input string, args ...string) result {
 // compare compares the session with testdata/NAME.
 func (s *session) compare(name string) {
 	s.c.t.Helper()
-	golden(s.c.t, name, settled(s.text.String()))
+	golden(s.c.t, name, normalized(s.text.String()))
 }

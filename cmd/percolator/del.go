@@ -7,8 +7,7 @@ import (
 )
 
 func newDel() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	cmd := &cobra.Command{
 		Use:   "del TABLE ROW COLUMN",
 		Short: "Delete a cell in a transaction of its own",
@@ -20,19 +19,9 @@ back.`,
 		Args:              oneCell,
 		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
-			named, err := names(args)
-			if err != nil {
-				return err
-			}
-			return commitOne(cmd, f, output, func(tx *percolator.Txn) error {
-				return tx.Delete(percolator.Cell{Table: named[0], Row: named[1], Column: named[2]})
-			})
+			return commitOne(cmd, f, args, (*percolator.Txn).Delete)
 		},
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	return cmd
 }

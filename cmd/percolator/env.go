@@ -2,34 +2,28 @@ package main
 
 import (
 	"os"
+	"regexp"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// envAnnotation marks a flag with the environment variable that holds its default.
-const envAnnotation = "percolator.env"
+// envInUsage finds the environment variable that holds a flag's default: the usage ends with it,
+// so that the help names it.
+var envInUsage = regexp.MustCompile(`\[\$([A-Z0-9_]+)\]$`)
 
-// bindEnv makes an environment variable the default of a flag, and says so in the help.
-// A flag that is given wins over the environment, a variable that is empty counts as
-// not set.
-func bindEnv(flags *pflag.FlagSet, name, variable string) {
-	flag := flags.Lookup(name)
-	flag.Usage += " [$" + variable + "]"
-	flag.Annotations = map[string][]string{envAnnotation: {variable}}
-}
-
-// applyEnv sets the flags that were not given. They do not count as changed: where two
-// flags exclude each other, the one that was typed wins.
+// applyEnv sets the flags that were not given from the environment, where a variable that is empty
+// counts as not set. They do not count as changed: where two flags exclude each other, the one that
+// was typed wins.
 func applyEnv(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		variable := flag.Annotations[envAnnotation]
-		if flag.Changed || len(variable) == 0 || err != nil {
+		variable := envInUsage.FindStringSubmatch(flag.Usage)
+		if flag.Changed || variable == nil || err != nil {
 			return
 		}
-		if text := os.Getenv(variable[0]); text != "" {
+		if text := os.Getenv(variable[1]); text != "" {
 			if setErr := flag.Value.Set(text); setErr != nil {
-				err = usagef("%s=%q: %w", variable[0], text, setErr)
+				err = usagef("%s=%q: %w", variable[1], text, setErr)
 			}
 		}
 	})

@@ -7,23 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
-
-func newGCHold() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "hold",
-		Short: "Keep old versions from collection, for readers that take long",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newHoldLs(), newHoldTake(), newHoldExtend(), newHoldRelease())
-	return cmd
-}
 
 // holdJSON is a hold in the output for programs.
 type holdJSON struct {
@@ -72,9 +59,11 @@ func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold,
 }
 
 // holdArg is the Args of a command that takes a hold.
-func holdArg(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("%s takes the id of a hold", cmd.CommandPath())
+var holdArg = takes(1, 1, "the id of a hold")
+
+func checkTTL(ttl time.Duration) error {
+	if ttl <= 0 {
+		return usagef("--ttl %v is not above 0", ttl)
 	}
 	return nil
 }

@@ -11,8 +11,7 @@ import (
 )
 
 func newHoldLs() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the holds, oldest snapshot first",
@@ -21,21 +20,15 @@ them may be some that have expired and that no collector has removed yet.`,
 		Example: `  percolator gc hold ls
   percolator gc hold ls -o json | jq -r '.[0].reason'`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			holds, err := admin.New(c).Holds(ctx)
+			if err != nil {
 				return err
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				holds, err := admin.New(c).Holds(ctx)
-				if err != nil {
-					return err
-				}
-				list := newHoldsJSON(holds)
-				return output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printHolds(w, list) })
-			})
-		},
+			list := newHoldsJSON(holds)
+			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printHolds(w, list) })
+		}),
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	return cmd
 }

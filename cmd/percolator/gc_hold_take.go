@@ -12,8 +12,7 @@ import (
 )
 
 func newHoldTake() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var at asOfFlag
 	var ttl time.Duration
 	var reason string
@@ -26,29 +25,21 @@ before the hold expires or is released. Everybody can then read --as-of its time
 Old versions pile up meanwhile: take no longer than you need, and extend it instead.`,
 		Example: `  percolator gc hold take --reason "export of June" --ttl 3h
   percolator gc hold take --as-of 30m -o json | jq -r .id`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return checkTTL(ttl) },
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			ts, err := at.timestamp(ctx, c)
+			if err != nil {
 				return err
 			}
-			if ttl <= 0 {
-				return usagef("--ttl %v is not above 0", ttl)
+			h, err := admin.New(c).TakeHold(ctx, ts, ttl, reason)
+			if err != nil {
+				return err
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				ts, err := at.timestamp(ctx, c)
-				if err != nil {
-					return err
-				}
-				h, err := admin.New(c).TakeHold(ctx, ts, ttl, reason)
-				if err != nil {
-					return err
-				}
-				return emitHold(cmd, output, h)
-			})
-		},
+			return emitHold(cmd, f.output, h)
+		}),
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	at.add(cmd)
 	cmd.Flags().Lookup("as-of").Usage = "from then on: a time (RFC 3339), a timestamp, or a duration before now such as 10m"
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it lasts, at most a week")

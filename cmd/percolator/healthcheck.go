@@ -23,8 +23,7 @@ func addHealthcheck(root *cobra.Command) {
 	var address string
 	flags := root.Flags()
 	flags.BoolVar(&wanted, "healthcheck", false, "ask a server on this machine whether it is well: exit status 0, or 1")
-	flags.StringVar(&address, "admin", "127.0.0.1:7071", "the server's --admin, for --healthcheck")
-	bindEnv(flags, "admin", "PERCOLATOR_TSO_ADMIN")
+	flags.StringVar(&address, "admin", "127.0.0.1:7071", "the server's --admin, for --healthcheck [$PERCOLATOR_TSO_ADMIN]")
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if !wanted {

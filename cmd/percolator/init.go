@@ -52,9 +52,8 @@ instead: init would begin at the time of this machine's clock.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take [$PERCOLATOR_INIT_TIMEOUT]")
 	cmd.Flags().StringVar(&schema, "schema", "", "also apply this schema file")
-	bindEnv(cmd.Flags(), "timeout", "PERCOLATOR_INIT_TIMEOUT")
 	return cmd
 }
 
@@ -100,7 +99,7 @@ func schemaToInit(f storeFlags, path string) (*percolator.Schema, error) {
 }
 
 func initSchema(ctx context.Context, cmd *cobra.Command, f storeFlags, s *percolator.Schema) error {
-	apply := applyFlags{yes: true, output: outputFlag{format: outputTable}}
-	apply.data.project, apply.data.instance, apply.data.appProfile = f.project, f.instance, f.appProfile
+	apply := applyFlags{yes: true}
+	apply.instanceName, apply.output.format = f.instanceName, outputTable
 	return apply.apply(ctx, cmd, s)
 }

@@ -3,23 +3,10 @@ package main
 import (
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
-
-func newLocks() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "locks",
-		Short: "Look at locks, and settle those of transactions that are over",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newLocksLs(), newLocksResolve())
-	return cmd
-}
 
 // lockJSON is a lock in the output for programs. Names are as shown; a lock that cannot be decoded
 // has neither primary nor kind.
@@ -34,7 +21,7 @@ type lockJSON struct {
 	Commit   tso.Timestamp `json:"commit,omitempty"` // with state committed
 	Expires  *time.Time    `json:"expires,omitempty"`
 	Session  string        `json:"session,omitempty"` // none, open, ended or unknown
-	Primary  *primaryJSON  `json:"primary,omitempty"` // where the fate of its transaction is decided
+	Primary  *primaryJSON  `json:"primary,omitempty"` // where its transaction status is
 	Observed bool          `json:"observed"`          // its commit notifies observers
 	Reason   string        `json:"reason,omitempty"`
 }

@@ -20,8 +20,7 @@ type locksJSON struct {
 }
 
 func newLocksLs() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var opts admin.LockOptions
 	limit := 100
 	cmd := &cobra.Command{
@@ -38,30 +37,28 @@ are named, and change nothing. AGE is how long ago a transaction began. A lock i
 
 Locks are normal: every commit places some for a moment. Old ones, which a --older-than of
 a minute shows, are left by clients that have died. They harm nobody, and the next reader,
-scanner or collector settles them; percolator locks resolve does so now.`,
+scanner or collector resolves them; percolator locks resolve does so now.`,
 		Example: `  percolator locks ls
   percolator locks ls documents --older-than 1m
   percolator locks ls -o json | jq '.locks[] | select(.state == "dead")'`,
-		RunE: func(cmd *cobra.Command, tables []string) error {
-			switch err := output.check(); {
-			case err != nil:
-				return err
+		PreRunE: func(*cobra.Command, []string) error {
+			switch {
 			case limit < 1:
 				return usagef("--limit %d is not above 0", limit)
 			case opts.OlderThan < 0:
 				return usagef("--older-than %v is negative", opts.OlderThan)
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				found, err := findLocks(ctx, c, tables, opts, limit)
-				if err != nil {
-					return err
-				}
-				return output.emit(cmd.OutOrStdout(), found, found.print)
-			})
+			return nil
 		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
+			found, err := findLocks(ctx, c, tables, opts, limit)
+			if err != nil {
+				return err
+			}
+			return f.output.emit(cmd.OutOrStdout(), found, found.print)
+		}),
 	}
 	f.add(cmd, defaultDataTimeout)
-	output.add(cmd)
 	cmd.Flags().DurationVar(&opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many locks are listed")
 	return cmd
@@ -108,7 +105,7 @@ func (found locksJSON) print(w io.Writer) error {
 		return err
 	}
 	if n := count[admin.LockStateCommitted] + count[admin.LockStateRolledBack] + count[admin.LockStateDead]; n > 0 {
-		_, err := fmt.Fprintf(w, "%d can be settled now: percolator locks resolve\n", n)
+		_, err := fmt.Fprintf(w, "%d can be resolved now: percolator locks resolve\n", n)
 		return err
 	}
 	return nil

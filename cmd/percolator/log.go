@@ -10,8 +10,7 @@ import (
 type logFlags struct{ format string }
 
 func (f *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.format, "log-format", "text", "form of the log on the standard error: text or json")
-	bindEnv(cmd.Flags(), "log-format", "PERCOLATOR_LOG_FORMAT")
+	cmd.Flags().StringVar(&f.format, "log-format", "text", "form of the log on the standard error: text or json [$PERCOLATOR_LOG_FORMAT]")
 }
 
 func (f *logFlags) logger(cmd *cobra.Command) (*slog.Logger, error) {

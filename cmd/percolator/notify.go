@@ -12,20 +12,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-func newNotify() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "notify",
-		Short: "Look at notifications, and deal with those whose observers have failed",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newNotifyLs(), newNotifyWait(), newNotifyRetry(), newNotifyDrop())
-	return cmd
-}
-
 // parkedFlags choose parked cells: one by its name, or all of an observer's, or all.
 type parkedFlags struct {
-	data     dataFlags
+	dataFlags
 	all      bool
 	observer string
 	dryRun   bool
@@ -34,7 +23,7 @@ type parkedFlags struct {
 const parkedArgs = "[TABLE ROW COLUMN OBSERVER]"
 
 func (f *parkedFlags) add(cmd *cobra.Command) {
-	f.data.add(cmd, defaultDataTimeout)
+	f.dataFlags.add(cmd, defaultDataTimeout)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "every parked cell")
 	flags.StringVar(&f.observer, "observer", "", "every parked cell of this observer")
@@ -60,32 +49,38 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 	if err != nil {
 		return nil, err
 	}
-	var tables []string
-	names := make([]string, len(args))
-	for i, arg := range args {
-		var err error
-		if names[i], err = fromShown(arg); err != nil {
-			return nil, err
-		}
-	}
-	if len(names) > 0 {
-		tables = names[:1]
-	}
+	tables := args[:min(1, len(args))]
 	var chosen []observers.Parked
 	for p, err := range observers.ListParked(ctx, c, tables...) {
 		if err != nil {
 			return nil, err
 		}
-		if len(names) > 0 && !slices.Equal(names, []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}) ||
+		if len(args) > 0 && !slices.Equal(args, []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}) ||
 			f.observer != "" && p.Observer != observer {
 			continue
 		}
 		chosen = append(chosen, p)
 	}
-	if len(names) > 0 && len(chosen) == 0 {
-		return nil, fmt.Errorf("%w: observer %q is not parked on that cell; percolator notify ls shows what is", percolator.ErrNotFound, names[3])
+	if len(args) > 0 && len(chosen) == 0 {
+		return nil, fmt.Errorf("%w: observer %q is not parked on that cell; percolator notify ls shows what is", percolator.ErrNotFound, args[3])
 	}
 	return chosen, nil
+}
+
+// run is the RunE of a command that does something with what was chosen, and that agree may stop.
+func (f *parkedFlags) run(
+	did string, agree func(ctx context.Context, cmd *cobra.Command, n int) error, do func(ctx context.Context, c *percolator.Client, p observers.Parked) error,
+) func(*cobra.Command, []string) error {
+	return f.dataFlags.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+		chosen, err := f.choose(ctx, c, args)
+		if err != nil {
+			return err
+		}
+		if err := agree(ctx, cmd, len(chosen)); err != nil {
+			return err
+		}
+		return f.each(cmd, chosen, did, func(p observers.Parked) error { return do(ctx, c, p) })
+	})
 }
 
 // each does something with every chosen cell and says so. What has changed meanwhile does not keep

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/observers"
-	"github.com/gopercolator/percolator/percolator"
 )
 
 func newNotifyDrop() *cobra.Command {
@@ -20,21 +19,10 @@ next change of the cell is run for as ever. This cannot be undone.`,
 		Example: `  percolator notify drop documents com.example/ crawl:response process
   percolator notify drop --observer process --dry-run`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd, args); err != nil {
-				return err
-			}
-			return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				chosen, err := f.choose(ctx, c, args)
-				if err != nil {
-					return err
-				}
-				if err := ask(ctx, cmd, yes || f.dryRun || len(chosen) == 0, "Give up %d changes for good?", len(chosen)); err != nil {
-					return err
-				}
-				return f.each(cmd, chosen, "dropped", func(p observers.Parked) error { return observers.Drop(ctx, c, p) })
-			})
-		},
+		PreRunE:           f.check,
+		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {
+			return ask(ctx, cmd, yes || f.dryRun || n == 0, "Give up %d changes for good?", n)
+		}, observers.Drop),
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/observers"
-	"github.com/gopercolator/percolator/percolator"
 )
 
 func newNotifyRetry() *cobra.Command {
@@ -22,18 +21,8 @@ The observer sees the newest value. Other observers of the cell are not affected
   percolator notify retry --observer process --dry-run
   percolator notify retry --all`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd, args); err != nil {
-				return err
-			}
-			return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				chosen, err := f.choose(ctx, c, args)
-				if err != nil {
-					return err
-				}
-				return f.each(cmd, chosen, "retried", func(p observers.Parked) error { return observers.Retry(ctx, c, p) })
-			})
-		},
+		PreRunE:           f.check,
+		RunE:              f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
 	}
 	f.add(cmd)
 	return cmd

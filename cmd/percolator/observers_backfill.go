@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
@@ -25,9 +24,8 @@ left alone; other observers of the column have nothing to do. The command keeps 
 position in the instance: interrupted, it goes on where it was when it is repeated.`,
 		Example:           `  percolator observers backfill documents crawl:response classify`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd, args, "notified", func(c *percolator.Client) walk { return admin.New(c).BackfillObserver })
-		},
+		Args:              observerArgs,
+		RunE:              f.run("notified", (*admin.Admin).BackfillObserver),
 	}
 	f.add(cmd)
 	return cmd

@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
@@ -20,14 +19,11 @@ it begins anew: it may run again for changes that it has seen. The command keeps
 position in the instance: interrupted, it goes on where it was when it is repeated.`,
 		Example:           `  percolator observers forget documents crawl:response classify`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 3 {
-				if err := ask(cmd.Context(), cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0]); err != nil {
-					return err
-				}
-			}
-			return f.run(cmd, args, "acknowledgments deleted", func(c *percolator.Client) walk { return admin.New(c).ForgetObserver })
+		Args:              observerArgs,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return ask(cmd.Context(), cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
 		},
+		RunE: f.run("acknowledgments deleted", (*admin.Admin).ForgetObserver),
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

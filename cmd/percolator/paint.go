@@ -3,8 +3,6 @@ package main
 import (
 	"io"
 	"os"
-
-	"golang.org/x/term"
 )
 
 // style is how a piece of text stands out on a terminal. What it says must be clear without it.
@@ -25,8 +23,7 @@ type painter bool
 
 // painterFor paints on terminals, unless NO_COLOR is set (https://no-color.org).
 func painterFor(w io.Writer) painter {
-	f, ok := w.(*os.File)
-	return painter(ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd())))
+	return painter(os.Getenv("NO_COLOR") == "" && terminal(w) != nil)
 }
 
 func (p painter) paint(s style, text string) string {

@@ -161,7 +161,7 @@ func lockWords(l admin.LockInspection) (state, does string, s style) {
 	case admin.LockStateDead:
 		return "dead, " + lifeText(l), "roll back by any reader", red
 	}
-	return "corrupt: " + oneLine(l.Reason), "nobody can settle it", red
+	return "corrupt: " + oneLine(l.Reason), "nobody can resolve it", red
 }
 
 // lifeText says by what a lock was judged.
@@ -196,7 +196,7 @@ func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) error {
 		about("observer "+shown(a.Observer), s, what)
 	}
 	for _, p := range col.States {
-		s, what := t.standing(p)
+		s, what := t.observerState(p)
 		about("observer "+shown(p.Observer), s, what)
 	}
 	if col.Observed && len(col.Acks) == 0 {
@@ -249,7 +249,7 @@ func (t rowText) ack(a admin.AckInspection) (style, string) {
 	return s, strings.Join(parts, "; ")
 }
 
-func (t rowText) standing(p admin.ObserverState) (style, string) {
+func (t rowText) observerState(p admin.ObserverState) (style, string) {
 	if p.Done {
 		return plain, fmt.Sprintf("done up to %d, beside a parked one", p.Through)
 	}

@@ -110,8 +110,7 @@ func printPlan(w io.Writer, plan admin.SchemaPlan) error {
 }
 
 func newSchemaDiff() *cobra.Command {
-	var f instanceFlags
-	var output outputFlag
+	var f schemaFlags
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show what schema apply would do",
@@ -125,19 +124,16 @@ The exit status is 0 if there is nothing to do and 5 if there is.
   percolator schema show | percolator schema diff -`,
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			s, err := schemaFrom(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context) error {
-				plan, err := admin.PlanSchema(ctx, f.project, f.instance, f.appProfile, s, bigtableOptions(ctx)...)
+				plan, err := f.planSchema(ctx, s)
 				if err != nil {
 					return err
 				}
-				if err := output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) error { return printPlan(w, plan) }); err != nil {
+				if err := f.output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) error { return printPlan(w, plan) }); err != nil {
 					return err
 				}
 				if len(plan.Changes) > 0 {
@@ -147,7 +143,6 @@ The exit status is 0 if there is nothing to do and 5 if there is.
 			})
 		},
 	}
-	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
+	f.add(cmd)
 	return cmd
 }

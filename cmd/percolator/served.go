@@ -12,14 +12,14 @@ import (
 // noData is the value of --data that says that nothing is to be looked at.
 const noData = "none"
 
-var instanceName = regexp.MustCompile(`^projects/([^/]+)/instances/([^/]+)$`)
+var instanceResource = regexp.MustCompile(`^projects/([^/]+)/instances/([^/]+)$`)
 
 // served returns the function by which a server learns what was handed out in any case:
 // from the Bigtable instance whose transactions use the oracle, data, or otherwise from
 // the one that holds the record. nil: there is none.
 func (f *storeFlags) served(data string, logger *slog.Logger) (func(context.Context) (tso.Timestamp, error), error) {
 	project, instance, profile := f.project, f.instance, f.appProfile
-	switch parts := instanceName.FindStringSubmatch(data); {
+	switch parts := instanceResource.FindStringSubmatch(data); {
 	case data == noData, data == "" && instance == "":
 		return nil, nil
 	case parts != nil:

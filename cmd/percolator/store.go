@@ -15,23 +15,16 @@ import (
 
 // storeFlags name the store of an oracle's record.
 type storeFlags struct {
-	project, instance, appProfile string
-	spanner                       string
-	name                          string
+	instanceName
+	spanner string
+	name    string
 }
 
 func (f *storeFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.project, "project", "", "project of the Bigtable instance")
-	flags.StringVar(&f.instance, "instance", "", "Bigtable instance")
-	flags.StringVar(&f.appProfile, "app-profile", "", "Bigtable application profile: single-cluster routing, transactional writes")
-	flags.StringVar(&f.spanner, "spanner", "", "Spanner database, projects/P/instances/I/databases/D, instead of Bigtable")
-	flags.StringVar(&f.name, "name", "default", "name of the oracle")
-	bindEnv(flags, "project", "PERCOLATOR_PROJECT")
-	bindEnv(flags, "instance", "PERCOLATOR_INSTANCE")
-	bindEnv(flags, "app-profile", "PERCOLATOR_APP_PROFILE")
-	bindEnv(flags, "spanner", "PERCOLATOR_SPANNER")
-	bindEnv(flags, "name", "PERCOLATOR_TSO_NAME")
+	f.instanceName.add(flags)
+	flags.StringVar(&f.spanner, "spanner", "", "Spanner database, projects/P/instances/I/databases/D, instead of Bigtable [$PERCOLATOR_SPANNER]")
+	flags.StringVar(&f.name, "name", "default", "name of the oracle [$PERCOLATOR_TSO_NAME]")
 }
 
 // choose decides between the two kinds of store. Typed flags win over the environment.

@@ -170,7 +170,7 @@ func TestTxnConflicts(t *testing.T) {
 			var out bytes.Buffer
 			cmd := newTxn()
 			cmd.SetOut(&out)
-			f := txnFlags{maxAttempts: 3, output: outputFlag{outputTable}}
+			f := txnFlags{maxAttempts: 3, queryFlags: queryFlags{output: outputFlag{outputTable}}}
 			oracle.left.Store(c.conflicts)
 			err = f.commit(ctx, cmd, client, script)
 			if exitCode(err) != c.code || !strings.Contains(out.String(), c.want) || c.code != exitOK && out.Len() > 0 {
@@ -204,7 +204,7 @@ func TestTxnRequireHolds(t *testing.T) {
 	}
 	cmd := newTxn()
 	cmd.SetOut(new(bytes.Buffer))
-	f := txnFlags{output: outputFlag{outputTable}}
+	f := txnFlags{queryFlags: queryFlags{output: outputFlag{outputTable}}}
 	oracle.left.Store(1)
 	if err := f.commit(ctx, cmd, client, script); exitCode(err) != exitConflict || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("%v; want that the requirement of line 1 does not hold", err)

@@ -7,8 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -84,9 +82,4 @@ func names(args []string) ([]string, error) {
 }
 
 // oneCell is the Args of a command that takes one cell.
-func oneCell(cmd *cobra.Command, args []string) error {
-	if len(args) != 3 {
-		return usagef("%s takes a table, a row and a column", cmd.CommandPath())
-	}
-	return nil
-}
+var oneCell = takes(3, 3, "a table, a row and a column")

@@ -49,9 +49,6 @@ Bigtable, Spanner and the oracle are spoken to.
   percolator version -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			if short {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildVersion())
 				return err

@@ -34,12 +34,7 @@ loads of the same pages at once the later one goes on, and the earlier one ends.
 			if len(sources) == 0 {
 				return errors.New("nothing to load: name a WARC file or a directory with --input")
 			}
-			client, closeStore, err := t.open(cmd.Context(), a.log)
-			if err != nil {
-				return err
-			}
-			defer closeStore()
-			return a.loadAll(cmd.Context(), client, sources, restart)
+			return t.with(cmd.Context(), a.log, func(c *percolator.Client) error { return a.loadAll(cmd.Context(), c, sources, restart) })
 		},
 	}
 	t.addFlags(cmd)

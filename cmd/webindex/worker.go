@@ -39,12 +39,7 @@ With OTEL_EXPORTER_OTLP_ENDPOINT metrics and traces are sent to an OpenTelemetry
 				return err
 			}
 			defer stopTelemetry()
-			client, closeStore, err := t.open(cmd.Context(), a.log)
-			if err != nil {
-				return err
-			}
-			defer closeStore()
-			return a.work(cmd.Context(), client, t, untilIdle, every)
+			return t.with(cmd.Context(), a.log, func(c *percolator.Client) error { return a.work(cmd.Context(), c, t, untilIdle, every) })
 		},
 	}
 	t.addFlags(cmd)

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/backup"
+)
+
+// terminal is w if it is one, else nil.
+func terminal(w io.Writer) *os.File {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// statusLine shows on a terminal what goes on, for work whose end is not known, and nothing
+// elsewhere.
+func statusLine(cmd *cobra.Command) (say func(text string), end func()) {
+	stderr := terminal(cmd.ErrOrStderr())
+	if stderr == nil {
+		return func(string) {}, func() {}
+	}
+	var text atomic.Pointer[string]
+	text.Store(new(string))
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(1))
+	bar := bars.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.AppendDecorators(
+		decor.Any(func(decor.Statistics) string { return " " + *text.Load() + " " }), decor.Elapsed(decor.ET_STYLE_MMSS)))
+	return func(now string) { text.Store(&now) }, func() {
+		bar.SetTotal(-1, true)
+		bars.Wait()
+	}
+}
+
+// showBar shows on a terminal how far a backup or a restore is, and nothing elsewhere.
+func showBar(cmd *cobra.Command, what string) (show func(backup.Progress), end func()) {
+	stderr := terminal(cmd.ErrOrStderr())
+	if stderr == nil {
+		return func(backup.Progress) {}, func() {}
+	}
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
+	var last backup.Progress
+	counts := decor.Any(func(decor.Statistics) string {
+		return fmt.Sprintf(" %d rows, %s", last.Counts.Rows, bytesShown(last.Counts.Bytes))
+	})
+	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name(what+" ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), counts, decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	show = func(p backup.Progress) {
+		last = p
+		bar.SetTotal(int64(p.All), false)
+		bar.SetCurrent(int64(p.Done))
+	}
+	return show, func() {
+		bar.Abort(false)
+		bars.Wait()
+	}
+}
+
+// walkBar shows how far a walk has come, on a terminal; elsewhere report is nil.
+func walkBar(cmd *cobra.Command) (report func(admin.ObserverProgress), done func()) {
+	stderr := terminal(cmd.ErrOrStderr())
+	if stderr == nil {
+		return nil, func() {}
+	}
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
+	bar := bars.AddBar(0, mpb.AppendDecorators(decor.CountersNoUnit("%d/%d rows"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	return func(p admin.ObserverProgress) {
+			bar.SetTotal(max(p.Total, p.Rows), false)
+			bar.SetCurrent(p.Rows)
+		}, func() {
+			bar.SetTotal(-1, true)
+			bars.Wait()
+		}
+}
