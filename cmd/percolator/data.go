@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/exporters"
 	"github.com/gopercolator/percolator/percolator"
@@ -128,4 +130,19 @@ func (f *dataFlags) open(
 		_ = oracle.Close() // nothing is on the way any more
 		return err
 	}, nil
+}
+
+type connectionKey struct{}
+
+// withConnection has the commands that run under ctx reach Bigtable by opts: a program that has an
+// emulator inside runs them so.
+func withConnection(ctx context.Context, opts ...option.ClientOption) context.Context {
+	return context.WithValue(ctx, connectionKey{}, opts)
+}
+
+// bigtableOptions are the options for every client of Bigtable and of its administration that a
+// command opens.
+func bigtableOptions(ctx context.Context) []option.ClientOption {
+	opts, _ := ctx.Value(connectionKey{}).([]option.ClientOption)
+	return slices.Clone(opts)
 }

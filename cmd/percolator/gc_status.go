@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -97,12 +98,11 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 }
 
 func newCycleJSON(col admin.Collection) cycleJSON {
-	out := cycleJSON{Phase: string(col.Phase), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated, Table: col.Table, Holder: col.Holder, Expires: col.Expires,
-		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Tombstones: col.Vanished, Postponed: col.Postponed, Corrupt: col.Corrupt}
-	if out.Phase == "" {
-		out.Phase = "none"
+	return cycleJSON{
+		Phase: cmp.Or(string(col.Phase), "none"), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated,
+		Table: col.Table, Holder: col.Holder, Expires: col.Expires,
+		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Tombstones: col.Vanished, Postponed: col.Postponed, Corrupt: col.Corrupt,
 	}
-	return out
 }
 
 func (g gcJSON) print(w io.Writer) error {
@@ -145,3 +145,19 @@ func (c cycleJSON) print(t table, at func(tso.Timestamp) string) {
 	t.row("  cells postponed", c.Postponed)
 	t.row("  cells corrupt", c.Corrupt)
 }
+
+// retentionFlag is how far back snapshots are to reach.
+type retentionFlag struct{ retention time.Duration }
+
+func (f *retentionFlag) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.retention, "retention", time.Hour, "how far back snapshots are to reach; that of the workers [$PERCOLATOR_RETENTION]")
+}
+
+func (f *retentionFlag) check() error {
+	if f.retention < time.Minute {
+		return usagef("--retention %v is less than a minute", f.retention)
+	}
+	return nil
+}
+
+func (f *retentionFlag) configure(cfg *percolator.Config) { cfg.Retention = f.retention }

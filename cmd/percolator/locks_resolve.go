@@ -233,35 +233,29 @@ func expected(l admin.LockInspection) admin.Resolution {
 }
 
 func (r *resolution) report(l admin.LockInspection, became admin.Resolution) error {
-	switch became {
-	case admin.LockRolledForward:
-		r.found.Counts.RolledForward++
-	case admin.LockRolledBack:
-		r.found.Counts.RolledBack++
-	case admin.LockGone:
-		r.found.Counts.Gone++
-	default:
-		r.found.Counts.Alive++
-	}
+	n := &r.found.Counts
+	*map[admin.Resolution]*int{
+		admin.LockRolledForward: &n.RolledForward, admin.LockRolledBack: &n.RolledBack, admin.LockGone: &n.Gone, admin.LockAlive: &n.Alive,
+	}[became]++
 	if len(r.found.Resolved) < resolvedInJSON {
 		r.found.Resolved = append(r.found.Resolved, resolvedLock{newLockJSON(&l), became.String()})
 	} else {
 		r.found.More = true
 	}
-	would := ""
-	if r.dryRun {
-		would = "would be "
-	}
-	_, err := fmt.Fprintf(r.text, "%s%s: %s (transaction %d)\n", would, became, cellText(l.Cell), l.StartTS)
+	_, err := fmt.Fprintf(r.text, "%s%s: %s (transaction %d)\n", r.would(), became, cellText(l.Cell), l.StartTS)
 	return err
+}
+
+func (r *resolution) would() string {
+	if r.dryRun {
+		return "would be "
+	}
+	return ""
 }
 
 func (r *resolution) summarize(w io.Writer) error {
 	n := r.found.Counts
-	would := ""
-	if r.dryRun {
-		would = "would be "
-	}
+	would := r.would()
 	text := fmt.Sprintf("%d %srolled forward, %d %srolled back", n.RolledForward, would, n.RolledBack, would)
 	for _, part := range []struct {
 		n    int

@@ -102,10 +102,49 @@ func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did st
 			}
 		}
 		n++
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s %s %s\n", did, shown(p.Cell.Table), shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer)); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s %s %s\n", did, shown(p.Cell.Table), shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer))
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, did)
 	return errors.Join(changed, err)
+}
+
+func newNotifyRetry() *cobra.Command {
+	var f parkedFlags
+	cmd := &cobra.Command{
+		Use:   "retry " + parkedArgs,
+		Short: "Have parked observers run again",
+		Long: `Have parked observers run again.
+
+The next scan of a worker tries the cell as if it had just changed, with all attempts.
+The observer sees the newest value. Other observers of the cell are not affected.`,
+		Example: `  percolator notify retry documents com.example/ crawl:response process
+  percolator notify retry --observer process --dry-run
+  percolator notify retry --all`,
+		ValidArgsFunction: completeTables,
+		PreRunE:           f.check,
+		RunE:              f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func newNotifyDrop() *cobra.Command {
+	var f parkedFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "drop " + parkedArgs,
+		Short: "Give parked changes up",
+		Long: `Give parked changes up: their observers count as having run, without any effect. The
+next change of the cell is run for as ever. This cannot be undone.`,
+		Example: `  percolator notify drop documents com.example/ crawl:response process
+  percolator notify drop --observer process --dry-run`,
+		ValidArgsFunction: completeTables,
+		PreRunE:           f.check,
+		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {
+			return ask(ctx, cmd, yes || f.dryRun || n == 0, "Give up %d changes for good?", n)
+		}, observers.Drop),
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
 }

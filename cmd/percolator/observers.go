@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,4 +47,51 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d rows, %d %s%s\n", p.Rows, p.Changed, did, again)
 		return err
 	})
+}
+
+// defaultWalkTimeout is long, because what was done when it ends is not lost.
+const defaultWalkTimeout = 24 * time.Hour
+
+func newObserversBackfill() *cobra.Command {
+	var f walkFlags
+	cmd := &cobra.Command{
+		Use:   "backfill TABLE COLUMN OBSERVER",
+		Short: "Notify the cells that existed before an observer was added",
+		Long: `Notify the cells that existed before an observer was added. Without it, an observer
+runs for what changes from now on.
+
+Start it when every worker has the observer. Cells for which the observer has run are
+left alone; other observers of the column have nothing to do. The command keeps its
+position in the instance: interrupted, it goes on where it was when it is repeated.`,
+		Example:           `  percolator observers backfill documents crawl:response classify`,
+		ValidArgsFunction: completeTables,
+		Args:              observerArgs,
+		RunE:              f.run("notified", (*admin.Admin).BackfillObserver),
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func newObserversForget() *cobra.Command {
+	var f walkFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "forget TABLE COLUMN OBSERVER",
+		Short: "Delete the acknowledgments of an observer that was removed",
+		Long: `Delete the acknowledgments of an observer that was removed, and what is parked for it.
+
+Start it when no worker has the observer any more. If it comes back under the same name
+it begins anew: it may run again for changes that it has seen. The command keeps its
+position in the instance: interrupted, it goes on where it was when it is repeated.`,
+		Example:           `  percolator observers forget documents crawl:response classify`,
+		ValidArgsFunction: completeTables,
+		Args:              observerArgs,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return ask(cmd.Context(), cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
+		},
+		RunE: f.run("acknowledgments deleted", (*admin.Admin).ForgetObserver),
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
 }

@@ -29,18 +29,14 @@ const (
 
 func (t rowText) write(w io.Writer) error {
 	title := t.in.Table + " " + shown(t.in.Row)
-	if _, err := fmt.Fprintf(w, "%s  at %s\n", t.paint.paint(bold, title), atTime(t.in.Now)); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "%s  at %s\n", t.paint.paint(bold, title), atTime(t.in.Now))
 	for _, col := range t.in.Columns {
 		if err := t.writeColumn(w, col); err != nil {
 			return err
 		}
 	}
 	if t.in.Truncated != "" {
-		if _, err := fmt.Fprintf(w, "\nleft out: %s\n", oneLine(t.in.Truncated)); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintf(w, "\nleft out: %s\n", oneLine(t.in.Truncated))
 	}
 	return nil
 }
@@ -53,9 +49,7 @@ func (t rowText) writeColumn(w io.Writer, col admin.ColumnInspection) error {
 	case col.Weak:
 		title += ", weak"
 	}
-	if _, err := fmt.Fprintf(w, "\n%s\n", title); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "\n%s\n", title)
 	if len(col.Versions) > 0 {
 		g := grid{
 			head:   []string{"TIMESTAMP", "AGE", "DATA", "LOCK", "WRITE", "NOTIFY"},

@@ -183,22 +183,20 @@ type entryJSON struct {
 	begun    bool
 }
 
-func (j *entryJSON) begin() (err error) {
-	if !j.begun {
-		_, err = fmt.Fprintf(j.w, "{\n  \"snapshot\": %d,\n  \"cells\": [", j.snapshot)
+func (j *entryJSON) begin(more string) error {
+	if j.begun {
+		_, err := io.WriteString(j.w, ","+more)
+		return err
 	}
+	j.begun = true
+	_, err := fmt.Fprintf(j.w, "{\n  \"snapshot\": %d,\n  \"cells\": [%s", j.snapshot, more)
 	return err
 }
 
 func (j *entryJSON) add(e percolator.Entry) error {
-	separator := ",\n    "
-	if !j.begun {
-		separator = "\n    "
-	}
-	if err := j.begin(); err != nil {
+	if err := j.begin("\n    "); err != nil {
 		return err
 	}
-	j.begun = true
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
 	out.SetIndent("    ", "  ")
@@ -206,17 +204,17 @@ func (j *entryJSON) add(e percolator.Entry) error {
 	if err := out.Encode(newCellJSON(e)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(j.w, "%s%s", separator, bytes.TrimRight(text.Bytes(), "\n"))
+	_, err := j.w.Write(bytes.TrimRight(text.Bytes(), "\n"))
 	return err
 }
 
 func (j *entryJSON) end(more bool) error {
 	closing := "\n  ]"
 	if !j.begun {
+		if err := j.begin(""); err != nil {
+			return err
+		}
 		closing = "]"
-	}
-	if err := j.begin(); err != nil {
-		return err
 	}
 	_, err := fmt.Fprintf(j.w, "%s,\n  \"more\": %t\n}\n", closing, more)
 	return err

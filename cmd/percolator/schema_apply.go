@@ -113,9 +113,7 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		_, err := fmt.Fprintln(w, "nothing was changed")
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "the schema has version %d\n", stored.Version); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "the schema has version %d\n", stored.Version)
 	for _, ch := range plan.Changes {
 		what := ""
 		switch step := nextStep(ch); {
@@ -126,9 +124,7 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		default:
 			what = fmt.Sprintf("observers of %s see older cells after, for each of them: %s", shown(ch.Name), step)
 		}
-		if _, err := fmt.Fprintln(w, what); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintln(w, what)
 	}
 	return nil
 }
@@ -146,9 +142,7 @@ func (f *applyFlags) backfillAll(cmd *cobra.Command, stored admin.StoredSchema) 
 					return err
 				}
 				if f.output.format != outputJSON {
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "index %s of %s: %s\n", ix.Name, t.Name, report); err != nil {
-						return err
-					}
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "index %s of %s: %s\n", ix.Name, t.Name, report)
 				}
 			}
 		}

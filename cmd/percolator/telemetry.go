@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gopercolator/percolator/internal/exporters"
 )
 
@@ -19,4 +21,21 @@ func startTelemetry(ctx context.Context, service string, logger *slog.Logger) (e
 			logger.Warn("the collector of metrics and traces did not take the last of them", "error", err)
 		}
 	}, nil
+}
+
+// logFlags say how the log is written.
+type logFlags struct{ format string }
+
+func (f *logFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.format, "log-format", "text", "form of the log on the standard error: text or json [$PERCOLATOR_LOG_FORMAT]")
+}
+
+func (f *logFlags) logger(cmd *cobra.Command) (*slog.Logger, error) {
+	switch f.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil)), nil
+	}
+	return nil, usagef("--log-format %q is neither text nor json", f.format)
 }

@@ -149,32 +149,23 @@ func parseStatement(words []string) (s statement, err error) {
 		return s, fmt.Errorf("%s: %w", s.verb, err)
 	}
 	args := flags.Args()
-	least, most := operands(s.verb)
+	number, known := operands[s.verb]
 	switch {
-	case most == 0:
+	case !known:
 		return s, fmt.Errorf("unknown statement %q; there are:\n%s", s.verb, scriptHelp)
-	case len(args) < least || len(args) > most:
+	case len(args) < number[0] || len(args) > number[1]:
 		return s, fmt.Errorf("%s takes other arguments; the statements are:\n%s", s.verb, scriptHelp)
 	}
 	return s, s.take(args, isHex)
 }
 
-// operands is how many arguments a verb takes.
-func operands(verb string) (least, most int) {
-	const columns = 1000
-	switch verb {
-	case "get":
-		return 2, columns
-	case "scan":
-		return 1, columns
-	case "get-for-update", "del", "notify":
-		return 3, 3
-	case "set", "insert":
-		return 4, 4
-	case "require":
-		return 4, 5
-	}
-	return 0, 0
+// maxOperands bounds the columns of get and scan.
+const maxOperands = 1000
+
+// operands is how many arguments a verb takes, at least and at most.
+var operands = map[string][2]int{
+	"get": {2, maxOperands}, "scan": {1, maxOperands}, "get-for-update": {3, 3}, "del": {3, 3}, "notify": {3, 3},
+	"set": {4, 4}, "insert": {4, 4}, "require": {4, 5},
 }
 
 func (s *statement) take(args []string, isHex bool) (err error) {

@@ -119,8 +119,5 @@ func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) error {
 
 // orDash keeps the columns of a table apart, and what others have stored harmless.
 func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return oneLine(text)
+	return cmp.Or(oneLine(text), "-")
 }

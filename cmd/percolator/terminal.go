@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -17,6 +20,9 @@ import (
 
 // terminal is w if it is one, else nil.
 func terminal(w io.Writer) *os.File {
+	if o, ok := w.(*stickyWriter); ok {
+		w = o.Writer
+	}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
 	}
@@ -79,4 +85,57 @@ func walkBar(cmd *cobra.Command) (report func(admin.ObserverProgress), done func
 			bar.SetTotal(-1, true)
 			bars.Wait()
 		}
+}
+
+// style is how a piece of text stands out on a terminal. What it says must be clear without it.
+type style string
+
+// Styles, as the parameters of ANSI's "select graphic rendition".
+const (
+	plain  style = ""
+	bold   style = "1"
+	dim    style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+)
+
+// painter puts styles on text, where what is written is seen by a person.
+type painter bool
+
+// painterFor paints on terminals, unless NO_COLOR is set (https://no-color.org).
+func painterFor(w io.Writer) painter {
+	return painter(os.Getenv("NO_COLOR") == "" && terminal(w) != nil)
+}
+
+func (p painter) paint(s style, text string) string {
+	if !bool(p) || s == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// ask returns an error unless whoever typed the command agrees to what cannot be undone.
+func ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args ...any) error {
+	if yes {
+		return nil
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+" [y/N] ", args...)
+	answered := make(chan string, 1)
+	go func() { // a read of a terminal cannot be broken off
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
+		answered <- line
+	}()
+	line := ""
+	select {
+	case line = <-answered:
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+		return fmt.Errorf("not confirmed: %w", ctx.Err())
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+	return usagef("not confirmed; --yes does without the question")
 }
