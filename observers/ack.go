@@ -45,6 +45,6 @@ func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
 			return out
 		}
 	}
-	out.settled = out.start
+	out.finished = out.start
 	return out
 }

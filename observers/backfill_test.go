@@ -18,7 +18,7 @@ import (
 
 // aged is a store whose cells an observer "old" has run for.
 func aged(t *testing.T, rows int) (*env, *journal, *observers.Registry) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	e := &env{t, percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{table()},

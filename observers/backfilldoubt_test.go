@@ -91,7 +91,7 @@ func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
 // roll forward writes no notification either.
 func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
 	schema := func(observed ...string) *percolator.Schema {

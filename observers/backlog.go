@@ -88,7 +88,7 @@ func (p *page) notification(ts tso.Timestamp, v verdict) {
 	switch v {
 	case parked:
 		p.parked++
-	case settled, foreign:
+	case finished, foreign:
 	default:
 		if p.knows {
 			p.met.notification = max(p.met.notification, p.now.Sub(ts))

@@ -30,11 +30,11 @@ type lane struct {
 	// The rest is guarded by queue.mu.
 	active     int // runs under way
 	congestion congestion
-	blocked    fifo[*entry] // cells that wait for a place
+	blocked    fifo[*entry] // cells that wait for a slot
 }
 
-// places is how many more runs may begin now.
-func (l *lane) places() int {
+// slots is how many more runs may begin now.
+func (l *lane) slots() int {
 	limit := l.congestion.limit()
 	if l.concurrent > 0 {
 		limit = min(limit, l.concurrent)

@@ -84,7 +84,7 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	e.newest = ts
 }
 
-// next returns the first task that may run at now and has a place: one of its observer's, and one for cells that have failed
+// next returns the first task that may run at now and has a slot: one of its observer's, and one for cells that have failed
 // if it has (retry tells whether there is one). If there are only tasks without, it returns the first of them with blocked = true;
 // if there is none at all, −1.
 func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
@@ -93,7 +93,7 @@ func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 		if t := &e.tasks[j]; !e.pending(t) || t.due.After(now) {
 			continue
 		}
-		if e.column.lanes[j].places() > 0 && (retry || e.tasks[j].attempts == 0) {
+		if e.column.lanes[j].slots() > 0 && (retry || e.tasks[j].attempts == 0) {
 			return j, false
 		}
 		if i < 0 {

@@ -113,7 +113,7 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 }
 
 func (w *Worker) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	return w.client.Flush(ctx)
 }
@@ -122,12 +122,12 @@ func (w *Worker) flush(ctx context.Context) error {
 func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, left *remains) {
 	w.resolveStranded(ctx, rows)
 	for _, row := range rows {
-		stood := w.stood(row)
+		states := w.statesOf(row)
 		for _, n := range row.Notified {
 			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] {
 				continue // nobody's: a column that the schema does not observe (any more)
 			}
-			switch w.offerFound(ctx, n, &word{asOf, stood[n.Cell.Column]}) {
+			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}) {
 			case parked:
 			case accepted, joined, known:
 				left.here++

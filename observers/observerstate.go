@@ -6,16 +6,19 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What a worker knows of the observers of a cell: up to which notification each is done, or parked. The store's word counts, unless it
-// was read before this worker parked the cell itself; the queue's sequence tells.
+// observerState is what a worker knows of one observer of a cell: the newest notification it has
+// run for, and the newest it is parked for. Zero: none known.
+type observerState struct{ ran, parked tso.Timestamp }
 
-// word is what the store said of a cell's observers when the queue's sequence was asOf. known is nil if nothing stands.
-type word struct {
-	asOf  uint64
-	known []standing
+// storedStates are the states of a cell's observers, in the order of the column's; nil if the
+// store holds none. They were read when queue.sequence was asOf: a cell that this worker has
+// parked since is newer than they are.
+type storedStates struct {
+	asOf   uint64
+	states []observerState
 }
 
-// hasParked tells whether an observer of the cell is parked for its newest notification.
+// hasParked reports whether an observer is parked for the cell's newest notification.
 func (e *entry) hasParked() bool {
 	for i := range e.tasks {
 		if t := &e.tasks[i]; t.ran < e.newest && t.parked >= e.newest {
@@ -25,95 +28,93 @@ func (e *entry) hasParked() bool {
 	return false
 }
 
-// standing says up to where an observer need not be run for a cell, as far as it is known.
-type standing struct{ ran, parked tso.Timestamp }
-
-// stand takes in what is known of the cell's observers, in the order of its column's; nil: nothing.
-func (e *entry) stand(known []standing) {
-	for i, k := range known {
+// adopt merges states into those of a new entry.
+func (e *entry) adopt(states []observerState) {
+	for i, s := range states {
 		t := &e.tasks[i]
-		t.ran, t.parked = max(t.ran, k.ran), max(t.parked, k.parked)
+		t.ran, t.parked = max(t.ran, s.ran), max(t.parked, s.parked)
 	}
 }
 
-// standings is what is known of the cell's observers now.
-func (e *entry) standings() []standing {
-	known := make([]standing, len(e.tasks))
-	for i := range e.tasks {
-		known[i] = standing{e.tasks[i].ran, e.tasks[i].parked}
+func (e *entry) observerStates() []observerState {
+	states := make([]observerState, len(e.tasks))
+	for i, t := range e.tasks {
+		states[i] = observerState{t.ran, t.parked}
 	}
-	return known
+	return states
 }
 
-// recall tells a new entry how its observers stand. What is remembered of a parked one does not count against a later word of the store:
-// it may have been retried.
-func (q *queue) recall(key cellKey, e *entry, said *word) {
+// recall restores the observer states of a new entry from memory and from the store. A stored
+// state that was read later overrides a remembered parking: somebody may have retried the cell.
+func (q *queue) recall(key cellKey, e *entry, stored *storedStates) {
 	if kept, ok := q.aside.Get(key); ok {
-		if e.stand(kept.known); said != nil && kept.asOf <= said.asOf {
+		if e.adopt(kept.states); stored != nil && kept.asOf <= stored.asOf {
 			for i := range e.tasks {
 				e.tasks[i].parked = 0
 			}
 		}
 	}
-	if said != nil {
-		e.stand(said.known)
+	if stored != nil {
+		e.adopt(stored.states)
 	}
 }
 
-// heard takes in what the store says of a cell that is in the queue: another worker may have given up on it, or somebody had it
-// retried.
-func (q *queue) heard(e *entry, said *word) verdict {
-	if said == nil {
+// update applies stored states to a queued cell: another worker may have parked it, or somebody
+// may have retried it.
+func (q *queue) update(e *entry, stored *storedStates) verdict {
+	if stored == nil {
 		return known
 	}
 	changed := false
 	for i := range e.tasks {
-		t, k := &e.tasks[i], standing{}
-		if said.known != nil {
-			k = said.known[i]
+		t, s := &e.tasks[i], observerState{}
+		if stored.states != nil {
+			s = stored.states[i]
 		}
 		before := e.pending(t)
-		t.ran = max(t.ran, k.ran)
-		if said.asOf >= t.parkedAt {
-			t.parked = k.parked
+		t.ran = max(t.ran, s.ran)
+		if stored.asOf >= t.parkedAt {
+			t.parked = s.parked
 		}
 		changed = changed || e.pending(t) != before
 	}
 	if changed && e.state == stateDelayed {
 		q.delayed.remove(e)
-		q.place(e, time.Now())
+		q.schedule(e, time.Now())
 	}
 	return known
 }
 
-// parkedBeside tells whether another observer is parked for what tn's has just done: the notification stays in the table.
-func (q *queue) parkedBeside(tn turn) bool {
+// otherParked reports whether another observer is parked for the notification that tn has handled:
+// the notification then stays in the table.
+func (q *queue) otherParked(tn turn) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := range tn.entry.tasks {
-		if t := &tn.entry.tasks[i]; i != tn.entry.turn && t.ran < tn.newest && t.parked >= tn.newest {
+	for i, t := range tn.entry.tasks {
+		if i != tn.entry.turn && t.ran < tn.newest && t.parked >= tn.newest {
 			return true
 		}
 	}
 	return false
 }
 
-// doneBeside is what the other observers of tn's cell have done, where that is all that is known to be notified.
-func (q *queue) doneBeside(tn turn) map[string]tso.Timestamp {
+// othersDone returns the cell's other observers that have run for everything tn knows of, by name,
+// each with the newest notification it has run for.
+func (q *queue) othersDone(tn turn) map[string]tso.Timestamp {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	done := map[string]tso.Timestamp{}
-	for i := range tn.entry.tasks {
-		if t := &tn.entry.tasks[i]; i != tn.entry.turn && t.ran >= tn.newest {
+	for i, t := range tn.entry.tasks {
+		if i != tn.entry.turn && t.ran >= tn.newest {
 			done[tn.entry.column.names[i]] = t.ran
 		}
 	}
 	return done
 }
 
-// stands tells what is to be done for a notification at ts by what is known of the cell's observers.
-func (e *entry) stands(ts tso.Timestamp) (v verdict, upTo tso.Timestamp) {
-	v, upTo = settled, tso.MaxTimestamp
+// verdict judges a notification at ts by the observer states of the cell.
+func (e *entry) verdict(ts tso.Timestamp) (v verdict, upTo tso.Timestamp) {
+	v, upTo = finished, tso.MaxTimestamp
 	for i := range e.tasks {
 		switch t := &e.tasks[i]; {
 		case t.ran >= ts:

@@ -67,8 +67,8 @@ func (e *parkEnv) calls(good, bad int64) {
 
 var parkSoon = observers.Config{MaxAttempts: 3, MinBackoff: time.Millisecond, ScanInterval: time.Millisecond, DisableCollection: true}
 
-// settled waits until nothing at all is left of the row's notification.
-func (e *parkEnv) settled() {
+// finished waits until nothing at all is left of the row's notification.
+func (e *parkEnv) finished() {
 	e.Helper()
 	e.until("nothing is left of the notification", func() bool { return len(e.pending()) == 0 })
 }
@@ -109,7 +109,7 @@ func TestParkedOutlivesItsWorker(t *testing.T) {
 		e.change(column, "2") // a new change is a new chance
 		e.idle(w)
 		e.calls(2, 4)
-		e.settled()
+		e.finished()
 		stop()
 		if len(e.parked()) != 0 {
 			t.Fatalf("parked %+v", e.parked())
@@ -129,7 +129,7 @@ func TestRetryRunsAParkedObserverAgain(t *testing.T) {
 		}
 		e.idle(w)
 		e.calls(1, 4)
-		e.settled()
+		e.finished()
 		if e.get("r", "out") == "" {
 			t.Fatal("the run had no effect")
 		}
@@ -149,12 +149,12 @@ func TestDropGivesUpOnAChange(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		e.settled()
+		e.finished()
 		e.calls(1, 3)
 		e.change(column, "2")
 		e.idle(w)
 		e.calls(2, 4)
-		e.settled()
+		e.finished()
 	})
 }
 
@@ -215,7 +215,7 @@ func TestKilledWhileParking(t *testing.T) {
 			if e.get("r", "out") == "" {
 				t.Fatalf("killed at request %d: the change was lost", kill)
 			}
-			e.settled()
+			e.finished()
 			if over {
 				if kill < 4 {
 					t.Fatalf("the worker parked the cell with %d requests", kill)
@@ -266,8 +266,8 @@ func TestParkedReasonIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileStandings: what does not read as a standing has no effect on what is run.
-func TestHostileStandings(t *testing.T) {
+// TestHostileObserverStates: what does not decode as an observer state has no effect on what is run.
+func TestHostileObserverStates(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))

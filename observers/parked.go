@@ -61,7 +61,7 @@ func parkedIn(row layout.Pending) (list []Parked) {
 	return list
 }
 
-func (p Parked) standing() layout.ObserverState {
+func (p Parked) observerState() layout.ObserverState {
 	return layout.ObserverState{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
 }
 
@@ -69,11 +69,11 @@ func (p Parked) standing() layout.ObserverState {
 // observer sees the newest value. To retry what is not parked does no harm. A request by which a worker parks the cell may be late; then it
 // is parked once more, and listed.
 func Retry(ctx context.Context, c *percolator.Client, p Parked) error {
-	return c.Engine().Commits.RetryParked(ctx, p.standing())
+	return c.Engine().Commits.RetryParked(ctx, p.observerState())
 }
 
 // Drop gives the change up: the observer counts as having run for it, without effect, and will be run for the next one. It cannot be
 // undone. percolator.ErrConflict: the cell has changed since it was parked, so workers try it again by themselves.
 func Drop(ctx context.Context, c *percolator.Client, p Parked) error {
-	return c.Engine().Commits.DropParked(ctx, p.standing())
+	return c.Engine().Commits.DropParked(ctx, p.observerState())
 }

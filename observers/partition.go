@@ -21,7 +21,7 @@ import (
 )
 
 // membership divides the tables among the workers that live (Config.Partition), instead of leaving it to chance as section 2.4 of
-// the paper does. Every worker announces itself, reads who else is there, and takes the share that follows from the list and
+// the paper does. Every worker registers itself, reads who else is there, and takes the share that follows from the list and
 // from bounds that stand beside it: all who have read the same know the same. While they have not, shares overlap or leave gaps. What a
 // gap hides is found by the worker that is late when it reads again, or by any that goes through everything, which all do now and
 // then. A worker that cannot read the list searches everything.
@@ -46,16 +46,16 @@ type directory interface {
 }
 
 const (
-	membersWithin   = 5 * time.Second  // for one look
+	membersTimeout  = 5 * time.Second  // for one look
 	minMembersPause = time.Second      // between two looks, after something has changed
 	maxMembersPause = 10 * time.Second // when nothing does
-	withdrawWithin  = 2 * time.Second
+	withdrawTimeout = 2 * time.Second
 
 	boundsFor       = 10 * time.Minute // how long bounds are believed
 	boundsRenewed   = boundsFor * 3 / 4
 	boundsOfATable  = 32
-	announcedNames  = 32      // observers that a worker names
-	announcedBytes  = 1 << 10 // names of columns that a worker tells
+	registeredNames = 32      // observers that a worker names
+	registeredBytes = 1 << 10 // names of columns that a worker tells
 	unknownVersion  = "unknown"
 	thisModulesPath = "github.com/gopercolator/percolator"
 )
@@ -67,24 +67,24 @@ func newPartition(w *Worker) *partition {
 	m := &partition{
 		directory: admin.New(w.client), places: w.places, tables: w.coverage.tables,
 		self: membership.WorkerInfo{
-			Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.announced(),
+			Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
 		},
 		cannot: func(err error) {
 			w.log.Debug("observers: the list of workers cannot be read or written; this worker searches everything", "err", err)
 		},
 	}
-	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), announcedNames)] {
+	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), registeredNames)] {
 		m.self.Observers = append(m.self.Observers, l.name)
 	}
 	return m
 }
 
-// announced are the columns that a worker takes, for people and tools; nil when their names do not fit into what it may announce.
-func (c *coverage) announced() map[string][][]byte {
+// registeredColumns are the columns that a worker takes, for people and tools; nil when their names do not fit into what it may announce.
+func (c *coverage) registeredColumns() map[string][][]byte {
 	takes, size := map[string][][]byte{}, 0
 	byName := func(a, b Column) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) }
 	for _, col := range slices.SortedFunc(maps.Keys(c.taken), byName) {
-		if size += len(col.Table) + len(col.Name) + 8; size > announcedBytes {
+		if size += len(col.Table) + len(col.Name) + 8; size > registeredBytes {
 			return nil
 		}
 		takes[col.Table] = append(takes[col.Table], []byte(col.Name))
@@ -144,7 +144,7 @@ func (m *partition) run(ctx context.Context) {
 		}
 	}
 	m.shares.Store(nil)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
 	if err := m.directory.Withdraw(ctx, m.self); err != nil {
 		m.cannot(err) // the others find out
@@ -153,7 +153,7 @@ func (m *partition) run(ctx context.Context) {
 
 // look reads the list, and writes into it what is due.
 func (m *partition) look(ctx context.Context) (changed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, membersWithin)
+	ctx, cancel := context.WithTimeout(ctx, membersTimeout)
 	defer cancel()
 	seen, err := m.directory.Workers(ctx)
 	if err != nil {

@@ -228,7 +228,7 @@ func TestPartitionWithoutTheList(t *testing.T) {
 		p.want("both look again", 1, 1)
 		p.directory.do(func() { delete(p.directory.expires, "a") }) // somebody took it for dead
 		time.Sleep(2*maxMembersPause + time.Second)
-		p.want("a has announced itself again", 1, 1)
+		p.want("a has registered itself again", 1, 1)
 		p.end()
 	})
 }

@@ -139,12 +139,12 @@ func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	}
 }
 
-// Cells that have failed hold half of a worker's places at most, however many they are and however long they take, so the others
+// Cells that have failed hold half of a worker's slots at most, however many they are and however long they take, so the others
 // have the other half.
 func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
-	const healthy, hanging, places = 300, 40, 8
+	const healthy, hanging, slots = 300, 40, 8
 	var now, most atomic.Int64
 	p := &poison{j: newJournal(), hang: func(ctx context.Context, ch observers.Change) error {
 		if ch.Attempt == 1 {
@@ -158,18 +158,18 @@ func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 		return ctx.Err()
 	}}
 	r.Observe("o", "t", "in", p.observe)
-	r.Observe("slow", "t", "slow", p.observe, observers.Timeout(patience))
-	cfg := observers.Config{Concurrency: places, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, DrainTimeout: time.Millisecond}
+	r.Observe("slow", "t", "slow", p.observe, observers.Timeout(testTimeout))
+	cfg := observers.Config{Concurrency: slots, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, DrainTimeout: time.Millisecond}
 	e.poisoned(0, hanging, "hang")
 	w, _ := e.start(e.client, r, cfg)
-	e.until("half of the places are taken", func() bool { return now.Load() == places/2 })
+	e.until("half of the slots are taken", func() bool { return now.Load() == slots/2 })
 	e.poisoned(healthy, 0)
 	e.await(p.j, "healthy", healthy)
 	e.until("all of them have committed", func() bool { return w.Stats().Runs == healthy })
-	if most.Load() != places/2 || now.Load() != places/2 {
-		t.Errorf("%d hang, at most %d did; want %d", now.Load(), most.Load(), places/2)
+	if most.Load() != slots/2 || now.Load() != slots/2 {
+		t.Errorf("%d hang, at most %d did; want %d", now.Load(), most.Load(), slots/2)
 	}
-	if n := p.j.count("hang"); n != hanging+places/2 {
+	if n := p.j.count("hang"); n != hanging+slots/2 {
 		t.Errorf("%d attempts at %d rows that hang from the second on", n, hanging)
 	}
 }
@@ -212,7 +212,7 @@ func TestMaxConcurrentHoldsUnderPoison(t *testing.T) {
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
 			return p.observe(ctx, tx, ch)
-		}, observers.MaxConcurrent(limit), observers.Timeout(map[string]time.Duration{"in": patience, "slow": 100 * time.Millisecond}[column]))
+		}, observers.MaxConcurrent(limit), observers.Timeout(map[string]time.Duration{"in": testTimeout, "slow": 100 * time.Millisecond}[column]))
 	}
 	e.poisoned(healthy, each, poisons...)
 	w, _ := e.start(e.client, r, observers.Config{Concurrency: 16, MaxAttempts: attempts, MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})

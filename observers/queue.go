@@ -10,7 +10,7 @@ import (
 )
 
 // queue holds the dirty cells that a worker knows of, and hands them to its goroutines: first come, first served, except
-// that a cell waits for its pause to end and for its observer to have a place. It holds nothing that could be lost: the
+// that a cell waits for its pause to end and for its observer to have a slot. It holds nothing that could be lost: the
 // notify cells in the table remain until everything is done.
 type queue struct {
 	mu       sync.Mutex
@@ -18,12 +18,12 @@ type queue struct {
 	ready    fifo[*entry]
 	delayed  delayed
 	lanes    []*lane
-	settled  *simplelru.LRU[cellKey, tso.Timestamp]
-	aside    *simplelru.LRU[cellKey, word] // of cells with a parked observer and nothing left to do
-	sequence uint64                        // counts what was parked: what was read from the store before is older
-	wake     chan struct{}                 // closed when something happened that a waiter may wait for; nil: nobody waits
-	dropped  bool                          // a dispatched notification, since missed was last sent to
-	missed   chan struct{}                 // receives when there is room again after notifications were dropped
+	finished *simplelru.LRU[cellKey, tso.Timestamp]
+	aside    *simplelru.LRU[cellKey, storedStates] // of cells with a parked observer and nothing left to do
+	sequence uint64                                // counts what was parked: what was read from the store before is older
+	wake     chan struct{}                         // closed when something happened that a waiter may wait for; nil: nobody waits
+	dropped  bool                                  // a dispatched notification, since missed was last sent to
+	missed   chan struct{}                         // receives when there is room again after notifications were dropped
 	limits   [classes]int
 	counts   [classes]int
 	running  int
@@ -41,21 +41,21 @@ type cellKey struct {
 	row    string
 }
 
-// settledLimit bounds what is remembered of cells that need nothing now. What is beyond costs the scan a look at the table.
-const settledLimit = 8192
+// finishedLimit bounds what is remembered of cells that need nothing now. What is beyond costs the scan a look at the table.
+const finishedLimit = 8192
 
 func newQueue(cfg Config, lanes []*lane) *queue {
-	settled, err := simplelru.NewLRU[cellKey, tso.Timestamp](settledLimit, nil)
+	finished, err := simplelru.NewLRU[cellKey, tso.Timestamp](finishedLimit, nil)
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
-	aside, err := simplelru.NewLRU[cellKey, word](settledLimit, nil)
+	aside, err := simplelru.NewLRU[cellKey, storedStates](finishedLimit, nil)
 	if err != nil {
 		panic(err)
 	}
 	q := &queue{
 		lanes:    lanes,
-		settled:  settled,
+		finished: finished,
 		aside:    aside,
 		missed:   make(chan struct{}, 1),
 		failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
@@ -82,16 +82,16 @@ const (
 	joined                  // newer than what the cell's entry knew
 	known                   // not newer
 	parked                  // nothing is left to do but what is parked
-	settled                 // everything up to the notification has been done: it only has to be erased
+	finished                // everything up to the notification has been done: it only has to be erased
 	full                    // no room: wait for it
 	crowded                 // no room among the cells that wait: come back some other time
 	refused                 // the worker does not run
 	foreign                 // the worker does not take the column
 )
 
-// offer enters a notification of col in row with timestamp ts; how is dispatched or found, and said what the store says of the
-// column's observers; nil: it was not asked. With settled, upTo is until when everything is done.
-func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, said *word) (v verdict, upTo tso.Timestamp) {
+// offer enters a notification of col in row with timestamp ts; how is dispatched or found, and stored what the store says of the
+// column's observers; nil: it was not asked. With finished, upTo is until when everything is done.
+func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.open {
@@ -100,16 +100,16 @@ func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass,
 	key, e := cellKey{col, row}, col.cells[row]
 	switch {
 	case e == nil:
-		if upTo, ok := q.settled.Get(key); ok && ts <= upTo {
-			return settled, upTo
+		if upTo, ok := q.finished.Get(key); ok && ts <= upTo {
+			return finished, upTo
 		}
 		e = &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.lanes))}
-		q.recall(key, e, said)
-		if v, upTo := e.stands(ts); v != accepted {
+		q.recall(key, e, stored)
+		if v, upTo := e.verdict(ts); v != accepted {
 			return v, upTo
 		}
 	case ts <= e.newest:
-		return q.heard(e, said), 0
+		return q.update(e, stored), 0
 	}
 	class := col.class(how)
 	if e.state == stateNew && q.counts[class] >= q.limits[class] {
@@ -128,22 +128,22 @@ func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass,
 		e.class = class
 		q.counts[class]++
 		q.started++
-		q.place(e, now)
+		q.schedule(e, now)
 		return accepted, 0
 	case stateDelayed: // a task that was done may be due before those that wait
 		q.delayed.remove(e)
-		q.place(e, now)
+		q.schedule(e, now)
 	}
 	return joined, 0
 }
 
-// place puts an entry, which is nowhere and counted, where it belongs now.
-func (q *queue) place(e *entry, now time.Time) {
+// schedule puts an entry, which is nowhere and counted, where it belongs now.
+func (q *queue) schedule(e *entry, now time.Time) {
 	due, ok := e.earliest()
 	switch {
 	case !ok:
 		if e.hasParked() {
-			q.aside.Add(cellKey{e.column, e.row}, word{q.sequence, e.standings()})
+			q.aside.Add(cellKey{e.column, e.row}, storedStates{q.sequence, e.observerStates()})
 		}
 		q.forget(e)
 	case due.After(now):
@@ -163,7 +163,7 @@ type turn struct {
 	newest  tso.Timestamp // the newest notification known when it began
 	attempt int
 	stale   bool // the notification may have been dealt with by another worker since it was heard of
-	retry   bool // it holds one of the places for cells that have failed
+	retry   bool // it holds one of the slots for cells that have failed
 }
 
 // take waits for a turn. It returns false when the queue has been closed.
@@ -178,14 +178,14 @@ func (q *queue) take() (turn, bool) {
 			return turn{}, false
 		}
 		e, now := q.ready.pop(), time.Now()
-		i, blocked := e.next(now, q.retries.places() > 0)
+		i, blocked := e.next(now, q.retries.slots() > 0)
 		switch {
-		case i < 0: // what was due has been settled with another observer's run
+		case i < 0: // what was due has been finished with another observer's run
 			q.unblock(e.column)
 			q.unblockRetries()
-			q.place(e, now)
+			q.schedule(e, now)
 			continue
-		case blocked && e.column.lanes[i].places() > 0:
+		case blocked && e.column.lanes[i].slots() > 0:
 			q.retries.blocked.push(e)
 			continue
 		case blocked:
@@ -211,11 +211,11 @@ func (q *queue) take() (turn, bool) {
 	}
 }
 
-// unblock lets cells of the column that wait for a place with one of its observers try again. It is called whenever one of
+// unblock lets cells of the column that wait for a slot with one of its observers try again. It is called whenever one of
 // them leaves, and not only by the observer that it waited for: a cell that was let in may have found something else to do.
 func (q *queue) unblock(c *column) {
 	for _, l := range c.lanes {
-		for free := l.places(); free > 0 && l.blocked.len() > 0; free-- {
+		for free := l.slots(); free > 0 && l.blocked.len() > 0; free-- {
 			q.ready.push(l.blocked.pop())
 			q.work.Signal()
 		}
@@ -224,8 +224,8 @@ func (q *queue) unblock(c *column) {
 
 // outcome is how a run ended.
 type outcome struct {
-	start   tso.Timestamp // the observer has nothing left to do for notifications up to here; 0: it failed
-	settled tso.Timestamp // nor has any other observer of the column up to here; 0: not known
+	start    tso.Timestamp // the observer has nothing left to do for notifications up to here; 0: it failed
+	finished tso.Timestamp // nor has any other observer of the column up to here; 0: not known
 
 	committed bool // the observer was called, and the transaction committed
 
@@ -260,8 +260,8 @@ func (q *queue) finish(tn turn, out outcome) {
 	t := &e.tasks[e.turn]
 	if out.start != 0 {
 		e.done(t, out)
-		if out.settled != 0 {
-			q.settled.Add(cellKey{e.column, e.row}, out.settled)
+		if out.finished != 0 {
+			q.finished.Add(cellKey{e.column, e.row}, out.finished)
 		}
 	} else {
 		q.fail(tn, out, now)
@@ -274,7 +274,7 @@ func (q *queue) finish(tn turn, out outcome) {
 		q.forget(e)
 		return
 	}
-	q.place(e, now)
+	q.schedule(e, now)
 }
 
 // done records a successful run of t. A notification that was known before the run began is done whatever its timestamp
@@ -286,8 +286,8 @@ func (e *entry) done(t *task, out outcome) {
 	}
 	*t = task{ran: ran, parked: t.parked, parkedAt: t.parkedAt, due: t.due}
 	for i := range e.tasks {
-		if o := &e.tasks[i]; o != t && o.ran < out.settled {
-			o.ran, o.failures, o.attempts = out.settled, 0, 0
+		if o := &e.tasks[i]; o != t && o.ran < out.finished {
+			o.ran, o.failures, o.attempts = out.finished, 0, 0
 		}
 	}
 }

@@ -64,8 +64,8 @@ func (q *queue) quietSince(started uint64) bool {
 	return q.active() == 0 && q.started == started
 }
 
-// awaitRoom waits until half of the places for found cells are free, so that one that scans does not wake up for each
-// single place. It returns false when ctx has ended or the queue is closed.
+// awaitRoom waits until half of the slots for found cells are free, so that one that scans does not wake up for each
+// single slot. It returns false when ctx has ended or the queue is closed.
 func (q *queue) awaitRoom(ctx context.Context) bool {
 	for {
 		q.mu.Lock()

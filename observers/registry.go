@@ -140,7 +140,7 @@ type Option func(*options)
 // that come while the cell is queued or being run for are collapsed anyway.
 func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d } }
 
-// MaxConcurrent limits how many runs of the observer this worker has under way at once. Cells that wait for a place
+// MaxConcurrent limits how many runs of the observer this worker has under way at once. Cells that wait for a slot
 // occupy no goroutine. 0, the default, is no limit but Config.Concurrency.
 func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
 

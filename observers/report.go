@@ -12,9 +12,9 @@ import (
 
 // A worker tells the others how it is doing: a console in any process sees all of them with one read (percolator.Client.Reports).
 const (
-	reportInterval = 10 * time.Second
-	reportWithin   = 5 * time.Second
-	removeWithin   = 2 * time.Second
+	reportInterval    = 10 * time.Second
+	reportTimeout     = 5 * time.Second
+	deregisterTimeout = 2 * time.Second
 )
 
 // reporting stores a report every Config.ReportInterval, until ctx ends. The first comes soon; each waits a little longer or less than the
@@ -27,20 +27,20 @@ func (w *Worker) reporting(ctx context.Context, name string) {
 		return
 	}
 	for pause := rand.N(interval/10 + 1); sleep(ctx, pause); pause = interval - interval/10 + rand.N(interval/5+1) {
-		within, cancel := context.WithTimeout(ctx, reportWithin)
+		within, cancel := context.WithTimeout(ctx, reportTimeout)
 		if err := reporter.Store(within, w.report()); err != nil && ctx.Err() == nil {
 			w.log.Debug("observers: a report was not stored", "err", err)
 		}
 		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deregisterTimeout)
 	defer cancel()
 	if err := reporter.Remove(ctx); err != nil {
 		w.log.Debug("observers: the report was not removed, and expires", "err", err)
 	}
 }
 
-// reportName names the reports of this worker: as it announces itself, if it does. To be called before it begins to.
+// reportName names the reports of this worker: as it registers itself, if it does. To be called before it begins to.
 func (w *Worker) reportName() string {
 	if w.members != nil {
 		return w.members.self.Name
@@ -51,7 +51,7 @@ func (w *Worker) reportName() string {
 // report is what others are told.
 func (w *Worker) report() membership.WorkerReport {
 	r := w.Stats().report()
-	r.Takes, r.Columns = w.coverage.announced(), w.coverage.fingerprint()
+	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
 	return r
 }
 

@@ -14,9 +14,9 @@ import (
 
 const (
 	pageCells     = 16384            // notifications and locks that are worked on before more rows are read
-	pageWithin    = 30 * time.Second // for one page
-	settleWithin  = 10 * time.Second // for erasing what is settled
-	sampleWithin  = 10 * time.Second // for the oracle's time
+	pageTimeout   = 30 * time.Second // for one page
+	eraseTimeout  = 10 * time.Second // for erasing what is finished
+	oracleTimeout = 10 * time.Second // for the oracle's time
 	resolveAtOnce = 8                // stranded locks of a page
 )
 
@@ -80,7 +80,7 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 
 // readPage reads at most most rows from the beginning of r; visit, if any, says for each row whether to go on with it.
 func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	rows, more, err := w.engine.Reads.ReadPending(ctx, table, r, most)
 	if err != nil {
@@ -117,12 +117,12 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 		for _, l := range row.Locks {
 			page.lock(l)
 		}
-		stood := s.stood(row)
-		s.forgetStandings(ctx, row)
+		states := s.statesOf(row)
+		s.forgetObserverStates(ctx, row)
 		for _, n := range row.Notified {
-			v := s.offerFound(ctx, n, &word{s.asOf, stood[n.Cell.Column]})
+			v := s.offerFound(ctx, n, &storedStates{s.asOf, states[n.Cell.Column]})
 			for v == full && s.queue.awaitRoom(ctx) {
-				v = s.offerFound(ctx, n, &word{s.asOf, stood[n.Cell.Column]})
+				v = s.offerFound(ctx, n, &storedStates{s.asOf, states[n.Cell.Column]})
 			}
 			page.notification(n.Timestamp, v)
 			switch v {
@@ -139,18 +139,18 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 }
 
 // offerFound queues a notification that was read from a table. What is done already is erased, once more if need be.
-// said is what the store says of the column's observers.
-func (w *Worker) offerFound(ctx context.Context, n model.Notification, said *word) verdict {
+// stored is what the store says of the column's observers.
+func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates) verdict {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {
 		return foreign
 	}
-	v, upTo := w.queue.offer(col, n.Cell.Row, n.Timestamp, found, said)
+	v, upTo := w.queue.offer(col, n.Cell.Row, n.Timestamp, found, stored)
 	switch v {
 	case accepted, joined:
 		w.counters.found.Add(1)
-	case settled:
-		ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	case finished:
+		ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 		defer cancel()
 		if err := w.engine.Commits.ClearNotification(ctx, n.Cell, upTo); err != nil {
 			w.log.Debug("observers: a notification was not erased", "table", n.Cell.Table, "row", n.Cell.Row, "column", n.Cell.Column, "err", err)

@@ -18,7 +18,7 @@ type Stats struct {
 	Searches      int64 // rounds of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
 	Teleports     int64 // times that a scanner met another one and went elsewhere
-	LocksResolved int64 // locks of dead transactions that were settled
+	LocksResolved int64 // locks of dead transactions that were finished
 	Corrupt       int64 // cells that scanners could not decode, each time that they met them
 
 	// Backlog is the age of the oldest notification that its scanners met in their last round, parked ones apart; StrandedFor how long the oldest

@@ -13,7 +13,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// resolveStranded settles the locks in rows that are past their time to live, and returns how many it settled. A crash
+// resolveStranded settles the locks in rows that are past their time to live, and returns how many it finished. A crash
 // between the commit point and a secondary leaves an observed cell without its notification: the roll-forward writes it, in
 // the mutation of the write record (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
 //
@@ -24,7 +24,7 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int
 	if len(locks) == 0 {
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	var resolved atomic.Int64
 	var group errgroup.Group
@@ -68,7 +68,7 @@ func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Loc
 }
 
 func (w *Worker) oracleTime(ctx context.Context) (tso.Timestamp, error) {
-	ctx, cancel := context.WithTimeout(ctx, sampleWithin)
+	ctx, cancel := context.WithTimeout(ctx, oracleTimeout)
 	defer cancel()
 	s, err := w.client.Snapshot(ctx)
 	if err != nil {

@@ -33,8 +33,8 @@ func (o *observed) seconds(name, description string) metric.Float64ObservableGau
 	return g
 }
 
-// register exports what Stats says while the worker runs.
-func (w *Worker) register() (unregister func(), err error) {
+// registerMetrics exports what Stats says while the worker runs.
+func (w *Worker) registerMetrics() (unregister func(), err error) {
 	meters, _ := w.engine.Telemetry()
 	if w.cfg.MeterProvider != nil {
 		meters = w.cfg.MeterProvider

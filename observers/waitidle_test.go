@@ -66,7 +66,7 @@ func TestWaitIdleElsewhereSeesMovement(t *testing.T) {
 		t.Fatal(err)
 	}
 	if looks != 1 {
-		t.Errorf("idle after %d looks that said no, want 1: the table was written during the first", looks)
+		t.Errorf("idle after %d looks that stored no, want 1: the table was written during the first", looks)
 	}
 	if err := looking.Close(); err != nil {
 		t.Fatal(err)

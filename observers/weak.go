@@ -36,6 +36,6 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 		w.log.Debug("observers: a weak notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
 		return out
 	}
-	out.settled = upTo
+	out.finished = upTo
 	return out
 }

@@ -103,7 +103,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
 	}
-	unregister, err := w.register()
+	unregister, err := w.registerMetrics()
 	if err != nil {
 		return fmt.Errorf("observers: registering metrics: %w", err)
 	}
@@ -156,8 +156,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// abandonAfter is how long a run is waited for after its context was cancelled.
-const abandonAfter = time.Second
+// abandonGrace is how long a run is waited for after its context was cancelled.
+const abandonGrace = time.Second
 
 func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	done := make(chan struct{})
@@ -171,7 +171,7 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	}
 	w.log.Warn("observers: drain timeout, cancelling the runs that are under way", "running", w.queue.busy())
 	cancel()
-	timer.Reset(abandonAfter)
+	timer.Reset(abandonGrace)
 	select {
 	case <-done:
 	case <-timer.C:
@@ -184,7 +184,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 	var current *turn
 	defer func() {
 		if current != nil { // the observer ended its goroutine: runtime.Goexit, or FailNow of a test
-			w.queue.finish(*current, w.settle(runs, *current, w.failed(*current, errGoexit, stageObserver)))
+			w.queue.finish(*current, w.record(runs, *current, w.failed(*current, errGoexit, stageObserver)))
 			go w.work(ctx, runs, runners)
 			return
 		}
@@ -196,7 +196,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 			return
 		}
 		current = &tn
-		out := w.settle(runs, tn, w.run(runs, tn))
+		out := w.record(runs, tn, w.run(runs, tn))
 		current = nil
 		w.queue.finish(tn, out)
 

@@ -18,7 +18,7 @@ import (
 // and in the end nothing is left of the queue.
 func TestCollectionBesideFolding(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	q, err := combinequeue.New(config())
 	if err != nil {
