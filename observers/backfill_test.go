@@ -44,7 +44,8 @@ func aged(t *testing.T, rows int) (*env, *journal, *observers.Registry) {
 	return e, j, r
 }
 
-// TestAnAddedObserverRunsFromNowOn, unless the cells that existed are backfilled: then it runs once for each of them, and nobody else does.
+// TestAnAddedObserverRunsFromNowOn, unless the cells that existed are backfilled: then it runs once
+// for each of them, and nobody else does.
 func TestAnAddedObserverRunsFromNowOn(t *testing.T) {
 	t.Parallel()
 	const rows, page = 250, 40
@@ -101,8 +102,8 @@ func (e *env) lockRecords(row string, n int) {
 	}
 }
 
-// TestBackfillIsResumed kills the backfill at every request that it sends; each time another client goes on. Everything is run for, and
-// what was stored as done is not looked at again.
+// TestBackfillIsResumed kills the backfill at every request that it sends; each time another client
+// goes on. Everything is run for, and what was stored as done is not looked at again.
 func TestBackfillIsResumed(t *testing.T) {
 	t.Parallel()
 	const rows, page = 60, 10
@@ -139,7 +140,8 @@ func TestBackfillIsResumed(t *testing.T) {
 	}
 }
 
-// TestForgetObserverCleansUp: nothing is left of a removed observer once the collector has been there, and under its old name it begins anew.
+// TestForgetObserverCleansUp: nothing is left of a removed observer once the collector has been
+// there, and under its old name it begins anew.
 func TestForgetObserverCleansUp(t *testing.T) {
 	t.Parallel()
 	const rows = 30

@@ -21,8 +21,9 @@ func brokenOff(e *env, page int) (context.Context, admin.ObserverOptions) {
 	return ctx, admin.ObserverOptions{RowsPerPage: page, Progress: func(admin.ObserverProgress) { cancel() }, Pause: time.Millisecond}
 }
 
-// TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone: a backfill is broken off, the observer is removed and forgotten, and comes
-// back. It "starts from nothing", so the backfill has to notify everything.
+// TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone: a backfill is broken off, the observer
+// is removed and forgotten, and comes back. It "starts from nothing", so the backfill has to notify
+// everything.
 func TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone(t *testing.T) {
 	t.Parallel()
 	const rows = 30
@@ -86,9 +87,10 @@ func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
 	}
 }
 
-// TestBackfillMissesACommittedCellUnderItsLock: a transaction has committed before the column was observed, and its writer died
-// before phase two. The cell has a value (every reader sees it), so the backfill is for it; its lock says "not observed", so the
-// roll forward writes no notification either.
+// TestBackfillMissesACommittedCellUnderItsLock: a transaction has committed before the column was
+// observed, and its writer died before phase two. The cell has a value (every reader sees it), so
+// the backfill is for it; its lock says "not observed", so the roll forward writes no notification
+// either.
 func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
@@ -139,7 +141,8 @@ func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 	}
 }
 
-// TestBackfillPassesOverACellThatCannotBeDecoded: "Cells that cannot be decoded are notified: their readers report them."
+// TestBackfillPassesOverACellThatCannotBeDecoded: "Cells that cannot be decoded are notified: their
+// readers report them."
 func TestBackfillPassesOverACellThatCannotBeDecoded(t *testing.T) {
 	t.Parallel()
 	e, _, r := aged(t, 1)

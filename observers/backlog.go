@@ -8,9 +8,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// backlog is how far behind the work is, as the scanners of a worker have seen it: each keeps what it met in its last complete round and in the one
-// under way, so that a round that takes long does not hide anything. A round may leave out what another scanner was at; then
-// that one has seen it.
+// backlog is how far behind the work is, as the scanners of a worker have seen it: each keeps what
+// it met in its last complete round and in the one under way, so that a round that takes long does
+// not hide anything. A round may leave out what another scanner was at; then that one has seen it.
 type backlog struct {
 	mu     sync.Mutex
 	rounds []*round
@@ -61,7 +61,8 @@ func (r *round) add(m met) {
 	r.now.parked = parked
 }
 
-// end ends a round. One that failed has not seen everything: it cannot say that something is better.
+// end ends a round. One that failed has not seen everything: it cannot say that something is
+// better.
 func (r *round) end(complete bool) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// column is an observed or weak column that a worker takes, with its observers in the order of their registration.
+// column is an observed or weak column that a worker takes, with its observers in the order of
+// their registration.
 type column struct {
 	Column
 	weak  bool
@@ -50,8 +51,9 @@ type coverage struct {
 	lanes    []*lane         // in the order of registration
 }
 
-// cover matches the observers with the schema. A writer notifies what the schema observes and nothing else, so an observer
-// of any other column would silently never run; and a column without observer would pile up notifications.
+// cover matches the observers with the schema. A writer notifies what the schema observes and
+// nothing else, so an observer of any other column would silently never run; and a column without
+// observer would pile up notifications.
 func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverage, error) {
 	weak := map[Column]bool{}
 	cov := &coverage{taken: map[Column]*column{}, observed: map[Column]bool{}}

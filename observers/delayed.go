@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// delayed holds entries that wait for a pause to end, with one timer for all of them. It is guarded by queue.mu.
+// delayed holds entries that wait for a pause to end, with one timer for all of them. It is guarded
+// by queue.mu.
 type delayed struct {
 	heap  dueHeap
 	timer *time.Timer
@@ -19,7 +20,8 @@ func (d *delayed) add(e *entry) {
 
 func (d *delayed) remove(e *entry) { heap.Remove(&d.heap, e.index) }
 
-// arm sets the timer to the first entry. A timer that fires early does no harm, so it is never set back.
+// arm sets the timer to the first entry. A timer that fires early does no harm, so it is never set
+// back.
 func (d *delayed) arm() {
 	if len(d.heap) == 0 {
 		return

@@ -2,9 +2,10 @@ package observers
 
 import "github.com/gopercolator/percolator/internal/model"
 
-// dispatch takes in a notify cell that this process's own client has just written, so that a chain of observers in one
-// worker does not wait for the scan. It never blocks. What does not fit is dropped, which is safe: the notify cell is in the
-// table, and the client hints at it to workers in other processes.
+// dispatch takes in a notify cell that this process's own client has just written, so that a chain
+// of observers in one worker does not wait for the scan. It never blocks. What does not fit is
+// dropped, which is safe: the notify cell is in the table, and the client hints at it to workers in
+// other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {

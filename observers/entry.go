@@ -6,8 +6,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// entry is a dirty cell that this worker knows of. There is one for each cell at most, so that a cell is never run for
-// twice at once here, and notifications of a cell that is waiting join it. All fields are guarded by queue.mu.
+// entry is a dirty cell that this worker knows of. There is one for each cell at most, so that a
+// cell is never run for twice at once here, and notifications of a cell that is waiting join it.
+// All fields are guarded by queue.mu.
 type entry struct {
 	column *column
 	row    string
@@ -29,8 +30,9 @@ const (
 	stateNew                       // nowhere yet, and not counted
 )
 
-// entryClass says what an entry counts as. Each class has its own bound: a flood of dispatched cells does not keep the scan
-// from finding those of other writers, and cells that fail or collapse do not keep out those that could run.
+// entryClass says what an entry counts as. Each class has its own bound: a flood of dispatched
+// cells does not keep the scan from finding those of other writers, and cells that fail or collapse
+// do not keep out those that could run.
 type entryClass uint8
 
 const (
@@ -63,8 +65,8 @@ type task struct {
 // pending tells whether t has to run.
 func (e *entry) pending(t *task) bool { return t.ran < e.newest && t.parked < e.newest }
 
-// notify records a newer notification, heard of at now. What was done or parked has to be done again; what was waiting
-// anyway keeps its place, because the notification joins it.
+// notify records a newer notification, heard of at now. What was done or parked has to be done
+// again; what was waiting anyway keeps its place, because the notification joins it.
 func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	for i := range e.tasks {
 		t := &e.tasks[i]
@@ -84,9 +86,9 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 	e.newest = ts
 }
 
-// next returns the first task that may run at now and has a slot: one of its observer's, and one for cells that have failed
-// if it has (retry tells whether there is one). If there are only tasks without, it returns the first of them with blocked = true;
-// if there is none at all, −1.
+// next returns the first task that may run at now and has a slot: one of its observer's, and one
+// for cells that have failed if it has (retry tells whether there is one). If there are only tasks
+// without, it returns the first of them with blocked = true; if there is none at all, −1.
 func (e *entry) next(now time.Time, retry bool) (i int, blocked bool) {
 	i = -1
 	for j := range e.tasks {

@@ -11,21 +11,25 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A sweep proves nothing by itself if work moved while it read: from a row that it had yet to read to a row behind it. In this
-// process the queue tells whether anything began meanwhile. A worker in another process moves work by committing a
-// transaction, whose write records have timestamps above one that was taken before the sweep: the sweep counts only if no
-// table has such a record afterwards.
+// A sweep proves nothing by itself if work moved while it read: from a row that it had yet to read
+// to a row behind it. In this process the queue tells whether anything began meanwhile. A worker in
+// another process moves work by committing a transaction, whose write records have timestamps above
+// one that was taken before the sweep: the sweep counts only if no table has such a record
+// afterwards.
 
-// WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished run on this worker, and no
-// lock under which an observed cell may have been committed without its notification. Notifications that other workers have in hand count, because they remain in
-// the tables until they are done. So do those of columns that this worker does not take. Cells that are parked do not count. While transactions keep writing it does not
-// return. Some worker has to be running, not necessarily this one.
+// WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished
+// run on this worker, and no lock under which an observed cell may have been committed without its
+// notification. Notifications that other workers have in hand count, because they remain in the
+// tables until they are done. So do those of columns that this worker does not take. Cells that are
+// parked do not count. While transactions keep writing it does not return. Some worker has to be
+// running, not necessarily this one.
 //
-// One thing can hide from it: a chain of weak notifications whose observers write nothing at all, in another process, leaves no
-// record of having moved. And a transaction that has yet to commit, and then notifies a weak column, is not waited for.
+// One thing can hide from it: a chain of weak notifications whose observers write nothing at all,
+// in another process, leaves no record of having moved. And a transaction that has yet to commit,
+// and then notifies a weak column, is not waited for.
 //
-// It returns an error only if ctx ends (errors.Is with the context's error; the error also tells what is left) or the client
-// is closed.
+// It returns an error only if ctx ends (errors.Is with the context's error; the error also tells
+// what is left) or the client is closed.
 func (w *Worker) WaitIdle(ctx context.Context) error {
 	pauses := backoff{idlePause, maxIdlePause}
 	failures := 0
@@ -89,7 +93,8 @@ func (r remains) String() string {
 	return fmt.Sprintf("%d cells queued here, %d notifications or locks for others", r.here, r.elsewhere)
 }
 
-// sweepAll goes once through all observed tables, queues what is dirty and resolves what is stranded.
+// sweepAll goes once through all observed tables, queues what is dirty and resolves what is
+// stranded.
 func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 	// Phase two of what this client has committed writes notifications.
 	if err := w.flush(ctx); err != nil {

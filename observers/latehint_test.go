@@ -9,9 +9,10 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// TestALateHintCostsOneRoundOfAttempts: hints wait with the oracle while workers are busy, or for as long as one may come back to ask. One
-// of them reaches a worker after another worker has found the notification by its scan and has given up on it. The worker has not read the
-// row yet, so it tries once more, parks the cell again, and leaves it alone from then on.
+// TestALateHintCostsOneRoundOfAttempts: hints wait with the oracle while workers are busy, or for
+// as long as one may come back to ask. One of them reaches a worker after another worker has found
+// the notification by its scan and has given up on it. The worker has not read the row yet, so it
+// tries once more, parks the cell again, and leaves it alone from then on.
 func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	t.Parallel()
 	const column = "in"

@@ -16,9 +16,10 @@ const (
 	hintsRest   = 5 * time.Second // after a request that failed, at random up to twice as long
 )
 
-// listen takes in what clients of other processes have notified, as the oracle passes it on: a write in one process is then
-// run for in another as soon as it has committed, and not when a scan comes by. It asks for no more than can begin at once,
-// so that the rest goes to other workers; without a service that passes hints on, the scan has to find everything.
+// listen takes in what clients of other processes have notified, as the oracle passes it on: a
+// write in one process is then run for in another as soon as it has committed, and not when a scan
+// comes by. It asks for no more than can begin at once, so that the rest goes to other workers;
+// without a service that passes hints on, the scan has to find everything.
 func (w *Worker) listen(ctx context.Context) {
 	var columns []percolator.Cell
 	for c := range w.coverage.taken {
@@ -42,8 +43,8 @@ func (w *Worker) listen(ctx context.Context) {
 	}
 }
 
-// hinted queues what another process has notified. If there is no room for it, the scan finds it later. It counts as found:
-// another worker may deal with it as well, because of a scan.
+// hinted queues what another process has notified. If there is no room for it, the scan finds it
+// later. It counts as found: another worker may deal with it as well, because of a scan.
 func (w *Worker) hinted(n model.Notification) {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {

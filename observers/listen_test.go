@@ -18,7 +18,8 @@ func (e *env) direct() percolatortest.ClientOption {
 	return percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = e.Oracle })
 }
 
-// A worker runs for what other processes write without a scan, and each change is taken by one worker.
+// A worker runs for what other processes write without a scan, and each change is taken by one
+// worker.
 func TestHintedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	const workers, rows = 3, 60
@@ -33,7 +34,8 @@ func TestHintedByAnotherProcess(t *testing.T) {
 	for _, w := range ws {
 		e.until("the only search", func() bool { return w.Stats().Searches == 1 })
 	}
-	// The searches, and the first questions for hints, may not be over: write until they are, to be sure of what follows.
+	// The searches, and the first questions for hints, may not be over: write until they are, to be
+	// sure of what follows.
 	hinted := func() (n int64) {
 		for _, w := range ws {
 			n += w.Stats().Hinted
@@ -112,7 +114,8 @@ func (h *quietHints) TakeHints(ctx context.Context, _ []uint64, _ int, wait time
 	return nil, ctx.Err()
 }
 
-// An idle worker has one question for hints open, which lasts 20 s: three requests a minute to the oracle.
+// An idle worker has one question for hints open, which lasts 20 s: three requests a minute to the
+// oracle.
 func TestIdleQuestions(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()

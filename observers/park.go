@@ -7,10 +7,11 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 )
 
-// record does with the outcome of a run what has to be stored. An observer that has failed too often is parked: the store is told before
-// the queue, so a worker that dies in between has lost nothing, and one whose request fails tries the observer again. An
-// observer that is done beside a parked one is recorded as well, because the notification that stays would have it looked at by every
-// scan, and one of a weak column run (docs/PROTOCOL.md, I19).
+// record does with the outcome of a run what has to be stored. An observer that has failed too
+// often is parked: the store is told before the queue, so a worker that dies in between has lost
+// nothing, and one whose request fails tries the observer again. An observer that is done beside a
+// parked one is recorded as well, because the notification that stays would have it looked at by
+// every scan, and one of a weak column run (docs/PROTOCOL.md, I19).
 func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
 	switch {
 	case out.start != 0:
@@ -55,7 +56,8 @@ func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverSt
 	return true
 }
 
-// statesOf arranges what the store says of a row's observers by column, each in the order of its observers.
+// statesOf arranges what the store says of a row's observers by column, each in the order of its
+// observers.
 func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
 	if len(row.States) == 0 {
 		return nil
@@ -82,7 +84,8 @@ func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
 	return known
 }
 
-// forgetObserverStates erases those of a row whose columns have no notification left: their cells were dealt with after all (I19).
+// forgetObserverStates erases those of a row whose columns have no notification left: their cells
+// were dealt with after all (I19).
 func (w *Worker) forgetObserverStates(ctx context.Context, row layout.Pending) {
 	if len(row.States) == 0 {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// parkEnv is a table with an observed and a weak column, each with an observer that fails as long as it is broken and one that
-// never does.
+// parkEnv is a table with an observed and a weak column, each with an observer that fails as long
+// as it is broken and one that never does.
 type parkEnv struct {
 	*env
 	registry *observers.Registry
@@ -83,8 +83,9 @@ func eachColumn(t *testing.T, f func(t *testing.T, column string)) {
 	}
 }
 
-// TestParkedOutlivesItsWorker: another worker, which knows only what is stored, runs neither the observer that was given up on nor the
-// one that is done, however often it meets the notification (I19).
+// TestParkedOutlivesItsWorker: another worker, which knows only what is stored, runs neither the
+// observer that was given up on nor the one that is done, however often it meets the notification
+// (I19).
 func TestParkedOutlivesItsWorker(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
 		e := newParkEnv(t)
@@ -179,8 +180,9 @@ func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 	}
 }
 
-// TestKilledWhileParking kills a worker at every request that it sends from its first attempt on. Whatever it got done, the change is
-// not lost: the next worker tries it or finds it parked, and after a retry it is run for.
+// TestKilledWhileParking kills a worker at every request that it sends from its first attempt on.
+// Whatever it got done, the change is not lost: the next worker tries it or finds it parked, and
+// after a retry it is run for.
 func TestKilledWhileParking(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
 		for kill := 1; ; kill++ {
@@ -226,7 +228,8 @@ func TestKilledWhileParking(t *testing.T) {
 	})
 }
 
-// TestParkingIsRepeated: a worker that cannot store that a cell is parked goes on with its attempts.
+// TestParkingIsRepeated: a worker that cannot store that a cell is parked goes on with its
+// attempts.
 func TestParkingIsRepeated(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)
@@ -266,7 +269,8 @@ func TestParkedReasonIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileObserverStates: what does not decode as an observer state has no effect on what is run.
+// TestHostileObserverStates: what does not decode as an observer state has no effect on what is
+// run.
 func TestHostileObserverStates(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()

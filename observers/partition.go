@@ -20,11 +20,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// membership divides the tables among the workers that live (Config.Partition), instead of leaving it to chance as section 2.4 of
-// the paper does. Every worker registers itself, reads who else is there, and takes the share that follows from the list and
-// from bounds that stand beside it: all who have read the same know the same. While they have not, shares overlap or leave gaps. What a
-// gap hides is found by the worker that is late when it reads again, or by any that goes through everything, which all do now and
-// then. A worker that cannot read the list searches everything.
+// membership divides the tables among the workers that live (Config.Partition), instead of leaving
+// it to chance as section 2.4 of the paper does. Every worker registers itself, reads who else is
+// there, and takes the share that follows from the list and from bounds that stand beside it: all
+// who have read the same know the same. While they have not, shares overlap or leave gaps. What a
+// gap hides is found by the worker that is late when it reads again, or by any that goes through
+// everything, which all do now and then. A worker that cannot read the list searches everything.
 type partition struct {
 	directory directory
 	places    *scanning.Places
@@ -79,7 +80,8 @@ func newPartition(w *Worker) *partition {
 	return m
 }
 
-// registeredColumns are the columns that a worker takes, for people and tools; nil when their names do not fit into what it may announce.
+// registeredColumns are the columns that a worker takes, for people and tools; nil when their names
+// do not fit into what it may announce.
 func (c *coverage) registeredColumns() map[string][][]byte {
 	takes, size := map[string][][]byte{}, 0
 	byName := func(a, b Column) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) }
@@ -92,8 +94,8 @@ func (c *coverage) registeredColumns() map[string][][]byte {
 	return takes
 }
 
-// fingerprint names the set of columns that a worker takes. Workers with different sets do not share a table: none of them could
-// leave a part of it to the others.
+// fingerprint names the set of columns that a worker takes. Workers with different sets do not
+// share a table: none of them could leave a part of it to the others.
 func (c *coverage) fingerprint() string {
 	names := make([]string, 0, len(c.taken))
 	for col := range c.taken {
@@ -173,7 +175,8 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// divide takes this worker's shares from what was seen. A worker that the others do not see has everything.
+// divide takes this worker's shares from what was seen. A worker that the others do not see has
+// everything.
 func (m *partition) divide(seen membership.Workers) {
 	var peers []string
 	for _, w := range seen.Live {
@@ -200,9 +203,10 @@ func (m *partition) divide(seen membership.Workers) {
 	m.shares.Store(&now)
 }
 
-// renewBounds proposes bounds for tables that have none, or old ones. Where there are tablets enough these are their boundaries.
-// A table with few of them is divided by rows that were met while everybody searched all of it: when its bounds are
-// old it is searched so again for a while, because the rows may be elsewhere now.
+// renewBounds proposes bounds for tables that have none, or old ones. Where there are tablets
+// enough these are their boundaries. A table with few of them is divided by rows that were met
+// while everybody searched all of it: when its bounds are old it is searched so again for a while,
+// because the rows may be elsewhere now.
 func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) error {
 	next, renewed := map[string]membership.TableBounds{}, false
 	for table, b := range seen.Bounds { // those of tables that only others take are kept as well

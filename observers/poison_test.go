@@ -14,7 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// poison is an observer that copies healthy rows and fails for others, in the way that the row's name begins with.
+// poison is an observer that copies healthy rows and fails for others, in the way that the row's
+// name begins with.
 type poison struct {
 	other *percolator.Client // of the writer with whom some rows conflict without end
 	j     *journal
@@ -51,7 +52,8 @@ func (p *poison) observe(ctx context.Context, tx *percolator.Txn, ch observers.C
 	return tx.Set(cell(ch.Cell.Row, "out"), ch.Value)
 }
 
-// inColumn is where the kind of row is written: those that hang are in a column of their own, whose observer has another timeout.
+// inColumn is where the kind of row is written: those that hang are in a column of their own, whose
+// observer has another timeout.
 func inColumn(row string) percolator.Cell {
 	if strings.HasPrefix(row, "hang") {
 		return cell(row, "slow")
@@ -97,8 +99,8 @@ func (e *env) poisoned(healthy, each int, kinds ...string) {
 	}
 }
 
-// Errors, panics, hangs and endless conflicts end parked after exactly MaxAttempts attempts, WaitIdle does not wait for them, and every
-// healthy row has been run for.
+// Errors, panics, hangs and endless conflicts end parked after exactly MaxAttempts attempts,
+// WaitIdle does not wait for them, and every healthy row has been run for.
 func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -123,7 +125,8 @@ func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	if len(list) != each*len(poisons) {
 		t.Errorf("%d cells are parked, want %d", len(list), each*len(poisons))
 	}
-	// A timeout may be over before the observer is called, which is no attempt; nothing else fails before the call.
+	// A timeout may be over before the observer is called, which is no attempt; nothing else fails
+	// before the call.
 	for _, kind := range poisons {
 		if n := p.j.count(kind); n != each*attempts {
 			t.Errorf("%d calls for the rows of kind %q, want %d", n, kind, each*attempts)
@@ -139,8 +142,8 @@ func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	}
 }
 
-// Cells that have failed hold half of a worker's slots at most, however many they are and however long they take, so the others
-// have the other half.
+// Cells that have failed hold half of a worker's slots at most, however many they are and however
+// long they take, so the others have the other half.
 func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -174,7 +177,8 @@ func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 	}
 }
 
-// While healthy rows are run for, poisoned ones get few attempts: their pauses grow, each by itself.
+// While healthy rows are run for, poisoned ones get few attempts: their pauses grow, each by
+// itself.
 func TestPoisonBacksOffRowByRow(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()

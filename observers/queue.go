@@ -9,9 +9,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// queue holds the dirty cells that a worker knows of, and hands them to its goroutines: first come, first served, except
-// that a cell waits for its pause to end and for its observer to have a slot. It holds nothing that could be lost: the
-// notify cells in the table remain until everything is done.
+// queue holds the dirty cells that a worker knows of, and hands them to its goroutines: first come,
+// first served, except that a cell waits for its pause to end and for its observer to have a slot.
+// It holds nothing that could be lost: the notify cells in the table remain until everything is
+// done.
 type queue struct {
 	mu       sync.Mutex
 	work     sync.Cond // ready is not empty, or the queue is closed
@@ -41,7 +42,8 @@ type cellKey struct {
 	row    string
 }
 
-// finishedLimit bounds what is remembered of cells that need nothing now. What is beyond costs the scan a look at the table.
+// finishedLimit bounds what is remembered of cells that need nothing now. What is beyond costs the
+// scan a look at the table.
 const finishedLimit = 8192
 
 func newQueue(cfg Config, lanes []*lane) *queue {
@@ -89,8 +91,9 @@ const (
 	foreign                 // the worker does not take the column
 )
 
-// offer enters a notification of col in row with timestamp ts; how is dispatched or found, and stored what the store says of the
-// column's observers; nil: it was not asked. With finished, upTo is until when everything is done.
+// offer enters a notification of col in row with timestamp ts; how is dispatched or found, and
+// stored what the store says of the column's observers; nil: it was not asked. With finished, upTo
+// is until when everything is done.
 func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -211,8 +214,9 @@ func (q *queue) take() (turn, bool) {
 	}
 }
 
-// unblock lets cells of the column that wait for a slot with one of its observers try again. It is called whenever one of
-// them leaves, and not only by the observer that it waited for: a cell that was let in may have found something else to do.
+// unblock lets cells of the column that wait for a slot with one of its observers try again. It is
+// called whenever one of them leaves, and not only by the observer that it waited for: a cell that
+// was let in may have found something else to do.
 func (q *queue) unblock(c *column) {
 	for _, l := range c.lanes {
 		for free := l.slots(); free > 0 && l.blocked.len() > 0; free-- {
@@ -277,8 +281,8 @@ func (q *queue) finish(tn turn, out outcome) {
 	q.schedule(e, now)
 }
 
-// done records a successful run of t. A notification that was known before the run began is done whatever its timestamp
-// says (a timestamp from the future would otherwise be run for without end).
+// done records a successful run of t. A notification that was known before the run began is done
+// whatever its timestamp says (a timestamp from the future would otherwise be run for without end).
 func (e *entry) done(t *task, out outcome) {
 	ran := out.start
 	if t.due.IsZero() {
@@ -292,7 +296,8 @@ func (e *entry) done(t *task, out outcome) {
 	}
 }
 
-// fail records a run of t that failed, or put the change off, and decides when, or whether, it is tried again.
+// fail records a run of t that failed, or put the change off, and decides when, or whether, it is
+// tried again.
 func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	e := tn.entry
 	t := &e.tasks[e.turn]
@@ -367,8 +372,8 @@ func (q *queue) saturated() bool {
 	return q.ready.len() >= q.running && q.running > 0
 }
 
-// lastOf tells whether tn's observer is the last of the cell's that had something to do, and if it is (and it has done it
-// at start), up to when all of them have.
+// lastOf tells whether tn's observer is the last of the cell's that had something to do, and if it
+// is (and it has done it at start), up to when all of them have.
 func (q *queue) lastOf(tn turn, start tso.Timestamp) (upTo tso.Timestamp, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -315,7 +315,8 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 	})
 }
 
-// TestQueueTakesInObserverStates: what the store says of a cell's observers decides what is run, on a worker that knows nothing of its own.
+// TestQueueTakesInObserverStates: what the store says of a cell's observers decides what is run, on
+// a worker that knows nothing of its own.
 func TestQueueTakesInObserverStates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{})
@@ -340,7 +341,8 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	f.q.finish(f.take("r", "o0"), outcome{start: 30, finished: 30})
 	f.sizes(0, 0)
 
-	// What was read before the cell was parked here does not have it run again; what is read later does, without its state.
+	// What was read before the cell was parked here does not have it run again; what is read later
+	// does, without its state.
 	f.offer("u", 10, dispatched, accepted)
 	before := &storedStates{asOf: f.q.asOf()}
 	f.q.finish(f.take("u", "o0"), outcome{err: errTest, parked: true})
@@ -363,7 +365,8 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	offer("s", 10, parked, 0)
 }
 
-// TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it is a new chance, although the run is parked.
+// TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it is a new chance, although the run is
+// parked.
 func TestQueueKeepsAChangeThatComesDuringTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})

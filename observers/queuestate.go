@@ -13,7 +13,8 @@ func (q *queue) start() {
 	q.broadcast()
 }
 
-// close lets nothing in any more and forgets everything but what is running; take returns false from now on.
+// close lets nothing in any more and forgets everything but what is running; take returns false
+// from now on.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +40,8 @@ func (q *queue) close() {
 	q.broadcast()
 }
 
-// awaitIdle waits until nothing is queued, waiting or running, and returns the count of everything that was ever begun.
+// awaitIdle waits until nothing is queued, waiting or running, and returns the count of everything
+// that was ever begun.
 func (q *queue) awaitIdle(ctx context.Context) (started uint64, err error) {
 	for {
 		q.mu.Lock()
@@ -64,8 +66,8 @@ func (q *queue) quietSince(started uint64) bool {
 	return q.active() == 0 && q.started == started
 }
 
-// awaitRoom waits until half of the slots for found cells are free, so that one that scans does not wake up for each
-// single slot. It returns false when ctx has ended or the queue is closed.
+// awaitRoom waits until half of the slots for found cells are free, so that one that scans does not
+// wake up for each single slot. It returns false when ctx has ended or the queue is closed.
 func (q *queue) awaitRoom(ctx context.Context) bool {
 	for {
 		q.mu.Lock()
@@ -112,7 +114,8 @@ func (q *queue) sizes() (queued, running int) {
 	return q.active() - q.running, q.running
 }
 
-// asOf is the point up to which the queue remembers less than what is read from the store from now on.
+// asOf is the point up to which the queue remembers less than what is read from the store from now
+// on.
 func (q *queue) asOf() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A chain of ten observers, each of which writes the next one's column, runs to its end, once for each.
+// A chain of ten observers, each of which writes the next one's column, runs to its end, once for
+// each.
 func TestCascadeTenDeep(t *testing.T) {
 	t.Parallel()
 	const deep = 10
@@ -95,7 +96,8 @@ func TestSelfNotification(t *testing.T) {
 	}
 }
 
-// Any number of writers notify one weak cell without a conflict, and its observer sees what all of them wrote.
+// Any number of writers notify one weak cell without a conflict, and its observer sees what all of
+// them wrote.
 func TestWeakNotificationsNeverConflict(t *testing.T) {
 	t.Parallel()
 	const writers = 64

@@ -10,15 +10,17 @@ import (
 	"github.com/gopercolator/percolator/internal/membership"
 )
 
-// A worker tells the others how it is doing: a console in any process sees all of them with one read (percolator.Client.Reports).
+// A worker tells the others how it is doing: a console in any process sees all of them with one
+// read (percolator.Client.Reports).
 const (
 	reportInterval    = 10 * time.Second
 	reportTimeout     = 5 * time.Second
 	deregisterTimeout = 2 * time.Second
 )
 
-// reporting stores a report every Config.ReportInterval, until ctx ends. The first comes soon; each waits a little longer or less than the
-// interval, so that processes that were started together do not write together.
+// reporting stores a report every Config.ReportInterval, until ctx ends. The first comes soon; each
+// waits a little longer or less than the interval, so that processes that were started together do
+// not write together.
 func (w *Worker) reporting(ctx context.Context, name string) {
 	interval := w.cfg.ReportInterval
 	reporter, err := membership.NewReporter(w.engine, name, interval)
@@ -40,7 +42,8 @@ func (w *Worker) reporting(ctx context.Context, name string) {
 	}
 }
 
-// reportName names the reports of this worker: as it registers itself, if it does. To be called before it begins to.
+// reportName names the reports of this worker: as it registers itself, if it does. To be called
+// before it begins to.
 func (w *Worker) reportName() string {
 	if w.members != nil {
 		return w.members.self.Name

@@ -14,8 +14,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What a run sends, exactly: from the write of an observed cell, which the same client commits, until the worker has nothing left to do. Scanners are at
-// rest: whatever is found is found by direct dispatch.
+// What a run sends, exactly: from the write of an observed cell, which the same client commits,
+// until the worker has nothing left to do. Scanners are at rest: whatever is found is found by
+// direct dispatch.
 func TestRequestsOfRuns(t *testing.T) {
 	t.Parallel()
 	set := func(row, column string) observers.Func {

@@ -2,9 +2,10 @@ package observers
 
 import "github.com/gopercolator/percolator/internal/scanning"
 
-// unfinished tells which of rows have cells that wait for their first attempt, or run: those that the scanners of other workers are
-// kept off (section 2.4 of the paper). Cells that failed and wait for another attempt are not among them, as waiting may
-// take long and another worker may have more luck.
+// unfinished tells which of rows have cells that wait for their first attempt, or run: those that
+// the scanners of other workers are kept off (section 2.4 of the paper). Cells that failed and wait
+// for another attempt are not among them, as waiting may take long and another worker may have more
+// luck.
 func (w *Worker) unfinished(rows []scanning.Row) []bool {
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()

@@ -142,8 +142,8 @@ func TestScannersWithoutRowLockService(t *testing.T) {
 	}
 }
 
-// Rows that a worker has locked which is gone are not taken for done: who waits for the end finds them without regard to
-// locks, and has them run for.
+// Rows that a worker has locked which is gone are not taken for done: who waits for the end finds
+// them without regard to locks, and has them run for.
 func TestLockedRowsAreNotForgotten(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})

@@ -20,8 +20,9 @@ const (
 	resolveAtOnce = 8                // stranded locks of a page
 )
 
-// scanner searches the observed tables for dirty cells, and for locks that dead transactions left (section 2.4 of the
-// paper), again and again. How it goes through them is internal/scanning's; what it reads and does is here.
+// scanner searches the observed tables for dirty cells, and for locks that dead transactions left
+// (section 2.4 of the paper), again and again. How it goes through them is internal/scanning's;
+// what it reads and does is here.
 type scanner struct {
 	*Worker
 	walk scanning.Scanner
@@ -78,7 +79,8 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 	return s.readPage(ctx, table, r, most, visit)
 }
 
-// readPage reads at most most rows from the beginning of r; visit, if any, says for each row whether to go on with it.
+// readPage reads at most most rows from the beginning of r; visit, if any, says for each row
+// whether to go on with it.
 func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
@@ -102,8 +104,9 @@ func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range,
 	return p, nil
 }
 
-// Work implements scanning.Source: it queues what is dirty in a page and settles what is stranded. It waits while the queue is
-// full. inQueue: most of the page waits for its turn already (what is parked does not).
+// Work implements scanning.Source: it queues what is dirty in a page and settles what is stranded.
+// It waits while the queue is full. inQueue: most of the page waits for its turn already (what is
+// parked does not).
 func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
 	inTurn := 0
@@ -138,8 +141,8 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 	return foundNew, inTurn > len(rows)/2
 }
 
-// offerFound queues a notification that was read from a table. What is done already is erased, once more if need be.
-// stored is what the store says of the column's observers.
+// offerFound queues a notification that was read from a table. What is done already is erased, once
+// more if need be. stored is what the store says of the column's observers.
 func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates) verdict {
 	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
 	if col == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A change can be put off more often than attempts may fail: it is no failure, nothing is written, and in the end it is run for.
+// A change can be put off more often than attempts may fail: it is no failure, nothing is written,
+// and in the end it is run for.
 func TestSnooze(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()

@@ -7,7 +7,8 @@ import (
 	"github.com/gopercolator/percolator/internal/scanning"
 )
 
-// Stats counts what a worker did since NewWorker, and what it has in hand. Every number is counted where the thing happens.
+// Stats counts what a worker did since NewWorker, and what it has in hand. Every number is counted
+// where the thing happens.
 type Stats struct {
 	ObserverStats // of all observers together
 
@@ -21,8 +22,9 @@ type Stats struct {
 	LocksResolved int64 // locks of dead transactions that were finished
 	Corrupt       int64 // cells that scanners could not decode, each time that they met them
 
-	// Backlog is the age of the oldest notification that its scanners met in their last round, parked ones apart; StrandedFor how long the oldest
-	// lock that they met has been past its time to live. They are as exact as the client's idea of the oracle's time.
+	// Backlog is the age of the oldest notification that its scanners met in their last round, parked
+	// ones apart; StrandedFor how long the oldest lock that they met has been past its time to live.
+	// They are as exact as the client's idea of the oracle's time.
 	Backlog, StrandedFor time.Duration
 	ParkedCells          int // cells that only wait for a parked observer, as the scanners met them in their last round
 

@@ -11,8 +11,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What a worker exports (docs/TELEMETRY.md lists it) goes to the providers of its client, or those of Config. Attributes are names of observers,
-// tables and columns, as they stand in the program and the schema, and outcomes.
+// What a worker exports (docs/TELEMETRY.md lists it) goes to the providers of its client, or those
+// of Config. Attributes are names of observers, tables and columns, as they stand in the program
+// and the schema, and outcomes.
 const (
 	scope = "github.com/gopercolator/percolator/observers"
 
@@ -82,8 +83,9 @@ func observedBy(l *lane, outcome string) attribute.Set {
 	return attribute.NewSet(attrs...)
 }
 
-// startRun begins the span of a run. It has no parent: a notification says that something changed and not who did it, and many changes may have come
-// together in one run. What connects it with the commits before it is their commit timestamp.
+// startRun begins the span of a run. It has no parent: a notification says that something changed
+// and not who did it, and many changes may have come together in one run. What connects it with the
+// commits before it is their commit timestamp.
 func (w *Worker) startRun(ctx context.Context, tn turn) (context.Context, trace.Span) {
 	if w.telemetry.tracer == nil {
 		return ctx, nil

@@ -20,7 +20,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Each run is a trace of its own, with what the observer and the commit did below it; nothing in it names the row or the value.
+// Each run is a trace of its own, with what the observer and the commit did below it; nothing in it
+// names the row or the value.
 func TestSpansOfRuns(t *testing.T) {
 	t.Parallel()
 	const secret = "h0rseradish"

@@ -20,8 +20,9 @@ func (r Remaining) String() string {
 	return fmt.Sprintf("left: notifications %d, locks on observed cells %d", r.Notifications, r.Locks)
 }
 
-// Remains counts what is left for workers to do, in all observed tables of the client's schema. It reads their notifications and locks,
-// one request for 1,024 rows that have any, and changes nothing.
+// Remains counts what is left for workers to do, in all observed tables of the client's schema. It
+// reads their notifications and locks, one request for 1,024 rows that have any, and changes
+// nothing.
 func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 	var left Remaining
 	cov, err := cover(c.Schema(), nil, []Column{})
@@ -48,11 +49,12 @@ func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 	return left, nil
 }
 
-// WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers elsewhere have nothing left to do, and has
-// the same gaps. Some worker has to run for every observed column. progress, if it is not nil, is called after each look at the tables.
+// WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers
+// elsewhere have nothing left to do, and has the same gaps. Some worker has to run for every
+// observed column. progress, if it is not nil, is called after each look at the tables.
 //
-// It returns an error only if ctx ends (a *NotIdleError; errors.Is with the context's error) or the client is closed. Failures of the store
-// are outlasted.
+// It returns an error only if ctx ends (a *NotIdleError; errors.Is with the context's error) or the
+// client is closed. Failures of the store are outlasted.
 func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
 	pauses := backoff{idlePause, maxIdlePause}
 	var last NotIdleError
@@ -80,8 +82,8 @@ func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining
 	}
 }
 
-// NotIdleError is what WaitIdle has to say when its context ends: what was left when it looked last. errors.Is with the context's error, and
-// with Failed.
+// NotIdleError is what WaitIdle has to say when its context ends: what was left when it looked
+// last. errors.Is with the context's error, and with Failed.
 type NotIdleError struct {
 	Left   Remaining
 	Looked time.Time // when that was; zero: it never saw all tables

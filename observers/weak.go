@@ -4,9 +4,10 @@ import (
 	"context"
 )
 
-// runWeak runs one observer for one weak notification. There is no acknowledgment: when all observers of the column have
-// committed, the notify cells are erased up to the earliest of their start timestamps. That loses nothing, because the cell
-// of a later notification has a later timestamp (docs/PROTOCOL.md, I11). Until then a crash makes all of them run again.
+// runWeak runs one observer for one weak notification. There is no acknowledgment: when all
+// observers of the column have committed, the notify cells are erased up to the earliest of their
+// start timestamps. That loses nothing, because the cell of a later notification has a later
+// timestamp (docs/PROTOCOL.md, I11). Until then a crash makes all of them run again.
 func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)

@@ -10,9 +10,10 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// TestWeakNotificationOfATransactionThatBeganBeforeTheRun: a transaction begins, then a run for an earlier notification; the transaction
-// notifies and commits while the run is under way. The run has not seen what it wrote, so the notification has to outlive the run, which
-// it does because it carries the commit timestamp (I11).
+// TestWeakNotificationOfATransactionThatBeganBeforeTheRun: a transaction begins, then a run for an
+// earlier notification; the transaction notifies and commits while the run is under way. The run
+// has not seen what it wrote, so the notification has to outlive the run, which it does because it
+// carries the commit timestamp (I11).
 func TestWeakNotificationOfATransactionThatBeganBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, percolator.Table{Name: "t", Weak: []string{"w"}}), observers.NewRegistry()

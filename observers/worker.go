@@ -19,8 +19,8 @@ import (
 // ErrStarted is returned by [Worker.Run] when it is called a second time. Make another worker.
 var ErrStarted = errors.New("observers: the worker has been started before")
 
-// Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It is used once; its methods
-// may be called concurrently.
+// Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It
+// is used once; its methods may be called concurrently.
 type Worker struct {
 	client   *percolator.Client
 	engine   *engine.Engine
@@ -42,9 +42,10 @@ type Worker struct {
 	ran       atomic.Bool
 }
 
-// NewWorker returns a worker for what r contains now. It reports what is wrong with the registry or the configuration
-// (percolator.ErrInvalidArgument) and observers that do not fit the client's schema (percolator.ErrSchemaMismatch): one of a
-// column that the schema does not observe, or a column that this worker takes without an observer.
+// NewWorker returns a worker for what r contains now. It reports what is wrong with the registry or
+// the configuration (percolator.ErrInvalidArgument) and observers that do not fit the client's
+// schema (percolator.ErrSchemaMismatch): one of a column that the schema does not observe, or a
+// column that this worker takes without an observer.
 func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if c == nil || r == nil {
 		return nil, fmt.Errorf("observers: %w: NewWorker needs a client and a registry", percolator.ErrInvalidArgument)
@@ -94,11 +95,12 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Run works until ctx ends: it searches the tables, takes in what its client notifies, runs observers, and takes its turn at
-// removing old versions. Then it begins
-// nothing new, waits up to Config.DrainTimeout for the runs that are under way, cancels those that are not done by then, and
-// returns nil. Notifications that were waiting remain in the tables. An observer that ignores the end of its context is
-// left behind after a second. A second call returns ErrStarted; when the client is closed, Run ends with percolator.ErrClosed.
+// Run works until ctx ends: it searches the tables, takes in what its client notifies, runs
+// observers, and takes its turn at removing old versions. Then it begins nothing new, waits up to
+// Config.DrainTimeout for the runs that are under way, cancels those that are not done by then, and
+// returns nil. Notifications that were waiting remain in the tables. An observer that ignores the
+// end of its context is left behind after a second. A second call returns ErrStarted; when the
+// client is closed, Run ends with percolator.ErrClosed.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -179,7 +181,8 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	}
 }
 
-// work runs observers until the queue is closed. ctx ends when the worker stops, runs when the drain is over.
+// work runs observers until the queue is closed. ctx ends when the worker stops, runs when the
+// drain is over.
 func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 	var current *turn
 	defer func() {
@@ -200,7 +203,8 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 		current = nil
 		w.queue.finish(tn, out)
 
-		// As long as the store does not answer, every cell would fail at once: this slows all of them down together.
+		// As long as the store does not answer, every cell would fail at once: this slows all of them
+		// down together.
 		if unreachable++; !out.blameless {
 			unreachable = 0
 		} else if !sleep(ctx, w.pauses.pause(unreachable)) {

@@ -20,9 +20,10 @@ const (
 	sampleWithin = 10 * time.Second
 )
 
-// Places says where a scanner starts: a random tablet, and a random key in it. Tablets hold similar amounts of data, so
-// that spreads scanners over the data. A table with few tablets (or the emulator, which names none, or random rows) is split
-// by rows that were met before. Its methods may be called concurrently.
+// Places says where a scanner starts: a random tablet, and a random key in it. Tablets hold similar
+// amounts of data, so that spreads scanners over the data. A table with few tablets (or the
+// emulator, which names none, or random rows) is split by rows that were met before. Its methods
+// may be called concurrently.
 type Places struct {
 	sample func(ctx context.Context, table string) ([]string, error) // the ends of the tablets
 	now    func() time.Time
@@ -52,8 +53,8 @@ func (p *Places) table(name string) *tableSample {
 	return t
 }
 
-// Pick returns a random row key of a part of the table to start from; "" is the beginning. Where to start is not worth an error: if
-// the tablets cannot be asked for, those known before have to do.
+// Pick returns a random row key of a part of the table to start from; "" is the beginning. Where to
+// start is not worth an error: if the tablets cannot be asked for, those known before have to do.
 func (p *Places) Pick(ctx context.Context, table string, part percolator.Range) string {
 	p.refresh(ctx, table)
 	p.mu.Lock()
@@ -123,8 +124,8 @@ func (p *Places) Met(table, row string) {
 	}
 }
 
-// between returns a key in [from, to), evenly distributed over the eight bytes behind what from and to have in common; ""
-// as to is the end of the table. random(n) returns a number below n.
+// between returns a key in [from, to), evenly distributed over the eight bytes behind what from and
+// to have in common; "" as to is the end of the table. random(n) returns a number below n.
 func between(from, to string, random func(n uint64) uint64) string {
 	shared := 0
 	for shared < len(from) && shared < len(to) && from[shared] == to[shared] {

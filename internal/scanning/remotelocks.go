@@ -12,22 +12,24 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// RemoteLocks are the rows that a worker keeps the scanners of others off: the lightweight lock service of section 2.4 of the
-// paper, which the oracle is. They only save work; correctness rests on the transactions. A row is locked from when a
-// scanner has read it until nothing of it waits for its first attempt or runs: if it were given free as soon as it is queued,
-// the next worker that comes along would queue it as well, and all but one of the runs would find that there is nothing to do,
-// or conflict. That ends after a while: a worker whose runs hang must not keep an idle one off what it has found.
+// RemoteLocks are the rows that a worker keeps the scanners of others off: the lightweight lock
+// service of section 2.4 of the paper, which the oracle is. They only save work; correctness rests
+// on the transactions. A row is locked from when a scanner has read it until nothing of it waits
+// for its first attempt or runs: if it were given free as soon as it is queued, the next worker
+// that comes along would queue it as well, and all but one of the runs would find that there is
+// nothing to do, or conflict. That ends after a while: a worker whose runs hang must not keep an
+// idle one off what it has found.
 //
-// A page is locked by one request; a page without dirty rows costs none. What is done is unlocked with the next page, or a moment
-// later. Its methods may be called concurrently.
+// A page is locked by one request; a page without dirty rows costs none. What is done is unlocked
+// with the next page, or a moment later. Its methods may be called concurrently.
 type RemoteLocks struct {
 	service    tso.RowLocks            // nil: none
 	unfinished func(rows []Row) []bool // which of rows have cells that wait for their first attempt, or run
 	now        func() time.Time
 	holder     string
 
-	// calls is held during a request and what it changes: a row must not be unlocked by a request that was decided on before it was locked
-	// once more.
+	// calls is held during a request and what it changes: a row must not be unlocked by a request that
+	// was decided on before it was locked once more.
 	calls sync.Mutex
 
 	mu      sync.Mutex
@@ -58,8 +60,8 @@ func NewRemoteLocks(service tso.RowLocks, unfinished func(rows []Row) []bool, no
 	return &RemoteLocks{service: service, unfinished: unfinished, now: now, holder: uuid.NewString(), held: map[uint64]*heldRow{}}
 }
 
-// Lock locks rows in their order and returns how many it got: all of them when the service cannot be asked. They are the
-// caller's until Done.
+// Lock locks rows in their order and returns how many it got: all of them when the service cannot
+// be asked. They are the caller's until Done.
 func (l *RemoteLocks) Lock(ctx context.Context, rows []layout.Pending) int {
 	if l.service == nil || len(rows) == 0 || l.atRest() {
 		return len(rows)
@@ -124,8 +126,8 @@ func (l *RemoteLocks) Run(ctx context.Context) {
 	}
 }
 
-// Keep unlocks what is finished and renews the rest, if it is time. What cannot be unlocked expires. It sends nothing when
-// nothing is locked.
+// Keep unlocks what is finished and renews the rest, if it is time. What cannot be unlocked
+// expires. It sends nothing when nothing is locked.
 func (l *RemoteLocks) Keep(ctx context.Context) { l.update(ctx, false) }
 
 // Close unlocks everything.
@@ -162,8 +164,9 @@ func (l *RemoteLocks) update(ctx context.Context, everything bool) {
 	}
 }
 
-// sort takes what is to be unlocked out of held, and lists what is to be renewed. While the service is left alone there is nothing
-// to do, except for rows whose lock was not answered: one attempt is made to unlock them.
+// sort takes what is to be unlocked out of held, and lists what is to be renewed. While the service
+// is left alone there is nothing to do, except for rows whose lock was not answered: one attempt is
+// made to unlock them.
 func (l *RemoteLocks) sort(everything bool) (unlock, renew []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

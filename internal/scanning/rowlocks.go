@@ -9,9 +9,9 @@ import (
 // Row names a row.
 type Row struct{ Table, Key string }
 
-// RowLocks keep the scanners of one worker apart: a row is locked from when a scanner has read it until its cells are queued and
-// its stranded locks are settled. From there on the queue sees to it that the worker does not work on a cell twice. Its methods
-// may be called concurrently.
+// RowLocks keep the scanners of one worker apart: a row is locked from when a scanner has read it
+// until its cells are queued and its stranded locks are settled. From there on the queue sees to it
+// that the worker does not work on a cell twice. Its methods may be called concurrently.
 type RowLocks struct {
 	mu   sync.Mutex
 	held map[Row]struct{}

@@ -34,9 +34,11 @@ func (p Page) Next() string { return p.Rows[len(p.Rows)-1].Row + afterLastRow }
 
 // Source is what a scanner reads, and who takes what it has found.
 type Source interface {
-	// ReadPage reads at most most rows from the beginning of r; visit says for each whether to go on with it.
+	// ReadPage reads at most most rows from the beginning of r; visit says for each whether to go on
+	// with it.
 	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
-	// Work takes rows in hand, and waits while there is no room for them. inQueue: most of them wait for their turn already.
+	// Work takes rows in hand, and waits while there is no room for them. inQueue: most of them wait
+	// for their turn already.
 	Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool)
 }
 
@@ -47,10 +49,10 @@ type Counts struct {
 	Teleports atomic.Int64
 }
 
-// Scanner goes through tables, page by page, from a random place on and around. It hands on what it has found before it reads the
-// next page, so it is no faster than the runs; two workers that began at different places share the work. The fields are set
-// before the first search, and a scanner is used by one goroutine. Places, Rows, Remote, Counts and Shares are those of its
-// worker.
+// Scanner goes through tables, page by page, from a random place on and around. It hands on what it
+// has found before it reads the next page, so it is no faster than the runs; two workers that began
+// at different places share the work. The fields are set before the first search, and a scanner is
+// used by one goroutine. Places, Rows, Remote, Counts and Shares are those of its worker.
 type Scanner struct {
 	Source Source
 	Tables []string
@@ -64,8 +66,8 @@ type Scanner struct {
 
 	// MaxPage is how many rows are read at once; 0: 1,024.
 	MaxPage int
-	// Stay is for comparison: a scanner that meets another one goes on behind the rows that the other has locked, instead of
-	// going elsewhere.
+	// Stay is for comparison: a scanner that meets another one goes on behind the rows that the other
+	// has locked, instead of going elsewhere.
 	Stay bool
 
 	read   time.Duration
@@ -86,8 +88,8 @@ func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration
 	return foundNew, s.read, nil
 }
 
-// share is the part of a table that the next pass goes through. Now and then it is all of it: so everything is found by
-// whoever lives, whatever the workers believe about each other.
+// share is the part of a table that the next pass goes through. Now and then it is all of it: so
+// everything is found by whoever lives, whatever the workers believe about each other.
 func (s *Scanner) share(table string) percolator.Range {
 	s.passes++
 	if s.Shares == nil || s.passes%wholeEvery == 0 {

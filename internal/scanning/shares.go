@@ -7,13 +7,15 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Share is the part of a table that the i-th of n workers searches, when bounds, sorted, divide the table into parts with similar
-// amounts of rows. The shares of all n cover the table, in order and without overlap (two neighbours between which there is
-// no key to cut at may overlap). Without bounds nobody knows where rows are, and everybody has everything.
+// Share is the part of a table that the i-th of n workers searches, when bounds, sorted, divide the
+// table into parts with similar amounts of rows. The shares of all n cover the table, in order and
+// without overlap (two neighbours between which there is no key to cut at may overlap). Without
+// bounds nobody knows where rows are, and everybody has everything.
 //
-// Shares are contiguous, so that a search costs as many requests as one of the whole table. They move when a worker comes or
-// goes, nearly all of them; that costs nothing, because a scanner keeps nothing about its part. Assigning small parts by rendezvous hashing
-// would move few, and cost a request for each part in every search.
+// Shares are contiguous, so that a search costs as many requests as one of the whole table. They
+// move when a worker comes or goes, nearly all of them; that costs nothing, because a scanner keeps
+// nothing about its part. Assigning small parts by rendezvous hashing would move few, and cost a
+// request for each part in every search.
 func Share(bounds []string, i, n int) percolator.Range {
 	for len(bounds) > 0 && bounds[0] == "" { // nothing is before it
 		bounds = bounds[1:]
@@ -31,7 +33,8 @@ func Share(bounds []string, i, n int) percolator.Range {
 	return r
 }
 
-// cut is where i of n equal parts end, i < n. A part that lies within two bounds is cut by the values of keys.
+// cut is where i of n equal parts end, i < n. A part that lies within two bounds is cut by the
+// values of keys.
 func cut(bounds []string, i, n int) string {
 	parts := len(bounds) + 1
 	part, rest := i*parts/n, uint64(i*parts%n)
@@ -52,8 +55,9 @@ func cut(bounds []string, i, n int) string {
 	})
 }
 
-// Known returns at most most row keys that divide a table into parts with similar amounts of rows, as far as is known: the
-// boundaries of tablets if there are enough (tablets), else rows that were met, if there were enough, else nothing.
+// Known returns at most most row keys that divide a table into parts with similar amounts of rows,
+// as far as is known: the boundaries of tablets if there are enough (tablets), else rows that were
+// met, if there were enough, else nothing.
 func (p *Places) Known(table string, most int) (keys []string, tablets bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// TestCollectionBesideFolding: what was folded is collected while contributions are added and folded. None is lost and none counts twice,
-// and in the end nothing is left of the queue.
+// TestCollectionBesideFolding: what was folded is collected while contributions are added and
+// folded. None is lost and none counts twice, and in the end nothing is left of the queue.
 func TestCollectionBesideFolding(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)

@@ -15,7 +15,8 @@ import (
 // testTimeout bounds what a test waits for; nothing waits for it to pass.
 const testTimeout = 2 * time.Minute
 
-// env is a store with a queue of integers, the totals that they are folded into, and an oracle whose time only the test moves.
+// env is a store with a queue of integers, the totals that they are folded into, and an oracle
+// whose time only the test moves.
 type env struct {
 	testing.TB
 	*percolatortest.Env

@@ -14,9 +14,10 @@ import (
 //	row     BUCKET.SLICE.SHARD   001.01a2b3c4d5.7
 //	column  START KEY            01a2b3c4d5e6f707broker
 //
-// in hexadecimal digits but for the key: SLICE is start without its last six digits, and SHARD a hash of it. START comes first in the
-// column so that what one transaction writes in a row is contiguous, which keeps prewrite's predicate short. The notification
-// of a slice is in the row BUCKET.SLICE, which is a prefix of its rows.
+// in hexadecimal digits but for the key: SLICE is start without its last six digits, and SHARD a
+// hash of it. START comes first in the column so that what one transaction writes in a row is
+// contiguous, which keeps prewrite's predicate short. The notification of a slice is in the row
+// BUCKET.SLICE, which is a prefix of its rows.
 const (
 	sliceBits   = 24
 	shards      = 16

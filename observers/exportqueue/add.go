@@ -10,12 +10,14 @@ import (
 // maxPerTxn is how many entries one transaction can add to a partition.
 const maxPerTxn = percolator.MaxColumnsPerRow
 
-// Add makes an entry part of tx: it will be delivered if tx commits. It reads nothing and conflicts with nothing. value is
-// copied; entries of one transaction for one key are all delivered, in the order of Add.
+// Add makes an entry part of tx: it will be delivered if tx commits. It reads nothing and conflicts
+// with nothing. value is copied; entries of one transaction for one key are all delivered, in the
+// order of Add.
 //
-// Errors: percolator.ErrInvalidArgument for a blind transaction, whose start timestamp says nothing about the order;
-// percolator.ErrTooLarge for a key longer than MaxKeyBytes, a value larger than MaxValueBytes or more than 30,000 entries of a
-// transaction in one partition; those of percolator.Txn.Set. After an error the entry is not in tx.
+// Errors: percolator.ErrInvalidArgument for a blind transaction, whose start timestamp says nothing
+// about the order; percolator.ErrTooLarge for a key longer than MaxKeyBytes, a value larger than
+// MaxValueBytes or more than 30,000 entries of a transaction in one partition; those of
+// percolator.Txn.Set. After an error the entry is not in tx.
 func (q *Queue) Add(tx *percolator.Txn, key string, value []byte) error {
 	switch {
 	case tx.IsBlind():

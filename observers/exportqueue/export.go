@@ -11,12 +11,14 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// Observe registers the observers that deliver, one for each partition, named after Config.Name and the partition. client reads where
-// entries are; it is the worker's, or another one of the same store.
+// Observe registers the observers that deliver, one for each partition, named after Config.Name and
+// the partition. client reads where entries are; it is the worker's, or another one of the same
+// store.
 //
-// deliver is called with 1 to Config.MaxEntries entries of one partition in order. It returns nil when the receiver has them for good;
-// after any error, and sometimes without one, the same entries are delivered again. At most one call for each partition is
-// under way in a worker, and calls for different partitions run at once. opts apply to each observer: observers.Timeout bounds a
+// deliver is called with 1 to Config.MaxEntries entries of one partition in order. It returns nil
+// when the receiver has them for good; after any error, and sometimes without one, the same entries
+// are delivered again. At most one call for each partition is under way in a worker, and calls for
+// different partitions run at once. opts apply to each observer: observers.Timeout bounds a
 // delivery, observers.Collapse waits for more entries.
 func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
 	opts ...observers.Option,
@@ -33,7 +35,8 @@ func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, delive
 	}
 }
 
-// export delivers the oldest entries of a partition, whichever of its slices was notified, and deletes them.
+// export delivers the oldest entries of a partition, whichever of its slices was notified, and
+// deletes them.
 func (q *Queue) export(ctx context.Context, client *percolator.Client, tx *percolator.Txn, ch observers.Change, partition int,
 	deliver func(context.Context, []Entry) error,
 ) error {
@@ -63,16 +66,17 @@ type batch struct {
 	more    bool // the limits kept something out
 }
 
-// collect reads the oldest entries of a partition that are visible to tx: those of own, the slice that was notified, and of all slices
-// that are dirty now, in order.
+// collect reads the oldest entries of a partition that are visible to tx: those of own, the slice
+// that was notified, and of all slices that are dirty now, in order.
 //
-// The run erases the notifications of own up to its snapshot, so it has to read that slice whether the search shows it dirty or not: the search is
-// atomic in each row only. What other slices it passes over cannot be lost, as their notifications stay; and nothing comes out of
-// order. Say that A
-// committed before B began, or before B prewrote a cell of both, and that B is visible. Then A's commit request was over before the
-// snapshot was taken, and so was its notification, which came first (I11): it is there, unless a run that saw the entry erased it,
-// having delivered the entry or notified again. A commit without B behind it may be passed over: its notification can
-// arrive after its slice was looked at, though its timestamp is below the snapshot's.
+// The run erases the notifications of own up to its snapshot, so it has to read that slice whether
+// the search shows it dirty or not: the search is atomic in each row only. What other slices it
+// passes over cannot be lost, as their notifications stay; and nothing comes out of order. Say that
+// A committed before B began, or before B prewrote a cell of both, and that B is visible. Then A's
+// commit request was over before the snapshot was taken, and so was its notification, which came
+// first (I11): it is there, unless a run that saw the entry erased it, having delivered the entry
+// or notified again. A commit without B behind it may be passed over: its notification can arrive
+// after its slice was looked at, though its timestamp is below the snapshot's.
 func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *percolator.Txn, partition int, own string) (*batch, error) {
 	list, err := q.dirty(ctx, client, partition, own)
 	if err != nil {
@@ -122,8 +126,9 @@ func (q *Queue) read(ctx context.Context, tx *percolator.Txn, slice string, b *b
 	return nil
 }
 
-// Pending streams the entries in the snapshot of r that have not been delivered, or whose delivery has not been recorded: partition by
-// partition, each in order. It reads everything that was queued within the retention. An error ends the stream.
+// Pending streams the entries in the snapshot of r that have not been delivered, or whose delivery
+// has not been recorded: partition by partition, each in order. It reads everything that was queued
+// within the retention. An error ends the stream.
 func (q *Queue) Pending(ctx context.Context, r percolator.Reader) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range r.Scan(ctx, q.cfg.Table, percolator.All()) {

@@ -16,8 +16,9 @@ import (
 //	column  START SEQ              01a2b3c4d5e6f70700000002
 //	value   length of the key as a uvarint, key, value
 //
-// in hexadecimal digits: SLICE and PART are the first twelve digits of START, so that a row holds what began within 16 ms, and
-// rows and columns are in the order of delivery. The notification of a slice is in the row PARTITION.SLICE.
+// in hexadecimal digits: SLICE and PART are the first twelve digits of START, so that a row holds
+// what began within 16 ms, and rows and columns are in the order of delivery. The notification of a
+// slice is in the row PARTITION.SLICE.
 const (
 	sliceBits   = 24
 	partBits    = 16

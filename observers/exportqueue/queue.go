@@ -25,12 +25,12 @@ type Config struct {
 	Table string
 	// Name names the observers that deliver. At most 48 bytes.
 	Name string
-	// Partitions is among how many partitions the keys are divided: so many deliveries can be under way at once. All processes must agree on
-	// it. It can be raised, but while entries are queued the order of a key that moves to another partition is not kept. 0: 16; at
-	// most 256.
+	// Partitions is among how many partitions the keys are divided: so many deliveries can be under
+	// way at once. All processes must agree on it. It can be raised, but while entries are queued the
+	// order of a key that moves to another partition is not kept. 0: 16; at most 256.
 	Partitions int
-	// MaxEntries and MaxBytes bound one delivery: entries (0: 500, at most 10,000), and bytes of keys and values (0: 1 MiB, at most 40
-	// MiB; a single entry may be larger).
+	// MaxEntries and MaxBytes bound one delivery: entries (0: 500, at most 10,000), and bytes of keys
+	// and values (0: 1 MiB, at most 40 MiB; a single entry may be larger).
 	MaxEntries, MaxBytes int
 }
 
@@ -38,23 +38,25 @@ type Config struct {
 type Entry struct {
 	Key   string
 	Value []byte // the receiver's own copy
-	// StartTS is the start timestamp of the transaction that added the entry, and Seq its place, from 0, among the entries that
-	// this transaction added to the partition. Together they are unique in the partition and the same in every delivery: see
-	// the package documentation for what a receiver does with them.
+	// StartTS is the start timestamp of the transaction that added the entry, and Seq its place, from
+	// 0, among the entries that this transaction added to the partition. Together they are unique in
+	// the partition and the same in every delivery: see the package documentation for what a receiver
+	// does with them.
 	StartTS tso.Timestamp
 	Seq     int
 	// CommitTS is when the transaction committed: the entry's effect is in snapshots from then on.
 	CommitTS tso.Timestamp
 }
 
-// Queue is an export queue. It holds no entries in memory; its methods may be called concurrently. All goroutines that add
-// within one transaction must use the same Queue.
+// Queue is an export queue. It holds no entries in memory; its methods may be called concurrently.
+// All goroutines that add within one transaction must use the same Queue.
 type Queue struct {
 	cfg    Config
 	adding []sync.Mutex // by partition: the next free place in a transaction's buffer
 }
 
-// New returns a queue. It reports what is wrong with cfg (percolator.ErrInvalidArgument) and touches no store.
+// New returns a queue. It reports what is wrong with cfg (percolator.ErrInvalidArgument) and
+// touches no store.
 func New(cfg Config) (*Queue, error) {
 	if cfg.Table == "" || cfg.Name == "" {
 		return nil, invalid("Config.Table or Config.Name is missing")
@@ -85,8 +87,9 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("exportqueue: %w: "+format, append([]any{percolator.ErrInvalidArgument}, args...)...)
 }
 
-// Table is the queue's table, to be put into the schema: a weak column for each partition, and a few splits. A worker that is to
-// deliver without taking all of the schema's columns names its Weak columns in observers.Config.Columns.
+// Table is the queue's table, to be put into the schema: a weak column for each partition, and a
+// few splits. A worker that is to deliver without taking all of the schema's columns names its Weak
+// columns in observers.Config.Columns.
 func (q *Queue) Table() percolator.Table {
 	t := percolator.Table{Name: q.cfg.Table}
 	for p := range q.cfg.Partitions {
