@@ -12,14 +12,14 @@ import (
 // once nothing is left to do up to there (I13): by the mutation that commits the last
 // acknowledgment, or here if another worker was faster.
 func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
-	tx, err := w.client.Begin(ctx)
+	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return w.failed(tn, err, stagePrepare)
 	}
 	defer tx.Rollback(ctx)
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
-	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell, tn.lane.name, col.names)
+	ack, err := tx.Acknowledge(ctx, cell, tn.lane.name, col.names)
 	if err != nil {
 		return w.failed(tn, err, stagePrepare)
 	}

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -87,44 +88,20 @@ type Config struct {
 
 // withDefaults fills what is zero and refuses what cannot work.
 func (cfg Config) withDefaults() (Config, error) {
-	for _, n := range []struct {
-		field string
-		value *int
-		zero  int
-	}{
-		{"Concurrency", &cfg.Concurrency, 16 * runtime.GOMAXPROCS(0)},
-		{"Scanners", &cfg.Scanners, 2},
-		{"MaxAttempts", &cfg.MaxAttempts, 20},
-		{"QueueLength", &cfg.QueueLength, 1 << 16},
-	} {
-		if *n.value < 0 {
-			return cfg, negative(n.field)
-		}
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-	}
-	for _, d := range []struct {
-		field string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"ScanInterval", &cfg.ScanInterval, 0},
-		{"DrainTimeout", &cfg.DrainTimeout, 10 * time.Second},
-		{"MinBackoff", &cfg.MinBackoff, 10 * time.Millisecond},
-		{"MaxBackoff", &cfg.MaxBackoff, 5 * time.Second},
-	} {
-		if *d.value < 0 {
-			return cfg, negative(d.field)
-		}
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
+	if err := cmp.Or(
+		setDefault("Concurrency", &cfg.Concurrency, 16*runtime.GOMAXPROCS(0)),
+		setDefault("Scanners", &cfg.Scanners, 2),
+		setDefault("MaxAttempts", &cfg.MaxAttempts, 20),
+		setDefault("QueueLength", &cfg.QueueLength, 1<<16),
+		setDefault("ScanInterval", &cfg.ScanInterval, 0),
+		setDefault("DrainTimeout", &cfg.DrainTimeout, 10*time.Second),
+		setDefault("MinBackoff", &cfg.MinBackoff, 10*time.Millisecond),
+		setDefault("MaxBackoff", &cfg.MaxBackoff, 5*time.Second),
+	); err != nil {
+		return cfg, err
 	}
 	cfg.MaxBackoff = max(cfg.MaxBackoff, cfg.MinBackoff)
-	if cfg.ReportInterval == 0 {
-		cfg.ReportInterval = reportInterval
-	}
+	cfg.ReportInterval = cmp.Or(cfg.ReportInterval, reportInterval)
 	if cfg.ReportInterval > membership.MaxReportInterval {
 		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, membership.MaxReportInterval)
 	}
@@ -134,6 +111,10 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, nil
 }
 
-func negative(field string) error {
-	return fmt.Errorf("observers: %w: Config.%s is negative", percolator.ErrInvalidArgument, field)
+func setDefault[T int | time.Duration](field string, value *T, zero T) error {
+	if *value < 0 {
+		return fmt.Errorf("observers: %w: Config.%s is negative", percolator.ErrInvalidArgument, field)
+	}
+	*value = cmp.Or(*value, zero)
+	return nil
 }

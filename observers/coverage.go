@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,10 +101,7 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { // maps have no order, messages should
-		if a.Error() < b.Error() {
-			return -1
-		}
-		return 1
+		return cmp.Compare(a.Error(), b.Error())
 	})
 	return cov, errors.Join(errs...)
 }

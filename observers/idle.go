@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // A sweep proves nothing by itself if work moved while it read: from a row that it had yet to read
@@ -40,13 +42,13 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 		}
 		changed := w.queue.changed()
 		var left remains
-		before, err := w.client.Snapshot(ctx)
+		before, err := w.engine.Clock.Next(ctx)
 		if err == nil {
 			left, err = w.sweepAll(ctx)
 		}
 		moved := false
 		if err == nil && left == (remains{}) {
-			moved, err = movedSince(ctx, w.client, before)
+			moved, err = movedSince(ctx, w.engine, before)
 		}
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
@@ -68,9 +70,9 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 }
 
 // movedSince tells whether any table has a write that was committed after the snapshot.
-func movedSince(ctx context.Context, c *percolator.Client, before *percolator.Snapshot) (bool, error) {
-	for _, t := range c.Schema().Tables {
-		written, err := c.Engine().Reads.WrittenSince(ctx, t.Name, before.StartTimestamp())
+func movedSince(ctx context.Context, e *engine.Engine, before tso.Timestamp) (bool, error) {
+	for _, t := range e.Meta.Catalog.Load().Schema.Tables {
+		written, err := e.Reads.WrittenSince(ctx, t.Name, before)
 		if written || err != nil {
 			return written, err
 		}
@@ -120,7 +122,7 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 func (w *Worker) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	return w.client.Flush(ctx)
+	return w.engine.Bulk.Flush(ctx)
 }
 
 // count adds to left what is not done in rows, which were read when the queue was at asOf.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -33,7 +34,7 @@ func (w *Worker) listen(ctx context.Context) {
 			return
 		case err != nil:
 			w.log.Debug("observers: hints from other processes are not heard", "err", err)
-			if !sleep(ctx, hintsRest+rand.N(hintsRest)) {
+			if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
 				return
 			}
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/membership"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -64,9 +64,9 @@ const (
 // shares is what a worker searches of each table; a table that is missing is searched as a whole.
 type shares map[string]percolator.Range
 
-func newPartition(w *Worker) *partition {
+func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
-		directory: admin.New(w.client), places: w.places, tables: w.coverage.tables,
+		directory: d, places: w.places, tables: w.coverage.tables,
 		self: membership.WorkerInfo{
 			Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
 		},
@@ -84,8 +84,7 @@ func newPartition(w *Worker) *partition {
 // do not fit into what it may announce.
 func (c *coverage) registeredColumns() map[string][][]byte {
 	takes, size := map[string][][]byte{}, 0
-	byName := func(a, b Column) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) }
-	for _, col := range slices.SortedFunc(maps.Keys(c.taken), byName) {
+	for _, col := range c.sorted() {
 		if size += len(col.Table) + len(col.Name) + 8; size > registeredBytes {
 			return nil
 		}
@@ -94,17 +93,19 @@ func (c *coverage) registeredColumns() map[string][][]byte {
 	return takes
 }
 
+// sorted returns the columns taken, by table and name.
+func (c *coverage) sorted() []Column {
+	return slices.SortedFunc(maps.Keys(c.taken), func(a, b Column) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name))
+	})
+}
+
 // fingerprint names the set of columns that a worker takes. Workers with different sets do not
 // share a table: none of them could leave a part of it to the others.
 func (c *coverage) fingerprint() string {
-	names := make([]string, 0, len(c.taken))
-	for col := range c.taken {
-		names = append(names, col.Table+"\x00"+col.Name)
-	}
-	slices.Sort(names)
 	h := fnv.New64a()
-	for _, n := range names {
-		_, _ = h.Write(append([]byte(n), 0xff))
+	for _, col := range c.sorted() {
+		_, _ = h.Write([]byte(col.Table + "\x00" + col.Name + "\xff"))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -141,7 +142,7 @@ func (m *partition) run(ctx context.Context) {
 		if changed {
 			pause = minMembersPause
 		}
-		if !sleep(ctx, pause) {
+		if retry.Sleep(ctx, pause) != nil {
 			break
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/membership"
+	"github.com/gopercolator/percolator/internal/retry"
 )
 
 // A worker tells the others how it is doing: a console in any process sees all of them with one
@@ -28,7 +29,7 @@ func (w *Worker) reporting(ctx context.Context, name string) {
 		w.log.Warn("observers: this worker does not report", "err", err)
 		return
 	}
-	for pause := rand.N(interval/10 + 1); sleep(ctx, pause); pause = interval - interval/10 + rand.N(interval/5+1) {
+	for pause := rand.N(interval/10 + 1); retry.Sleep(ctx, pause) == nil; pause = interval - interval/10 + rand.N(interval/5+1) {
 		within, cancel := context.WithTimeout(ctx, reportTimeout)
 		if err := reporter.Store(within, w.report()); err != nil && ctx.Err() == nil {
 			w.log.Debug("observers: a report was not stored", "err", err)
@@ -53,13 +54,14 @@ func (w *Worker) reportName() string {
 
 // report is what others are told.
 func (w *Worker) report() membership.WorkerReport {
-	r := w.Stats().report()
+	r := w.Stats().Report()
 	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
 	return r
 }
 
-// report is what of s others are told.
-func (s Stats) report() membership.WorkerReport {
+// Report maps s to what a worker stores for other processes to read, without the columns it takes.
+// Durations become milliseconds.
+func (s Stats) Report() membership.WorkerReport {
 	r := membership.WorkerReport{
 		ObserverReport: s.ObserverStats.report(),
 		Found:          s.Found, Dispatched: s.Dispatched, Hinted: s.Hinted, Dropped: s.Dropped, Searches: s.Searches, Parked: s.ObserverStats.Parked,

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -42,12 +43,12 @@ func (w *Worker) run(ctx context.Context, tn turn) (out outcome) {
 }
 
 // attempt calls the observer in tx and commits it.
-func (w *Worker) attempt(ctx context.Context, tn turn, tx *percolator.Txn, ch Change) outcome {
+func (w *Worker) attempt(ctx context.Context, tn turn, tx *commit.Txn, ch Change) outcome {
 	tn.lane.counters.attempts.Add(1)
 	if tn.attempt > 1 {
 		tn.lane.counters.retries.Add(1)
 	}
-	if err := call(ctx, tn.lane.observer, tx, ch); err != nil {
+	if err := call(ctx, tn.lane.observer, (*percolator.Txn)(tx), ch); err != nil {
 		var off snooze
 		if errors.As(err, &off) && !errors.Is(err, percolator.ErrConflict) {
 			tn.lane.counters.snoozes.Add(1)

@@ -71,9 +71,5 @@ func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Loc
 func (w *Worker) oracleTime(ctx context.Context) (tso.Timestamp, error) {
 	ctx, cancel := context.WithTimeout(ctx, oracleTimeout)
 	defer cancel()
-	s, err := w.client.Snapshot(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.StartTimestamp(), nil
+	return w.engine.Clock.Next(ctx)
 }

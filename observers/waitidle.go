@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -56,9 +57,9 @@ func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 // It returns an error only if ctx ends (a *NotIdleError; errors.Is with the context's error) or the
 // client is closed. Failures of the store are outlasted.
 func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
-	pauses := backoff{idlePause, maxIdlePause}
+	pause := retry.New(idlePause, maxIdlePause)
 	var last NotIdleError
-	for looks := 1; ; looks++ {
+	for {
 		left, moved, err := lookForWork(ctx, c)
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
@@ -73,11 +74,8 @@ func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining
 				progress(left)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			last.cause = ctx.Err()
+		if last.cause = pause.Wait(ctx); last.cause != nil {
 			return &last
-		case <-time.After(pauses.pause(looks)):
 		}
 	}
 }
@@ -113,13 +111,13 @@ func (e *NotIdleError) Unwrap() []error {
 
 // lookForWork counts what is left, and tells whether anything was written meanwhile.
 func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, moved bool, err error) {
-	before, err := c.Snapshot(ctx)
+	before, err := c.Engine().Clock.Next(ctx)
 	if err != nil {
 		return left, false, err
 	}
 	if left, err = Remains(ctx, c); err != nil || left != (Remaining{}) {
 		return left, false, err
 	}
-	moved, err = movedSince(ctx, c, before)
+	moved, err = movedSince(ctx, c.Engine(), before)
 	return left, moved, err
 }

@@ -2,6 +2,8 @@ package observers
 
 import (
 	"context"
+
+	"github.com/gopercolator/percolator/internal/commit"
 )
 
 // runWeak runs one observer for one weak notification. There is no acknowledgment: when all
@@ -20,7 +22,7 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 			return outcome{start: tn.newest} // no word about what comes later: the timestamp may be a hint's, which anybody can leave
 		}
 	}
-	tx, err := w.client.Begin(ctx)
+	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return w.failed(tn, err, stagePrepare)
 	}

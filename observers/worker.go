@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -22,7 +23,6 @@ var ErrStarted = errors.New("observers: the worker has been started before")
 // Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It
 // is used once; its methods may be called concurrently.
 type Worker struct {
-	client   *percolator.Client
 	engine   *engine.Engine
 	cfg      Config
 	log      *slog.Logger
@@ -68,12 +68,12 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	garbage, err := admin.New(c).NewCollector(cfg.Collector)
+	operator := admin.New(c)
+	garbage, err := operator.NewCollector(cfg.Collector)
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{
-		client:   c,
 		engine:   c.Engine(),
 		garbage:  garbage,
 		cfg:      cfg,
@@ -87,7 +87,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	}
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
 	if cfg.Partition {
-		w.members = newPartition(w)
+		w.members = newPartition(w, operator)
 	}
 	if err := w.newTelemetry(); err != nil {
 		return nil, fmt.Errorf("observers: making metrics: %w", err)
@@ -207,20 +207,8 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 		// down together.
 		if unreachable++; !out.blameless {
 			unreachable = 0
-		} else if !sleep(ctx, w.pauses.pause(unreachable)) {
+		} else if retry.Sleep(ctx, w.pauses.pause(unreachable)) != nil {
 			return
 		}
-	}
-}
-
-// sleep waits for d; it returns false when ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
