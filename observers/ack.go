@@ -36,16 +36,8 @@ func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
 		tn.lane.counters.acknowledged.Add(1)
 		out.start = tx.StartTimestamp()
 	}
-	if !ack.Settled {
-		return out
+	if ack.Settled && (ack.Run || w.erase(ctx, cell, out.start)) {
+		out.finished = out.start
 	}
-	if !ack.Run {
-		if err := w.engine.Commits.ClearNotification(ctx, cell, out.start); err != nil {
-			// It is still there, so the scan finds it and comes here again.
-			w.log.Debug("observers: a notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
-			return out
-		}
-	}
-	out.finished = out.start
 	return out
 }

@@ -47,18 +47,10 @@ type cellKey struct {
 const finishedLimit = 8192
 
 func newQueue(cfg Config, lanes []*lane) *queue {
-	finished, err := simplelru.NewLRU[cellKey, tso.Timestamp](finishedLimit, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	aside, err := simplelru.NewLRU[cellKey, storedStates](finishedLimit, nil)
-	if err != nil {
-		panic(err)
-	}
 	q := &queue{
 		lanes:    lanes,
-		finished: finished,
-		aside:    aside,
+		finished: newLRU[tso.Timestamp](),
+		aside:    newLRU[storedStates](),
 		missed:   make(chan struct{}, 1),
 		failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
 		conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},
@@ -74,6 +66,14 @@ func newQueue(cfg Config, lanes []*lane) *queue {
 	q.delayed.timer = time.AfterFunc(time.Hour, q.ripen)
 	q.delayed.timer.Stop()
 	return q
+}
+
+func newLRU[V any]() *simplelru.LRU[cellKey, V] {
+	cache, err := simplelru.NewLRU[cellKey, V](finishedLimit, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return cache
 }
 
 // verdict is what became of a notification.
@@ -377,16 +377,15 @@ func (q *queue) saturated() bool {
 func (q *queue) lastOf(tn turn, start tso.Timestamp) (upTo tso.Timestamp, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := tn.entry
 	upTo = start
-	for i := range e.tasks {
-		if i == e.turn {
-			continue
-		}
-		if t := &e.tasks[i]; t.ran < tn.newest {
+	for i, t := range tn.entry.tasks {
+		switch {
+		case i == tn.entry.turn:
+		case t.ran < tn.newest:
 			return 0, false
+		default:
+			upTo = min(upTo, t.ran)
 		}
-		upTo = min(upTo, e.tasks[i].ran)
 	}
 	return upTo, true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 const (
@@ -155,9 +156,16 @@ func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *s
 	case finished:
 		ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 		defer cancel()
-		if err := w.engine.Commits.ClearNotification(ctx, n.Cell, upTo); err != nil {
-			w.log.Debug("observers: a notification was not erased", "table", n.Cell.Table, "row", n.Cell.Row, "column", n.Cell.Column, "err", err)
-		}
+		w.erase(ctx, n.Cell, upTo)
 	}
 	return v
+}
+
+// erase removes the cell's notifications up to upTo. If it fails they stay, and a scan finds them.
+func (w *Worker) erase(ctx context.Context, c percolator.Cell, upTo tso.Timestamp) bool {
+	err := w.engine.Commits.ClearNotification(ctx, c, upTo)
+	if err != nil {
+		w.log.Debug("observers: a notification was not erased", "table", c.Table, "row", c.Row, "column", c.Column, "err", err)
+	}
+	return err == nil
 }

@@ -22,11 +22,12 @@ const (
 	attrSource   = "percolator.source"
 )
 
-// telemetry is a worker's instruments and tracer; both may be missing.
+// telemetry holds a worker's instruments. Without a tracer or a meter it records nothing there.
 type telemetry struct {
 	tracer    trace.Tracer
+	meter     metric.Meter
 	durations metric.Float64Histogram
-	series    map[*lane]map[string][]metric.RecordOption // made once, read by many
+	series    map[*lane]map[string]metric.MeasurementOption // by outcome, made once; "": without one
 }
 
 // outcomes of a run, in metrics and spans.
@@ -59,28 +60,20 @@ func (w *Worker) newTelemetry() (err error) {
 	if meters == nil {
 		return nil
 	}
-	meter := meters.Meter(scope)
-	w.telemetry.durations, err = meter.Float64Histogram("percolator.observer.run.duration", metric.WithUnit("s"),
+	w.telemetry.meter = meters.Meter(scope)
+	w.telemetry.durations, err = w.telemetry.meter.Float64Histogram("percolator.observer.run.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of runs, from Begin to the answer of Commit"), metric.WithExplicitBucketBoundaries(durationBuckets...))
 	if err != nil {
 		return err
 	}
-	w.telemetry.series = map[*lane]map[string][]metric.RecordOption{}
+	w.telemetry.series = map[*lane]map[string]metric.MeasurementOption{}
 	for _, l := range w.coverage.lanes {
-		w.telemetry.series[l] = map[string][]metric.RecordOption{}
+		w.telemetry.series[l] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, l.name))}
 		for _, out := range outcomes {
-			w.telemetry.series[l][out] = []metric.RecordOption{metric.WithAttributeSet(observedBy(l, out))}
+			w.telemetry.series[l][out] = metric.WithAttributes(attribute.String(attrObserver, l.name), attribute.String(attrOutcome, out))
 		}
 	}
 	return nil
-}
-
-func observedBy(l *lane, outcome string) attribute.Set {
-	attrs := []attribute.KeyValue{attribute.String(attrObserver, l.name)}
-	if outcome != "" {
-		attrs = append(attrs, attribute.String(attrOutcome, outcome))
-	}
-	return attribute.NewSet(attrs...)
 }
 
 // startRun begins the span of a run. It has no parent: a notification says that something changed
@@ -100,7 +93,7 @@ func (w *Worker) startRun(ctx context.Context, tn turn) (context.Context, trace.
 func (w *Worker) endRun(ctx context.Context, tn turn, span trace.Span, begun time.Time, out outcome) {
 	name := out.name()
 	if w.telemetry.durations != nil {
-		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[tn.lane][name]...)
+		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[tn.lane][name])
 	}
 	if span == nil {
 		return

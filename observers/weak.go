@@ -31,14 +31,8 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	if out.start == 0 {
 		return out
 	}
-	upTo, last := w.queue.lastOf(tn, out.start)
-	if !last {
-		return out
+	if upTo, last := w.queue.lastOf(tn, out.start); last && w.erase(ctx, cell, upTo) {
+		out.finished = upTo
 	}
-	if err := w.engine.Commits.ClearNotification(ctx, cell, upTo); err != nil {
-		w.log.Debug("observers: a weak notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
-		return out
-	}
-	out.finished = upTo
 	return out
 }
