@@ -3,6 +3,7 @@ package combinequeue
 import (
 	"fmt"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -17,8 +18,8 @@ func (q *Queue[V]) Add(tx *percolator.Txn, key string, v V) error {
 	if key == "" {
 		return invalid("the key is empty")
 	}
-	start, bucket := tx.StartTimestamp(), bucketOf(key, q.cfg.Buckets)
-	slice := sliceRow(bucket, start)
+	start, bucket := tx.StartTimestamp(), sliced.Of(key, q.cfg.Buckets)
+	slice := sliced.Row(bucket, start)
 	column := entryColumn(start, key)
 	if n := len(column) - startDigits; n > MaxKeyBytes {
 		return fmt.Errorf("combinequeue: %w: the key has %d bytes with 0x00 and 0x01 counted twice, the limit is %d",

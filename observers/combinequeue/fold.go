@@ -2,9 +2,9 @@ package combinequeue
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -53,10 +53,7 @@ func (q *Queue[V]) ObserveBatch(r *observers.Registry, apply func(ctx context.Co
 			return q.fold(ctx, tx, ch, apply)
 		}
 	}
-	opts = append(opts[:len(opts):len(opts)], observers.MaxConcurrent(1))
-	for b := range q.cfg.Buckets {
-		r.Observe(fmt.Sprintf("%s-%03x", q.cfg.Values.Name, b), q.cfg.Values.Table, foldColumn(b), f, opts...)
-	}
+	sliced.Observe(r, q.cfg.Values.Name, q.Table(), func(int) observers.Func { return f }, opts)
 }
 
 // fold takes a batch of a slice. Applying and deleting are one transaction: of two runs that read

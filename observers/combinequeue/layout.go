@@ -2,7 +2,6 @@ package combinequeue
 
 import (
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -19,17 +18,9 @@ import (
 // contiguous, which keeps prewrite's predicate short. The notification of a slice is in the row
 // BUCKET.SLICE, which is a prefix of its rows.
 const (
-	sliceBits   = 24
 	shards      = 16
 	startDigits = 16
 )
-
-func bucketPrefix(bucket int) string { return fmt.Sprintf("%03x.", bucket) }
-
-// sliceRow is the row whose weak cell stands for a slice.
-func sliceRow(bucket int, start tso.Timestamp) string {
-	return fmt.Sprintf("%03x.%010x", bucket, uint64(start)>>sliceBits)
-}
 
 // shardRow is one of the rows that hold the contributions of a slice.
 func shardRow(slice string, shard int) string {
@@ -58,11 +49,3 @@ var (
 	escaper   = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
 	unescaper = strings.NewReplacer("\x01\x01", "\x00", "\x01\x02", "\x01")
 )
-
-// bucketOf is the same in every process, of every version.
-func bucketOf(key string, buckets int) int {
-	h := fnv.New64a()
-	h.Write([]byte(key))
-	s := h.Sum64()
-	return int((s ^ s>>32) % uint64(buckets))
-}

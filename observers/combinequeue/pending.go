@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -17,7 +18,7 @@ import (
 // transactions that are committing to it, until ctx ends (percolator.ErrLocked).
 func (q *Queue[V]) Pending(ctx context.Context, r percolator.Reader, key string) (Sum[V], error) {
 	sum := Sum[V]{Key: key}
-	for c, err := range q.contributions(ctx, r, percolator.Prefix(bucketPrefix(bucketOf(key, q.cfg.Buckets)))) {
+	for c, err := range q.contributions(ctx, r, percolator.Prefix(sliced.Prefix(sliced.Of(key, q.cfg.Buckets)))) {
 		if err != nil {
 			return Sum[V]{}, err
 		}

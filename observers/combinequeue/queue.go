@@ -1,11 +1,13 @@
 package combinequeue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -63,26 +65,15 @@ func New[V any](cfg Config[V]) (*Queue[V], error) {
 	case cfg.LockWait < 0:
 		return nil, invalid("Config.LockWait is negative")
 	}
-	for _, n := range []struct {
-		field      string
-		value      *int
-		zero, most int
-	}{
-		{"Buckets", &cfg.Buckets, 16, MaxBuckets},
-		{"MaxEntries", &cfg.MaxEntries, 1000, maxBatchEntries},
-		{"MaxKeys", &cfg.MaxKeys, 200, maxBatchEntries},
-		{"MaxBytes", &cfg.MaxBytes, 1 << 20, percolator.MaxTxnBytes / 8},
-	} {
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-		if *n.value < 0 || *n.value > n.most {
-			return nil, invalid("Config.%s is not between 0 and %d", n.field, n.most)
-		}
+	if err := cmp.Or(
+		sliced.SetDefault("Buckets", &cfg.Buckets, 16, MaxBuckets),
+		sliced.SetDefault("MaxEntries", &cfg.MaxEntries, 1000, maxBatchEntries),
+		sliced.SetDefault("MaxKeys", &cfg.MaxKeys, 200, maxBatchEntries),
+		sliced.SetDefault("MaxBytes", &cfg.MaxBytes, 1<<20, percolator.MaxTxnBytes/8),
+	); err != nil {
+		return nil, fmt.Errorf("combinequeue: %w", err)
 	}
-	if cfg.LockWait == 0 {
-		cfg.LockWait = 250 * time.Millisecond
-	}
+	cfg.LockWait = cmp.Or(cfg.LockWait, 250*time.Millisecond)
 	return &Queue[V]{cfg: cfg, adding: make([]sync.Mutex, cfg.Buckets)}, nil
 }
 
@@ -94,12 +85,5 @@ func invalid(format string, args ...any) error {
 // splits. A worker that is to fold without taking all of the schema's columns names its Weak
 // columns in observers.Config.Columns.
 func (q *Queue[V]) Table() percolator.Table {
-	t := percolator.Table{Name: q.cfg.Values.Table}
-	for b := range q.cfg.Buckets {
-		t.Weak = append(t.Weak, foldColumn(b))
-		if b > 0 && b%max(1, q.cfg.Buckets/4) == 0 {
-			t.Splits = append(t.Splits, bucketPrefix(b))
-		}
-	}
-	return t
+	return sliced.Table(q.cfg.Values.Table, q.cfg.Buckets, foldColumn)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -25,8 +26,8 @@ func (q *Queue) Add(tx *percolator.Txn, key string, value []byte) error {
 	case len(key) > MaxKeyBytes || len(value) > MaxValueBytes:
 		return tooLarge("a key of %d or a value of %d bytes, the limits are %d and %d", len(key), len(value), MaxKeyBytes, MaxValueBytes)
 	}
-	start, partition := tx.StartTimestamp(), partitionOf(key, q.cfg.Partitions)
-	slice := sliceRow(partition, start)
+	start, partition := tx.StartTimestamp(), sliced.Of(key, q.cfg.Partitions)
+	slice := sliced.Row(partition, start)
 	cell := percolator.Cell{Table: q.cfg.Table, Row: entryRow(slice, start)}
 
 	q.adding[partition].Lock()

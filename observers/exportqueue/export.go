@@ -2,11 +2,11 @@ package exportqueue
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -23,16 +23,14 @@ import (
 func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
 	opts ...observers.Option,
 ) {
-	opts = append(opts[:len(opts):len(opts)], observers.MaxConcurrent(1))
-	for p := range q.cfg.Partitions {
-		var f observers.Func
-		if deliver != nil && client != nil { // else NewWorker reports it
-			f = func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-				return q.export(ctx, client, tx, ch, p, deliver)
-			}
+	sliced.Observe(r, q.cfg.Name, q.Table(), func(p int) observers.Func {
+		if deliver == nil || client == nil { // NewWorker reports it
+			return nil
 		}
-		r.Observe(fmt.Sprintf("%s-%03x", q.cfg.Name, p), q.cfg.Table, exportColumn(p), f, opts...)
-	}
+		return func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+			return q.export(ctx, client, tx, ch, p, deliver)
+		}
+	}, opts)
 }
 
 // export delivers the oldest entries of a partition, whichever of its slices was notified, and
@@ -94,12 +92,12 @@ func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *perc
 // dirty lists, in order, the slices of a partition that carry notifications or locks, and own.
 func (q *Queue) dirty(ctx context.Context, client *percolator.Client, partition int, own string) ([]string, error) {
 	found := []string{own}
-	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Prefix(partitionPrefix(partition))) {
+	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Prefix(sliced.Prefix(partition))) {
 		if err != nil {
 			return nil, err
 		}
-		if len(row.Row) >= sliceLength {
-			found = append(found, row.Row[:sliceLength])
+		if len(row.Row) >= sliced.RowBytes {
+			found = append(found, row.Row[:sliced.RowBytes])
 		}
 	}
 	slices.Sort(found)

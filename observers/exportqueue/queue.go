@@ -1,10 +1,12 @@
 package exportqueue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -64,21 +66,12 @@ func New(cfg Config) (*Queue, error) {
 	if len(cfg.Name) > MaxNameBytes || strings.Contains(cfg.Name, "\x00") {
 		return nil, invalid("Config.Name is longer than %d bytes or contains the byte 0x00", MaxNameBytes)
 	}
-	for _, n := range []struct {
-		field      string
-		value      *int
-		zero, most int
-	}{
-		{"Partitions", &cfg.Partitions, 16, MaxPartitions},
-		{"MaxEntries", &cfg.MaxEntries, 500, maxEntries},
-		{"MaxBytes", &cfg.MaxBytes, 1 << 20, maxBytes},
-	} {
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-		if *n.value < 0 || *n.value > n.most {
-			return nil, invalid("Config.%s is not between 0 and %d", n.field, n.most)
-		}
+	if err := cmp.Or(
+		sliced.SetDefault("Partitions", &cfg.Partitions, 16, MaxPartitions),
+		sliced.SetDefault("MaxEntries", &cfg.MaxEntries, 500, maxEntries),
+		sliced.SetDefault("MaxBytes", &cfg.MaxBytes, 1<<20, maxBytes),
+	); err != nil {
+		return nil, fmt.Errorf("exportqueue: %w", err)
 	}
 	return &Queue{cfg: cfg, adding: make([]sync.Mutex, cfg.Partitions)}, nil
 }
@@ -91,12 +84,5 @@ func invalid(format string, args ...any) error {
 // few splits. A worker that is to deliver without taking all of the schema's columns names its Weak
 // columns in observers.Config.Columns.
 func (q *Queue) Table() percolator.Table {
-	t := percolator.Table{Name: q.cfg.Table}
-	for p := range q.cfg.Partitions {
-		t.Weak = append(t.Weak, exportColumn(p))
-		if p > 0 && p%max(1, q.cfg.Partitions/4) == 0 {
-			t.Splits = append(t.Splits, partitionPrefix(p))
-		}
-	}
-	return t
+	return sliced.Table(q.cfg.Table, q.cfg.Partitions, exportColumn)
 }
