@@ -47,11 +47,7 @@ func (w *Worker) listen(ctx context.Context) {
 // hinted queues what another process has notified. If there is no room for it, the scan finds it
 // later. It counts as found: another worker may deal with it as well, because of a scan.
 func (w *Worker) hinted(n model.Notification) {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
-	if col == nil {
-		return
-	}
-	if v, _ := w.queue.offer(col, n.Cell.Row, n.Timestamp, found, nil); v == accepted || v == joined {
+	if v, _ := w.offer(n, found, nil); v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
 }

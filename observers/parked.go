@@ -43,25 +43,16 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 					yield(Parked{}, fmt.Errorf("observers: parked cells of table %q: %w", table, err))
 					return
 				}
-				for _, p := range parkedIn(row) {
-					if !yield(p, nil) {
-						return
+				for _, n := range row.Notified {
+					for _, s := range row.Parked(n) { // for n: not notified anew since, nor done
+						if !yield(Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through}, nil) {
+							return
+						}
 					}
 				}
 			}
 		}
 	}
-}
-
-// parkedIn returns what is parked in a row: not what has been notified anew since, nor what has
-// been dealt with.
-func parkedIn(row layout.Pending) (list []Parked) {
-	for _, n := range row.Notified {
-		for _, s := range row.Parked(n) {
-			list = append(list, Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through})
-		}
-	}
-	return list
 }
 
 func (p Parked) observerState() layout.ObserverState {

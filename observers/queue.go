@@ -219,10 +219,15 @@ func (q *queue) take() (turn, bool) {
 // was let in may have found something else to do.
 func (q *queue) unblock(c *column) {
 	for _, l := range c.lanes {
-		for free := l.slots(); free > 0 && l.blocked.len() > 0; free-- {
-			q.ready.push(l.blocked.pop())
-			q.work.Signal()
-		}
+		q.admit(&l.blocked, l.slots())
+	}
+}
+
+// admit moves blocked cells to the ready ones, as many as there are free slots.
+func (q *queue) admit(blocked *fifo[*entry], free int) {
+	for ; free > 0 && blocked.len() > 0; free-- {
+		q.ready.push(blocked.pop())
+		q.work.Signal()
 	}
 }
 
@@ -270,11 +275,7 @@ func (q *queue) finish(tn turn, out outcome) {
 	} else {
 		q.fail(tn, out, now)
 	}
-	if q.closed {
-		q.forget(e)
-		return
-	}
-	if e.class == waiting && q.counts[waiting] > q.limits[waiting] {
+	if q.closed || e.class == waiting && q.counts[waiting] > q.limits[waiting] {
 		q.forget(e)
 		return
 	}

@@ -19,9 +19,5 @@ func (r *retries) slots() int { return r.limit - r.active }
 // is called whenever one of them may have left its slot to another: a cell that was let in may have
 // found something else to do.
 func (q *queue) unblockRetries() {
-	r := &q.retries
-	for free := r.slots(); free > 0 && r.blocked.len() > 0; free-- {
-		q.ready.push(r.blocked.pop())
-		q.work.Signal()
-	}
+	q.admit(&q.retries.blocked, q.retries.slots())
 }

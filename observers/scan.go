@@ -145,11 +145,7 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 // offerFound queues a notification that was read from a table. What is done already is erased, once
 // more if need be. stored is what the store says of the column's observers.
 func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates) verdict {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
-	if col == nil {
-		return foreign
-	}
-	v, upTo := w.queue.offer(col, n.Cell.Row, n.Timestamp, found, stored)
+	v, upTo := w.offer(n, found, stored)
 	switch v {
 	case accepted, joined:
 		w.counters.found.Add(1)
