@@ -9,10 +9,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// queue holds the dirty cells that a worker knows of, and hands them to its goroutines: first come,
+// queue holds the dirty cells that a worker knows of and hands them to its goroutines: first come,
 // first served, except that a cell waits for its pause to end and for its observer to have a slot.
-// It holds nothing that could be lost: the notify cells in the table remain until everything is
-// done.
+// Losing the queue loses nothing: notifications stay in the table until everything is done.
 type queue struct {
 	mu       sync.Mutex
 	work     sync.Cond // ready is not empty, or the queue is closed
@@ -42,7 +41,7 @@ type cellKey struct {
 	row    string
 }
 
-// finishedLimit bounds what is remembered of cells that need nothing now. What is beyond costs the
+// finishedLimit bounds the memory of cells that need nothing now. Each cell beyond it costs the
 // scan a look at the table.
 const finishedLimit = 8192
 
@@ -76,7 +75,7 @@ func newLRU[V any]() *simplelru.LRU[cellKey, V] {
 	return cache
 }
 
-// verdict is what became of a notification.
+// verdict is what the queue did with a notification.
 type verdict uint8
 
 const (
@@ -91,9 +90,9 @@ const (
 	foreign                 // the worker does not take the column
 )
 
-// offer enters a notification of col in row with timestamp ts; how is dispatched or found, and
-// stored what the store says of the column's observers; nil: it was not asked. With finished, upTo
-// is until when everything is done.
+// offer queues a notification of col in row at ts; how is dispatched or found. stored are the
+// observer states read from the store; nil: they were not read. If the verdict is finished,
+// everything up to upTo is done.
 func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -140,7 +139,7 @@ func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass,
 	return joined, 0
 }
 
-// schedule puts an entry, which is nowhere and counted, where it belongs now.
+// schedule moves a counted entry that is in no list to where it belongs now.
 func (q *queue) schedule(e *entry, now time.Time) {
 	due, ok := e.earliest()
 	switch {
@@ -169,7 +168,7 @@ type turn struct {
 	retry   bool // it holds one of the slots for cells that have failed
 }
 
-// take waits for a turn. It returns false when the queue has been closed.
+// take waits for a turn. It returns false once the queue is closed.
 func (q *queue) take() (turn, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -214,9 +213,9 @@ func (q *queue) take() (turn, bool) {
 	}
 }
 
-// unblock lets cells of the column that wait for a slot with one of its observers try again. It is
-// called whenever one of them leaves, and not only by the observer that it waited for: a cell that
-// was let in may have found something else to do.
+// unblock readies cells of the column that wait for a slot of one of its observers. Every run that
+// ends calls it for all observers of the column, because a cell that was let in may have found
+// something else to do.
 func (q *queue) unblock(c *column) {
 	for _, l := range c.lanes {
 		q.admit(&l.blocked, l.slots())
@@ -248,7 +247,7 @@ type outcome struct {
 	pause   time.Duration // after this
 }
 
-// finish ends a turn: the cell is done, or has another turn, or waits, or is parked.
+// finish ends a turn: the cell is done, has another turn, waits, or is parked.
 func (q *queue) finish(tn turn, out outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -282,8 +281,8 @@ func (q *queue) finish(tn turn, out outcome) {
 	q.schedule(e, now)
 }
 
-// done records a successful run of t. A notification that was known before the run began is done
-// whatever its timestamp says (a timestamp from the future would otherwise be run for without end).
+// done records a successful run of t. The run covers every notification known before it began,
+// whatever its timestamp: one from the future would otherwise run without end.
 func (e *entry) done(t *task, out outcome) {
 	ran := out.start
 	if t.due.IsZero() {
@@ -297,8 +296,7 @@ func (e *entry) done(t *task, out outcome) {
 	}
 }
 
-// fail records a run of t that failed, or put the change off, and decides when, or whether, it is
-// tried again.
+// fail records a run of t that failed or snoozed, and schedules the next attempt if there is one.
 func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	e := tn.entry
 	t := &e.tasks[e.turn]
@@ -335,13 +333,13 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	t.due = now.Add(pauses.pause(t.failures))
 }
 
-// forget drops an entry that is counted. The notify cell in the table remains unless it is done.
+// forget drops a counted entry. Its notification stays in the table unless it is done.
 func (q *queue) forget(e *entry) {
 	delete(e.column.cells, e.row)
 	q.uncount(e)
 }
 
-// uncount takes an entry out of its class and wakes those who waited for room or for the end.
+// uncount removes an entry from its class and wakes those who wait for room or for the end.
 func (q *queue) uncount(e *entry) {
 	q.counts[e.class]--
 	half := q.counts[e.class] == q.limits[e.class]/2
@@ -366,15 +364,15 @@ func (q *queue) active() int {
 	return n
 }
 
-// saturated tells whether the goroutines have enough to do for a while.
+// saturated reports whether the goroutines have enough to do for a while.
 func (q *queue) saturated() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.ready.len() >= q.running && q.running > 0
 }
 
-// lastOf tells whether tn's observer is the last of the cell's that had something to do, and if it
-// is (and it has done it at start), up to when all of them have.
+// lastOf reports whether tn's observer, which has run at start, was the last of the cell's with
+// work to do, and if so, up to when all of them are done.
 func (q *queue) lastOf(tn turn, start tso.Timestamp) (upTo tso.Timestamp, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -17,11 +17,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ErrStarted is returned by [Worker.Run] when it is called a second time. Make another worker.
+// ErrStarted is what [Worker.Run] returns when it is called a second time. Make another worker.
 var ErrStarted = errors.New("observers: the worker has been started before")
 
 // Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It
-// is used once; its methods may be called concurrently.
+// can run once. Its methods may be called concurrently.
 type Worker struct {
 	engine   *engine.Engine
 	cfg      Config
@@ -42,10 +42,9 @@ type Worker struct {
 	ran       atomic.Bool
 }
 
-// NewWorker returns a worker for what r contains now. It reports what is wrong with the registry or
-// the configuration (percolator.ErrInvalidArgument) and observers that do not fit the client's
-// schema (percolator.ErrSchemaMismatch): one of a column that the schema does not observe, or a
-// column that this worker takes without an observer.
+// NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
+// for an invalid registry or configuration, percolator.ErrSchemaMismatch for an observer of a
+// column that the schema does not observe, or a column without an observer that this worker takes.
 func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if c == nil || r == nil {
 		return nil, fmt.Errorf("observers: %w: NewWorker needs a client and a registry", percolator.ErrInvalidArgument)
@@ -95,12 +94,12 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Run works until ctx ends: it searches the tables, takes in what its client notifies, runs
-// observers, and takes its turn at removing old versions. Then it begins nothing new, waits up to
-// Config.DrainTimeout for the runs that are under way, cancels those that are not done by then, and
-// returns nil. Notifications that were waiting remain in the tables. An observer that ignores the
-// end of its context is left behind after a second. A second call returns ErrStarted; when the
-// client is closed, Run ends with percolator.ErrClosed.
+// Run searches the tables, takes notifications from its client, runs observers, and takes its turn
+// at removing old versions until ctx ends. Then it begins nothing new, waits up to
+// Config.DrainTimeout for runs under way, cancels the rest, and returns nil. Waiting notifications
+// stay in the tables. A second after the cancellation it abandons observers that ignore it. Errors:
+// ErrStarted on a second call, percolator.ErrClosed once the client is closed, and those of
+// registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -112,7 +111,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer unregister()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	// The runs outlive ctx by the time they are given to drain.
+	// The runs outlive ctx by the drain timeout.
 	runs, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 
@@ -158,7 +157,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// abandonGrace is how long a run is waited for after its context was cancelled.
+// abandonGrace is how long Run waits for a run whose context it has cancelled.
 const abandonGrace = time.Second
 
 func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
@@ -181,8 +180,8 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	}
 }
 
-// work runs observers until the queue is closed. ctx ends when the worker stops, runs when the
-// drain is over.
+// work runs observers until the queue closes. ctx ends when the worker stops, runs when it has
+// drained.
 func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 	var current *turn
 	defer func() {
@@ -203,8 +202,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 		current = nil
 		w.queue.finish(tn, out)
 
-		// As long as the store does not answer, every cell would fail at once: this slows all of them
-		// down together.
+		// While the store does not answer, every cell fails: slow all of them down together.
 		if unreachable++; !out.blameless {
 			unreachable = 0
 		} else if retry.Sleep(ctx, w.pauses.pause(unreachable)) != nil {
