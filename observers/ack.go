@@ -6,10 +6,10 @@ import (
 	"github.com/gopercolator/percolator/internal/commit"
 )
 
-// runAcknowledged runs one observer for one observed cell, unless it has acknowledged the newest
-// change already. Of concurrent runs at most one commits, because all of them write the
-// acknowledgment (docs/PROTOCOL.md, I12). Notify cells are erased up to the run's start timestamp,
-// once nothing is left to do up to there (I13): by the mutation that commits the last
+// runAcknowledged runs one observer for one observed cell unless it has already acknowledged the
+// newest change. At most one of several concurrent runs commits, because all of them write the
+// acknowledgment (docs/PROTOCOL.md, I12). Once nothing is left to do up to the run's start
+// timestamp, notifications up to there are erased (I13): by the mutation that commits the last
 // acknowledgment, or here if another worker was faster.
 func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
 	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})

@@ -5,10 +5,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// dispatch takes in a notify cell that this process's own client has just written, so that a chain
-// of observers in one worker does not wait for the scan. It never blocks. What does not fit is
-// dropped, which is safe: the notify cell is in the table, and the client hints at it to workers in
-// other processes.
+// dispatch queues a notification that this process's own client has just written, so that a chain
+// of observers in one worker does not wait for the scan. It never blocks. Dropping what does not
+// fit is safe: the notification is in the table, and the client hints at it to other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	switch v, _ := w.offer(n, dispatched, nil); v {
 	case accepted, joined:

@@ -7,11 +7,11 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 )
 
-// record does with the outcome of a run what has to be stored. An observer that has failed too
-// often is parked: the store is told before the queue, so a worker that dies in between has lost
-// nothing, and one whose request fails tries the observer again. An observer that is done beside a
-// parked one is recorded as well, because the notification that stays would have it looked at by
-// every scan, and one of a weak column run (docs/PROTOCOL.md, I19).
+// record stores what has to outlive this worker. An observer that has failed too often is parked.
+// The store learns it before the queue: a worker that dies in between loses nothing, and one whose
+// request fails tries the observer again. An observer that is done while another one is parked is
+// recorded as well; otherwise every scan would look at it because of the remaining notification,
+// and one of a weak column would run again (docs/PROTOCOL.md, I19).
 func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
 	switch {
 	case out.start != 0:
@@ -24,7 +24,7 @@ func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
 	return out
 }
 
-// park records that tn's observer has been given up on for what was known when its last run began.
+// park stores that tn's observer is parked for what was known when its last run began.
 func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
 	states := []layout.ObserverState{{
 		Observer: tn.lane.name, Through: tn.newest, Attempts: tn.attempt, Reason: reason.Error(), Since: time.Now().UTC(),
@@ -41,7 +41,7 @@ func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
 	return true
 }
 
-// store writes states on tn's cell.
+// store writes observer states of tn's cell.
 func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverState) bool {
 	for i := range states {
 		states[i].Cell = tn.entry.column.cell(tn.entry.row)
@@ -56,7 +56,7 @@ func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverSt
 	return true
 }
 
-// statesOf arranges what the store says of a row's observers by column, each in the order of its
+// statesOf groups the stored observer states of a row by column, each in the order of the column's
 // observers.
 func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
 	if len(row.States) == 0 {
@@ -84,8 +84,8 @@ func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
 	return known
 }
 
-// forgetObserverStates erases those of a row whose columns have no notification left: their cells
-// were dealt with after all (I19).
+// forgetObserverStates erases the observer states of columns without a notification: their cells
+// were handled after all (I19).
 func (w *Worker) forgetObserverStates(ctx context.Context, row layout.Pending) {
 	if len(row.States) == 0 {
 		return

@@ -20,12 +20,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// membership divides the tables among the workers that live (Config.Partition), instead of leaving
-// it to chance as section 2.4 of the paper does. Every worker registers itself, reads who else is
-// there, and takes the share that follows from the list and from bounds that stand beside it: all
-// who have read the same know the same. While they have not, shares overlap or leave gaps. What a
-// gap hides is found by the worker that is late when it reads again, or by any that goes through
-// everything, which all do now and then. A worker that cannot read the list searches everything.
+// partition divides the tables among the live workers (Config.Partition); section 2.4 of the paper
+// leaves that to chance. Every worker registers, reads who else is there, and derives its share
+// from the list and the bounds stored beside it: workers that have read the same agree. Until they
+// have, shares overlap or leave gaps. A late worker finds what a gap hides when it reads again, and
+// so does any worker that now and then searches everything. A worker that cannot read the list
+// searches everything.
 type partition struct {
 	directory directory
 	places    *scanning.Places
@@ -37,7 +37,7 @@ type partition struct {
 	seen   uint64 // a fingerprint of the members and bounds that were seen last
 }
 
-// directory is where workers find each other; *admin.Admin.
+// directory is where workers find each other; *admin.Admin implements it.
 type directory interface {
 	Workers(ctx context.Context) (membership.Workers, error)
 	Announce(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error)
@@ -61,7 +61,7 @@ const (
 	thisModulesPath = "github.com/gopercolator/percolator"
 )
 
-// shares is what a worker searches of each table; a table that is missing is searched as a whole.
+// shares is what a worker searches of each table: all of it, for one that is missing here.
 type shares map[string]percolator.Range
 
 func newPartition(w *Worker, d directory) *partition {
@@ -80,8 +80,8 @@ func newPartition(w *Worker, d directory) *partition {
 	return m
 }
 
-// registeredColumns are the columns that a worker takes, for people and tools; nil when their names
-// do not fit into what it may announce.
+// registeredColumns returns the columns that a worker takes, for people and tools; nil if the names
+// are too long to register.
 func (c *coverage) registeredColumns() map[string][][]byte {
 	takes, size := map[string][][]byte{}, 0
 	for _, col := range c.sorted() {
@@ -100,8 +100,8 @@ func (c *coverage) sorted() []Column {
 	})
 }
 
-// fingerprint names the set of columns that a worker takes. Workers with different sets do not
-// share a table: none of them could leave a part of it to the others.
+// fingerprint identifies the set of columns that a worker takes. Workers with different sets do not
+// share a table: neither could leave a part of it to the other.
 func (c *coverage) fingerprint() string {
 	h := fnv.New64a()
 	for _, col := range c.sorted() {
@@ -123,7 +123,7 @@ func moduleVersion() string {
 	return unknownVersion
 }
 
-// share is what of table this worker searches now.
+// share returns what this worker now searches of table.
 func (m *partition) share(table string) percolator.Range {
 	if s := m.shares.Load(); s != nil {
 		return (*s)[table]
@@ -131,7 +131,7 @@ func (m *partition) share(table string) percolator.Range {
 	return percolator.All()
 }
 
-// run looks until ctx ends: soon again after something has changed, else at growing intervals.
+// run looks until ctx ends: soon again after a change, otherwise at growing intervals.
 func (m *partition) run(ctx context.Context) {
 	for pause := minMembersPause; ; pause = min(2*pause, maxMembersPause) {
 		changed, err := m.look(ctx)
@@ -154,7 +154,7 @@ func (m *partition) run(ctx context.Context) {
 	}
 }
 
-// look reads the list, and writes into it what is due.
+// look reads the list, and writes to it what is due.
 func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, membersTimeout)
 	defer cancel()
@@ -176,7 +176,7 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// divide takes this worker's shares from what was seen. A worker that the others do not see has
+// divide derives this worker's shares from seen. A worker that the others do not see searches
 // everything.
 func (m *partition) divide(seen membership.Workers) {
 	var peers []string
@@ -204,10 +204,10 @@ func (m *partition) divide(seen membership.Workers) {
 	m.shares.Store(&now)
 }
 
-// renewBounds proposes bounds for tables that have none, or old ones. Where there are tablets
-// enough these are their boundaries. A table with few of them is divided by rows that were met
-// while everybody searched all of it: when its bounds are old it is searched so again for a while,
-// because the rows may be elsewhere now.
+// renewBounds proposes bounds for tables that have none, or old ones: the boundaries of tablets if
+// there are enough, otherwise rows that were met while everybody searched the whole table. Once
+// such bounds are old, everybody searches the whole table again for a while, because its rows may
+// be elsewhere by now.
 func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) error {
 	next, renewed := map[string]membership.TableBounds{}, false
 	for table, b := range seen.Bounds { // those of tables that only others take are kept as well
@@ -240,7 +240,7 @@ func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) er
 	return err
 }
 
-// fingerprint tells whether anything that shares depend on has changed.
+// fingerprint changes whenever anything that shares depend on changes.
 func fingerprint(seen membership.Workers) uint64 {
 	h := fnv.New64a()
 	for _, w := range seen.Live {

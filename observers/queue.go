@@ -20,15 +20,15 @@ type queue struct {
 	lanes    []*lane
 	finished *simplelru.LRU[cellKey, tso.Timestamp]
 	aside    *simplelru.LRU[cellKey, storedStates] // of cells with a parked observer and nothing left to do
-	sequence uint64                                // counts what was parked: what was read from the store before is older
-	wake     chan struct{}                         // closed when something happened that a waiter may wait for; nil: nobody waits
-	dropped  bool                                  // a dispatched notification, since missed was last sent to
-	missed   chan struct{}                         // receives when there is room again after notifications were dropped
+	sequence uint64                                // counts parkings: what was read from the store before one is older
+	wake     chan struct{}                         // closed on what somebody may wait for; nil: nobody waits
+	dropped  bool                                  // whether a dispatched notification was, since the last send to missed
+	missed   chan struct{}                         // receives when there is room again for dropped notifications
 	limits   [classes]int
 	counts   [classes]int
 	running  int
 	retries  retries
-	started  uint64 // how many entries and runs were ever begun: a sweep during which it moved proves nothing
+	started  uint64 // entries and runs ever begun: a sweep during which it grew proves nothing
 	open     bool
 	closed   bool
 	failure  backoff
@@ -82,10 +82,10 @@ const (
 	accepted verdict = iota // a new entry
 	joined                  // newer than what the cell's entry knew
 	known                   // not newer
-	parked                  // nothing is left to do but what is parked
-	finished                // everything up to the notification has been done: it only has to be erased
+	parked                  // only parked observers are left
+	finished                // everything up to it is done: it only has to be erased
 	full                    // no room: wait for it
-	crowded                 // no room among the cells that wait: come back some other time
+	crowded                 // no room among the waiting cells: do not wait for it
 	refused                 // the worker does not run
 	foreign                 // the worker does not take the column
 )
@@ -164,8 +164,8 @@ type turn struct {
 	lane    *lane
 	newest  tso.Timestamp // the newest notification known when it began
 	attempt int
-	stale   bool // the notification may have been dealt with by another worker since it was heard of
-	retry   bool // it holds one of the slots for cells that have failed
+	stale   bool // another worker may have handled the notification since
+	retry   bool // it holds one of the slots for retries
 }
 
 // take waits for a turn. It returns false once the queue is closed.
@@ -182,7 +182,7 @@ func (q *queue) take() (turn, bool) {
 		e, now := q.ready.pop(), time.Now()
 		i, blocked := e.next(now, q.retries.slots() > 0)
 		switch {
-		case i < 0: // what was due has been finished with another observer's run
+		case i < 0: // another observer's run finished what was due
 			q.unblock(e.column)
 			q.unblockRetries()
 			q.schedule(e, now)
@@ -232,8 +232,8 @@ func (q *queue) admit(blocked *fifo[*entry], free int) {
 
 // outcome is how a run ended.
 type outcome struct {
-	start    tso.Timestamp // the observer has nothing left to do for notifications up to here; 0: it failed
-	finished tso.Timestamp // nor has any other observer of the column up to here; 0: not known
+	start    tso.Timestamp // the observer is done for notifications up to here; 0: it failed
+	finished tso.Timestamp // all observers of the column are done up to here; 0: unknown
 
 	committed bool // the observer was called, and the transaction committed
 
@@ -241,7 +241,7 @@ type outcome struct {
 	conflict  bool  // because another transaction won
 	contended bool  // and that was not another run for the same change
 	blameless bool  // because the store did not answer: not an attempt
-	parked    bool  // it failed too often, and the store knows that it is parked
+	parked    bool  // it failed too often, and its observer state is stored
 
 	snoozed bool          // the observer wants to be called again
 	pause   time.Duration // after this
@@ -321,7 +321,7 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 		t.due = now.Add(out.pause)
 		return
 	}
-	if out.parked { // for what was known when the run began; what came since is a new chance
+	if out.parked { // for what was known when the run began; later changes get new attempts
 		q.sequence++
 		*t = task{ran: t.ran, parked: tn.newest, parkedAt: q.sequence, due: t.due}
 		return

@@ -11,17 +11,16 @@ import (
 	"github.com/gopercolator/percolator/internal/retry"
 )
 
-// A worker tells the others how it is doing: a console in any process sees all of them with one
-// read (percolator.Client.Reports).
+// Every worker stores reports, so that a console in any process sees all of them with one read
+// (admin.Admin.Reports).
 const (
 	reportInterval    = 10 * time.Second
 	reportTimeout     = 5 * time.Second
 	deregisterTimeout = 2 * time.Second
 )
 
-// reporting stores a report every Config.ReportInterval, until ctx ends. The first comes soon; each
-// waits a little longer or less than the interval, so that processes that were started together do
-// not write together.
+// reporting stores a report every Config.ReportInterval until ctx ends. The first comes soon. The
+// pauses vary, so that processes started together do not write together.
 func (w *Worker) reporting(ctx context.Context, name string) {
 	interval := w.cfg.ReportInterval
 	reporter, err := membership.NewReporter(w.engine, name, interval)
@@ -43,8 +42,8 @@ func (w *Worker) reporting(ctx context.Context, name string) {
 	}
 }
 
-// reportName names the reports of this worker: as it registers itself, if it does. To be called
-// before it begins to.
+// reportName names this worker's reports: as it registers, if it does. Call it before
+// partition.run.
 func (w *Worker) reportName() string {
 	if w.members != nil {
 		return w.members.self.Name
@@ -52,15 +51,15 @@ func (w *Worker) reportName() string {
 	return uuid.NewString()
 }
 
-// report is what others are told.
+// report returns what this worker stores.
 func (w *Worker) report() membership.WorkerReport {
 	r := w.Stats().Report()
 	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
 	return r
 }
 
-// Report maps s to what a worker stores for other processes to read, without the columns it takes.
-// Durations become milliseconds.
+// Report returns s as a worker stores it for other processes to read, without the columns that the
+// worker takes. Durations are in milliseconds.
 func (s Stats) Report() membership.WorkerReport {
 	r := membership.WorkerReport{
 		ObserverReport: s.ObserverStats.report(),

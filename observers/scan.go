@@ -21,9 +21,9 @@ const (
 	resolveAtOnce = 8                // stranded locks of a page
 )
 
-// scanner searches the observed tables for dirty cells, and for locks that dead transactions left
-// (section 2.4 of the paper), again and again. How it goes through them is internal/scanning's;
-// what it reads and does is here.
+// scanner searches the observed tables, again and again, for dirty cells and for locks of dead
+// transactions (section 2.4 of the paper). internal/scanning decides how it goes through them; what
+// it reads and does is here.
 type scanner struct {
 	*Worker
 	walk scanning.Scanner
@@ -47,7 +47,7 @@ func newScanner(w *Worker) *scanner {
 
 func newRandom() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
-// run searches until ctx ends. Without a client there is nothing to search: that stops the worker.
+// run searches until ctx ends. A closed client stops the worker.
 func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		foundNew, read, err := s.walk.Search(ctx)
@@ -80,8 +80,8 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 	return s.readPage(ctx, table, r, most, visit)
 }
 
-// readPage reads at most most rows from the beginning of r; visit, if any, says for each row
-// whether to go on with it.
+// readPage reads at most most rows from the start of r. It stops where visit, which may be nil,
+// returns false for a row.
 func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
@@ -105,9 +105,9 @@ func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range,
 	return p, nil
 }
 
-// Work implements scanning.Source: it queues what is dirty in a page and settles what is stranded.
-// It waits while the queue is full. inQueue: most of the page waits for its turn already (what is
-// parked does not).
+// Work implements scanning.Source: it queues the dirty cells of a page and resolves its stranded
+// locks. It waits while the queue is full. inQueue: most of the page already waits for its turn;
+// parked cells do not count.
 func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
 	inTurn := 0
@@ -142,8 +142,8 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 	return foundNew, inTurn > len(rows)/2
 }
 
-// offerFound queues a notification that was read from a table. What is done already is erased, once
-// more if need be. stored is what the store says of the column's observers.
+// offerFound queues a notification read from a table, with the stored states of its column's
+// observers. It erases a finished one, repeatedly if need be.
 func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates) verdict {
 	v, upTo := w.offer(n, found, stored)
 	switch v {

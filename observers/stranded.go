@@ -13,13 +13,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// resolveStranded settles the locks in rows that are past their time to live, and returns how many
-// it finished. A crash between the commit point and a secondary leaves an observed cell without its
-// notification: the roll-forward writes it, in the mutation of the write record (docs/PROTOCOL.md,
-// I10), and the client then dispatches it. No reader is needed.
+// resolveStranded resolves the locks in rows that are past their time to live, and returns how
+// many. A crash between the commit point and a secondary leaves an observed cell without its
+// notification. The roll-forward writes the notification in the mutation of the write record
+// (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
 //
-// Whether a transaction is dead is for ResolveLock to judge. The time to live only keeps it from
-// being asked about every commit that is under way.
+// ResolveLock judges whether a transaction is dead. The time to live only avoids asking about every
+// commit under way.
 func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int64 {
 	locks := w.expired(ctx, rows)
 	if len(locks) == 0 {
@@ -48,7 +48,7 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int
 }
 
 // expired returns the locks in rows that are past their time to live by oracle time, the only clock
-// that locks are compared with. Without any lock, it asks the oracle nothing.
+// that locks are compared with. Without locks it does not ask the oracle.
 func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Lock {
 	var locks []model.Lock
 	var now tso.Timestamp

@@ -11,9 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What a worker exports (docs/TELEMETRY.md lists it) goes to the providers of its client, or those
-// of Config. Attributes are names of observers, tables and columns, as they stand in the program
-// and the schema, and outcomes.
+// A worker exports what docs/TELEMETRY.md lists to the providers of Config, or else of its client.
+// Attributes are outcomes, and names of observers, tables and columns.
 const (
 	scope = "github.com/gopercolator/percolator/observers"
 
@@ -22,7 +21,7 @@ const (
 	attrSource   = "percolator.source"
 )
 
-// telemetry holds a worker's instruments. Without a tracer or a meter it records nothing there.
+// telemetry holds a worker's instruments. A nil tracer or meter records nothing.
 type telemetry struct {
 	tracer    trace.Tracer
 	meter     metric.Meter
@@ -30,7 +29,7 @@ type telemetry struct {
 	series    map[*lane]map[string]metric.MeasurementOption // by outcome, made once; "": without one
 }
 
-// outcomes of a run, in metrics and spans.
+// Outcomes of a run, in metrics and spans.
 const (
 	outCommitted    = "committed"
 	outAcknowledged = "acknowledged"
@@ -42,10 +41,10 @@ const (
 
 var outcomes = []string{outCommitted, outAcknowledged, outSnoozed, outConflict, outPanic, outError}
 
-// durationBuckets are for runs, which take from one transaction to Timeout.
+// durationBuckets, in seconds, reach from one transaction to the default Timeout.
 var durationBuckets = []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30}
 
-// newTelemetry makes the instruments. Config's providers go before the client's.
+// newTelemetry makes the instruments.
 func (w *Worker) newTelemetry() (err error) {
 	meters, tracers := w.engine.Telemetry()
 	if w.cfg.MeterProvider != nil {
@@ -76,9 +75,8 @@ func (w *Worker) newTelemetry() (err error) {
 	return nil
 }
 
-// startRun begins the span of a run. It has no parent: a notification says that something changed
-// and not who did it, and many changes may have come together in one run. What connects it with the
-// commits before it is their commit timestamp.
+// startRun begins the span of a run. It has no parent: a notification does not say who changed the
+// cell, and one run may handle many changes. Their commit timestamp links it to their commits.
 func (w *Worker) startRun(ctx context.Context, tn turn) (context.Context, trace.Span) {
 	if w.telemetry.tracer == nil {
 		return ctx, nil
@@ -105,7 +103,7 @@ func (w *Worker) endRun(ctx context.Context, tn turn, span trace.Span, begun tim
 	span.End()
 }
 
-// name is the outcome in metrics and spans.
+// name returns the outcome in metrics and spans.
 func (out outcome) name() string {
 	var panicked *PanicError
 	switch {

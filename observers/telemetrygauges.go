@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// observed is the instruments that are read when somebody collects.
+// observed collects the instruments that are read on collection.
 type observed struct {
 	meter metric.Meter
 	all   []metric.Observable
@@ -33,7 +33,7 @@ func (o *observed) seconds(name, description string) metric.Float64ObservableGau
 	return g
 }
 
-// registerMetrics exports what Stats says while the worker runs.
+// registerMetrics exports Stats while the worker runs.
 func (w *Worker) registerMetrics() (unregister func(), err error) {
 	if w.telemetry.meter == nil {
 		return func() {}, nil
@@ -109,10 +109,10 @@ func (w *Worker) findMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-// laneSize is what an observer has in hand.
+// laneSize is what an observer has in hand, in cells.
 type laneSize struct{ queued, running int }
 
-// laneSizes counts the runs of each observer, and the cells of its column that wait.
+// laneSizes counts the runs of each observer, and the waiting cells of its column.
 func (q *queue) laneSizes(cov *coverage) map[*lane]laneSize {
 	q.mu.Lock()
 	defer q.mu.Unlock()

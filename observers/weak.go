@@ -6,10 +6,10 @@ import (
 	"github.com/gopercolator/percolator/internal/commit"
 )
 
-// runWeak runs one observer for one weak notification. There is no acknowledgment: when all
-// observers of the column have committed, the notify cells are erased up to the earliest of their
-// start timestamps. That loses nothing, because the cell of a later notification has a later
-// timestamp (docs/PROTOCOL.md, I11). Until then a crash makes all of them run again.
+// runWeak runs one observer for one weak notification, which has no acknowledgment. When all
+// observers of the column have committed, it erases notifications up to the earliest of their start
+// timestamps. That loses nothing, because a later notification has a later timestamp
+// (docs/PROTOCOL.md, I11). A crash before that makes all of them run again.
 func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
@@ -19,7 +19,7 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 			return w.failed(tn, err, stagePrepare)
 		case !notified: // another worker has run for it
 			tn.lane.counters.acknowledged.Add(1)
-			return outcome{start: tn.newest} // no word about what comes later: the timestamp may be a hint's, which anybody can leave
+			return outcome{start: tn.newest} // says nothing about later ones: anybody can leave a hint with any timestamp
 		}
 	}
 	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})

@@ -11,9 +11,8 @@ import (
 // maxPerTxn is how many entries one transaction can add to a partition.
 const maxPerTxn = percolator.MaxColumnsPerRow
 
-// Add makes an entry part of tx: it will be delivered if tx commits. It reads nothing and conflicts
-// with nothing. value is copied; entries of one transaction for one key are all delivered, in the
-// order of Add.
+// Add adds an entry that is delivered if tx commits. It reads nothing and conflicts with nothing.
+// It copies value. All entries of one transaction for one key are delivered, in the order of Add.
 //
 // Errors: percolator.ErrInvalidArgument for a blind transaction, whose start timestamp says nothing
 // about the order; percolator.ErrTooLarge for a key longer than MaxKeyBytes, a value larger than

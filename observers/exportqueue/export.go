@@ -12,14 +12,14 @@ import (
 )
 
 // Observe registers the observers that deliver, one for each partition, named after Config.Name and
-// the partition. client reads where entries are; it is the worker's, or another one of the same
-// store.
+// the partition. client, the worker's or another one of the same store, searches for entries.
+// [observers.NewWorker] reports a nil client or deliver.
 //
-// deliver is called with 1 to Config.MaxEntries entries of one partition in order. It returns nil
-// when the receiver has them for good; after any error, and sometimes without one, the same entries
-// are delivered again. At most one call for each partition is under way in a worker, and calls for
-// different partitions run at once. opts apply to each observer: observers.Timeout bounds a
-// delivery, observers.Collapse waits for more entries.
+// deliver is called with 1 to Config.MaxEntries entries of one partition, in order. It returns nil
+// when the receiver has them for good. After an error, and sometimes without one, the same entries
+// are delivered again. A worker makes one call at a time for each partition, and concurrent calls
+// for different ones. opts apply to each observer: observers.Timeout limits a delivery,
+// observers.Collapse waits for more entries.
 func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
 	opts ...observers.Option,
 ) {
@@ -33,8 +33,8 @@ func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, delive
 	}, opts)
 }
 
-// export delivers the oldest entries of a partition, whichever of its slices was notified, and
-// deletes them.
+// export delivers and deletes the oldest entries of a partition, whichever of its slices was
+// notified.
 func (q *Queue) export(ctx context.Context, client *percolator.Client, tx *percolator.Txn, ch observers.Change, partition int,
 	deliver func(context.Context, []Entry) error,
 ) error {
@@ -64,17 +64,18 @@ type batch struct {
 	more    bool // the limits kept something out
 }
 
-// collect reads the oldest entries of a partition that are visible to tx: those of own, the slice
-// that was notified, and of all slices that are dirty now, in order.
+// collect reads the oldest entries of a partition that are visible to tx, in order: those of own,
+// the slice that was notified, and of all slices that are dirty now.
 //
-// The run erases the notifications of own up to its snapshot, so it has to read that slice whether
-// the search shows it dirty or not: the search is atomic in each row only. What other slices it
-// passes over cannot be lost, as their notifications stay; and nothing comes out of order. Say that
-// A committed before B began, or before B prewrote a cell of both, and that B is visible. Then A's
-// commit request was over before the snapshot was taken, and so was its notification, which came
-// first (I11): it is there, unless a run that saw the entry erased it, having delivered the entry
-// or notified again. A commit without B behind it may be passed over: its notification can arrive
-// after its slice was looked at, though its timestamp is below the snapshot's.
+// The run erases the notifications of own up to its snapshot, so it has to read that slice even if
+// the search does not show it dirty: the search is atomic in each row only. Entries in other slices
+// that it misses are not lost, because their notifications stay. Nor do they come out of order. Say
+// that A committed before B began, or before B prewrote a cell of both, and that B is visible. Then
+// A's commit request was over before the snapshot was taken, and so was its notification, which
+// came first (I11). The notification is there, unless a run that saw the entry erased it, having
+// delivered the entry or notified again. The search may miss a commit without such a B: its
+// notification can arrive after the search has read its slice, though its timestamp is below the
+// snapshot's.
 func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *percolator.Txn, partition int, own string) (*batch, error) {
 	list, err := q.dirty(ctx, client, partition, own)
 	if err != nil {
@@ -89,7 +90,7 @@ func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *perc
 	return b, nil
 }
 
-// dirty lists, in order, the slices of a partition that carry notifications or locks, and own.
+// dirty lists, in order, own and the slices of a partition that carry notifications or locks.
 func (q *Queue) dirty(ctx context.Context, client *percolator.Client, partition int, own string) ([]string, error) {
 	found := []string{own}
 	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Prefix(sliced.Prefix(partition))) {
@@ -124,9 +125,9 @@ func (q *Queue) read(ctx context.Context, tx *percolator.Txn, slice string, b *b
 	return nil
 }
 
-// Pending streams the entries in the snapshot of r that have not been delivered, or whose delivery
-// has not been recorded: partition by partition, each in order. It reads everything that was queued
-// within the retention. An error ends the stream.
+// Pending streams the entries in the snapshot of r whose delivery is not recorded, partition by
+// partition, each in order. It reads everything queued within the retention. An error ends the
+// stream.
 func (q *Queue) Pending(ctx context.Context, r percolator.Reader) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range r.Scan(ctx, q.cfg.Table, percolator.All()) {

@@ -23,15 +23,15 @@ const (
 
 // Config describes a queue. Table and Name are required.
 type Config struct {
-	// Table is the queue's table, which nothing else may use.
+	// Table is the queue's table. Nothing else may use it.
 	Table string
 	// Name names the observers that deliver. At most 48 bytes.
 	Name string
-	// Partitions is among how many partitions the keys are divided: so many deliveries can be under
-	// way at once. All processes must agree on it. It can be raised, but while entries are queued the
-	// order of a key that moves to another partition is not kept. 0: 16; at most 256.
+	// Partitions is the number of partitions for keys, and of deliveries that may be under way at
+	// once. All processes must agree on it. It may be raised, but a key that moves to another
+	// partition loses the order of its queued entries. 0: 16; at most 256.
 	Partitions int
-	// MaxEntries and MaxBytes bound one delivery: entries (0: 500, at most 10,000), and bytes of keys
+	// MaxEntries and MaxBytes limit one delivery: entries (0: 500, at most 10,000), and bytes of keys
 	// and values (0: 1 MiB, at most 40 MiB; a single entry may be larger).
 	MaxEntries, MaxBytes int
 }
@@ -40,25 +40,23 @@ type Config struct {
 type Entry struct {
 	Key   string
 	Value []byte // the receiver's own copy
-	// StartTS is the start timestamp of the transaction that added the entry, and Seq its place, from
-	// 0, among the entries that this transaction added to the partition. Together they are unique in
-	// the partition and the same in every delivery: see the package documentation for what a receiver
-	// does with them.
+	// StartTS is the start timestamp of the transaction that added the entry. Seq numbers, from 0, the
+	// entries that this transaction added to the partition. Together they are unique in the partition
+	// and the same in every delivery: the package comment says how a receiver uses them.
 	StartTS tso.Timestamp
 	Seq     int
-	// CommitTS is when the transaction committed: the entry's effect is in snapshots from then on.
+	// CommitTS is when the transaction committed. Snapshots from then on see its effect.
 	CommitTS tso.Timestamp
 }
 
-// Queue is an export queue. It holds no entries in memory; its methods may be called concurrently.
+// Queue is an export queue. It holds no entries in memory. Its methods may be called concurrently.
 // All goroutines that add within one transaction must use the same Queue.
 type Queue struct {
 	cfg    Config
-	adding []sync.Mutex // by partition: the next free place in a transaction's buffer
+	adding []sync.Mutex // by partition: the next free number in a transaction's buffer
 }
 
-// New returns a queue. It reports what is wrong with cfg (percolator.ErrInvalidArgument) and
-// touches no store.
+// New returns a queue without touching the store. percolator.ErrInvalidArgument: cfg is invalid.
 func New(cfg Config) (*Queue, error) {
 	if cfg.Table == "" || cfg.Name == "" {
 		return nil, invalid("Config.Table or Config.Name is missing")
@@ -80,8 +78,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("exportqueue: %w: "+format, append([]any{percolator.ErrInvalidArgument}, args...)...)
 }
 
-// Table is the queue's table, to be put into the schema: a weak column for each partition, and a
-// few splits. A worker that is to deliver without taking all of the schema's columns names its Weak
+// Table returns the queue's table for the schema: a weak column for each partition, and a few
+// splits. A worker that delivers but does not take all of the schema's columns names its Weak
 // columns in observers.Config.Columns.
 func (q *Queue) Table() percolator.Table {
 	return sliced.Table(q.cfg.Table, q.cfg.Partitions, exportColumn)
