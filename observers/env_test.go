@@ -15,7 +15,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// testTimeout bounds what a test waits for; nothing waits for it to pass.
+// testTimeout bounds what a test waits for; no test waits for it to pass.
 const testTimeout = 2 * time.Minute
 
 // env is a store for one test, with an oracle whose time only the test moves.
@@ -66,7 +66,7 @@ func cell(row, column string) percolator.Cell {
 	return percolator.Cell{Table: "t", Row: row, Column: column}
 }
 
-// set writes a celj.
+// set writes a cell.
 func (e *env) set(c *percolator.Client, row, column, value string) tso.Timestamp {
 	e.Helper()
 	ts, err := c.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell(row, column), []byte(value)) })

@@ -83,8 +83,8 @@ func eachColumn(t *testing.T, f func(t *testing.T, column string)) {
 	}
 }
 
-// TestParkedOutlivesItsWorker: another worker, which knows only what is stored, runs neither the
-// observer that was given up on nor the one that is done, however often it meets the notification
+// TestParkedOutlivesItsWorker: another worker, which knows only the stored observer states, runs
+// neither the parked observer nor the one that is done, however often it meets the notification
 // (I19).
 func TestParkedOutlivesItsWorker(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
@@ -159,7 +159,7 @@ func TestDropGivesUpOnAChange(t *testing.T) {
 	})
 }
 
-// TestDropNeedsTheChangeThatWasParked: what came later was not looked at by whoever drops.
+// TestDropNeedsTheChangeThatWasParked: an operator who drops a change has not seen later ones.
 func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)
@@ -181,8 +181,8 @@ func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 }
 
 // TestKilledWhileParking kills a worker at every request that it sends from its first attempt on.
-// Whatever it got done, the change is not lost: the next worker tries it or finds it parked, and
-// after a retry it is run for.
+// The change is never lost: the next worker tries it or finds it parked, and after a retry the
+// observer runs.
 func TestKilledWhileParking(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
 		for kill := 1; ; kill++ {
@@ -228,8 +228,7 @@ func TestKilledWhileParking(t *testing.T) {
 	})
 }
 
-// TestParkingIsRepeated: a worker that cannot store that a cell is parked goes on with its
-// attempts.
+// TestParkingIsRepeated: a worker that cannot store an observer state goes on with its attempts.
 func TestParkingIsRepeated(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)

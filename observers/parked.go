@@ -18,7 +18,7 @@ import (
 type Parked struct {
 	Cell     percolator.Cell
 	Observer string
-	Attempts int           // that the worker made which gave up
+	Attempts int           // of the worker that parked it
 	Reason   string        // the text of the last error, at most percolator.MaxParkedReason bytes
 	Since    time.Time     // by that worker's clock
 	Through  tso.Timestamp // of the newest notification that the observer was run for

@@ -236,7 +236,7 @@ func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) er
 	if keys > membership.MaxBoundKeys { // others' tables have to wait for room
 		maps.DeleteFunc(next, func(table string, _ membership.TableBounds) bool { return !slices.Contains(m.tables, table) })
 	}
-	_, err := m.directory.SetBounds(ctx, seen, next) // whoever was faster has the same right
+	_, err := m.directory.SetBounds(ctx, seen, next) // another worker that was faster is as right
 	return err
 }
 

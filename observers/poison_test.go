@@ -52,7 +52,7 @@ func (p *poison) observe(ctx context.Context, tx *percolator.Txn, ch observers.C
 	return tx.Set(cell(ch.Cell.Row, "out"), ch.Value)
 }
 
-// inColumn is where the kind of row is written: those that hang are in a column of their own, whose
+// inColumn is where the kind of row is written. Rows that hang are in a column of their own, whose
 // observer has another timeout.
 func inColumn(row string) percolator.Cell {
 	if strings.HasPrefix(row, "hang") {
@@ -100,7 +100,7 @@ func (e *env) poisoned(healthy, each int, kinds ...string) {
 }
 
 // Errors, panics, hangs and endless conflicts end parked after exactly MaxAttempts attempts,
-// WaitIdle does not wait for them, and every healthy row has been run for.
+// WaitIdle does not wait for them, and the observer has run for every healthy row.
 func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -142,8 +142,8 @@ func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	}
 }
 
-// Cells that have failed hold half of a worker's slots at most, however many they are and however
-// long they take, so the others have the other half.
+// Cells that have failed hold at most half of a worker's slots, however many they are and however
+// long they take; the others have the other half.
 func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -177,8 +177,8 @@ func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 	}
 }
 
-// While healthy rows are run for, poisoned ones get few attempts: their pauses grow, each by
-// itself.
+// While the observer runs for healthy rows, poisoned ones get few attempts: their pauses grow, each
+// by itself.
 func TestPoisonBacksOffRowByRow(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -191,7 +191,7 @@ func TestPoisonBacksOffRowByRow(t *testing.T) {
 	e.await(p.j, "healthy", healthy)
 	e.until("all of them have committed", func() bool { return w.Stats().Runs == healthy })
 	e.until("each has had its attempt", func() bool { return w.Stats().Attempts == healthy+3*each })
-	// Writes beside it do not bring a cell that waits back, and more of them do not either.
+	// Writes to other cells do not bring a waiting cell back, and more of them do not either.
 	e.poisoned(healthy, 0)
 	e.await(p.j, "healthy", 2*healthy)
 	for _, kind := range []string{"error", "panic", "conflict"} {
@@ -201,7 +201,7 @@ func TestPoisonBacksOffRowByRow(t *testing.T) {
 	}
 }
 
-// The limit of an observer holds for attempts that fail, panic, run into the timeout or conflict.
+// The limit of an observer holds for attempts that fail, panic, time out or conflict.
 func TestMaxConcurrentHoldsUnderPoison(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()

@@ -8,7 +8,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Of four slots, two at most are for cells that have failed. The others wait without keeping
+// At most two of four slots are for cells that have failed. The others wait without keeping
 // anything else from its turn, and come in the order in which they waited.
 func TestQueueBoundsRetries(t *testing.T) {
 	t.Parallel()
@@ -49,8 +49,8 @@ func TestQueueBoundsRetries(t *testing.T) {
 	})
 }
 
-// A cell with an observer that has failed, for which there is no slot, is run for by its other
-// observer; and what it leaves goes to the next one.
+// A cell with a failed observer that has no slot runs its other observer; the slot that it leaves
+// goes to the next one.
 func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

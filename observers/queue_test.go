@@ -315,8 +315,8 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 	})
 }
 
-// TestQueueTakesInObserverStates: what the store says of a cell's observers decides what is run, on
-// a worker that knows nothing of its own.
+// TestQueueTakesInObserverStates: the stored observer states of a cell determine what runs on a
+// worker that has none in memory.
 func TestQueueTakesInObserverStates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{})
@@ -341,8 +341,8 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	f.q.finish(f.take("r", "o0"), outcome{start: 30, finished: 30})
 	f.sizes(0, 0)
 
-	// What was read before the cell was parked here does not have it run again; what is read later
-	// does, without its state.
+	// States read before the cell was parked here do not make it run again. Those read later do, if
+	// the cell has none.
 	f.offer("u", 10, dispatched, accepted)
 	before := &storedStates{asOf: f.q.asOf()}
 	f.q.finish(f.take("u", "o0"), outcome{err: errTest, parked: true})
@@ -355,7 +355,7 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	}
 	f.q.finish(f.take("u", "o0"), outcome{start: 30, finished: 30})
 
-	// Another worker gives up on a cell that fails here, too.
+	// Another worker parks a cell that fails here, too.
 	offer("s", 10, accepted, 0)
 	f.q.finish(f.take("s", "o0"), outcome{err: errTest})
 	f.q.finish(f.take("s", "o1"), outcome{start: 20})
@@ -365,7 +365,7 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	offer("s", 10, parked, 0)
 }
 
-// TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it is a new chance, although the run is
+// TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it gets new attempts, although the run is
 // parked.
 func TestQueueKeepsAChangeThatComesDuringTheLastAttempt(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/internal/membership"
 )
 
-// TestRegisteredColumns: a worker says which columns it takes, in bytes, and nothing rather than a
-// part.
+// TestRegisteredColumns: a worker registers the columns it takes as bytes, and none rather than
+// some.
 func TestRegisteredColumns(t *testing.T) {
 	t.Parallel()
 	of := func(names ...string) membership.WorkerInfo {

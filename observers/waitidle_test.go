@@ -14,7 +14,7 @@ import (
 )
 
 // TestWaitIdleElsewhere: a process without a worker waits for those that have one, and says what is
-// left when it may not wait longer.
+// left when its time is over.
 func TestWaitIdleElsewhere(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
@@ -47,8 +47,8 @@ func TestWaitIdleElsewhere(t *testing.T) {
 	}
 }
 
-// TestWaitIdleElsewhereSeesMovement: a look during which something was committed proves nothing,
-// even if it has found nothing.
+// TestWaitIdleElsewhereSeesMovement: a look during which something committed proves nothing, even
+// if it found nothing.
 func TestWaitIdleElsewhereSeesMovement(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, table())

@@ -156,7 +156,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 		stop()
 		time.Sleep(lockTTL)
 		if locked("a") {
-			t.Error("a row is locked by a worker of which nothing is heard")
+			t.Error("a row is locked by a worker that sends no more requests")
 		}
 		mine.Close(ctx)
 		if len(mine.held) != 0 {
