@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
@@ -68,7 +66,7 @@ func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
 		directory: d, places: w.places, tables: w.coverage.tables,
 		self: membership.WorkerInfo{
-			Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
+			Name: w.name, Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
 		},
 		cannot: func(err error) {
 			w.log.Debug("observers: the list of workers cannot be read or written; this worker searches everything", "err", err)

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/retry"
 )
@@ -21,9 +19,9 @@ const (
 
 // reporting stores a report every Config.ReportInterval until ctx ends. The first comes soon. The
 // pauses vary, so that processes started together do not write together.
-func (w *Worker) reporting(ctx context.Context, name string) {
+func (w *Worker) reporting(ctx context.Context) {
 	interval := w.cfg.ReportInterval
-	reporter, err := membership.NewReporter(w.engine, name, interval)
+	reporter, err := membership.NewReporter(w.engine, w.name, interval)
 	if err != nil {
 		w.log.Warn("observers: this worker does not report", "err", err)
 		return
@@ -40,15 +38,6 @@ func (w *Worker) reporting(ctx context.Context, name string) {
 	if err := reporter.Remove(ctx); err != nil {
 		w.log.Debug("observers: the report was not removed, and expires", "err", err)
 	}
-}
-
-// reportName names this worker's reports: as it registers, if it does. Call it before
-// partition.run.
-func (w *Worker) reportName() string {
-	if w.members != nil {
-		return w.members.self.Name
-	}
-	return uuid.NewString()
 }
 
 // report returns what this worker stores.

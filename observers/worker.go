@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
@@ -23,6 +25,7 @@ var ErrStarted = errors.New("observers: the worker has been started before")
 // Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It
 // can run once. Its methods may be called concurrently.
 type Worker struct {
+	name     string // in the list of workers and in reports
 	engine   *engine.Engine
 	cfg      Config
 	log      *slog.Logger
@@ -33,7 +36,6 @@ type Worker struct {
 	remote   *scanning.RemoteLocks
 	places   *scanning.Places
 	members  *partition // nil: the worker searches everything
-	pauses   backoff    // of a goroutine that cannot reach the store
 	garbage  *admin.Collector
 	counters workerCounters
 	backlog  backlog
@@ -73,6 +75,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
+		name:     uuid.NewString(),
 		engine:   c.Engine(),
 		garbage:  garbage,
 		cfg:      cfg,
@@ -82,7 +85,6 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
 		places:   scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
-		pauses:   backoff{cfg.MinBackoff, cfg.MaxBackoff},
 	}
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
 	if cfg.Partition {
@@ -130,12 +132,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		scanners.Go(func() { newScanner(w).run(ctx, stop) })
 	}
 	scanners.Go(func() { w.remote.Run(ctx) })
-	name := w.reportName()
 	if w.members != nil {
 		scanners.Go(func() { w.members.run(ctx) })
 	}
 	if w.cfg.ReportInterval > 0 {
-		scanners.Go(func() { w.reporting(ctx, name) })
+		scanners.Go(func() { w.reporting(ctx) })
 	}
 	if !w.cfg.DisableCollection {
 		scanners.Go(func() {
@@ -205,7 +206,7 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 		// While the store does not answer, every cell fails: slow all of them down together.
 		if unreachable++; !out.blameless {
 			unreachable = 0
-		} else if retry.Sleep(ctx, w.pauses.pause(unreachable)) != nil {
+		} else if retry.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
 			return
 		}
 	}

@@ -108,8 +108,8 @@ func (s *ttlLocks) UnlockRows(_ context.Context, holder string, rows []uint64) e
 	return nil
 }
 
-// Rows stay locked, however long it takes, until they are finished, and no longer. A worker of
-// which nothing is heard any more has none after the time to live.
+// Rows stay locked until they are finished, however long that takes, and no longer. A worker that
+// sends no more requests has none after the time to live.
 func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cDone atomic.Bool
