@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -31,8 +32,8 @@ func peopleSchema(timing percolator.Timing, indexes ...string) *percolator.Schem
 func addIndexes(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, indexes ...string) {
 	t.Helper()
 	s := peopleSchema(c.Schema().Timing, indexes...)
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "no such index", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
 	if len(c.Schema().Tables[0].Indexes) != len(indexes) {
 		t.Fatalf("the client knows %v", c.Schema().Tables)
 	}
@@ -52,8 +53,8 @@ func setPeople(t testing.TB, ctx context.Context, c *percolator.Client, col perc
 		}
 		return nil
 	})
-	must(t, err)
-	must(t, c.Flush(ctx))
+	fixture.Must(t, err)
+	fixture.Must(t, c.Flush(ctx))
 	return ts
 }
 
@@ -61,19 +62,19 @@ func setPeople(t testing.TB, ctx context.Context, c *percolator.Client, col perc
 func wantRight(t testing.TB, ctx context.Context, c *percolator.Client, index string) admin.IndexReport {
 	t.Helper()
 	report, err := admin.New(c).VerifyIndex(ctx, "people", index, admin.VerifyIndexOptions{})
-	must(t, err)
+	fixture.Must(t, err)
 	if report.Damaged() != 0 || report.Building || report.Cells != report.Entries {
 		t.Errorf("index %s: %+v", index, report)
 	}
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	var byTable, byIndex []string
 	for e, err := range s.Scan(ctx, "people", percolator.All(), index) {
-		must(t, err)
+		fixture.Must(t, err)
 		byTable = append(byTable, fmt.Sprintf("%q:%q", e.Value, e.Cell.Row))
 	}
 	for e, err := range s.ScanIndex(ctx, "people", index, percolator.All()) {
-		must(t, err)
+		fixture.Must(t, err)
 		byIndex = append(byIndex, fmt.Sprintf("%q:%q", e.Value, e.Cell.Row))
 	}
 	slices.Sort(byTable)
@@ -87,26 +88,26 @@ func wantRight(t testing.TB, ctx context.Context, c *percolator.Client, index st
 func TestBackfill(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	other := env.NewClient()
-	before := setPeople(t, ctx, c, city, "ann", "Rome", "bob", "Bern", "cid", "Rome", "eve", "")
+	before := setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern", "cid", "Rome", "eve", "")
 	setPeople(t, ctx, c, percolator.String("people", "name"), "fay", "no city")
 	addIndexes(t, ctx, env, c, "city")
 
 	// While it is being built writers maintain it, and nobody reads it.
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
-		return errors.Join(city.Set(tx, "bob", "Oslo"), city.Set(tx, "dan", "Bern"), city.Delete(tx, "cid"))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.City.Set(tx, "bob", "Oslo"), fixture.City.Set(tx, "dan", "Bern"), fixture.City.Delete(tx, "cid"))
 	}))
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	err = firstError(s.ScanIndex(ctx, "people", "city", percolator.All()))
-	wantErr(t, err, percolator.ErrSchemaMismatch)
+	fixture.Must(t, err)
+	err = fixture.FirstError(s.ScanIndex(ctx, "people", "city", percolator.All()))
+	fixture.WantErr(t, err, percolator.ErrSchemaMismatch)
 	if err == nil || !strings.Contains(err.Error(), "BackfillIndex") {
 		t.Errorf("%v does not say what to do", err)
 	}
-	wantErr(t, firstError(mustBegin(t, ctx, c).ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, fixture.FirstError(fixture.MustBegin(t, ctx, c).ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrSchemaMismatch)
 	report, err := admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{})
-	must(t, err)
+	fixture.Must(t, err)
 	if !report.Building || report.Missing != 2 || report.Damaged() != 2 || report.Cells != 4 || report.Entries != 2 {
 		t.Errorf("before: %+v", report)
 	}
@@ -115,14 +116,14 @@ func TestBackfill(t *testing.T) {
 	opts := atOnce
 	opts.Progress = func(p admin.BackfillProgress) { phases = append(phases, p.Phase) }
 	done, err := admin.New(c).BackfillIndex(ctx, "people", "city", opts)
-	must(t, err)
+	fixture.Must(t, err)
 	if done.Cells != 4 || done.Written != 2 || done.Removed != 0 || done.Resumed || done.Since == 0 {
 		t.Errorf("report %+v", done)
 	}
 	if got := fmt.Sprint(slices.Compact(phases)); got != "[drain sweep fill ready]" {
 		t.Errorf("phases %v", got)
 	}
-	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != ":eve Bern:dan Oslo:bob Rome:ann" {
+	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != ":eve Bern:dan Oslo:bob Rome:ann" {
 		t.Errorf("afterwards %q", got)
 	}
 	wantRight(t, ctx, other, "city") // which has heard nothing, and asks
@@ -133,24 +134,24 @@ func TestBackfill(t *testing.T) {
 	// Older snapshots saw an index without these entries.
 	for _, ts := range []tso.Timestamp{before, done.Since - 1} {
 		old, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts))
-		must(t, err)
-		wantErr(t, firstError(old.ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrSnapshotTooOld)
-		wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: ts})), percolator.ErrSnapshotTooOld)
+		fixture.Must(t, err)
+		fixture.WantErr(t, fixture.FirstError(old.ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrSnapshotTooOld)
+		fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: ts})), percolator.ErrSnapshotTooOld)
 	}
 	first, err := c.Snapshot(ctx, percolator.AsOfTimestamp(done.Since))
-	must(t, err)
-	if got := listIndex(t, ctx, first, "city", percolator.All()); got != ":eve Bern:dan Oslo:bob Rome:ann" {
+	fixture.Must(t, err)
+	if got := fixture.ListIndex(t, ctx, first, "city", percolator.All()); got != ":eve Bern:dan Oslo:bob Rome:ann" {
 		t.Errorf("at %d %q", done.Since, got)
 	}
 
 	// A finished index costs nothing.
 	env.FaultsOf(c).Forget()
 	again, err := admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{})
-	must(t, err)
+	fixture.Must(t, err)
 	if again.Since != done.Since || again.Phase != admin.BackfillReady {
 		t.Errorf("again: %+v", again)
 	}
-	if n := tally(env, c); len(n) != 0 {
+	if n := fixture.Tally(env, c); len(n) != 0 {
 		t.Errorf("requests for a finished index: %v", n)
 	}
 }
@@ -162,12 +163,12 @@ var shortTiming = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge
 func TestBackfillBesideWriters(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(shortTiming))
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	var pairs []string
 	for i := range 200 {
-		pairs = append(pairs, key(i), fmt.Sprint("city", i%7))
+		pairs = append(pairs, fixture.Key(i), fmt.Sprint("city", i%7))
 	}
-	setPeople(t, ctx, c, city, pairs...)
+	setPeople(t, ctx, c, fixture.City, pairs...)
 
 	var stop atomic.Bool
 	var writes atomic.Int64
@@ -179,12 +180,12 @@ func TestBackfillBesideWriters(t *testing.T) {
 			defer wg.Done()
 			rng := rand.New(rand.NewPCG(7, uint64(g)))
 			for i := 0; !stop.Load(); i++ {
-				row := key(rng.IntN(250))
-				err := update(ctx, writer, func(tx *percolator.Txn) error {
+				row := fixture.Key(rng.IntN(250))
+				err := fixture.Update(ctx, writer, func(tx *percolator.Txn) error {
 					if rng.IntN(4) == 0 {
-						return city.Delete(tx, row)
+						return fixture.City.Delete(tx, row)
 					}
-					return errors.Join(city.Set(tx, row, fmt.Sprint("city", rng.IntN(7))), mail.Set(tx, row, fmt.Sprintf("%d.%d@x", g, i)))
+					return errors.Join(fixture.City.Set(tx, row, fmt.Sprint("city", rng.IntN(7))), fixture.Mail.Set(tx, row, fmt.Sprintf("%d.%d@x", g, i)))
 				})
 				if err == nil {
 					writes.Add(1)
@@ -199,7 +200,7 @@ func TestBackfillBesideWriters(t *testing.T) {
 	defer stop.Store(true)
 	progress := func(n int64) {
 		from := writes.Load()
-		eventually(t, "the writers write", func() bool { return writes.Load() >= from+n })
+		fixture.Eventually(t, "the writers write", func() bool { return writes.Load() >= from+n })
 	}
 	progress(50)
 	addIndexes(t, ctx, env, c, "city", "mail")
@@ -231,12 +232,12 @@ func TestBackfillBesideWriters(t *testing.T) {
 func TestBackfillMeetsAWriter(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c, writer := testContext(t), env.Client, env.NewClient()
-	setPeople(t, ctx, c, mail, "ann", "a@x", "bob", "b@x", "cid", "c@x", "dan", "d@x")
+	ctx, c, writer := fixture.Context(t), env.Client, env.NewClient()
+	setPeople(t, ctx, c, fixture.Mail, "ann", "a@x", "bob", "b@x", "cid", "c@x", "dan", "d@x")
 	addIndexes(t, ctx, env, c, "mail")
-	must(t, errOf(admin.New(writer).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{}))) // it learns of the index
+	fixture.Must(t, fixture.ErrOf(admin.New(writer).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{}))) // it learns of the index
 	hold := percolatortest.NewHold()
-	env.FaultsOf(c).Handle(atMost(4, isPrewrite, hold))
+	env.FaultsOf(c).Handle(fixture.AtMost(4, fixture.IsPrewrite, hold))
 	type result struct {
 		report admin.BackfillReport
 		err    error
@@ -247,17 +248,17 @@ func TestBackfillMeetsAWriter(t *testing.T) {
 		done <- result{r, err}
 	}()
 	hold.Wait(t, 4)
-	must(t, update(ctx, writer, func(tx *percolator.Txn) error {
-		return errors.Join(mail.Set(tx, "ann", "z@x"), mail.Delete(tx, "bob"), mail.Set(tx, "cid", "y@x"), mail.Set(tx, "dan", "x@x"), mail.Set(tx, "eve", "a@x"))
+	fixture.Must(t, fixture.Update(ctx, writer, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.Mail.Set(tx, "ann", "z@x"), fixture.Mail.Delete(tx, "bob"), fixture.Mail.Set(tx, "cid", "y@x"), fixture.Mail.Set(tx, "dan", "x@x"), fixture.Mail.Set(tx, "eve", "a@x"))
 	}))
 	hold.Release()
 	r := <-done
-	must(t, r.err)
+	fixture.Must(t, r.err)
 	if r.report.Conflicts == 0 {
 		t.Errorf("no conflict: %+v", r.report)
 	}
 	wantRight(t, ctx, c, "mail")
-	if got := listIndexNow(t, ctx, c, "mail", percolator.All()); got != "a@x:eve x@x:dan y@x:cid z@x:ann" {
+	if got := fixture.ListIndexNow(t, ctx, c, "mail", percolator.All()); got != "a@x:eve x@x:dan y@x:cid z@x:ann" {
 		t.Errorf("the index says %q", got)
 	}
 }
@@ -265,12 +266,12 @@ func TestBackfillMeetsAWriter(t *testing.T) {
 func TestTwoBackfillsAtOnce(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	var pairs []string
 	for i := range 150 {
-		pairs = append(pairs, key(i), fmt.Sprintf("m%d@x", i))
+		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("m%d@x", i))
 	}
-	setPeople(t, ctx, env.Client, mail, pairs...)
+	setPeople(t, ctx, env.Client, fixture.Mail, pairs...)
 	addIndexes(t, ctx, env, env.Client, "mail")
 	var wg sync.WaitGroup
 	for range 3 {

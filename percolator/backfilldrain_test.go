@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -19,25 +20,25 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 	t.Parallel()
 	timing := percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: 20 * time.Second}
 	env := percolatortest.New(t, peopleSchema(timing))
-	ctx, c := testContext(t), env.Client
-	setPeople(t, ctx, c, city, "ann", "Rome")
+	ctx, c := fixture.Context(t), env.Client
+	setPeople(t, ctx, c, fixture.City, "ann", "Rome")
 	addIndexes(t, ctx, env, c, "city")
 	env.FaultsOf(c).Forget()
 	broken := errors.New("broken off")
 	waited := 0
 	run := func(answer error) error {
-		return errOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{Wait: func(_ context.Context, d time.Duration) error {
+		return fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{Wait: func(_ context.Context, d time.Duration) error {
 			if waited++; d < timing.RequestLifetime+timing.MetaMaxAge {
 				t.Errorf("a drain of %v", d)
 			}
-			if n := tally(env, c); len(n) != 0 {
+			if n := fixture.Tally(env, c); len(n) != 0 {
 				t.Errorf("before the drain was over: %v", n)
 			}
 			return answer
 		}}))
 	}
-	wantErr(t, run(broken), broken)
-	wantErr(t, run(broken), broken) // it had not finished its wait
+	fixture.WantErr(t, run(broken), broken)
+	fixture.WantErr(t, run(broken), broken) // it had not finished its wait
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Table == "people" {
 			return percolatortest.Crash
@@ -48,7 +49,7 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 		t.Fatalf("%v after %d waits", err, waited)
 	}
 	c = env.NewClient()
-	must(t, run(nil))
+	fixture.Must(t, run(nil))
 	if waited != 3 {
 		t.Errorf("waited %d times", waited)
 	}
@@ -59,7 +60,7 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 func TestBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 2 * time.Second}))
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	ignorant := env.NewClient()
 	env.FaultsOf(ignorant).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Table == "percolator_meta" {
@@ -73,19 +74,19 @@ func TestBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
 	go func() {
 		defer wg.Done()
 		for i := 0; ; i++ {
-			err := update(ctx, ignorant, func(tx *percolator.Txn) error { return city.Set(tx, key(i%50), fmt.Sprint("city", i)) })
+			err := fixture.Update(ctx, ignorant, func(tx *percolator.Txn) error { return fixture.City.Set(tx, fixture.Key(i%50), fmt.Sprint("city", i)) })
 			if err != nil {
-				wantErr(t, err, percolator.ErrSnapshotTooOld)
+				fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
 				return
 			}
 			wrote.Add(1)
 		}
 	}()
-	eventually(t, "the client writes", func() bool { return wrote.Load() > 0 })
+	fixture.Eventually(t, "the client writes", func() bool { return wrote.Load() > 0 })
 	addIndexes(t, ctx, env, c, "city")
 	before := wrote.Load()
 	_, err := admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{})
-	must(t, err)
+	fixture.Must(t, err)
 	report := wantRight(t, ctx, c, "city")
 	wg.Wait()
 	t.Logf("%d writes without the index after it was added", wrote.Load()-before)
@@ -102,27 +103,29 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 	t.Parallel()
 	for name, mix := range map[string]func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) (after func()){
 		"rows without entries": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, ignorant, city, "new", "Rome", "ann", "Oslo")
+			setPeople(t, ctx, ignorant, fixture.City, "new", "Rome", "ann", "Oslo")
 			return nil
 		},
 		"an entry whose cell was changed": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, knows, city, "ann", "Paris", "new", "Paris")
-			setPeople(t, ctx, knows, mail, "ann", "p@x", "new", "q@x")
-			setPeople(t, ctx, ignorant, city, "ann", "Oslo", "new", "Rome")
-			setPeople(t, ctx, ignorant, mail, "ann", "q@x", "new", "p@x")
+			setPeople(t, ctx, knows, fixture.City, "ann", "Paris", "new", "Paris")
+			setPeople(t, ctx, knows, fixture.Mail, "ann", "p@x", "new", "q@x")
+			setPeople(t, ctx, ignorant, fixture.City, "ann", "Oslo", "new", "Rome")
+			setPeople(t, ctx, ignorant, fixture.Mail, "ann", "q@x", "new", "p@x")
 			return nil
 		},
 		"an entry whose cell was deleted, and its value taken": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, knows, city, "ann", "Paris")
-			setPeople(t, ctx, knows, mail, "ann", "p@x")
-			must(t, update(ctx, ignorant, func(tx *percolator.Txn) error { return errors.Join(city.Delete(tx, "ann"), mail.Delete(tx, "ann")) }))
-			setPeople(t, ctx, knows, mail, "new", "p@x") // a true entry in the place of a false one
+			setPeople(t, ctx, knows, fixture.City, "ann", "Paris")
+			setPeople(t, ctx, knows, fixture.Mail, "ann", "p@x")
+			fixture.Must(t, fixture.Update(ctx, ignorant, func(tx *percolator.Txn) error {
+				return errors.Join(fixture.City.Delete(tx, "ann"), fixture.Mail.Delete(tx, "ann"))
+			}))
+			setPeople(t, ctx, knows, fixture.Mail, "new", "p@x") // a true entry in the place of a false one
 			return nil
 		},
 		"an entry that is true again": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
-			setPeople(t, ctx, knows, mail, "ann", "p@x")
-			setPeople(t, ctx, ignorant, mail, "ann", "q@x")
-			setPeople(t, ctx, ignorant, mail, "ann", "p@x")
+			setPeople(t, ctx, knows, fixture.Mail, "ann", "p@x")
+			setPeople(t, ctx, ignorant, fixture.Mail, "ann", "q@x")
+			setPeople(t, ctx, ignorant, fixture.Mail, "ann", "p@x")
 			return nil
 		},
 		"a commit under way, delivered in the drain": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
@@ -132,10 +135,10 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 		},
 		"a commit under way, delivered when all is over": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
 			release, outcome := holdCommit(t, ctx, env, ignorant)
-			env.Clock.Advance(lockTTL)
+			env.Clock.Advance(fixture.LockTTL)
 			return func() {
 				release()
-				wantErr(t, outcome(), percolator.ErrConflict)
+				fixture.WantErr(t, outcome(), percolator.ErrConflict)
 			}
 		},
 		"a commit of which only the primary is done": func(t *testing.T, ctx context.Context, env *percolatortest.Env, knows, ignorant *percolator.Client) func() {
@@ -146,8 +149,8 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 				}
 				return percolatortest.Pass
 			})
-			must(t, update(ctx, ignorant, func(tx *percolator.Txn) error {
-				return errors.Join(city.Set(tx, "ann", "Oslo"), city.Set(tx, "new", "Oslo"))
+			fixture.Must(t, fixture.Update(ctx, ignorant, func(tx *percolator.Txn) error {
+				return errors.Join(fixture.City.Set(tx, "ann", "Oslo"), fixture.City.Set(tx, "new", "Oslo"))
 			}))
 			late.Wait(t, 1)
 			return late.Release
@@ -156,12 +159,12 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-			ctx, c, ignorant := testContext(t), env.Client, env.NewClient()
-			setPeople(t, ctx, c, city, "ann", "Rome", "bob", "Bern")
+			ctx, c, ignorant := fixture.Context(t), env.Client, env.NewClient()
+			setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
 			addIndexes(t, ctx, env, c, "city", "mail")
 			after := mix(t, ctx, env, c, ignorant)
 			for _, index := range []string{"city", "mail"} {
-				must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", index, atOnce)))
+				fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", index, atOnce)))
 			}
 			if after != nil {
 				after()
@@ -178,11 +181,11 @@ func TestBackfillAfterMixedWriters(t *testing.T) {
 // holdCommit has c write a city and keeps the commit request back.
 func holdCommit(t *testing.T, ctx context.Context, env *percolatortest.Env, c *percolator.Client) (release func(), outcome func() error) {
 	hold := percolatortest.NewHold()
-	env.FaultsOf(c).Handle(atMost(1, isCommit, hold))
+	env.FaultsOf(c).Handle(fixture.AtMost(1, fixture.IsCommit, hold))
 	result := make(chan error, 1)
-	tx := mustBegin(t, ctx, c)
-	must(t, errors.Join(city.Set(tx, "ann", "Oslo"), city.Set(tx, "new", "Oslo")))
-	go func() { result <- errOf(tx.Commit(ctx)) }()
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, errors.Join(fixture.City.Set(tx, "ann", "Oslo"), fixture.City.Set(tx, "new", "Oslo")))
+	go func() { result <- fixture.ErrOf(tx.Commit(ctx)) }()
 	hold.Wait(t, 1)
 	return hold.Release, func() error { return <-result }
 }

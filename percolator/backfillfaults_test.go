@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -62,16 +63,16 @@ func TestBackfillAndFaultsAtEveryRequest(t *testing.T) {
 // and another client resume it.
 func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolatortest.Action) (hit bool) {
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, victim := testContext(t), env.NewClient()
+	ctx, victim := fixture.Context(t), env.NewClient()
 	pairs := []string{"false", "false@x", "new", "new@x"}
 	for i := range 4 {
-		pairs = append(pairs, key(i), fmt.Sprintf("m%d@x", i))
+		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("m%d@x", i))
 	}
 	stranger := env.NewClient() // does not know the index
-	setPeople(t, ctx, stranger, mail, pairs[4:10]...)
+	setPeople(t, ctx, stranger, fixture.Mail, pairs[4:10]...)
 	addIndexes(t, ctx, env, victim, "mail")
-	setPeople(t, ctx, victim, mail, append(pairs[:4:4], pairs[10:]...)...)
-	setPeople(t, ctx, stranger, mail, "false", "true@x", key(1), "one@x")
+	setPeople(t, ctx, victim, fixture.Mail, append(pairs[:4:4], pairs[10:]...)...)
+	setPeople(t, ctx, stranger, fixture.Mail, "false", "true@x", fixture.Key(1), "one@x")
 	addIndexes(t, ctx, env, env.Client, "mail")
 
 	vctx, giveUp := context.WithCancel(ctx)
@@ -91,19 +92,19 @@ func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolator
 	opts.SaveEvery = 2
 	opts.RowsPerTransaction, opts.Concurrency = 2, 1
 	_, err := admin.New(victim).BackfillIndex(vctx, "people", "mail", opts)
-	must(t, victim.Flush(ctx)) // phase two has its requests, too
+	fixture.Must(t, victim.Flush(ctx)) // phase two has its requests, too
 	switch {
 	case fault != nil && fault != percolatortest.Crash && err != nil:
 		t.Errorf("after the fault: %v", err)
 	case !hit && err != nil:
 		t.Errorf("without a fault: %v", err)
 	case fault == nil && hit && err != nil:
-		wantErr(t, err, context.Canceled)
+		fixture.WantErr(t, err, context.Canceled)
 	}
 	env.FaultsOf(victim).Crash()
-	env.Clock.Advance(lockTTL)
+	env.Clock.Advance(fixture.LockTTL)
 	resumed, err := admin.New(env.Client).BackfillIndex(ctx, "people", "mail", opts)
-	must(t, err)
+	fixture.Must(t, err)
 	if report := wantRight(t, ctx, env.Client, "mail"); report.Cells != 6 {
 		t.Errorf("%d cells", report.Cells)
 	}
@@ -117,12 +118,12 @@ func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolator
 func TestBackfillResumesWhereItWas(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	var pairs []string
 	for i := range 400 {
-		pairs = append(pairs, key(i)+"\xff", "somewhere")
+		pairs = append(pairs, fixture.Key(i)+"\xff", "somewhere")
 	}
-	setPeople(t, ctx, c, city, pairs...)
+	setPeople(t, ctx, c, fixture.City, pairs...)
 	addIndexes(t, ctx, env, c, "city")
 	opts := atOnce
 	opts.RowsPerTransaction, opts.Concurrency = 10, 1
@@ -134,17 +135,17 @@ func TestBackfillResumesWhereItWas(t *testing.T) {
 		}
 	}
 	_, err := admin.New(c).BackfillIndex(until, "people", "city", opts)
-	wantErr(t, err, context.Canceled)
-	must(t, c.Close())
+	fixture.WantErr(t, err, context.Canceled)
+	fixture.Must(t, c.Close())
 
 	c = env.NewClient()
 	opts.Progress = nil
 	report, err := admin.New(c).BackfillIndex(ctx, "people", "city", opts)
-	must(t, err)
+	fixture.Must(t, err)
 	if report.Cells != 400 || report.Written < 300 || report.Written > 400 || !report.Resumed {
 		t.Errorf("%+v", report)
 	}
-	if n := tally(env, c)["CheckAndMutateRow"]; n == 0 || n > 120 {
+	if n := fixture.Tally(env, c)["CheckAndMutateRow"]; n == 0 || n > 120 {
 		t.Errorf("%d conditional mutations for the last 100 rows", n)
 	}
 	wantRight(t, ctx, c, "city")
@@ -154,17 +155,17 @@ func TestBackfillResumesWhereItWas(t *testing.T) {
 func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, victim := testContext(t), env.NewClient()
+	ctx, victim := fixture.Context(t), env.NewClient()
 	var pairs []string
 	for i := range 200 {
-		pairs = append(pairs, key(i), fmt.Sprintf("%03d@x", i))
+		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("%03d@x", i))
 	}
-	setPeople(t, ctx, env.Client, mail, pairs...)
+	setPeople(t, ctx, env.Client, fixture.Mail, pairs...)
 	addIndexes(t, ctx, env, victim, "mail")
 	addIndexes(t, ctx, env, env.Client, "mail")
 	hold := percolatortest.NewHold()
 	env.FaultsOf(victim).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if isPrewrite(r) && strings.HasPrefix(r.Row, "021") {
+		if fixture.IsPrewrite(r) && strings.HasPrefix(r.Row, "021") {
 			return hold
 		}
 		return percolatortest.Pass
@@ -172,17 +173,17 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 	opts := atOnce
 	opts.RowsPerTransaction, opts.Concurrency = 2, 2
 	result := make(chan error, 1)
-	go func() { result <- errOf(admin.New(victim).BackfillIndex(ctx, "people", "mail", opts)) }()
+	go func() { result <- fixture.ErrOf(admin.New(victim).BackfillIndex(ctx, "people", "mail", opts)) }()
 	hold.Wait(t, 1)
 	committed := func(i int) bool { // the entry of row i
 		row, err := env.Store().Open("people.mail").ReadRow(ctx, fmt.Sprintf("%03d@x\x00\x01", i))
-		must(t, err)
+		fixture.Must(t, err)
 		return len(row["write"]) > 0
 	}
 	// The held batch is the 11th, and there may be 32 at a time that are not finished in order.
-	eventually(t, "the others go on", func() bool { return committed(83) })
+	fixture.Eventually(t, "the others go on", func() bool { return committed(83) })
 	for i := range 10 { // time for as many batches
-		setPeople(t, ctx, env.Client, city, key(i), "Rome")
+		setPeople(t, ctx, env.Client, fixture.City, fixture.Key(i), "Rome")
 	}
 	if committed(84) {
 		t.Error("the others run ahead without end")
@@ -192,9 +193,9 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 		t.Error("the client has not crashed")
 	}
 	hold.Drop()
-	env.Clock.Advance(lockTTL)
+	env.Clock.Advance(fixture.LockTTL)
 	report, err := admin.New(env.Client).BackfillIndex(ctx, "people", "mail", opts)
-	must(t, err)
+	fixture.Must(t, err)
 	if !report.Resumed {
 		t.Errorf("%+v", report)
 	}
@@ -205,17 +206,17 @@ func TestBackfillPositionStaysBeforeWhatIsUnfinished(t *testing.T) {
 func TestBackfillRefusesAPositionThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	addIndexes(t, ctx, env, c, "city")
 	for _, bad := range []string{"", "{", `{"Phase":"ready"}`, `{"Phase":7}`} {
-		plant(t, ctx, env, "percolator_meta", "backfill:people.city", "meta", "state", 1000, bad)
+		fixture.Plant(t, ctx, env, "percolator_meta", "backfill:people.city", "meta", "state", 1000, bad)
 		_, err := admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)
-		wantErr(t, err, percolator.ErrCorrupt)
+		fixture.WantErr(t, err, percolator.ErrCorrupt)
 	}
 	mut := bigtable.NewMutation()
 	mut.DeleteRow()
-	must(t, env.Store().Open("percolator_meta").Apply(ctx, "backfill:people.city", mut))
-	must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
+	fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, "backfill:people.city", mut))
+	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
 }
 
 // What this package cannot have written is neither used nor removed.
@@ -233,22 +234,22 @@ func TestBackfillRefusesWhatIsCorrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-			ctx, client := testContext(t), env.Client
-			setPeople(t, ctx, client, city, "ann", "Rome")
+			ctx, client := fixture.Context(t), env.Client
+			setPeople(t, ctx, client, fixture.City, "ann", "Rome")
 			addIndexes(t, ctx, env, client, "city")
-			setPeople(t, ctx, client, city, "bob", "Bern")
+			setPeople(t, ctx, client, fixture.City, "bob", "Bern")
 			if c.family == "data" {
 				plantCommitted(t, ctx, env, c.table, c.row, c.column, c.value)
 			} else {
-				plant(t, ctx, env, c.table, c.row, c.family, c.column, 1000, c.value)
+				fixture.Plant(t, ctx, env, c.table, c.row, c.family, c.column, 1000, c.value)
 			}
 			_, err := admin.New(client).BackfillIndex(ctx, "people", "city", atOnce)
-			wantErr(t, err, percolator.ErrCorrupt)
+			fixture.WantErr(t, err, percolator.ErrCorrupt)
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error shows a value: %v", err)
 			}
 			eraseRow(t, ctx, env, c.table, c.row)
-			must(t, errOf(admin.New(client).BackfillIndex(ctx, "people", "city", atOnce)))
+			fixture.Must(t, fixture.ErrOf(admin.New(client).BackfillIndex(ctx, "people", "city", atOnce)))
 			wantRight(t, ctx, client, "city")
 		})
 	}
@@ -258,28 +259,28 @@ func TestBackfillRefusesWhatIsCorrupt(t *testing.T) {
 func TestIndexAddedToAnEmptyTableThatExists(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c, stranger := testContext(t), env.Client, env.NewClient()
+	ctx, c, stranger := fixture.Context(t), env.Client, env.NewClient()
 	s := peopleSchema(percolator.Timing{}, "city")
 	s.Tables = append(s.Tables, percolator.Table{Name: "new", Indexes: []percolator.Index{{Name: "ix", Column: "c"}}})
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	setPeople(t, ctx, stranger, city, "ann", "Rome")
-	must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	setPeople(t, ctx, stranger, fixture.City, "ann", "Rome")
+	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
 	wantRight(t, ctx, c, "city")
 	snap, err := c.Snapshot(ctx)
-	must(t, err)
-	must(t, firstError(snap.ScanIndex(ctx, "new", "ix", percolator.All()))) // came with its table
+	fixture.Must(t, err)
+	fixture.Must(t, fixture.FirstError(snap.ScanIndex(ctx, "new", "ix", percolator.All()))) // came with its table
 
 	// Later additions leave it ready, and a building one building.
 	s.Tables[0].Indexes = append(s.Tables[0].Indexes, percolator.Index{Name: "mail", Column: "mail", Unique: true})
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
 	s.Tables = append(s.Tables, percolator.Table{Name: "newer"})
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
 	c = env.NewClient()
 	wantRight(t, ctx, c, "city")
-	wantErr(t, firstError(snap.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, fixture.FirstError(snap.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
 	report, err := admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)
-	must(t, err)
+	fixture.Must(t, err)
 	if report.Cells != 0 || report.Since == 0 {
 		t.Errorf("%+v", report)
 	}
@@ -289,9 +290,9 @@ func TestIndexAddedToAnEmptyTableThatExists(t *testing.T) {
 func TestBackfillEndsWhileTheSchemaChanges(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c := testContext(t), env.NewClient()
-	setPeople(t, ctx, c, city, "ann", "Rome")
-	setPeople(t, ctx, c, mail, "ann", "a@x")
+	ctx, c := fixture.Context(t), env.NewClient()
+	setPeople(t, ctx, c, fixture.City, "ann", "Rome")
+	setPeople(t, ctx, c, fixture.Mail, "ann", "a@x")
 	addIndexes(t, ctx, env, c, "city")
 	hold := percolatortest.NewHold()
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -301,18 +302,18 @@ func TestBackfillEndsWhileTheSchemaChanges(t *testing.T) {
 		return percolatortest.Pass
 	})
 	done := make(chan error, 1)
-	go func() { done <- errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)) }()
+	go func() { done <- fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)) }()
 	hold.Wait(t, 1)
 	addIndexes(t, ctx, env, env.Client, "city", "mail")
 	hold.Release()
-	must(t, <-done)
+	fixture.Must(t, <-done)
 	for _, client := range []*percolator.Client{c, env.Client, env.NewClient()} {
 		wantRight(t, ctx, client, "city")
 		s, err := client.Snapshot(ctx)
-		must(t, err)
-		wantErr(t, firstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
+		fixture.Must(t, err)
+		fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
 	}
-	must(t, errOf(admin.New(env.Client).BackfillIndex(ctx, "people", "mail", atOnce)))
+	fixture.Must(t, fixture.ErrOf(admin.New(env.Client).BackfillIndex(ctx, "people", "mail", atOnce)))
 	wantRight(t, ctx, c, "city")
 	wantRight(t, ctx, c, "mail")
 }
@@ -321,26 +322,26 @@ func TestBackfillEndsWhileTheSchemaChanges(t *testing.T) {
 func TestBackfillOfValuesTooLong(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	long := strings.Repeat("secret", 1000)
-	setPeople(t, ctx, c, city, "ann", long, "bob", "Bern")
-	early := mustBegin(t, ctx, c)
-	must(t, city.Set(early, "cid", long)) // nobody knows of the index yet
+	setPeople(t, ctx, c, fixture.City, "ann", long, "bob", "Bern")
+	early := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, fixture.City.Set(early, "cid", long)) // nobody knows of the index yet
 	addIndexes(t, ctx, env, c, "city")
 	_, err := early.Commit(ctx)
-	wantErr(t, err, percolator.ErrTooLarge)
+	fixture.WantErr(t, err, percolator.ErrTooLarge)
 	_, err = admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)
-	wantErr(t, err, percolator.ErrTooLarge)
+	fixture.WantErr(t, err, percolator.ErrTooLarge)
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), `"ann"`) {
 		t.Errorf("%v does not name the cell, or shows the value", err)
 	}
 	report, err := admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{})
-	must(t, err)
+	fixture.Must(t, err)
 	if report.Missing != 2 || report.Damaged() != 2 {
 		t.Errorf("%+v", report)
 	}
-	setPeople(t, ctx, c, city, "ann", "short")
-	must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
+	setPeople(t, ctx, c, fixture.City, "ann", "short")
+	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)))
 	wantRight(t, ctx, c, "city")
 	for _, r := range env.FaultsOf(c).Requests() { // the emulator would take it
 		if len(r.Row) > percolator.MaxRowKeyBytes {
@@ -352,50 +353,50 @@ func TestBackfillOfValuesTooLong(t *testing.T) {
 func TestBackfillRefuses(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c := testContext(t), env.Client
-	setPeople(t, ctx, c, city, "ann", "Rome")
+	ctx, c := fixture.Context(t), env.Client
+	setPeople(t, ctx, c, fixture.City, "ann", "Rome")
 	addIndexes(t, ctx, env, c, "city")
 	for _, opts := range []admin.BackfillOptions{{Concurrency: -1}, {Concurrency: 65}, {RowsPerTransaction: -1}, {RowsPerTransaction: 1001}, {Pause: -1}} {
-		wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
 	}
 	var none context.Context
-	wantErr(t, errOf(admin.New(c).BackfillIndex(none, "people", "city", atOnce)), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(admin.New(c).VerifyIndex(none, "people", "city", admin.VerifyIndexOptions{})), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "nobody", "city", atOnce)), percolator.ErrSchemaMismatch)
-	wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).BackfillIndex(none, "people", "city", atOnce)), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(none, "people", "city", admin.VerifyIndexOptions{})), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "nobody", "city", atOnce)), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)), percolator.ErrSchemaMismatch)
 
 	// A client that is closed, or whose caller gives up, does not wait for the drain.
 	waiting := make(chan struct{}, 1)
 	opts := admin.BackfillOptions{Progress: func(admin.BackfillProgress) { waiting <- struct{}{} }}
 	result := make(chan error, 1)
 	gone, giveUp := context.WithCancel(ctx)
-	go func() { result <- errOf(admin.New(c).BackfillIndex(gone, "people", "city", opts)) }()
+	go func() { result <- fixture.ErrOf(admin.New(c).BackfillIndex(gone, "people", "city", opts)) }()
 	<-waiting
 	giveUp()
-	wantErr(t, <-result, context.Canceled)
-	go func() { result <- errOf(admin.New(c).BackfillIndex(ctx, "people", "city", opts)) }()
+	fixture.WantErr(t, <-result, context.Canceled)
+	go func() { result <- fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", opts)) }()
 	<-waiting
-	must(t, c.Close())
-	wantErr(t, <-result, percolator.ErrClosed)
-	wantErr(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)), percolator.ErrClosed)
+	fixture.Must(t, c.Close())
+	fixture.WantErr(t, <-result, percolator.ErrClosed)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", atOnce)), percolator.ErrClosed)
 }
 
 // plantPeople commits one column of many rows at once, behind the protocol's back.
 func plantPeople(t testing.TB, ctx context.Context, env *percolatortest.Env, column string, from, to int, value func(int) string) {
 	t.Helper()
 	start, err := env.Oracle.Next(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	commit, err := env.Oracle.Next(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	var rows []string
 	var muts []*bigtable.Mutation
 	for i := from; i < to; i++ {
 		mut := bigtable.NewMutation()
 		mut.Set("data", column, bigtable.Timestamp(start)*1000, []byte(value(i)))
 		mut.Set("write", column, bigtable.Timestamp(commit)*1000, append(binary.BigEndian.AppendUint64(nil, uint64(start)), 'P'))
-		rows, muts = append(rows, key(i)), append(muts, mut)
+		rows, muts = append(rows, fixture.Key(i)), append(muts, mut)
 	}
-	must(t, errOf(env.Store().Open("people").ApplyBulk(ctx, rows, muts)))
+	fixture.Must(t, fixture.ErrOf(env.Store().Open("people").ApplyBulk(ctx, rows, muts)))
 }
 
 // What a backfill costs: for each missing entry one prewrite, and a few requests for each transaction.
@@ -412,12 +413,12 @@ func TestBackfillOfManyRows(t *testing.T) {
 	addIndexes(t, ctx, env, c, "mail")
 	env.FaultsOf(c).Forget()
 	report, err := admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)
-	must(t, err)
-	must(t, c.Flush(ctx))
+	fixture.Must(t, err)
+	fixture.Must(t, c.Flush(ctx))
 	if report.Cells != rows || report.Written != rows || report.Conflicts != 0 {
 		t.Errorf("%+v", report)
 	}
-	got := tally(env, c)
+	got := fixture.Tally(env, c)
 	const batches = rows/128 + 1
 	// Besides: locks that are refreshed, and a commit that is sent again, where the machine is slow.
 	for method, most := range map[string]int{"CheckAndMutateRow": rows + 2*batches, "ReadRows": 3 * batches, "MutateRows": 3 * batches, "Oracle": 3 * batches} {
@@ -434,11 +435,11 @@ func TestBackfillOfManyRows(t *testing.T) {
 
 	env.FaultsOf(c).Forget()
 	wantAll, err := admin.New(c).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{})
-	must(t, err)
+	fixture.Must(t, err)
 	if wantAll.Cells != rows || wantAll.Entries != rows || wantAll.Damaged() != 0 {
 		t.Errorf("%+v", wantAll)
 	}
-	if got := tally(env, c); got["ReadRows"] > 2*(rows/512+16) || len(got) != 2 || got["Oracle"] != 1 {
+	if got := fixture.Tally(env, c); got["ReadRows"] > 2*(rows/512+16) || len(got) != 2 || got["Oracle"] != 1 {
 		t.Errorf("verification of %d rows: %v", rows, got)
 	} else {
 		t.Logf("verification of %d rows: %v", rows, got)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -28,32 +29,32 @@ func TestBackfillOfAUniqueIndexMeetsDuplicates(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", rows a transaction: ", rows), func(t *testing.T) {
 				t.Parallel()
 				env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-				ctx, c := testContext(t), env.Client
-				setPeople(t, ctx, c, mail, "a", "a@x", "b1", secret, "b2", secret, "b3", secret, "c", "c@x")
+				ctx, c := fixture.Context(t), env.Client
+				setPeople(t, ctx, c, fixture.Mail, "a", "a@x", "b1", secret, "b2", secret, "b3", secret, "c", "c@x")
 				addIndexes(t, ctx, env, c, "mail")
 				opts := atOnce
 				opts.RowsPerTransaction = rows
 				for i, row := range fix.giveWay {
 					_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", opts)
-					wantErr(t, err, percolator.ErrUnique)
+					fixture.WantErr(t, err, percolator.ErrUnique)
 					if err == nil || strings.Contains(err.Error(), secret) || strings.Count(err.Error(), `people/"b`) != 2 {
 						t.Fatalf("%v does not name two cells, or shows the value", err)
 					}
 					s, err := c.Snapshot(ctx)
-					must(t, err)
-					wantErr(t, firstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
+					fixture.Must(t, err)
+					fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrSchemaMismatch)
 					if i == 0 {
-						setPeople(t, ctx, c, mail, row, "other@x")
+						setPeople(t, ctx, c, fixture.Mail, row, "other@x")
 					} else {
-						must(t, update(ctx, c, func(tx *percolator.Txn) error { return mail.Delete(tx, row) }))
+						fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Delete(tx, row) }))
 					}
 				}
-				must(t, errOf(admin.New(c).BackfillIndex(ctx, "people", "mail", opts)))
+				fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "mail", opts)))
 				wantRight(t, ctx, c, "mail")
-				if got := listIndexNow(t, ctx, c, "mail", percolator.Row(secret)); got != secret+":"+fix.left {
+				if got := fixture.ListIndexNow(t, ctx, c, "mail", percolator.Row(secret)); got != secret+":"+fix.left {
 					t.Errorf("the index says %q", got)
 				}
-				wantErr(t, update(ctx, c, func(tx *percolator.Txn) error { return mail.Set(tx, "z", secret) }), percolator.ErrUnique)
+				fixture.WantErr(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "z", secret) }), percolator.ErrUnique)
 			})
 		}
 	}
@@ -84,26 +85,26 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-			ctx, client := testContext(t), env.Client
-			setPeople(t, ctx, client, mail, "old1", "v", "old2", "v")
+			ctx, client := fixture.Context(t), env.Client
+			setPeople(t, ctx, client, fixture.Mail, "old1", "v", "old2", "v")
 			stranger := env.NewClient()
 			addIndexes(t, ctx, env, client, "mail")
 			for _, s := range c.steps {
 				if s.row == "false" { // its entry stays behind
-					setPeople(t, ctx, client, mail, "false", s.value)
-					setPeople(t, ctx, stranger, mail, "false", "elsewhere")
+					setPeople(t, ctx, client, fixture.Mail, "false", s.value)
+					setPeople(t, ctx, stranger, fixture.Mail, "false", "elsewhere")
 					continue
 				}
-				err := update(ctx, client, func(tx *percolator.Txn) error {
+				err := fixture.Update(ctx, client, func(tx *percolator.Txn) error {
 					if from, to, ok := strings.Cut(s.row, ">"); ok {
-						return errors.Join(mail.Set(tx, from, "w"), mail.Set(tx, to, s.value))
+						return errors.Join(fixture.Mail.Set(tx, from, "w"), fixture.Mail.Set(tx, to, s.value))
 					}
 					var err error
 					for row := range strings.SplitSeq(s.row, "&") {
 						if s.value == "" {
-							err = errors.Join(err, mail.Delete(tx, row))
+							err = errors.Join(err, fixture.Mail.Delete(tx, row))
 						} else {
-							err = errors.Join(err, mail.Set(tx, row, s.value))
+							err = errors.Join(err, fixture.Mail.Set(tx, row, s.value))
 						}
 					}
 					return err
@@ -113,29 +114,29 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 				}
 			}
 			var got []string
-			must(t, client.Flush(ctx))
+			fixture.Must(t, client.Flush(ctx))
 			report, err := admin.New(client).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{})
-			must(t, err)
+			fixture.Must(t, err)
 			if report.Stray+report.Stale+report.Corrupt != 0 {
 				t.Errorf("%+v", report)
 			}
 			// Give up what is shared with the rows that are older than the index, and look.
-			must(t, update(ctx, client, func(tx *percolator.Txn) error {
+			fixture.Must(t, fixture.Update(ctx, client, func(tx *percolator.Txn) error {
 				var err error
 				for _, row := range []string{"old1", "old2"} {
-					v, verr := mail.GetOr(ctx, tx, row, "")
+					v, verr := fixture.Mail.GetOr(ctx, tx, row, "")
 					if verr != nil {
 						return verr
 					}
 					if !strings.Contains(c.want, v+":"+row) {
-						err = errors.Join(err, mail.Delete(tx, row))
+						err = errors.Join(err, fixture.Mail.Delete(tx, row))
 					}
 				}
 				return err
 			}))
-			must(t, errOf(admin.New(client).BackfillIndex(ctx, "people", "mail", atOnce)))
+			fixture.Must(t, fixture.ErrOf(admin.New(client).BackfillIndex(ctx, "people", "mail", atOnce)))
 			wantRight(t, ctx, client, "mail")
-			for _, e := range strings.Fields(listIndexNow(t, ctx, client, "mail", percolator.All())) {
+			for _, e := range strings.Fields(fixture.ListIndexNow(t, ctx, client, "mail", percolator.All())) {
 				if !strings.HasSuffix(e, ":false") {
 					got = append(got, e)
 				}
@@ -152,14 +153,14 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 func TestWriterWhoseEntryWasAnothersMeetsTheBackfill(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
-	ctx, c := testContext(t), env.Client
-	setPeople(t, ctx, c, mail, "old", "v")
+	ctx, c := fixture.Context(t), env.Client
+	setPeople(t, ctx, c, fixture.Mail, "old", "v")
 	addIndexes(t, ctx, env, c, "mail")
-	setPeople(t, ctx, c, mail, "new", "v")
+	setPeople(t, ctx, c, fixture.Mail, "new", "v")
 	slow := env.NewClient()
-	tx := mustBegin(t, ctx, slow)
-	must(t, mail.Set(tx, "old", "w"))
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return mail.Delete(tx, "new") }))
+	tx := fixture.MustBegin(t, ctx, slow)
+	fixture.Must(t, fixture.Mail.Set(tx, "old", "w"))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Delete(tx, "new") }))
 	hold := percolatortest.NewHold() // the backfill is done but for the last word
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Table == "percolator_meta" && r.Method == percolatortest.CheckAndMutateRow {
@@ -168,11 +169,11 @@ func TestWriterWhoseEntryWasAnothersMeetsTheBackfill(t *testing.T) {
 		return percolatortest.Pass
 	})
 	done := make(chan error, 1)
-	go func() { done <- errOf(admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)) }()
+	go func() { done <- fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "mail", atOnce)) }()
 	hold.Wait(t, 1)
-	must(t, c.Flush(ctx))
-	wantErr(t, errOf(tx.Commit(ctx)), percolator.ErrConflict)
+	fixture.Must(t, c.Flush(ctx))
+	fixture.WantErr(t, fixture.ErrOf(tx.Commit(ctx)), percolator.ErrConflict)
 	hold.Release()
-	must(t, <-done)
+	fixture.Must(t, <-done)
 	wantRight(t, ctx, c, "mail")
 }

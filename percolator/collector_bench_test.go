@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -31,7 +32,7 @@ func BenchmarkCollection(b *testing.B) {
 
 func benchCollection(b *testing.B, pace int) {
 	const rows = 20_000
-	s := testSchema()
+	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: time.Second}
 	env := percolatortest.New(b, s, percolatortest.Configure(shortRetention))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -39,13 +40,13 @@ func benchCollection(b *testing.B, pace int) {
 	for version := range 3 {
 		step := min(version, 1) + 1
 		for from := 0; from < rows; from += 2000 {
-			tx := mustBegin(b, ctx, env.Client)
+			tx := fixture.MustBegin(b, ctx, env.Client)
 			for i := from; i < from+2000; i += step {
-				must(b, tx.Set(cell(key(i), "c"), []byte("some value")))
+				fixture.Must(b, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("some value")))
 			}
-			mustCommit(b, ctx, tx)
+			fixture.MustCommit(b, ctx, tx)
 		}
-		must(b, env.Client.Flush(ctx))
+		fixture.Must(b, env.Client.Flush(ctx))
 	}
 	env.Clock.Advance(afterwards)
 
@@ -65,7 +66,7 @@ func benchCollection(b *testing.B, pace int) {
 	}})
 	b.ResetTimer()
 	col, err := g.Collect(ctx)
-	must(b, err)
+	fixture.Must(b, err)
 	took, together := time.Since(eraseBegan), load.rate()
 	load.stop()
 	if col.Versions < rows {
@@ -94,11 +95,11 @@ func startTransactions(b *testing.B, ctx context.Context, env *percolatortest.En
 	for w := range 4 {
 		l.goroutine.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				err := update(ctx, c, func(tx *percolator.Txn) error {
-					if _, err := tx.GetMulti(ctx, cell(key(i), "c")); err != nil {
+				err := fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+					if _, err := tx.GetMulti(ctx, fixture.Cell(fixture.Key(i), "c")); err != nil {
 						return err
 					}
-					return tx.Set(cell(fmt.Sprintf("load-%d-%d", w, i%500), "c"), []byte("v"))
+					return tx.Set(fixture.Cell(fmt.Sprintf("load-%d-%d", w, i%500), "c"), []byte("v"))
 				})
 				if err == nil {
 					l.done.Add(1)

@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -29,7 +30,7 @@ func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
 // newCollectorEnv is newEnv with a drain that tests can wait for.
 func newCollectorEnv(t testing.TB) *percolatortest.Env {
 	t.Helper()
-	s := testSchema()
+	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
 	return percolatortest.New(t, s, percolatortest.Configure(shortRetention))
 }
@@ -37,14 +38,14 @@ func newCollectorEnv(t testing.TB) *percolatortest.Env {
 func collector(t testing.TB, c *percolator.Client, cfg admin.CollectorConfig) *admin.Collector {
 	t.Helper()
 	g, err := admin.New(c).NewCollector(cfg)
-	must(t, err)
+	fixture.Must(t, err)
 	return g
 }
 
 func collect(t testing.TB, ctx context.Context, c *percolator.Client) admin.Collection {
 	t.Helper()
 	col, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	return col
 }
 
@@ -53,7 +54,7 @@ func wantCells(t testing.TB, ctx context.Context, env *percolatortest.Env, what 
 	t.Helper()
 	var got []int
 	for _, family := range []string{"data", "lock", "write", "notify"} {
-		got = append(got, cellsOf(t, ctx, env, "t", family))
+		got = append(got, fixture.CellsOf(t, ctx, env, "t", family))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: %v cells of data, lock, write and notify, want %v", what, got, want)
@@ -65,18 +66,18 @@ func wantCells(t testing.TB, ctx context.Context, env *percolatortest.Env, what 
 func TestPinnedReader(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "c", "before")
-	put(t, ctx, c, "r", "c", "pinned")
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "before")
+	fixture.Put(t, ctx, c, "r", "c", "pinned")
 	pinned, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	hold, err := admin.New(c).TakeHold(ctx, pinned.StartTimestamp(), 0, "a long report")
-	must(t, err)
+	fixture.Must(t, err)
 	for i := range 1000 {
-		put(t, ctx, c, "r", "c", fmt.Sprint(i))
+		fixture.Put(t, ctx, c, "r", "c", fmt.Sprint(i))
 	}
 	unpinned, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	env.Clock.Advance(afterwards)
 
 	if col := collect(t, ctx, c); col.Safepoint != hold.Timestamp-1 || col.Versions != 2 {
@@ -84,39 +85,39 @@ func TestPinnedReader(t *testing.T) {
 	}
 	other := env.NewClient(percolatortest.Configure(shortRetention))
 	late, err := other.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
-	must(t, err) // beyond the retention, but held
+	fixture.Must(t, err) // beyond the retention, but held
 	for _, s := range []*percolator.Snapshot{pinned, late} {
-		wantValue(t, ctx, s, cell("r", "c"), "pinned")
+		fixture.WantValue(t, ctx, s, fixture.Cell("r", "c"), "pinned")
 	}
-	wantValue(t, ctx, unpinned, cell("r", "c"), "999")
+	fixture.WantValue(t, ctx, unpinned, fixture.Cell("r", "c"), "999")
 	wantCells(t, ctx, env, "held", 1001, 0, 1001, 0)
 
-	must(t, admin.New(c).ReleaseHold(ctx, hold))
-	must(t, admin.New(c).ReleaseHold(ctx, hold))
+	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
+	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
 	if col := collect(t, ctx, c); col.Versions != 2000 {
 		t.Errorf("collected %+v", col)
 	}
 	wantCells(t, ctx, env, "released", 1, 0, 1, 0)
 	for _, s := range []*percolator.Snapshot{late, unpinned} {
-		_, err = s.Get(ctx, cell("other row", "c")) // what it has read is in its cache
-		wantErr(t, err, percolator.ErrSnapshotTooOld)
-		wantErr(t, firstError(s.Scan(ctx, "t", percolator.All())), percolator.ErrSnapshotTooOld)
+		_, err = s.Get(ctx, fixture.Cell("other row", "c")) // what it has read is in its cache
+		fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
+		fixture.WantErr(t, fixture.FirstError(s.Scan(ctx, "t", percolator.All())), percolator.ErrSnapshotTooOld)
 	}
 	_, err = c.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
-	wantErr(t, err, percolator.ErrSnapshotTooOld)
+	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
 	_, err = admin.New(c).TakeHold(ctx, pinned.StartTimestamp(), 0, "")
-	wantErr(t, err, percolator.ErrSnapshotTooOld)
+	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
 	_, err = admin.New(c).ExtendHold(ctx, hold, 0)
-	wantErr(t, err, percolator.ErrSnapshotTooOld)
-	wantNow(t, ctx, c, cell("r", "c"), "999")
+	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
+	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "999")
 }
 
 // Locks that are older than the retention are settled by their primaries before anything is removed, in tables of indexes as well.
 func TestCollectionSettlesStrandedLocks(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "a", "seen", "old", "b", "seen", "old")
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "a", "seen", "old", "b", "seen", "old")
 
 	committed := env.NewClient(percolatortest.Configure(shortRetention))
 	env.FaultsOf(committed).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -125,13 +126,13 @@ func TestCollectionSettlesStrandedLocks(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	tx := mustBegin(t, ctx, committed)
-	must(t, errors.Join(tx.Set(cell("a", "seen"), []byte("new")), tx.Set(cell("b", "seen"), []byte("new")),
+	tx := fixture.MustBegin(t, ctx, committed)
+	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "seen"), []byte("new")), tx.Set(fixture.Cell("b", "seen"), []byte("new")),
 		tx.Set(percolator.Cell{Table: "people", Row: "p", Column: "city"}, []byte("Zürich"))))
-	mustCommit(t, ctx, tx)
-	must(t, committed.Flush(ctx))
-	crashAfter(t, env, nil, "c", "d") // before its commit point
-	if n := cellsOf(t, ctx, env, "people.city", "lock"); n != 1 {
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, committed.Flush(ctx))
+	fixture.CrashAfter(t, env, nil, "c", "d") // before its commit point
+	if n := fixture.CellsOf(t, ctx, env, "people.city", "lock"); n != 1 {
 		t.Fatalf("%d locks in the index, want 1", n)
 	}
 
@@ -140,12 +141,12 @@ func TestCollectionSettlesStrandedLocks(t *testing.T) {
 		t.Errorf("collected %+v, want 5 locks settled", col)
 	}
 	for _, r := range []string{"a", "b"} {
-		wantNow(t, ctx, c, cell(r, "seen"), "new")
+		fixture.WantNow(t, ctx, c, fixture.Cell(r, "seen"), "new")
 	}
 	for _, r := range []string{"c", "d"} {
-		wantNow(t, ctx, c, cell(r, "c"), "")
+		fixture.WantNow(t, ctx, c, fixture.Cell(r, "c"), "")
 	}
-	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Zürich:p" {
+	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Zürich:p" {
 		t.Errorf("the index lists %q", got)
 	}
 	// Of a and b one version; of c the marker that roll back placed on the primary, no older than the lock: gone as well.
@@ -157,19 +158,19 @@ func TestCollectionSettlesStrandedLocks(t *testing.T) {
 func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	slow := env.NewClient(percolatortest.Configure(shortRetention))
 	held := percolatortest.NewHold()
-	env.FaultsOf(slow).Handle(atMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows }, held))
-	tx := mustBegin(t, ctx, slow)
-	must(t, errors.Join(tx.Set(cell("a", "c"), []byte("v")), tx.Set(cell("b", "seen"), []byte("v"))))
-	mustCommit(t, ctx, tx)
+	env.FaultsOf(slow).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows }, held))
+	tx := fixture.MustBegin(t, ctx, slow)
+	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "c"), []byte("v")), tx.Set(fixture.Cell("b", "seen"), []byte("v"))))
+	fixture.MustCommit(t, ctx, tx)
 	held.Wait(t, 1)
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell("b", "seen")) }))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("b", "seen")) }))
 	clear, err := c.Snapshot(ctx)
-	must(t, err)
-	must(t, admin.New(c).ClearNotification(ctx, cell("b", "seen"), clear.StartTimestamp()))
-	must(t, c.Flush(ctx))
+	fixture.Must(t, err)
+	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), clear.StartTimestamp()))
+	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Vanished != 1 || col.Postponed != 0 {
 		t.Errorf("collected %+v, want the deleted cell gone", col)
@@ -178,11 +179,11 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 
 	held.Release()
 	wantCells(t, ctx, env, "late", 1, 0, 2, 1)
-	wantNow(t, ctx, c, cell("b", "seen"), "")
-	must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+	fixture.WantNow(t, ctx, c, fixture.Cell("b", "seen"), "")
+	fixture.Must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 		n := 0
 		for _, err := range s.Scan(ctx, "t", percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			n++
 		}
 		if n != 1 {
@@ -194,13 +195,13 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 		t.Errorf("counted %d late records, want 2", n)
 	}
 	// Its notification finds no change to run for.
-	tx = mustBegin(t, ctx, c)
-	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("b", "seen"), "O", []string{"O"})
+	tx = fixture.MustBegin(t, ctx, c)
+	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("b", "seen"), "O", []string{"O"})
 	if err != nil || ack.Run || !ack.Settled {
 		t.Errorf("Acknowledge: %+v, %v", ack, err)
 	}
-	must(t, admin.New(c).ClearNotification(ctx, cell("b", "seen"), tx.StartTimestamp()))
-	must(t, c.Flush(ctx))
+	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), tx.StartTimestamp()))
+	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, c)
 	wantCells(t, ctx, env, "collected again", 1, 0, 1, 0)
@@ -210,19 +211,19 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 func TestDeletionWaitsForItsObservers(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "seen", "v")
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "seen", "v")
 	acknowledge := func(want bool) {
 		t.Helper()
-		tx := mustBegin(t, ctx, c)
-		ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})
+		tx := fixture.MustBegin(t, ctx, c)
+		ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O"})
 		if err != nil || ack.Run != want {
 			t.Fatalf("Acknowledge: %+v, %v", ack, err)
 		}
-		mustCommit(t, ctx, tx)
+		fixture.MustCommit(t, ctx, tx)
 	}
 	acknowledge(true)
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell("r", "seen")) }))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Vanished != 0 || col.Postponed != 1 {
 		t.Errorf("collected %+v, want the deletion postponed", col)
@@ -241,15 +242,15 @@ func TestDeletionWaitsForItsObservers(t *testing.T) {
 func TestHoldAgainstAnnouncement(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "c", "v")
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
 	snap, err := c.Snapshot(ctx)
-	must(t, err)
-	put(t, ctx, c, "r", "c", "w")
+	fixture.Must(t, err)
+	fixture.Put(t, ctx, c, "r", "c", "w")
 	env.Clock.Advance(afterwards)
 	slow := env.NewClient(percolatortest.Configure(shortRetention))
 	announcement := percolatortest.NewHold()
-	env.FaultsOf(slow).Handle(atMost(1, func(r percolatortest.Request) bool {
+	env.FaultsOf(slow).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta" && r.Row == "meta"
 	}, announcement))
 	done := make(chan error, 1)
@@ -261,13 +262,13 @@ func TestHoldAgainstAnnouncement(t *testing.T) {
 	}()
 	announcement.Wait(t, 1)
 	_, err = admin.New(c).TakeHold(ctx, snap.StartTimestamp(), time.Hour, "in time")
-	must(t, err)
+	fixture.Must(t, err)
 	announcement.Release()
-	must(t, <-done)
+	fixture.Must(t, <-done)
 	if col.Safepoint >= snap.StartTimestamp() {
 		t.Errorf("collected up to %d, the hold is at %d", col.Safepoint, snap.StartTimestamp())
 	}
-	wantValue(t, ctx, snap, cell("r", "c"), "v")
+	fixture.WantValue(t, ctx, snap, fixture.Cell("r", "c"), "v")
 
 	// Holds expire by the oracle's clock.
 	holds, err := admin.New(c).Holds(ctx)
@@ -275,7 +276,7 @@ func TestHoldAgainstAnnouncement(t *testing.T) {
 		t.Fatalf("holds: %v, %v", holds, err)
 	}
 	longer, err := admin.New(c).ExtendHold(ctx, holds[0], 2*time.Hour)
-	must(t, err)
+	fixture.Must(t, err)
 	env.Clock.Advance(time.Hour + time.Minute)
 	if col := collect(t, ctx, c); col.Safepoint >= snap.StartTimestamp() {
 		t.Errorf("the extended hold did not last: collected up to %d", col.Safepoint)
@@ -293,15 +294,15 @@ func TestHoldAgainstAnnouncement(t *testing.T) {
 func TestHoldsRefused(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	now, err := env.Oracle.Next(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	for name, take := range map[string]func() error{
-		"of the future":       func() error { return errOf(admin.New(c).TakeHold(ctx, now.Add(time.Hour), 0, "")) },
-		"at a negative time":  func() error { return errOf(admin.New(c).TakeHold(ctx, -1, 0, "")) },
-		"for too long":        func() error { return errOf(admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL+1, "")) },
-		"for less than no":    func() error { return errOf(admin.New(c).TakeHold(ctx, 0, -1, "")) },
-		"with a long reason":  func() error { return errOf(admin.New(c).TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
+		"of the future":       func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, now.Add(time.Hour), 0, "")) },
+		"at a negative time":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, -1, 0, "")) },
+		"for too long":        func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL+1, "")) },
+		"for less than no":    func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, -1, "")) },
+		"with a long reason":  func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, 0, string(make([]byte, 257)))) },
 		"released without ID": func() error { return admin.New(c).ReleaseHold(ctx, admin.Hold{}) },
 	} {
 		if err := take(); !errors.Is(err, percolator.ErrInvalidArgument) {
@@ -317,8 +318,8 @@ func TestHoldsRefused(t *testing.T) {
 func TestCollectorLease(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "c", "v")
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
 	env.Clock.Advance(afterwards)
 	var once sync.Once
 	var second error
@@ -331,18 +332,18 @@ func TestCollectorLease(t *testing.T) {
 		})
 	}})
 	first, err := g.Collect(ctx)
-	must(t, err)
-	wantErr(t, second, percolator.ErrLocked)
+	fixture.Must(t, err)
+	fixture.WantErr(t, second, percolator.ErrLocked)
 	seen, err := admin.New(c).Collection(ctx)
 	if err != nil || seen.Phase != admin.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
 		t.Errorf("the state afterwards: %+v, %v", seen, err)
 	}
 	// With a hold right above the mark the safepoint cannot move: there is no cycle.
 	_, err = admin.New(c).TakeHold(ctx, first.Safepoint+1, 0, "")
-	must(t, err)
+	fixture.Must(t, err)
 	before := len(env.FaultsOf(c).Requests())
 	again, err := g.Collect(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if n := len(env.FaultsOf(c).Requests()) - before; again.Started != first.Started || n > 10 {
 		t.Errorf("with nothing to do %d requests were sent: %+v", n, again)
 	}
@@ -352,16 +353,16 @@ func TestCollectorLease(t *testing.T) {
 func TestCorruptLockStopsCollection(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "c", "v")
-	put(t, ctx, c, "r", "c", "w")
-	plant(t, ctx, env, "t", "x", "lock", "c", 5000, "nonsense")
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
+	fixture.Put(t, ctx, c, "r", "c", "w")
+	fixture.Plant(t, ctx, env, "t", "x", "lock", "c", 5000, "nonsense")
 	env.Clock.Advance(afterwards)
 	_, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
-	wantErr(t, err, percolator.ErrCorrupt)
+	fixture.WantErr(t, err, percolator.ErrCorrupt)
 	wantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
 	mut := deleteRow()
-	must(t, env.Store().Open("t").Apply(ctx, "x", mut))
+	fixture.Must(t, env.Store().Open("t").Apply(ctx, "x", mut))
 	collect(t, ctx, c)
 	wantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
 }
@@ -371,20 +372,20 @@ func writeGarbage(t testing.TB, ctx context.Context, env *percolatortest.Env) (k
 	t.Helper()
 	c := env.Client
 	for _, v := range []string{"1", "2", "3"} {
-		put(t, ctx, c, "kept", "c", v, "kept", "seen", v, "gone", "c", v)
+		fixture.Put(t, ctx, c, "kept", "c", v, "kept", "seen", v, "gone", "c", v)
 	}
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell("gone", "c")) }))
-	crashAfter(t, env, nil, "rolled back", "back too")
-	crashAfter(t, env, isCommit, "forward", "forward too")
-	must(t, c.Flush(ctx))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("gone", "c")) }))
+	fixture.CrashAfter(t, env, nil, "rolled back", "back too")
+	fixture.CrashAfter(t, env, fixture.IsCommit, "forward", "forward too")
+	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
-	return put(t, ctx, c, "kept", "c", "4")
+	return fixture.Put(t, ctx, c, "kept", "c", "4")
 }
 
 func checkCollected(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client) {
 	t.Helper()
 	for row, want := range map[string]string{"kept": "4", "gone": "", "rolled back": "", "back too": "", "forward": "crashed", "forward too": "crashed"} {
-		wantNow(t, ctx, c, cell(row, "c"), want)
+		fixture.WantNow(t, ctx, c, fixture.Cell(row, "c"), want)
 	}
 	// kept/c twice (what snapshots between mark and now see), kept/seen, and the two that were rolled forward.
 	wantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
@@ -426,7 +427,7 @@ func TestCollectionInterrupted(t *testing.T) {
 // Reads of the meta table are not among them: the client makes some by itself, at any time.
 func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action) []string {
 	env := newCollectorEnv(t)
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	writeGarbage(t, ctx, env)
 	first := env.NewClient(percolatortest.Configure(shortRetention))
 	var mu sync.Mutex
@@ -451,8 +452,8 @@ func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action)
 		second := env.NewClient(percolatortest.Configure(shortRetention))
 		env.Clock.Advance(afterwards)
 		collect(t, ctx, second)
-		wantNow(t, ctx, second, cell("kept", "c"), "4")
-		wantNow(t, ctx, second, cell("forward too", "c"), "crashed")
+		fixture.WantNow(t, ctx, second, fixture.Cell("kept", "c"), "4")
+		fixture.WantNow(t, ctx, second, fixture.Cell("forward too", "c"), "crashed")
 		wantCells(t, ctx, env, "in the end", 4, 0, 4, 3) // by now nobody can read kept/c's older version
 	}
 	mu.Lock()
@@ -464,11 +465,11 @@ func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action)
 func TestStoppedCollectorContinues(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	writeGarbage(t, ctx, env)
 	stopped := env.NewClient(percolatortest.Configure(shortRetention))
 	held := percolatortest.NewHold()
-	env.FaultsOf(stopped).Handle(atMost(1, func(r percolatortest.Request) bool { // its first erasure
+	env.FaultsOf(stopped).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool { // its first erasure
 		return r.Method == percolatortest.MutateRows && r.Table == "t"
 	}, held.Answer()))
 	done := make(chan error, 1)
@@ -479,29 +480,29 @@ func TestStoppedCollectorContinues(t *testing.T) {
 	held.Wait(t, 1)
 	env.Clock.Advance(2 * time.Minute)
 	collect(t, ctx, env.Client)
-	put(t, ctx, env.Client, "gone", "c", "again")
+	fixture.Put(t, ctx, env.Client, "gone", "c", "again")
 	held.Release()
 	// It finds out by its lease, or because its request was longer under way than any may be.
 	if err := <-done; !errors.Is(err, percolator.ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	wantNow(t, ctx, env.Client, cell("gone", "c"), "again")
-	wantNow(t, ctx, env.Client, cell("kept", "c"), "4")
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("gone", "c"), "again")
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("kept", "c"), "4")
 }
 
 // More rows than a page: the position moves forward only, and a successor goes on where the first one was.
 func TestCollectionIsResumed(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	const rows = 1500
 	for range 2 {
-		tx := mustBegin(t, ctx, c)
+		tx := fixture.MustBegin(t, ctx, c)
 		for i := range rows {
-			must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+			fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
 		}
-		mustCommit(t, ctx, tx)
-		must(t, c.Flush(ctx))
+		fixture.MustCommit(t, ctx, tx)
+		fixture.Must(t, c.Flush(ctx))
 	}
 	env.Clock.Advance(afterwards)
 	stop, cancel := context.WithCancel(ctx)
@@ -516,7 +517,7 @@ func TestCollectionIsResumed(t *testing.T) {
 		}
 	}})
 	_, err := g.Collect(stop)
-	wantErr(t, err, context.Canceled)
+	fixture.WantErr(t, err, context.Canceled)
 	left, err := admin.New(c).Collection(ctx)
 	if err != nil || left.Phase != admin.CollectionErase || left.Row == "" || left.Rows == 0 || left.Rows >= rows {
 		t.Fatalf("left behind: %+v, %v", left, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -19,7 +20,7 @@ import (
 func TestResumedCollectorLearnsOfTables(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	stale := env.NewClient(percolatortest.Configure(shortRetention))
 	var blind atomic.Bool
 	blind.Store(true)
@@ -33,10 +34,10 @@ func TestResumedCollectorLearnsOfTables(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	s := testSchema()
+	s := fixture.Schema()
 	s.Timing = env.Client.Schema().Timing
 	s.Tables = append(s.Tables, percolator.Table{Name: "new"})
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
 	writer := env.NewClient(percolatortest.Configure(shortRetention))
 	env.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
@@ -45,12 +46,12 @@ func TestResumedCollectorLearnsOfTables(t *testing.T) {
 		return percolatortest.Pass
 	})
 	secondary := percolator.Cell{Table: "new", Row: "b", Column: "c"}
-	tx := mustBegin(t, ctx, writer)
-	must(t, errors.Join(tx.Set(cell("a", "c"), []byte("v")), tx.Set(secondary, []byte("committed"))))
-	mustCommit(t, ctx, tx)
-	must(t, writer.Flush(ctx))
+	tx := fixture.MustBegin(t, ctx, writer)
+	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "c"), []byte("v")), tx.Set(secondary, []byte("committed"))))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, writer.Flush(ctx))
 	fresh := env.NewClient(percolatortest.Configure(shortRetention))
-	put(t, ctx, fresh, "a", "c", "w") // so that the primary's record is no longer needed for reads
+	fixture.Put(t, ctx, fresh, "a", "c", "w") // so that the primary's record is no longer needed for reads
 	env.Clock.Advance(afterwards)
 
 	stop, cancel := context.WithCancel(ctx)
@@ -59,9 +60,9 @@ func TestResumedCollectorLearnsOfTables(t *testing.T) {
 			cancel()
 		}
 	}}).Collect(stop)
-	wantErr(t, err, context.Canceled)
+	fixture.WantErr(t, err, context.Canceled)
 	left, err := admin.New(fresh).Collection(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if left.Phase != admin.CollectionResolve {
 		t.Fatalf("left behind: %+v", left)
 	}
@@ -72,7 +73,7 @@ func TestResumedCollectorLearnsOfTables(t *testing.T) {
 	}
 	env.Clock.Advance(2 * time.Minute)
 	collect(t, ctx, fresh)
-	wantNow(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)), secondary, "committed")
+	fixture.WantNow(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)), secondary, "committed")
 }
 
 // Run ends with its client.
@@ -85,7 +86,7 @@ func TestCollectorEndsWithItsClient(t *testing.T) {
 	g := collector(t, c, admin.CollectorConfig{Interval: time.Hour})
 	done := make(chan error, 1)
 	go func() { done <- g.Run(ctx) }()
-	must(t, c.Close())
+	fixture.Must(t, c.Close())
 	if err := <-done; !errors.Is(err, percolator.ErrClosed) {
 		t.Errorf("%v", err)
 	}
@@ -95,12 +96,12 @@ func TestCollectorEndsWithItsClient(t *testing.T) {
 func TestCollectKeepsTheContextError(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	long := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = time.Hour }))
-	tx := mustBegin(t, ctx, long)
-	must(t, tx.Set(cell("r", "c"), []byte("v")))
+	tx := fixture.MustBegin(t, ctx, long)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
 	env.FaultsOf(long).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if isCommit(r) {
+		if fixture.IsCommit(r) {
 			return percolatortest.Crash
 		}
 		return percolatortest.Pass
@@ -116,38 +117,38 @@ func TestCollectKeepsTheContextError(t *testing.T) {
 		return percolatortest.Pass
 	})
 	_, err := collector(t, c, admin.CollectorConfig{}).Collect(stop)
-	wantErr(t, err, context.Canceled)
+	fixture.WantErr(t, err, context.Canceled)
 }
 
 // A deadline that comes while the collector keeps its pace is in the error.
 func TestCollectorPaceKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	tx := mustBegin(t, ctx, c)
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c)
 	for i := range 600 {
-		must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
 	}
-	mustCommit(t, ctx, tx)
-	must(t, c.Flush(ctx))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err := collector(t, c, admin.CollectorConfig{RowsPerSecond: 1}).Collect(short)
-	wantErr(t, err, context.DeadlineExceeded)
+	fixture.WantErr(t, err, context.DeadlineExceeded)
 }
 
 // A slow pace outlasts the lease, which is kept meanwhile.
 func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
-	tx := mustBegin(t, ctx, c)
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c)
 	for i := range 516 {
-		must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
 	}
-	mustCommit(t, ctx, tx)
-	must(t, c.Flush(ctx))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	erasing := make(chan struct{})
 	var once sync.Once
@@ -169,5 +170,30 @@ func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	must(t, <-done) // it came to its end with its lease
+	fixture.Must(t, <-done) // it came to its end with its lease
+}
+
+// Between the announcement of a safepoint and the first lock that is resolved, what was sent by
+// those who did not know of it ends (I16).
+func TestCollectionDrains(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
+	env.Clock.Advance(afterwards)
+	timing := c.Schema().Timing
+	var announced, drained time.Time
+	g := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+		switch {
+		case col.Phase == admin.CollectionDrain && announced.IsZero():
+			announced = time.Now()
+		case col.Phase == admin.CollectionResolve && drained.IsZero():
+			drained = time.Now()
+		}
+	}})
+	_, err := g.Collect(ctx)
+	fixture.Must(t, err)
+	if waited := drained.Sub(announced); announced.IsZero() || waited < timing.RequestLifetime+timing.MetaMaxAge {
+		t.Errorf("resolved locks %v after the announcement; requests last %v, and knowledge %v", waited, timing.RequestLifetime, timing.MetaMaxAge)
+	}
 }

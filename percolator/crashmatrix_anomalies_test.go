@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -68,7 +69,7 @@ func (d *delayedRequest) client(x *crashRun, oracle tso.Oracle) *percolator.Clie
 	x.Helper()
 	c, err := percolator.NewClient(x.ctx, percolator.Config{Project: x.env.Project, Instance: x.env.Instance, Oracle: oracle},
 		append(x.env.Options(), option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(d.intercept)))...)
-	must(x, err)
+	fixture.Must(x, err)
 	x.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -108,7 +109,7 @@ func TestZombiePrewrite(t *testing.T) {
 			m := newMatrixEnv(t)
 			x := m.newRun(t, plainScenario(), false)
 			defer x.end()
-			late := &delayedRequest{row: x.cell("P").Row, is: func(m *btpb.CheckAndMutateRowRequest) bool { return sets(m.FalseMutations, "lock") }}
+			late := &delayedRequest{row: x.cell("P").Row, is: func(m *btpb.CheckAndMutateRowRequest) bool { return fixture.Sets(m.FalseMutations, "lock") }}
 			gate := newCommitTimeGate(m.Oracle)
 			x.client = late.client(x, gate)
 			go func() { x.done <- x.transact(x.ctx) }()
@@ -140,7 +141,7 @@ func TestCommitThatOvertakesItsRepetition(t *testing.T) {
 	m := newMatrixEnv(t)
 	x := m.newRun(t, plainScenario(), false)
 	defer x.end()
-	late := &delayedRequest{row: x.cell("P").Row, is: func(m *btpb.CheckAndMutateRowRequest) bool { return sets(m.TrueMutations, "write") }}
+	late := &delayedRequest{row: x.cell("P").Row, is: func(m *btpb.CheckAndMutateRowRequest) bool { return fixture.Sets(m.TrueMutations, "write") }}
 	late.again = func() {
 		if held, err := late.deliver(); err != nil || !held {
 			t.Errorf("the first sending has committed: %v, %v", held, err)
@@ -149,7 +150,7 @@ func TestCommitThatOvertakesItsRepetition(t *testing.T) {
 	x.client = late.client(x, m.Oracle)
 	r := x.transact(x.ctx)
 	x.finished = &r
-	must(t, x.client.Flush(x.ctx))
+	fixture.Must(t, x.client.Flush(x.ctx))
 	if late.sent != 2 {
 		t.Errorf("the commit was sent %d times", late.sent)
 	}
@@ -213,8 +214,8 @@ func TestResumedClientWhoseLocksAreGone(t *testing.T) {
 			x.faults.Resume()
 			x.hold.Release()
 			r := <-done
-			must(t, r.err)
-			must(t, x.client.Flush(x.ctx))
+			fixture.Must(t, r.err)
+			fixture.Must(t, x.client.Flush(x.ctx))
 			if s := x.client.Stats(); len(starts) != 2 || s.Conflicts != 1 || s.Unknown != 0 || s.Transactions != 1 {
 				t.Errorf("%d attempts, counted %+v", len(starts), s)
 			}
@@ -269,7 +270,7 @@ func TestOutcomeWhenTheRecordMayBeCollected(t *testing.T) {
 			}
 			x.hold.Release()
 			r := <-x.done
-			wantErr(t, r.err, c.want)
+			fixture.WantErr(t, r.err, c.want)
 			if r.attempts != map[bool]int{true: 1, false: 2}[c.marked] || c.marked && errors.Is(r.err, percolator.ErrConflict) {
 				t.Errorf("%d attempts, %v", r.attempts, r.err)
 			}
@@ -300,7 +301,7 @@ func (x *crashRun) collect(name string, start tso.Timestamp) {
 	for family, ts := range map[string]tso.Timestamp{"write": r.ts, "data": r.start, "notify": r.ts} {
 		mut.DeleteTimestampRange(family, c.Column, bigtable.Timestamp(ts)*1000, bigtable.Timestamp(ts+1)*1000)
 	}
-	must(x, x.env.Store().Open(c.Table).Apply(x.ctx, c.Row, mut))
+	fixture.Must(x, x.env.Store().Open(c.Table).Apply(x.ctx, c.Row, mut))
 	x.history[name] = slices.DeleteFunc(x.history[name], func(v cellVersion) bool { return v.ts == r.ts })
 }
 
@@ -311,7 +312,7 @@ func (x *crashRun) publishMark(ts tso.Timestamp) {
 	for _, column := range []string{"safepoint", "mark"} {
 		mut.Set("meta", column, 1000, binary.BigEndian.AppendUint64(nil, uint64(ts)))
 	}
-	must(x, x.env.Store().Open("percolator_meta").Apply(x.ctx, "meta", mut))
+	fixture.Must(x, x.env.Store().Open("percolator_meta").Apply(x.ctx, "meta", mut))
 }
 
 // A refresh of the primary's lock that lands after the transaction was rolled back does not bring the lock back.

@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -39,7 +40,7 @@ func (x *crashRun) stored() map[string]*storedVersions {
 			all[name] = x.storedIn(name, r)
 			return true
 		})
-		must(x, err)
+		fixture.Must(x, err)
 	}
 	return all
 }
@@ -120,7 +121,7 @@ func (x *crashRun) primaryRecord() (r storedRecord, found bool) {
 	x.Helper()
 	p := x.cell("P")
 	row, err := x.env.Store().Open(p.Table).ReadRow(x.ctx, p.Row)
-	must(x, err)
+	fixture.Must(x, err)
 	for _, w := range x.storedIn("P", row).writes {
 		if w.start == x.startTS() {
 			return w, true
@@ -187,9 +188,9 @@ func (x *crashRun) check(want expectation) {
 func (x *crashRun) readAll(opts ...percolator.ReadOption) map[string]string {
 	x.Helper()
 	s, err := x.other.Snapshot(x.ctx, opts...)
-	must(x, err)
+	fixture.Must(x, err)
 	got, err := x.getAll(x.ctx, s)
-	must(x, err)
+	fixture.Must(x, err)
 	x.wantAt(s.StartTimestamp(), got)
 	return got
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -55,7 +56,7 @@ func (x *crashRun) meetReader(read func(context.Context, *percolator.Snapshot) (
 	})
 	for _, s := range []*percolator.Snapshot{s, x.snapshot()} {
 		got, err := read(x.ctx, s)
-		must(x, err)
+		fixture.Must(x, err)
 		x.wantAt(s.StartTimestamp(), got)
 		if len(x.seen) == 0 {
 			x.seen[s.StartTimestamp()] = got
@@ -120,7 +121,7 @@ func (x *crashRun) meetWriter() {
 	})
 	x.write("rewritten", "S2", "S1", "P")
 	got, err := x.getAll(x.ctx, before)
-	must(x, err)
+	fixture.Must(x, err)
 	x.wantAt(before.StartTimestamp(), got)
 }
 
@@ -128,7 +129,7 @@ func (x *crashRun) meetWriter() {
 func (x *crashRun) meetOlderWriters() {
 	x.Helper()
 	for i, name := range []string{"S2", "S1", "P"} {
-		must(x, x.older[i].Set(x.cell(name), []byte("older")))
+		fixture.Must(x, x.older[i].Set(x.cell(name), []byte("older")))
 		_, err := x.older[i].Commit(x.ctx)
 		var conflict *percolator.ConflictError
 		if !errors.As(err, &conflict) || conflict.Locked || conflict.OtherTS != x.commitTS {

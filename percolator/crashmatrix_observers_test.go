@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -55,7 +56,7 @@ func TestCrashedTransactionsReachObservers(t *testing.T) {
 			runs = append(runs, x)
 		}
 	}
-	m.Clock.Advance(lockTTL + time.Minute)
+	m.Clock.Advance(fixture.LockTTL + time.Minute)
 	seen := observeAll(t, m)
 	committed := 0
 	for _, x := range runs {
@@ -83,13 +84,13 @@ func observeAll(t *testing.T, m *matrixEnv) *seenChanges {
 		}
 	}
 	w, err := observers.NewWorker(m.other, r, observers.Config{ScanInterval: 10 * time.Millisecond})
-	must(t, err)
-	ctx, stop := context.WithCancel(testContext(t))
+	fixture.Must(t, err)
+	ctx, stop := context.WithCancel(fixture.Context(t))
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	must(t, w.WaitIdle(ctx))
+	fixture.Must(t, w.WaitIdle(ctx))
 	stop()
-	must(t, <-ended)
+	fixture.Must(t, <-ended)
 	return seen
 }
 

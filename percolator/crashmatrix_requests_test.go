@@ -9,6 +9,7 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -32,13 +33,13 @@ func roleOf(r percolatortest.Request) string {
 	switch m := r.Message.(type) {
 	case *btpb.CheckAndMutateRowRequest:
 		switch {
-		case sets(m.FalseMutations, "lock"):
+		case fixture.Sets(m.FalseMutations, "lock"):
 			return "prewrite"
-		case sets(m.FalseMutations, "write"):
+		case fixture.Sets(m.FalseMutations, "write"):
 			return "roll back"
-		case sets(m.TrueMutations, "write"):
+		case fixture.Sets(m.TrueMutations, "write"):
 			return "commit"
-		case sets(m.TrueMutations, "lock"):
+		case fixture.Sets(m.TrueMutations, "lock"):
 			return "refresh"
 		case r.Erases("lock"):
 			return "erase conditionally"
@@ -136,7 +137,7 @@ func recordOnce(t *testing.T, m *matrixEnv, s *scenario, sequential bool) []requ
 	defer x.end()
 	result := x.transact(x.own)
 	x.finished = &result
-	must(t, x.client.Flush(x.ctx))
+	fixture.Must(t, x.client.Flush(x.ctx))
 	if s.doomed != (result.err != nil) {
 		t.Fatalf("%s without faults: %v", s.name, result.err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -130,7 +131,7 @@ func (m *matrixEnv) play(t *testing.T, c *matrixCell) bool {
 	x.target = c.target
 	if c.comer.needsCommit {
 		for range 3 {
-			x.older = append(x.older, mustBegin(t, x.ctx, x.other))
+			x.older = append(x.older, fixture.MustBegin(t, x.ctx, x.other))
 		}
 	}
 	x.watch(actionsOf(x, c.fate))
@@ -231,12 +232,12 @@ func (x *crashRun) writes() map[string]string {
 func (x *crashRun) startTS() tso.Timestamp { return tso.Timestamp(x.start.Load()) }
 
 // expire moves the clock past the TTL of all locks that the transaction may have placed by now.
-func (x *crashRun) expire() { x.env.Clock.Advance(lockTTL + time.Since(x.began)) }
+func (x *crashRun) expire() { x.env.Clock.Advance(fixture.LockTTL + time.Since(x.began)) }
 
 func (x *crashRun) snapshot() *percolator.Snapshot {
 	x.Helper()
 	s, err := x.other.Snapshot(x.ctx)
-	must(x, err)
+	fixture.Must(x, err)
 	return s
 }
 
@@ -252,7 +253,7 @@ func (x *crashRun) awaitEnd() {
 		}
 	}
 	x.awaitStruck()
-	must(x, x.client.Flush(x.ctx))
+	fixture.Must(x, x.client.Flush(x.ctx))
 	x.loose = x.own.Err() != nil
 }
 
@@ -278,7 +279,7 @@ func (x *crashRun) awaitHeld() {
 	x.hold.Wait(x, 1)
 	x.loose = true
 	if x.target.role == "prewrite" && !x.scenario.doomed && !x.oneByOne {
-		eventually(x, "the other prewrites", func() bool { return x.ownLocks() == 2 })
+		fixture.Eventually(x, "the other prewrites", func() bool { return x.ownLocks() == 2 })
 	}
 }
 

@@ -3,6 +3,7 @@ package percolator_test
 import (
 	"context"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -53,20 +54,20 @@ func (x *crashRun) strand(committed bool) {
 	x.Helper()
 	c := x.env.NewClient()
 	x.env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if committed && r.Method == percolatortest.MutateRows || !committed && isCommit(r) {
+		if committed && r.Method == percolatortest.MutateRows || !committed && fixture.IsCommit(r) {
 			return percolatortest.Crash
 		}
 		return percolatortest.Pass
 	})
-	tx := mustBegin(x, x.ctx, c)
-	must(x, tx.Set(x.cell("X"), []byte("stranded")))
-	must(x, tx.Set(x.cell("S1"), []byte("stranded")))
+	tx := fixture.MustBegin(x, x.ctx, c)
+	fixture.Must(x, tx.Set(x.cell("X"), []byte("stranded")))
+	fixture.Must(x, tx.Set(x.cell("S1"), []byte("stranded")))
 	ts, err := tx.Commit(x.ctx)
 	if committed != (err == nil) {
 		x.Fatalf("the other transaction: %v", err)
 	}
-	must(x, c.Flush(x.ctx))
-	must(x, c.Close())
+	fixture.Must(x, c.Flush(x.ctx))
+	fixture.Must(x, c.Close())
 	if committed {
 		x.remember("S1", cellVersion{ts, "stranded"})
 		x.remember("X", cellVersion{ts, "stranded"})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -18,7 +19,7 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := newCollectorEnv(t)
-			ctx, c := testContext(t), env.Client
+			ctx, c := fixture.Context(t), env.Client
 			isHold := func(r percolatortest.Request) bool {
 				return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 			}
@@ -26,20 +27,20 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 			var h admin.Hold
 			var err error
 			if name == "take" {
-				env.FaultsOf(c).Handle(atMost(1, isHold, late.Copy()))
+				env.FaultsOf(c).Handle(fixture.AtMost(1, isHold, late.Copy()))
 			}
 			h, err = admin.New(c).TakeHold(ctx, 0, 2*time.Minute, "")
-			must(t, err)
+			fixture.Must(t, err)
 			if name == "extend" {
-				env.FaultsOf(c).Handle(atMost(1, isHold, late.Copy()))
+				env.FaultsOf(c).Handle(fixture.AtMost(1, isHold, late.Copy()))
 				h, err = admin.New(c).ExtendHold(ctx, h, 2*time.Minute)
-				must(t, err)
+				fixture.Must(t, err)
 			}
 			long, err := admin.New(c).ExtendHold(ctx, h, 24*time.Hour)
-			must(t, err)
+			fixture.Must(t, err)
 			late.Release()
 			holds, err := admin.New(c).Holds(ctx)
-			must(t, err)
+			fixture.Must(t, err)
 			if len(holds) != 1 || holds[0].Expires != long.Expires {
 				t.Errorf("the hold was acknowledged until %v, stored is until %v", long.Expires.Time(), holds[0].Expires.Time())
 			}
@@ -51,14 +52,14 @@ func TestLateDuplicateDoesNotShortenAHold(t *testing.T) {
 func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	late := percolatortest.NewHold()
-	env.FaultsOf(c).Handle(atMost(1, func(r percolatortest.Request) bool {
+	env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 	}, late.Copy()))
 	h, err := admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL, "")
-	must(t, err)
-	must(t, admin.New(c).ReleaseHold(ctx, h))
+	fixture.Must(t, err)
+	fixture.Must(t, admin.New(c).ReleaseHold(ctx, h))
 	late.Release()
 	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("after the release: %v, %v", holds, err)
@@ -69,14 +70,14 @@ func TestLateDuplicateDoesNotReviveAHold(t *testing.T) {
 func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
-	must(t, err)
+	fixture.Must(t, err)
 	_, err = admin.New(c).ExtendHold(ctx, admin.Hold{ID: h.ID}, 0)
 	holds, herr := admin.New(c).Holds(ctx)
-	must(t, herr)
-	must(t, err)
-	wantErr(t, errOf(admin.New(c).ExtendHold(ctx, admin.Hold{}, 0)), percolator.ErrInvalidArgument)
+	fixture.Must(t, herr)
+	fixture.Must(t, err)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).ExtendHold(ctx, admin.Hold{}, 0)), percolator.ErrInvalidArgument)
 	if len(holds) != 1 || holds[0].Timestamp != h.Timestamp {
 		t.Errorf("ExtendHold(ID only) = %v moved the hold from %d to %+v", err, h.Timestamp, holds)
 	}
@@ -86,24 +87,24 @@ func TestExtendHoldKeepsTheSnapshot(t *testing.T) {
 func TestHoldsWithLostAnswers(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	lose := func() {
-		env.FaultsOf(c).Handle(atMost(1, func(r percolatortest.Request) bool {
+		env.FaultsOf(c).Handle(fixture.AtMost(1, func(r percolatortest.Request) bool {
 			return r.Method == percolatortest.CheckAndMutateRow && r.Table == "percolator_meta"
 		}, percolatortest.LoseAnswer))
 	}
 	lose()
 	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
-	must(t, err)
+	fixture.Must(t, err)
 	lose()
 	longer, err := admin.New(c).ExtendHold(ctx, h, 2*time.Hour)
-	must(t, err)
+	fixture.Must(t, err)
 	holds, err := admin.New(c).Holds(ctx)
 	if err != nil || len(holds) != 1 || holds[0] != longer || longer.Expires <= h.Expires {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
 	lose()
-	must(t, admin.New(c).ReleaseHold(ctx, h))
+	fixture.Must(t, admin.New(c).ReleaseHold(ctx, h))
 	if holds, err := admin.New(c).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds: %v, %v", holds, err)
 	}
@@ -112,22 +113,24 @@ func TestHoldsWithLostAnswers(t *testing.T) {
 func TestHoldsAndCollectionAfterClose(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	c := env.NewClient(percolatortest.Configure(shortRetention))
 	h, err := admin.New(c).TakeHold(ctx, 0, 0, "")
-	must(t, err)
+	fixture.Must(t, err)
 	g := collector(t, c, admin.CollectorConfig{})
-	must(t, c.Close())
+	fixture.Must(t, c.Close())
 	for name, f := range map[string]func() error{
-		"ReleaseHold":   func() error { return admin.New(c).ReleaseHold(ctx, h) },
-		"ExtendHold":    func() error { return errOf(admin.New(c).ExtendHold(ctx, h, 0)) },
-		"TakeHold":      func() error { return errOf(admin.New(c).TakeHold(ctx, 0, 0, "")) },
-		"Holds":         func() error { return errOf(admin.New(c).Holds(ctx)) },
-		"Collection":    func() error { return errOf(admin.New(c).Collection(ctx)) },
-		"Collect":       func() error { return errOf(g.Collect(ctx)) },
-		"BackfillIndex": func() error { return errOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{})) },
+		"ReleaseHold": func() error { return admin.New(c).ReleaseHold(ctx, h) },
+		"ExtendHold":  func() error { return fixture.ErrOf(admin.New(c).ExtendHold(ctx, h, 0)) },
+		"TakeHold":    func() error { return fixture.ErrOf(admin.New(c).TakeHold(ctx, 0, 0, "")) },
+		"Holds":       func() error { return fixture.ErrOf(admin.New(c).Holds(ctx)) },
+		"Collection":  func() error { return fixture.ErrOf(admin.New(c).Collection(ctx)) },
+		"Collect":     func() error { return fixture.ErrOf(g.Collect(ctx)) },
+		"BackfillIndex": func() error {
+			return fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "people", "city", admin.BackfillOptions{}))
+		},
 		"VerifyIndex": func() error {
-			return errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{}))
+			return fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{}))
 		},
 	} {
 		if err := f(); !errors.Is(err, percolator.ErrClosed) && !(name == "BackfillIndex" && err == nil) {
@@ -145,17 +148,17 @@ func TestResolveLockOfNoTransaction(t *testing.T) {
 		"negative start": {Kind: "put", StartTS: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := newEnv(t)
-			ctx, c := testContext(t), env.Client
-			put(t, ctx, c, "r", "c", "v")
-			l.Cell, l.Primary = cell("r", "c"), cell("r", "c")
+			env := fixture.NewEnv(t)
+			ctx, c := fixture.Context(t), env.Client
+			fixture.Put(t, ctx, c, "r", "c", "v")
+			l.Cell, l.Primary = fixture.Cell("r", "c"), fixture.Cell("r", "c")
 			if r, err := admin.New(c).ResolveLock(ctx, l); r != admin.LockGone && !errors.Is(err, percolator.ErrInvalidArgument) {
 				t.Errorf("%v, %v", r, err)
 			}
-			wantNow(t, ctx, c, cell("r", "c"), "v")
-			tx := mustBegin(t, ctx, c)
-			must(t, tx.Set(cell("r", "c"), []byte("w")))
-			mustCommit(t, ctx, tx)
+			fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
+			tx := fixture.MustBegin(t, ctx, c)
+			fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("w")))
+			fixture.MustCommit(t, ctx, tx)
 		})
 	}
 }
@@ -163,25 +166,25 @@ func TestResolveLockOfNoTransaction(t *testing.T) {
 // The name of an observer becomes part of a column, so it cannot hold the byte that separates its parts.
 func TestAcknowledgeRefusesNames(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	for _, name := range []string{"", "a\x00b"} {
-		tx := mustBegin(t, ctx, env.Client)
-		wantErr(t, errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), name, []string{name})), percolator.ErrInvalidArgument)
-		wantErr(t, errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O", name})), percolator.ErrInvalidArgument)
+		tx := fixture.MustBegin(t, ctx, env.Client)
+		fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), name, []string{name})), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O", name})), percolator.ErrInvalidArgument)
 	}
 }
 
 // A lock that is passed once more when another transaction has committed at its start timestamp must not touch that record.
 func TestResolveLockAtACommitTimestamp(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	ts := put(t, ctx, c, "r", "c", "v")
-	env.Clock.Advance(lockTTL)
-	r, err := admin.New(c).ResolveLock(ctx, admin.Lock{Cell: cell("r", "c"), Primary: cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	ts := fixture.Put(t, ctx, c, "r", "c", "v")
+	env.Clock.Advance(fixture.LockTTL)
+	r, err := admin.New(c).ResolveLock(ctx, admin.Lock{Cell: fixture.Cell("r", "c"), Primary: fixture.Cell("r", "c"), StartTS: ts, Placed: ts, Kind: "put"})
 	if err != nil || r != admin.LockGone {
 		t.Errorf("%v, %v", r, err)
 	}
-	wantNow(t, ctx, c, cell("r", "c"), "v")
+	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
 }

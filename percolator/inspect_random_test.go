@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -19,11 +20,11 @@ func TestInspectAgreesWithReaders(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			env, ctx := newEnv(t), testContext(t)
+			env, ctx := fixture.NewEnv(t), fixture.Context(t)
 			rng := rand.New(rand.NewPCG(seed, 7))
-			cells := []percolator.Cell{cell("r", "a"), cell("r", "b"), cell("r", "seen"), cell("s", "a")}
+			cells := []percolator.Cell{fixture.Cell("r", "a"), fixture.Cell("r", "b"), fixture.Cell("r", "seen"), fixture.Cell("s", "a")}
 			instants := randomHistory(t, env, rng, cells)
-			env.Clock.Advance(lockTTL) // so that readers need not wait
+			env.Clock.Advance(fixture.LockTTL) // so that readers need not wait
 			c := env.NewClient()
 			check := untouched(t, ctx, env, c, "t")
 			views := map[tso.Timestamp]map[percolator.Cell]admin.ReaderView{}
@@ -32,7 +33,7 @@ func TestInspectAgreesWithReaders(t *testing.T) {
 				for _, row := range []string{"r", "s"} {
 					in := mustInspect(t, ctx, c, row, admin.InspectOptions{AsOf: ts, Values: true, Versions: 1 + rng.IntN(4)})
 					for _, col := range in.Columns {
-						views[ts][cell(row, col.Column)] = col.Reader
+						views[ts][fixture.Cell(row, col.Column)] = col.Reader
 					}
 				}
 			}
@@ -40,7 +41,7 @@ func TestInspectAgreesWithReaders(t *testing.T) {
 			values := 0
 			for _, ts := range instants {
 				snap, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts))
-				must(t, err)
+				fixture.Must(t, err)
 				for _, at := range cells {
 					value, err := snap.Get(ctx, at)
 					view := views[ts][at]
@@ -68,45 +69,45 @@ func TestInspectAgreesWithReaders(t *testing.T) {
 // randomHistory commits, deletes, locks and crashes, and returns instants at which reads may differ.
 func randomHistory(t *testing.T, env *percolatortest.Env, rng *rand.Rand, cells []percolator.Cell) (instants []tso.Timestamp) {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	for i := range 16 {
 		dies := rng.IntN(3)
 		client := env.Client
 		if dies != 2 {
 			client = env.NewClient()
 		}
-		tx := mustBegin(t, ctx, client)
+		tx := fixture.MustBegin(t, ctx, client)
 		for _, j := range rng.Perm(len(cells))[:1+rng.IntN(len(cells))] {
 			switch rng.IntN(4) {
 			case 0:
-				must(t, tx.Delete(cells[j]))
+				fixture.Must(t, tx.Delete(cells[j]))
 			case 1:
 				if _, err := tx.GetForUpdate(ctx, cells[j]); err != nil && !errors.Is(err, percolator.ErrNotFound) {
 					t.Fatal(err)
 				}
 			default:
-				must(t, tx.Set(cells[j], fmt.Appendf(nil, "value %d", i)))
+				fixture.Must(t, tx.Set(cells[j], fmt.Appendf(nil, "value %d", i)))
 			}
 		}
 		committed := false
 		env.FaultsOf(client).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if committed || dies == 0 && isCommit(r) {
+			if committed || dies == 0 && fixture.IsCommit(r) {
 				return percolatortest.Crash
 			}
-			committed = dies == 1 && isCommit(r)
+			committed = dies == 1 && fixture.IsCommit(r)
 			return percolatortest.Pass
 		})
 		commit, err := tx.Commit(ctx)
 		if dies == 2 {
-			must(t, err)
-			must(t, client.Flush(ctx))
+			fixture.Must(t, err)
+			fixture.Must(t, client.Flush(ctx))
 		}
 		instants = append(instants, tx.StartTimestamp())
 		if err == nil {
 			instants = append(instants, commit-1, commit)
 		}
 		if dies != 2 {
-			env.Clock.Advance(lockTTL) // the next one can get past the locks, and settles some
+			env.Clock.Advance(fixture.LockTTL) // the next one can get past the locks, and settles some
 		}
 	}
 	return instants

@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -21,7 +22,7 @@ import (
 // wholeTable is every cell that is stored in a table, to see that nothing was touched.
 func wholeTable(t testing.TB, ctx context.Context, env *percolatortest.Env, table string) (rows []bigtable.Row) {
 	t.Helper()
-	must(t, env.Store().Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+	fixture.Must(t, env.Store().Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
 		rows = append(rows, r)
 		return true
 	}))
@@ -59,7 +60,7 @@ func untouched(t testing.TB, ctx context.Context, env *percolatortest.Env, c *pe
 func mustInspect(t testing.TB, ctx context.Context, c *percolator.Client, row string, opts admin.InspectOptions) admin.RowInspection {
 	t.Helper()
 	in, err := admin.New(c).InspectRow(ctx, "t", row, opts)
-	must(t, err)
+	fixture.Must(t, err)
 	return in
 }
 
@@ -99,12 +100,12 @@ func sketch(col admin.ColumnInspection) string {
 
 func TestInspectCommittedVersions(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	first := put(t, ctx, env.Client, "r", "seen", "secret")
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Delete(cell("r", "seen")))
-	second := mustCommit(t, ctx, tx)
-	must(t, env.Client.Flush(ctx))
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	first := fixture.Put(t, ctx, env.Client, "r", "seen", "secret")
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Delete(fixture.Cell("r", "seen")))
+	second := fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, env.Client.Flush(ctx))
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
 
@@ -144,19 +145,19 @@ func TestInspectCommittedVersions(t *testing.T) {
 // TestInspectLocks: each state that a lock can be in, and what a reader would do.
 func TestInspectLocks(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	put(t, ctx, env.Client, "secondary", "c", "before", "dead", "c", "before")
-	crashAfter(t, env, isCommit, "primary", "secondary") // committed; nobody has told the secondary
-	crashAfter(t, env, nil, "dead", "dead2")
-	crashAfter(t, env, nil, "rolled", "rolled2")
-	env.Clock.Advance(lockTTL)
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "secondary", "c", "before", "dead", "c", "before")
+	fixture.CrashAfter(t, env, fixture.IsCommit, "primary", "secondary") // committed; nobody has told the secondary
+	fixture.CrashAfter(t, env, nil, "dead", "dead2")
+	fixture.CrashAfter(t, env, nil, "rolled", "rolled2")
+	env.Clock.Advance(fixture.LockTTL)
 	for l, err := range admin.New(env.Client).ListLocks(ctx, "t", percolator.Row("rolled"), admin.LockOptions{}) { // only its primary
-		must(t, err)
+		fixture.Must(t, err)
 		if got, err := admin.New(env.Client).ResolveLock(ctx, l.Lock); err != nil || got != admin.LockRolledBack {
 			t.Fatal(got, err)
 		}
 	}
-	crashAfter(t, env, nil, "alive", "alive2")
+	fixture.CrashAfter(t, env, nil, "alive", "alive2")
 
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
@@ -183,13 +184,13 @@ func TestInspectLocks(t *testing.T) {
 			t.Errorf("%s: reader %+v, want %+v", row, r, want)
 		}
 		if lock := col.Versions[0].Lock; lock != nil {
-			if lock.Cell != cell(row, "c") || lock.IsPrimary() != slices.Contains([]string{"dead", "alive"}, row) || lock.Kind != "put" {
+			if lock.Cell != fixture.Cell(row, "c") || lock.IsPrimary() != slices.Contains([]string{"dead", "alive"}, row) || lock.Kind != "put" {
 				t.Errorf("%s: lock %+v", row, lock)
 			}
 			if lock.PrimaryLocked != slices.Contains([]string{"dead", "dead2", "alive", "alive2"}, row) {
 				t.Errorf("%s: primary locked: %v", row, lock.PrimaryLocked)
 			}
-			if (lock.Age > lockTTL) != (lock.State != admin.LockStateAlive) || lock.Expires <= lock.StartTS {
+			if (lock.Age > fixture.LockTTL) != (lock.State != admin.LockStateAlive) || lock.Expires <= lock.StartTS {
 				t.Errorf("%s: age %v, expires %d", row, lock.Age, lock.Expires)
 			}
 		}
@@ -197,30 +198,32 @@ func TestInspectLocks(t *testing.T) {
 	check()
 	// A reader does what was said.
 	for row, want := range map[string]string{"secondary": "crashed", "dead": "before", "dead2": "", "rolled2": ""} {
-		wantNow(t, ctx, c, cell(row, "c"), want)
+		fixture.WantNow(t, ctx, c, fixture.Cell(row, "c"), want)
 	}
 }
 
 // TestInspectSessions: a lock of a client whose session has ended is dead before its TTL is over.
 func TestInspectSessions(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	state := func(sessions *registrar) admin.LockInspection {
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	state := func(sessions *fixture.Registrar) admin.LockInspection {
 		t.Helper()
-		return *oneColumnOf(t, mustInspect(t, ctx, sessions.client(env), "a", admin.InspectOptions{})).Versions[0].Lock
+		return *oneColumnOf(t, mustInspect(t, ctx, sessions.Client(env), "a", admin.InspectOptions{})).Versions[0].Lock
 	}
-	var sessions registrar
-	crash(t, env, sessions.client(env), nil, "a")
+	var sessions fixture.Registrar
+	fixture.Crash(t, env, sessions.Client(env), nil, "a")
 	if l := state(&sessions); l.State != admin.LockStateAlive || l.SessionState != admin.SessionOpen {
 		t.Errorf("%+v", l)
 	}
 	if l := *oneColumnOf(t, mustInspect(t, ctx, env.Client, "a", admin.InspectOptions{})).Versions[0].Lock; l.State != admin.LockStateAlive || l.Session == "" {
 		t.Errorf("%+v", l)
 	}
-	if l := state(&registrar{down: true}); l.State != admin.LockStateAlive || l.SessionState != admin.SessionUnknown {
+	var down fixture.Registrar
+	down.Down.Store(true)
+	if l := state(&down); l.State != admin.LockStateAlive || l.SessionState != admin.SessionUnknown {
 		t.Errorf("%+v", l)
 	}
-	sessions.end(storedLock(t, ctx, env.NewClient(), "a").Session)
+	sessions.End(fixture.StoredLock(t, ctx, env.NewClient(), "a").Session)
 	if l := state(&sessions); l.State != admin.LockStateDead || l.SessionState != admin.SessionEnded {
 		t.Errorf("%+v", l)
 	}
@@ -229,36 +232,36 @@ func TestInspectSessions(t *testing.T) {
 // TestInspectObservers: acknowledgments, their locks, and what is parked, by observer.
 func TestInspectObservers(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	put(t, ctx, env.Client, "r", "seen", "1")
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "r", "seen", "1")
 	run := func(c *percolator.Client, observer string) (tso.Timestamp, tso.Timestamp) {
 		t.Helper()
-		tx := mustBegin(t, ctx, c)
-		_, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), observer, []string{"a", "b", "c"})
-		must(t, err)
+		tx := fixture.MustBegin(t, ctx, c)
+		_, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), observer, []string{"a", "b", "c"})
+		fixture.Must(t, err)
 		ts, err := tx.Commit(ctx)
 		if c == env.Client {
-			must(t, err)
+			fixture.Must(t, err)
 		}
-		must(t, env.Client.Flush(ctx))
+		fixture.Must(t, env.Client.Flush(ctx))
 		return tx.StartTimestamp(), ts
 	}
 	run(env.Client, "a")
-	change := put(t, ctx, env.Client, "r", "seen", "2")
+	change := fixture.Put(t, ctx, env.Client, "r", "seen", "2")
 	ran, committed := run(env.Client, "b")
 	dying := env.NewClient()
 	env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if isCommit(r) {
+		if fixture.IsCommit(r) {
 			return percolatortest.Crash
 		}
 		return percolatortest.Pass
 	})
 	run(dying, "c")
-	must(t, admin.New(env.Client).SetStandings(ctx,
-		admin.ObserverState{Cell: cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
-		admin.ObserverState{Cell: cell("r", "seen"), Observer: "q", Through: change, Done: true}))
-	plant(t, ctx, env, "t", "r", "notify", "\x00park\x00x\x00seen", int64(change)*1000, "{")
-	plant(t, ctx, env, "t", "r", "write", "\x00ack\x00y\x00seen", int64(change)*1000, "short")
+	fixture.Must(t, admin.New(env.Client).SetStandings(ctx,
+		admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "p", Through: change, Attempts: 3, Reason: "broken", Since: time.Unix(1, 0).UTC(), Observers: []string{"p"}},
+		admin.ObserverState{Cell: fixture.Cell("r", "seen"), Observer: "q", Through: change, Done: true}))
+	fixture.Plant(t, ctx, env, "t", "r", "notify", "\x00park\x00x\x00seen", int64(change)*1000, "{")
+	fixture.Plant(t, ctx, env, "t", "r", "write", "\x00ack\x00y\x00seen", int64(change)*1000, "short")
 
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
@@ -296,14 +299,14 @@ func TestInspectObservers(t *testing.T) {
 // TestInspectUndecodable: whatever stands in a row, it is shown; and a reader fails where it was said to.
 func TestInspectUndecodable(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	ts := int64(put(t, ctx, env.Client, "r", "fine", "x", "r", "above", "y", "r", "below", "z", "r", "gone", "v")) * 1000
-	plant(t, ctx, env, "t", "r", "lock", "lock", ts+1000, "rubbish")
-	plant(t, ctx, env, "t", "r", "write", "above", ts+1000, "rubbish")
-	plant(t, ctx, env, "t", "r", "write", "below", 1000, "rubbish")
-	plant(t, ctx, env, "t", "r", "data", "odd", 0, "value")
-	plant(t, ctx, env, "t", "r", "lock", "foreign", 1000, foreignLock)
-	must(t, env.Store().Open("t").Apply(ctx, "r", erasure("data", "gone")))
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	ts := int64(fixture.Put(t, ctx, env.Client, "r", "fine", "x", "r", "above", "y", "r", "below", "z", "r", "gone", "v")) * 1000
+	fixture.Plant(t, ctx, env, "t", "r", "lock", "lock", ts+1000, "rubbish")
+	fixture.Plant(t, ctx, env, "t", "r", "write", "above", ts+1000, "rubbish")
+	fixture.Plant(t, ctx, env, "t", "r", "write", "below", 1000, "rubbish")
+	fixture.Plant(t, ctx, env, "t", "r", "data", "odd", 0, "value")
+	fixture.Plant(t, ctx, env, "t", "r", "lock", "foreign", 1000, foreignLock)
+	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", erasure("data", "gone")))
 	c := env.NewClient()
 	check := untouched(t, ctx, env, c, "t")
 	in := mustInspect(t, ctx, c, "r", admin.InspectOptions{})
@@ -325,14 +328,14 @@ func TestInspectUndecodable(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 	snap, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	for _, col := range in.Columns {
-		_, err := snap.Get(ctx, cell("r", col.Column))
+		_, err := snap.Get(ctx, fixture.Cell("r", col.Column))
 		if corrupt := err != nil; corrupt != (col.Reader.State == admin.ReaderCorrupt) {
 			t.Errorf("%s: the reader was to find %q and got %v", col.Column, col.Reader.State, err)
 		}
 		if col.Reader.State == admin.ReaderCorrupt {
-			wantErr(t, err, percolator.ErrCorrupt)
+			fixture.WantErr(t, err, percolator.ErrCorrupt)
 			if col.Reader.Reason == "" || strings.Contains(col.Reader.Reason, "rubbish") {
 				t.Errorf("%s: reason %q", col.Column, col.Reader.Reason)
 			}
@@ -352,13 +355,13 @@ func erasure(family, column string) *bigtable.Mutation {
 // TestInspectIndexTable: the table of an index is inspected like any other, its entries are written by the same transactions.
 func TestInspectIndexTable(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Set(percolator.Cell{Table: "people", Row: "ada", Column: "mail"}, []byte("a@x")))
-	mustCommit(t, ctx, tx)
-	must(t, env.Client.Flush(ctx))
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(percolator.Cell{Table: "people", Row: "ada", Column: "mail"}, []byte("a@x")))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, env.Client.Flush(ctx))
 	in, err := admin.New(env.Client).InspectRow(ctx, "people.mail", "a@x\x00\x01", admin.InspectOptions{Values: true})
-	must(t, err)
+	fixture.Must(t, err)
 	if col := oneColumnOf(t, in); string(col.Reader.Value) != "ada" || col.Observed {
 		t.Errorf("%+v", col)
 	}

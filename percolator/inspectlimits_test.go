@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -16,13 +17,13 @@ import (
 
 func TestInspectLimits(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	var commits []tso.Timestamp
 	for i := range 12 {
-		commits = append(commits, put(t, ctx, env.Client, "r", "c", strings.Repeat("x", i)))
+		commits = append(commits, fixture.Put(t, ctx, env.Client, "r", "c", strings.Repeat("x", i)))
 	}
 	for i := range 6 {
-		put(t, ctx, env.Client, "wide", fmt.Sprintf("c%d", i), "12345")
+		fixture.Put(t, ctx, env.Client, "wide", fmt.Sprintf("c%d", i), "12345")
 	}
 	c := env.NewClient()
 
@@ -63,29 +64,29 @@ func TestInspectLimits(t *testing.T) {
 		{Columns: make([]string, admin.MaxInspectColumns+1)}, {Columns: []string{strings.Repeat("x", 5000)}},
 	} {
 		_, err := admin.New(c).InspectRow(ctx, "t", "r", bad)
-		wantErr(t, err, percolator.ErrInvalidArgument)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 	}
 	_, err := admin.New(c).InspectRow(ctx, "percolator_meta", "meta", admin.InspectOptions{})
-	wantErr(t, err, percolator.ErrInvalidArgument)
+	fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 	_, err = admin.New(c).InspectRow(ctx, "unknown", "r", admin.InspectOptions{})
-	wantErr(t, err, percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, err, percolator.ErrSchemaMismatch)
 	_, err = admin.New(c).InspectRow(ctx, "t", "", admin.InspectOptions{})
-	wantErr(t, err, percolator.ErrInvalidArgument)
+	fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 }
 
 // TestInspectLargeValues: sizes are learnt in small answers, and large values do not stay in memory.
 func TestInspectLargeValues(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	for i := range 40 {
 		size := 10
 		if i%10 == 9 {
 			size = 3 << 20
 		}
-		must(t, tx.Set(cell("r", fmt.Sprintf("c%02d", i)), bytes.Repeat([]byte{'v'}, size)))
+		fixture.Must(t, tx.Set(fixture.Cell("r", fmt.Sprintf("c%02d", i)), bytes.Repeat([]byte{'v'}, size)))
 	}
-	mustCommit(t, ctx, tx)
+	fixture.MustCommit(t, ctx, tx)
 	c := env.NewClient()
 	in := mustInspect(t, ctx, c, "r", admin.InspectOptions{Values: true})
 	if len(in.Columns) != 40 || in.Truncated != "" {
@@ -100,11 +101,11 @@ func TestInspectLargeValues(t *testing.T) {
 
 func TestInspectTooOld(t *testing.T) {
 	t.Parallel()
-	env, ctx := newEnv(t), testContext(t)
-	ts := put(t, ctx, env.Client, "r", "c", "x")
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	ts := fixture.Put(t, ctx, env.Client, "r", "c", "x")
 	mut := bigtable.NewMutation()
 	mut.Set("meta", "safepoint", 1000, be(uint64(ts)))
-	must(t, env.Store().Open("percolator_meta").Apply(ctx, "meta", mut))
+	fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, "meta", mut))
 	in := mustInspect(t, ctx, env.Client, "r", admin.InspectOptions{AsOf: ts})
 	if r := oneColumnOf(t, in).Reader; r.State != admin.ReaderTooOld || r.Reason == "" || in.Safepoint != ts {
 		t.Errorf("%+v, safepoint %d", r, in.Safepoint)

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -20,14 +21,14 @@ const reportEvery = 10 * time.Second
 func mustReporter(t testing.TB, c *percolator.Client, name string) *admin.Reporter {
 	t.Helper()
 	r, err := admin.New(c).NewReporter(name, reportEvery)
-	must(t, err)
+	fixture.Must(t, err)
 	return r
 }
 
 func reportsOf(t testing.TB, c *percolator.Client) []admin.Report {
 	t.Helper()
-	list, err := admin.New(c).Reports(testContext(t))
-	must(t, err)
+	list, err := admin.New(c).Reports(fixture.Context(t))
+	fixture.Must(t, err)
 	return list
 }
 
@@ -41,17 +42,17 @@ func reporters(list []admin.Report) (out []string) {
 
 func TestReports(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	ctx := testContext(t)
-	put(t, ctx, env.Client, "a", "c", "v")
+	ctx := fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "a", "c", "v")
 	if got := reportsOf(t, env.Client); len(got) != 0 {
 		t.Errorf("there are %d reports", len(got))
 	}
 	one, two := mustReporter(t, env.Client, "one"), mustReporter(t, env.Client, "two")
 	said := admin.WorkerReport{Found: 3, BacklogMillis: 7, Observers: map[string]admin.ObserverReport{"o": {Runs: 5, Attempts: 6}}}
-	must(t, one.Store(ctx, said))
-	must(t, two.Store(ctx, admin.WorkerReport{}))
+	fixture.Must(t, one.Store(ctx, said))
+	fixture.Must(t, two.Store(ctx, admin.WorkerReport{}))
 	other := env.NewClient()
 	list := reportsOf(t, other)
 	if got := reporters(list); !slices.Equal(got, []string{"one", "two"}) {
@@ -65,8 +66,8 @@ func TestReports(t *testing.T) {
 
 	// A second report replaces the first, and one that is taken back is gone.
 	said.Found = 4
-	must(t, one.Store(ctx, said))
-	must(t, two.Remove(ctx))
+	fixture.Must(t, one.Store(ctx, said))
+	fixture.Must(t, two.Remove(ctx))
 	if list = reportsOf(t, other); len(list) != 1 || list[0].Worker.Found != 4 || list[0].Started != r.Started {
 		t.Errorf("reported %+v", list)
 	}
@@ -75,14 +76,14 @@ func TestReports(t *testing.T) {
 // Looking costs one read, and reporting one write.
 func TestReportsRequests(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	put(t, ctx, env.Client, "a", "c", "v") // it knows the time
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "a", "c", "v") // it knows the time
 	r := mustReporter(t, env.Client, "one")
-	must(t, r.Store(ctx, admin.WorkerReport{})) // looks for room
+	fixture.Must(t, r.Store(ctx, admin.WorkerReport{})) // looks for room
 	env.FaultsOf(env.Client).Forget()
 	for range 3 {
-		must(t, r.Store(ctx, admin.WorkerReport{}))
+		fixture.Must(t, r.Store(ctx, admin.WorkerReport{}))
 		reportsOf(t, env.Client)
 	}
 	got := map[string]int{}
@@ -99,23 +100,23 @@ func TestReportsRequests(t *testing.T) {
 // What is not renewed expires by the oracle's time, and is removed by whoever reports first thereafter.
 func TestReportsExpire(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	ctx := testContext(t)
-	must(t, mustReporter(t, env.Client, "dead").Store(ctx, admin.WorkerReport{}))
+	ctx := fixture.Context(t)
+	fixture.Must(t, mustReporter(t, env.Client, "dead").Store(ctx, admin.WorkerReport{}))
 	plantReport(t, env, "report:damaged", "{")
 	plantReport(t, env, "report:future", `{"expires": 9000000000000000000}`)
 	plantReport(t, env, "report:large", strings.Repeat(" ", admin.MaxReportBytes)+"{}")
 	env.Clock.Advance(3*reportEvery + 6*time.Second)
 	fresh := env.NewClient()
-	must(t, errOf(fresh.Snapshot(ctx)))
+	fixture.Must(t, fixture.ErrOf(fresh.Snapshot(ctx)))
 	if got := reporters(reportsOf(t, fresh)); len(got) != 0 {
 		t.Errorf("reports of %v", got)
 	}
 	if n := storedReports(t, env); n != 4 {
 		t.Errorf("looking has removed %d reports", 4-n)
 	}
-	must(t, mustReporter(t, fresh, "live").Store(ctx, admin.WorkerReport{}))
+	fixture.Must(t, mustReporter(t, fresh, "live").Store(ctx, admin.WorkerReport{}))
 	if got := reporters(reportsOf(t, fresh)); !slices.Equal(got, []string{"live"}) {
 		t.Errorf("reports of %v", got)
 	}
@@ -126,15 +127,15 @@ func TestReportsExpire(t *testing.T) {
 
 func TestReportLimits(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	for _, name := range []string{"", strings.Repeat("n", 65), "\xff"} {
 		_, err := admin.New(env.Client).NewReporter(name, reportEvery)
-		wantErr(t, err, percolator.ErrInvalidArgument)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 	}
 	for _, interval := range []time.Duration{0, -1, admin.MaxReportInterval + 1} {
 		_, err := admin.New(env.Client).NewReporter("n", interval)
-		wantErr(t, err, percolator.ErrInvalidArgument)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 	}
 
 	// More observers than fit: the busiest are named.
@@ -143,7 +144,7 @@ func TestReportLimits(t *testing.T) {
 		many[fmt.Sprintf("observer-%03d", i)] = admin.ObserverReport{Attempts: int64(i)}
 	}
 	one := mustReporter(t, env.Client, "one")
-	must(t, one.Store(ctx, admin.WorkerReport{Observers: many}))
+	fixture.Must(t, one.Store(ctx, admin.WorkerReport{Observers: many}))
 	w := reportsOf(t, env.Client)[0].Worker
 	if _, named := w.Observers["observer-499"]; !named || len(w.Observers) < 5 || len(w.Observers)+w.LeftOut != 500 {
 		t.Errorf("%d observers are named, %d left out", len(w.Observers), w.LeftOut)
@@ -151,12 +152,12 @@ func TestReportLimits(t *testing.T) {
 
 	// More processes than may report.
 	stored, err := json.Marshal(admin.Report{Expires: reportsOf(t, env.Client)[0].Expires})
-	must(t, err)
+	fixture.Must(t, err)
 	for i := range admin.MaxReports {
 		plantReport(t, env, fmt.Sprintf("report:p%03d", i), string(stored))
 	}
-	wantErr(t, mustReporter(t, env.Client, "late").Store(ctx, admin.WorkerReport{}), percolator.ErrTooLarge)
-	must(t, one.Store(ctx, admin.WorkerReport{})) // whoever is in stays in
+	fixture.WantErr(t, mustReporter(t, env.Client, "late").Store(ctx, admin.WorkerReport{}), percolator.ErrTooLarge)
+	fixture.Must(t, one.Store(ctx, admin.WorkerReport{})) // whoever is in stays in
 	if got := reportsOf(t, env.Client); len(got) != admin.MaxReports {
 		t.Errorf("%d reports are listed", len(got))
 	}
@@ -164,12 +165,12 @@ func TestReportLimits(t *testing.T) {
 
 func plantReport(t testing.TB, env *percolatortest.Env, column, value string) {
 	t.Helper()
-	plant(t, testContext(t), env, "percolator_meta", "reports", "meta", column, 1000, value)
+	fixture.Plant(t, fixture.Context(t), env, "percolator_meta", "reports", "meta", column, 1000, value)
 }
 
 func storedReports(t testing.TB, env *percolatortest.Env) (n int) {
 	t.Helper()
-	row, err := env.Store().Open("percolator_meta").ReadRow(testContext(t), "reports", bigtable.RowFilter(bigtable.LatestNFilter(1)))
-	must(t, err)
+	row, err := env.Store().Open("percolator_meta").ReadRow(fixture.Context(t), "reports", bigtable.RowFilter(bigtable.LatestNFilter(1)))
+	fixture.Must(t, err)
 	return len(row["meta"])
 }

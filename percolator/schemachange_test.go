@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -68,7 +69,7 @@ func TestColumnObservedAfterTheWriteWasBuffered(t *testing.T) {
 	if err := percolator.CreateSchema(ctx, env.Project, env.Instance, bigger, env.Options()...); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the client knows the new schema", func() bool { return len(env.Client.Schema().Tables[0].Observed) == 1 })
+	fixture.Eventually(t, "the client knows the new schema", func() bool { return len(env.Client.Schema().Tables[0].Observed) == 1 })
 	env.Clock.Advance(time.Minute) // more than a drain, by the oracle
 	if _, err := tx.Commit(ctx); err != nil {
 		t.Logf("refused: %v", err)

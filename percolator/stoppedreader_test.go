@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -37,24 +38,24 @@ func TestReaderStoppedWithALockInItsHand(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
 	env.Clock.Stop()
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "c", "old")
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "old")
 	oracle := &stoppingOracle{stopped: make(chan struct{}), goOn: make(chan struct{})}
 	reader := env.NewClient(percolatortest.Configure(shortRetention), percolatortest.Configure(oracle.configure))
-	tx := mustBegin(t, ctx, c)
-	must(t, tx.Delete(cell("r", "c")))
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, tx.Delete(fixture.Cell("r", "c")))
 	hold := percolatortest.NewHold()
-	env.FaultsOf(c).Handle(atMost(1, isCommit, hold))
+	env.FaultsOf(c).Handle(fixture.AtMost(1, fixture.IsCommit, hold))
 	committed := make(chan error, 1)
-	go func() { committed <- errOf(tx.Commit(ctx)) }()
+	go func() { committed <- fixture.ErrOf(tx.Commit(ctx)) }()
 	hold.Wait(t, 1) // it has its commit timestamp
 	env.Clock.Advance(30 * time.Second)
 	s, err := reader.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	oracle.stop.Store(true)
 	got := make(chan string, 1)
 	go func() {
-		v, err := s.GetMulti(ctx, cell("r", "c"))
+		v, err := s.GetMulti(ctx, fixture.Cell("r", "c"))
 		if err != nil {
 			got <- "" // refused: right as well
 			return
@@ -63,7 +64,7 @@ func TestReaderStoppedWithALockInItsHand(t *testing.T) {
 	}()
 	<-oracle.stopped
 	hold.Release()
-	must(t, <-committed)
+	fixture.Must(t, <-committed)
 	env.Clock.Advance(45 * time.Second)
 	collect(t, ctx, c)
 	close(oracle.goOn)

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -18,7 +19,7 @@ import (
 func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) (admin.SchemaPlan, string) {
 	t.Helper()
 	plan, err := admin.PlanSchema(ctx, env.Project, env.Instance, "", s, env.Options()...)
-	must(t, err)
+	fixture.Must(t, err)
 	var list []string
 	for _, ch := range plan.Changes {
 		list = append(list, strings.TrimSpace(string(ch.Kind)+" "+ch.Table+" "+ch.Name))
@@ -77,22 +78,22 @@ func TestPlanSchema(t *testing.T) {
 		t.Errorf("planned %q, %+v", got, plan.Changes)
 	}
 	before := plan.Stored.Version
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
 	now, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
-	must(t, err)
+	fixture.Must(t, err)
 	if now.Version != before+1 || now.Indexes["t.i"] != (admin.IndexState{}) || now.Indexes["t.j"] != (admin.IndexState{Building: true}) || len(now.Indexes) != 2 {
 		t.Errorf("version %d after %d, indexes %+v", now.Version, before, now.Indexes)
 	}
 
 	admin, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
-	must(t, err)
+	fixture.Must(t, err)
 	defer func() { _ = admin.Close() }()
-	must(t, admin.DeleteTable(ctx, "t.i"))
-	must(t, admin.DeleteColumnFamily(ctx, "t", "notify"))
+	fixture.Must(t, admin.DeleteTable(ctx, "t.i"))
+	fixture.Must(t, admin.DeleteColumnFamily(ctx, "t", "notify"))
 	if _, got := changesOf(t, ctx, env, grown); got != "column family created t t:notify; bigtable table created t t.i" {
 		t.Errorf("planned %q", got)
 	}
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, grown, env.Options()...))
 	if _, got := changesOf(t, ctx, env, grown); got != "" {
 		t.Errorf("after CreateSchema: %q", got)
 	}
@@ -106,24 +107,24 @@ func TestCollectionBounds(t *testing.T) {
 	defer cancel()
 	c := env.Client
 	b, err := admin.New(c).CollectionBounds(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if b.Next != b.Now.Add(-b.Retention) || b.HeldBy != nil || b.Safepoint != 0 || b.Mark != 0 {
 		t.Fatalf("%+v", b)
 	}
 	h, err := admin.New(c).TakeHold(ctx, b.Next.Add(-time.Minute), time.Hour, "")
-	must(t, err)
+	fixture.Must(t, err)
 	_, err = admin.New(c).TakeHold(ctx, b.Now, time.Hour, "")
-	must(t, err)
+	fixture.Must(t, err)
 	b, err = admin.New(c).CollectionBounds(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if b.HeldBy == nil || b.HeldBy.ID != h.ID || b.Next != h.Timestamp-1 {
 		t.Errorf("with a hold: %+v", b)
 	}
 	_, err = admin.New(c).ExtendHold(ctx, h, time.Millisecond)
-	must(t, err)
+	fixture.Must(t, err)
 	env.Clock.Advance(time.Second)
 	b, err = admin.New(c).CollectionBounds(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if b.HeldBy != nil || b.Next != b.Now.Add(-b.Retention) {
 		t.Errorf("after the hold has expired: %+v", b)
 	}

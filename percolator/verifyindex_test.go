@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -21,10 +22,10 @@ const terminator = "\x00\x01"
 func rewrite(t testing.TB, ctx context.Context, env *percolatortest.Env, table, row, column, value string) {
 	t.Helper()
 	r, err := env.Store().Open(table).ReadRow(ctx, row)
-	must(t, err)
+	fixture.Must(t, err)
 	for _, it := range r["data"] {
 		if it.Column == "data:"+column {
-			plant(t, ctx, env, table, row, "data", column, int64(it.Timestamp), value)
+			fixture.Plant(t, ctx, env, table, row, "data", column, int64(it.Timestamp), value)
 			return
 		}
 	}
@@ -35,13 +36,13 @@ func rewrite(t testing.TB, ctx context.Context, env *percolatortest.Env, table, 
 func plantCommitted(t testing.TB, ctx context.Context, env *percolatortest.Env, table, row, column, value string) {
 	t.Helper()
 	ts, err := env.Oracle.Next(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	record := append(binary.BigEndian.AppendUint64(nil, uint64(ts)), 'P')
-	plant(t, ctx, env, table, row, "data", column, int64(ts)*1000, value)
-	plant(t, ctx, env, table, row, "write", column, int64(ts+1)*1000, string(record))
+	fixture.Plant(t, ctx, env, table, row, "data", column, int64(ts)*1000, value)
+	fixture.Plant(t, ctx, env, table, row, "write", column, int64(ts+1)*1000, string(record))
 	for at := ts; at <= ts+1; { // so that later snapshots see it
 		at, err = env.Oracle.Next(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 	}
 }
 
@@ -49,7 +50,7 @@ func eraseRow(t testing.TB, ctx context.Context, env *percolatortest.Env, table,
 	t.Helper()
 	mut := bigtable.NewMutation()
 	mut.DeleteRow()
-	must(t, env.Store().Open(table).Apply(ctx, row, mut))
+	fixture.Must(t, env.Store().Open(table).Apply(ctx, row, mut))
 }
 
 // The verifier finds each kind of damage, and only that.
@@ -97,32 +98,32 @@ func TestVerifyIndexFindsDamage(t *testing.T) {
 			plantCommitted(t, ctx, e, "people.mail", secret, "row", "ann")
 		}, []string{`cell or entry that cannot be decoded: entry (6 bytes)`}},
 		"a record of an entry that cannot be decoded": {"city", func(t *testing.T, ctx context.Context, e *env) {
-			plant(t, ctx, e, "people.city", secret+"1"+terminator+"bob", "write", "row", 1000, secret)
-			plant(t, ctx, e, "people.city", secret+"1"+terminator+"bob", "lock", "row", 1000, secret)
+			fixture.Plant(t, ctx, e, "people.city", secret+"1"+terminator+"bob", "write", "row", 1000, secret)
+			fixture.Plant(t, ctx, e, "people.city", secret+"1"+terminator+"bob", "lock", "row", 1000, secret)
 		}, []string{`cell or entry that cannot be decoded: entry (12 bytes)`}},
 		"a cell that cannot be decoded": {"city", func(t *testing.T, ctx context.Context, e *env) {
-			plant(t, ctx, e, "people", "bob", "lock", "city", 1000, secret)
+			fixture.Plant(t, ctx, e, "people", "bob", "lock", "city", 1000, secret)
 		}, []string{`cell or entry that cannot be decoded: people/"bob"/"city"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t)
-			ctx, client := testContext(t), env.Client
+			env := fixture.NewEnv(t)
+			ctx, client := fixture.Context(t), env.Client
 			for i, row := range []string{"ann", "bob", "cid"} {
 				value := fmt.Sprint(secret, i)
-				must(t, update(ctx, client, func(tx *percolator.Txn) error {
-					if err := city.Set(tx, row, value); err != nil {
+				fixture.Must(t, fixture.Update(ctx, client, func(tx *percolator.Txn) error {
+					if err := fixture.City.Set(tx, row, value); err != nil {
 						return err
 					}
-					return mail.Set(tx, row, value)
+					return fixture.Mail.Set(tx, row, value)
 				}))
 			}
-			must(t, client.Flush(ctx))
+			fixture.Must(t, client.Flush(ctx))
 			s, err := client.Snapshot(ctx)
-			must(t, err)
+			fixture.Must(t, err)
 			c.damage(t, ctx, env)
 			report, err := admin.New(client).VerifyIndex(ctx, "people", c.index, admin.VerifyIndexOptions{})
-			must(t, err)
+			fixture.Must(t, err)
 			var got []string
 			for _, f := range report.Findings {
 				text := f.String()
@@ -144,7 +145,7 @@ func TestVerifyIndexFindsDamage(t *testing.T) {
 			// Damage that was done as of a later timestamp is not in the snapshot from before.
 			if strings.HasSuffix(name, "too many") {
 				before, err := admin.New(client).VerifyIndex(ctx, "people", c.index, admin.VerifyIndexOptions{Timestamp: s.StartTimestamp()})
-				must(t, err)
+				fixture.Must(t, err)
 				if before.Damaged() != 0 || before.Cells != 3 || before.Entries != 3 || before.Snapshot != s.StartTimestamp() {
 					t.Errorf("before: %+v", before)
 				}
@@ -156,18 +157,18 @@ func TestVerifyIndexFindsDamage(t *testing.T) {
 // All damage is counted, some of it described, and pages after the first are looked at like the first.
 func TestVerifyIndexOverManyPages(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	const rows = 700
 	var pairs []string
 	for i := range rows {
-		pairs = append(pairs, key(i), fmt.Sprintf("%d@x", i*31%rows))
+		pairs = append(pairs, fixture.Key(i), fmt.Sprintf("%d@x", i*31%rows))
 	}
-	setPeople(t, ctx, c, mail, pairs...)
+	setPeople(t, ctx, c, fixture.Mail, pairs...)
 	for i := 0; i < rows; i += 7 {
 		eraseRow(t, ctx, env, "people.mail", pairs[2*i+1]+terminator)
 	}
-	plant(t, ctx, env, "people", key(500), "lock", "mail", 1000, "not a lock")
+	fixture.Plant(t, ctx, env, "people", fixture.Key(500), "lock", "mail", 1000, "not a lock")
 	var last admin.IndexReport
 	pages := 0
 	report, err := admin.New(c).VerifyIndex(ctx, "people", "mail", admin.VerifyIndexOptions{MaxFindings: 5, Progress: func(r admin.IndexReport) {
@@ -176,11 +177,11 @@ func TestVerifyIndexOverManyPages(t *testing.T) {
 		}
 		last = r
 	}})
-	must(t, err)
+	fixture.Must(t, err)
 	if report.Missing != rows/7 || report.Corrupt != 1 || report.Damaged() != rows/7+1 || report.Cells != rows-1 || report.Entries != rows-rows/7 {
 		t.Errorf("%+v", report)
 	}
-	if len(report.Findings) != 5 || report.Findings[1].Cell != (percolator.Cell{Table: "people", Row: key(7), Column: "mail"}) {
+	if len(report.Findings) != 5 || report.Findings[1].Cell != (percolator.Cell{Table: "people", Row: fixture.Key(7), Column: "mail"}) {
 		t.Errorf("findings %v", report.Findings)
 	}
 	if pages < 6 || last.Damaged() != report.Damaged() {
@@ -191,16 +192,16 @@ func TestVerifyIndexOverManyPages(t *testing.T) {
 // Locks are no damage: the verifier settles or awaits them as any reader does.
 func TestVerifyIndexMeetsLocks(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	setPeople(t, ctx, c, city, "ann", "Rome", "bob", "Bern")
-	for _, is := range []func(percolatortest.Request) bool{nil, isCommit} { // before the commit point, and right after it
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	setPeople(t, ctx, c, fixture.City, "ann", "Rome", "bob", "Bern")
+	for _, is := range []func(percolatortest.Request) bool{nil, fixture.IsCommit} { // before the commit point, and right after it
 		writer := env.NewClient()
-		tx := mustBegin(t, ctx, writer)
-		must(t, city.Set(tx, "ann", "Oslo"))
-		must(t, city.Set(tx, "new", "Oslo"))
+		tx := fixture.MustBegin(t, ctx, writer)
+		fixture.Must(t, fixture.City.Set(tx, "ann", "Oslo"))
+		fixture.Must(t, fixture.City.Set(tx, "new", "Oslo"))
 		env.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if is == nil && isCommit(r) || is != nil && r.Method == percolatortest.MutateRows {
+			if is == nil && fixture.IsCommit(r) || is != nil && r.Method == percolatortest.MutateRows {
 				return percolatortest.Crash
 			}
 			return percolatortest.Pass
@@ -209,29 +210,29 @@ func TestVerifyIndexMeetsLocks(t *testing.T) {
 		if (err == nil) != (is != nil) {
 			t.Fatal(err)
 		}
-		eventually(t, "the crash", func() bool { writer.Flush(ctx); return env.FaultsOf(writer).Crashed() })
-		env.Clock.Advance(lockTTL)
+		fixture.Eventually(t, "the crash", func() bool { writer.Flush(ctx); return env.FaultsOf(writer).Crashed() })
+		env.Clock.Advance(fixture.LockTTL)
 		wantRight(t, ctx, c, "city")
 	}
-	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:bob Oslo:ann Oslo:new" {
+	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:bob Oslo:ann Oslo:new" {
 		t.Errorf("the index says %q", got)
 	}
 }
 
 func TestVerifyIndexRefuses(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	for _, opts := range []admin.VerifyIndexOptions{{MaxFindings: -1}, {MaxFindings: 10_001}, {Timestamp: -1}, {Timestamp: 1 << 60}} {
-		wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "city", opts)), percolator.ErrInvalidArgument)
 	}
 	now, err := env.Oracle.Next(ctx)
-	must(t, err)
-	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: tso.Timestamp(1)})), percolator.ErrSnapshotTooOld)
-	must(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: now})))
-	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "people", "none", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
-	wantErr(t, errOf(admin.New(c).VerifyIndex(ctx, "none", "city", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	fixture.Must(t, err)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: tso.Timestamp(1)})), percolator.ErrSnapshotTooOld)
+	fixture.Must(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "city", admin.VerifyIndexOptions{Timestamp: now})))
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "people", "none", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ctx, "none", "city", admin.VerifyIndexOptions{})), percolator.ErrSchemaMismatch)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	wantErr(t, errOf(admin.New(c).VerifyIndex(ended, "people", "city", admin.VerifyIndexOptions{})), context.Canceled)
+	fixture.WantErr(t, fixture.ErrOf(admin.New(c).VerifyIndex(ended, "people", "city", admin.VerifyIndexOptions{})), context.Canceled)
 }

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -25,13 +26,13 @@ func names(seen admin.Workers) string {
 // Without sessions a worker lives as long as its lease, which it renews; then its entry is removed.
 func TestWorkersByLease(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
 	look := func(want string) admin.Workers {
 		t.Helper()
 		seen, err := admin.New(env.Client).Workers(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 		if got := names(seen); got != want {
 			t.Fatalf("alive are %q, want %q", got, want)
 		}
@@ -39,9 +40,9 @@ func TestWorkersByLease(t *testing.T) {
 	}
 	seen := look("")
 	b, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
-	must(t, err)
+	fixture.Must(t, err)
 	a, err := admin.New(env.NewClient()).Announce(ctx, admin.WorkerInfo{Name: "a"}, seen)
-	must(t, err)
+	fixture.Must(t, err)
 	seen = look("a b")
 	if got := seen.Live[1]; fmt.Sprint(got) != fmt.Sprint(b) || got.Started == 0 || got.Expires <= seen.Now || got.Session != "" {
 		t.Errorf("%+v was announced, %+v is read", b, got)
@@ -54,16 +55,16 @@ func TestWorkersByLease(t *testing.T) {
 		t.Error("a lease of which a third has passed is not due")
 	}
 	again, err := admin.New(env.Client).Announce(ctx, b, seen)
-	must(t, err)
+	fixture.Must(t, err)
 	if again.Started != b.Started || again.Expires <= b.Expires {
 		t.Errorf("%+v was renewed to %+v", b, again)
 	}
 	env.Clock.Advance(20 * time.Second) // a's lease ends, b's was renewed
 	look("b")
-	if n := cellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env)+1 {
+	if n := fixture.CellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env)+1 {
 		t.Errorf("the entry of a dead worker is still there: %d cells", n)
 	}
-	must(t, admin.New(env.Client).Withdraw(ctx, b))
+	fixture.Must(t, admin.New(env.Client).Withdraw(ctx, b))
 	look("")
 }
 
@@ -71,7 +72,7 @@ func TestWorkersByLease(t *testing.T) {
 func metaCells(t *testing.T, env *percolatortest.Env) int {
 	t.Helper()
 	row, err := env.Store().Open("percolator_meta").ReadRow(t.Context(), "meta")
-	must(t, err)
+	fixture.Must(t, err)
 	return len(row["meta"])
 }
 
@@ -79,36 +80,34 @@ func metaCells(t *testing.T, env *percolatortest.Env) int {
 // leaves it alive until its lease ends.
 func TestWorkersBySession(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	var r registrar
-	observer, dying := r.client(env), r.client(env)
+	var r fixture.Registrar
+	observer, dying := r.Client(env), r.Client(env)
 	w, err := admin.New(dying).Announce(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
-	must(t, err)
+	fixture.Must(t, err)
 	if w.Session != "session-2" {
 		t.Fatalf("announced with session %q", w.Session)
 	}
 	env.Clock.Advance(90 * time.Second)
 	seen, err := admin.New(observer).Workers(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if names(seen) != "w" || admin.New(dying).Due(w, seen) || !admin.New(observer).Due(w, seen) {
 		t.Errorf("alive are %q; due %v, and with another session %v", names(seen), admin.New(dying).Due(w, seen), admin.New(observer).Due(w, seen))
 	}
-	r.down = true
-	r.end("session-2")
+	r.Down.Store(true)
+	r.End("session-2")
 	if seen, err = admin.New(observer).Workers(ctx); err != nil || names(seen) != "w" {
 		t.Errorf("alive are %q, %v while the oracle does not answer", names(seen), err)
 	}
-	r.mu.Lock()
-	r.down = false
-	r.mu.Unlock()
+	r.Down.Store(false)
 	for range 2 {
 		if seen, err = admin.New(observer).Workers(ctx); err != nil || names(seen) != "" {
 			t.Errorf("alive are %q, %v after the end of the session", names(seen), err)
 		}
 	}
-	if n := cellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env) {
+	if n := fixture.CellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env) {
 		t.Errorf("the entry of a worker whose session has ended is still there: %d cells", n)
 	}
 	if _, err = admin.New(dying).Announce(ctx, w, seen); err != nil {
@@ -123,11 +122,11 @@ func TestWorkersBySession(t *testing.T) {
 // What is in the row cannot hide a worker, nor invent one for long.
 func TestWorkersPassOverGarbage(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
 	w, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
-	must(t, err)
+	fixture.Must(t, err)
 	mut := bigtable.NewMutation()
 	for column, value := range map[string]string{
 		"worker:":                           `{}`,
@@ -147,9 +146,9 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 	} {
 		mut.Set("meta", column, 1000, []byte(value))
 	}
-	must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
+	fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
 	seen, err := admin.New(env.Client).Workers(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if names(seen) != "w" {
 		t.Errorf("alive are %q", names(seen))
 	}
@@ -157,14 +156,14 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 		t.Errorf("bounds %v", seen.Bounds)
 	}
 	row, err := env.Store().Open("percolator_meta").ReadRow(ctx, "workers")
-	must(t, err)
+	fixture.Must(t, err)
 	if len(row["meta"]) != 3 { // w, the bounds, and what this version does not know
 		t.Errorf("left are %v", row["meta"])
 	}
 	for _, bad := range []string{"text", "[]", "{", strings.Repeat(" ", 2<<20)} {
 		mut := bigtable.NewMutation()
 		mut.Set("meta", "bounds", 1000, []byte(bad))
-		must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
+		fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, "workers", mut))
 		if seen, err := admin.New(env.Client).Workers(ctx); err != nil || len(seen.Bounds) != 0 || names(seen) != "w" {
 			t.Errorf("bounds %.10q: %v, %v, %q", bad, err, seen.Bounds, names(seen))
 		}
@@ -174,11 +173,11 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 // Bounds are replaced by who has seen the last ones.
 func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	look := func() admin.Workers {
 		seen, err := admin.New(env.Client).Workers(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 		return seen
 	}
 	set := func(seen admin.Workers, want bool, keys ...string) {
@@ -208,8 +207,8 @@ func TestBoundsAreReplacedOnTheirFormerValue(t *testing.T) {
 
 func TestAnnounceRefuses(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	var full admin.Workers
 	for i := range admin.MaxWorkers {
 		full.Live = append(full.Live, admin.WorkerInfo{Name: fmt.Sprint(i)})
@@ -234,8 +233,8 @@ func TestAnnounceRefuses(t *testing.T) {
 
 func TestReadPendingRefuses(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	for _, most := range []int{-1, 0, admin.MaxPendingRows + 1} {
 		if _, _, err := admin.New(env.Client).ReadPending(ctx, "t", percolator.All(), most); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("%d rows: %v", most, err)
