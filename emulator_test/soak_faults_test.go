@@ -95,11 +95,11 @@ func (in *injector) paused() {
 	in.resumed = time.Now()
 }
 
-// sort is what a request is for.
-type sort int
+// requestKind is what a request is for.
+type requestKind int
 
 const (
-	forRead sort = iota
+	forRead requestKind = iota
 	forOracle
 	forPrewrite
 	forCommit // of a primary's row, or a cell rolled forward
@@ -108,7 +108,7 @@ const (
 	forOther
 )
 
-func sortOf(r percolatortest.Request) sort {
+func requestKindOf(r percolatortest.Request) requestKind {
 	switch m := r.Message.(type) {
 	case *btpb.ReadRowsRequest, *btpb.SampleRowKeysRequest:
 		return forRead
@@ -196,7 +196,7 @@ func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 	if in.intensity == 0 {
 		return percolatortest.Pass
 	}
-	kind := sortOf(r)
+	kind := requestKindOf(r)
 	if a := in.decideDying(kind); a != nil {
 		return a
 	}
@@ -224,7 +224,7 @@ func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 }
 
 // decideDying is for a client that is about to crash: none of its phase two arrives. nil: it is not about to.
-func (in *injector) decideDying(kind sort) percolatortest.Action {
+func (in *injector) decideDying(kind requestKind) percolatortest.Action {
 	switch {
 	case in.dies.IsZero() || kind == forRead || kind == forOracle:
 		return nil
@@ -250,7 +250,7 @@ func (in *injector) simple(p float64) percolatortest.Action {
 	return a
 }
 
-func (in *injector) decideRead(kind sort) percolatortest.Action {
+func (in *injector) decideRead(kind requestKind) percolatortest.Action {
 	if in.chance(0.01) {
 		d := in.upTo(min(in.lifetime/3, 150*time.Millisecond))
 		in.counts.add("late answer")
@@ -262,7 +262,7 @@ func (in *injector) decideRead(kind sort) percolatortest.Action {
 	return in.simple(0.01)
 }
 
-func (in *injector) decideWrite(kind sort, left time.Duration, starts []tso.Timestamp) percolatortest.Action {
+func (in *injector) decideWrite(kind requestKind, left time.Duration, starts []tso.Timestamp) percolatortest.Action {
 	if in.rand.Float64() < in.crashes {
 		if in.rand.IntN(3) == 0 {
 			in.counts.add("crash")

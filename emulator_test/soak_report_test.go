@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/emulator_test/history"
-	"github.com/gopercolator/percolator/emulator_test/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -92,10 +90,10 @@ type soakReport struct {
 	Seconds      float64                       `json:"seconds"`
 	Seed         uint64                        `json:"seed"`
 	Command      string                        `json:"command"`
-	Transactions map[string]workload.Count     `json:"transactions"`
+	Transactions map[string]workloadCount      `json:"transactions"`
 	Faults       map[string]int                `json:"faults"`
 	Work         *tally                        `json:"work"`
-	History      *history.Report               `json:"history"`
+	History      *historyReport                `json:"history"`
 	Audits       []*percolatortest.AuditReport `json:"audits"`             // before and after the last collection
 	Problems     []string                      `json:"problems,omitempty"` // that keep the soak from meaning what it should
 	Check        time.Duration                 `json:"check_ns"`
@@ -118,8 +116,8 @@ func (r *soakReport) json() []byte {
 	return b
 }
 
-func sum(counts map[string]workload.Count) string {
-	var all workload.Count
+func sum(counts map[string]workloadCount) string {
+	var all workloadCount
 	for _, c := range counts {
 		all.Committed += c.Committed
 		all.Aborted += c.Aborted
@@ -187,7 +185,7 @@ func (s *soaking) finish() *soakReport {
 	s.tally.add(c.Stats())
 	audits = append(audits, s.audit(ctx, c, true))
 	begun := time.Now()
-	checked := history.Check(s.work.History, workload.Rules())
+	checked := checkHistory(s.work.History, workloadRules())
 	return &soakReport{
 		Problems: s.problems, Seed: s.cfg.Seed, Transactions: s.work.Counts(), Faults: s.faults.all(), Work: s.tally, History: checked, Audits: audits, Check: time.Since(begun),
 		Command: fmt.Sprintf("go test ./emulator_test -run 'TestSoak$' -timeout 60m -soak %v -soak.seed %d", s.cfg.Duration, s.cfg.Seed),
@@ -229,7 +227,7 @@ func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected boo
 	}
 	for _, r := range seen {
 		if marker := r.Kind == 'R'; !marker || r.Start > report.Mark {
-			s.work.History.Found(history.Record{Cell: history.Cell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
+			s.work.History.Found(historyRecord{Cell: historyCell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
 		}
 	}
 	return report

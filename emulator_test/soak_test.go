@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/emulator_test/history"
-	"github.com/gopercolator/percolator/emulator_test/workload"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -89,7 +87,7 @@ type soaking struct {
 	*testing.T
 	cfg      soakConfig
 	env      *percolatortest.Env
-	work     *workload.Workload
+	work     *workload
 	faults   *faultCounts
 	tally    *tally
 	sessions *soakSessions
@@ -117,9 +115,9 @@ func (s *soaking) problem(format string, args ...any) {
 // soak runs one and tells what it found. It ends the test if it cannot be carried out, and leaves the judgement to the caller.
 func soak(t *testing.T, cfg soakConfig) *soakReport {
 	t.Helper()
-	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: workload.New(history.New()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(newHistory()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	s.sessions = newSoakSessions(s.random(), s.faults)
-	s.env = percolatortest.New(t, workload.Schema(cfg.Timing), s.configure())
+	s.env = percolatortest.New(t, workloadSchema(cfg.Timing), s.configure())
 	setup, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.work.Setup(setup, s.env.Client); err != nil {

@@ -77,7 +77,7 @@ func TestReaderWaitsForTheOwnClientsConflict(t *testing.T) {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "b"
 	}
 	g, hold, committed := ownGuard(t, onB, func(g *guard) { fixture.Put(t, g.ctx, g.c, "b", "c", "other") }, "a", "b")
-	fixture.Eventually(t, "a is locked", func() bool { return locksOf(g.c, t, "t", "a") == 1 })
+	fixture.Eventually(t, "a is locked", func() bool { return locksOf(t, g.c, "t", "a") == 1 })
 	if v := g.readWhileHeld("a", hold); v != "old" {
 		t.Errorf("read %q of a transaction that was rolled back", v)
 	}
@@ -94,7 +94,7 @@ func TestReaderDoesNotWaitForCleanUp(t *testing.T) {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "x"
 	}
 	g, conflict, committed := ownGuard(t, onX, func(g *guard) { fixture.Put(t, g.ctx, g.env.NewClient(), "x", "c", "newer") }, "a", "b", "x")
-	fixture.Eventually(t, "a and b are locked", func() bool { return locksOf(g.c, t, "t", "a")+locksOf(g.c, t, "t", "b") == 2 })
+	fixture.Eventually(t, "a and b are locked", func() bool { return locksOf(t, g.c, "t", "a")+locksOf(t, g.c, "t", "b") == 2 })
 	erasure := percolatortest.NewHold()
 	g.env.FaultsOf(g.c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
@@ -130,4 +130,17 @@ func TestReaderDoesNotWaitForALateAnswer(t *testing.T) {
 	fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "new")
 	hold.Release()
 	fixture.Must(t, <-committed)
+}
+
+// locksOf counts the locks that stand in a row.
+func locksOf(t testing.TB, c *percolator.Client, table, row string) (n int) {
+	t.Helper()
+	rv, err := c.Engine().Store.ReadVersions(t.Context(), table, row, store.SnapshotFilter(nil, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range rv {
+		n += len(v.Locks)
+	}
+	return n
 }

@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestComponentsAgainstSearch(t *testing.T) {
 		g := newGraph(n, n, edges)
 		// reach[a][b]: a walk from state a to state b, one step at least.
 		var reach [2 * n][2 * n]bool
-		for a := range state(2 * n) {
+		for a := range walkState(2 * n) {
 			for _, e := range g.out(int32(a / 2)) {
 				if b, ok := a.follow(e); ok {
 					reach[a][b] = true
@@ -35,9 +35,9 @@ func TestComponentsAgainstSearch(t *testing.T) {
 				}
 			}
 		}
-		on := map[state]int{}
+		on := map[walkState]int{}
 		for i, component := range g.components() {
-			in := map[state]bool{}
+			in := map[walkState]bool{}
 			for _, s := range component {
 				on[s], in[s] = i+1, true
 			}
@@ -45,11 +45,11 @@ func TestComponentsAgainstSearch(t *testing.T) {
 				checkCycle(t, g.cycle(s, in, [4]bool{true, true, true, true}))
 			}
 		}
-		for a := range state(2 * n) {
+		for a := range walkState(2 * n) {
 			if reach[a][a] != (on[a] != 0) {
 				t.Fatalf("state %d lies on a cycle: %v, in a component: %v", a, reach[a][a], on[a] != 0)
 			}
-			for b := range state(2 * n) {
+			for b := range walkState(2 * n) {
 				if (reach[a][b] && reach[b][a]) != (on[a] != 0 && on[a] == on[b]) {
 					t.Fatalf("states %d and %d in components %d and %d", a, b, on[a], on[b])
 				}

@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import (
 	"fmt"
@@ -9,36 +9,36 @@ import (
 // reached by an anti-dependency. From those that were, no further anti-dependency leads on. The strongly connected components of that graph
 // are found in linear time (Tarjan, 1972); every node of one that has several lies on a cycle.
 
-// state is a node of that graph: 2 × the node of the graph, + 1 if it was reached by an anti-dependency.
-type state int32
+// walkState is a node of that graph: 2 × the node of the graph, + 1 if it was reached by an anti-dependency.
+type walkState int32
 
 // follow returns where an edge leads from a state; false if it would be the second anti-dependency in a row.
-func (s state) follow(e edge) (state, bool) {
+func (s walkState) follow(e edge) (walkState, bool) {
 	if e.kind != rw {
-		return state(e.to) * 2, true
+		return walkState(e.to) * 2, true
 	}
-	return state(e.to)*2 + 1, s%2 == 0
+	return walkState(e.to)*2 + 1, s%2 == 0
 }
 
 // components returns the strongly connected components that have more than one node. It keeps its own stack: the graph is deep.
-func (g *graph) components() (found [][]state) {
+func (g *graph) components() (found [][]walkState) {
 	n := int(g.nodes) * 2
 	index, low := make([]int32, n), make([]int32, n) // index: 0 is not visited
 	onStack := make([]bool, n)
 	type frame struct {
-		at   state
+		at   walkState
 		next int32 // of g.edges
 	}
 	var path []frame
-	var stack []state
+	var stack []walkState
 	count := int32(0)
-	visit := func(s state) {
+	visit := func(s walkState) {
 		count++
 		index[s], low[s] = count, count
 		stack, onStack[s] = append(stack, s), true
 		path = append(path, frame{s, g.first[s/2]})
 	}
-	for root := range state(n) {
+	for root := range walkState(n) {
 		if index[root] == 0 {
 			visit(root)
 		}
@@ -71,7 +71,7 @@ func (g *graph) components() (found [][]state) {
 			}
 			onStack[s] = false
 			if len(stack)-i > 1 {
-				found = append(found, append([]state(nil), stack[i:]...))
+				found = append(found, append([]walkState(nil), stack[i:]...))
 			}
 			stack = stack[:i]
 		}
@@ -80,13 +80,13 @@ func (g *graph) components() (found [][]state) {
 }
 
 // cycle finds a shortest cycle through start that uses only edges of the given kinds and stays in the component.
-func (g *graph) cycle(start state, in map[state]bool, allowed [4]bool) []edge {
+func (g *graph) cycle(start walkState, in map[walkState]bool, allowed [4]bool) []edge {
 	type step struct {
-		from state
+		from walkState
 		by   edge
 	}
-	came := map[state]step{}
-	queue := []state{start}
+	came := map[walkState]step{}
+	queue := []walkState{start}
 	for len(queue) > 0 {
 		s := queue[0]
 		queue = queue[1:]
@@ -121,11 +121,11 @@ const searched = 100
 func (c *checker) checkCycles() {
 	g := c.dependencies()
 	for _, component := range g.components() {
-		in := make(map[state]bool, len(component))
+		in := make(map[walkState]bool, len(component))
 		for _, s := range component {
 			in[s] = true
 		}
-		told := map[Kind]bool{}
+		told := map[anomalyKind]bool{}
 		for _, allowed := range [][4]bool{{ww: true}, {ww: true, rt: true}, {ww: true, wr: true}, {ww: true, wr: true, rt: true}, {true, true, true, false}, {true, true, true, true}} {
 			for _, s := range component[:min(len(component), searched)] {
 				path := g.cycle(s, in, allowed)
@@ -143,19 +143,19 @@ func (c *checker) checkCycles() {
 }
 
 // classify names a cycle by its edges.
-func classify(path []edge) Kind {
+func classify(path []edge) anomalyKind {
 	var n [4]int
 	for _, e := range path {
 		n[e.kind]++
 	}
-	kind := G0
+	kind := anomalyG0
 	switch {
 	case n[rw] > 1:
-		kind = GNonadjacent
+		kind = anomalyGNonadjacent
 	case n[rw] == 1:
-		kind = GSingle
+		kind = anomalyGSingle
 	case n[wr] > 0:
-		kind = G1c
+		kind = anomalyG1c
 	}
 	if n[rt] > 0 {
 		kind += realTimeSuffix

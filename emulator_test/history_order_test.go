@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 func (c *checker) checkTimestamps() {
 	type stamp struct {
 		ts  tso.Timestamp
-		txn *Txn
+		txn *historyTxn
 	}
 	var all []stamp
 	for _, t := range c.h.txns {
@@ -23,13 +23,13 @@ func (c *checker) checkTimestamps() {
 		}
 		all = append(all, stamp{commit, t})
 		if commit <= t.start {
-			c.report.add(Timestamps, "%s committed at %d, not above its start", t, commit)
+			c.report.add(anomalyTimestamps, "%s committed at %d, not above its start", t, commit)
 		}
 	}
 	slices.SortFunc(all, func(a, b stamp) int { return sign(a.ts - b.ts) })
 	for i := 1; i < len(all); i++ {
 		if all[i].ts == all[i-1].ts && all[i].txn != all[i-1].txn {
-			c.report.add(Timestamps, "%d belongs to %s and to %s", all[i].ts, all[i-1].txn, all[i].txn)
+			c.report.add(anomalyTimestamps, "%d belongs to %s and to %s", all[i].ts, all[i-1].txn, all[i].txn)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func (c *checker) checkTimestamps() {
 // moment is a begin or an end in the order of real time.
 type moment struct {
 	at  int64
-	txn *Txn
+	txn *historyTxn
 	end bool
 }
 
@@ -68,25 +68,25 @@ func (c *checker) moments() []moment {
 // checkRealTime: who begins after another was acknowledged gets later timestamps (I1).
 func (c *checker) checkRealTime() {
 	var newest tso.Timestamp
-	var holder *Txn
+	var holder *historyTxn
 	floor := map[int32]tso.Timestamp{} // of blind transactions under way: what their commit must be above
 	for _, m := range c.moments() {
 		t := m.txn
 		switch {
 		case !m.end && !t.placed && t.start != 0 && t.start <= newest:
-			c.report.add(RealTime, "%s began after %s was acknowledged, whose timestamp is %d", t, holder, newest)
+			c.report.add(anomalyRealTime, "%s began after %s was acknowledged, whose timestamp is %d", t, holder, newest)
 		case !m.end && t.placed:
 			floor[t.id] = newest
 		case m.end:
-			if low, ok := floor[t.id]; ok && c.commit[t.id] != 0 && t.outcome == Committed && c.commit[t.id] <= low {
-				c.report.add(RealTime, "%s began after a timestamp of %d was known", t, low)
+			if low, ok := floor[t.id]; ok && c.commit[t.id] != 0 && t.outcome == outcomeCommitted && c.commit[t.id] <= low {
+				c.report.add(anomalyRealTime, "%s began after a timestamp of %d was known", t, low)
 			}
 			delete(floor, t.id)
 			known := tso.Timestamp(0)
 			if !t.placed {
 				known = t.start
 			}
-			if t.outcome == Committed {
+			if t.outcome == outcomeCommitted {
 				known = max(known, c.commit[t.id])
 			}
 			if known > newest {
@@ -106,9 +106,9 @@ func (c *checker) checkWriters() {
 				continue
 			}
 			ta, tb := c.h.txns[a.txn], c.h.txns[b.txn]
-			kind := Overlap
+			kind := anomalyOverlap
 			if ta.reads(cellID(cell)) && tb.reads(cellID(cell)) {
-				kind = LostUpdate
+				kind = anomalyLostUpdate
 			}
 			c.report.add(kind, "%s: %s, committed at %d, and %s, committed at %d, both wrote or locked it", c.h.names[cell], ta, a.commit, tb, b.commit)
 		}
@@ -116,7 +116,7 @@ func (c *checker) checkWriters() {
 }
 
 // reads tells whether the transaction read the cell by name.
-func (t *Txn) reads(cell cellID) bool {
+func (t *historyTxn) reads(cell cellID) bool {
 	return slices.ContainsFunc(t.ops, func(o op) bool { return o.kind == opRead && o.cell == cell })
 }
 
@@ -153,7 +153,7 @@ func (c *checker) checkUnique() {
 					continue
 				}
 				if other, taken := holder[ch.value]; taken {
-					c.report.add(Unique, "%s and %s hold one value since %s", c.h.names[other], c.h.names[ch.cell], c.h.txns[ch.txn])
+					c.report.add(anomalyUnique, "%s and %s hold one value since %s", c.h.names[other], c.h.names[ch.cell], c.h.txns[ch.txn])
 				}
 				holder[ch.value], held[ch.cell] = ch.cell, ch.value
 			}

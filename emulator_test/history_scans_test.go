@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import (
 	"slices"
@@ -22,7 +22,7 @@ func (c *checker) cellsIn(s *scan) []cellID {
 }
 
 // selects tells whether the scan asked for the cell's column.
-func (s *scan) selects(name Cell) bool {
+func (s *scan) selects(name historyCell) bool {
 	return len(s.columns) == 0 || slices.Contains(s.columns, name.Column)
 }
 
@@ -30,7 +30,7 @@ func (s *scan) selects(name Cell) bool {
 func (s *scan) contains(value string) bool { return value >= s.from && (s.to == "" || value < s.to) }
 
 // now is what the transaction has to see in a cell.
-func (r *reader) now(cell cellID) valueID {
+func (r *historyReader) now(cell cellID) valueID {
 	if own, ok := r.own[cell]; ok {
 		return own
 	}
@@ -39,12 +39,12 @@ func (r *reader) now(cell cellID) valueID {
 }
 
 // scan compares the answer of a scan with all cells in its range: neither missing nor extra, in order.
-func (r *reader) scan(s *scan) {
+func (r *historyReader) scan(s *scan) {
 	c := r.c
 	rest := s.entries
 	for i := 1; i < len(rest); i++ {
 		if compareCells(c.h.names[rest[i-1].cell], c.h.names[rest[i].cell]) >= 0 {
-			c.report.add(ScanOrder, "%s scanned %s: %s comes after %s", r.t, s.table, c.h.names[rest[i].cell], c.h.names[rest[i-1].cell])
+			c.report.add(anomalyScanOrder, "%s scanned %s: %s comes after %s", r.t, s.table, c.h.names[rest[i].cell], c.h.names[rest[i-1].cell])
 			return
 		}
 	}
@@ -60,12 +60,12 @@ func (r *reader) scan(s *scan) {
 		}
 	}
 	for _, e := range rest {
-		c.report.add(ScanOrder, "%s scanned %s and got %s, which is out of the range", r.t, s.table, c.h.names[e.cell])
+		c.report.add(anomalyScanOrder, "%s scanned %s and got %s, which is out of the range", r.t, s.table, c.h.names[e.cell])
 	}
 }
 
 // indexScan compares the answer of an index scan with all cells of the indexed column.
-func (r *reader) indexScan(s *scan) {
+func (r *historyReader) indexScan(s *scan) {
 	c := r.c
 	type hit struct {
 		cell  cellID
@@ -92,15 +92,15 @@ func (r *reader) indexScan(s *scan) {
 	}
 	for _, g := range got {
 		if !slices.Contains(want, g) {
-			c.report.add(StaleRead, "%s found %s by an index under a value that it does not have", r.t, c.h.names[g.cell])
+			c.report.add(anomalyStaleRead, "%s found %s by an index under a value that it does not have", r.t, c.h.names[g.cell])
 		}
 	}
 	for _, w := range want {
 		if !slices.Contains(got, w) {
-			c.report.add(StaleRead, "%s did not find %s by an index", r.t, c.h.names[w.cell])
+			c.report.add(anomalyStaleRead, "%s did not find %s by an index", r.t, c.h.names[w.cell])
 		}
 	}
 	if len(got) == len(want) {
-		c.report.add(ScanOrder, "%s: the entries of an index of %s are not in the order of values", r.t, s.table)
+		c.report.add(anomalyScanOrder, "%s: the entries of an index of %s are not in the order of values", r.t, s.table)
 	}
 }

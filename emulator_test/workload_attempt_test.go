@@ -1,19 +1,18 @@
-package workload
+package emulator_test
 
 import (
 	"context"
 	"errors"
 
-	"github.com/gopercolator/percolator/emulator_test/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // attempt is a transaction that records everything it does.
 type attempt struct {
-	s   *Session
+	s   *workloadSession
 	tx  *percolator.Txn
-	rec *history.Txn
+	rec *historyTxn
 	id  int64
 	n   int64 // values written: each has a number of its own
 
@@ -29,7 +28,7 @@ func (a *attempt) get(ctx context.Context, c percolator.Cell) ([]byte, error) {
 func (a *attempt) getForUpdate(ctx context.Context, c percolator.Cell) ([]byte, error) {
 	v, err := a.note(c)(a.tx.GetForUpdate(ctx, c))
 	if err == nil && !a.locks {
-		a.rec.Lock(history.Cell(c))
+		a.rec.Lock(historyCell(c))
 	}
 	return v, err
 }
@@ -44,16 +43,16 @@ func (a *attempt) note(c percolator.Cell) func([]byte, error) ([]byte, error) {
 			corrupt(a.rec, err)
 			return nil, err
 		}
-		a.rec.Read(history.Cell(c), v)
+		a.rec.Read(historyCell(c), v)
 		if a.locks {
-			a.rec.Lock(history.Cell(c))
+			a.rec.Lock(historyCell(c))
 		}
 		return v, nil
 	}
 }
 
 // corrupt records that the store contradicts itself.
-func corrupt(rec *history.Txn, err error) {
+func corrupt(rec *historyTxn, err error) {
 	if errors.Is(err, percolator.ErrCorrupt) {
 		rec.Broken("the store is corrupt: %v", err)
 	}
@@ -66,9 +65,9 @@ func (a *attempt) getMulti(ctx context.Context, cells ...percolator.Cell) ([][]b
 		return nil, err
 	}
 	for i, c := range cells {
-		a.rec.Read(history.Cell(c), values[i])
+		a.rec.Read(historyCell(c), values[i])
 		if a.locks {
-			a.rec.Lock(history.Cell(c))
+			a.rec.Lock(historyCell(c))
 		}
 	}
 	return values, nil
@@ -77,7 +76,7 @@ func (a *attempt) getMulti(ctx context.Context, cells ...percolator.Cell) ([][]b
 func (a *attempt) set(c percolator.Cell, v []byte) error {
 	err := a.tx.Set(c, v)
 	if err == nil {
-		a.rec.Put(history.Cell(c), v)
+		a.rec.Put(historyCell(c), v)
 	}
 	return err
 }
@@ -85,7 +84,7 @@ func (a *attempt) set(c percolator.Cell, v []byte) error {
 func (a *attempt) insert(c percolator.Cell, v []byte) error {
 	err := a.tx.Insert(c, v)
 	if err == nil {
-		a.rec.Put(history.Cell(c), v)
+		a.rec.Put(historyCell(c), v)
 		a.inserts = append(a.inserts, c)
 	}
 	return err
@@ -94,7 +93,7 @@ func (a *attempt) insert(c percolator.Cell, v []byte) error {
 func (a *attempt) delete(c percolator.Cell) error {
 	err := a.tx.Delete(c)
 	if err == nil {
-		a.rec.Delete(history.Cell(c))
+		a.rec.Delete(historyCell(c))
 	}
 	return err
 }
@@ -102,7 +101,7 @@ func (a *attempt) delete(c percolator.Cell) error {
 func (a *attempt) notify(c percolator.Cell) error {
 	err := a.tx.Notify(c)
 	if err == nil {
-		a.rec.Notifies(history.Cell(c))
+		a.rec.Notifies(historyCell(c))
 	}
 	return err
 }
@@ -128,7 +127,7 @@ type options struct {
 }
 
 // transact runs f in a transaction. The receipt is the primary now and then, else the last write.
-func (s *Session) transact(ctx context.Context, o options, f func(context.Context, *attempt) error) {
+func (s *workloadSession) transact(ctx context.Context, o options, f func(context.Context, *attempt) error) {
 	if !o.blind && !o.lockReads && s.Rand.IntN(8) == 0 {
 		s.update(ctx, o, f)
 		return
@@ -160,7 +159,7 @@ func (s *Session) transact(ctx context.Context, o options, f func(context.Contex
 }
 
 // update is transact by Client.Update: every attempt is a transaction of its own.
-func (s *Session) update(ctx context.Context, o options, f func(context.Context, *attempt) error) {
+func (s *workloadSession) update(ctx context.Context, o options, f func(context.Context, *attempt) error) {
 	a := s.begin(o)
 	var since int64
 	filled := false
@@ -178,7 +177,7 @@ func (s *Session) update(ctx context.Context, o options, f func(context.Context,
 	s.end(a, o, ts, err, filled)
 }
 
-func (s *Session) begin(o options) *attempt {
+func (s *workloadSession) begin(o options) *attempt {
 	return &attempt{s: s, rec: s.History.Begin(s.Name, o.kind), id: s.ids.Add(1), locks: o.lockReads, blind: o.blind}
 }
 
@@ -191,7 +190,7 @@ func (a *attempt) use(tx *percolator.Txn) {
 	a.rec.Started(tx.StartTimestamp())
 }
 
-func (s *Session) fill(ctx context.Context, a *attempt, o options, f func(context.Context, *attempt) error) error {
+func (s *workloadSession) fill(ctx context.Context, a *attempt, o options, f func(context.Context, *attempt) error) error {
 	first := s.Rand.IntN(4) == 0
 	if !o.noReceipt && first {
 		if err := a.receipt(); err != nil {
@@ -208,22 +207,22 @@ func (s *Session) fill(ctx context.Context, a *attempt, o options, f func(contex
 }
 
 // end records the outcome. asked says that Commit was called.
-func (s *Session) end(a *attempt, o options, ts tso.Timestamp, err error, asked bool) {
+func (s *workloadSession) end(a *attempt, o options, ts tso.Timestamp, err error, asked bool) {
 	switch {
 	case err == nil:
-		a.rec.End(history.Committed, ts)
+		a.rec.End(outcomeCommitted, ts)
 		s.remember(ts)
-		s.tally(o.kind, func(c *Count) { c.Committed++ })
+		s.tally(o.kind, func(c *workloadCount) { c.Committed++ })
 		return
 	case asked && (errors.Is(err, percolator.ErrOutcomeUnknown) || s.Dead()):
-		a.rec.End(history.Unknown, 0)
-		s.tally(o.kind, func(c *Count) { c.Unknown++ })
+		a.rec.End(outcomeUnknown, 0)
+		s.tally(o.kind, func(c *workloadCount) { c.Unknown++ })
 		return
 	}
 	corrupt(a.rec, err)
 	if errors.Is(err, percolator.ErrExists) && len(a.inserts) == 1 {
-		a.rec.Present(history.Cell(a.inserts[0]))
+		a.rec.Present(historyCell(a.inserts[0]))
 	}
-	a.rec.End(history.Aborted, 0)
-	s.tally(o.kind, func(c *Count) { c.Aborted++ })
+	a.rec.End(outcomeAborted, 0)
+	s.tally(o.kind, func(c *workloadCount) { c.Aborted++ })
 }

@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import "github.com/gopercolator/percolator/tso"
 
@@ -8,7 +8,7 @@ func (c *checker) resolve() {
 	h := c.h
 	c.committed, c.commit = make([]bool, len(h.txns)), make([]tso.Timestamp, len(h.txns))
 	for _, t := range h.txns {
-		if t.outcome == Committed {
+		if t.outcome == outcomeCommitted {
 			c.committed[t.id] = true
 			if t.commit != t.start || len(t.effects()) > 0 {
 				c.commit[t.id] = t.commit
@@ -35,11 +35,11 @@ func (c *checker) resolve() {
 	for _, t := range h.txns {
 		switch {
 		case c.committed[t.id] && t.start != 0 && c.commit[t.id] == 0 && len(t.effects()) > 0:
-			c.report.add(Unplaced, "%s has been read, and nothing tells its commit timestamp", t)
+			c.report.add(anomalyUnplaced, "%s has been read, and nothing tells its commit timestamp", t)
 			fallthrough
 		case c.committed[t.id]:
 			c.report.Committed++
-			if t.outcome == Unknown {
+			if t.outcome == outcomeUnknown {
 				c.report.Resolved++
 			}
 		default:
@@ -49,7 +49,7 @@ func (c *checker) resolve() {
 }
 
 // saw takes note that reader was given a value.
-func (c *checker) saw(reader *Txn, cell cellID, value valueID, commit tso.Timestamp) {
+func (c *checker) saw(reader *historyTxn, cell cellID, value valueID, commit tso.Timestamp) {
 	if value == absent {
 		return
 	}
@@ -61,8 +61,8 @@ func (c *checker) saw(reader *Txn, cell cellID, value valueID, commit tso.Timest
 }
 
 // place takes note of evidence that t has committed, at the timestamp commit if that is not 0.
-func (c *checker) place(t *Txn, commit tso.Timestamp, evidence string, args ...any) {
-	if t.outcome == Aborted {
+func (c *checker) place(t *historyTxn, commit tso.Timestamp, evidence string, args ...any) {
+	if t.outcome == outcomeAborted {
 		return // told where the evidence is looked at
 	}
 	c.committed[t.id] = true
@@ -72,7 +72,7 @@ func (c *checker) place(t *Txn, commit tso.Timestamp, evidence string, args ...a
 		c.commit[t.id] = commit
 	default:
 		args = append([]any{t, c.commit[t.id], commit}, args...)
-		c.report.add(HalfCommit, "%s committed at %d, and at %d: "+evidence, args...)
+		c.report.add(anomalyHalfCommit, "%s committed at %d, and at %d: "+evidence, args...)
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *checker) resolveRecords() {
 	if len(c.h.records) == 0 {
 		return
 	}
-	byStart := make(map[tso.Timestamp]*Txn, len(c.h.txns))
+	byStart := make(map[tso.Timestamp]*historyTxn, len(c.h.txns))
 	for _, t := range c.h.txns {
 		if t.start != 0 && (!t.placed || len(t.effects()) > 0) { // a snapshot of the past has no timestamp of its own
 			byStart[t.start] = t
@@ -92,12 +92,12 @@ func (c *checker) resolveRecords() {
 		switch {
 		case t == nil && r.Marker:
 		case t == nil:
-			c.report.add(UnknownRecord, "%s has a record of transaction %d, committed at %d, which nobody began", r.Cell, r.Start, r.Commit)
-		case r.Marker && t.outcome == Committed:
-			c.report.add(CommittedUndo, "%s has the rollback marker of %s", r.Cell, t)
+			c.report.add(anomalyUnknownRecord, "%s has a record of transaction %d, committed at %d, which nobody began", r.Cell, r.Start, r.Commit)
+		case r.Marker && t.outcome == outcomeCommitted:
+			c.report.add(anomalyCommittedUndo, "%s has the rollback marker of %s", r.Cell, t)
 		case r.Marker:
-		case t.outcome == Aborted:
-			c.report.add(AbortedRecord, "%s has a record of %s, committed at %d", r.Cell, t, r.Commit)
+		case t.outcome == outcomeAborted:
+			c.report.add(anomalyAbortedRecord, "%s has a record of %s, committed at %d", r.Cell, t, r.Commit)
 		default:
 			c.place(t, r.Commit, "%s has a record of it", r.Cell)
 		}

@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import "strings"
 
@@ -19,14 +19,14 @@ func (c *checker) checkLists() {
 				break
 			}
 			if !strings.HasPrefix(list, before) {
-				c.report.add(ListOrder, "%s: %s does not continue the list of %s", c.h.names[cell], c.txnName(v.txn), c.txnName(vs[max(i-1, 0)].txn))
+				c.report.add(anomalyListOrder, "%s: %s does not continue the list of %s", c.h.names[cell], c.txnName(v.txn), c.txnName(vs[max(i-1, 0)].txn))
 			}
 			before = list
 		}
 		seen := map[string]bool{}
 		for e := range strings.FieldsSeq(before) {
 			if seen[e] {
-				c.report.add(ListOrder, "%s: an element comes twice since %s", c.h.names[cell], c.txnName(vs[len(vs)-1].txn))
+				c.report.add(anomalyListOrder, "%s: an element comes twice since %s", c.h.names[cell], c.txnName(vs[len(vs)-1].txn))
 				break
 			}
 			seen[e] = true

@@ -1,17 +1,16 @@
-package workload
+package emulator_test
 
 import (
 	"context"
 	"errors"
 	"strconv"
 
-	"github.com/gopercolator/percolator/emulator_test/history"
 	"github.com/gopercolator/percolator/percolator"
 )
 
 // Setup fills the tables, with a client that nothing happens to.
-func (w *Workload) Setup(ctx context.Context, c *percolator.Client) error {
-	s := &Session{Workload: w, Client: c, Name: "setup", Dead: func() bool { return false }}
+func (w *workload) Setup(ctx context.Context, c *percolator.Client) error {
+	s := &workloadSession{workload: w, Client: c, Name: "setup", Dead: func() bool { return false }}
 	o := options{kind: "setup"}
 	a := s.begin(o)
 	tx, err := c.Begin(ctx)
@@ -43,19 +42,19 @@ func (w *Workload) Setup(ctx context.Context, c *percolator.Client) error {
 
 // Final reads everything, when nobody writes any more: the state in which all unknown outcomes are resolved. settled says that the observers
 // have had their time.
-func (w *Workload) Final(ctx context.Context, c *percolator.Client, settled bool) error {
-	s := &Session{Workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
+func (w *workload) Final(ctx context.Context, c *percolator.Client, settled bool) error {
+	s := &workloadSession{workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
 	var failed error
-	s.view(ctx, "final", func(ctx context.Context, r reader) error {
+	s.view(ctx, "final", func(ctx context.Context, r workloadReader) error {
 		failed = r.everything(ctx, settled)
 		return failed
 	})
 	return failed
 }
 
-func (r reader) everything(ctx context.Context, settled bool) error {
-	found := map[history.Cell]string{}
-	for _, table := range Tables {
+func (r workloadReader) everything(ctx context.Context, settled bool) error {
+	found := map[historyCell]string{}
+	for _, table := range workloadTables {
 		es, err := r.scan(ctx, table, "", "")
 		if err != nil {
 			return err
@@ -65,10 +64,10 @@ func (r reader) everything(ctx context.Context, settled bool) error {
 		}
 	}
 	for c, v := range found {
-		if settled && c.Table == lists && found[history.Cell{Table: copies, Row: c.Row, Column: "copy"}] != v {
+		if settled && c.Table == lists && found[historyCell{Table: copies, Row: c.Row, Column: "copy"}] != v {
 			r.rec.Broken("the copy of %s is not up to date", c)
 		}
-		if _, there := found[history.Cell{Table: lists, Row: c.Row, Column: "items"}]; settled && c.Table == copies && !there {
+		if _, there := found[historyCell{Table: lists, Row: c.Row, Column: "items"}]; settled && c.Table == copies && !there {
 			r.rec.Broken("%s is the copy of something that was withdrawn", c)
 		}
 	}

@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import (
 	"slices"
@@ -7,30 +7,30 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Rules is what Check has to know of the application.
-type Rules struct {
+// historyRules is what Check has to know of the application.
+type historyRules struct {
 	// List says that the values of a cell are lists: elements with a blank after each, to which transactions append.
-	List func(Cell) bool
+	List func(historyCell) bool
 	// Unique are the columns no two rows of which may hold one value at a time.
-	Unique []Column
+	Unique []historyColumn
 	// Observers are those whose runs the history records. After the last transaction each has run for the newest change of each cell.
-	Observers []Observer
+	Observers []observerRule
 }
 
-// Column names a column of a table.
-type Column struct{ Table, Name string }
+// historyColumn names a column of a table.
+type historyColumn struct{ Table, Name string }
 
-// Observer names the observer of a column.
-type Observer struct {
+// observerRule names the observer of a column.
+type observerRule struct {
 	Name, Table, Column string
 	Weak                bool
 }
 
-// Check says what in the history must not be. The history must be complete: nobody may record in it any more.
-func Check(h *History, rules Rules) *Report {
+// checkHistory says what in the history must not be. The history must be complete: nobody may record in it any more.
+func checkHistory(h *history, rules historyRules) *historyReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := &checker{h: h, rules: rules, report: &Report{Transactions: len(h.txns)}}
+	c := &checker{h: h, rules: rules, report: &historyReport{Transactions: len(h.txns)}}
 	c.indexWrites()
 	c.resolve()
 	c.order()
@@ -47,9 +47,9 @@ func Check(h *History, rules Rules) *Report {
 
 // checker holds what the checks share.
 type checker struct {
-	h      *History
-	rules  Rules
-	report *Report
+	h      *history
+	rules  historyRules
+	report *historyReport
 
 	committed []bool          // by transaction, after resolve
 	commit    []tso.Timestamp // of committed writers
@@ -86,7 +86,7 @@ type effect struct {
 }
 
 // effects lists what the transaction would commit, one for each cell.
-func (t *Txn) effects() []effect {
+func (t *historyTxn) effects() []effect {
 	var out []effect
 next:
 	for _, o := range t.ops {

@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import "github.com/gopercolator/percolator/tso"
 
@@ -14,7 +14,7 @@ func (c *checker) checkObservers() {
 		observer string
 		cell     cellID
 	}
-	runs := map[change]*Txn{}
+	runs := map[change]*historyTxn{}
 	last := map[observed]tso.Timestamp{} // start of the newest committed run
 	for _, t := range c.h.txns {
 		if t.run == nil {
@@ -23,7 +23,7 @@ func (c *checker) checkObservers() {
 		cell := t.of
 		if !t.run.Weak {
 			if _, at := c.valueAt(cell, t.start); at != t.run.Change {
-				c.report.add(StaleRun, "%s ran for the change of %s at %d; the newest in its snapshot is of %d", t, t.run.Cell, t.run.Change, at)
+				c.report.add(anomalyStaleRun, "%s ran for the change of %s at %d; the newest in its snapshot is of %d", t, t.run.Cell, t.run.Change, at)
 			}
 		}
 		if !c.committed[t.id] {
@@ -36,7 +36,7 @@ func (c *checker) checkObservers() {
 		}
 		key := change{t.run.Observer, cell, t.run.Change}
 		if other := runs[key]; other != nil {
-			c.report.add(DoubleRun, "%s and %s both ran for the change of %s at %d", other, t, t.run.Cell, t.run.Change)
+			c.report.add(anomalyDoubleRun, "%s and %s both ran for the change of %s at %d", other, t, t.run.Cell, t.run.Change)
 		}
 		runs[key] = t
 	}
@@ -53,14 +53,14 @@ func (c *checker) checkObservers() {
 		}
 		for id, v := range newest {
 			if last[observed{o.Name, id}] < v.commit {
-				c.report.add(Unobserved, "%s: observer %s has not run since %s, committed at %d", c.h.names[id], o.Name, c.txnName(v.txn), v.commit)
+				c.report.add(anomalyUnobserved, "%s: observer %s has not run since %s, committed at %d", c.h.names[id], o.Name, c.txnName(v.txn), v.commit)
 			}
 		}
 	}
 }
 
 // weak lists the newest notification of each cell of a weak column.
-func (c *checker) weak(o Observer) map[cellID]version {
+func (c *checker) weak(o observerRule) map[cellID]version {
 	newest := map[cellID]version{}
 	for _, t := range c.h.txns {
 		for _, id := range t.weak {

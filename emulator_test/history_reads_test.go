@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import "github.com/gopercolator/percolator/tso"
 
@@ -6,7 +6,7 @@ import "github.com/gopercolator/percolator/tso"
 func (c *checker) checkReads() {
 	for _, t := range c.h.txns {
 		for _, b := range t.broken {
-			c.report.add(Invariant, "%s: %s", t, b)
+			c.report.add(anomalyInvariant, "%s: %s", t, b)
 		}
 		if t.start != 0 {
 			c.checkReadsOf(t)
@@ -14,16 +14,16 @@ func (c *checker) checkReads() {
 	}
 }
 
-// reader is a transaction as far as it has come.
-type reader struct {
+// historyReader is a transaction as far as it has come.
+type historyReader struct {
 	c    *checker
-	t    *Txn
+	t    *historyTxn
 	own  map[cellID]valueID // its writes so far
 	seen map[cellID]valueID // what it was told of others' writes
 }
 
-func (c *checker) checkReadsOf(t *Txn) {
-	r := &reader{c, t, map[cellID]valueID{}, map[cellID]valueID{}}
+func (c *checker) checkReadsOf(t *historyTxn) {
+	r := &historyReader{c, t, map[cellID]valueID{}, map[cellID]valueID{}}
 	for _, o := range t.ops {
 		switch o.kind {
 		case opPut, opDelete:
@@ -34,7 +34,7 @@ func (c *checker) checkReadsOf(t *Txn) {
 		case opPresent:
 			c.report.Reads++
 			if v, _ := c.valueAt(o.cell, t.start); v == absent {
-				c.report.add(StaleRead, "%s was told that %s has a value; there is none at %d", t, c.h.names[o.cell], t.start)
+				c.report.add(anomalyStaleRead, "%s was told that %s has a value; there is none at %d", t, c.h.names[o.cell], t.start)
 			}
 		case opScan:
 			c.report.Scans++
@@ -48,16 +48,16 @@ func (c *checker) checkReadsOf(t *Txn) {
 }
 
 // read compares one answer. commit is when the version was committed, as far as the client was told.
-func (r *reader) read(cell cellID, got valueID, commit tso.Timestamp) {
+func (r *historyReader) read(cell cellID, got valueID, commit tso.Timestamp) {
 	name := r.c.h.names[cell]
 	if own, ok := r.own[cell]; ok {
 		if got != own {
-			r.c.report.add(Internal, "%s wrote %s and read something else", r.t, name)
+			r.c.report.add(anomalyInternal, "%s wrote %s and read something else", r.t, name)
 		}
 		return
 	}
 	if before, ok := r.seen[cell]; ok && before != got {
-		r.c.report.add(Internal, "%s read %s twice and got two answers", r.t, name)
+		r.c.report.add(anomalyInternal, "%s read %s twice and got two answers", r.t, name)
 	}
 	r.seen[cell] = got
 	want, at := r.c.valueAt(cell, r.t.start)
@@ -65,12 +65,12 @@ func (r *reader) read(cell cellID, got valueID, commit tso.Timestamp) {
 	case got != want:
 		r.differs(cell, got)
 	case commit != 0 && commit != at:
-		r.c.report.add(StaleRead, "%s read %s as committed at %d; the newest version below its snapshot is of %d", r.t, name, commit, at)
+		r.c.report.add(anomalyStaleRead, "%s read %s as committed at %d; the newest version below its snapshot is of %d", r.t, name, commit, at)
 	}
 }
 
 // differs explains a read that is not what the snapshot holds.
-func (r *reader) differs(cell cellID, got valueID) {
+func (r *historyReader) differs(cell cellID, got valueID) {
 	c, name := r.c, r.c.h.names[cell]
 	should := "no value"
 	if i := c.at(cell, r.t.start); i >= 0 {
@@ -81,24 +81,24 @@ func (r *reader) differs(cell cellID, got valueID) {
 		}
 	}
 	if got == absent {
-		c.report.add(StaleRead, "%s found no value in %s instead of %s", r.t, name, should)
+		c.report.add(anomalyStaleRead, "%s found no value in %s instead of %s", r.t, name, should)
 		return
 	}
-	kind, best := ThinAir, "nobody wrote"
+	kind, best := anomalyThinAir, "nobody wrote"
 	for _, a := range c.writes[written{cell, got}] {
 		w := c.txnName(a.txn)
 		switch {
 		case a.txn == r.t.id:
 		case !c.committed[a.txn]:
-			if kind == ThinAir {
-				kind, best = AbortedRead, w+" wrote and did not commit"
+			if kind == anomalyThinAir {
+				kind, best = anomalyAbortedRead, w+" wrote and did not commit"
 			}
 		case !a.last:
-			kind, best = Intermediate, w+" wrote and replaced"
+			kind, best = anomalyIntermediate, w+" wrote and replaced"
 		case c.commit[a.txn] > r.t.start:
-			kind, best = FutureRead, w+" wrote"
+			kind, best = anomalyFutureRead, w+" wrote"
 		default:
-			kind, best = StaleRead, w+" wrote"
+			kind, best = anomalyStaleRead, w+" wrote"
 		}
 	}
 	c.report.add(kind, "%s read in %s what %s instead of %s", r.t, name, best, should)

@@ -1,4 +1,4 @@
-package history
+package emulator_test
 
 import (
 	"cmp"
@@ -74,7 +74,7 @@ func (c *checker) dependencies() *graph {
 			add(vs[i-1].txn, vs[i].txn, ww, cell)
 		}
 	}
-	read := func(t *Txn, cell cellID, value valueID) {
+	read := func(t *historyTxn, cell cellID, value valueID) {
 		vs, list := traced[cell]
 		i := 0
 		if list {
@@ -119,7 +119,7 @@ func (c *checker) dependencies() *graph {
 const unseen = 1 << 30
 
 // versionRead is the index of the version that a transaction read, -1 for the state before the first.
-func (c *checker) versionRead(t *Txn, cell cellID, value valueID) int {
+func (c *checker) versionRead(t *historyTxn, cell cellID, value valueID) int {
 	vs := c.versions[cell]
 	i := c.at(cell, t.start)
 	if value == absent {
@@ -161,7 +161,7 @@ func (c *checker) trace() map[cellID][]version {
 
 // inList is the index of the version of a list that was read. Of absence only the timestamps tell whether the list was not there yet, or
 // deleted.
-func (c *checker) inList(t *Txn, cell cellID, vs []version, value valueID) int {
+func (c *checker) inList(t *historyTxn, cell cellID, vs []version, value valueID) int {
 	if at := c.versionRead(t, cell, value); value == absent && at < 0 {
 		return -1
 	}
@@ -197,7 +197,7 @@ func (c *checker) realTime(edges []edge) (nodes int32, out []edge) {
 		t := m.txn
 		switch {
 		case t.placed || !c.committed[t.id]:
-		case m.end && t.outcome == Committed:
+		case m.end && t.outcome == outcomeCommitted:
 			if !fresh {
 				moment++
 				if moment > int32(len(c.h.txns)) {

@@ -1,4 +1,4 @@
-package workload
+package emulator_test
 
 import (
 	"context"
@@ -10,50 +10,49 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/gopercolator/percolator/emulator_test/history"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// reader records what is read through a transaction or a snapshot.
-type reader struct {
+// workloadReader records what is read through a transaction or a snapshot.
+type workloadReader struct {
 	percolator.Reader
-	rec *history.Txn
+	rec *historyTxn
 }
 
-func (r reader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {
+func (r workloadReader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {
 	values, err := r.GetMulti(ctx, cells...)
 	if err != nil {
 		corrupt(r.rec, err)
 		return nil, err
 	}
 	for i, c := range cells {
-		r.rec.Read(history.Cell(c), values[i])
+		r.rec.Read(historyCell(c), values[i])
 	}
 	return values, nil
 }
 
-func (r reader) scan(ctx context.Context, table, from, to string, columns ...string) (es []history.Entry, err error) {
+func (r workloadReader) scan(ctx context.Context, table, from, to string, columns ...string) (es []historyEntry, err error) {
 	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), columns...) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err
 		}
-		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value, Commit: e.CommitTS})
+		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value, Commit: e.CommitTS})
 	}
 	r.rec.Scan(table, from, to, columns, es)
 	return es, nil
 }
 
 // scanFirst stops after n entries: that is a scan of what lies before the end of the last one's row. There must be one column only.
-func (r reader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []history.Entry, err error) {
+func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []historyEntry, err error) {
 	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), column) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return nil, err
 		}
-		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value, Commit: e.CommitTS})
+		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value, Commit: e.CommitTS})
 		if len(es) == n {
 			to = e.Cell.Row + "\x00"
 			break
@@ -64,21 +63,21 @@ func (r reader) scanFirst(ctx context.Context, table, from, to string, n int, co
 }
 
 // scanIndex scans an index of people.
-func (r reader) scanIndex(ctx context.Context, index, column, from, to string) error {
-	var es []history.Entry
+func (r workloadReader) scanIndex(ctx context.Context, index, column, from, to string) error {
+	var es []historyEntry
 	for e, err := range r.ScanIndex(ctx, people, index, percolator.Between(from, to)) {
 		if err != nil {
 			corrupt(r.rec, err)
 			return err
 		}
-		es = append(es, history.Entry{Cell: history.Cell(e.Cell), Value: e.Value})
+		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value})
 	}
 	r.rec.IndexScan(people, column, from, to, es)
 	return nil
 }
 
-func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...string) ([]history.Entry, error) {
-	es, err := reader{a.tx, a.rec}.scan(ctx, table, from, to, columns...)
+func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...string) ([]historyEntry, error) {
+	es, err := workloadReader{a.tx, a.rec}.scan(ctx, table, from, to, columns...)
 	if err == nil && a.locks {
 		for _, e := range es {
 			a.rec.Lock(e.Cell)
@@ -88,7 +87,7 @@ func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...s
 }
 
 // view reads a snapshot.
-func (s *Session) view(ctx context.Context, kind string, f func(context.Context, reader) error, opts ...percolator.ReadOption) {
+func (s *workloadSession) view(ctx context.Context, kind string, f func(context.Context, workloadReader) error, opts ...percolator.ReadOption) {
 	rec := s.History.Begin(s.Name, kind)
 	err := s.Client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		if len(opts) > 0 {
@@ -96,15 +95,15 @@ func (s *Session) view(ctx context.Context, kind string, f func(context.Context,
 		} else {
 			rec.Started(snap.StartTimestamp())
 		}
-		return f(ctx, reader{snap, rec})
+		return f(ctx, workloadReader{snap, rec})
 	}, opts...)
 	corrupt(rec, err)
-	o := history.Committed
+	o := outcomeCommitted
 	if err != nil {
-		o = history.Aborted
+		o = outcomeAborted
 	}
 	rec.End(o, 0)
-	s.tally(kind, func(c *Count) {
+	s.tally(kind, func(c *workloadCount) {
 		if err != nil {
 			c.Aborted++
 		} else {
@@ -114,7 +113,7 @@ func (s *Session) view(ctx context.Context, kind string, f func(context.Context,
 }
 
 // checkBank scans all accounts: the sum never changes.
-func (r reader) checkBank(ctx context.Context) error {
+func (r workloadReader) checkBank(ctx context.Context) error {
 	es, err := r.scan(ctx, bank, "", "", "balance")
 	if err != nil {
 		return err
@@ -130,7 +129,7 @@ func (r reader) checkBank(ctx context.Context) error {
 }
 
 // checkRing follows the ring: it is one cycle through all nodes.
-func (r reader) checkRing(ctx context.Context) error {
+func (r workloadReader) checkRing(ctx context.Context) error {
 	es, err := r.scan(ctx, ring, "", "")
 	if err != nil {
 		return err
@@ -152,7 +151,7 @@ func (r reader) checkRing(ctx context.Context) error {
 	return nil
 }
 
-func (r reader) checkDuty(ctx context.Context) error {
+func (r workloadReader) checkDuty(ctx context.Context) error {
 	values, err := r.cells(ctx, duty(0), duty(1))
 	if err == nil && says(values[0]) != "on" && says(values[1]) != "on" {
 		r.rec.Broken("nobody is on duty")
@@ -161,7 +160,7 @@ func (r reader) checkDuty(ctx context.Context) error {
 }
 
 // checkWide scans the registers, in which the columns of a wide row are equal.
-func (r reader) checkWide(ctx context.Context) error {
+func (r workloadReader) checkWide(ctx context.Context) error {
 	es, err := r.scan(ctx, registers, "wide", "wide~")
 	if err != nil {
 		return err
@@ -176,17 +175,17 @@ func (r reader) checkWide(ctx context.Context) error {
 	return nil
 }
 
-func (s *Session) viewBank(ctx context.Context) {
-	s.view(ctx, "view bank", func(ctx context.Context, r reader) error { return r.checkBank(ctx) })
+func (s *workloadSession) viewBank(ctx context.Context) {
+	s.view(ctx, "view bank", func(ctx context.Context, r workloadReader) error { return r.checkBank(ctx) })
 }
 
-func (s *Session) viewRing(ctx context.Context) {
-	s.view(ctx, "view ring", func(ctx context.Context, r reader) error { return r.checkRing(ctx) })
+func (s *workloadSession) viewRing(ctx context.Context) {
+	s.view(ctx, "view ring", func(ctx context.Context, r workloadReader) error { return r.checkRing(ctx) })
 }
 
 // viewPeople looks at people by their table and by both indexes.
-func (s *Session) viewPeople(ctx context.Context) {
-	s.view(ctx, "view people", func(ctx context.Context, r reader) error {
+func (s *workloadSession) viewPeople(ctx context.Context) {
+	s.view(ctx, "view people", func(ctx context.Context, r workloadReader) error {
 		from := fmt.Sprintf("m%02d", s.Rand.IntN(mails))
 		if err := r.scanIndex(ctx, "mail", "mail", from, ""); err != nil {
 			return err
@@ -201,8 +200,8 @@ func (s *Session) viewPeople(ctx context.Context) {
 }
 
 // viewMany reads cells of many rows and tables at once.
-func (s *Session) viewMany(ctx context.Context) {
-	s.view(ctx, "view many", func(ctx context.Context, r reader) error {
+func (s *workloadSession) viewMany(ctx context.Context) {
+	s.view(ctx, "view many", func(ctx context.Context, r workloadReader) error {
 		_, err := r.cells(ctx, s.someCells()...)
 		if err == nil {
 			err = r.checkDuty(ctx)
@@ -218,22 +217,22 @@ func (s *Session) viewMany(ctx context.Context) {
 }
 
 // someCells are cells that others write.
-func (s *Session) someCells() []percolator.Cell {
+func (s *workloadSession) someCells() []percolator.Cell {
 	cells := append([]percolator.Cell{account(s.Rand.IntN(accounts)), account(s.Rand.IntN(accounts)), node(nodeName(s.Rand.IntN(nodes))),
 		person(s.Rand.IntN(persons), "mail"), person(s.Rand.IntN(persons), "city"),
-		cell(registers, "counter0", "n"), cell(registers, "slot0", "s"), cell(registers, "blind0", "b"),
-		cell(pings, "k0", "tally"), receiptCell(max(s.ids.Load()-s.Rand.Int64N(50), 1))},
+		workloadCell(registers, "counter0", "n"), workloadCell(registers, "slot0", "s"), workloadCell(registers, "blind0", "b"),
+		workloadCell(pings, "k0", "tally"), receiptCell(max(s.ids.Load()-s.Rand.Int64N(50), 1))},
 		wideCells(s.Rand.IntN(wideRows))...)
 	for n := range activeLists {
 		c := s.listCell(n)
-		cells = append(cells, c, cell(copies, c.Row, "copy"))
+		cells = append(cells, c, workloadCell(copies, c.Row, "copy"))
 	}
 	s.Rand.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	return cells[:1+s.Rand.IntN(len(cells))]
 }
 
 // viewPast reads as of a commit that somebody was told of.
-func (s *Session) viewPast(ctx context.Context) {
+func (s *workloadSession) viewPast(ctx context.Context) {
 	s.mu.Lock()
 	if len(s.past) == 0 {
 		s.mu.Unlock()
@@ -242,7 +241,7 @@ func (s *Session) viewPast(ctx context.Context) {
 	ts := s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))]
 	s.mu.Unlock()
 	ts -= tso.Timestamp(s.Rand.IntN(2)) // the commit itself is seen, one tick below it is not
-	s.view(ctx, "view past", func(ctx context.Context, r reader) error {
+	s.view(ctx, "view past", func(ctx context.Context, r workloadReader) error {
 		if err := r.checkBank(ctx); err != nil {
 			return err
 		}
@@ -255,8 +254,8 @@ func (s *Session) viewPast(ctx context.Context) {
 }
 
 // dwell keeps a snapshot for a while and reads it again and again. In the end it may be too old, but never wrong.
-func (s *Session) dwell(ctx context.Context) {
-	s.view(ctx, "dwell", func(ctx context.Context, r reader) error {
+func (s *workloadSession) dwell(ctx context.Context) {
+	s.view(ctx, "dwell", func(ctx context.Context, r workloadReader) error {
 		for range 4 + s.Rand.IntN(10) {
 			if err := r.checkBank(ctx); err != nil {
 				return orTooOld(err)
@@ -285,12 +284,12 @@ func orTooOld(err error) error {
 }
 
 // viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
-func (s *Session) viewHeld(ctx context.Context) {
+func (s *workloadSession) viewHeld(ctx context.Context) {
 	h, err := admin.New(s.Client).TakeHold(ctx, 0, 3*time.Minute, "soak")
 	if err != nil {
 		return
 	}
-	s.view(ctx, "view held", func(ctx context.Context, r reader) (err error) {
+	s.view(ctx, "view held", func(ctx context.Context, r workloadReader) (err error) {
 		defer func() { s.checkRefusal(ctx, r, h, err) }()
 		for range 5 {
 			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
@@ -308,7 +307,7 @@ func (s *Session) viewHeld(ctx context.Context) {
 
 // checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It is no fault if the client could not
 // learn the safepoint.
-func (s *Session) checkRefusal(ctx context.Context, r reader, h admin.Hold, err error) {
+func (s *workloadSession) checkRefusal(ctx context.Context, r workloadReader, h admin.Hold, err error) {
 	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
 		return
 	}
@@ -328,7 +327,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // sweep deletes old receipts. What it has scanned is proof enough.
-func (s *Session) sweep(ctx context.Context) {
+func (s *workloadSession) sweep(ctx context.Context) {
 	s.transact(ctx, options{kind: "sweep"}, func(ctx context.Context, a *attempt) error {
 		bucket := fmt.Sprintf("%02d-", s.Rand.IntN(buckets))
 		es, err := a.scan(ctx, receipts, bucket, strings.Replace(bucket, "-", ".", 1))
