@@ -1,4 +1,4 @@
-package percolator_test
+package emulator_test
 
 import (
 	"flag"
