@@ -11,9 +11,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// comer is who comes next, while the transaction is held up or after it has ended. After the commit point nobody needs the clock to
+// actor is who comes next, while the transaction is held up or after it has ended. After the commit point nobody needs the clock to
 // advance, and it does not. Before it everybody waits until the locks are past their TTL, and not longer.
-type comer struct {
+type nextActor struct {
 	name        string
 	rewrites    bool // it writes all three cells
 	needsCommit bool // it has nothing to say about a transaction that did not commit
@@ -21,11 +21,11 @@ type comer struct {
 }
 
 var (
-	readerComes      = comer{name: "a reader", meet: func(x *crashRun) { x.meetReader(x.getAll) }}
-	scanComes        = comer{name: "a scan", meet: func(x *crashRun) { x.meetReader(x.scanAll) }}
-	writerComes      = comer{name: "a writer", rewrites: true, meet: (*crashRun).meetWriter}
-	olderWriterComes = comer{name: "an older writer", needsCommit: true, meet: (*crashRun).meetOlderWriters}
-	workerComes      = comer{name: "a worker", meet: (*crashRun).meetWorker}
+	nextReader      = nextActor{name: "a reader", meet: func(x *crashRun) { x.meetReader(x.getAll) }}
+	nextScan        = nextActor{name: "a scan", meet: func(x *crashRun) { x.meetReader(x.scanAll) }}
+	nextWriter      = nextActor{name: "a writer", rewrites: true, meet: (*crashRun).meetWriter}
+	nextOlderWriter = nextActor{name: "an older writer", needsCommit: true, meet: (*crashRun).meetOlderWriters}
+	nextWorker      = nextActor{name: "a worker", meet: (*crashRun).meetWorker}
 )
 
 // waitOutTTL moves the clock past the TTL of all locks, unless the transaction has committed. Before that, meets says what becomes of

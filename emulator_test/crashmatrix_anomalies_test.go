@@ -103,7 +103,7 @@ func (g *commitTimeGate) Next(ctx context.Context) (tso.Timestamp, error) {
 // find its lock, and commit a transaction whose secondaries are gone.
 func TestZombiePrewrite(t *testing.T) {
 	t.Parallel()
-	for _, by := range []comer{readerComes, scanComes, workerComes} {
+	for _, by := range []nextActor{nextReader, nextScan, nextWorker} {
 		t.Run(by.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMatrixEnv(t)
@@ -162,7 +162,7 @@ func TestCommitThatOvertakesItsRepetition(t *testing.T) {
 // lock P, the transaction would commit without the secondary.
 func TestSecondarySeenBeforePrimary(t *testing.T) {
 	t.Parallel()
-	for _, by := range []comer{readerComes, scanComes, workerComes} {
+	for _, by := range []nextActor{nextReader, nextScan, nextWorker} {
 		t.Run(by.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMatrixEnv(t)
@@ -210,7 +210,7 @@ func TestResumedClientWhoseLocksAreGone(t *testing.T) {
 			}()
 			x.awaitHeld()
 			x.look()
-			readerComes.meet(x)
+			nextReader.meet(x)
 			x.faults.Resume()
 			x.hold.Release()
 			r := <-done
@@ -260,13 +260,13 @@ func TestOutcomeWhenTheRecordMayBeCollected(t *testing.T) {
 			if x.look(); x.committed != c.delivered {
 				t.Fatalf("committed: %v", x.committed)
 			}
-			workerComes.meet(x) // nothing is collected before all locks are resolved
+			nextWorker.meet(x) // nothing is collected before all locks are resolved
 			x.write("rewritten", "P", "S1", "S2")
 			x.collectPrimary()
 			if c.marked {
-				x.publishMark(x.startTS() + 1)
+				x.publishWatermark(x.startTS() + 1)
 			} else {
-				x.publishMark(x.startTS() - 1)
+				x.publishWatermark(x.startTS() - 1)
 			}
 			x.hold.Release()
 			r := <-x.done
@@ -305,8 +305,8 @@ func (x *crashRun) collect(name string, start tso.Timestamp) {
 	x.history[name] = slices.DeleteFunc(x.history[name], func(v cellVersion) bool { return v.ts == r.ts })
 }
 
-// publishMark writes safepoint and mark as a collector does.
-func (x *crashRun) publishMark(ts tso.Timestamp) {
+// publishWatermark writes safepoint and mark as a collector does.
+func (x *crashRun) publishWatermark(ts tso.Timestamp) {
 	x.Helper()
 	mut := bigtable.NewMutation()
 	for _, column := range []string{"safepoint", "mark"} {

@@ -30,21 +30,22 @@ var (
 	wantUnknownLost    = expectation{false, resultUnknown}
 )
 
-// fate is what happens to a request, or to the client when it comes to it.
-type fate struct {
+// fault is what happens to a request, or to the client when it comes to it.
+type fault struct {
 	name       string
 	decide     func(x *crashRun, id requestID) percolatortest.Action // about each request of the client
 	unfold     func(x *crashRun)                                     // until somebody else comes
 	leaves     bool                                                  // something may be left for others to settle
 	sequential bool                                                  // the rows are prewritten one by one, so that it is clear what came before
 	rewrites   bool                                                  // the rows are written by others before the rest comes to pass
-	without    func(s spot) bool                                     // requests that cannot have this fate
-	expect     func(s spot, rewritten bool) expectation
-	passed     func(s spot) bool // whether the commit point has been passed when somebody else comes; nil: as at the end
+	without    func(s crashPoint) bool                               // requests that cannot have this fault
+	expect     func(s crashPoint, rewritten bool) expectation
+	launch     func(x *crashRun, c *matrixCell) victim // runs the transaction in a process of its own
+	passed     func(s crashPoint) bool                 // whether the commit point has been passed when somebody else comes; nil: as at the end
 }
 
-// expectIn is expect, with regard to the scenario. rewritten: the next comer rewrites the rows.
-func (f *fate) expectIn(s *scenario, at spot, rewritten bool) expectation {
+// expectIn is expect, with regard to the scenario. rewritten: the next actor rewrites the rows.
+func (f *fault) expectIn(s *scenario, at crashPoint, rewritten bool) expectation {
 	want := f.expect(at, rewritten || f.rewrites)
 	if !s.doomed {
 		return want
@@ -59,12 +60,12 @@ func (f *fate) expectIn(s *scenario, at spot, rewritten bool) expectation {
 	return want
 }
 
-func fates() []*fate {
-	return []*fate{
+func faults() []*fault {
+	return []*fault{
 		{
 			name: "the client dies before it", leaves: true, unfold: (*crashRun).awaitEnd,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.onTarget(id, percolatortest.Crash) },
-			expect: func(s spot, _ bool) expectation { return s.pick(wantFailure, wantEither, wantCommit) },
+			expect: func(s crashPoint, _ bool) expectation { return s.pick(wantFailure, wantEither, wantCommit) },
 		},
 		{
 			name: "lost once", unfold: (*crashRun).awaitEnd,
@@ -83,14 +84,14 @@ func fates() []*fate {
 		{
 			name: "delivered twice", unfold: (*crashRun).awaitEnd,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.onTarget(id, percolatortest.Duplicate) },
-			expect: func(spot, bool) expectation { return wantCommit },
+			expect: func(crashPoint, bool) expectation { return wantCommit },
 		},
 		{
 			name: "lost until the context ends", leaves: true, unfold: (*crashRun).awaitEndThenCrash,
 			decide: func(x *crashRun, id requestID) percolatortest.Action {
 				return x.onEvery(x.isTargetAgain(id), percolatortest.LoseRequest)
 			},
-			expect: func(s spot, _ bool) expectation { return s.pick(wantFailure, wantUnknownLost, wantCommit) },
+			expect: func(s crashPoint, _ bool) expectation { return s.pick(wantFailure, wantUnknownLost, wantCommit) },
 		},
 		{
 			name: "its answer lost until the context ends", leaves: true, unfold: (*crashRun).awaitEndThenCrash,
@@ -98,14 +99,14 @@ func fates() []*fate {
 				return x.onEvery(x.isTargetAgain(id), percolatortest.LoseAnswer)
 			},
 			// A commit is decided by another request, which gets its answer.
-			expect: func(s spot, _ bool) expectation { return s.pick(wantFailure, wantCommit, wantCommit) },
+			expect: func(s crashPoint, _ bool) expectation { return s.pick(wantFailure, wantCommit, wantCommit) },
 		},
 		{
 			name: "nothing delivered from it on", leaves: true, unfold: (*crashRun).awaitEndThenCrash,
 			decide: func(x *crashRun, id requestID) percolatortest.Action {
 				return x.onEvery(x.hits > 0 || id == x.target, percolatortest.LoseRequest)
 			},
-			expect: func(s spot, _ bool) expectation { return s.pick(wantFailure, wantUnknownLost, wantCommit) },
+			expect: func(s crashPoint, _ bool) expectation { return s.pick(wantFailure, wantUnknownLost, wantCommit) },
 		},
 		{
 			name: "nothing answered from it on", leaves: true, unfold: (*crashRun).awaitEndThenCrash,
@@ -115,33 +116,33 @@ func fates() []*fate {
 				}
 				return x.onEvery(x.hits > 0, percolatortest.LoseRequest)
 			},
-			expect: func(s spot, _ bool) expectation { return s.pick(wantFailure, wantUnknownApplied, wantCommit) },
+			expect: func(s crashPoint, _ bool) expectation { return s.pick(wantFailure, wantUnknownApplied, wantCommit) },
 		},
 		{
 			name: "delivered late, its client dead", leaves: true, rewrites: true, unfold: (*crashRun).awaitHeldThenCrash,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.onTarget(id, x.hold) },
-			expect: func(s spot, _ bool) expectation { return s.pick(wantFailure, wantEither, wantCommit) },
+			expect: func(s crashPoint, _ bool) expectation { return s.pick(wantFailure, wantEither, wantCommit) },
 		},
 		{
 			name: "delivered late, its client waiting", leaves: true, rewrites: true, unfold: (*crashRun).awaitHeld,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.onTarget(id, x.hold) },
-			expect: expectHeld, passed: func(s spot) bool { return s.after },
+			expect: expectHeld, passed: func(s crashPoint) bool { return s.after },
 		},
 		{
 			name: "delivered late over unchanged rows, its client waiting", leaves: true, unfold: (*crashRun).awaitHeld,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.onTarget(id, x.hold) },
-			expect: func(s spot, rewritten bool) expectation {
+			expect: func(s crashPoint, rewritten bool) expectation {
 				if s.prewrite { // the others have landed
 					return wantConflict
 				}
 				return expectHeld(s, rewritten)
 			},
-			passed: func(s spot) bool { return s.after },
+			passed: func(s crashPoint) bool { return s.after },
 		},
 		{
 			name: "a copy delivered late, after the end", rewrites: true, unfold: (*crashRun).awaitEnd,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.onTarget(id, x.hold.Copy()) },
-			expect: func(spot, bool) expectation { return wantCommit },
+			expect: func(crashPoint, bool) expectation { return wantCommit },
 		},
 		{
 			name: "a copy delivered late, its client dead", leaves: true, rewrites: true, sequential: true, unfold: (*crashRun).awaitEndThenCrash,
@@ -151,7 +152,7 @@ func fates() []*fate {
 				}
 				return x.onTarget(id, x.hold.Copy())
 			},
-			expect: func(s spot, _ bool) expectation {
+			expect: func(s crashPoint, _ bool) expectation {
 				if s.last { // the commit is the request that it dies before
 					return wantEither
 				}
@@ -168,26 +169,26 @@ func fates() []*fate {
 				}
 				return x.onTarget(id, x.zombie.Copy())
 			},
-			without: func(s spot) bool { return s.after || s.final },
+			without: func(s crashPoint) bool { return s.after || s.final },
 			expect:  expectStoppedAfter,
-			passed:  func(s spot) bool { return !s.before },
+			passed:  func(s crashPoint) bool { return !s.before },
 		},
 		{
 			name: "the process stopped before it", leaves: true, sequential: true, unfold: (*crashRun).awaitHeld,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.stopAt(id, x.hold) },
-			expect: expectHeld, passed: func(s spot) bool { return s.after },
+			expect: expectHeld, passed: func(s crashPoint) bool { return s.after },
 		},
 		{
 			name: "the process stopped after it", leaves: true, sequential: true, unfold: (*crashRun).awaitHeld,
 			decide: func(x *crashRun, id requestID) percolatortest.Action { return x.stopAt(id, x.hold.Answer()) },
 			expect: expectStoppedAfter,
-			passed: func(s spot) bool { return !s.before },
+			passed: func(s crashPoint) bool { return !s.before },
 		},
 	}
 }
 
 // expectOneLoss: everything is sent again or decided, but nobody asks the oracle twice.
-func expectOneLoss(s spot, _ bool) expectation {
+func expectOneLoss(s crashPoint, _ bool) expectation {
 	if s.oracle {
 		return wantFailure
 	}
@@ -195,15 +196,15 @@ func expectOneLoss(s spot, _ bool) expectation {
 }
 
 // expectHeld: meanwhile its locks, if it has some, were rolled back, and its rows perhaps rewritten. Until it has begun it has lost nothing.
-func expectHeld(s spot, rewritten bool) expectation {
+func expectHeld(s crashPoint, rewritten bool) expectation {
 	if (rewritten && !s.begin || s.locked) && !s.after {
 		return wantConflict
 	}
 	return wantCommit
 }
 
-// passedIn tells whether the next comer meets a transaction that has committed.
-func (f *fate) passedIn(s *scenario, at spot) bool {
+// passedIn tells whether the next actor meets a transaction that has committed.
+func (f *fault) passedIn(s *scenario, at crashPoint) bool {
 	if f.passed != nil {
 		return f.passed(at) && !s.doomed
 	}
@@ -211,7 +212,7 @@ func (f *fate) passedIn(s *scenario, at spot) bool {
 }
 
 // expectStoppedAfter is expectHeld for a request that was delivered.
-func expectStoppedAfter(s spot, rewritten bool) expectation {
+func expectStoppedAfter(s crashPoint, rewritten bool) expectation {
 	if (rewritten || s.locked || s.prewrite) && s.before {
 		return wantConflict
 	}
@@ -219,7 +220,7 @@ func expectStoppedAfter(s spot, rewritten bool) expectation {
 }
 
 // actionsOf is what to watch a run with.
-func actionsOf(x *crashRun, f *fate) func(requestID) percolatortest.Action {
+func actionsOf(x *crashRun, f *fault) func(requestID) percolatortest.Action {
 	return func(id requestID) percolatortest.Action { return f.decide(x, id) }
 }
 
@@ -242,11 +243,11 @@ func (x *crashRun) onEvery(is bool, a percolatortest.Action) percolatortest.Acti
 	if !is {
 		return percolatortest.Pass
 	}
-	const patience = 6
+	const mostHits = 6
 	switch x.noteHit() {
 	case 2:
 		x.giveUp()
-	case patience:
+	case mostHits:
 		return percolatortest.Crash
 	}
 	return a
@@ -260,7 +261,7 @@ func (x *crashRun) stopAt(id requestID, a percolatortest.Action) percolatortest.
 	return x.onTarget(id, a)
 }
 
-// noteHit counts how often the fate has struck. Handlers are called one at a time.
+// noteHit counts how often the fault has struck. Handlers are called one at a time.
 func (x *crashRun) noteHit() int {
 	if x.hits++; x.hits == 1 {
 		close(x.struck)

@@ -39,7 +39,7 @@ func TestCrashedTransactionsReachObservers(t *testing.T) {
 	wanted := []string{"the client dies before it", "nothing answered from it on", "a copy delivered late, its client dead"}
 	var runs []*crashRun
 	for _, at := range recordScenario(t, m, s) {
-		for _, f := range fates() {
+		for _, f := range faults() {
 			if !slices.Contains(wanted, f.name) {
 				continue
 			}

@@ -81,8 +81,8 @@ func (c *census) next(r percolatortest.Request) requestID {
 	return id
 }
 
-// spot is a request and its place relative to the others.
-type spot struct {
+// crashPoint is a request and its place relative to the others.
+type crashPoint struct {
 	id                requestID
 	begin             bool // it asks for the start timestamp
 	oracle, prewrite  bool
@@ -93,7 +93,7 @@ type spot struct {
 }
 
 // pick chooses by the place relative to the commit point.
-func (s spot) pick(before, at, after expectation) expectation {
+func (s crashPoint) pick(before, at, after expectation) expectation {
 	switch {
 	case s.before:
 		return before
@@ -105,7 +105,7 @@ func (s spot) pick(before, at, after expectation) expectation {
 
 // recordScenario runs a scenario without faults, with prewrites in parallel and one by one, and returns its requests in the order of the
 // latter. What is not sent each time – the client re-reads the meta row now and then – does not belong to the transaction.
-func recordScenario(t *testing.T, m *matrixEnv, s *scenario) []spot {
+func recordScenario(t *testing.T, m *matrixEnv, s *scenario) []crashPoint {
 	t.Helper()
 	var order []requestID
 	sent := map[requestID]int{}
@@ -124,11 +124,11 @@ func recordScenario(t *testing.T, m *matrixEnv, s *scenario) []spot {
 		}
 	}
 	order = slices.DeleteFunc(order, func(id requestID) bool { return sent[id] != 2*each })
-	spots := placeSpots(order)
-	if !slices.ContainsFunc(spots, func(s spot) bool { return s.at }) != s.doomed {
+	points := placePoints(order)
+	if !slices.ContainsFunc(points, func(s crashPoint) bool { return s.at }) != s.doomed {
 		t.Fatalf("%s: requests %v", s.name, slices.Collect(maps.Keys(sent)))
 	}
-	return spots
+	return points
 }
 
 func recordOnce(t *testing.T, m *matrixEnv, s *scenario, sequential bool) []requestID {
@@ -150,21 +150,21 @@ func recordOnce(t *testing.T, m *matrixEnv, s *scenario, sequential bool) []requ
 	return order
 }
 
-// placeSpots finds the commit point, and what comes before and after it.
-func placeSpots(order []requestID) []spot {
+// placePoints finds the commit point, and what comes before and after it.
+func placePoints(order []requestID) []crashPoint {
 	commit := slices.IndexFunc(order, func(id requestID) bool { return id.role == "commit" && id.where == "P" })
 	if commit < 0 {
 		commit = len(order) // it never comes
 	}
 	first := slices.IndexFunc(order, func(id requestID) bool { return id.role == "prewrite" })
-	spots := make([]spot, len(order))
+	points := make([]crashPoint, len(order))
 	for i, id := range order {
-		spots[i] = spot{
+		points[i] = crashPoint{
 			id: id, begin: i == 0, oracle: id.role == "timestamp", prewrite: id.role == "prewrite",
 			before: i < commit, at: i == commit, after: i > commit, last: i == commit-1, final: i == len(order)-1, locked: i > first,
 		}
 	}
-	return spots
+	return points
 }
 
 // watch calls decide for every request of the run's client, with the request's name. It replaces the handler.

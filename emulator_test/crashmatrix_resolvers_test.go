@@ -49,9 +49,9 @@ func TestResolversThatAreHeldUp(t *testing.T) {
 					}
 					x.write("rewritten", "P")
 					x.collectPrimary()
-					x.publishMark(x.commitTS)
+					x.publishWatermark(x.commitTS)
 					release()
-					x.settle()
+					x.resolveAndAudit()
 					x.readAll()
 				})
 			}
@@ -138,8 +138,8 @@ func TestLateRollForward(t *testing.T) {
 	x.resolveAll()
 	x.write("rewritten", "P", "S1", "S2")
 	x.collect("S2", x.startTS())
-	x.publishMark(x.commitTS)
+	x.publishWatermark(x.commitTS)
 	release()
-	x.settle()
+	x.resolveAndAudit()
 	x.readAll()
 }

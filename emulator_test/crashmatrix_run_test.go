@@ -32,7 +32,8 @@ type crashRun struct {
 	older    []*percolator.Txn      // begun before the transaction
 	foreign  map[tso.Timestamp]bool // start timestamps of other transactions that were rolled back
 
-	client *percolator.Client
+	victim victim             // the process that runs the transaction, unless this one does
+	client *percolator.Client // which runs it otherwise
 	faults *percolatortest.Faults
 	own    context.Context // the transaction's
 	giveUp context.CancelFunc
@@ -45,7 +46,7 @@ type crashRun struct {
 	target requestID
 	hold   *percolatortest.Hold
 	zombie *percolatortest.Hold // delivered before the client goes on
-	hits   int                  // of the fate; used by the handler
+	hits   int                  // of the fault; used by the handler
 	struck chan struct{}        // closed at the first
 
 	finished  *result       // what the client was told; nil until it was
@@ -67,12 +68,32 @@ type cellVersion struct {
 	value string
 }
 
-// newRun writes the old values, and does what comes before the transaction.
+// newRun prepares a run whose transaction this process runs.
 func (m *matrixEnv) newRun(t testing.TB, s *scenario, sequential bool) *crashRun {
 	t.Helper()
+	x := m.prepare(t, s, sequential)
+	x.connect()
+	return x
+}
+
+// prepare writes the old values, and does what comes before the transaction.
+func (m *matrixEnv) prepare(t testing.TB, s *scenario, sequential bool) *crashRun {
+	t.Helper()
+	x := m.emptyRun(t, s, sequential, fmt.Sprintf("%05d-", m.runs.Add(1)))
+	if !s.fresh {
+		x.write("old", "P", "S1", "S2")
+	}
+	if s.before != nil {
+		s.before(x)
+	}
+	return x
+}
+
+// emptyRun has not touched the store.
+func (m *matrixEnv) emptyRun(t testing.TB, s *scenario, sequential bool, prefix string) *crashRun {
 	x := &crashRun{
 		TB: t, ctx: boundedContext(t), env: m, other: m.other, scenario: s, oneByOne: sequential,
-		prefix: fmt.Sprintf("%05d-", m.runs.Add(1)), rows: map[string]string{}, began: time.Now(),
+		prefix: prefix, rows: map[string]string{}, began: time.Now(),
 		history: map[string][]cellVersion{}, foreign: map[tso.Timestamp]bool{}, seen: map[tso.Timestamp]map[string]string{},
 		done: make(chan result, 1), struck: make(chan struct{}), hold: percolatortest.NewHold(), zombie: percolatortest.NewHold(),
 	}
@@ -80,25 +101,29 @@ func (m *matrixEnv) newRun(t testing.TB, s *scenario, sequential bool) *crashRun
 		c := x.cell(name)
 		x.rows[c.Table+"/"+c.Row] = name
 	}
-	if !s.fresh {
-		x.write("old", "P", "S1", "S2")
-	}
-	if s.before != nil {
-		s.before(x)
-	}
-	x.client = m.NewClient(percolatortest.Name("victim"), percolatortest.Configure(func(cfg *percolator.Config) {
-		if sequential {
+	return x
+}
+
+// connect makes the client of the transaction.
+func (x *crashRun) connect() {
+	x.client = x.env.NewClient(percolatortest.Name("victim"), percolatortest.Configure(func(cfg *percolator.Config) {
+		if x.oneByOne {
 			cfg.MaxParallelism = 1
 		}
 	}))
-	x.faults = m.FaultsOf(x.client)
+	x.faults = x.env.FaultsOf(x.client)
 	x.faults.Forget()
 	x.own, x.giveUp = context.WithCancel(x.ctx)
-	return x
 }
 
 // end leaves nothing behind that runs.
 func (x *crashRun) end() {
+	if x.victim != nil {
+		x.victim.end()
+	}
+	if x.client == nil {
+		return
+	}
 	x.faults.Crash()
 	x.giveUp()
 	x.hold.Drop()
@@ -126,34 +151,64 @@ func (x *crashRun) cell(name string) percolator.Cell {
 
 // play runs one cell of the matrix, and returns whether the transaction has committed.
 func (m *matrixEnv) play(t *testing.T, c *matrixCell) bool {
-	x := m.newRun(t, c.scenario, c.fate.sequential)
+	x := m.prepare(t, c.scenario, c.fault.sequential)
 	defer x.end()
 	x.target = c.target
-	if c.comer.needsCommit {
+	if c.actor.needsCommit {
 		for range 3 {
 			x.older = append(x.older, fixture.MustBegin(t, x.ctx, x.other))
 		}
 	}
-	x.watch(actionsOf(x, c.fate))
-	transact := x.transact
-	if c.update {
-		transact = x.update
+	if c.fault.launch != nil {
+		x.victim = c.fault.launch(x, c)
+	} else {
+		x.connect()
+		x.watch(actionsOf(x, c.fault))
+		transact := x.transact
+		if c.update {
+			transact = x.update
+		}
+		go func() { x.done <- transact(x.own) }()
 	}
-	go func() { x.done <- transact(x.own) }()
-	c.fate.unfold(x)
+	c.fault.unfold(x)
 	if x.look(); x.committed != c.passed {
-		t.Errorf("%s meets a transaction that has committed: %v, want %v", c.comer.name, x.committed, c.passed)
+		t.Errorf("%s meets a transaction that has committed: %v, want %v", c.actor.name, x.committed, c.passed)
 	}
-	c.comer.meet(x)
-	if c.fate.rewrites && !c.comer.rewrites {
+	c.actor.meet(x)
+	if c.fault.rewrites && !c.actor.rewrites {
 		x.write("rewritten", "P", "S1", "S2")
+	}
+	x.resume()
+	x.awaitEnd()
+	x.check(c.want)
+	return x.committed
+}
+
+// resume lets the client go on, and delivers what is held.
+func (x *crashRun) resume() {
+	if x.victim != nil {
+		x.victim.resume()
+		return
 	}
 	x.zombie.Release()
 	x.faults.Resume()
 	x.hold.Release()
-	x.awaitEnd()
-	x.check(c.want)
-	return x.committed
+}
+
+// lives tells whether the client that was told the outcome could clean up after itself.
+func (x *crashRun) lives() bool {
+	if x.victim != nil {
+		return x.victim.lives()
+	}
+	return x.own.Err() == nil && !x.faults.Crashed()
+}
+
+// victim is a process that runs the transaction.
+type victim interface {
+	resume()
+	awaitEnd() result
+	lives() bool
+	end()
 }
 
 // transact begins the transaction, runs it and commits it.
@@ -241,9 +296,14 @@ func (x *crashRun) snapshot() *percolator.Snapshot {
 	return s
 }
 
-// awaitEnd waits until the fate has struck, the caller has its answer, and phase two is over.
+// awaitEnd waits until the fault has struck, the caller has its answer, and phase two is over.
 func (x *crashRun) awaitEnd() {
 	x.Helper()
+	if x.victim != nil {
+		r := x.victim.awaitEnd()
+		x.finished = &r
+		return
+	}
 	if x.finished == nil {
 		select {
 		case r := <-x.done:
@@ -273,7 +333,7 @@ func (x *crashRun) awaitEndThenCrash() {
 }
 
 // awaitHeld waits until the target is held, and, if it is a prewrite among others, until those have landed: only then does it matter what the
-// next comer makes of them.
+// next actor makes of them.
 func (x *crashRun) awaitHeld() {
 	x.Helper()
 	x.hold.Wait(x, 1)

@@ -6,6 +6,7 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // scenario is what the transaction does and what it meets. Its cells are named P (the primary), S1 and S2.
@@ -20,29 +21,29 @@ type scenario struct {
 	doomed  bool      // it meets a newer write and cannot commit
 	before  func(x *crashRun)
 	meddle  func(x *crashRun) error // after the transaction has read and before it commits
-	comers  []comer
+	actors  []nextActor
 }
 
 func scenarios() []*scenario {
 	return []*scenario{
 		{
 			name: "commit", columns: [3]string{"seen", "plain", "seen"}, updates: true,
-			comers: []comer{readerComes, scanComes, writerComes, olderWriterComes, workerComes},
+			actors: []nextActor{nextReader, nextScan, nextWriter, nextOlderWriter, nextWorker},
 		},
 		{
 			name: "commit with a weak notification and a delete", columns: [3]string{"plain", "seen", "seen"}, deletes: true, pokes: true,
-			comers: []comer{readerComes, workerComes, olderWriterComes},
+			actors: []nextActor{nextReader, nextWorker, nextOlderWriter},
 		},
 		{
-			name: "conflict", columns: [3]string{"seen", "plain", "seen"}, doomed: true, comers: []comer{workerComes},
+			name: "conflict", columns: [3]string{"seen", "plain", "seen"}, doomed: true, actors: []nextActor{nextWorker},
 			meddle: func(x *crashRun) error { return x.tryWrite("meddled", "S2") },
 		},
 		{
-			name: "a reader of a committed secondary", columns: [3]string{"seen", "plain", "seen"}, comers: []comer{workerComes},
+			name: "a reader of a committed secondary", columns: [3]string{"seen", "plain", "seen"}, actors: []nextActor{nextWorker},
 			before: func(x *crashRun) { x.strand(true) },
 		},
 		{
-			name: "a writer over a dead lock", columns: [3]string{"seen", "plain", "seen"}, blind: true, comers: []comer{readerComes},
+			name: "a writer over a dead lock", columns: [3]string{"seen", "plain", "seen"}, blind: true, actors: []nextActor{nextReader},
 			before: func(x *crashRun) { x.strand(false) },
 		},
 	}
@@ -92,7 +93,9 @@ func (x *crashRun) tryWrite(value string, names ...string) error {
 		attempts = 4
 	}
 	for {
+		var start tso.Timestamp
 		ts, err := x.other.Update(x.ctx, func(_ context.Context, tx *percolator.Txn) error {
+			start = tx.StartTimestamp()
 			for _, name := range names {
 				if err := tx.Set(x.cell(name), []byte(value)); err != nil {
 					return err
@@ -106,6 +109,7 @@ func (x *crashRun) tryWrite(value string, names ...string) error {
 			}
 			return x.other.Flush(x.ctx)
 		}
+		x.foreign[start] = true // it has rolled itself back
 		if attempts--; attempts == 0 {
 			return err
 		}
