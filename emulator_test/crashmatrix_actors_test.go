@@ -11,8 +11,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// actor is who comes next, while the transaction is held up or after it has ended. After the commit point nobody needs the clock to
-// advance, and it does not. Before it everybody waits until the locks are past their TTL, and not longer.
+// nextActor meets the transaction's locks while the transaction is held up or after it has ended.
+// After the commit point nobody needs the clock to advance, and it does not. Before it everybody
+// waits until the locks are past their TTL, and not longer.
 type nextActor struct {
 	name        string
 	rewrites    bool // it writes all three cells
@@ -28,8 +29,8 @@ var (
 	nextWorker      = nextActor{name: "a worker", meet: (*crashRun).meetWorker}
 )
 
-// waitOutTTL moves the clock past the TTL of all locks, unless the transaction has committed. Before that, meets says what becomes of
-// somebody who meets the locks while they may be alive.
+// waitOutTTL moves the clock past the TTL of all locks, unless the transaction has committed.
+// Before that, meets says what becomes of somebody who meets the locks while they may be alive.
 func (x *crashRun) waitOutTTL(meets func()) {
 	x.Helper()
 	if x.committed {
@@ -141,7 +142,7 @@ func (x *crashRun) meetOlderWriters() {
 	}
 }
 
-// meetWorker looks for work as the workers do and settles the locks that it finds. Nobody reads.
+// meetWorker looks for work as the workers do and resolves the locks that it finds. Nobody reads.
 func (x *crashRun) meetWorker() {
 	x.Helper()
 	x.waitOutTTL(func() {

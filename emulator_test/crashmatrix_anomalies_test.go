@@ -28,8 +28,8 @@ func plainScenario() *scenario {
 	return &scenario{name: "plain", columns: [3]string{"seen", "plain", "seen"}}
 }
 
-// delayedRequest keeps the first of some conditional requests in the network: its sender is told that the deadline has passed, and it is
-// delivered when the test says so.
+// delayedRequest keeps the first of some conditional requests in the network: its sender is told
+// that the deadline has passed, and it is delivered when the test says so.
 type delayedRequest struct {
 	row     string
 	is      func(*btpb.CheckAndMutateRowRequest) bool
@@ -74,7 +74,8 @@ func (d *delayedRequest) client(x *crashRun, oracle tso.Oracle) *percolator.Clie
 	return c
 }
 
-// commitTimeGate lets the start timestamp through and holds the commit timestamp back until it is opened.
+// commitTimeGate lets the start timestamp through and holds the commit timestamp back until it is
+// opened.
 type commitTimeGate struct {
 	tso.Oracle
 	calls  atomic.Int64
@@ -98,9 +99,10 @@ func (g *commitTimeGate) Next(ctx context.Context) (tso.Timestamp, error) {
 	return g.Oracle.Next(ctx)
 }
 
-// The first anomaly that the rollback marker prevents (I4). The prewrite of P times out and is sent again; all three cells are locked. A resolver
-// finds the locks dead and rolls the transaction back. Then the first prewrite lands. If it were to lock P again, the commit would
-// find its lock, and commit a transaction whose secondaries are gone.
+// The first anomaly that the rollback marker prevents (I4). The prewrite of P times out and is sent
+// again; all three cells are locked. A resolver finds the locks dead and rolls the transaction
+// back. Then the first prewrite lands. If it were to lock P again, the commit would find its lock,
+// and commit a transaction whose secondaries are gone.
 func TestZombiePrewrite(t *testing.T) {
 	t.Parallel()
 	for _, by := range []nextActor{nextReader, nextScan, nextWorker} {
@@ -134,8 +136,8 @@ func TestZombiePrewrite(t *testing.T) {
 	}
 }
 
-// The first sending of a commit is still on its way when the primary is read, and lands just before the second one, which then finds no
-// lock. That is not an abort (I17).
+// The first attempt of a commit is still on its way when the primary is read, and lands just before
+// the second one, which then finds no lock. That is not an abort (I17).
 func TestCommitThatOvertakesItsRepetition(t *testing.T) {
 	t.Parallel()
 	m := newMatrixEnv(t)
@@ -144,7 +146,7 @@ func TestCommitThatOvertakesItsRepetition(t *testing.T) {
 	late := &delayedRequest{row: x.cell("P").Row, is: func(m *btpb.CheckAndMutateRowRequest) bool { return fixture.Sets(m.TrueMutations, "write") }}
 	late.again = func() {
 		if held, err := late.deliver(); err != nil || !held {
-			t.Errorf("the first sending has committed: %v, %v", held, err)
+			t.Errorf("the first attempt has committed: %v, %v", held, err)
 		}
 	}
 	x.client = late.client(x, m.Oracle)
@@ -157,9 +159,10 @@ func TestCommitThatOvertakesItsRepetition(t *testing.T) {
 	x.check(wantCommit)
 }
 
-// The second anomaly. Prewrites travel in parallel, so a secondary can be locked before its primary is. Whoever meets that lock after its
-// TTL rolls the transaction back where it is decided, on the primary, although nothing is there. Then the prewrite of P lands. If it were to
-// lock P, the transaction would commit without the secondary.
+// The second anomaly. Prewrites travel in parallel, so a secondary can be locked before its primary
+// is. Whoever meets that lock after its TTL rolls the transaction back where it is decided, on the
+// primary, although nothing is there. Then the prewrite of P lands. If it were to lock P, the
+// transaction would commit without the secondary.
 func TestSecondarySeenBeforePrimary(t *testing.T) {
 	t.Parallel()
 	for _, by := range []nextActor{nextReader, nextScan, nextWorker} {
@@ -187,8 +190,8 @@ func TestSecondarySeenBeforePrimary(t *testing.T) {
 	}
 }
 
-// A process that is stopped after its prewrite and continued when its locks are gone learns that it was rolled back: a definite abort,
-// which Update repeats.
+// A process that is stopped after its prewrite and continued when its locks are gone learns that it
+// was rolled back: a definite abort, which Update repeats.
 func TestResumedClientWhoseLocksAreGone(t *testing.T) {
 	t.Parallel()
 	for _, target := range []requestID{{"timestamp", "", 2}, {"commit", "P", 1}} {
@@ -226,13 +229,14 @@ func TestResumedClientWhoseLocksAreGone(t *testing.T) {
 	}
 }
 
-// Who finds nothing on the primary, neither lock nor record nor marker, cannot know what became of the transaction if it began at or
-// below the mark: its record may have been collected, or its marker.
+// Who finds nothing on the primary, neither lock nor record nor marker, cannot know what became of
+// the transaction if it began at or below the GC watermark: its record may have been collected, or
+// its marker.
 func TestOutcomeWhenTheRecordMayBeCollected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		delivered bool // the commit request, of which the answer is lost in any case
-		marked    bool // the mark has passed the transaction
+		collected bool // the GC watermark has passed the transaction
 		want      error
 	}{
 		"committed and collected":       {true, true, percolator.ErrOutcomeUnknown},
@@ -263,7 +267,7 @@ func TestOutcomeWhenTheRecordMayBeCollected(t *testing.T) {
 			nextWorker.meet(x) // nothing is collected before all locks are resolved
 			x.write("rewritten", "P", "S1", "S2")
 			x.collectPrimary()
-			if c.marked {
+			if c.collected {
 				x.publishWatermark(x.startTS() + 1)
 			} else {
 				x.publishWatermark(x.startTS() - 1)
@@ -271,10 +275,10 @@ func TestOutcomeWhenTheRecordMayBeCollected(t *testing.T) {
 			x.hold.Release()
 			r := <-x.done
 			fixture.WantErr(t, r.err, c.want)
-			if r.attempts != map[bool]int{true: 1, false: 2}[c.marked] || c.marked && errors.Is(r.err, percolator.ErrConflict) {
+			if r.attempts != map[bool]int{true: 1, false: 2}[c.collected] || c.collected && errors.Is(r.err, percolator.ErrConflict) {
 				t.Errorf("%d attempts, %v", r.attempts, r.err)
 			}
-			if c.marked && x.own.Err() != nil {
+			if c.collected && x.own.Err() != nil {
 				t.Error("the context has ended")
 			}
 		})
@@ -305,7 +309,7 @@ func (x *crashRun) collect(name string, start tso.Timestamp) {
 	x.history[name] = slices.DeleteFunc(x.history[name], func(v cellVersion) bool { return v.ts == r.ts })
 }
 
-// publishWatermark writes safepoint and mark as a collector does.
+// publishWatermark writes safepoint and GC watermark as a collector does.
 func (x *crashRun) publishWatermark(ts tso.Timestamp) {
 	x.Helper()
 	mut := bigtable.NewMutation()
@@ -315,7 +319,8 @@ func (x *crashRun) publishWatermark(ts tso.Timestamp) {
 	fixture.Must(x, x.env.Store().Open("percolator_meta").Apply(x.ctx, "meta", mut))
 }
 
-// A refresh of the primary's lock that lands after the transaction was rolled back does not bring the lock back.
+// A refresh of the primary's lock that lands after the transaction was rolled back does not bring
+// the lock back.
 func TestLateRefreshOfALockThatIsGone(t *testing.T) {
 	t.Parallel()
 	m := newMatrixEnv(t)

@@ -130,7 +130,8 @@ func (x *crashRun) primaryRecord() (r storedRecord, found bool) {
 	return storedRecord{}, false
 }
 
-// undecided tells whether the primary has neither a record nor a rollback marker of the transaction.
+// undecided tells whether the primary has neither a record nor a rollback marker of the
+// transaction.
 func (x *crashRun) undecided() bool {
 	_, found := x.primaryRecord()
 	return !found
@@ -223,8 +224,8 @@ func (x *crashRun) checkResult(want expectedResult) {
 	}
 }
 
-// settle has a worker clean up, after which the stored cells must be those of the commits that are known, and nothing else. Requests that
-// may still be on their way get a little time.
+// resolveAndAudit has a worker clean up, after which the stored cells must be those of the commits
+// that are known, and nothing else. Requests that may still be on their way get a little time.
 func (x *crashRun) resolveAndAudit() {
 	x.Helper()
 	deadline := time.Now().Add(10 * time.Second)

@@ -56,8 +56,8 @@ func (r crashReport) result() result {
 	return told
 }
 
-// TestCrashChild is the child; in any other process it has nothing to do. At its target it waits for
-// a line from its parent.
+// TestCrashChild is the child; in any other process it has nothing to do. At its target it waits
+// for a line from its parent.
 func TestCrashChild(t *testing.T) {
 	encoded := os.Getenv(crashChildEnv)
 	if encoded == "" {

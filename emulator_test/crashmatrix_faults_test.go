@@ -35,7 +35,7 @@ type fault struct {
 	name       string
 	decide     func(x *crashRun, id requestID) percolatortest.Action // about each request of the client
 	unfold     func(x *crashRun)                                     // until somebody else comes
-	leaves     bool                                                  // something may be left for others to settle
+	leaves     bool                                                  // something may be left for others to resolve
 	sequential bool                                                  // the rows are prewritten one by one, so that it is clear what came before
 	rewrites   bool                                                  // the rows are written by others before the rest comes to pass
 	without    func(s crashPoint) bool                               // requests that cannot have this fault
@@ -195,7 +195,8 @@ func expectOneLoss(s crashPoint, _ bool) expectation {
 	return wantCommit
 }
 
-// expectHeld: meanwhile its locks, if it has some, were rolled back, and its rows perhaps rewritten. Until it has begun it has lost nothing.
+// expectHeld: meanwhile its locks, if it has some, were rolled back, and its rows perhaps
+// rewritten. Until it has begun it has lost nothing.
 func expectHeld(s crashPoint, rewritten bool) expectation {
 	if (rewritten && !s.begin || s.locked) && !s.after {
 		return wantConflict
@@ -238,7 +239,8 @@ func (x *crashRun) isTargetAgain(id requestID) bool {
 	return id.role == x.target.role && id.where == x.target.where && id.nth >= x.target.nth
 }
 
-// onEvery does a with each request for which is holds. The second time the caller gives up, and when the client does not, it dies.
+// onEvery does a with each request for which is holds. The second time the caller gives up, and
+// when the client does not, it dies.
 func (x *crashRun) onEvery(is bool, a percolatortest.Action) percolatortest.Action {
 	if !is {
 		return percolatortest.Pass

@@ -30,8 +30,9 @@ func (s *seenChanges) observe(_ context.Context, _ *percolator.Txn, ch observers
 	return nil
 }
 
-// Clients die at every request, before and after it was delivered, and nobody ever reads their rows. A worker calls the observers of all
-// observed cells of those transactions that passed the commit point, and no others (I10, I11).
+// Clients die at every request, before and after it was delivered, and nobody ever reads their
+// rows. A worker calls the observers of all observed cells of those transactions that passed the
+// commit point, and no others (I10, I11).
 func TestCrashedTransactionsReachObservers(t *testing.T) {
 	t.Parallel()
 	m := newMatrixEnv(t)
@@ -94,7 +95,8 @@ func observeAll(t *testing.T, m *matrixEnv) *seenChanges {
 	return seen
 }
 
-// wantSeen: observed cells are seen once, as the commit left them. A weak notification may be seen although its transaction did not commit.
+// wantSeen: observed cells are seen once, as the commit left them. A weak notification may be seen
+// although its transaction did not commit.
 func (x *crashRun) wantSeen(name string, seen map[tso.Timestamp]string) {
 	x.Helper()
 	value, once := seen[x.commitTS]

@@ -26,16 +26,16 @@ const (
 	processFloor = 180
 )
 
-// A process that commits a transaction is killed, or stopped until its locks are dead and resolved and
-// then continued, before and after each of its requests.
+// A process that commits a transaction is killed, or stopped until its locks are dead and resolved
+// and then continued, before and after each of its requests.
 func TestProcessesThatAreKilledOrStopped(t *testing.T) {
 	t.Parallel()
 	plain := slices.DeleteFunc(scenarios(), func(s *scenario) bool { return s.name != "commit" })
 	runMatrix(t, processEnvs, processFloor, plain, processFaults(), percolatortest.Address(storeAddr), percolatortest.Listen())
 }
 
-// processFaults befall a process. Each stops the process's other requests at the target, so that the
-// order of what the store has seen is that of the matrix.
+// processFaults befall a process. Each stops the process's other requests at the target, so that
+// the order of what the store has seen is that of the matrix.
 func processFaults() []*fault {
 	before := func(x *crashRun, id requestID) percolatortest.Action { return x.stopAt(id, x.hold) }
 	after := func(x *crashRun, id requestID) percolatortest.Action { return x.stopAt(id, x.hold.Answer()) }

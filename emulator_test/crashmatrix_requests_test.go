@@ -13,8 +13,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// requestID names a request of the transaction in any run of its scenario: what it does, where, and the how manieth of its sort it is.
-// Prewrites travel in parallel, so its number among all requests would not do.
+// requestID names a request of the transaction in any run of its scenario: what it does, where, and
+// the how manieth of its sort it is. Prewrites travel in parallel, so its number among all requests
+// would not do.
 type requestID struct {
 	role  string
 	where string // the name of the row in the scenario; "" for the oracle
@@ -28,7 +29,8 @@ func (id requestID) String() string {
 	return fmt.Sprintf("%s %s %d", id.role, id.where, id.nth)
 }
 
-// roleOf tells the requests of the protocol apart. A roll forward looks like a commit, and is told from it by its row.
+// roleOf tells the requests of the protocol apart. A roll forward looks like a commit, and is told
+// from it by its row.
 func roleOf(r percolatortest.Request) string {
 	switch m := r.Message.(type) {
 	case *btpb.CheckAndMutateRowRequest:
@@ -103,8 +105,9 @@ func (s crashPoint) pick(before, at, after expectation) expectation {
 	return after
 }
 
-// recordScenario runs a scenario without faults, with prewrites in parallel and one by one, and returns its requests in the order of the
-// latter. What is not sent each time – the client re-reads the meta row now and then – does not belong to the transaction.
+// recordScenario runs a scenario without faults, with prewrites in parallel and one by one, and
+// returns its requests in the order of the latter. What is not sent each time – the client re-reads
+// the meta row now and then – does not belong to the transaction.
 func recordScenario(t *testing.T, m *matrixEnv, s *scenario) []crashPoint {
 	t.Helper()
 	var order []requestID
@@ -167,7 +170,8 @@ func placePoints(order []requestID) []crashPoint {
 	return points
 }
 
-// watch calls decide for every request of the run's client, with the request's name. It replaces the handler.
+// watch calls decide for every request of the run's client, with the request's name. It replaces
+// the handler.
 func (x *crashRun) watch(decide func(requestID) percolatortest.Action) {
 	count := newCensus(x.rows)
 	x.faults.Handle(func(r percolatortest.Request) percolatortest.Action { return decide(count.next(r)) })

@@ -9,9 +9,10 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Resolvers are clients too. One that has found dead locks is held up at each of its requests while the transaction, whose process had only
-// been stopped, goes on: to its end, or to its commit point and dies there, or to its end and its primary's record is collected. Then the
-// resolver acts on what it saw before (I8, I9). The transaction commits if and only if it was not yet rolled back.
+// Resolvers are clients too. One that has found dead locks is held up at each of its requests while
+// the transaction, whose process had only been stopped, goes on: to its end, or to its commit point
+// and dies there, or to its end and its primary's record is collected. Then the resolver acts on
+// what it saw before (I8, I9). The transaction commits if and only if it was not yet rolled back.
 func TestResolversThatAreHeldUp(t *testing.T) {
 	t.Parallel()
 	envs := make([]*matrixEnv, 2)
@@ -63,8 +64,8 @@ func TestResolversThatAreHeldUp(t *testing.T) {
 	}
 }
 
-// newHeldUp stops a transaction before its commit request until its locks are dead, and returns another client that has not met them.
-// If it commits after all, it may die before phase two.
+// newHeldUp stops a transaction before its commit request until its locks are dead, and returns
+// another client that has not met them. If it commits after all, it may die before phase two.
 func newHeldUp(t *testing.T, m *matrixEnv, dies bool) (*crashRun, *percolator.Client) {
 	t.Helper()
 	x := m.newRun(t, plainScenario(), false)
@@ -99,7 +100,8 @@ func recordResolver(t *testing.T, m *matrixEnv) (order []requestID) {
 	return order
 }
 
-// holdResolver has a client resolve all locks and holds up one of its requests, or the answer to it. release lets it go on to its end.
+// holdResolver has a client resolve all locks and holds up one of its requests, or the answer to
+// it. release lets it go on to its end.
 func (x *crashRun) holdResolver(c *percolator.Client, target requestID, answer bool) (release func()) {
 	x.Helper()
 	hold, count, done := percolatortest.NewHold(), newCensus(x.rows), make(chan struct{})
@@ -123,7 +125,8 @@ func (x *crashRun) holdResolver(c *percolator.Client, target requestID, answer b
 	}
 }
 
-// A roll forward that lands after the cell was overwritten and its old version collected brings nothing back (I9).
+// A roll forward that lands after the cell was overwritten and its old version collected brings
+// nothing back (I9).
 func TestLateRollForward(t *testing.T) {
 	t.Parallel()
 	m := newMatrixEnv(t)

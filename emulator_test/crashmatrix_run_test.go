@@ -18,7 +18,8 @@ import (
 // runLimit bounds one cell of the matrix: who waits for a clock that stands still fails.
 const runLimit = 45 * time.Second
 
-// crashRun is one run of a scenario: rows of its own, and a client of its own that will be the victim.
+// crashRun is one run of a scenario: rows of its own, and a client of its own that will be the
+// victim.
 type crashRun struct {
 	testing.TB
 	ctx      context.Context
@@ -133,7 +134,8 @@ func (x *crashRun) end() {
 	}
 }
 
-// cell is the cell of a name: W is the one that is notified weakly, X the primary of another transaction.
+// cell is the cell of a name: W is the one that is notified weakly, X the primary of another
+// transaction.
 func (x *crashRun) cell(name string) percolator.Cell {
 	c := percolator.Cell{Table: "left", Row: x.prefix + name, Column: "plain"}
 	switch name {
@@ -332,8 +334,8 @@ func (x *crashRun) awaitEndThenCrash() {
 	x.loose = true
 }
 
-// awaitHeld waits until the target is held, and, if it is a prewrite among others, until those have landed: only then does it matter what the
-// next actor makes of them.
+// awaitHeld waits until the target is held, and, if it is a prewrite among others, until those have
+// landed: only then does it matter what the next actor makes of them.
 func (x *crashRun) awaitHeld() {
 	x.Helper()
 	x.hold.Wait(x, 1)

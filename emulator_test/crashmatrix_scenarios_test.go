@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// scenario is what the transaction does and what it meets. Its cells are named P (the primary), S1 and S2.
+// scenario is what the transaction does and what it meets. Its cells are named P (the primary), S1
+// and S2.
 type scenario struct {
 	name    string
 	columns [3]string // of P, S1 and S2; "seen" is observed
@@ -49,8 +50,8 @@ func scenarios() []*scenario {
 	}
 }
 
-// strand has another client die after or before the commit point of a transaction that writes a row X, its primary, and S1. If it was before, its
-// locks are dead when strand returns.
+// strand has another client die after or before the commit point of a transaction that writes a row
+// X, its primary, and S1. If it was before, its locks are dead when strand returns.
 func (x *crashRun) strand(committed bool) {
 	x.Helper()
 	c := x.env.NewClient()
@@ -86,7 +87,8 @@ func (x *crashRun) write(value string, names ...string) {
 	}
 }
 
-// tryWrite is write outside the test's goroutine. Where prewrites of the transaction may land behind a resolver, it waits out their TTL.
+// tryWrite is write outside the test's goroutine. Where prewrites of the transaction may land
+// behind a resolver, it waits out their TTL.
 func (x *crashRun) tryWrite(value string, names ...string) error {
 	attempts := 1
 	if x.loose {

@@ -14,29 +14,35 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// The crash matrix. A transaction writes a primary P and secondaries S1 and S2 in two tables. Every request that it sends to the store and
-// the oracle, from Begin to phase two, meets every fault that a request or its sender can have; then somebody else comes along – a reader,
-// a writer, a worker – and in the end the stored cells must tell one story (docs/PROTOCOL.md, I1 to I18).
+// The crash matrix. A transaction writes a primary P and secondaries S1 and S2 in two tables. Every
+// request that it sends to the store and the oracle, from Begin to phase two, meets every fault
+// that a request or its sender can have; then somebody else comes along – a reader, a writer, a
+// worker – and in the end the stored cells must tell one story (docs/PROTOCOL.md, I1 to I18).
 //
-// The requests are not listed anywhere: a run without faults records them, so a request that the protocol adds enters the matrix by itself.
-// What must be there afterwards is known twice: from the fault and the place of the request before, at or after the commit point
-// (fault.expect), and from the primary's raw cells (crashRun.applied). The two must agree, and everything else follows from them.
+// The requests are not listed anywhere: a run without faults records them, so a request that the
+// protocol adds enters the matrix by itself. What must be there afterwards is known twice: from the
+// fault and the place of the request before, at or after the commit point (fault.expect), and from
+// the primary's raw cells (crashRun.applied). The two must agree, and everything else follows from
+// them.
 //
 //	crashmatrix_requests_test.go   which requests there are, and their places
 //	crashmatrix_scenarios_test.go  what the transaction does and meets
-//	crashmatrix_fates_test.go      what happens to a request, and what must come of it
-//	crashmatrix_comers_test.go     who comes next, and what they must see
+//	crashmatrix_faults_test.go     what happens to a request, and what must come of it
+//	crashmatrix_actors_test.go     who meets the locks next, and what they must see
 //	crashmatrix_run_test.go        one cell of the matrix
 //	crashmatrix_audit_test.go      the stored cells afterwards
+//	crashmatrix_process_test.go    the transaction in a process that is killed or stopped
+//	crashmatrix_child_test.go      that process
 //	crashmatrix_resolvers_test.go  the same for those who resolve the transaction's locks
 //	crashmatrix_observers_test.go  the same, with a worker of package observers
 //	crashmatrix_anomalies_test.go  the anomalies that the rules prevent, one by one
 
-// matrixEnvs is how many stores are at work at once. Each has an oracle whose clock stands still unless a test moves it, so a wait for a TTL is
-// never hidden by the passing of time.
+// matrixEnvs is how many stores are at work at once. Each has an oracle whose clock stands still
+// unless a test moves it, so a wait for a TTL is never hidden by the passing of time.
 const matrixEnvs = 6
 
-// matrixFloor is the least number of cells of the matrix: fewer mean that requests, faults or actors were lost.
+// matrixFloor is the least number of cells of the matrix: fewer mean that requests, faults or
+// actors were lost.
 const matrixFloor = 1600
 
 // enoughFailures end the test: what breaks the protocol breaks hundreds of cells.
@@ -126,7 +132,7 @@ func cellsOfScenario(s *scenario, points []crashPoint, faults []*fault) (all []*
 	return all
 }
 
-// actorsAfter is who may come next. Where nothing can be left to settle one actor is enough.
+// actorsAfter is who may come next. Where nothing can be left to resolve one actor is enough.
 func actorsAfter(s *scenario, f *fault) []nextActor {
 	if !f.leaves {
 		return []nextActor{nextWorker}

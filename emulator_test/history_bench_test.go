@@ -7,7 +7,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// longHistory is a legal history of n transactions, one after the other, on 1,000 cells: two reads and two writes each, every tenth a scan of 100 cells.
+// longHistory is a legal history of n transactions, one after the other, on 1,000 cells: two reads
+// and two writes each, every tenth a scan of 100 cells.
 func longHistory(n int) *history {
 	h := newHistory()
 	now := tso.Timestamp(0)

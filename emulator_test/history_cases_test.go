@@ -11,15 +11,18 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestCheckHistory runs the histories in testdata: legal ones, and one for each anomaly. A history is a line for each transaction:
+// TestCheckHistory runs the histories in testdata: legal ones, and one for each anomaly. A history
+// is a line for each transaction:
 //
 //	T1 10-20 @1,2: r(x)=nil w(x)=1     start and commit timestamp; when it began and ended in real time, if that matters
 //	T2 30: s(a..d)=a:1,b:2             of a transaction that wrote nothing; a scan of rows a ≤ row < d
 //	T3 aborted 40: w(x)=5              or unknown
 //
-// Operations: r(x)=v reads, r(x)=v@20 is told the commit timestamp, r(x)=nil finds nothing; w(x)=v, d(x) and l(x) write, delete and lock;
-// has(x) is told that there is a value; i(v..w)=x:v scans an index; run(o,x,20) makes it a run of observer o for the change of x at 20;
-// poke(x) notifies weakly; broken(text). In values _ stands for a blank. A line "record x 10-20" or "marker x 10" is of the raw tables.
+// Operations: r(x)=v reads, r(x)=v@20 is told the commit timestamp, r(x)=nil finds nothing; w(x)=v,
+// d(x) and l(x) write, delete and lock; has(x) is told that there is a value; i(v..w)=x:v scans an
+// index; run(o,x,20) makes it a run of observer o for the change of x at 20; poke(x) notifies
+// weakly; broken(text). In values _ stands for a blank. A line "record x 10-20" or "marker x 10" is
+// of the raw tables.
 func TestCheckHistory(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -9,11 +9,13 @@ import (
 
 // historyRules is what Check has to know of the application.
 type historyRules struct {
-	// List says that the values of a cell are lists: elements with a blank after each, to which transactions append.
+	// List says that the values of a cell are lists: elements with a blank after each, to which
+	// transactions append.
 	List func(historyCell) bool
 	// Unique are the columns no two rows of which may hold one value at a time.
 	Unique []historyColumn
-	// Observers are those whose runs the history records. After the last transaction each has run for the newest change of each cell.
+	// Observers are those whose runs the history records. After the last transaction each has run for
+	// the newest change of each cell.
 	Observers []observerRule
 }
 
@@ -26,7 +28,8 @@ type observerRule struct {
 	Weak                bool
 }
 
-// checkHistory says what in the history must not be. The history must be complete: nobody may record in it any more.
+// checkHistory says what in the history must not be. The history must be complete: nobody may
+// record in it any more.
 func checkHistory(h *history, rules historyRules) *historyReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,7 +172,8 @@ func sign(d tso.Timestamp) int {
 	return 0
 }
 
-// at is the version that a snapshot at ts sees, as an index into c.versions[cell]; -1 if there is none.
+// at is the version that a snapshot at ts sees, as an index into c.versions[cell]; -1 if there is
+// none.
 func (c *checker) at(cell cellID, ts tso.Timestamp) int {
 	vs := c.versions[cell]
 	return sort.Search(len(vs), func(i int) bool { return vs[i].commit > ts }) - 1

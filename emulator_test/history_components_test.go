@@ -6,7 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestComponentsAgainstSearch compares the search for cycles with one that tries every walk, on small random graphs.
+// TestComponentsAgainstSearch compares the search for cycles with one that tries every walk, on
+// small random graphs.
 func TestComponentsAgainstSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const n = 6

@@ -5,14 +5,17 @@ import (
 	"strings"
 )
 
-// A cycle without two adjacent anti-dependencies is a cycle in another graph, whose nodes are pairs: a transaction, and whether it was
-// reached by an anti-dependency. From those that were, no further anti-dependency leads on. The strongly connected components of that graph
-// are found in linear time (Tarjan, 1972); every node of one that has several lies on a cycle.
+// A cycle without two adjacent anti-dependencies is a cycle in another graph, whose nodes are
+// pairs: a transaction, and whether it was reached by an anti-dependency. From those that were, no
+// further anti-dependency leads on. The strongly connected components of that graph are found in
+// linear time (Tarjan, 1972); every node of one that has several lies on a cycle.
 
-// walkState is a node of that graph: 2 × the node of the graph, + 1 if it was reached by an anti-dependency.
+// walkState is a node of that graph: 2 × the node of the graph, + 1 if it was reached by an
+// anti-dependency.
 type walkState int32
 
-// follow returns where an edge leads from a state; false if it would be the second anti-dependency in a row.
+// follow returns where an edge leads from a state; false if it would be the second anti-dependency
+// in a row.
 func (s walkState) follow(e edge) (walkState, bool) {
 	if e.kind != rw {
 		return walkState(e.to) * 2, true
@@ -20,7 +23,8 @@ func (s walkState) follow(e edge) (walkState, bool) {
 	return walkState(e.to)*2 + 1, s%2 == 0
 }
 
-// components returns the strongly connected components that have more than one node. It keeps its own stack: the graph is deep.
+// components returns the strongly connected components that have more than one node. It keeps its
+// own stack: the graph is deep.
 func (g *graph) components() (found [][]walkState) {
 	n := int(g.nodes) * 2
 	index, low := make([]int32, n), make([]int32, n) // index: 0 is not visited
@@ -79,7 +83,8 @@ func (g *graph) components() (found [][]walkState) {
 	return found
 }
 
-// cycle finds a shortest cycle through start that uses only edges of the given kinds and stays in the component.
+// cycle finds a shortest cycle through start that uses only edges of the given kinds and stays in
+// the component.
 func (g *graph) cycle(start walkState, in map[walkState]bool, allowed [4]bool) []edge {
 	type step struct {
 		from walkState

@@ -27,8 +27,9 @@ type edge struct {
 	cell     cellID
 }
 
-// graph holds the edges by their beginning. Nodes are transactions and, behind them, moments: who ended before a moment comes before who
-// began after it, which takes two edges for each transaction instead of one for each pair.
+// graph holds the edges by their beginning. Nodes are transactions and, behind them, moments: who
+// ended before a moment comes before who began after it, which takes two edges for each transaction
+// instead of one for each pair.
 type graph struct {
 	transactions, nodes int32
 	first               []int32 // by node; first[n]…first[n+1] are its edges
@@ -53,9 +54,10 @@ func newGraph(transactions, nodes int32, edges []edge) *graph {
 
 func (g *graph) out(n int32) []edge { return g.edges[g.first[n]:g.first[n+1]] }
 
-// dependencies builds the graph of the committed transactions. Which version was read follows from its value; the order of versions follows
-// from the lists themselves, and for cells that are no lists from commit timestamps. Start timestamps have no part in it, so the search
-// for cycles is a second opinion.
+// dependencies builds the graph of the committed transactions. Which version was read follows from
+// its value; the order of versions follows from the lists themselves, and for cells that are no
+// lists from commit timestamps. Start timestamps have no part in it, so the search for cycles is a
+// second opinion.
 func (c *checker) dependencies() *graph {
 	var edges []edge
 	add := func(from, to int32, kind dependency, cell cellID) {
@@ -118,7 +120,8 @@ func (c *checker) dependencies() *graph {
 // unseen is the index of a version that cannot be told: it has no edges.
 const unseen = 1 << 30
 
-// versionRead is the index of the version that a transaction read, -1 for the state before the first.
+// versionRead is the index of the version that a transaction read, -1 for the state before the
+// first.
 func (c *checker) versionRead(t *historyTxn, cell cellID, value valueID) int {
 	vs := c.versions[cell]
 	i := c.at(cell, t.start)
@@ -139,7 +142,8 @@ func (c *checker) versionRead(t *historyTxn, cell cellID, value valueID) int {
 	return unseen
 }
 
-// trace orders the versions of lists by what they contain: the shorter list came first, and the deletion last.
+// trace orders the versions of lists by what they contain: the shorter list came first, and the
+// deletion last.
 func (c *checker) trace() map[cellID][]version {
 	traced := map[cellID][]version{}
 	for cell, vs := range c.versions {
@@ -159,8 +163,8 @@ func (c *checker) trace() map[cellID][]version {
 	return traced
 }
 
-// inList is the index of the version of a list that was read. Of absence only the timestamps tell whether the list was not there yet, or
-// deleted.
+// inList is the index of the version of a list that was read. Of absence only the timestamps tell
+// whether the list was not there yet, or deleted.
 func (c *checker) inList(t *historyTxn, cell cellID, vs []version, value valueID) int {
 	if at := c.versionRead(t, cell, value); value == absent && at < 0 {
 		return -1
@@ -172,7 +176,8 @@ func (c *checker) inList(t *historyTxn, cell cellID, vs []version, value valueID
 	return i
 }
 
-// eachScanned calls f for every cell in the range of a scan, with what the scan said of it: a scan reads absence, too.
+// eachScanned calls f for every cell in the range of a scan, with what the scan said of it: a scan
+// reads absence, too.
 func (c *checker) eachScanned(s *scan, f func(cellID, valueID)) {
 	rest := s.entries
 	for _, id := range c.cellsIn(s) {
@@ -189,7 +194,8 @@ func (c *checker) eachScanned(s *scan, f func(cellID, valueID)) {
 	}
 }
 
-// realTime adds the order of real time among acknowledged transactions, and the nodes that it needs.
+// realTime adds the order of real time among acknowledged transactions, and the nodes that it
+// needs.
 func (c *checker) realTime(edges []edge) (nodes int32, out []edge) {
 	moment := int32(len(c.h.txns)) - 1 // the newest; none yet
 	fresh := false                     // nobody began after it

@@ -2,8 +2,8 @@ package emulator_test
 
 import "strings"
 
-// checkLists: a list that is appended to tells the order of its versions by itself. Each version must begin with the one before it, and no
-// element comes twice. A list may be deleted, once.
+// checkLists: a list that is appended to tells the order of its versions by itself. Each version
+// must begin with the one before it, and no element comes twice. A list may be deleted, once.
 func (c *checker) checkLists() {
 	if c.rules.List == nil {
 		return

@@ -2,8 +2,9 @@ package emulator_test
 
 import "github.com/gopercolator/percolator/tso"
 
-// checkObservers: at most one run commits for a change (I12), a run is for the newest change in its snapshot, and in the end every newest
-// change, and every weak notification, has been run for (I10, I11, I13).
+// checkObservers: at most one run commits for a change (I12), a run is for the newest change in its
+// snapshot, and in the end every newest change, and every weak notification, has been run for (I10,
+// I11, I13).
 func (c *checker) checkObservers() {
 	type change struct {
 		observer string

@@ -41,8 +41,8 @@ type moment struct {
 	end bool
 }
 
-// moments lists begins and ends as they happened. Transactions that never ended, and those whose begin was not seen, have
-// one of them or none.
+// moments lists begins and ends as they happened. Transactions that never ended, and those whose
+// begin was not seen, have one of them or none.
 func (c *checker) moments() []moment {
 	var all []moment
 	for _, t := range c.h.txns {
@@ -96,8 +96,9 @@ func (c *checker) checkRealTime() {
 	}
 }
 
-// checkWriters: of two transactions that write or lock one cell, one starts after the other has committed (I2). It is enough to look at
-// neighbours: when all of them keep apart, so do the others.
+// checkWriters: of two transactions that write or lock one cell, one starts after the other has
+// committed (I2). It is enough to look at neighbours: when all of them keep apart, so do the
+// others.
 func (c *checker) checkWriters() {
 	for cell, vs := range c.lockers {
 		for i := 1; i < len(vs); i++ {

@@ -2,7 +2,8 @@ package emulator_test
 
 import "github.com/gopercolator/percolator/tso"
 
-// checkReads compares every read with what its snapshot holds, and with the transaction's own writes.
+// checkReads compares every read with what its snapshot holds, and with the transaction's own
+// writes.
 func (c *checker) checkReads() {
 	for _, t := range c.h.txns {
 		for _, b := range t.broken {
@@ -47,7 +48,8 @@ func (c *checker) checkReadsOf(t *historyTxn) {
 	}
 }
 
-// read compares one answer. commit is when the version was committed, as far as the client was told.
+// read compares one answer. commit is when the version was committed, as far as the client was
+// told.
 func (r *historyReader) read(cell cellID, got valueID, commit tso.Timestamp) {
 	name := r.c.h.names[cell]
 	if own, ok := r.own[cell]; ok {

@@ -2,8 +2,9 @@ package emulator_test
 
 import "github.com/gopercolator/percolator/tso"
 
-// resolve decides which transactions committed, and when. What was acknowledged did, what was definitely aborted did not. An unknown one
-// did if anybody has read what only it can have written, or if the raw tables have a record of it.
+// resolve decides which transactions committed, and when. What was acknowledged did, what was
+// definitely aborted did not. An unknown one did if anybody has read what only it can have written,
+// or if the raw tables have a record of it.
 func (c *checker) resolve() {
 	h := c.h
 	c.committed, c.commit = make([]bool, len(h.txns)), make([]tso.Timestamp, len(h.txns))

@@ -38,7 +38,8 @@ func (r *historyReader) now(cell cellID) valueID {
 	return v
 }
 
-// scan compares the answer of a scan with all cells in its range: neither missing nor extra, in order.
+// scan compares the answer of a scan with all cells in its range: neither missing nor extra, in
+// order.
 func (r *historyReader) scan(s *scan) {
 	c := r.c
 	rest := s.entries

@@ -18,7 +18,8 @@ const (
 
 func (o outcome) String() string { return [...]string{"unknown", "committed", "aborted"}[o] }
 
-// historyTxn is one transaction, or one snapshot that was only read. It is recorded by one goroutine.
+// historyTxn is one transaction, or one snapshot that was only read. It is recorded by one
+// goroutine.
 type historyTxn struct {
 	h            *history
 	id           int32
@@ -84,8 +85,8 @@ func (t *historyTxn) Since(moment int64) { t.began = moment }
 // Started records the start timestamp.
 func (t *historyTxn) Started(ts tso.Timestamp) { t.start = ts }
 
-// StartedAt records a start timestamp that was chosen, or asked for, before the transaction began: of a snapshot of the past, and of a
-// blind transaction.
+// StartedAt records a start timestamp that was chosen, or asked for, before the transaction began:
+// of a snapshot of the past, and of a blind transaction.
 func (t *historyTxn) StartedAt(ts tso.Timestamp) { t.start, t.placed = ts, true }
 
 // Read records what Get said: nil for absence.
@@ -98,7 +99,8 @@ func (t *historyTxn) ReadAt(c historyCell, value []byte, commit tso.Timestamp) {
 	t.ops = append(t.ops, op{kind: opRead, cell: t.h.cell(c), value: t.h.value(value), commit: commit})
 }
 
-// Present records that the transaction was told that the cell has a value in its snapshot, though not which.
+// Present records that the transaction was told that the cell has a value in its snapshot, though
+// not which.
 func (t *historyTxn) Present(c historyCell) {
 	t.ops = append(t.ops, op{kind: opPresent, cell: t.h.cell(c)})
 }
@@ -126,12 +128,14 @@ type historyEntry struct {
 	Commit tso.Timestamp // 0 where it is not known
 }
 
-// Scan records a scan of the rows from ≤ row < to that was read to its end; an empty to has no end, no columns are all columns.
+// Scan records a scan of the rows from ≤ row < to that was read to its end; an empty to has no end,
+// no columns are all columns.
 func (t *historyTxn) Scan(table, from, to string, columns []string, entries []historyEntry) {
 	t.addScan(scan{table: table, from: from, to: to, columns: columns}, entries)
 }
 
-// IndexScan records a scan of an index over a column: the cells whose values lie between from and to, in the order of values.
+// IndexScan records a scan of an index over a column: the cells whose values lie between from and
+// to, in the order of values.
 func (t *historyTxn) IndexScan(table, column, from, to string, entries []historyEntry) {
 	t.addScan(scan{table: table, from: from, to: to, columns: []string{column}, index: true}, entries)
 }
@@ -144,8 +148,8 @@ func (t *historyTxn) addScan(s scan, entries []historyEntry) {
 	t.ops = append(t.ops, op{kind: opScan, scan: &s})
 }
 
-// Observes makes the transaction a run of an observer, which somebody else began and will commit. If it commits, it has acknowledged the
-// change.
+// Observes makes the transaction a run of an observer, which somebody else began and will commit.
+// If it commits, it has acknowledged the change.
 func (t *historyTxn) Observes(r observerRun) {
 	t.run, t.of, t.began = &r, t.h.cell(r.Cell), 0
 	if !r.Weak {
@@ -161,8 +165,8 @@ func (t *historyTxn) Broken(format string, args ...any) {
 	t.broken = append(t.broken, fmt.Sprintf(format, args...))
 }
 
-// End records the outcome, as soon as the client knows it. commit is the commit timestamp of a transaction that wrote something and is
-// acknowledged, else 0.
+// End records the outcome, as soon as the client knows it. commit is the commit timestamp of a
+// transaction that wrote something and is acknowledged, else 0.
 func (t *historyTxn) End(o outcome, commit tso.Timestamp) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()

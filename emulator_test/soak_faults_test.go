@@ -47,10 +47,11 @@ func (c *faultCounts) String() string {
 
 // injector decides at random what happens to the requests of one client.
 //
-// It stays within the model of docs/PROTOCOL.md (I14): no request is delivered later than its sender could have sent it. Every request about a
-// transaction has a deadline one lifetime after the client first had something to send about it, at the earliest, so what is held is
-// delivered within four fifths of that. While a client is paused, what it has to send waits unseen, so nothing is held for a lifetime
-// after a pause.
+// It stays within the model of docs/PROTOCOL.md (I14): no request is delivered later than its
+// sender could have sent it. Every request about a transaction has a deadline one lifetime after
+// the client first had something to send about it, at the earliest, so what is held is delivered
+// within four fifths of that. While a client is paused, what it has to send waits unseen, so
+// nothing is held for a lifetime after a pause.
 type injector struct {
 	lifetime time.Duration
 	counts   *faultCounts
@@ -81,7 +82,8 @@ func (in *injector) calm() {
 	in.intensity, in.crashes = 0, 0
 }
 
-// dieIn has the client crash at its first write after d. What it commits until then stays half done, for others to roll forward.
+// dieIn has the client crash at its first write after d. What it commits until then stays half
+// done, for others to roll forward.
 func (in *injector) dieIn(d time.Duration) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -132,7 +134,8 @@ func setsFamily(ms []*btpb.Mutation, family string) bool {
 	return slices.ContainsFunc(ms, func(m *btpb.Mutation) bool { return m.GetSetCell().GetFamilyName() == family })
 }
 
-// about lists the transactions that a request is about: those whose locks or data it sets or erases.
+// about lists the transactions that a request is about: those whose locks or data it sets or
+// erases.
 func about(r percolatortest.Request) (starts []tso.Timestamp) {
 	add := func(micros int64) {
 		if ts := tso.Timestamp(micros / 1000); micros > 0 && !slices.Contains(starts, ts) {
@@ -163,8 +166,8 @@ func about(r percolatortest.Request) (starts []tso.Timestamp) {
 	return starts
 }
 
-// patience is for how long a request may be held, and what it is about.
-func (in *injector) patience(r percolatortest.Request) (time.Duration, []tso.Timestamp) {
+// holdLimit is for how long a request may be held, and what it is about.
+func (in *injector) holdLimit(r percolatortest.Request) (time.Duration, []tso.Timestamp) {
 	now := time.Now()
 	starts := about(r)
 	if len(starts) == 0 {
@@ -192,7 +195,7 @@ func (in *injector) patience(r percolatortest.Request) (time.Duration, []tso.Tim
 func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	left, starts := in.patience(r)
+	left, starts := in.holdLimit(r)
 	if in.intensity == 0 {
 		return percolatortest.Pass
 	}
@@ -223,7 +226,8 @@ func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 	return in.simple(0.02)
 }
 
-// decideDying is for a client that is about to crash: none of its phase two arrives. nil: it is not about to.
+// decideDying is for a client that is about to crash: none of its phase two arrives. nil: it is not
+// about to.
 func (in *injector) decideDying(kind requestKind) percolatortest.Action {
 	switch {
 	case in.dies.IsZero() || kind == forRead || kind == forOracle:

@@ -19,21 +19,21 @@ import (
 
 // tally adds up what clients and workers count.
 type tally struct {
-	mu        sync.Mutex
-	Clients   int              `json:"clients"`
-	Requests  map[string]int64 `json:"requests"`
-	Forward   int64            `json:"cells_rolled_forward"`
-	Back      int64            `json:"cells_rolled_back"`
-	Late      int64            `json:"late_records"`
-	Resolved  map[string]int   `json:"locks_resolved_again"`
-	Runs      int64            `json:"observer_runs"`
-	Conflicts int64            `json:"observer_conflicts"`
-	Cycles    int              `json:"collector_cycles"`
-	Failed    int              `json:"collector_cycles_failed"`
-	Removed   int64            `json:"versions_removed"`
-	Vanished  int64            `json:"cells_vanished"`
-	Settled   int64            `json:"locks_settled_by_collector"`
-	Postponed int64            `json:"cells_postponed"`
+	mu          sync.Mutex
+	Clients     int              `json:"clients"`
+	Requests    map[string]int64 `json:"requests"`
+	Forward     int64            `json:"cells_rolled_forward"`
+	Back        int64            `json:"cells_rolled_back"`
+	Late        int64            `json:"late_records"`
+	Resolved    map[string]int   `json:"locks_resolved_again"`
+	Runs        int64            `json:"observer_runs"`
+	Conflicts   int64            `json:"observer_conflicts"`
+	Cycles      int              `json:"collector_cycles"`
+	Failed      int              `json:"collector_cycles_failed"`
+	Removed     int64            `json:"versions_removed"`
+	Vanished    int64            `json:"cells_vanished"`
+	ByCollector int64            `json:"locks_resolved_by_collector"`
+	Postponed   int64            `json:"cells_postponed"`
 
 	safepoint tso.Timestamp // of the newest cycle
 }
@@ -81,7 +81,7 @@ func (y *tally) collected(col admin.Collection, err error) {
 	}
 	y.Removed += col.Versions
 	y.Vanished += col.Vanished
-	y.Settled += col.Locks
+	y.ByCollector += col.Locks
 	y.Postponed += col.Postponed
 }
 
@@ -146,8 +146,8 @@ func (r *soakReport) String() string {
 	}
 	fmt.Fprintf(&b, "\nlock resolution: %d cells rolled forward, %d rolled back; locks from memory: %v\n", y.Forward, y.Back, y.Resolved)
 	fmt.Fprintf(&b, "observers: %d runs committed, %d conflicts\n", y.Runs, y.Conflicts)
-	fmt.Fprintf(&b, "collection: %d cycles, %d stopped; %d versions removed, %d cells vanished, %d locks settled, %d cells postponed, %d late records read\n",
-		y.Cycles, y.Failed, y.Removed, y.Vanished, y.Settled, y.Postponed, y.Late)
+	fmt.Fprintf(&b, "collection: %d cycles, %d stopped; %d versions removed, %d cells vanished, %d locks resolved, %d cells postponed, %d late records read\n",
+		y.Cycles, y.Failed, y.Removed, y.Vanished, y.ByCollector, y.Postponed, y.Late)
 	fmt.Fprintf(&b, "%d clients, requests:", y.Clients)
 	for _, k := range slices.Sorted(maps.Keys(y.Requests)) {
 		fmt.Fprintf(&b, " %s %d;", k, y.Requests[k])
@@ -163,14 +163,14 @@ func (r *soakReport) String() string {
 	return b.String()
 }
 
-// finish lets the store come to rest and checks everything. The first collection meets what clients that died have left in cells that nobody has
-// read since; the second has nothing left to say.
+// finish lets the store come to rest and checks everything. The first collection meets what clients
+// that died have left in cells that nobody has read since; the second has nothing left to say.
 func (s *soaking) finish() *soakReport {
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
 	defer cancel()
 	s.env.Clock.Advance(10 * s.cfg.LockTTL)
 	c := s.env.NewClient(percolatortest.Name("final"), s.configure())
-	s.settle(ctx, c)
+	s.quiesce(ctx, c)
 	audits := []*percolatortest.AuditReport{s.audit(ctx, c, false)}
 	for range 2 {
 		s.collectAll(ctx, c)
@@ -192,8 +192,8 @@ func (s *soaking) finish() *soakReport {
 	}
 }
 
-// settle resolves all locks and waits until no observer has anything left to do.
-func (s *soaking) settle(ctx context.Context, c *percolator.Client) {
+// quiesce resolves all locks and waits until no observer has anything left to do.
+func (s *soaking) quiesce(ctx context.Context, c *percolator.Client) {
 	w, err := observers.NewWorker(c, s.work.Observers("final worker"), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		s.Fatal(err)
@@ -213,8 +213,9 @@ func (s *soaking) settle(ctx context.Context, c *percolator.Client) {
 	s.tally.addWorker(w.Stats())
 }
 
-// audit audits the raw tables, and adds what they hold to the history. A marker at or below the mark says nothing: who asks about a lock long
-// after its transaction was collected may leave one.
+// audit audits the raw tables, and adds what they hold to the history. A marker at or below the
+// watermark says nothing: who asks about a lock long after its transaction was collected may leave
+// one.
 func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected bool) *percolatortest.AuditReport {
 	var seen []percolatortest.AuditedRecord
 	report, err := percolatortest.Audit(ctx, s.env.Store(), percolatortest.AuditConfig{

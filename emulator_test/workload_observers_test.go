@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Observers registers the observers of the workload, for a worker of the name. Two copy the lists and count their elements, one is weak.
+// Observers registers the observers of the workload, for a worker of the name. Two copy the lists
+// and count their elements, one is weak.
 func (w *workload) Observers(name string) *observers.Registry {
 	r := observers.NewRegistry()
 	r.Observe("copy", lists, "items", w.observer(name, "copy", func(a *attempt, ch observers.Change) error {

@@ -45,7 +45,8 @@ func (r workloadReader) scan(ctx context.Context, table, from, to string, column
 	return es, nil
 }
 
-// scanFirst stops after n entries: that is a scan of what lies before the end of the last one's row. There must be one column only.
+// scanFirst stops after n entries: that is a scan of what lies before the end of the last one's
+// row. There must be one column only.
 func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []historyEntry, err error) {
 	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), column) {
 		if err != nil {
@@ -253,7 +254,8 @@ func (s *workloadSession) viewPast(ctx context.Context) {
 	}, percolator.AsOfTimestamp(ts))
 }
 
-// dwell keeps a snapshot for a while and reads it again and again. In the end it may be too old, but never wrong.
+// dwell keeps a snapshot for a while and reads it again and again. In the end it may be too old,
+// but never wrong.
 func (s *workloadSession) dwell(ctx context.Context) {
 	s.view(ctx, "dwell", func(ctx context.Context, r workloadReader) error {
 		for range 4 + s.Rand.IntN(10) {
@@ -305,8 +307,8 @@ func (s *workloadSession) viewHeld(ctx context.Context) {
 	_ = admin.New(s.Client).ReleaseHold(ctx, h) // else it expires
 }
 
-// checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It is no fault if the client could not
-// learn the safepoint.
+// checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It
+// is no fault if the client could not learn the safepoint.
 func (s *workloadSession) checkRefusal(ctx context.Context, r workloadReader, h admin.Hold, err error) {
 	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
 		return

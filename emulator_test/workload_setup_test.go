@@ -40,19 +40,19 @@ func (w *workload) Setup(ctx context.Context, c *percolator.Client) error {
 	return errors.Join(err, c.Flush(ctx))
 }
 
-// Final reads everything, when nobody writes any more: the state in which all unknown outcomes are resolved. settled says that the observers
-// have had their time.
-func (w *workload) Final(ctx context.Context, c *percolator.Client, settled bool) error {
+// Final reads everything, when nobody writes any more: the state in which all unknown outcomes are
+// resolved. observed says that the observers have had their time.
+func (w *workload) Final(ctx context.Context, c *percolator.Client, observed bool) error {
 	s := &workloadSession{workload: w, Client: c, Name: "final", Dead: func() bool { return false }}
 	var failed error
 	s.view(ctx, "final", func(ctx context.Context, r workloadReader) error {
-		failed = r.everything(ctx, settled)
+		failed = r.everything(ctx, observed)
 		return failed
 	})
 	return failed
 }
 
-func (r workloadReader) everything(ctx context.Context, settled bool) error {
+func (r workloadReader) everything(ctx context.Context, observed bool) error {
 	found := map[historyCell]string{}
 	for _, table := range workloadTables {
 		es, err := r.scan(ctx, table, "", "")
@@ -64,10 +64,10 @@ func (r workloadReader) everything(ctx context.Context, settled bool) error {
 		}
 	}
 	for c, v := range found {
-		if settled && c.Table == lists && found[historyCell{Table: copies, Row: c.Row, Column: "copy"}] != v {
+		if observed && c.Table == lists && found[historyCell{Table: copies, Row: c.Row, Column: "copy"}] != v {
 			r.rec.Broken("the copy of %s is not up to date", c)
 		}
-		if _, there := found[historyCell{Table: lists, Row: c.Row, Column: "items"}]; settled && c.Table == copies && !there {
+		if _, there := found[historyCell{Table: lists, Row: c.Row, Column: "items"}]; observed && c.Table == copies && !there {
 			r.rec.Broken("%s is the copy of something that was withdrawn", c)
 		}
 	}

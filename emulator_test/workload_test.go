@@ -14,23 +14,25 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The load generator makes transactions at random, against any [percolator.Client], and records what
-// they saw in a [history]:
+// The load generator makes transactions at random, against any [percolator.Client], and records
+// what they saw in a [history]:
 //
 //	appends    to lists, some of them to several at once; observers copy the lists
 //	transfers  between accounts whose sum is constant
-//	registers  counters that only grow, rows whose columns are always equal, cells that are inserted and deleted
+//	registers  counters that only grow, rows whose columns are always equal, and cells that are
+//	           inserted and deleted
 //	permute    a ring of rows, each naming the next, that stays one cycle
 //	duty       two people of whom one is always on duty, which takes locking reads
 //	people     with a unique and a plain index
 //	pages      that are published once, which observers copy, and withdrawn later
 //	pokes      weak notifications
-//	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots under a hold
+//	views      scans, index scans, batched reads, reads of the past, snapshots that last, snapshots
+//	           under a hold
 //	sweeps     old receipts are found by scans and deleted
 //
-// Almost every transaction writes a receipt: a row of its own with its number. It is what proves, in the end, whether a transaction
-// committed whose client never learned of it; and being read by nobody else for a long time, it is the cold secondary that crashes
-// leave behind.
+// Almost every transaction writes a receipt: a row of its own with its number. It is what proves,
+// in the end, whether a transaction committed whose client never learned of it; and being read by
+// nobody else for a long time, it is the cold secondary that crashes leave behind.
 
 // The tables.
 const (
@@ -167,7 +169,8 @@ var picks = []pick{
 	{3, (*workloadSession).withdraw},
 }
 
-// Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own, as it takes so long.
+// Linger keeps a snapshot for seconds, under a hold now and then. It is for sessions of their own,
+// as it takes so long.
 func (s *workloadSession) Linger(ctx context.Context) {
 	if s.Rand.IntN(6) == 0 {
 		s.viewHeld(ctx)
@@ -215,7 +218,8 @@ func workloadCell(table, row, column string) percolator.Cell {
 	return percolator.Cell{Table: table, Row: row, Column: column}
 }
 
-// value is a text that only this transaction writes to a cell: what it says, and the transaction's number.
+// value is a text that only this transaction writes to a cell: what it says, and the transaction's
+// number.
 func value(says string, id int64) []byte { return []byte(says + " #" + strconv.FormatInt(id, 10)) }
 
 // says is what a value says.

@@ -67,8 +67,9 @@ func (s *workloadSession) transfer(ctx context.Context) {
 	})
 }
 
-// readCounter scans the row instead of getting the cell: a scan tells when the value was committed, and whoever overwrites a counter has read
-// it like that, so transactions on one counter need no receipt.
+// readCounter scans the row instead of getting the cell: a scan tells when the value was committed,
+// and whoever overwrites a counter has read it like that, so transactions on one counter need no
+// receipt.
 func (a *attempt) readCounter(ctx context.Context, c percolator.Cell) (int64, error) {
 	es, err := a.scan(ctx, c.Table, c.Row, c.Row+"\x00", c.Column)
 	if err != nil || len(es) == 0 {
@@ -291,8 +292,9 @@ func (s *workloadSession) mixed(ctx context.Context) {
 // page begins the rows that are published.
 const page = "page-"
 
-// publish writes rows that nobody else writes, after a cell that many write: when the client dies between the two, they are observed cells
-// whose notification only lock resolution can write, and their primary's record is soon garbage.
+// publish writes rows that nobody else writes, after a cell that many write: when the client dies
+// between the two, they are observed cells whose notification only lock resolution can write, and
+// their primary's record is soon garbage.
 func (s *workloadSession) publish(ctx context.Context) {
 	s.transact(ctx, options{kind: "publish"}, func(ctx context.Context, a *attempt) error {
 		c := workloadCell(registers, fmt.Sprintf("counter%d", s.Rand.IntN(counters)), "n")
@@ -313,7 +315,8 @@ func (s *workloadSession) publish(ctx context.Context) {
 	})
 }
 
-// revise changes the page that the session published last, once: with luck while an observer is at work on it, who then has to come again.
+// revise changes the page that the session published last, once: with luck while an observer is at
+// work on it, who then has to come again.
 func (s *workloadSession) revise(ctx context.Context) {
 	if s.page.Row == "" {
 		s.publish(ctx)

@@ -39,9 +39,9 @@ func TestCommitAfterCloseIsErrClosed(t *testing.T) {
 	}
 }
 
-// The first commit request is delayed in the network and the second one is refused for good. The primary still shows our
-// lock, so the transaction is rolled back – but the delayed request lands first. It has committed, and Commit must not report an abort
-// (I17).
+// The first commit request is delayed in the network and the second one is refused for good. The
+// primary still shows our lock, so the transaction is rolled back – but the delayed request lands
+// first. It has committed, and Commit must not report an abort (I17).
 func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -86,7 +86,8 @@ func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
 	}
 }
 
-// Column names are byte strings. One that is not UTF-8 must survive the schema's way through the store, or be refused.
+// Column names are byte strings. One that is not UTF-8 must survive the schema's way through the
+// store, or be refused.
 func TestSchemaKeepsColumnsThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"\xff"}, Weak: []string{"\xfe"},
@@ -146,8 +147,8 @@ func TestCorruptPrefetchedColumnDoesNotFailTheRead(t *testing.T) {
 	}
 }
 
-// An index that is added to a table with data must know that data before it is read: ScanIndex that silently lacks
-// rows, and a unique index that admits duplicates, would be worse.
+// An index that is added to a table with data must know that data before it is read: ScanIndex that
+// silently lacks rows, and a unique index that admits duplicates, would be worse.
 func TestIndexAddedToTableWithData(t *testing.T) {
 	t.Parallel()
 	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 500 * time.Millisecond}
@@ -246,7 +247,8 @@ func TestBlindTransactionsOneAfterAnother(t *testing.T) {
 	}
 }
 
-// Transactions race with Close: each gets an answer at once, and nothing is used after it was closed (run with -race).
+// Transactions race with Close: each gets an answer at once, and nothing is used after it was
+// closed (run with -race).
 func TestCloseDuringCommits(t *testing.T) {
 	t.Parallel()
 	for range 5 {

@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
-// A family that is missing cannot come back by sending again: writers are told at once, with the remedy, and leave nothing where the
-// families are whole.
+// A family that is missing no attempt can bring back: writers are told at once, with the remedy,
+// and leave nothing where the families are whole.
 func TestFamilyDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	for _, family := range []string{"data", "lock", "write"} {
@@ -87,7 +87,8 @@ func TestStoreDownAtStart(t *testing.T) {
 	}
 }
 
-// A stored schema that no CreateSchema can have stored is corrupt: taken at its word it would let callers write into the meta table.
+// A stored schema that no CreateSchema can have stored is corrupt: taken at its word it would let
+// callers write into the meta table.
 func TestStoredSchemaThatIsNotValid(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []string{`{"Tables":[{"Name":"percolator_meta"}]}`, `{"Tables":[{"Name":"t","Weak":["a\u0000"]}]}`, `{"Tables":[{"Name":"t"},{"Name":"t"}]}`} {
@@ -106,8 +107,8 @@ func TestStoredSchemaThatIsNotValid(t *testing.T) {
 	}
 }
 
-// The table of the primary is gone, so no marker can be placed there; but the transaction knows that it has not committed and never will, and
-// takes back the locks that it placed elsewhere.
+// The table of the primary is gone, so no marker can be placed there; but the transaction knows
+// that it has not committed and never will, and takes back the locks that it placed elsewhere.
 func TestTableOfThePrimaryDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

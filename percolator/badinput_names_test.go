@@ -14,7 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// hostileNames are columns that would be other columns, several, or none, if anything took them for a pattern, a path or a line.
+// hostileNames are columns that would be other columns, several, or none, if anything took them for
+// a pattern, a path or a line.
 var hostileNames = []string{".*", "a|b", `\`, "\n", "\xff", "a", "b", "a.b", "axb", "a\nb", ".+", "[a-b]", "(?i)A", "A", `\C`, `\x61`, "\x01", "\xff\xff", ":", "data:a",
 	"ä", "aa", strings.Repeat("\xff", percolator.MaxColumnBytes)}
 
@@ -31,7 +32,8 @@ func namesEnv(t *testing.T) *percolatortest.Env {
 // value is what a column holds.
 func value(i int) string { return fmt.Sprint("value ", i) }
 
-// Every column reads back only itself, by every way to read, with one name, a few (ranges) and many (a pattern).
+// Every column reads back only itself, by every way to read, with one name, a few (ranges) and many
+// (a pattern).
 func TestHostileNamesReadBackOnlyThemselves(t *testing.T) {
 	t.Parallel()
 	env := namesEnv(t)
@@ -131,7 +133,8 @@ func readHostileNames(t *testing.T, env *percolatortest.Env, r percolator.Reader
 	}
 }
 
-// Acknowledgments, notifications and their erasure concern one column and one observer each, whatever both are called.
+// Acknowledgments, notifications and their erasure concern one column and one observer each,
+// whatever both are called.
 func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 	t.Parallel()
 	env := namesEnv(t)
@@ -185,7 +188,8 @@ func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 	}
 }
 
-// Writers of different columns of a row do not meet, those of one do: in a predicate of one column, of a few, and of all between two.
+// Writers of different columns of a row do not meet, those of one do: in a predicate of one column,
+// of a few, and of all between two.
 func TestHostileNamesConflictWithThemselvesOnly(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})

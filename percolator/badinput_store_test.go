@@ -75,8 +75,9 @@ func TestUnknownTables(t *testing.T) {
 	fixture.MustCommit(t, ctx, tx)
 }
 
-// A table that somebody has deleted from the instance is missed with the remedy, by readers and writers; a transaction that reaches beyond
-// it leaves no lock elsewhere; and CreateSchema is indeed the remedy.
+// A table that somebody has deleted from the instance is missed with the remedy, by readers and
+// writers; a transaction that reaches beyond it leaves no lock elsewhere; and CreateSchema is
+// indeed the remedy.
 func TestTableDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -151,7 +152,8 @@ func TestMetaTableDeletedBehindOurBack(t *testing.T) {
 // nobody is an address where nothing listens.
 const nobody = "127.0.0.1:1"
 
-// A store that is down when CreateSchema is called is told as soon as the context ends, by its address.
+// A store that is down when CreateSchema is called is told as soon as the context ends, by its
+// address.
 func TestStoreDownAtCreateSchema(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(fixture.Context(t), 2*time.Second)

@@ -156,7 +156,8 @@ func TestNilContexts(t *testing.T) {
 	fixture.WantNow(t, ctx, c, fixture.Cell("never", "c"), "")
 }
 
-// Everything that sends requests says so when its context has ended before, and nothing is half done.
+// Everything that sends requests says so when its context has ended before, and nothing is half
+// done.
 func TestEndedContexts(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -191,8 +192,8 @@ func TestEndedContexts(t *testing.T) {
 	}
 }
 
-// One transaction is used by many goroutines, and one of them commits it in the middle. Each call gets its answer or ErrTxnDone, and what was
-// accepted before the commit is in it.
+// One transaction is used by many goroutines, and one of them commits it in the middle. Each call
+// gets its answer or ErrTxnDone, and what was accepted before the commit is in it.
 func TestConcurrentUseOfOneTransaction(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]percolator.TxnOption{nil, {percolator.LockReads()}} {
@@ -328,7 +329,8 @@ func TestSlicesAreNobodyElses(t *testing.T) {
 		spoil(raw)
 	}
 
-	// Lists of arguments are the caller's again as soon as the call has returned, that of a scan before it is consumed.
+	// Lists of arguments are the caller's again as soon as the call has returned, that of a scan
+	// before it is consumed.
 	cells := []percolator.Cell{fixture.Cell("inserted", "c"), fixture.Cell("typed", "c")}
 	values, err := tx.GetMulti(ctx, cells...)
 	fixture.Must(t, err)

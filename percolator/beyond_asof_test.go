@@ -38,8 +38,8 @@ func everything(t *testing.T, ctx context.Context, s *percolator.Snapshot, rows 
 	return out + " " + fixture.ListIndex(t, ctx, s, "city", percolator.All())
 }
 
-// A snapshot of the past answers the same from every client and at every time within the retention, whatever is written, deleted, left
-// behind by the dead and cleaned up since.
+// A snapshot of the past answers the same from every client and at every time within the retention,
+// whatever is written, deleted, left behind by the dead and cleaned up since.
 func TestAsOfIsRepeatable(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -106,8 +106,8 @@ func TestAsOfIsRepeatable(t *testing.T) {
 	}
 }
 
-// A commit that is under way when a snapshot of the present is read belongs to it or does not, once and for all: who reads before it is
-// decided waits.
+// A commit that is under way when a snapshot of the present is read belongs to it or does not, once
+// and for all: who reads before it is decided waits.
 func TestAsOfBesideACommitUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, stamped := range []bool{false, true} { // whether the writer already has its commit timestamp
@@ -158,7 +158,8 @@ func TestAsOfBesideACommitUnderWay(t *testing.T) {
 	}
 }
 
-// The edges of what can be read: the retention to the tick behind, the oracle's present to the tick ahead.
+// The edges of what can be read: the retention to the tick behind, the oracle's present to the tick
+// ahead.
 func TestAsOfLimits(t *testing.T) {
 	t.Parallel()
 	const retention = 10 * time.Minute

@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Claims, changes and releases of unique values by two clients: in no snapshot do two rows hold one value, and the index lists exactly what the
-// rows hold.
+// Claims, changes and releases of unique values by two clients: in no snapshot do two rows hold one
+// value, and the index lists exactly what the rows hold.
 func TestUniqueIndexUnderConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -157,8 +157,8 @@ func TestUniqueIndexFollowsTheLastWrite(t *testing.T) {
 	}
 }
 
-// A scan over an index sees the transaction's own writes where they belong in the order of values, with ranges exact at both ends, and on
-// unique indexes, with values of any bytes.
+// A scan over an index sees the transaction's own writes where they belong in the order of values,
+// with ranges exact at both ends, and on unique indexes, with values of any bytes.
 func TestScanIndexWithOwnWritesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

@@ -14,9 +14,11 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What goes beyond snapshot isolation: promises about cells that a transaction does not overwrite, and reads of the past.
+// What goes beyond snapshot isolation: promises about cells that a transaction does not overwrite,
+// and reads of the past.
 
-// A transaction that read for update conflicts with whatever writes the cell meanwhile, and it makes no difference who comes first.
+// A transaction that read for update conflicts with whatever writes the cell meanwhile, and it
+// makes no difference who comes first.
 func TestGetForUpdateConflictsWithEveryKindOfWrite(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -52,14 +54,16 @@ func TestGetForUpdateConflictsWithEveryKindOfWrite(t *testing.T) {
 	}
 }
 
-// Many transactions that derive a cell of their own from one that all read for update are serial: no two derive from one state.
+// Many transactions that derive a cell of their own from one that all read for update are serial:
+// no two derive from one state.
 func TestGetForUpdateUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
 	clients := []*percolator.Client{env.Client, env.NewClient()}
-	const seats, people = 5, 16
-	// A seat is taken by a write to a row of its own; the counter is only read for update, so that nothing but its lock is contested.
+	const slots, people = 5, 16
+	// A slot is taken by a write to a row of its own; the counter is only read for update, so that
+	// nothing but its lock is contested.
 	var taken, refused atomic.Int64
 	var wg sync.WaitGroup
 	for g := range people {
@@ -72,16 +76,16 @@ func TestGetForUpdateUnderConcurrency(t *testing.T) {
 					return fmt.Errorf("the guard has a value: %w", err)
 				}
 				n := 0
-				for _, err := range tx.Scan(ctx, "t", percolator.Prefix("seat/"), "who") {
+				for _, err := range tx.Scan(ctx, "t", percolator.Prefix("slot/"), "who") {
 					if err != nil {
 						return err
 					}
 					n++
 				}
-				if got = n < seats; !got {
+				if got = n < slots; !got {
 					return nil
 				}
-				return tx.Insert(fixture.Cell(fmt.Sprint("seat/", n), "who"), []byte(strconv.Itoa(g)))
+				return tx.Insert(fixture.Cell(fmt.Sprint("slot/", n), "who"), []byte(strconv.Itoa(g)))
 			})
 			if err != nil {
 				t.Error(err)
@@ -94,12 +98,13 @@ func TestGetForUpdateUnderConcurrency(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	if taken.Load() != seats || refused.Load() != people-seats {
-		t.Errorf("%d of %d seats taken, %d people refused", taken.Load(), seats, refused.Load())
+	if taken.Load() != slots || refused.Load() != people-slots {
+		t.Errorf("%d of %d slots taken, %d people refused", taken.Load(), slots, refused.Load())
 	}
 }
 
-// A lock that reads for update is resolved like every other, and rolling it forward changes and notifies nothing.
+// A lock that reads for update is resolved like every other, and rolling it forward changes and
+// notifies nothing.
 func TestGetForUpdateOfDeadClient(t *testing.T) {
 	t.Parallel()
 	for _, committed := range []bool{false, true} {
@@ -245,7 +250,7 @@ func TestInsertIsExclusiveUnderConcurrency(t *testing.T) {
 	}
 }
 
-// An Insert into a cell that a dead transaction holds is decided by that transaction's fate.
+// An Insert into a cell that a dead transaction holds is decided by that transaction's status.
 func TestInsertBehindDeadClient(t *testing.T) {
 	t.Parallel()
 	for _, committed := range []bool{false, true} {

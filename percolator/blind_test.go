@@ -8,8 +8,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A blind transaction that is moved to a later start timestamp must look at its indexes there: what it replaces is the
-// value that its own client committed in between.
+// A blind transaction that is moved to a later start timestamp must look at its indexes there: what
+// it replaces is the value that its own client committed in between.
 func TestBlindTransactionKeepsIndexesWhenItIsMoved(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

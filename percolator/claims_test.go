@@ -18,7 +18,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// refusingStream has the store refuse the mutations of one row of MutateRows for good, and apply the others.
+// refusingStream has the store refuse the mutations of one row of MutateRows for good, and apply
+// the others.
 type refusingStream struct {
 	grpc.ClientStream
 	row     string
@@ -44,8 +45,8 @@ func (s *refusingStream) RecvMsg(m any) error {
 	return err
 }
 
-// A weak notification that was refused, in a request whose other rows were applied and answered early, keeps its transaction from
-// committing (I11): otherwise it would be lost.
+// A weak notification that was refused, in a request whose other rows were applied and answered
+// early, keeps its transaction from committing (I11): otherwise it would be lost.
 func TestRefusedNotificationAmongOthersIsNotLost(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -70,8 +71,8 @@ func TestRefusedNotificationAmongOthersIsNotLost(t *testing.T) {
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "")
 }
 
-// A commit that was acknowledged is seen by the next snapshot of its client, while phase two has not begun: alone, with others, by whole
-// rows and by a scan.
+// A commit that was acknowledged is seen by the next snapshot of its client, while phase two has
+// not begun: alone, with others, by whole rows and by a scan.
 func TestAcknowledgedCommitIsSeenBeforePhaseTwo(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{true, false} {
@@ -120,8 +121,8 @@ func TestAcknowledgedCommitIsSeenBeforePhaseTwo(t *testing.T) {
 	}
 }
 
-// Blind writers of two clients, with start timestamps from before, overwrite each other without losing a commit: each snapshot at a commit
-// timestamp shows what was committed there.
+// Blind writers of two clients, with start timestamps from before, overwrite each other without
+// losing a commit: each snapshot at a commit timestamp shows what was committed there.
 func TestBlindWritersLoseNoCommit(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// The client is closed while a commit is looking for its outcome: the outcome stays unknown, at once, not after the request lifetime.
+// The client is closed while a commit is looking for its outcome: the outcome stays unknown, at
+// once, not after the request lifetime.
 func TestCloseDuringSearchForOutcome(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -94,8 +95,8 @@ func TestMessagesNameTheRow(t *testing.T) {
 	}
 }
 
-// A conflict is the answer as soon as it is known: a row whose tablet does not answer must not hold it back for the request
-// lifetime.
+// A conflict is the answer as soon as it is known: a row whose tablet does not answer must not hold
+// it back for the request lifetime.
 func TestConflictDoesNotWaitForUnavailableRows(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -121,7 +122,8 @@ func TestConflictDoesNotWaitForUnavailableRows(t *testing.T) {
 	}
 }
 
-// A dead transaction's locks are judged by one look at its primary, however many a reader meets: the verdict is final.
+// A dead transaction's locks are judged by one look at its primary, however many a reader meets:
+// the verdict is final.
 func TestLocksOfOneTransactionAreJudgedOnce(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Requests and answers that are lost, once or often, in any phase: the transaction commits exactly once (I3, I17).
+// Requests and answers that are lost, once or often, in any phase: the transaction commits exactly
+// once (I3, I17).
 func TestLostRequestsAndAnswers(t *testing.T) {
 	t.Parallel()
 	phases := map[string]func(percolatortest.Request) bool{
@@ -61,7 +62,8 @@ func TestLostRequestsAndAnswers(t *testing.T) {
 	}
 }
 
-// The context ends while the commit is under way: only then is the outcome unknown, and it is never reported as an abort.
+// The context ends while the commit is under way: only then is the outcome unknown, and it is never
+// reported as an abort.
 func TestOutcomeIsUnknownOnlyWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	for _, lands := range []bool{true, false} {
@@ -119,8 +121,8 @@ func TestUpdateDoesNotRepeatAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// The zombies of I4: a prewrite that arrives after its transaction was rolled back by others, of the primary or of a
-// secondary, and a commit that arrives late. None brings anything back.
+// The zombies of I4: a prewrite that arrives after its transaction was rolled back by others, of
+// the primary or of a secondary, and a commit that arrives late. None brings anything back.
 func TestLateRequestsAfterRollback(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(percolatortest.Request) bool{
@@ -161,8 +163,8 @@ func TestLateRequestsAfterRollback(t *testing.T) {
 	}
 }
 
-// A prewrite whose answer is lost, and that meets its transaction's end when it is sent again: a conflict, which
-// Update repeats in a new transaction.
+// A prewrite whose answer is lost, and that meets its transaction's end when it is sent again: a
+// conflict, which Update repeats in a new transaction.
 func TestPrewriteSentAgainAfterRollback(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -190,7 +192,8 @@ func TestPrewriteSentAgainAfterRollback(t *testing.T) {
 	}
 }
 
-// After the commit point nobody waits for a TTL: readers, scans, writers and the scan for work roll forward, with the notification (I10).
+// After the commit point nobody waits for a TTL: readers, scans, writers and the scan for work roll
+// forward, with the notification (I10).
 func TestCrashAfterTheCommitPoint(t *testing.T) {
 	t.Parallel()
 	for name, meet := range map[string]func(ctx context.Context, c *percolator.Client) error{
@@ -360,8 +363,9 @@ func TestAbortCleansUp(t *testing.T) {
 	}
 }
 
-// Money moves between accounts while requests are lost, repeated and late, clients die, and locks expire early. In every snapshot the sum is
-// the same, and every transfer that was reported as committed is there exactly once.
+// Money moves between accounts while requests are lost, repeated and late, clients die, and locks
+// expire early. In every snapshot the sum is the same, and every transfer that was reported as
+// committed is there exactly once.
 func TestTransfersUnderFaults(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 100 * time.Millisecond }))
@@ -456,8 +460,9 @@ func TestTransfersUnderFaults(t *testing.T) {
 	}
 }
 
-// The anomaly that the rollback marker prevents (I4): the primary is prewritten, rolled back as dead, and then a duplicate of the
-// prewrite lands. Were it to succeed, the commit would too, and half of the transaction would be gone.
+// The anomaly that the rollback marker prevents (I4): the primary is prewritten, rolled back as
+// dead, and then a duplicate of the prewrite lands. Were it to succeed, the commit would too, and
+// half of the transaction would be gone.
 func TestDuplicatedPrewriteDoesNotCommitHalfATransaction(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -493,8 +498,8 @@ func TestDuplicatedPrewriteDoesNotCommitHalfATransaction(t *testing.T) {
 	}
 }
 
-// The store does not answer for longer than the requests of a commit live, and the context goes on: the caller learns how its
-// commit has ended.
+// The store does not answer for longer than the requests of a commit live, and the context goes on:
+// the caller learns how its commit has ended.
 func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
 	t.Parallel()
 	for _, lands := range []bool{true, false} {

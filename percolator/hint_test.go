@@ -175,7 +175,8 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	fixture.WantErr(t, err, percolator.ErrClosed)
 }
 
-// Hints that nobody wants, and a service that does not answer, cost a request now and then, and no commit waits for them.
+// Hints that nobody wants, and a service that does not answer, cost a request now and then, and no
+// commit waits for them.
 func TestHintsNobodyWants(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*hintService{"refused": {}, "down": {down: true}} {

@@ -199,7 +199,8 @@ func TestScanIndexReadsYourWrites(t *testing.T) {
 	fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "none", "city", percolator.All())), percolator.ErrSchemaMismatch)
 }
 
-// Random changes by several clients, crashes among them: index and column never disagree, in any snapshot.
+// Random changes by several clients, crashes among them: index and column never disagree, in any
+// snapshot.
 func TestIndexAndColumnAgreeInEverySnapshot(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

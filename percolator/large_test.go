@@ -43,8 +43,8 @@ func storedCells(t *testing.T, ctx context.Context, env *percolatortest.Env, tab
 	return n
 }
 
-// One prewrite of a large transaction takes several times the TTL of its locks. As its primary is refreshed, everybody who meets one of the
-// locks finds it alive, and it commits whole.
+// One prewrite of a large transaction takes several times the TTL of its locks. As its primary is
+// refreshed, everybody who meets one of the locks finds it alive, and it commits whole.
 func TestLargeTransactionOutlivesItsTTL(t *testing.T) {
 	t.Parallel()
 	const n, ttl = 500, 200 * time.Millisecond
@@ -69,7 +69,8 @@ func TestLargeTransactionOutlivesItsTTL(t *testing.T) {
 
 	primary := lockOf(t, ctx, c, fixture.Key(0))
 	for round := range 3 {
-		// Several refreshes later the oracle catches up with the last of them: all locks but the primary's have been dead for long.
+		// Several refreshes later the oracle catches up with the last of them: all locks but the
+		// primary's have been dead for long.
 		refreshed := primary.Placed.Add(3 * ttl)
 		fixture.Eventually(t, "the primary's lock has been refreshed again", func() bool {
 			primary = lockOf(t, ctx, c, fixture.Key(0))
@@ -119,7 +120,8 @@ func TestLargeTransactionOutlivesItsTTL(t *testing.T) {
 	fixture.WantNow(t, ctx, c, fixture.Cell(fixture.Key(n-1), "c"), "v")
 }
 
-// A large transaction that cannot commit because of its last cell leaves nothing of itself behind but the marker on its primary.
+// A large transaction that cannot commit because of its last cell leaves nothing of itself behind
+// but the marker on its primary.
 func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]struct{ rows, columns int }{"many rows": {2000, 1}, "wide rows": {3, 600}} {
@@ -200,7 +202,8 @@ func TestLargeTransactionIsRefused(t *testing.T) {
 	}
 }
 
-// A row of several requests is prewritten once, although the columns of one lie between those of another, which are locked by then.
+// A row of several requests is prewritten once, although the columns of one lie between those of
+// another, which are locked by then.
 func TestChunksOfARowDoNotMeetEachOther(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

@@ -105,7 +105,8 @@ func TestSessionWronglyBelievedEnded(t *testing.T) {
 	fixture.WantNow(t, ctx, reader, fixture.Cell("b", "c"), "old")
 }
 
-// Many that meet one lock do not ask about its session each time, and never again when it has ended.
+// Many that meet one lock do not ask about its session each time, and never again when it has
+// ended.
 func TestSessionsAreAskedAboutSeldom(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
@@ -236,8 +237,8 @@ func loopback(t *testing.T) net.Listener {
 	return l
 }
 
-// With a real oracle: a client whose process has gone is known to be dead long before its locks' TTL, an hour, has passed;
-// one that lives survives a change of the oracle's leader.
+// With a real oracle: a client whose process has gone is known to be dead long before its locks'
+// TTL, an hour, has passed; one that lives survives a change of the oracle's leader.
 func TestSessionsOfARealOracle(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// onCall is how a transaction finds out which doctors are on call: each has a row of people, and the column city says "yes" or "no".
+// onCall is how a transaction finds out which doctors are on call: each has a row of people, and
+// the column city says "yes" or "no".
 type onCall func(ctx context.Context, r percolator.Reader, doctors ...string) (map[string]bool, error)
 
 func doctor(name string) percolator.Cell {
@@ -72,7 +73,8 @@ func waysToRead() map[string]onCall {
 		"ScanIndex": onCallByIndex}
 }
 
-// skew has two doctors leave at the same time, each because the other one stays, and returns how the second fares.
+// skew has two doctors leave at the same time, each because the other one stays, and returns how
+// the second fares.
 func skew(t *testing.T, read onCall, opts ...percolator.TxnOption) error {
 	t.Helper()
 	env := fixture.NewEnv(t)
@@ -103,7 +105,8 @@ func skew(t *testing.T, read onCall, opts ...percolator.TxnOption) error {
 	return err
 }
 
-// Both doctors leave under snapshot isolation, however they look; under LockReads the second one cannot.
+// Both doctors leave under snapshot isolation, however they look; under LockReads the second one
+// cannot.
 func TestLockReadsPreventsWriteSkew(t *testing.T) {
 	t.Parallel()
 	for name, read := range waysToRead() {
@@ -177,7 +180,8 @@ func TestLockReadsKeepsAnInvariant(t *testing.T) {
 	}
 }
 
-// Absence is read as well: of two transactions that each find the other's cell absent, one conflicts.
+// Absence is read as well: of two transactions that each find the other's cell absent, one
+// conflicts.
 func TestLockReadsOfAbsence(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]onCall{"Get": onCallByGet, "GetMulti": onCallByGetMulti} {
@@ -232,7 +236,8 @@ func TestLockReadsByIndex(t *testing.T) {
 	}
 }
 
-// Only what was handed out is locked, and that before it is; a transaction's own entries come along.
+// Only what was handed out is locked, and that before it is; a transaction's own entries come
+// along.
 func TestLockReadsByIndexLocksBeforeItHandsOut(t *testing.T) {
 	t.Parallel()
 	for _, written := range []string{"ann", "bob", "cid"} {

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What a scan has not handed out is not locked; what it has is, even if the consumer breaks off there and then.
+// What a scan has not handed out is not locked; what it has is, even if the consumer breaks off
+// there and then.
 func TestLockReadsLocksBeforeItHandsOut(t *testing.T) {
 	t.Parallel()
 	for _, written := range []string{"a", "b", "c"} {
@@ -67,7 +68,8 @@ func TestLockReadsDoesNotLockPrefetchedCells(t *testing.T) {
 	}
 }
 
-// A transaction that only read commits for real: it holds against writers before it, and those that are still open conflict with it.
+// A transaction that only read commits for real: it holds against writers before it, and those that
+// are still open conflict with it.
 func TestLockReadsOfReadOnlyTransaction(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -177,8 +179,8 @@ func TestLockReadsBesideWrites(t *testing.T) {
 	fixture.WantErr(t, fixture.ErrOf(again.Commit(ctx)), percolator.ErrExists)
 }
 
-// Bad names are refused as they are without the option, and the transaction goes on; a finished one reads and locks nothing more, in the
-// middle of a scan either.
+// Bad names are refused as they are without the option, and the transaction goes on; a finished one
+// reads and locks nothing more, in the middle of a scan either.
 func TestLockReadsRefusals(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -204,8 +206,9 @@ func TestLockReadsRefusals(t *testing.T) {
 	fixture.WantErr(t, fixture.ErrOf(tx.Get(ctx, fixture.Cell("a", "c"))), percolator.ErrTxnDone)
 }
 
-// What LockReads does not promise: an entry that comes to lie in a scanned range was not read, so two transactions that each count
-// nobody and then add somebody both commit. A guard cell that everybody who adds writes is the remedy.
+// What LockReads does not promise: an entry that comes to lie in a scanned range was not read, so
+// two transactions that each count nobody and then add somebody both commit. A guard cell that
+// everybody who adds writes is the remedy.
 func TestLockReadsAllowsPhantoms(t *testing.T) {
 	t.Parallel()
 	for _, guarded := range []bool{false, true} {
@@ -232,7 +235,8 @@ func TestLockReadsAllowsPhantoms(t *testing.T) {
 	}
 }
 
-// The locks of a reader are like any others: a client that dies with them is cleaned up after, and changes nothing.
+// The locks of a reader are like any others: a client that dies with them is cleaned up after, and
+// changes nothing.
 func TestLockReadsOfDeadClient(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Notified sees a cell's notification, not its neighbour's; questions that come together travel together.
+// Notified sees a cell's notification, not its neighbour's; questions that come together travel
+// together.
 func TestNotified(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

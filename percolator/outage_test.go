@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// withDeadRows loses the bulk mutations and reads that name rows which no tablet server has at present, and tells of each.
+// withDeadRows loses the bulk mutations and reads that name rows which no tablet server has at
+// present, and tells of each.
 func withDeadRows(env *percolatortest.Env) (refused chan string) {
 	refused = make(chan string, 1000)
 	env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -42,8 +43,8 @@ func withDeadRows(env *percolatortest.Env) (refused chan string) {
 	return refused
 }
 
-// Rows that no tablet server has at present hold up their own phase two, and not that of the rest of the table: else observers
-// of live rows starve for as long as the dead ones are retried.
+// Rows that no tablet server has at present hold up their own phase two, and not that of the rest
+// of the table: else observers of live rows starve for as long as the dead ones are retried.
 func TestPhaseTwoOfLiveRowsPassesDeadOnes(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -71,7 +72,8 @@ func TestPhaseTwoOfLiveRowsPassesDeadOnes(t *testing.T) {
 	}
 }
 
-// A read of a live row is not held up by reads of rows that no tablet server has, whether it comes after them or with them.
+// A read of a live row is not held up by reads of rows that no tablet server has, whether it comes
+// after them or with them.
 func TestReadsOfLiveRowsPassDeadOnes(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

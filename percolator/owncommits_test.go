@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// ownGuard is a client that commits a transaction which sets rows to "new", of which the requests that match are held.
+// ownGuard is a client that commits a transaction which sets rows to "new", of which the requests
+// that match are held.
 func ownGuard(t *testing.T, held func(percolatortest.Request) bool, before func(*guard), rows ...string) (g *guard, hold *percolatortest.Hold, committed chan error) {
 	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
 	g = &guard{T: t, env: env, ctx: fixture.Context(t), c: env.Client}
@@ -33,7 +35,8 @@ func ownGuard(t *testing.T, held func(percolatortest.Request) bool, before func(
 	return g, hold, committed
 }
 
-// readWhileHeld reads a row that the transaction has locked, lets its commit go on when the reader waits, and returns what was read.
+// readWhileHeld reads a row that the transaction has locked, lets its commit go on when the reader
+// waits, and returns what was read.
 func (g *guard) readWhileHeld(row string, hold *percolatortest.Hold) string {
 	g.Helper()
 	s := g.snapshot()
@@ -50,8 +53,8 @@ func (g *guard) readWhileHeld(row string, hold *percolatortest.Hold) string {
 	return <-got
 }
 
-// A reader that meets a lock of its own client's waits for the commit in memory, and sees what has become of it: it sends one read, however long
-// the commit takes.
+// A reader that meets a lock of its own client's waits for the commit in memory, and sees what has
+// become of it: it sends one read, however long the commit takes.
 func TestReaderWaitsForTheOwnClientsCommit(t *testing.T) {
 	t.Parallel()
 	g, hold, committed := ownGuard(t, fixture.IsCommit, func(*guard) {}, "a", "b")
@@ -109,7 +112,8 @@ func TestReaderDoesNotWaitForCleanUp(t *testing.T) {
 	fixture.WantErr(t, <-committed, percolator.ErrConflict)
 }
 
-// When the commit was applied and only its answer is late, the reader waits for a moment, and then learns from the store what has become of it.
+// When the commit was applied and only its answer is late, the reader waits for a moment, and then
+// learns from the store what has become of it.
 func TestReaderDoesNotWaitForALateAnswer(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))

@@ -49,8 +49,8 @@ type reading struct {
 	value string
 }
 
-// Hundreds of readers, whose requests travel together or alone, read cells that writers change, delete, lock and abandon. Every answer is the
-// one of its snapshot.
+// Hundreds of readers, whose requests travel together or alone, read cells that writers change,
+// delete, lock and abandon. Every answer is the one of its snapshot.
 func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct{ batching, wholeRows bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
@@ -175,8 +175,8 @@ func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 	}
 }
 
-// Reads that wait for one in flight travel in one request, each with its own snapshot; the batch asks for the newest versions only, and
-// who needs older ones still gets them.
+// Reads that wait for one in flight travel in one request, each with its own snapshot; the batch
+// asks for the newest versions only, and who needs older ones still gets them.
 func TestBatchOfManySnapshots(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

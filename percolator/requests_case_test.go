@@ -15,11 +15,11 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What each operation sends is asserted exactly: it does not depend on the machine, and a request more is a round trip more. The
-// cases are in requests_*_test.go.
+// What each operation sends is asserted exactly: it does not depend on the machine, and a request
+// more is a round trip more. The cases are in requests_*_test.go.
 
-// cost counts requests to user tables and to the oracle by kind. Reads and bulk mutations are told apart by how many rows they
-// name: "ReadRows 3", "MutateRows 9"; "ReadRows range" is a scan.
+// cost counts requests to user tables and to the oracle by kind. Reads and bulk mutations are told
+// apart by how many rows they name: "ReadRows 3", "MutateRows 9"; "ReadRows range" is a scan.
 type cost map[string]int
 
 func (c cost) String() string {
@@ -46,7 +46,8 @@ func costOf(rs []percolatortest.Request) cost {
 	return n
 }
 
-// guard is one case's store and client. The row r of the table t has values in the columns c and seen.
+// guard is one case's store and client. The row r of the table t has values in the columns c and
+// seen.
 type guard struct {
 	*testing.T
 	env *percolatortest.Env
@@ -56,8 +57,9 @@ type guard struct {
 	before percolator.Stats
 }
 
-// requestCase is an operation and what it costs. Each of gather commits transactions with one secondary in a table: their phase two is held until
-// the operation is over, so that its own is gathered in one request whatever the goroutines do.
+// requestCase is an operation and what it costs. Each of gather commits transactions with one
+// secondary in a table: their phase two is held until the operation is over, so that its own is
+// gathered in one request whatever the goroutines do.
 type requestCase struct {
 	name    string
 	prepare func(g *guard)
@@ -111,10 +113,12 @@ func (g *guard) count() {
 	g.before = g.c.Stats()
 }
 
-// longTTL keeps a slow machine from refreshing a lock, or from finding a prefetched timestamp too old.
+// longTTL keeps a slow machine from refreshing a lock, or from finding a prefetched timestamp too
+// old.
 func longTTL(cfg *percolator.Config) { cfg.LockTTL = time.Hour }
 
-// occupyPhaseTwo holds both of the requests that a table's phase two has under way at once; release lets them go.
+// occupyPhaseTwo holds both of the requests that a table's phase two has under way at once; release
+// lets them go.
 func (g *guard) occupyPhaseTwo(commits ...func(g *guard, i int)) (release func()) {
 	g.Helper()
 	hold := percolatortest.NewHold()

@@ -10,7 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What a transaction sends when it meets others: their newer writes, and their locks in each state that these can be in.
+// What a transaction sends when it meets others: their newer writes, and their locks in each state
+// that these can be in.
 func TestRequestsOfConflicts(t *testing.T) {
 	// newer has another client write the rows after the transaction began.
 	newer := func(g *guard, rows ...string) {
@@ -99,8 +100,8 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 	})
 }
 
-// failsTogether is fails for a transaction of two rows, whose prewrites are held until both have been sent: none is spared because the other one
-// failed.
+// failsTogether is fails for a transaction of two rows, whose prewrites are held until both have
+// been sent: none is spared because the other one failed.
 func (g *guard) failsTogether(want error, f func(tx *percolator.Txn) error) {
 	g.Helper()
 	hold := percolatortest.NewHold()
@@ -129,8 +130,8 @@ func reads(row, want string) func(*guard) {
 	return func(g *guard) { fixture.WantValue(g, g.ctx, g.snapshot(), fixture.Cell(row, "c"), want) }
 }
 
-// holding has another client commit the rows, the first of which is the primary, up to the first request that is describes. The commit goes
-// on when the test is over.
+// holding has another client commit the rows, the first of which is the primary, up to the first
+// request that is describes. The commit goes on when the test is over.
 func (g *guard) holding(is func(percolatortest.Request) bool, rows ...string) {
 	g.Helper()
 	other := g.env.NewClient(percolatortest.Configure(longTTL))

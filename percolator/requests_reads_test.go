@@ -117,7 +117,8 @@ func readInTurn(n int, columns ...string) func(*guard) {
 	}
 }
 
-// A scan reads pages of 64, 128, 256 … rows. One that ends with its page cannot know that there are no more.
+// A scan reads pages of 64, 128, 256 … rows. One that ends with its page cannot know that there are
+// no more.
 func TestRequestsOfScans(t *testing.T) {
 	rows := func(n int) func(*guard) {
 		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(n)...) }) }
@@ -192,8 +193,8 @@ func TestRequestsOfScans(t *testing.T) {
 	})
 }
 
-// Reads that arrive while others are in flight travel together: one goes out at once, the next as well, and all that come meanwhile go
-// with the next request.
+// Reads that arrive while others are in flight travel together: one goes out at once, the next as
+// well, and all that come meanwhile go with the next request.
 func TestRequestsOfConcurrentReads(t *testing.T) {
 	type reads struct {
 		name     string

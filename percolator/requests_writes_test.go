@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A commit sends one conditional request for each row, one more for the commit point, and phase two in bulk.
+// A commit sends one conditional request for each row, one more for the commit point, and phase two
+// in bulk.
 func TestRequestsOfWrites(t *testing.T) {
 	rows := func(n int) func(*guard) {
 		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(n)...) }) }
@@ -175,7 +176,8 @@ func TestRequestsOfIndexes(t *testing.T) {
 	})
 }
 
-// A blind transaction begins with a timestamp that was asked for ahead: until its rows are locked it waits for nothing from the oracle.
+// A blind transaction begins with a timestamp that was asked for ahead: until its rows are locked
+// it waits for nothing from the oracle.
 func TestRequestsOfBlindTransactions(t *testing.T) {
 	t.Parallel()
 	for _, rc := range []struct {
@@ -209,7 +211,8 @@ func TestRequestsOfBlindTransactions(t *testing.T) {
 			g.wantBlind(rc.want)
 		})
 	}
-	// What this client has written since the timestamp was asked for would be a conflict: it asks for a new one.
+	// What this client has written since the timestamp was asked for would be a conflict: it asks for
+	// a new one.
 	t.Run("a row that it has just written", func(t *testing.T) {
 		t.Parallel()
 		g := newBlindGuard(t)

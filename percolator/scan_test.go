@@ -37,8 +37,8 @@ func load(t testing.TB, ctx context.Context, env *percolatortest.Env, table stri
 	fixture.Must(t, errors.Join(append(errs, err)...))
 }
 
-// More rows than a page holds, and a consumer that writes to the table that it scans: rows before, at and behind the
-// position change, and the scan sees none of it.
+// More rows than a page holds, and a consumer that writes to the table that it scans: rows before,
+// at and behind the position change, and the scan sees none of it.
 func TestScanOverManyPagesWhileItsConsumerWrites(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -71,8 +71,8 @@ func TestScanOverManyPagesWhileItsConsumerWrites(t *testing.T) {
 	}
 }
 
-// Pages whose rows have all vanished, and a page that ends with its bytes, do not end a scan early.
-func TestScanPassesVanishedAndLargeRows(t *testing.T) {
+// Pages whose rows are all deleted, and a page that ends with its bytes, do not end a scan early.
+func TestScanPassesDeletedAndLargeRows(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
@@ -184,8 +184,9 @@ func TestScanOfAwkwardColumns(t *testing.T) {
 	fixture.WantErr(t, fixture.FirstError(s.Scan(ctx, "t", percolator.All(), many...)), percolator.ErrTooLarge)
 }
 
-// A scan that meets locks of dead and of committed transactions settles them and goes on where it was.
-func TestScanSettlesLocksOnItsWay(t *testing.T) {
+// A scan that meets locks of dead and of committed transactions resolves them and goes on where it
+// was.
+func TestScanResolvesLocksOnItsWay(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)

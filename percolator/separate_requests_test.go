@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What comparisons compare with: without batching a request reads one row, without prefetch one column, with neither one cell. The
-// answers are the same. Nothing is read ahead without prefetch, however often it would have been of use.
+// What comparisons compare with: without batching a request reads one row, without prefetch one
+// column, with neither one cell. The answers are the same. Nothing is read ahead without prefetch,
+// however often it would have been of use.
 func TestReadsWithoutBatchingAndPrefetch(t *testing.T) {
 	t.Parallel()
 	const rows = 3

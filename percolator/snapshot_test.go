@@ -190,7 +190,8 @@ func TestPrefetching(t *testing.T) {
 	fixture.WantNow(t, ctx, c, fixture.Cell(fixture.Key(7), "b"), "later")
 }
 
-// A blind transaction reads nothing, and costs no request for its start timestamp once one is at hand.
+// A blind transaction reads nothing, and costs no request for its start timestamp once one is at
+// hand.
 func TestBlind(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A snapshot that may be stale costs no request to the oracle while the client has a timestamp that is new enough, contains
-// what this client has committed, and is as old as it may be, not older.
+// A snapshot that may be stale costs no request to the oracle while the client has a timestamp that
+// is new enough, contains what this client has committed, and is as old as it may be, not older.
 func TestMaxStaleness(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
@@ -57,7 +57,8 @@ func TestMaxStaleness(t *testing.T) {
 	}
 }
 
-// Whatever others of the same client do meanwhile, a stale snapshot has what was committed before it was asked for.
+// Whatever others of the same client do meanwhile, a stale snapshot has what was committed before
+// it was asked for.
 func TestMaxStalenessReadsOwnCommits(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

@@ -145,8 +145,8 @@ func attributesOf(t testing.TB, m metricdata.Metrics) (sets []attribute.Set) {
 	return sets
 }
 
-// workload has everything happen that can: reads, writes, conflicts, locks of a client that died, corrupt cells, failures of the store. It returns
-// how many calls failed.
+// workload has everything happen that can: reads, writes, conflicts, locks of a client that died,
+// corrupt cells, failures of the store. It returns how many calls failed.
 func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *percolator.Client) (failures int) {
 	t.Helper()
 	row := func(i int) string { return fmt.Sprint(secret, i) }
@@ -206,7 +206,8 @@ func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *per
 	return failures
 }
 
-// A provider that is missing costs nothing: what a call allocates does not grow with what could be measured.
+// A provider that is missing costs nothing: what a call allocates does not grow with what could be
+// measured.
 func TestTelemetryOffCostsNothing(t *testing.T) {
 	env := fixture.NewEnv(t)
 	off := telemetryCost(env.Client)

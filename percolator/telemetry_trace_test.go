@@ -42,7 +42,8 @@ func newTraced(t *testing.T, opts ...percolatortest.Option) *traced {
 	return &traced{t, env, c, fixture.Context(t), recorder}
 }
 
-// golden compares what was traced since the last call with a file, as a tree: a span's name, attributes, events, and what it encloses.
+// golden compares what was traced since the last call with a file, as a tree: a span's name,
+// attributes, events, and what it encloses.
 func (tr *traced) golden(name string) {
 	tr.Helper()
 	fixture.Must(tr, tr.c.Flush(tr.ctx))
@@ -193,7 +194,8 @@ func TestTraceOfABatch(t *testing.T) {
 	tr.golden("batch")
 }
 
-// A panic of the caller's function ends the spans around it: the root of a trace is wanted most when something went wrong.
+// A panic of the caller's function ends the spans around it: the root of a trace is wanted most
+// when something went wrong.
 func TestSpansEndOnPanic(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

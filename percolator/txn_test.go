@@ -15,7 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What cannot be written is refused when it is buffered, with the right sentinel, and the transaction goes on.
+// What cannot be written is refused when it is buffered, with the right sentinel, and the
+// transaction goes on.
 func TestRefusedArgumentsLeaveTheTransactionUsable(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -88,7 +89,8 @@ func TestColumnsInARowAreLimited(t *testing.T) {
 	}
 }
 
-// A row of many columns is prewritten by one request, whose predicate spans them, and committed by one.
+// A row of many columns is prewritten by one request, whose predicate spans them, and committed by
+// one.
 func TestWideRowCommitsAtomically(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -128,7 +130,8 @@ func TestWideRowCommitsAtomically(t *testing.T) {
 	}
 }
 
-// What stirs between the columns of a wide row, in a column that is not written, is no conflict; in one that is, it is.
+// What stirs between the columns of a wide row, in a column that is not written, is no conflict; in
+// one that is, it is.
 func TestWideRowConflictsOnItsOwnColumnsOnly(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -299,7 +302,8 @@ func TestConcurrentInsertsHaveOneWinner(t *testing.T) {
 	}
 }
 
-// Two doctors on call: each leaves if the other stays. Snapshot isolation lets both leave; GetForUpdate does not.
+// Two doctors on call: each leaves if the other stays. Snapshot isolation lets both leave;
+// GetForUpdate does not.
 func TestWriteSkew(t *testing.T) {
 	t.Parallel()
 	for _, safe := range []bool{false, true} {
@@ -501,7 +505,8 @@ func TestUpdateEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A context that has ended before the commit point is tried aborts for certain and leaves nothing behind.
+// A context that has ended before the commit point is tried aborts for certain and leaves nothing
+// behind.
 func TestCancelledCommitIsADefiniteAbort(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"before", "during prewrite", "at the oracle"} {

@@ -79,7 +79,8 @@ func (s *wiredStream) RecvMsg(m any) error {
 	return err
 }
 
-// convince has a client read so much of a table of narrow rows that it reads whole ones from then on.
+// convince has a client read so much of a table of narrow rows that it reads whole ones from then
+// on.
 func convince(t *testing.T, ctx context.Context, c *percolator.Client) {
 	t.Helper()
 	for i := 0; !c.Engine().Reads.AllReadWhole("t"); i++ {
@@ -90,7 +91,8 @@ func convince(t *testing.T, ctx context.Context, c *percolator.Client) {
 	}
 }
 
-// A row may be too large to be read whole, although what is asked for is small: Bigtable refuses to return more than 256 MiB of one.
+// A row may be too large to be read whole, although what is asked for is small: Bigtable refuses to
+// return more than 256 MiB of one.
 func TestRowTooLargeToBeReadWhole(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -221,7 +223,8 @@ func TestScansBringOneVersion(t *testing.T) {
 	}
 }
 
-// A store that is slow, but answers, still gets batches: more and smaller requests would make it slower.
+// A store that is slow, but answers, still gets batches: more and smaller requests would make it
+// slower.
 func TestSlowStoreStillGetsBatches(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// wholeGuard is a guard whose client tries to read whole rows from the beginning. The row "narrow" has the columns a and b, "wide" has 40
-// columns and "heavy" one of 8 KB; all have the column c.
+// wholeGuard is a guard whose client tries to read whole rows from the beginning. The row "narrow"
+// has the columns a and b, "wide" has 40 columns and "heavy" one of 8 KB; all have the column c.
 func wholeGuard(t *testing.T, configure func(*percolator.Config)) *guard {
 	env := fixture.NewEnv(t, percolatortest.Configure(configure))
 	g := &guard{T: t, env: env, ctx: fixture.Context(t), c: env.Client}
@@ -41,7 +41,8 @@ func (g *guard) wantCost(want cost) {
 	}
 }
 
-// A narrow row takes one request, whatever is asked of it: its other columns, and that it has no more.
+// A narrow row takes one request, whatever is asked of it: its other columns, and that it has no
+// more.
 func TestNarrowRowIsReadOnce(t *testing.T) {
 	t.Parallel()
 	g := wholeGuard(t, func(*percolator.Config) {})
@@ -60,7 +61,8 @@ func TestNarrowRowIsReadOnce(t *testing.T) {
 	}
 }
 
-// A row that is too wide to be read whole is read again by name, and ends the trial: the next reads of its table name their columns.
+// A row that is too wide to be read whole is read again by name, and ends the trial: the next reads
+// of its table name their columns.
 func TestWideRowEndsTheTrial(t *testing.T) {
 	t.Parallel()
 	for _, batching := range []bool{true, false} {
@@ -134,7 +136,8 @@ func TestWideRowAmongOthers(t *testing.T) {
 	})
 }
 
-// A cell of the row that is locked is not taken for absent: who asks for it waits for the lock, or settles it.
+// A cell of the row that is locked is not taken for absent: who asks for it waits for the lock, or
+// resolves it.
 func TestLockedNeighbourInAWholeRow(t *testing.T) {
 	t.Parallel()
 	g := wholeGuard(t, longTTL)

@@ -156,10 +156,12 @@ func TestBackfill(t *testing.T) {
 	}
 }
 
-// shortTiming makes a drain of a few seconds: requests must be answered within their lifetime on a slow machine, too.
+// shortTiming makes a drain of a few seconds: requests must be answered within their lifetime on a
+// slow machine, too.
 var shortTiming = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 500 * time.Millisecond}
 
-// Writers insert, change and delete indexed cells all the time, with clients that learn of the index when they happen to.
+// Writers insert, change and delete indexed cells all the time, with clients that learn of the
+// index when they happen to.
 func TestBackfillBesideWriters(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(shortTiming))
@@ -228,7 +230,8 @@ func TestBackfillBesideWriters(t *testing.T) {
 	}
 }
 
-// A writer changes a cell between the read of the backfill and its commit: one of the two runs again.
+// A writer changes a cell between the read of the backfill and its commit: one of the two runs
+// again.
 func TestBackfillMeetsAWriter(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))

@@ -15,7 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Nothing is read before the drain is over; whoever resumes a backfill that had waited need not wait again.
+// Nothing is read before the drain is over; whoever resumes a backfill that had waited need not
+// wait again.
 func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 	t.Parallel()
 	timing := percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: 20 * time.Second}
@@ -56,7 +57,8 @@ func TestBackfillWaitsForTheDrainOnce(t *testing.T) {
 	wantRight(t, ctx, c, "city")
 }
 
-// A client that cannot learn of the index goes on writing as long as it may, and the backfill outwaits it.
+// A client that cannot learn of the index goes on writing as long as it may, and the backfill
+// outwaits it.
 func TestBackfillOutwaitsClientsThatDoNotKnowTheIndex(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 2 * time.Second}))

@@ -16,8 +16,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A backfill meets a fault at each of its requests, one after another: the first of each kind, the second, and so on until a run has
-// no more of it. The kinds are found by recording.
+// A backfill meets a fault at each of its requests, one after another: the first of each kind, the
+// second, and so on until a run has no more of it. The kinds are found by recording.
 func TestBackfillAndFaultsAtEveryRequest(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]percolatortest.Action{
@@ -59,8 +59,8 @@ func TestBackfillAndFaultsAtEveryRequest(t *testing.T) {
 	}
 }
 
-// backfillWithFault has one request of a backfill, the first of which at says so, meet a fault, nil being that the caller gives up,
-// and another client resume it.
+// backfillWithFault has one request of a backfill, the first of which at says so, meet a fault, nil
+// being that the caller gives up, and another client resume it.
 func backfillWithFault(t *testing.T, at func(kind string) bool, fault percolatortest.Action) (hit bool) {
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
 	ctx, victim := fixture.Context(t), env.NewClient()
@@ -255,7 +255,8 @@ func TestBackfillRefusesWhatIsCorrupt(t *testing.T) {
 	}
 }
 
-// An index on an existing table is never ready by itself, be the table empty: somebody may be about to write to it.
+// An index on an existing table is never ready by itself, be the table empty: somebody may be about
+// to write to it.
 func TestIndexAddedToAnEmptyTableThatExists(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))
@@ -399,7 +400,8 @@ func plantPeople(t testing.TB, ctx context.Context, env *percolatortest.Env, col
 	fixture.Must(t, fixture.ErrOf(env.Store().Open("people").ApplyBulk(ctx, rows, muts)))
 }
 
-// What a backfill costs: for each missing entry one prewrite, and a few requests for each transaction.
+// What a backfill costs: for each missing entry one prewrite, and a few requests for each
+// transaction.
 func TestBackfillOfManyRows(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))

@@ -60,7 +60,8 @@ func TestBackfillOfAUniqueIndexMeetsDuplicates(t *testing.T) {
 	}
 }
 
-// While a unique index is being built two rows may share a value, and its entry belongs to one of them.
+// While a unique index is being built two rows may share a value, and its entry belongs to one of
+// them.
 func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -149,7 +150,8 @@ func TestWritersOfAUniqueIndexThatIsBeingBuilt(t *testing.T) {
 	}
 }
 
-// A writer that leaves the entry of its value alone, because it belongs to another row, conflicts with whoever changes that entry.
+// A writer that leaves the entry of its value alone, because it belongs to another row, conflicts
+// with whoever changes that entry.
 func TestWriterWhoseEntryWasAnothersMeetsTheBackfill(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, peopleSchema(percolator.Timing{}))

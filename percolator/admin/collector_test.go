@@ -61,8 +61,8 @@ func wantCells(t testing.TB, ctx context.Context, env *percolatortest.Env, what 
 	}
 }
 
-// A reader keeps its snapshot while the cell is overwritten a thousand times, as long as its hold lasts, and gets an
-// error, never another value, when it does not.
+// A reader keeps its snapshot while the cell is overwritten a thousand times, as long as its hold
+// lasts, and gets an error, never another value, when it does not.
 func TestPinnedReader(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
@@ -112,7 +112,8 @@ func TestPinnedReader(t *testing.T) {
 	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "999")
 }
 
-// Locks that are older than the retention are settled by their primaries before anything is removed, in tables of indexes as well.
+// Locks that are older than the retention are resolved by their primaries before anything is
+// removed, in tables of indexes as well.
 func TestCollectionSettlesStrandedLocks(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
@@ -138,7 +139,7 @@ func TestCollectionSettlesStrandedLocks(t *testing.T) {
 
 	env.Clock.Advance(afterwards)
 	if col := collect(t, ctx, c); col.Locks != 5 {
-		t.Errorf("collected %+v, want 5 locks settled", col)
+		t.Errorf("collected %+v, want 5 locks resolved", col)
 	}
 	for _, r := range []string{"a", "b"} {
 		fixture.WantNow(t, ctx, c, fixture.Cell(r, "seen"), "new")
@@ -149,12 +150,14 @@ func TestCollectionSettlesStrandedLocks(t *testing.T) {
 	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Zürich:p" {
 		t.Errorf("the index lists %q", got)
 	}
-	// Of a and b one version; of c the marker that roll back placed on the primary, no older than the lock: gone as well.
+	// Of a and b one version; of c the marker that roll back placed on the primary, no older than the
+	// lock: gone as well.
 	wantCells(t, ctx, env, "collected", 2, 0, 2, 4)
 }
 
-// Phase two of a transaction arrives when its lock has been settled, the cell deleted, and all of that collected. The record that
-// it leaves has no data: it is read as absence, counted, and removed by the next cycle.
+// Phase two of a transaction arrives when its lock has been resolved, the cell deleted, and all of
+// that collected. The record that it leaves has no data: it is read as absence, counted, and
+// removed by the next cycle.
 func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
@@ -207,7 +210,8 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	wantCells(t, ctx, env, "collected again", 1, 0, 1, 0)
 }
 
-// A deletion stays until every observer has seen it; then the cell vanishes with its acknowledgments.
+// A deletion stays until every observer has seen it; then the tombstone goes with its
+// acknowledgments.
 func TestDeletionWaitsForItsObservers(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
@@ -338,7 +342,7 @@ func TestCollectorLease(t *testing.T) {
 	if err != nil || seen.Phase != admin.CollectionDone || seen.Holder != "" || seen.Safepoint != first.Safepoint {
 		t.Errorf("the state afterwards: %+v, %v", seen, err)
 	}
-	// With a hold right above the mark the safepoint cannot move: there is no cycle.
+	// With a hold right above the GC watermark the safepoint cannot move: there is no cycle.
 	_, err = admin.New(c).TakeHold(ctx, first.Safepoint+1, 0, "")
 	fixture.Must(t, err)
 	before := len(env.FaultsOf(c).Requests())
@@ -367,7 +371,8 @@ func TestCorruptLockStopsCollection(t *testing.T) {
 	wantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
 }
 
-// writeGarbage writes what a collector has to do: versions, a deletion, a stranded lock of each sort, markers, and rows that must stay.
+// writeGarbage writes what a collector has to do: versions, a deletion, a stranded lock of each
+// sort, markers, and rows that must stay.
 func writeGarbage(t testing.TB, ctx context.Context, env *percolatortest.Env) (keep tso.Timestamp) {
 	t.Helper()
 	c := env.Client
@@ -387,11 +392,13 @@ func checkCollected(t testing.TB, ctx context.Context, env *percolatortest.Env, 
 	for row, want := range map[string]string{"kept": "4", "gone": "", "rolled back": "", "back too": "", "forward": "crashed", "forward too": "crashed"} {
 		fixture.WantNow(t, ctx, c, fixture.Cell(row, "c"), want)
 	}
-	// kept/c twice (what snapshots between mark and now see), kept/seen, and the two that were rolled forward.
+	// kept/c twice (what snapshots between GC watermark and now see), kept/seen, and the two that were
+	// rolled forward.
 	wantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
 }
 
-// Collection killed at any request, or with the request or answer of a write lost, and begun again by another client.
+// Collection killed at any request, or with the request or answer of a write lost, and begun again
+// by another client.
 func TestCollectionInterrupted(t *testing.T) {
 	t.Parallel()
 	methods := interruptCollection(t, func(int) percolatortest.Action { return percolatortest.Pass })
@@ -401,17 +408,17 @@ func TestCollectionInterrupted(t *testing.T) {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 12) // most of a run is waiting for drains
 	for at, method := range methods {
-		for _, fate := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
-			if fate != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
+		for _, fault := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
+			if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
 				continue
 			}
 			slots <- struct{}{}
 			all.Go(func() {
 				defer func() { <-slots }()
-				t.Run(fmt.Sprint(fate, "/", at), func(t *testing.T) {
+				t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
 					interruptCollection(t, func(seq int) percolatortest.Action {
 						if seq == at {
-							return fate
+							return fault
 						}
 						return percolatortest.Pass
 					})
@@ -422,10 +429,10 @@ func TestCollectionInterrupted(t *testing.T) {
 	all.Wait()
 }
 
-// interruptCollection runs a cycle whose requests meet a fate, and a second one where that did not come to its end. It returns
-// the methods of the first one's requests.
-// Reads of the meta table are not among them: the client makes some by itself, at any time.
-func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action) []string {
+// interruptCollection runs a cycle whose requests meet a fault, and a second one where that did not
+// come to its end. It returns the methods of the first one's requests. Reads of the meta table are
+// not among them: the client makes some by itself, at any time.
+func interruptCollection(t *testing.T, fault func(seq int) percolatortest.Action) []string {
 	env := newCollectorEnv(t)
 	ctx := fixture.Context(t)
 	writeGarbage(t, ctx, env)
@@ -439,7 +446,7 @@ func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action)
 			return percolatortest.Pass
 		}
 		methods = append(methods, r.Method)
-		return fate(len(methods) - 1)
+		return fault(len(methods) - 1)
 	})
 	col, err := collector(t, first, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
 	if err == nil && col.Phase != admin.CollectionDone {
@@ -461,7 +468,8 @@ func interruptCollection(t *testing.T, fate func(seq int) percolatortest.Action)
 	return slices.Clone(methods)
 }
 
-// A collector that lost its lease while it was stopped continues beside its successor, and does no harm.
+// A collector that lost its lease while it was stopped continues beside its successor, and does no
+// harm.
 func TestStoppedCollectorContinues(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
@@ -490,7 +498,8 @@ func TestStoppedCollectorContinues(t *testing.T) {
 	fixture.WantNow(t, ctx, env.Client, fixture.Cell("kept", "c"), "4")
 }
 
-// More rows than a page: the position moves forward only, and a successor goes on where the first one was.
+// More rows than a page: the position moves forward only, and a successor goes on where the first
+// one was.
 func TestCollectionIsResumed(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
@@ -525,7 +534,7 @@ func TestCollectionIsResumed(t *testing.T) {
 	col := collect(t, ctx, c)
 	wantCells(t, ctx, env, "resumed", rows, 0, rows, 0)
 	if col.Safepoint < left.Safepoint {
-		t.Errorf("the mark went back: %+v after %+v", col, left)
+		t.Errorf("the GC watermark went back: %+v after %+v", col, left)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A collector takes up a cycle in its resolve phase with knowledge of the schema from before a table was added. It must learn of the table
-// first: passing over its locks and removing a primary's record would roll a committed value back.
+// A collector takes up a cycle in its resolve phase with knowledge of the schema from before a
+// table was added. It must learn of the table first: passing over its locks and removing a
+// primary's record would roll a committed value back.
 func TestResumedCollectorLearnsOfTables(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)

@@ -163,7 +163,8 @@ func TestResolveLockOfNoTransaction(t *testing.T) {
 	}
 }
 
-// The name of an observer becomes part of a column, so it cannot hold the byte that separates its parts.
+// The name of an observer becomes part of a column, so it cannot hold the byte that separates its
+// parts.
 func TestAcknowledgeRefusesNames(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -175,7 +176,8 @@ func TestAcknowledgeRefusesNames(t *testing.T) {
 	}
 }
 
-// A lock that is passed once more when another transaction has committed at its start timestamp must not touch that record.
+// A lock that is passed once more when another transaction has committed at its start timestamp
+// must not touch that record.
 func TestResolveLockAtACommitTimestamp(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

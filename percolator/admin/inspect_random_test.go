@@ -13,8 +13,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestInspectAgreesWithReaders: after histories with transactions that died at every point, whoever reads at a timestamp finds what an
-// inspection has said about it before, although the inspection has settled nothing.
+// TestInspectAgreesWithReaders: after histories with transactions that died at every point, whoever
+// reads at a timestamp finds what an inspection has said about it before, although the inspection
+// has resolved nothing.
 func TestInspectAgreesWithReaders(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
@@ -66,7 +67,8 @@ func TestInspectAgreesWithReaders(t *testing.T) {
 	}
 }
 
-// randomHistory commits, deletes, locks and crashes, and returns instants at which reads may differ.
+// randomHistory commits, deletes, locks and crashes, and returns instants at which reads may
+// differ.
 func randomHistory(t *testing.T, env *percolatortest.Env, rng *rand.Rand, cells []percolator.Cell) (instants []tso.Timestamp) {
 	t.Helper()
 	ctx := fixture.Context(t)
@@ -107,7 +109,7 @@ func randomHistory(t *testing.T, env *percolatortest.Env, rng *rand.Rand, cells 
 			instants = append(instants, commit-1, commit)
 		}
 		if dies != 2 {
-			env.Clock.Advance(fixture.LockTTL) // the next one can get past the locks, and settles some
+			env.Clock.Advance(fixture.LockTTL) // the next one can get past the locks, and resolves some
 		}
 	}
 	return instants

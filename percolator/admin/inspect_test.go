@@ -29,7 +29,8 @@ func wholeTable(t testing.TB, ctx context.Context, env *percolatortest.Env, tabl
 	return rows
 }
 
-// untouched returns a check that no cell of table, or of percolator_meta, has changed since, and that c has sent nothing but reads.
+// untouched returns a check that no cell of table, or of percolator_meta, has changed since, and
+// that c has sent nothing but reads.
 func untouched(t testing.TB, ctx context.Context, env *percolatortest.Env, c *percolator.Client, table string) func() {
 	t.Helper()
 	before := [][]bigtable.Row{wholeTable(t, ctx, env, table), wholeTable(t, ctx, env, "percolator_meta")}
@@ -73,7 +74,8 @@ func oneColumnOf(t testing.TB, in admin.RowInspection) admin.ColumnInspection {
 	return in.Columns[0]
 }
 
-// sketch draws versions in a few letters: d3 data of 3 bytes, l lock, w write with its kind, n notify, ? undecodable.
+// sketch draws versions in a few letters: d3 data of 3 bytes, l lock, w write with its kind, n
+// notify, ? undecodable.
 func sketch(col admin.ColumnInspection) string {
 	var lines []string
 	for _, v := range col.Versions {
@@ -289,14 +291,15 @@ func TestInspectObservers(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if got := sketch(col); !strings.Contains(got, "?notify") {
-		t.Errorf("the standing that cannot be decoded is not shown: %s", got)
+		t.Errorf("the observer state that cannot be decoded is not shown: %s", got)
 	}
 	if in := mustInspect(t, ctx, c, "r", admin.InspectOptions{Columns: []string{"other"}}); !in.Empty() {
 		t.Errorf("%+v", in)
 	}
 }
 
-// TestInspectUndecodable: whatever stands in a row, it is shown; and a reader fails where it was said to.
+// TestInspectUndecodable: whatever stands in a row, it is shown; and a reader fails where it was
+// said to.
 func TestInspectUndecodable(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
@@ -352,7 +355,8 @@ func erasure(family, column string) *bigtable.Mutation {
 	return mut
 }
 
-// TestInspectIndexTable: the table of an index is inspected like any other, its entries are written by the same transactions.
+// TestInspectIndexTable: the table of an index is inspected like any other, its entries are written
+// by the same transactions.
 func TestInspectIndexTable(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)

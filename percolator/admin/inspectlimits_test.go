@@ -74,7 +74,8 @@ func TestInspectLimits(t *testing.T) {
 	fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 }
 
-// TestInspectLargeValues: sizes are learnt in small answers, and large values do not stay in memory.
+// TestInspectLargeValues: sizes are learnt in small answers, and large values do not stay in
+// memory.
 func TestInspectLargeValues(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)

@@ -53,7 +53,8 @@ func TestListLocks(t *testing.T) {
 	}
 }
 
-// TestListManyLocks: several pages, a transaction is looked at once for each page, and a reader may stop anywhere.
+// TestListManyLocks: several pages, a transaction is looked at once for each page, and a reader may
+// stop anywhere.
 func TestListManyLocks(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)

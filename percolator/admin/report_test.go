@@ -97,7 +97,8 @@ func TestReportsRequests(t *testing.T) {
 	}
 }
 
-// What is not renewed expires by the oracle's time, and is removed by whoever reports first thereafter.
+// What is not renewed expires by the oracle's time, and is removed by whoever reports first
+// thereafter.
 func TestReportsExpire(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

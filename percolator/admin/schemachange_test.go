@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A client meets a lock whose primary is in a table that was added since it last read the schema: it reads it again.
+// A client meets a lock whose primary is in a table that was added since it last read the schema:
+// it reads it again.
 func TestTableAddedMeanwhile(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "old"}}})
@@ -52,7 +53,8 @@ func TestTableAddedMeanwhile(t *testing.T) {
 	hold.Release()
 }
 
-// A write that was buffered before its column became observed is committed with its notification, or not at all.
+// A write that was buffered before its column became observed is committed with its notification,
+// or not at all.
 func TestColumnObservedAfterTheWriteWasBuffered(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "old"}}})

@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What stands in percolator_meta is at most what the oracle has handed out, and grows with collection and holds.
+// What stands in percolator_meta is at most what the oracle has handed out, and grows with
+// collection and holds.
 func TestServedTimestamp(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

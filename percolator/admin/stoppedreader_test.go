@@ -31,9 +31,10 @@ func (o *stoppingOracle) Next(ctx context.Context) (tso.Timestamp, error) {
 	return o.Oracle.Next(ctx)
 }
 
-// A reader has seen the lock of a deletion and is stopped, while it is about to judge it. Meanwhile the deletion commits, before the
-// reader's snapshot, and is collected with everything beneath it. When the reader goes on it finds nothing on the primary, and what it saw
-// beneath the lock is visible no more (I16).
+// A reader has seen the lock of a deletion and is stopped, while it is about to judge it. Meanwhile
+// the deletion commits, before the reader's snapshot, and is collected with everything beneath it.
+// When the reader goes on it finds nothing on the primary, and what it saw beneath the lock is
+// visible no more (I16).
 func TestReaderStoppedWithALockInItsHand(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)

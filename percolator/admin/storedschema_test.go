@@ -99,7 +99,8 @@ func TestPlanSchema(t *testing.T) {
 	}
 }
 
-// TestCollectionBounds: the next safepoint is as new as the retention allows, unless a hold that has not expired lies before it.
+// TestCollectionBounds: the next safepoint is as new as the retention allows, unless a hold that
+// has not expired lies before it.
 func TestCollectionBounds(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})

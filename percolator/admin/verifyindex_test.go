@@ -154,7 +154,8 @@ func TestVerifyIndexFindsDamage(t *testing.T) {
 	}
 }
 
-// All damage is counted, some of it described, and pages after the first are looked at like the first.
+// All damage is counted, some of it described, and pages after the first are looked at like the
+// first.
 func TestVerifyIndexOverManyPages(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
@@ -189,7 +190,7 @@ func TestVerifyIndexOverManyPages(t *testing.T) {
 	}
 }
 
-// Locks are no damage: the verifier settles or awaits them as any reader does.
+// Locks are no damage: the verifier resolves or awaits them as any reader does.
 func TestVerifyIndexMeetsLocks(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)

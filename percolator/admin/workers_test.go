@@ -76,8 +76,8 @@ func metaCells(t *testing.T, env *percolatortest.Env) int {
 	return len(row["meta"])
 }
 
-// With sessions a worker is dead as soon as its session is, and alive without renewals while it lasts; an oracle that does not answer
-// leaves it alive until its lease ends.
+// With sessions a worker is dead as soon as its session is, and alive without renewals while it
+// lasts; an oracle that does not answer leaves it alive until its lease ends.
 func TestWorkersBySession(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)

@@ -13,11 +13,12 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// seat is a place for a client, and what is done with it. A client that crashes is replaced by a new one, as a process would be.
-type seat struct {
+// slot holds a client and its work. A client that crashes is replaced by a new one, as a process
+// would be.
+type slot struct {
 	s    *soaking
 	name string
-	work func(ctx context.Context, st *seat, c *percolator.Client, r *rand.Rand)
+	work func(ctx context.Context, sl *slot, c *percolator.Client, r *rand.Rand)
 
 	mu       sync.Mutex // of what replace changes, for pause
 	client   *percolator.Client
@@ -27,57 +28,57 @@ type seat struct {
 	working  *sync.WaitGroup
 }
 
-// sit makes a seat and has its client begin.
-func (s *soaking) sit(name string, work func(context.Context, *seat, *percolator.Client, *rand.Rand)) {
-	st := &seat{s: s, name: name, work: work}
-	st.begin()
-	s.seats = append(s.seats, st)
+// occupy makes a slot and has its client begin.
+func (s *soaking) occupy(name string, work func(context.Context, *slot, *percolator.Client, *rand.Rand)) {
+	sl := &slot{s: s, name: name, work: work}
+	sl.begin()
+	s.slots = append(s.slots, sl)
 }
 
-func (st *seat) begin() {
-	s := st.s
-	c := s.env.NewClient(percolatortest.Name(st.name), s.configure())
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.client, st.faults = c, s.env.FaultsOf(c)
-	st.injector = newInjector(s.random(), s.cfg, s.faults, s.jumpAfter, &s.held)
-	if st.name == "lingerer" {
-		st.injector.staleMeta = s.cfg.Timing.MetaMaxAge * 3 / 4
+func (sl *slot) begin() {
+	s := sl.s
+	c := s.env.NewClient(percolatortest.Name(sl.name), s.configure())
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.client, sl.faults = c, s.env.FaultsOf(c)
+	sl.injector = newInjector(s.random(), s.cfg, s.faults, s.jumpAfter, &s.held)
+	if sl.name == "lingerer" {
+		sl.injector.staleMeta = s.cfg.Timing.MetaMaxAge * 3 / 4
 	}
-	st.faults.Handle(st.injector.decide)
+	sl.faults.Handle(sl.injector.decide)
 	ctx, stop := context.WithCancel(s.Context())
-	st.stop, st.working = stop, new(sync.WaitGroup)
+	sl.stop, sl.working = stop, new(sync.WaitGroup)
 	r := s.random()
-	st.working.Go(func() { st.work(ctx, st, c, r) })
+	sl.working.Go(func() { sl.work(ctx, sl, c, r) })
 }
 
 // end stops the work of a client, waits for it and closes the client.
-func (st *seat) end() func() {
-	c, faults, stop, working := st.client, st.faults, st.stop, st.working
+func (sl *slot) end() func() {
+	c, faults, stop, working := sl.client, sl.faults, sl.stop, sl.working
 	stop()
 	return func() {
 		working.Wait()
 		if err := c.Close(); err != nil && !faults.Crashed() {
-			st.s.Logf("closing %s: %v", st.name, err)
+			sl.s.Logf("closing %s: %v", sl.name, err)
 		}
-		st.s.tally.add(c.Stats())
+		sl.s.tally.add(c.Stats())
 	}
 }
 
-// replace gives the seat a new client. The old one is dead: what is left of it is cleared away beside.
-func (st *seat) replace() {
-	st.s.closing.Go(st.end())
-	st.begin()
+// replace gives the slot a new client; what is left of the dead one is cleared away meanwhile.
+func (sl *slot) replace() {
+	sl.s.closing.Go(sl.end())
+	sl.begin()
 }
 
-// leave ends the seat.
-func (st *seat) leave() { st.s.closing.Go(st.end()) }
+// leave ends the slot.
+func (sl *slot) leave() { sl.s.closing.Go(sl.end()) }
 
 // pause stops the client until resume is called.
-func (st *seat) pause() (resume func()) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	f, in := st.faults, st.injector
+func (sl *slot) pause() (resume func()) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	f, in := sl.faults, sl.injector
 	in.paused()
 	f.Pause()
 	return func() {
@@ -90,11 +91,11 @@ func (st *seat) pause() (resume func()) {
 const transactionLimit = 5 * time.Second
 
 // transact makes transactions in several sessions.
-func (s *soaking) transact(ctx context.Context, st *seat, c *percolator.Client, r *rand.Rand) {
+func (s *soaking) transact(ctx context.Context, sl *slot, c *percolator.Client, r *rand.Rand) {
 	var sessions sync.WaitGroup
 	faults := s.env.FaultsOf(c)
 	for range s.cfg.Sessions {
-		w := s.work.NewSession(c, st.name, faults.Crashed, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))
+		w := s.work.NewSession(c, sl.name, faults.Crashed, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))
 		sessions.Go(func() {
 			for ctx.Err() == nil && !faults.Crashed() {
 				tctx, cancel := context.WithTimeout(ctx, transactionLimit)
@@ -107,8 +108,8 @@ func (s *soaking) transact(ctx context.Context, st *seat, c *percolator.Client, 
 }
 
 // observe runs the observers.
-func (s *soaking) observe(ctx context.Context, st *seat, c *percolator.Client, _ *rand.Rand) {
-	w, err := observers.NewWorker(c, s.work.Observers(st.name), observers.Config{
+func (s *soaking) observe(ctx context.Context, sl *slot, c *percolator.Client, _ *rand.Rand) {
+	w, err := observers.NewWorker(c, s.work.Observers(sl.name), observers.Config{
 		Concurrency: 8, ScanInterval: 100 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, DrainTimeout: 2 * time.Second,
 		MaxAttempts: 1000, DisableCollection: true,
 	})
@@ -117,7 +118,7 @@ func (s *soaking) observe(ctx context.Context, st *seat, c *percolator.Client, _
 		return
 	}
 	if err := w.Run(ctx); err != nil {
-		s.problem("%s: %v", st.name, err)
+		s.problem("%s: %v", sl.name, err)
 	}
 	s.tally.addWorker(w.Stats())
 }
@@ -126,11 +127,11 @@ func (s *soaking) observe(ctx context.Context, st *seat, c *percolator.Client, _
 const lingerers = 4
 
 // linger keeps snapshots for a long time.
-func (s *soaking) linger(ctx context.Context, st *seat, c *percolator.Client, r *rand.Rand) {
+func (s *soaking) linger(ctx context.Context, sl *slot, c *percolator.Client, r *rand.Rand) {
 	var sessions sync.WaitGroup
 	faults := s.env.FaultsOf(c)
 	for range lingerers {
-		w := s.work.NewSession(c, st.name, faults.Crashed, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))
+		w := s.work.NewSession(c, sl.name, faults.Crashed, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))
 		sessions.Go(func() {
 			for ctx.Err() == nil && !faults.Crashed() {
 				lctx, cancel := context.WithTimeout(ctx, 4*transactionLimit)
@@ -142,9 +143,10 @@ func (s *soaking) linger(ctx context.Context, st *seat, c *percolator.Client, r 
 	sessions.Wait()
 }
 
-// resolve settles locks, now and then, and most of them long after it has seen them: it has a memory of locks that are gone, as a tool would
-// that somebody left open. It does not settle so many that nothing is left for others.
-func (s *soaking) resolve(ctx context.Context, _ *seat, c *percolator.Client, r *rand.Rand) {
+// resolve resolves locks now and then, most of them long after it has seen them: it has a memory of
+// locks that are gone, as a tool would that somebody left open. It does not resolve so many that
+// nothing is left for others.
+func (s *soaking) resolve(ctx context.Context, _ *slot, c *percolator.Client, r *rand.Rand) {
 	tables := c.Schema().Tables
 	for ctx.Err() == nil {
 		rctx, cancel := context.WithTimeout(ctx, transactionLimit)
@@ -165,7 +167,7 @@ func (s *soaking) resolve(ctx context.Context, _ *seat, c *percolator.Client, r 
 	}
 }
 
-// remembered is how many locks the resolvers know, and recalled how many they settle at a time.
+// remembered is how many locks the resolvers know, and recalled how many they resolve at a time.
 const (
 	remembered = 500
 	recalled   = 4
@@ -183,7 +185,8 @@ func (s *soaking) remember(seen []admin.Lock, r *rand.Rand) []admin.Lock {
 	return out
 }
 
-// resolveAgain settles, after everything has been collected, the locks that the resolver remembers. All of them are gone.
+// resolveAgain resolves, after everything has been collected, the locks that the resolver
+// remembers. All of them are gone.
 func (s *soaking) resolveAgain(ctx context.Context, c *percolator.Client) {
 	for _, l := range s.locks {
 		if res, err := admin.New(c).ResolveLock(ctx, l); err != nil {
