@@ -24,8 +24,9 @@ func (e *Env) Location() Location {
 	return Location{Store: e.address, Oracle: e.listener, Project: e.Project, Instance: e.Instance}
 }
 
-// Join connects to the environment of another process, which must outlive this one. Its Client and Clock
-// are nil; NewClient makes clients, with faults of their own. Join ends the test if that fails.
+// Join connects to the environment of another process, which must outlive this one. Its Client and
+// Clock are nil; NewClient makes clients, with faults of their own. Join ends the test if that
+// fails.
 func Join(t testing.TB, at Location) *Env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
