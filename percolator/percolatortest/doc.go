@@ -32,4 +32,9 @@
 // itself (ReadRows, MutateRow, MutateRows and SampleRowKeys after Unavailable; never
 // CheckAndMutateRow) is seen again. A [Hold] keeps requests back until the test releases them, also
 // long after the caller has given up.
+//
+// # Processes
+//
+// A test that kills processes starts its environment with [Listen] and hands [Env.Location] to a
+// child, which calls [Join].
 package percolatortest

@@ -29,8 +29,9 @@ type Env struct {
 	// Project and Instance name the Bigtable instance, which is this environment's alone.
 	Project, Instance string
 
-	t       testing.TB
-	address string
+	t        testing.TB
+	address  string // of the store
+	listener string // of the oracle, if it has one
 
 	mu      sync.Mutex
 	clients int
@@ -48,28 +49,27 @@ func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
 	for _, o := range opts {
 		o.applyEnv(&set)
 	}
-	e := &Env{
-		Clock:    new(Clock),
-		Project:  "percolatortest",
-		Instance: "test-" + uuid.NewString()[:13],
-		t:        t,
-		address:  set.address,
-		faults:   make(map[*percolator.Client]*Faults),
-	}
-	e.store = sync.OnceValue(e.openStore)
-	e.inspector = sync.OnceValue(func() *percolator.Client { return e.newClient(e.Oracle, e.Options()) })
+	e := newEnv(t, "percolatortest", "test-"+uuid.NewString()[:13])
+	e.Clock, e.address = new(Clock), set.address
 	if e.address == "" {
 		e.startEmulator()
 	} else {
 		t.Cleanup(e.deleteTables)
 	}
-	e.startOracle()
+	e.startOracle(set.listen)
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
 	if err := percolator.CreateSchema(ctx, e.Project, e.Instance, s, e.Options()...); err != nil {
 		t.Fatalf("percolatortest: %v", err)
 	}
 	e.Client = e.NewClient(set.client...)
+	return e
+}
+
+func newEnv(t testing.TB, project, instance string) *Env {
+	e := &Env{Project: project, Instance: instance, t: t, faults: make(map[*percolator.Client]*Faults)}
+	e.store = sync.OnceValue(e.openStore)
+	e.inspector = sync.OnceValue(func() *percolator.Client { return e.newClient(e.Oracle, e.Options()) })
 	return e
 }
 
@@ -159,14 +159,15 @@ func (e *Env) startEmulator() {
 	e.address = s.Addr()
 }
 
-func (e *Env) startOracle() {
+func (e *Env) startOracle(listen bool) {
 	s, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Now: e.Clock.Now})
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
+	run := e.runOracle(s, listen)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() { done <- run(ctx) }()
 	e.t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -14,6 +14,7 @@ type ClientOption interface {
 
 type envSettings struct {
 	address string
+	listen  bool
 	client  []ClientOption
 }
 
