@@ -1,0 +1,81 @@
+package commit
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layertest"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// prewritten is the commit of a transaction that has locked rows a and b and whose time is over.
+func prewritten(t *testing.T) (*history, *commit) {
+	t.Helper()
+	h := newHistory(t, layertest.StartEmulator(t), "i")
+	ctx, c := h.ctx, h.c
+	tx, err := c.Begin(ctx, TxnOptions{})
+	if err == nil {
+		err = errors.Join(tx.Set(cell("a", "c"), []byte("v")), tx.Set(cell("b", "c"), []byte("v")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.Snap.TS, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+	if err = cm.group(tx.order, nil); err == nil {
+		err = cm.prewrite(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm.until = time.Now().Add(-time.Second)
+	return h, cm
+}
+
+// stored counts the cells of a family in a row.
+func stored(t *testing.T, h *history, row, family string) int {
+	t.Helper()
+	r, err := h.c.Store.ReadRow(h.ctx, "t", row, store.Newest(nil, 0, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(r.Of(family))
+}
+
+// After the lifetime that began before the last check of its age, a commit sends nothing that decides it, and does not claim to know how
+// it ended: the record may have been collected, and a roll back would destroy what was committed (I14, I16).
+func TestNothingDecidesACommitAfterItsLifetime(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(h *history, cm *commit) error{
+		"the commit request": func(h *history, cm *commit) error { return cm.commitPrimary(h.ctx, cm.startTS+1) },
+		"giving up":          func(h *history, cm *commit) error { return cm.giveUp(h.ctx, errors.New("refused")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, cm := prewritten(t)
+			if err := act(h, cm); !errors.Is(err, model.ErrOutcomeUnknown) {
+				t.Errorf("%v, want model.ErrOutcomeUnknown", err)
+			}
+			for _, row := range []string{"a", "b"} {
+				if locks, data, writes := stored(t, h, row, layout.LockFamily), stored(t, h, row, layout.DataFamily), stored(t, h, row, layout.WriteFamily); locks != 1 || data != 1 || writes != 0 {
+					t.Errorf("row %s: %d locks, %d versions of data, %d records", row, locks, data, writes)
+				}
+			}
+		})
+	}
+}
+
+// Nor does phase two: a deletion that landed after its collection would come back, and its observer would run again (I12).
+func TestPhaseTwoEndsWithTheLifetime(t *testing.T) {
+	t.Parallel()
+	h, cm := prewritten(t)
+	cm.phaseTwo(h.ctx, cm.startTS+1)
+	if err := h.c.Bulk.Flush(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if locks, writes := stored(t, h, "b", layout.LockFamily), stored(t, h, "b", layout.WriteFamily); locks != 1 || writes != 0 {
+		t.Errorf("%d locks and %d records", locks, writes)
+	}
+}

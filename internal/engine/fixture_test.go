@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layertest"
+	"github.com/gopercolator/percolator/internal/model"
+)
+
+// newBareClient is a client of an emulator of its own with the table t.
+func newBareClient(t *testing.T) (context.Context, *Engine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	em := layertest.StartEmulator(t)
+	e, err := Open(ctx, layertest.Create(t, em, "i"), "", Providers{}, em.ClientOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	if err := e.Meta.CheckSchema(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(&layertest.Counter{}); err != nil {
+		t.Fatal(err)
+	}
+	return ctx, e
+}
+
+func cell(row string) model.Cell { return model.Cell{Table: "t", Row: row, Column: "c"} }
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,61 @@
+package model
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Entries sort as the values do, then by row, and every value comes back.
+func TestIndexEntriesKeepTheOrderOfValues(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ix := Index{Name: "ix", Column: "c"}
+		v, w := anyBytes(0, 8).Draw(t, "v"), anyBytes(0, 8).Draw(t, "w")
+		r, s := anyBytes(1, 6).Draw(t, "r"), anyBytes(1, 6).Draw(t, "s")
+		a, b := ix.EntryCell("t", v, r).Row, ix.EntryCell("t", w, s).Row
+		want := v < w || v == w && r < s
+		if (a < b) != want {
+			t.Errorf("%q in row %q and %q in row %q: the entries sort %v, want %v", v, r, w, s, a < b, want)
+		}
+		if (a == b) != (v == w && r == s) {
+			t.Errorf("%q in row %q and %q in row %q share an entry", v, r, w, s)
+		}
+		for _, unique := range []bool{false, true} {
+			ix.Unique = unique
+			if got, ok := ValueOf(ix.EntryCell("t", v, r).Row); !ok || got != v {
+				t.Errorf("%q in row %q comes back as %q, %v", v, r, got, ok)
+			}
+		}
+	})
+}
+
+// The range of values that ScanIndex is given names exactly the entries of its values.
+func TestIndexRangesHoldExactlyTheirValues(t *testing.T) {
+	t.Parallel()
+	ix := Index{Name: "ix", Column: "c"}
+	rapid.Check(t, func(t *rapid.T) {
+		v, row := anyBytes(0, 6).Draw(t, "v"), anyBytes(1, 6).Draw(t, "row")
+		values := rapid.OneOf(
+			rapid.Map(anyBytes(0, 6), Row),
+			rapid.Map(anyBytes(0, 3), Prefix),
+			rapid.Custom(func(t *rapid.T) Range {
+				return Between(anyBytes(0, 6).Draw(t, "from"), anyBytes(0, 6).Draw(t, "to"))
+			}),
+			rapid.Just(All()),
+		).Draw(t, "values")
+		keys := Range{Start: EscapeValue(values.Start), End: EscapeValue(values.End)}
+		if got, want := keys.Contains(ix.EntryCell("t", v, row).Row), values.Contains(v); got != want {
+			t.Errorf("values %q: %q in row %q is in it: %v, want %v", values, v, row, got, want)
+		}
+	})
+}
+
+func TestValueOfRefusesWhatIsNoEntry(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "a", "\x00", "\x00\xff", "a\x00", "\x00\xff\x00", "a\x00\xffb"} {
+		if v, ok := ValueOf(key); ok {
+			t.Errorf("%q is an entry of %q", key, v)
+		}
+	}
+}
