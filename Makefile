@@ -43,12 +43,10 @@ $(BENCH_PROGRAM):
 
 # The short form of every benchmark; docs/BENCHMARKS.md has the figures of the long ones.
 bench: $(BENCH_PROGRAM)
-	$(BENCH_PROGRAM) tso --repeat 1 --duration 200ms --total 0
-	@for name in fig7 fig8 fig9 fig10 latency ops scale observers goals; do \
+	@for name in tso fig7 fig8 fig9 fig10 latency ops scale observers clumping goals; do \
 		echo "$(BENCH_PROGRAM) $$name --short"; \
 		$(BENCH_PROGRAM) $$name --short || exit 1; \
 	done
-	$(BENCH_PROGRAM) clumping --duration 30s
 
 # Everything that is measured at length, on both emulators, into BENCH: an hour or so on an idle machine.
 BENCH ?= bench-results

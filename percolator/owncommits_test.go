@@ -139,7 +139,7 @@ func TestReaderDoesNotWaitForALateAnswer(t *testing.T) {
 // locksOf counts the locks that stand in a row.
 func locksOf(t testing.TB, c *percolator.Client, table, row string) (n int) {
 	t.Helper()
-	rv, err := c.Engine().Store.ReadVersions(t.Context(), table, row, store.SnapshotFilter(nil, 0, 1))
+	rv, err := c.Engine().Store.ReadVersions(t.Context(), table, row, store.Newest(nil, 0, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/clumping"
 )
 
@@ -16,35 +13,20 @@ func TestBenchClumping(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"clumping", "--duration", "3s", "--rows", "4096", "--writes", "500", "--workers", "3"}
-	p := start(t, append(args, "-o", "json", "--plot", charts)...)
-	if code := p.wait(t); code != exitOK {
-		t.Fatalf("exit status %d: %s", code, p.stderr.String())
-	}
-	var r bench.ClumpingReport
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Variants) != len(clumping.Variants()) || r.Config.Workers != 3 || r.GoVersion == "" {
+	r := measured(t, append(args, "--plot", charts)...)
+	rows := r.Table("clumping").Rows
+	if len(rows) != len(clumping.Variants()) || !strings.HasPrefix(r.Title, "3 workers") {
 		t.Fatalf("%+v", r)
 	}
-	for _, v := range r.Variants {
-		if len(v.Samples) != 3 || v.Runs == 0 || v.Mean <= 0 || v.Mean > 0.5 {
-			t.Errorf("%s: %+v", v.Name, v)
+	for _, v := range rows {
+		if n := len(r.Table("over time: " + v.Name).Rows); n != 3 || v.Value("runs") == 0 || v.Value("mean distance") <= 0 || v.Value("mean distance") > 0.5 {
+			t.Errorf("%d samples of %+v", n, v)
 		}
 	}
-	for _, name := range []string{"distance", "close", "least", "twice"} {
-		if _, err := os.Stat(filepath.Join(charts, "clumping-"+name+".svg")); err != nil {
-			t.Error(err)
-		}
-	}
-	p = start(t, args...)
+	drawn(t, charts, "clumping-distance", "clumping-close", "clumping-least", "clumping-twice")
+	p := start(t, args...)
 	if code := p.wait(t); code != exitOK || strings.Count(p.stdout.String(), "teleporting") != 5 {
 		t.Errorf("exit status %d:\n%s", code, p.stdout.String())
 	}
-	for _, wrong := range [][]string{{"--workers", "65"}, {"--scanners", "32"}, {"--rows", "1"}, {"--slow", "2"}, {"--duration", "0s"}, {"-o", "xml"}, {"x"}} {
-		p = start(t, append([]string{"clumping"}, wrong...)...)
-		if code := p.wait(t); code != exitUsage {
-			t.Errorf("%q: exit status %d", wrong, code)
-		}
-	}
+	refuses(t, "clumping", []string{"--workers", "65"}, []string{"--scanners", "32"}, []string{"--rows", "1"}, []string{"--slow", "2"}, []string{"--duration", "0s"}, []string{"-o", "xml"}, []string{"x"})
 }

@@ -1,112 +1,100 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as charts. Requests do not depend on the machine; nothing is said about
-// times.
+// A short benchmark delivers what it says, in both forms and as charts. Requests do not depend on
+// the machine; nothing is said about times.
 func TestBenchFig8(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"fig8", "--goroutines", "1,4", "--rows", "512", "--value", "64",
 		"--slice", "2ms", "--duration", "12ms", "--repeat", "2"}
-	p := start(t, append(args, "-o", "json", "--plot", charts)...)
-	if code := p.wait(t); code != exitOK {
-		t.Fatalf("exit status %d", code)
-	}
-	var r bench.Fig8Report
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
-	if r.GoVersion == "" || r.CPUs == 0 || r.Date == "" || !r.Together ||
-		r.Rows != 512 || r.Value != 64 || r.Repeat != 2 || r.SliceMS != 2 || r.DurationMS != 12 {
-		t.Errorf("%+v", r)
+	r := measured(t, append(args, "--plot", charts)...)
+	if !strings.Contains(r.Title, "512 rows, values of 64 bytes, slices of 2ms, 2 times 12ms") || r.Emulator != "the emulator in the same process" {
+		t.Errorf("%s, on %s", r.Title, r.Emulator)
 	}
 	var names []string
-	for i, m := range r.Measurements {
-		if m.Goroutines != []int{1, 4}[i%2] {
-			t.Errorf("%s: %d goroutines", m.Name, m.Goroutines)
+	for i, m := range r.Table("fig8").Rows {
+		if n := m.Value("goroutines"); n != []float64{1, 4}[i%2] {
+			t.Errorf("%s: %v goroutines", m.Name, n)
 		}
-		names = append(names, m.Name)
-		checkFig8(t, m)
+		names = append(names, m.Figure("comparison").Text)
+		checkFig8(t, m, r.Table("costs").Row(m.Name))
 	}
-	if names = slices.Compact(names); !slices.Equal(names, bench.Fig8Names()) {
+	if names = slices.Compact(names); !slices.Equal(names, []string{"get", "get-batched", "get-cell", "get-cell-batched", "begin-get", "begin-get-batched",
+		"write", "write-limit", "blind", "blind-limit", "rows10", "rows10-at-once"}) {
 		t.Errorf("comparisons %v", names)
 	}
-	for _, name := range []string{"reads-ratio", "reads-throughput", "writes-ratio", "writes-throughput"} {
-		if info, err := os.Stat(filepath.Join(charts, "fig8-"+name+".svg")); err != nil || info.Size() == 0 {
-			t.Errorf("chart %s: %v", name, err)
-		}
-	}
+	drawn(t, charts, "fig8-reads-ratio", "fig8-reads-throughput", "fig8-writes-ratio", "fig8-writes-throughput")
 
-	p = start(t, append(args, "--only", "get,rows10")...)
-	if code := p.wait(t); code != exitOK || strings.Count(p.stdout.String(), "rows10  ") != 6 ||
+	p := start(t, append(args, "--only", "get,rows10")...)
+	if code := p.wait(t); code != exitOK || strings.Count(p.stdout.String(), "rows10, ") != 4 ||
 		strings.Contains(p.stdout.String(), "blind") {
 		t.Errorf("exit status %d, output:\n%s", code, p.stdout.String())
 	}
 }
 
-func checkFig8(t *testing.T, m bench.Fig8Measurement) {
+func checkFig8(t *testing.T, m, costs *report.Row) {
 	t.Helper()
-	ordered := func(s bench.Summary) bool { return 0 < s.Min && s.Min <= s.Median && s.Median <= s.Max }
-	if !ordered(m.OursPerSecond) || !ordered(m.RawPerSecond) || !ordered(m.Ratio) || !ordered(m.Overall) ||
-		m.Pairs != 6 || m.ByCPU <= 0 || m.Conflicts != 0 {
-		t.Errorf("%+v", m)
-	}
-	for _, c := range []bench.Fig8Cost{m.OursCost, m.RawCost} {
-		if c.Operations == 0 || c.CPU <= 0 || c.Allocs <= 0 || c.Bytes <= 0 {
-			t.Errorf("%s: %+v", m.Name, c)
+	name := m.Figure("comparison").Text
+	for _, f := range []string{"ours", "raw", "ratio", "overall"} {
+		if !ordered(m.Figure(f)) {
+			t.Errorf("%s: %+v", m.Name, m.Figure(f))
 		}
 	}
-	// The client looks at the instance's state once in a while, so there may be a few requests more than the operations need.
-	n := float64(m.OursCost.Operations)
+	if m.Value("pairs") != 6 || m.Value("by CPU") <= 0 || m.Value("conflicts") != 0 {
+		t.Errorf("%+v", m)
+	}
+	for _, f := range []string{"operations", "CPU", "allocations", "KB"} {
+		if costs.Value(f) <= 0 || costs.Value("raw "+f) <= 0 {
+			t.Errorf("%s: %+v", m.Name, costs)
+		}
+	}
+	// The client looks at the instance's state once in a while, so there may be a few requests more
+	// than the operations need.
+	n := costs.Value("operations")
 	between := func(what string, got, least, most float64) {
 		t.Helper()
 		if got < least || got > most+5/n {
-			t.Errorf("%s with %d goroutines: %v %s for each operation, not between %v and %v", m.Name, m.Goroutines, got, what, least, most)
+			t.Errorf("%s: %v %s for each operation, not between %v and %v", m.Name, got, what, least, most)
 		}
 	}
+	write := strings.HasPrefix(name, "write") || strings.HasPrefix(name, "blind") || strings.HasPrefix(name, "rows10")
 	locks, reads := 2., 0.
 	switch {
-	case m.RowsPerOp == 10:
+	case strings.HasPrefix(name, "rows10"):
 		locks = 11
-		between("MutateRows", m.Requests["MutateRows"], 1/n, 9)
-	case !m.Write && m.Batching:
+		between("MutateRows", costs.Value("MutateRows"), 1/n, 9)
+	case !write && strings.HasSuffix(name, "-batched"):
 		locks = 0
-		between("ReadRows", m.Requests["ReadRows"], 1/n, 1)
-	case !m.Write:
+		between("ReadRows", costs.Value("ReadRows"), 1/n, 1)
+	case !write:
 		locks, reads = 0, 1
 	}
-	between("CheckAndMutateRow", m.Requests["CheckAndMutateRow"], locks, locks)
-	between("ReadRows", m.Requests["ReadRows"], reads, max(reads, 1))
-	if m.Write {
-		between("timestamps", m.Requests["Oracle"], 1, 8)
+	between("CheckAndMutateRow", costs.Value("CheckAndMutateRow"), locks, locks)
+	between("ReadRows", costs.Value("ReadRows"), reads, max(reads, 1))
+	if write {
+		between("timestamps", costs.Value("Oracle"), 1, 8)
 	}
-	verified := int64(1)
-	if !m.Write {
-		verified = m.OursCost.Operations + m.RawCost.Operations
+	verified := 1.
+	if !write {
+		verified = n + costs.Value("raw operations")
 	}
-	if m.Verified < verified || m.Write != (m.WritesPerRow > 0) || m.Write != (m.MostWrites > 0) {
-		t.Errorf("%s: %d values verified, %v and %d writes of a row", m.Name, m.Verified, m.WritesPerRow, m.MostWrites)
+	if m.Value("verified") < verified || write != (costs.Value("writes of a row") > 0) || write != (costs.Value("most") > 0) {
+		t.Errorf("%s: %+v, %+v", m.Name, m, costs)
 	}
 }
 
 func TestBenchFig8Refuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--goroutines", "0"}, {"--rows", "63"}, {"--goroutines", "1024"}, {"--value", "7"},
-		{"--slice", "0s"}, {"--duration", "0s"},
-		{"--repeat", "0"}, {"--only", "nothing"}, {"--emulator", "none"}, {"-o", "xml"}, {"x"},
-	} {
-		if code := start(t, append([]string{"fig8"}, args...)...).wait(t); code != exitUsage {
-			t.Errorf("%v: exit status %d", args, code)
-		}
-	}
+	refuses(t, "fig8", []string{"--goroutines", "0"}, []string{"--rows", "63"}, []string{"--goroutines", "1024"}, []string{"--value", "7"},
+		[]string{"--slice", "0s"}, []string{"--duration", "0s"},
+		[]string{"--repeat", "0"}, []string{"--only", "nothing"}, []string{"--emulator", "none"}, []string{"-o", "xml"}, []string{"x"})
 }

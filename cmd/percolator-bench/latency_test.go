@@ -1,39 +1,35 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as a chart. Nothing is said about times; requests do not depend on
-// them.
+// A short benchmark delivers what it says, in both forms and as a chart. Nothing is said about
+// times; requests do not depend on them.
 func TestBenchLatency(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
-	args := []string{"latency", "--delay", "1ms", "--iterations", "11", "--repeat", "2"}
-	p := start(t, append(args, "-o", "json", "--plot", charts)...)
-	if code := p.wait(t); code != exitOK {
-		t.Fatalf("exit status %d", code)
+	r := measured(t, "latency", "--delay", "1ms", "--iterations", "11", "--repeat", "2", "--plot", charts)
+	if r.Emulator == "" || !strings.Contains(r.Title, "1.0 ms added to each request, 2 × 11 of each kind") {
+		t.Errorf("%s, on %s", r.Title, r.Emulator)
 	}
-	var r bench.LatencyReport
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
-	if r.GoVersion == "" || r.Emulator == "" || r.Delay != 1 || r.Iterations != 11 || r.Repeat != 2 ||
-		r.RawRead.Min < 1 || r.RawMutate.Min < 1 {
-		t.Errorf("%+v", r)
+	for _, kind := range []string{"ReadRow", "MutateRow"} {
+		if f := r.Table("raw").Row(kind).Figure("time"); f.Spread.Min < 1 {
+			t.Errorf("%s: %+v", kind, f)
+		}
 	}
 	const each = 1 + 10 + 2*11 // transactions
-	if want := each * (1 + 1 + 2 + 10 + 10 + 2); r.Verified != want+1 {
-		t.Errorf("%d cells verified, want %d and the one that is read", r.Verified, want)
+	if want := fmt.Sprintf("%d cells read back", each*(1+1+2+10+10+2)+1); len(r.Notes) != 1 || r.Notes[0] != want {
+		t.Errorf("%q, want %q with the one that is read", r.Notes, want)
 	}
-	exactly := func(n int) bench.Range { return bench.Range{Least: n, Most: n} }
-	// In the order of the report; MutateRows depends on how phase two was gathered, and the oracle of a blind one on what was at hand.
+	exactly := func(f report.Figure, n int) bool { return *f.Spread == report.Spread{Min: float64(n), Max: float64(n)} }
+	// In the order of the report; MutateRows depends on how phase two was gathered, and the oracle of
+	// a blind one on what was at hand.
 	for i, want := range []struct {
 		reads, checked, oracle int
 		bulk, blind            bool
@@ -46,40 +42,38 @@ func TestBenchLatency(t *testing.T) {
 		{checked: 11, oracle: 2, bulk: true, blind: true},
 		{reads: -1, checked: 1, oracle: 1},
 	} {
-		if i >= len(r.Transactions) {
-			t.Fatalf("%d kinds of transactions", len(r.Transactions))
+		if i >= len(r.Table("request times").Rows) {
+			t.Fatalf("%d kinds of transactions", i)
 		}
-		x := r.Transactions[i]
-		q := x.Requests
-		if q.Counted != 10 || x.Multiple.Min <= 0 || x.Multiple.Min > x.Multiple.Max || x.Milliseconds.Min < 1 {
+		x := r.Table("request times").Rows[i]
+		q := r.Table("requests").Row(x.Name)
+		if !ordered(x.Figure("multiple")) || x.Figure("time").Spread.Min < 1 {
 			t.Errorf("%s: %+v", x.Name, x)
 		}
-		if (want.reads >= 0 && q.ReadRows != exactly(want.reads)) || q.CheckAndMutateRow != exactly(want.checked) ||
-			(q.MutateRows.Least > 0) != want.bulk || (q.MutateRows.Most > 0) != want.bulk {
+		bulk := q.Figure("MutateRows").Spread
+		if (want.reads >= 0 && !exactly(q.Figure("ReadRows"), want.reads)) || !exactly(q.Figure("CheckAndMutateRow"), want.checked) ||
+			(bulk.Min > 0) != want.bulk || (bulk.Max > 0) != want.bulk {
 			t.Errorf("%s: %+v", x.Name, q)
 		}
-		if want.blind != (x.AtHand != nil) || want.blind != (x.Ahead != nil) {
-			t.Errorf("%s: at hand: %v", x.Name, x.AtHand)
+		atHand, oracle := x.Figure("start timestamp at hand"), q.Figure("Oracle")
+		if want.blind != (atHand.Name != "") || want.blind != (x.Figure("fetched ahead").Name != "") {
+			t.Errorf("%s: at hand: %+v", x.Name, atHand)
 		}
 		if want.blind {
-			if q.Oracle.Least < 1 || q.Oracle.Most > want.oracle || *x.AtHand < 0 || *x.AtHand > 1 {
-				t.Errorf("%s: %+v, %v at hand", x.Name, q.Oracle, *x.AtHand)
+			if oracle.Spread.Min < 1 || oracle.Spread.Max > float64(want.oracle) || atHand.Value < 0 || atHand.Value > 100 {
+				t.Errorf("%s: %+v, %v %% at hand", x.Name, oracle, atHand.Value)
 			}
-		} else if q.Oracle != exactly(want.oracle) {
-			t.Errorf("%s: %+v", x.Name, q.Oracle)
+		} else if !exactly(oracle, want.oracle) {
+			t.Errorf("%s: %+v", x.Name, oracle)
 		}
 	}
 	// The lock was really in the way: without it one read would do.
-	if past := r.Transactions[6].Requests; past.ReadRows.Least < 2 || past.Storage.Most > 4 {
+	if past := r.Table("requests").Rows[6]; past.Figure("ReadRows").Spread.Min < 2 || past.Figure("storage").Spread.Max > 4 {
 		t.Errorf("past a lock: %+v", past)
 	}
-	for _, ext := range []string{".svg", ".png"} {
-		if info, err := os.Stat(filepath.Join(charts, "latency"+ext)); err != nil || info.Size() == 0 {
-			t.Errorf("chart: %v", err)
-		}
-	}
+	drawn(t, charts, "latency")
 
-	p = start(t, "latency", "--delay", "0s", "--iterations", "1", "--repeat", "1")
+	p := start(t, "latency", "--delay", "0s", "--iterations", "1", "--repeat", "1")
 	code, out := p.wait(t), p.stdout.String()
 	if code != exitOK || !strings.Contains(out, "cells read back") || !strings.Contains(out, "begin, set 10 rows, commit: blind") {
 		t.Errorf("exit status %d, output:\n%s", code, out)
@@ -88,11 +82,6 @@ func TestBenchLatency(t *testing.T) {
 
 func TestBenchLatencyRefuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{
-		{"--delay", "-1ms"}, {"--delay", "2s"}, {"--iterations", "0"}, {"--repeat", "0"}, {"--emulator", "real"}, {"-o", "xml"}, {"extra"},
-	} {
-		if code := start(t, append([]string{"latency"}, args...)...).wait(t); code != exitUsage {
-			t.Errorf("%v: exit status %d", args, code)
-		}
-	}
+	refuses(t, "latency", []string{"--delay", "-1ms"}, []string{"--delay", "2s"}, []string{"--iterations", "0"}, []string{"--repeat", "0"},
+		[]string{"--emulator", "real"}, []string{"-o", "xml"}, []string{"extra"})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
@@ -12,10 +13,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/measure"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
 // asProgram makes the test binary behave as the program: benchmarks start processes of their own.
 const asProgram = "PERCOLATOR_TEST_AS_PROGRAM"
+
+// The exit statuses.
+const (
+	exitOK    = 0
+	exitUsage = 2
+)
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
@@ -55,7 +65,8 @@ func start(t *testing.T, args ...string) *program {
 	return p
 }
 
-// programLimit is how long a test waits for a program, which may share two slow processors with many others.
+// programLimit is how long a test waits for a program, which may share two slow processors with
+// many others.
 const programLimit = 4 * time.Minute
 
 // wait returns the exit status.
@@ -68,6 +79,50 @@ func (p *program) wait(t *testing.T) int {
 		t.Fatal("the program does not end")
 		return -1
 	}
+}
+
+// measured runs a benchmark and returns its report.
+func measured(t *testing.T, args ...string) *report.Report {
+	t.Helper()
+	p := start(t, append(args, "-o", "json")...)
+	if code := p.wait(t); code != exitOK {
+		t.Fatalf("%v: exit status %d: %s", args, code, p.stderr.String())
+	}
+	var r report.Report
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Benchmark != args[0] || r.GoVersion == "" || r.CPUs == 0 || r.Date == "" || r.Title == "" {
+		t.Errorf("%+v", r)
+	}
+	return &r
+}
+
+// drawn checks that there are charts.
+func drawn(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		for _, ext := range []string{".svg", ".png"} {
+			if info, err := os.Stat(filepath.Join(dir, name+ext)); err != nil || info.Size() == 0 {
+				t.Errorf("chart %s: %v", name, err)
+			}
+		}
+	}
+}
+
+// refuses checks that flags are refused.
+func refuses(t *testing.T, name string, wrong ...[]string) {
+	t.Helper()
+	for _, args := range wrong {
+		if code := start(t, append([]string{name}, args...)...).wait(t); code != exitUsage {
+			t.Errorf("%s %v: exit status %d", name, args, code)
+		}
+	}
+}
+
+// ordered tells whether a figure has a least, a median and a greatest, all above 0.
+func ordered(f report.Figure) bool {
+	return f.Spread != nil && 0 < f.Spread.Min && f.Spread.Min <= f.Value && f.Value <= f.Spread.Max
 }
 
 // The help of every command, a file for each, and an example in each.
@@ -90,7 +145,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	walk(newBench())
+	walk(measure.Command())
 }
 
 // golden compares got with a file in testdata.

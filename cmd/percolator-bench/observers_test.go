@@ -1,85 +1,60 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about times.
+// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about
+// times.
 func TestBenchObservers(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"observers", "--duration", "2s", "--writers", "4,8", "--hops", "3", "--chains", "40",
 		"--clean", "600", "--dirty", "7", "--rounds", "2", "--workers", "2", "--idle", "1ms"}
-	p := start(t, append(args, "-o", "json", "--plot", charts)...)
-	if code := p.wait(t); code != exitOK {
-		t.Fatalf("exit status %d", code)
-	}
-	var r bench.ObserversReport
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
-	if r.GoVersion == "" || r.CPUs == 0 || r.Date == "" {
-		t.Errorf("machine: %+v", r.Machine)
-	}
-	sane := func(what string, s bench.Spread, least int) {
+	r := measured(t, append(args, "--plot", charts)...)
+	sane := func(row *report.Row, least float64) {
 		t.Helper()
-		n := len(s.CDF)
-		if s.Count < least || !(s.P50 <= s.P90 && s.P90 <= s.P99 && s.P99 <= s.Max) ||
-			n < 2 || s.CDF[n-1] != (bench.Point{Milliseconds: s.Max, Share: 1}) {
-			t.Errorf("%s: %+v", what, s)
+		if row.Value("n") < least || row.Value("p50") > row.Value("p90") || row.Value("p90") > row.Value("p99") || row.Value("p99") > row.Value("max") || row.Value("max") <= 0 {
+			t.Errorf("%+v", row)
 		}
 	}
-	in := r.InProcess
-	if len(in.Saturated) != 2 || in.Saturated[1].Writers != 8 || in.Offered <= 0 || in.Delivered <= 0 {
-		t.Errorf("in one process: %+v", in)
+	saturated, in := r.Table("saturated").Rows, r.Table("in one process").Row("observed")
+	if len(saturated) != 2 || saturated[1].Name != "8 writers" || saturated[1].Value("writes and runs") <= 0 || in.Value("offered") <= 0 || in.Value("delivered") <= 0 {
+		t.Errorf("in one process: %+v, %+v", saturated, in)
 	}
-	sane("in one process", in.Latency, 1)
-	if in.Timestamps.Count != in.Latency.Count {
-		t.Errorf("%d pairs of timestamps for %d runs", in.Timestamps.Count, in.Latency.Count)
+	sane(in, 1)
+	if n := r.Table("in one process").Row("by timestamps").Value("n"); n != in.Value("n") {
+		t.Errorf("%v pairs of timestamps for %v runs", n, in.Value("n"))
 	}
-	if len(r.Chain) != 2 || !r.Chain[0].Dispatch || r.Chain[1].Dispatch {
-		t.Fatalf("chain: %+v", r.Chain)
-	}
-	for _, c := range r.Chain {
-		if len(c.Hops) != 3 {
-			t.Errorf("%d hops", len(c.Hops))
+	for _, way := range []string{"direct dispatch", "scan only"} {
+		rows := r.Table("chain, " + way).Rows
+		if len(rows) != 3+1 || rows[3].Name != "whole" {
+			t.Fatalf("chain, %s: %d rows", way, len(rows))
 		}
-		for _, h := range append(c.Hops, c.Whole) {
-			sane("chain", h, 1)
+		for _, row := range rows {
+			sane(row, 1)
 		}
 	}
-	if r.Processes == nil {
-		t.Fatal("nothing was measured across processes")
-	}
-	if p := r.Processes; p.Clean != 600 || p.Dirty != 7 || p.Workers != 2 || p.Pass <= 0 || p.Lost != 0 || len(p.Rounds) != 2 || p.Latency.Count != 14 || p.Hinted+p.Found < 14 {
+	p, all := r.Table("dirty rows").Row("all"), r.Table("across processes").Row("all")
+	if p.Value("clean rows") != 600 || p.Value("dirty rows of a round") != 7 || p.Value("workers") != 2 || p.Value("to look at all") <= 0 || p.Figure("lost").Name == "" || p.Value("lost") != 0 ||
+		len(r.Table("across processes").Rows) != 2+1 || all.Value("n") != 14 || p.Value("heard of from the writer")+p.Value("found by a scan first") < 14 {
 		t.Errorf("across processes: %+v", p)
 	}
-	sane("across processes", r.Processes.Latency, 14)
-	for _, name := range []string{"in-process", "chain", "across-processes"} {
-		if info, err := os.Stat(filepath.Join(charts, "observers-"+name+".svg")); err != nil || info.Size() == 0 {
-			t.Errorf("chart %s: %v", name, err)
-		}
-	}
+	sane(all, 14)
+	drawn(t, charts, "observers-in-process", "observers-chain", "observers-across-processes")
 
-	p = start(t, append(args, "--clean", "0")...)
-	if code := p.wait(t); code != exitOK || !strings.Contains(p.stdout.String(), "by timestamps") || strings.Contains(p.stdout.String(), "across processes") {
-		t.Errorf("exit status %d, output:\n%s", code, p.stdout.String())
+	q := start(t, append(args, "--clean", "0")...)
+	if code := q.wait(t); code != exitOK || !strings.Contains(q.stdout.String(), "by timestamps") || strings.Contains(q.stdout.String(), "across processes") {
+		t.Errorf("exit status %d, output:\n%s", code, q.stdout.String())
 	}
 }
 
 func TestBenchObserversRefuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--duration", "0s"}, {"--writers", "0"}, {"--hops", "0"}, {"--chains", "0"}, {"--clean", "-1"}, {"--dirty", "0"},
-		{"--clean", "10", "--dirty", "11"}, {"--workers", "0"}, {"--rounds", "0"}, {"--idle", "-1s"}, {"--scan-interval", "-1s"}, {"-o", "xml"},
-	} {
-		if code := start(t, append([]string{"observers"}, args...)...).wait(t); code != exitUsage {
-			t.Errorf("%v: exit status %d", args, code)
-		}
-	}
+	refuses(t, "observers", []string{"--duration", "0s"}, []string{"--writers", "0"}, []string{"--hops", "0"}, []string{"--chains", "0"}, []string{"--clean", "-1"}, []string{"--dirty", "0"},
+		[]string{"--clean", "10", "--dirty", "11"}, []string{"--workers", "0"}, []string{"--rounds", "0"}, []string{"--idle", "-1s"}, []string{"--scan-interval", "-1s"}, []string{"-o", "xml"})
 }

@@ -1,90 +1,77 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as a chart: the counts agree with each other, and those that do not
-// depend on what meets by chance are what the definition of the variants says. Nothing is said about times.
+// A short benchmark delivers what it says, in both forms and as a chart: the counts agree with each
+// other, and those that do not depend on what meets by chance are what the definition of the
+// variants says. Nothing is said about times.
 func TestBenchOps(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
-	args := []string{"ops", "--pages", "8", "--changed", "2", "--delay", "0s", "--collapse", "10ms"}
-	p := start(t, append(args, "-o", "json", "--plot", charts)...)
-	if code := p.wait(t); code != exitOK {
-		t.Fatalf("exit status %d", code)
+	r := measured(t, "ops", "--pages", "8", "--changed", "2", "--delay", "0s", "--collapse", "10ms", "--plot", charts)
+	if r.Emulator == "" || !strings.Contains(r.Title, "8 pages of which 2 change") || !strings.Contains(r.Title, "128 runs at once") {
+		t.Fatalf("%s, on %s", r.Title, r.Emulator)
 	}
-	var r bench.OpsReport
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
+	variants := []string{"neither", "prefetch", "batching", "batching and prefetch"}
+	if !slices.EqualFunc(r.Table("load").Rows, variants, func(row *report.Row, name string) bool { return row.Name == name }) {
+		t.Errorf("%+v", r.Table("load"))
 	}
-	if r.GoVersion == "" || r.Emulator == "" || r.Pages != 8 || r.Changed != 2 || len(r.Variants) != 4 || r.Concurrency != 128 {
-		t.Fatalf("%+v", r)
+	for _, v := range variants {
+		checkOpsPhase(t, r, "load", v, 8)
+		checkOpsPhase(t, r, "changed pages", v, 2)
 	}
-	for i, v := range r.Variants {
-		if v.Batching != (i >= 2) || v.Prefetch != (i%2 == 1) || v.Differences != 0 {
-			t.Errorf("variant %d: batching %v, prefetch %v, %d differences", i, v.Batching, v.Prefetch, v.Differences)
-		}
-		checkOpsPhase(t, v, v.Load, 8)
-		checkOpsPhase(t, v, v.Rerun, 2)
+	load, rerun := r.Table("neither by both").Row("load"), r.Table("neither by both").Row("changed pages")
+	if load.Value("ReadRows") <= 1 || load.Value("by key") <= 1 || load.Value("a run") <= 1 || rerun.Value("by key") <= 1 {
+		t.Errorf("batching and prefetch save nothing: %+v, %+v", load, rerun)
 	}
-	if r.Load.ReadRows <= 1 || r.Load.Gets <= 1 || r.Load.PerRun <= 1 || r.Rerun.Gets <= 1 {
-		t.Errorf("batching and prefetch save nothing: %+v, %+v", r.Load, r.Rerun)
-	}
-	for _, ext := range []string{".svg", ".png"} {
-		if info, err := os.Stat(filepath.Join(charts, "ops"+ext)); err != nil || info.Size() == 0 {
-			t.Errorf("chart: %v", err)
-		}
-	}
+	drawn(t, charts, "ops")
 
-	p = start(t, "ops", "--pages", "2", "--changed", "1", "--delay", "0s", "--collapse", "1ms", "--concurrency", "4", "--detail")
+	p := start(t, "ops", "--pages", "2", "--changed", "1", "--delay", "0s", "--collapse", "1ms", "--concurrency", "4", "--detail")
 	code, out := p.wait(t), p.stdout.String()
 	if code != exitOK || !strings.Contains(out, "each index says what its pages say") || !strings.Contains(out, "doc:hash") {
 		t.Errorf("exit status %d, output:\n%s", code, out)
 	}
 }
 
-func checkOpsPhase(t *testing.T, v bench.OpsVariant, p bench.OpsPhase, pages int) {
+func checkOpsPhase(t *testing.T, r *report.Report, phase, variant string, pages float64) {
 	t.Helper()
-	reads, processed := 0, p.Runs["process"]
-	for _, n := range p.Reads {
-		reads += n
+	all := r.Table("counts").Row(phase + ": " + variant)
+	reads := 0.
+	for _, kind := range []string{"get", "scan", "check", "search", "own"} {
+		reads += all.Value(kind)
 	}
-	byOrigin := 0
-	for _, o := range p.Origins {
-		byOrigin += o.Requests
-		if o.Kind != "get" || strings.Contains(o.Columns, "ack") {
+	byOrigin := 0.
+	for _, o := range r.Table("reads of " + phase + ", " + variant).Rows {
+		byOrigin += o.Value("requests")
+		if !strings.HasPrefix(o.Name, "get ") || strings.Contains(o.Name, "ack") {
 			continue
 		}
-		if !v.Batching && o.Rows != o.Requests {
-			t.Errorf("without batching %d requests for %s of %s name %d rows", o.Requests, o.Columns, o.Table, o.Rows)
+		if !strings.Contains(variant, "batching") && o.Value("rows") != o.Value("requests") {
+			t.Errorf("without batching: %+v", o)
 		}
-		if !v.Prefetch && o.Cells != o.Rows {
-			t.Errorf("without prefetch requests for %s of %s name %d cells of %d rows", o.Columns, o.Table, o.Cells, o.Rows)
+		if !strings.Contains(variant, "prefetch") && o.Value("cells") != o.Value("rows") {
+			t.Errorf("without prefetch: %+v", o)
 		}
 	}
-	if reads != p.Requests["ReadRows"] || byOrigin != reads || p.Reads["get"] == 0 {
-		t.Errorf("%d ReadRows are %v, or %d by origin", p.Requests["ReadRows"], p.Reads, byOrigin)
+	if reads != all.Value("ReadRows") || byOrigin != reads || all.Value("get") == 0 {
+		t.Errorf("%s, %s: %v ReadRows are %v, or %v by origin", phase, variant, all.Value("ReadRows"), reads, byOrigin)
 	}
-	if p.Pages != pages || processed != int64(pages) || p.Attempts < p.TotalRuns() || p.Oracle == 0 || p.RowsRead == 0 ||
-		p.Requests["CheckAndMutateRow"] < 2*pages || p.Requests["MutateRows"] == 0 {
-		t.Errorf("%d pages: %+v", pages, p)
+	if processed := r.Table("runs of " + phase + ", " + variant).Row("process").Value("runs a page"); all.Value("pages") != pages || processed != 1 ||
+		all.Value("attempts") < all.Value("runs") || all.Value("oracle") == 0 || all.Value("rows read") == 0 ||
+		all.Value("CheckAndMutateRow") < 2*pages || all.Value("MutateRows") == 0 {
+		t.Errorf("%v pages, %v processed each: %+v", pages, processed, all)
 	}
 }
 
 func TestBenchOpsRefuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--pages", "0"}, {"--changed", "-1"}, {"--pages", "3", "--changed", "4"}, {"--delay", "-1ms"}, {"--delay", "2s"},
-		{"--collapse", "-1s"}, {"--collapse", "2m"}, {"--concurrency", "0"}, {"--emulator", "real"}, {"-o", "xml"},
-	} {
-		if code := start(t, append([]string{"ops"}, args...)...).wait(t); code != exitUsage {
-			t.Errorf("%v: exit status %d", args, code)
-		}
-	}
+	refuses(t, "ops", []string{"--pages", "0"}, []string{"--changed", "-1"}, []string{"--pages", "3", "--changed", "4"}, []string{"--delay", "-1ms"}, []string{"--delay", "2s"},
+		[]string{"--collapse", "-1s"}, []string{"--collapse", "2m"}, []string{"--concurrency", "0"}, []string{"--emulator", "real"}, []string{"-o", "xml"})
 }

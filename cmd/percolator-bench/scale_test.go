@@ -1,66 +1,59 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
-// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about times, but requests are exact.
+// A short benchmark delivers what it says, in both forms and as charts. Nothing is said about
+// times, but requests are exact.
 func TestBenchScale(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
-	args := []string{"scale", "--rows", "150,700", "--versions", "1,6", "--version-rows", "120", "--notifications", "1,300", "--samples", "6", "--repeat", "2"}
-	p := start(t, append(args, "-o", "json", "--plot", charts)...)
-	if code := p.wait(t); code != exitOK {
-		t.Fatalf("exit status %d: %s", code, p.stderr.String())
-	}
-	var r bench.ScaleReport
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
-	if r.GoVersion == "" || r.Emulator == "" || r.HeapMB <= 0 || len(r.Sweeps) != 3 {
+	r := measured(t, "scale", "--rows", "150,700", "--versions", "1,6", "--version-rows", "120", "--notifications", "1,300", "--samples", "6", "--repeat", "2", "--plot", charts)
+	if r.Emulator == "" || r.Table("memory").Row("all tables, full").Value("in this process") <= 0 {
 		t.Fatalf("%+v", r)
 	}
-	for i, want := range []struct {
+	for _, want := range []struct {
 		name       string
-		operations string
+		operations []string
+		sizes      []float64
 	}{
-		{"rows", "get write scan 100 index dead lock scan all search collect"},
-		{"versions", "get write scan 100 dead lock scan all search collect"},
-		{"notifications", "get write search a page search"},
+		{"rows", []string{"get", "write", "scan 100", "index", "dead lock", "scan all", "search", "collect"}, []float64{150, 700}},
+		{"versions", []string{"get", "write", "scan 100", "dead lock", "scan all", "search", "collect"}, []float64{1, 6}},
+		{"notifications", []string{"get", "write", "search a page", "search"}, []float64{1, 300}},
 	} {
-		s := r.Sweeps[i]
 		var names []string
-		for _, op := range s.Operations {
+		for _, op := range r.Table("growth with " + want.name).Rows {
 			names = append(names, op.Name)
-			checkScale(t, s, op)
+			checkScale(t, r, want.name, op, want.sizes)
 		}
-		if got := strings.Join(names, " "); s.Name != want.name || got != want.operations || s.Checked == 0 || s.Filled == 0 {
-			t.Errorf("sweep %s: %s; %d checked, %d filled", s.Name, got, s.Checked, s.Filled)
+		s := r.Table("tables").Row(want.name)
+		if !slices.Equal(names, want.operations) || s.Value("answers checked") == 0 || s.Value("cells filled in") == 0 ||
+			len(r.Table(want.name).Rows) != len(want.operations)*len(want.sizes) {
+			t.Errorf("sweep %s: %q; %+v", want.name, names, s)
 		}
-		if _, err := os.Stat(filepath.Join(charts, "scale-"+s.Name+".svg")); err != nil {
-			t.Error(err)
-		}
+		drawn(t, charts, "scale-"+want.name)
 	}
-	if got := r.Sweeps[0].Operations[7].Points; got[0].Removed != 0 || got[1].RowsRead != 700 {
-		t.Errorf("collection of one version: %+v", got)
+	if a, b := r.Table("rows").Row("collect, 150"), r.Table("rows").Row("collect, 700"); a.Value("versions removed") != 0 || b.Value("rows read") != 700 {
+		t.Errorf("collection of one version: %+v, %+v", a, b)
 	}
-	if got := r.Sweeps[1].Operations[6].Points[1].Removed; got < 5*2*120 {
-		t.Errorf("%d versions collected", got)
+	if got := r.Table("versions").Row("collect, 6").Value("versions removed"); got < 5*2*120 {
+		t.Errorf("%v versions collected", got)
 	}
-	p = start(t, "scale", "--rows", "0", "--versions", "0", "--notifications", "3,20", "--samples", "3", "--repeat", "1")
+	p := start(t, "scale", "--rows", "0", "--versions", "0", "--notifications", "3,20", "--samples", "3", "--repeat", "1")
 	if code := p.wait(t); code != exitOK || !strings.Contains(p.stdout.String(), "× smallest") || strings.Contains(p.stdout.String(), "collect") {
 		t.Errorf("exit status %d, output:\n%s", code, p.stdout.String())
 	}
 }
 
 // checkScale checks what does not depend on the machine.
-func checkScale(t *testing.T, s bench.ScaleSweep, op bench.ScaleOperation) {
+func checkScale(t *testing.T, r *report.Report, sweep string, op *report.Row, sizes []float64) {
 	t.Helper()
 	exact := map[string]map[string]float64{
 		"get":       {"Oracle": 1, "ReadRows": 1},
@@ -68,19 +61,21 @@ func checkScale(t *testing.T, s bench.ScaleSweep, op bench.ScaleOperation) {
 		"index":     {"Oracle": 1, "ReadRows": 1},
 		"dead lock": {"Oracle": 2, "CheckAndMutateRow": 1},
 	}[op.Name]
-	if len(op.Points) != len(s.Sizes) || op.What == "" {
-		t.Fatalf("%s, %s: %d points for %v", s.Name, op.Name, len(op.Points), s.Sizes)
+	if op.Figure("what").Text == "" {
+		t.Fatalf("%s: %+v", sweep, op)
 	}
-	for i, p := range op.Points {
-		if p.Size != s.Sizes[i] || p.Count == 0 || p.US.Min <= 0 || p.US.Min > p.US.Median || p.US.Median > p.US.Max || p.Ratio.Min <= 0 {
-			t.Errorf("%s, %s: %+v", s.Name, op.Name, p)
+	for i, size := range sizes {
+		p := r.Table(sweep).Row(fmt.Sprintf("%s, %.0f", op.Name, size))
+		ratio := p.Figure("× smallest")
+		if p.Value(sweep) != size || p.Value("n") == 0 || !ordered(p.Figure("time")) || !ordered(ratio) {
+			t.Errorf("%s, %s: %+v", sweep, op.Name, p)
 		}
-		if i == 0 && p.Ratio != (bench.Summary{Min: 1, Median: 1, Max: 1}) {
-			t.Errorf("%s, %s: the smallest is %+v of itself", s.Name, op.Name, p.Ratio)
+		if i == 0 && (ratio.Value != 1 || *ratio.Spread != report.Spread{Min: 1, Max: 1}) {
+			t.Errorf("%s, %s: the smallest is %+v of itself", sweep, op.Name, ratio)
 		}
 		for kind, n := range exact {
-			if p.Requests[kind] != n {
-				t.Errorf("%s, %s at %d: %v, want %v", s.Name, op.Name, p.Size, p.Requests, exact)
+			if p.Value(kind) != n {
+				t.Errorf("%s, %s at %v: %+v, want %v", sweep, op.Name, size, p, exact)
 			}
 		}
 	}
@@ -88,12 +83,7 @@ func checkScale(t *testing.T, s bench.ScaleSweep, op bench.ScaleOperation) {
 
 func TestBenchScaleRefuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--rows", "99"}, {"--rows", "1000,1000"}, {"--rows", "2000,1000"}, {"--rows", "100,0"}, {"--versions", "1001"},
-		{"--notifications", "-1"}, {"--rows", "0", "--versions", "0", "--notifications", "0"}, {"--samples", "0"}, {"--repeat", "0"}, {"--value", "0"},
-		{"--versions", "1000", "--version-rows", "100000"}, {"--version-rows", "1"}, {"--emulator", "x"}, {"-o", "xml"}, {"x"},
-	} {
-		if code := start(t, append([]string{"scale"}, args...)...).wait(t); code != exitUsage {
-			t.Errorf("%v: exit status %d", args, code)
-		}
-	}
+	refuses(t, "scale", []string{"--rows", "99"}, []string{"--rows", "1000,1000"}, []string{"--rows", "2000,1000"}, []string{"--rows", "100,0"}, []string{"--versions", "1001"},
+		[]string{"--notifications", "-1"}, []string{"--rows", "0", "--versions", "0", "--notifications", "0"}, []string{"--samples", "0"}, []string{"--repeat", "0"}, []string{"--value", "0"},
+		[]string{"--versions", "1000", "--version-rows", "100000"}, []string{"--version-rows", "1"}, []string{"--emulator", "x"}, []string{"-o", "xml"}, []string{"x"})
 }

@@ -1,47 +1,35 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/bench"
 )
 
 // A short benchmark delivers what it says, in both forms. Nothing is said about times.
 func TestBenchTSO(t *testing.T) {
 	t.Parallel()
 	args := []string{"tso", "--callers", "1,64", "--duration", "20ms", "--repeat", "1", "--offered", "1000", "--offered-callers", "8", "--total", "20000"}
-	p := start(t, append(args, "-o", "json")...)
-	if code := p.wait(t); code != exitOK {
-		t.Fatalf("exit status %d", code)
-	}
-	var r bench.OracleReport
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Rates) != 2 || r.Rates[1].PerSecond.Min <= 0 || r.Single.Ratio.Median <= 0 || r.Offered.Delivered <= 0 {
+	r := measured(t, args...)
+	rates := r.Table("rates").Rows
+	if len(rates) != 2 || rates[1].Figure("timestamps").Spread.Min <= 0 || r.Table("one caller").Row("ratio").Value("ratio") <= 0 ||
+		r.Table("latency").Row("8 callers").Value("delivered") <= 0 || r.Table("latency").Row("8 callers").Value("p50") <= 0 {
 		t.Errorf("%+v", r)
 	}
-	if n := len(r.Memory); n == 0 || r.Memory[n-1].Timestamps < 20000 {
-		t.Errorf("memory: %+v", r.Memory)
+	memory := r.Table("memory").Rows
+	if n := len(memory); n == 0 || memory[n-1].Value("timestamps") < 20000 {
+		t.Errorf("memory: %+v", memory)
 	}
-	if r.Writes.Timestamps < 20000 || r.Writes.Writes < 1 {
-		t.Errorf("writes: %+v", r.Writes)
+	if row := r.Table("store").Row("all measurements"); row.Value("timestamps") < 20000 || row.Value("writes to the store") < 1 {
+		t.Errorf("writes: %+v", row)
 	}
-	p = start(t, args...)
-	if code := p.wait(t); code != exitOK || !strings.Contains(p.stdout.String(), "round trip, µs") {
+	p := start(t, args...)
+	if code := p.wait(t); code != exitOK || !strings.Contains(p.stdout.String(), "round trip") {
 		t.Errorf("exit status %d, output:\n%s", code, p.stdout.String())
 	}
 }
 
 func TestBenchTSORefuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--callers", "0"}, {"--duration", "0s"}, {"--processes", "0"}, {"-o", "xml"}, {"--offered", "0"},
-		{"--processes", "100000"}, {"--clients", "100000"}, {"--total", "-5"}, {"--offered-callers", "1", "--processes", "2"},
-	} {
-		if code := start(t, append([]string{"tso"}, args...)...).wait(t); code != exitUsage {
-			t.Errorf("%v: exit status %d", args, code)
-		}
-	}
+	refuses(t, "tso", []string{"--callers", "0"}, []string{"--duration", "0s"}, []string{"--processes", "0"}, []string{"-o", "xml"}, []string{"--offered", "0"},
+		[]string{"--processes", "100000"}, []string{"--clients", "100000"}, []string{"--total", "-5"}, []string{"--offered-callers", "1", "--processes", "2"})
 }

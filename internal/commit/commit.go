@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/internal/dispatch"
@@ -314,10 +313,10 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	interval := cm.c.Config.LockTTL / 3
 	timer := time.AfterFunc(interval, func() {
 		for ctx.Err() == nil {
-			mut := bigtable.NewMutation()
-			mut.Set(layout.LockFamily, cm.primary.Cell.Column, layout.CellTime(cm.startTS), cm.lock(cm.primary).Encode())
+			mut := store.NewMutation(2)
+			mut.Put(layout.LockFamily, cm.primary.Cell.Column, cm.startTS, cm.lock(cm.primary).Encode())
 			rctx, done := context.WithTimeout(ctx, interval)
-			cm.c.Store.CheckAndMutate(rctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.LockFilter(cm.primary.Cell.Column, cm.startTS), mut, nil)
+			cm.c.Store.CheckAndMutate(rctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.HeldLock(cm.primary.Cell.Column, cm.startTS), mut, nil)
 			done()
 			retry.New(interval, interval).Wait(ctx)
 		}
@@ -330,13 +329,13 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 
 // commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are erased first: only those
 // at or below start_ts, so a change that came during the run survives (I13).
-func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *bigtable.Mutation {
-	mut := bigtable.NewMutation()
+func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *store.Mutation {
+	mut := store.NewMutation(2)
 	for _, col := range rw.erase {
-		mut.DeleteTimestampRange(layout.NotifyFamily, col, 0, store.EndAfter(cm.startTS))
+		mut.ClearNotify(col, cm.startTS)
 	}
 	for _, w := range rw.writes {
-		store.CommitCell(mut, w.Cell.Column, w.Kind, cm.startTS, commitTS, w.observed)
+		mut.Commit(w.Cell.Column, w.Kind, cm.startTS, commitTS, w.observed)
 	}
 	return mut
 }
@@ -352,7 +351,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 	defer cancel()
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for {
-		held, err := cm.c.Store.CheckAndMutate(lifetime, p.Table, p.Row, store.LockFilter(p.Column, cm.startTS), mut, nil)
+		held, err := cm.c.Store.CheckAndMutate(lifetime, p.Table, p.Row, store.HeldLock(p.Column, cm.startTS), mut, nil)
 		if err == nil && held {
 			cm.committed(commitTS)
 			return nil
@@ -371,64 +370,4 @@ func (cm *commit) committed(commitTS tso.Timestamp) {
 	cm.c.Recent.wrote(cm.rows, commitTS)
 	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS}) // Phase two is under way: spare others the look
 	cm.announce(cm.rows[0], commitTS)
-}
-
-// outcomeOfCommit reads the primary to decide a commit that was not acknowledged (I17). cause is the error of the request, nil
-// if it did not match.
-func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, cause error) (resend bool, err error) {
-	if ctx.Err() != nil {
-		return false, cm.unknown(ctx, cause)
-	}
-	var d locks.TxnStatus
-	pause := retry.New(5*time.Millisecond, time.Second)
-	for {
-		if d, err = cm.c.Locks.Status(ctx, cm.primary.Cell, cm.startTS); err == nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) {
-			break
-		}
-		if pause.Wait(ctx) != nil {
-			return false, cm.unknown(ctx, err)
-		}
-	}
-	switch {
-	case err != nil:
-		return false, cm.unknown(ctx, err)
-	case d.State == locks.TxnCommitted:
-		cm.committed(d.CommitTS)
-		return false, nil
-	case d.State == locks.TxnLocked && cause != nil && !model.Ambiguous(cause):
-		return false, cm.giveUp(ctx, cause)
-	case d.State == locks.TxnLocked:
-		return true, cause
-	case d.State == locks.TxnUnknown:
-		m, err := cm.c.Meta.Refresh(ctx)
-		if err != nil || cm.startTS <= m.Watermark {
-			return false, cm.unknown(ctx, errors.Join(cause, err))
-		}
-	}
-	cm.cleanUp(ctx)
-	return false, &model.ConflictError{Cell: cm.primary.Cell, StartTS: cm.startTS}
-}
-
-// giveUp rolls back a transaction whose commit was refused for good, although an earlier sending may still be on its way. The
-// primary decides who came first, as always (I8).
-func (cm *commit) giveUp(ctx context.Context, cause error) error {
-	d, err := cm.rollBack(ctx)
-	switch {
-	case err != nil:
-		return cm.unknown(ctx, errors.Join(cause, err))
-	case d.State == locks.TxnCommitted:
-		cm.committed(d.CommitTS)
-		return nil
-	case d.State != locks.TxnRolledBack:
-		return cm.unknown(ctx, cause)
-	}
-	return model.WithContext(ctx, cause)
-}
-
-func (cm *commit) unknown(ctx context.Context, cause error) error {
-	err := fmt.Errorf("percolator: transaction %d with primary %s: %w", cm.startTS, cm.primary.Cell, model.ErrOutcomeUnknown)
-	if cause != nil {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return model.WithContext(ctx, err)
 }

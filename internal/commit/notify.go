@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -27,13 +25,13 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error 
 		return nil
 	}
 	type key struct{ table, row string }
-	rows := map[key]*bigtable.Mutation{}
+	rows := map[key]*store.Mutation{}
 	for _, c := range cm.weak {
 		k := key{c.Table, c.Row}
 		if rows[k] == nil {
-			rows[k] = bigtable.NewMutation()
+			rows[k] = store.NewMutation(2)
 		}
-		rows[k].Set(layout.NotifyFamily, c.Column, layout.CellTime(commitTS), nil)
+		rows[k].Put(layout.NotifyFamily, c.Column, commitTS, nil)
 	}
 	muts := make([]store.RowMutation, 0, len(rows))
 	deadline := time.Now().Add(cm.c.Store.Timing.RequestLifetime)
@@ -72,8 +70,8 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 		return err
 	}
 	deadline := time.Now().Add(c.Store.Timing.RequestLifetime)
-	mut := bigtable.NewMutation()
-	mut.DeleteTimestampRange(layout.NotifyFamily, cell.Column, 0, store.EndAfter(upTo))
+	mut := store.NewMutation(2)
+	mut.ClearNotify(cell.Column, upTo)
 	if info.IsWeak[cell.Column] {
 		if err := c.leaveTrace(ctx, mut, cell.Column); err != nil {
 			return err
@@ -89,7 +87,7 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 
 // leaveTrace adds to the mutation that erases weak notifications of column a trace of that, if somebody may be exporting (I21). Holds that
 // have expired count as long as they are stored, since one that is stored can be extended.
-func (c *Committer) leaveTrace(ctx context.Context, mut *bigtable.Mutation, column string) error {
+func (c *Committer) leaveTrace(ctx context.Context, mut *store.Mutation, column string) error {
 	m, err := c.Meta.Known(ctx)
 	if err != nil || len(m.Holds) == 0 {
 		return err
@@ -98,7 +96,7 @@ func (c *Committer) leaveTrace(ctx context.Context, mut *bigtable.Mutation, colu
 	if err != nil {
 		return err
 	}
-	mut.DeleteTimestampRange(layout.WriteFamily, layout.TracePrefix+column, 0, layout.CellTime(ts)) // the newest one says all
-	mut.Set(layout.WriteFamily, layout.TracePrefix+column, layout.CellTime(ts), layout.EncodeWrite(ts, layout.KindRollback))
+	mut.EraseBetween(layout.WriteFamily, layout.TracePrefix+column, 0, ts) // the newest one says all
+	mut.Put(layout.WriteFamily, layout.TracePrefix+column, ts, layout.EncodeWrite(ts, layout.KindRollback))
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/model"
@@ -111,10 +110,10 @@ func (cm *commit) erasures(primaryToo bool) []store.RowMutation {
 		if !cm.touched(rw) || rw == cm.rows[0] && (!primaryToo || len(rw.writes) == 1) {
 			continue
 		}
-		mut := bigtable.NewMutation()
+		mut := store.NewMutation(2)
 		for _, w := range rw.writes {
-			store.EraseExactly(mut, layout.LockFamily, w.Cell.Column, cm.startTS)
-			store.EraseExactly(mut, layout.DataFamily, w.Cell.Column, cm.startTS)
+			mut.Erase(layout.LockFamily, w.Cell.Column, cm.startTS)
+			mut.Erase(layout.DataFamily, w.Cell.Column, cm.startTS)
 		}
 		muts = append(muts, store.RowMutation{Table: rw.table, Row: rw.row, Mut: mut, Deadline: deadline})
 	}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"strings"
 	"sync"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -75,8 +73,8 @@ func Open(ctx context.Context, cfg model.Settings, appProfile string, to Provide
 }
 
 // build makes the layers, each of those that it calls.
-func (e *Engine) build(bt *bigtable.Client) (err error) {
-	e.Store = store.New(context.Background(), bt, &telemetry.Counters{})
+func (e *Engine) build(backend store.Backend) (err error) {
+	e.Store = store.New(context.Background(), backend, &telemetry.Counters{})
 	e.Store.Trace = telemetry.NewSpans(e.providers.Tracer)
 	if e.Store.Metrics, err = telemetry.NewInstruments(e.providers.Meter); err != nil {
 		return fmt.Errorf("percolator: making metrics: %w", err)
@@ -116,8 +114,7 @@ func (e *Engine) Start(oracle tso.Oracle) (err error) {
 
 // Abandon releases the connections of an engine that was not started.
 func (e *Engine) Abandon() {
-	e.Store.Stop()
-	e.Store.Bigtable.Close()
+	e.Store.Close()
 }
 
 // Close finishes phase two, for at most closeTimeout, and releases what the engine holds. A second call does nothing.
@@ -136,7 +133,7 @@ func (e *Engine) Close() error {
 		e.metrics.Unregister()
 	}
 	e.Locks.Sessions.Close(ctx)
-	if cerr := e.Store.Bigtable.Close(); err == nil && cerr != nil && !strings.Contains(cerr.Error(), "closing") {
+	if cerr := e.Store.Close(); err == nil {
 		err = cerr
 	}
 	return err

@@ -15,9 +15,9 @@ func FuzzCellTime(f *testing.F) {
 		f.Add(ts, int64(5000))
 	}
 	f.Fuzz(func(t *testing.T, a, b int64) {
-		x, errX := FromCell(bigtable.Timestamp(a))
-		y, errY := FromCell(bigtable.Timestamp(b))
-		if errX == nil && (x <= 0 || CellTime(x) != bigtable.Timestamp(a) || CellTime(x).TruncateToMilliseconds() != CellTime(x)) {
+		x, errX := FromCell(a)
+		y, errY := FromCell(b)
+		if errX == nil && (x <= 0 || CellTime(x) != a || bigtable.Timestamp(CellTime(x)).TruncateToMilliseconds() != bigtable.Timestamp(CellTime(x))) {
 			t.Errorf("%d was taken for %d, whose cell timestamp is %d", a, x, CellTime(x))
 		}
 		if errX == nil && errY == nil && (x < y) != (a < b) {

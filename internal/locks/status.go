@@ -70,7 +70,7 @@ func StatusOf(primary model.Cell, startTS tso.Timestamp, v *layout.Versions) (Tx
 
 // Status reads the primary.
 func (c *Resolver) Status(ctx context.Context, primary model.Cell, startTS tso.Timestamp) (TxnStatus, error) {
-	rv, err := c.Store.ReadVersions(ctx, primary.Table, primary.Row, store.PrimaryFilter(primary.Column, startTS))
+	rv, err := c.Store.ReadVersions(ctx, primary.Table, primary.Row, store.Primary(primary.Column, startTS))
 	if err != nil {
 		return TxnStatus{}, err
 	}

@@ -13,10 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/internal/telemetry"
@@ -144,8 +142,8 @@ func (p *Reporter) Store(ctx context.Context, w WorkerReport) error {
 	if err != nil {
 		return err
 	}
-	mut := bigtable.NewMutation()
-	mut.Set(meta.Family, reportPrefix+p.report.Name, meta.Timestamp, b)
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, reportPrefix+p.report.Name, store.MetaTimestamp, b)
 	if err := changeReports(ctx, p.c, mut); err != nil {
 		return err
 	}
@@ -158,8 +156,8 @@ func (p *Reporter) Remove(ctx context.Context) error {
 	if p.stored == 0 {
 		return nil
 	}
-	mut := bigtable.NewMutation()
-	mut.DeleteCellsInColumn(meta.Family, reportPrefix+p.report.Name)
+	mut := store.NewMutation(2)
+	mut.EraseColumn(layout.MetaFamily, reportPrefix+p.report.Name)
 	return changeReports(ctx, p.c, mut)
 }
 
@@ -179,9 +177,9 @@ func (p *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
 			}
 		case removed < removedAtOnce:
 			removed++
-			mut := bigtable.NewMutation()
-			mut.DeleteCellsInColumn(meta.Family, column)
-			same := bigtable.ChainFilters(store.OneColumn(meta.Family, column), store.ExactValue(seen[column]))
+			mut := store.NewMutation(2)
+			mut.EraseColumn(layout.MetaFamily, column)
+			same := store.CellIs(column, seen[column])
 			if _, err := p.c.Store.CheckAndMutate(ctx, model.MetaTable, reportsRow, same, mut, nil); err != nil {
 				return err
 			}
@@ -221,20 +219,19 @@ func readReports(ctx context.Context, e *engine.Engine) (map[string][]byte, erro
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	row, err := e.Store.ReadRow(ctx, model.MetaTable, reportsRow, bigtable.ChainFilters(
-		bigtable.ColumnRangeFilter(meta.Family, reportPrefix, reportPrefix+"\xff"), bigtable.LatestNFilter(1), bigtable.CellsPerRowLimitFilter(maxReportCells)))
+	row, err := e.Store.ReadRow(ctx, model.MetaTable, reportsRow, store.Cells(reportPrefix, maxReportCells))
 	if err != nil {
 		return nil, err
 	}
-	seen := make(map[string][]byte, len(row[meta.Family]))
-	for _, item := range row[meta.Family] {
-		seen[strings.TrimPrefix(item.Column, meta.Family+":")] = item.Value
+	seen := make(map[string][]byte, len(row.Of(layout.MetaFamily)))
+	for _, item := range row.Of(layout.MetaFamily) {
+		seen[item.Column] = item.Value
 	}
 	return seen, nil
 }
 
-func changeReports(ctx context.Context, e *engine.Engine, mut *bigtable.Mutation) error {
-	errs, err := e.Store.MutateRows(ctx, model.MetaTable, []string{reportsRow}, []*bigtable.Mutation{mut})
+func changeReports(ctx context.Context, e *engine.Engine, mut *store.Mutation) error {
+	errs, err := e.Store.MutateRows(ctx, model.MetaTable, []string{reportsRow}, []*store.Mutation{mut})
 	if err == nil && len(errs) > 0 {
 		err = errs[0]
 	}

@@ -10,12 +10,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
-	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
@@ -112,8 +111,8 @@ func Announce(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers)
 	if len(b) > maxWorkerBytes {
 		return w, fmt.Errorf("percolator: %w: a worker that announces %d bytes, more than %d", model.ErrTooLarge, len(b), maxWorkerBytes)
 	}
-	mut := bigtable.NewMutation()
-	mut.Set(meta.Family, w.column(), meta.Timestamp, b)
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, w.column(), store.MetaTimestamp, b)
 	return w, changeWorkers(ctx, e, mut)
 }
 
@@ -134,13 +133,13 @@ func Due(e *engine.Engine, w WorkerInfo, seen Workers) bool {
 
 // Withdraw takes a worker out of the list before its lease ends.
 func Withdraw(ctx context.Context, e *engine.Engine, w WorkerInfo) error {
-	mut := bigtable.NewMutation()
-	mut.DeleteCellsInColumn(meta.Family, w.column())
+	mut := store.NewMutation(2)
+	mut.EraseColumn(layout.MetaFamily, w.column())
 	return changeWorkers(ctx, e, mut)
 }
 
-func changeWorkers(ctx context.Context, e *engine.Engine, mut *bigtable.Mutation) error {
-	errs, err := e.Store.MutateRows(ctx, model.MetaTable, []string{workersRow}, []*bigtable.Mutation{mut})
+func changeWorkers(ctx context.Context, e *engine.Engine, mut *store.Mutation) error {
+	errs, err := e.Store.MutateRows(ctx, model.MetaTable, []string{workersRow}, []*store.Mutation{mut})
 	if err == nil && len(errs) > 0 {
 		err = errs[0]
 	}
@@ -167,8 +166,7 @@ func InspectWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
 
 // readWorkers also returns the entries of workers that are dead, by column.
 func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[string][]byte, err error) {
-	row, err := e.Store.ReadRow(ctx, model.MetaTable, workersRow, bigtable.ChainFilters(bigtable.ColumnRangeFilter(meta.Family, "", ""),
-		bigtable.LatestNFilter(1), bigtable.CellsPerRowLimitFilter(maxWorkerCells)))
+	row, err := e.Store.ReadRow(ctx, model.MetaTable, workersRow, store.Cells("", maxWorkerCells))
 	if err != nil {
 		return Workers{}, nil, err
 	}
@@ -179,8 +177,8 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 	seen = Workers{Now: now, Bounds: map[string]TableBounds{}}
 	dead = map[string][]byte{}
 	stored := map[string][]byte{}
-	for _, item := range row[meta.Family] {
-		column := strings.TrimPrefix(item.Column, meta.Family+":")
+	for _, item := range row.Of(layout.MetaFamily) {
+		column := item.Column
 		switch column {
 		case boundsColumn:
 			seen.Bounds = decodeBounds(item.Value, now)
@@ -248,9 +246,9 @@ func removeWorkers(ctx context.Context, e *engine.Engine, dead map[string][]byte
 		if left--; left < 0 {
 			return
 		}
-		mut := bigtable.NewMutation()
-		mut.DeleteCellsInColumn(meta.Family, column)
-		same := bigtable.ChainFilters(store.OneColumn(meta.Family, column), store.ExactValue(dead[column]))
+		mut := store.NewMutation(2)
+		mut.EraseColumn(layout.MetaFamily, column)
+		same := store.CellIs(column, dead[column])
 		if _, err := e.Store.CheckAndMutate(ctx, model.MetaTable, workersRow, same, mut, nil); err != nil {
 			return
 		}
@@ -290,18 +288,18 @@ func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[str
 	if err != nil {
 		return false, fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
 	}
-	mut := bigtable.NewMutation()
-	mut.Set(meta.Family, boundsColumn, meta.Timestamp, b)
-	mut.Set(meta.Family, boundsName, meta.Timestamp, []byte(uuid.NewString()))
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, boundsColumn, store.MetaTimestamp, b)
+	mut.Put(layout.MetaFamily, boundsName, store.MetaTimestamp, []byte(uuid.NewString()))
 	if seen.bounds == nil {
-		taken, err := e.Store.CheckAndMutate(ctx, model.MetaTable, workersRow, store.OneColumn(meta.Family, boundsName), nil, mut)
+		taken, err := e.Store.CheckAndMutate(ctx, model.MetaTable, workersRow, store.CellExists(boundsName), nil, mut)
 		return !taken && err == nil, err
 	}
 	if len(seen.bounds) > maxBoundsName { // somebody else's
 		return false, nil
 	}
 	return e.Store.CheckAndMutate(ctx, model.MetaTable, workersRow,
-		bigtable.ChainFilters(store.OneColumn(meta.Family, boundsName), store.ExactValue(seen.bounds)), mut, nil)
+		store.CellIs(boundsName, seen.bounds), mut, nil)
 }
 
 // decodeBounds reads what it can: a table without bounds is not divided. Those of the future are not believed.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/google/uuid"
 
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
@@ -88,11 +88,9 @@ func (c *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 		return Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (Client.Holds lists them)", model.ErrTooLarge, len(m.Holds))
 	}
 	h := Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
-	mut := bigtable.NewMutation()
-	mut.Set(Family, h.column(), Timestamp, h.encode())
-	refuse := bigtable.InterleaveFilters(
-		bigtable.ChainFilters(store.OneColumn(Family, metaSafe), bigtable.ValueRangeFilter(binary.BigEndian.AppendUint64(nil, uint64(ts)), nil)),
-		store.OneColumn(Family, h.column())) // a late copy of this request must not undo what has happened to the hold since
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, h.column(), store.MetaTimestamp, h.encode())
+	refuse := store.HoldRefused(metaSafe, h.column(), ts)
 	refused, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, refuse, nil, mut)
 	})
@@ -169,10 +167,10 @@ func (c *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 
 // replaceHold puts next in the place of old, on the condition that it is still there: a late copy of this request does nothing.
 func (c *Watcher) replaceHold(ctx context.Context, old, next Hold) (same bool, err error) {
-	mut := bigtable.NewMutation()
-	mut.Set(Family, old.column(), Timestamp, next.encode())
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, old.column(), store.MetaTimestamp, next.encode())
 	return c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, bigtable.ChainFilters(store.OneColumn(Family, old.column()), store.ExactValue(old.encode())), mut, nil)
+		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellIs(old.column(), old.encode()), mut, nil)
 	})
 }
 
@@ -194,10 +192,10 @@ func (c *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 		return err
 	}
 	over := Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * c.Store.Timing.RequestLifetime)}
-	mut := bigtable.NewMutation()
-	mut.Set(Family, h.column(), Timestamp, over.encode())
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, h.column(), store.MetaTimestamp, over.encode())
 	_, err = c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.OneColumn(Family, h.column()), mut, nil)
+		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(h.column()), mut, nil)
 	})
 	return err
 }
@@ -215,9 +213,9 @@ func (c *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp)
 			live = append(live, h)
 			continue
 		}
-		mut := bigtable.NewMutation()
-		mut.DeleteCellsInColumn(Family, h.column())
-		same := bigtable.ChainFilters(store.OneColumn(Family, h.column()), store.ExactValue(h.encode()))
+		mut := store.NewMutation(2)
+		mut.EraseColumn(layout.MetaFamily, h.column())
+		same := store.CellIs(h.column(), h.encode())
 		if _, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 			return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
 		}); err != nil {

@@ -10,8 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
@@ -115,10 +114,10 @@ func (c *Watcher) IndexReady(ctx context.Context, name string, since tso.Timesta
 		next := IndexStates{}
 		maps.Copy(next, m.Indexes)
 		next[name] = IndexState{Since: since}
-		mut := bigtable.NewMutation()
-		mut.Set(Family, ColumnIndexes, Timestamp, next.Encode())
-		mut.Set(Family, ColumnVersion, Timestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
-		same := bigtable.ChainFilters(store.OneColumn(Family, ColumnVersion), store.ExactValue(binary.BigEndian.AppendUint64(nil, m.Version)))
+		mut := store.NewMutation(2)
+		mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Encode())
+		mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
+		same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, m.Version))
 		_, err = c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
 		if err == nil {
 			continue // applied, or overtaken by another change: see which

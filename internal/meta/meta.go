@@ -12,8 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/internal/timestamps"
@@ -30,8 +29,6 @@ const (
 	metaSchema      = "schema"
 	metaSafe        = "safepoint"
 	ColumnWatermark = "mark"
-
-	Timestamp = bigtable.Timestamp(1000)
 
 	// BackfillRowPrefix begins the rows with the positions of backfills of indexes.
 	BackfillRowPrefix = "backfill:"
@@ -55,13 +52,13 @@ type State struct {
 }
 
 func Read(ctx context.Context, s *store.Store) (State, error) {
-	row, err := s.ReadRow(ctx, model.MetaTable, RowKey, bigtable.LatestNFilter(1))
+	row, err := s.ReadRow(ctx, model.MetaTable, RowKey, store.Cells("", 0))
 	if err != nil {
 		return State{}, fmt.Errorf("percolator: reading %s (does the instance have a schema? CreateSchema makes it): %w", model.MetaTable, err)
 	}
 	var m State
-	for _, item := range row[Family] {
-		if err := m.decode(item.Column[len(Family)+1:], item.Value); err != nil {
+	for _, item := range row.Of(layout.MetaFamily) {
+		if err := m.decode(item.Column, item.Value); err != nil {
 			return State{}, fmt.Errorf("percolator: %w: column %q of %s cannot be read", model.ErrCorrupt, item.Column, model.MetaTable)
 		}
 	}
@@ -111,20 +108,18 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	if old.Schema != nil && string(old.Schema.Encode()) == string(next.Encode()) {
 		return nil
 	}
-	mut := bigtable.NewMutation()
-	mut.Set(Family, metaSchema, Timestamp, next.Encode())
-	mut.Set(Family, ColumnIndexes, Timestamp, old.Indexes.after(old.Schema, next).Encode())
-	mut.Set(Family, ColumnVersion, Timestamp, binary.BigEndian.AppendUint64(nil, old.Version+1))
-	version := bigtable.ColumnRangeFilter(Family, ColumnVersion, ColumnVersion+"\x00")
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, next.Encode())
+	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, old.Indexes.after(old.Schema, next).Encode())
+	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, old.Version+1))
 	var applied bool
 	var err error
 	if old.Schema == nil {
-		applied, err = s.CheckAndMutate(ctx, model.MetaTable, RowKey, version, nil, mut)
+		applied, err = s.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(ColumnVersion), nil, mut)
 		applied = !applied
 	} else {
-		v := binary.BigEndian.AppendUint64(nil, old.Version)
 		applied, err = s.CheckAndMutate(ctx, model.MetaTable, RowKey,
-			bigtable.ChainFilters(version, bigtable.ValueRangeFilter(v, append(v[:8:8], 0))), mut, nil)
+			store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, old.Version)), mut, nil)
 	}
 	if err == nil && applied {
 		return nil
@@ -308,12 +303,8 @@ func (w *Watcher) Snapshot() (m State, asOf time.Time) {
 }
 
 func (w *Watcher) StoreSafepoint(ctx context.Context, want, now tso.Timestamp) (refused bool, err error) {
-	mut := bigtable.NewMutation()
-	mut.Set(Family, metaSafe, Timestamp, encodeTimestamp(want))
-	mut.Set(Family, metaNow, Timestamp, encodeTimestamp(now))
-	above := binary.BigEndian.AppendUint64(nil, uint64(want)+1)
-	return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, bigtable.InterleaveFilters(
-		bigtable.ChainFilters(store.OneColumn(Family, metaSafe), bigtable.ValueRangeFilter(above, nil)),
-		bigtable.ChainFilters(bigtable.ColumnRangeFilter(Family, holdPrefix, holdPrefix+"\xff"), bigtable.ValueRangeFilter(nil, above)),
-	), nil, mut)
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, metaSafe, store.MetaTimestamp, encodeTimestamp(want))
+	mut.Put(layout.MetaFamily, metaNow, store.MetaTimestamp, encodeTimestamp(now))
+	return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.SafepointRefused(metaSafe, holdPrefix, want), nil, mut)
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
-
-	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -49,11 +46,10 @@ func (c *Reader) WrittenSince(ctx context.Context, table string, ts tso.Timestam
 		return false, model.UnknownTable(table)
 	}
 	found := false
-	filter := bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.WriteFamily, "", ""), store.From(ts), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
-	err := c.store.ReadRows(ctx, table, bigtable.InfiniteRange(""), func(bigtable.Row) bool {
+	err := c.store.ReadRows(ctx, table, store.Rows{}, store.WrittenSince(ts), 1, func(layout.Row) bool {
 		found = true
 		return false
-	}, bigtable.RowFilter(filter), bigtable.LimitRows(1))
+	})
 	return found, err
 }
 
@@ -65,12 +61,7 @@ func (c *Reader) SampleRowKeys(ctx context.Context, table string) ([]string, err
 	if _, ok := c.meta.Catalog.Load().UserTable(table); !ok {
 		return nil, model.UnknownTable(table)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.store.Timing.RequestLifetime)
-	defer cancel()
-	c.store.Count.Samples.Add(1)
-	keys, err := c.store.Table(table).SampleRowKeys(ctx)
-	slices.Sort(keys)
-	return keys, c.store.Err(ctx, table, err)
+	return c.store.SampleKeys(ctx, table)
 }
 
 // Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for cells of one column travel together. Errors:
@@ -101,12 +92,10 @@ func (c *Reader) ReadPending(ctx context.Context, table string, r model.Range, m
 	if r.Empty() {
 		return nil, false, nil
 	}
-	filter := bigtable.ChainFilters(bigtable.InterleaveFilters(
-		bigtable.ColumnRangeFilter(layout.NotifyFamily, "", ""), bigtable.ColumnRangeFilter(layout.LockFamily, "", "")), bigtable.LatestNFilter(1))
-	err = c.store.ReadRows(ctx, table, RowSet(r), func(row bigtable.Row) bool {
+	err = c.store.ReadRows(ctx, table, store.In(r), store.Pending(), most, func(row layout.Row) bool {
 		rows = append(rows, layout.DecodePending(table, row))
 		return true
-	}, bigtable.RowFilter(filter), bigtable.LimitRows(int64(most)))
+	})
 	if err != nil {
 		return nil, false, err
 	}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
-
-	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -50,7 +49,7 @@ func Failed(err error) iter.Seq2[model.Entry, error] {
 
 // scan is Scan without the checks of names; it serves the tables of indexes, too.
 func (c *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, r model.Range, columns []string) iter.Seq2[model.Entry, error] {
-	filter := store.SnapshotFilter(columns, ts, 1)
+	filter := store.Newest(slices.Clone(columns), ts, 1)
 	return func(yield func(model.Entry, error) bool) {
 		limit := ScanFirstRows
 		if r.Empty() {
@@ -85,7 +84,7 @@ func (c *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, r mod
 }
 
 // scanPage reads a page and settles it.
-func (c *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, r model.Range, filter bigtable.Filter, limit int) (page []*pageRow, more bool, err error) {
+func (c *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, r model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
 	ctx, span := c.store.Trace.Start(ctx, "percolator.scan", table)
 	begun := time.Now()
 	page, more, err = c.ReadPage(ctx, table, r, filter, limit)
@@ -109,26 +108,15 @@ type pageRow struct {
 }
 
 // ReadPage reads up to limit rows from the beginning of r; more says that there may be others behind them.
-func (c *Reader) ReadPage(ctx context.Context, table string, r model.Range, filter bigtable.Filter, limit int) (page []*pageRow, more bool, err error) {
+func (c *Reader) ReadPage(ctx context.Context, table string, r model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
 	size := 0
-	err = c.store.ReadRows(ctx, table, RowSet(r), func(row bigtable.Row) bool {
-		page = append(page, &pageRow{Key: row.Key(), Seen: layout.DecodeRow(table, row)})
-		for _, items := range row {
-			for _, it := range items {
-				size += len(it.Value)
-			}
-		}
+	err = c.store.ReadRows(ctx, table, store.In(r), filter, limit, func(row layout.Row) bool {
+		page = append(page, &pageRow{Key: row.Key, Seen: layout.DecodeRow(table, row)})
+		size += row.Size()
 		return size < ScanPageBytes
-	}, bigtable.RowFilter(filter), bigtable.LimitRows(int64(limit)))
+	})
 	more = len(page) == limit || size >= ScanPageBytes
 	return page, more, err
-}
-
-func RowSet(r model.Range) bigtable.RowSet {
-	if r.End == "" {
-		return bigtable.InfiniteRange(r.Start)
-	}
-	return bigtable.NewRange(r.Start, r.End)
 }
 
 // FinishPage turns what was seen into entries, in row and column order. Our own columns are left out.

@@ -1,10 +1,13 @@
 package reads
 
 import (
-	"cloud.google.com/go/bigtable"
-	"github.com/gopercolator/percolator/internal/store"
+	"slices"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // Reading a row costs Bigtable nearly the same as reading one value in it (section 2.5 of the paper). So where the rows of a table have
@@ -31,14 +34,11 @@ const (
 
 // look says of a row that WholeRowFilter let through whether it may have been cut off, whether it is too wide to be read whole again, and
 // how many bytes came with it that were not wanted. asked are the columns that were.
-func look(r bigtable.Row, n int, asked []string) (cut, wide bool, unasked int) {
-	cells := 0
-	for _, items := range r {
-		cells += len(items)
-		for i := range items {
-			if !named(items[i].Column, asked) {
-				unasked += len(items[i].Value)
-			}
+func look(r layout.Row, n int, asked []string) (cut, wide bool, unasked int) {
+	cells := len(r.Items)
+	for i := range r.Items {
+		if !slices.Contains(asked, r.Items[i].Column) {
+			unasked += len(r.Items[i].Value)
 		}
 	}
 	cut = cells >= n*store.WholeRowCells
@@ -50,16 +50,6 @@ func TooLarge(err error) bool {
 	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange, codes.InvalidArgument, codes.Internal, codes.DeadlineExceeded:
 		return true
-	}
-	return false
-}
-
-// named reports whether one of the columns is that of a cell; full begins with the family.
-func named(full string, columns []string) bool {
-	for _, c := range columns {
-		if n := len(full) - len(c); n > 0 && full[n-1] == ':' && full[n:] == c {
-			return true
-		}
 	}
 	return false
 }

@@ -4,20 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/bigtable"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/telemetry"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"github.com/gopercolator/percolator/tso"
 )
+
+// Backend is what the engine needs of a store: four operations and where tables are cut. Reads and
+// mutations are atomic on a row. Everything else rests on these.
+type Backend interface {
+	// ReadRow reads one row; a missing one has no items.
+	ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error)
+	// ReadRows visits at most limit rows (0: all) in key order until visit returns false.
+	ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, visit func(layout.Row) bool) error
+	// CheckAndMutate applies onMatch if the predicate finds a cell, onMiss otherwise. It is sent once.
+	CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error)
+	// MutateRows may be sent several times: mutations are idempotent.
+	MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) ([]error, error)
+	// SampleKeys lists keys at which the table is cut into tablets; there may be none.
+	SampleKeys(ctx context.Context, table string) ([]string, error)
+	Close() error
+}
 
 // ConnectTimeout bounds connecting to an instance.
 const ConnectTimeout = 30 * time.Second
@@ -25,12 +41,11 @@ const ConnectTimeout = 30 * time.Second
 // Store is the four operations of Bigtable on which everything rests. It adds deadlines, counts, and nothing else:
 // ReadRows and MutateRows are retried by Google's client, CheckAndMutateRow never is.
 type Store struct {
-	Bigtable *bigtable.Client
-	Timing   model.Timing // with defaults; every request is bounded by its lifetime (I14)
-	Count    *telemetry.Counters
-	Metrics  *telemetry.Instruments // nil: none
-	tables   sync.Map               // name → *bigtable.Table
-	Trace    telemetry.Spans
+	backend Backend
+	Timing  model.Timing // with defaults; every request is bounded by its lifetime (I14)
+	Count   *telemetry.Counters
+	Metrics *telemetry.Instruments // nil: none
+	Trace   telemetry.Spans
 
 	// Background ends when the client is closed: requests that it cut off are not sent again.
 	Background context.Context
@@ -38,33 +53,10 @@ type Store struct {
 	Closed     atomic.Bool // before background ends: nothing new begins
 }
 
-func New(ctx context.Context, bt *bigtable.Client, count *telemetry.Counters) *Store {
-	s := &Store{Bigtable: bt, Count: count, Timing: model.DefaultTiming}
+func New(ctx context.Context, backend Backend, count *telemetry.Counters) *Store {
+	s := &Store{backend: backend, Count: count, Timing: model.DefaultTiming}
 	s.Background, s.Stop = context.WithCancel(ctx)
 	return s
-}
-
-// Connect opens the data client with the settings that transactions need: no direct access and no sessions unless
-// measured, and no metrics exported behind the user's back.
-func Connect(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (*bigtable.Client, error) {
-	bt, err := bigtable.NewClientWithConfig(ctx, project, instance, bigtable.ClientConfig{
-		AppProfile:          appProfile,
-		MetricsProvider:     bigtable.NoopMetricsProvider{},
-		DisableDirectAccess: true,
-		DisableSession:      true,
-	}, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
-	}
-	return bt, nil
-}
-
-func (s *Store) Table(name string) *bigtable.Table {
-	if t, ok := s.tables.Load(name); ok {
-		return t.(*bigtable.Table)
-	}
-	t, _ := s.tables.LoadOrStore(name, s.Bigtable.Open(name))
-	return t.(*bigtable.Table)
 }
 
 // bounded gives a request its lifetime (I14). A context that ends earlier is left as it is: a timer and a context more for each request
@@ -76,25 +68,26 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, s.Timing.RequestLifetime)
 }
 
-// ReadRow reads one row atomically; a missing row is nil.
-func (s *Store) ReadRow(ctx context.Context, table, row string, f bigtable.Filter) (bigtable.Row, error) {
+// ReadRow reads one row atomically; a missing row has no items.
+func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error) {
 	if err := model.CheckContext(ctx); err != nil {
-		return nil, err
+		return layout.Row{}, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	s.Count.ReadRows.Add(1)
 	begun := time.Now()
-	r, err := s.Table(table).ReadRow(ctx, row, bigtable.RowFilter(f))
+	r, err := s.backend.ReadRow(ctx, table, row, q)
 	s.took(ctx, telemetry.OpReadRows, table, begun, err)
-	if r != nil {
+	if !r.Missing() {
 		s.Count.RowsRead.Add(1)
 	}
 	return r, s.Err(ctx, table, err)
 }
 
-// ReadRows streams rows in key order (each atomic by itself) until f returns false.
-func (s *Store) ReadRows(ctx context.Context, table string, set bigtable.RowSet, f func(bigtable.Row) bool, opts ...bigtable.ReadOption) error {
+// ReadRows streams at most limit rows (0: all) in key order, each atomic by itself, until visit
+// returns false.
+func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, visit func(layout.Row) bool) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}
@@ -102,17 +95,17 @@ func (s *Store) ReadRows(ctx context.Context, table string, set bigtable.RowSet,
 	defer cancel()
 	s.Count.ReadRows.Add(1)
 	begun := time.Now()
-	err := s.Table(table).ReadRows(ctx, set, func(r bigtable.Row) bool {
+	err := s.backend.ReadRows(ctx, table, rows, q, limit, func(r layout.Row) bool {
 		s.Count.RowsRead.Add(1)
-		return f(r)
-	}, opts...)
+		return visit(r)
+	})
 	s.took(ctx, telemetry.OpReadRows, table, begun, err)
 	return s.Err(ctx, table, err)
 }
 
-// CheckAndMutate applies onMatch if the predicate lets a cell of the row through, onMiss otherwise, and says which it
-// was. Either may be nil. An error for which Ambiguous holds leaves open whether it was applied.
-func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate bigtable.Filter, onMatch, onMiss *bigtable.Mutation) (matched bool, err error) {
+// CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and says
+// which it was. Either may be nil. An ambiguous error leaves open whether it was applied.
+func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return false, err
 	}
@@ -124,13 +117,14 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	s.Count.CheckAndMutate.Add(1)
 	s.Count.RowsMutated.Add(1)
 	begun := time.Now()
-	err = s.Table(table).Apply(ctx, row, bigtable.NewCondMutation(predicate, onMatch, onMiss), bigtable.GetCondMutationResult(&matched))
+	matched, err = s.backend.CheckAndMutate(ctx, table, row, predicate, onMatch, onMiss)
 	s.took(ctx, telemetry.OpCheckAndMutate, table, begun, err)
 	return matched, s.Err(ctx, table, err)
 }
 
-// MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for each row.
-func (s *Store) MutateRows(ctx context.Context, table string, rows []string, muts []*bigtable.Mutation) (errs []error, err error) {
+// MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for
+// each row.
+func (s *Store) MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) (errs []error, err error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
@@ -139,13 +133,53 @@ func (s *Store) MutateRows(ctx context.Context, table string, rows []string, mut
 	s.Count.MutateRows.Add(1)
 	s.Count.RowsMutated.Add(int64(len(rows)))
 	begun := time.Now()
-	errs, err = s.Table(table).ApplyBulk(ctx, rows, muts)
+	errs, err = s.backend.MutateRows(ctx, table, rows, muts)
 	s.took(ctx, telemetry.OpMutateRows, table, begun, err)
 	for i, rowErr := range errs {
 		errs[i] = s.Err(ctx, table, rowErr)
 	}
 	return errs, s.Err(ctx, table, err)
 }
+
+// Mutate applies an unconditional mutation to one row.
+func (s *Store) Mutate(ctx context.Context, table, row string, m *Mutation) error {
+	errs, err := s.MutateRows(ctx, table, []string{row}, []*Mutation{m})
+	if err == nil && len(errs) > 0 {
+		err = errs[0]
+	}
+	return err
+}
+
+// SampleKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the list
+// may be empty.
+func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timing.RequestLifetime)
+	defer cancel()
+	s.Count.Samples.Add(1)
+	keys, err := s.backend.SampleKeys(ctx, table)
+	slices.Sort(keys)
+	return keys, s.Err(ctx, table, err)
+}
+
+// CompareAndSet replaces a cell of the meta family: next takes the place of old. nil is a cell that
+// does not exist. swapped is false if something else was there; after a repetition it may also be
+// false because the first attempt succeeded, so the caller looks.
+func (s *Store) CompareAndSet(ctx context.Context, table, row, column string, old, next []byte) (swapped bool, err error) {
+	m := NewMutation(1)
+	if next == nil {
+		m.EraseColumn(layout.MetaFamily, column)
+	} else {
+		m.Put(layout.MetaFamily, column, MetaTimestamp, next)
+	}
+	if old == nil {
+		there, err := s.CheckAndMutate(ctx, table, row, CellExists(column), nil, m)
+		return err == nil && !there, err
+	}
+	return s.CheckAndMutate(ctx, table, row, CellIs(column, old), m, nil)
+}
+
+// MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old one.
+const MetaTimestamp = tso.Timestamp(1)
 
 // took measures a request. What the caller of ReadRows does with a row is part of it.
 func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
@@ -201,10 +235,16 @@ func (c *Store) Retry(ctx context.Context, send func(context.Context) (bool, err
 	}
 }
 
-func (c *Store) ReadVersions(ctx context.Context, table, row string, f bigtable.Filter) (layout.RowVersions, error) {
-	r, err := c.ReadRow(ctx, table, row, f)
+func (c *Store) ReadVersions(ctx context.Context, table, row string, q Query) (layout.RowVersions, error) {
+	r, err := c.ReadRow(ctx, table, row, q)
 	if err != nil {
 		return nil, err
 	}
 	return layout.DecodeRow(table, r), nil
+}
+
+// Close ends what is under way in the background and releases the connections.
+func (s *Store) Close() error {
+	s.Stop()
+	return s.backend.Close()
 }

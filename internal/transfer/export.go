@@ -6,14 +6,13 @@ import (
 	"iter"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -101,7 +100,7 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 		return failedExport(model.UnknownTable(table))
 	}
 	x := &exporter{c: e, ts: ts, info: info}
-	return x.pages(ctx, r, x.rowsFilter(), x.row)
+	return x.pages(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0), x.row)
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has been written: one of a transaction that writes nothing else
@@ -129,7 +128,7 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 		return func(func(ExportedRow, error) bool) {}
 	}
 	x := &exporter{c: e, ts: ts, info: info}
-	return x.pages(ctx, r, x.weakFilter(), x.weakRow)
+	return x.pages(ctx, r, store.Weak(x.ts), x.weakRow)
 }
 
 func failedExport(err error) iter.Seq2[ExportedRow, error] {
@@ -144,7 +143,7 @@ type exporter struct {
 }
 
 // pages reads pages of rows that pass a filter, and hands out what decode makes of them; a row without cells is left out.
-func (x *exporter) pages(ctx context.Context, r model.Range, f bigtable.Filter, decode func(context.Context, bigtable.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
+func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, decode func(context.Context, layout.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
 	return func(yield func(ExportedRow, error) bool) {
 		fail := func(err error) { yield(ExportedRow{}, err) }
 		if err := model.CheckContext(ctx); err != nil {
@@ -177,22 +176,18 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f bigtable.Filter, 
 			if !more {
 				return
 			}
-			r.Start = page[len(page)-1].Key() + "\x00"
+			r.Start = page[len(page)-1].Key + "\x00"
 			limit = min(2*limit, reads.ScanMaxRows)
 		}
 	}
 }
 
-func (x *exporter) page(ctx context.Context, r model.Range, f bigtable.Filter, limit int) (page []bigtable.Row, more bool, err error) {
+func (x *exporter) page(ctx context.Context, r model.Range, f store.Query, limit int) (page []layout.Row, more bool, err error) {
 	size := 0
-	err = x.c.Store.ReadRows(ctx, x.info.Name, reads.RowSet(r), func(row bigtable.Row) bool {
+	err = x.c.Store.ReadRows(ctx, x.info.Name, store.In(r), f, limit, func(row layout.Row) bool {
 		page = append(page, row)
-		for _, items := range row {
-			for _, it := range items {
-				size += len(it.Value)
-			}
-		}
+		size += row.Size()
 		return size < reads.ScanPageBytes
-	}, bigtable.RowFilter(f), bigtable.LimitRows(int64(limit)))
+	})
 	return page, len(page) == limit || size >= reads.ScanPageBytes, err
 }

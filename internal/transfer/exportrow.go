@@ -5,22 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
 )
-
-// rowsFilter returns what a snapshot sees of all columns, the notify cells up to it, and of acknowledgments whether there is anything newer.
-func (x *exporter) rowsFilter() bigtable.Filter {
-	at := store.SnapshotFilter(nil, x.ts, 1)
-	if len(x.info.Observed) == 0 {
-		return at
-	}
-	since := bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.WriteFamily, layout.AckPrefix, store.PrefixEnd(layout.AckPrefix)), store.From(x.ts+1),
-		bigtable.LatestNFilter(1), bigtable.StripValueFilter())
-	return bigtable.InterleaveFilters(at, since)
-}
 
 // seenRow is a row as one request has seen it.
 type seenRow struct {
@@ -29,12 +16,12 @@ type seenRow struct {
 	pending  layout.Pending
 }
 
-func (x *exporter) see(row bigtable.Row) seenRow {
+func (x *exporter) see(row layout.Row) seenRow {
 	s := seenRow{since: map[string]bool{}, pending: layout.DecodePending(x.info.Name, row)}
-	row[layout.WriteFamily] = slices.DeleteFunc(row[layout.WriteFamily], func(it bigtable.ReadItem) bool {
-		newer := it.Timestamp > layout.CellTime(x.ts)
+	row.Items = slices.DeleteFunc(row.Items, func(it layout.Item) bool {
+		newer := it.Family == layout.WriteFamily && it.Timestamp > layout.CellTime(x.ts)
 		if newer {
-			s.since[strings.TrimPrefix(it.Column, layout.WriteFamily+":")] = true
+			s.since[it.Column] = true
 		}
 		return newer
 	})
@@ -43,8 +30,8 @@ func (x *exporter) see(row bigtable.Row) seenRow {
 }
 
 // Row settles each cell of a row as a read does, and finds out what observers have to do about it.
-func (x *exporter) row(ctx context.Context, row bigtable.Row) (ExportedRow, error) {
-	key, seen := row.Key(), x.see(row)
+func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error) {
+	key, seen := row.Key, x.see(row)
 	out := ExportedRow{Row: key}
 	for _, column := range seen.versions.Columns() {
 		if strings.HasPrefix(column, layout.Reserved) {
@@ -116,21 +103,13 @@ func (s *seenRow) acksOf(column string) (acks []string) {
 	return acks
 }
 
-// weakFilter returns the notify family up to the snapshot, and the traces after it.
-func (x *exporter) weakFilter() bigtable.Filter {
-	return bigtable.ChainFilters(bigtable.InterleaveFilters(
-		bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.NotifyFamily, "", ""), store.UpTo(x.ts)),
-		bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.WriteFamily, layout.TracePrefix, store.PrefixEnd(layout.TracePrefix)), store.From(x.ts+1)),
-	), bigtable.LatestNFilter(1))
-}
-
 // weakRow finds the weak notifications of a row.
-func (x *exporter) weakRow(_ context.Context, row bigtable.Row) (ExportedRow, error) {
-	out := ExportedRow{Row: row.Key()}
+func (x *exporter) weakRow(_ context.Context, row layout.Row) (ExportedRow, error) {
+	out := ExportedRow{Row: row.Key}
 	pending := layout.DecodePending(x.info.Name, row)
 	traced := map[string]bool{}
-	for _, it := range row[layout.WriteFamily] {
-		traced[strings.TrimPrefix(it.Column, layout.WriteFamily+":"+layout.TracePrefix)] = true
+	for _, it := range row.Of(layout.WriteFamily) {
+		traced[strings.TrimPrefix(it.Column, layout.TracePrefix)] = true
 	}
 	for _, column := range slices.Sorted(slices.Values(x.info.Weak)) {
 		cell := model.Cell{Table: x.info.Name, Row: out.Row, Column: column}

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/bigtable"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
@@ -80,9 +80,9 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 	case m.Schema != nil:
 		return nil
 	case m.Fence == nil:
-		mut := bigtable.NewMutation()
-		mut.Set(meta.Family, meta.ColumnFence, meta.Timestamp, meta.Fence{ID: id, Fresh: true, Started: time.Now()}.Encode())
-		there := bigtable.InterleaveFilters(store.OneColumn(meta.Family, meta.ColumnVersion), store.OneColumn(meta.Family, meta.ColumnFence))
+		mut := store.NewMutation(2)
+		mut.Put(layout.MetaFamily, meta.ColumnFence, store.MetaTimestamp, meta.Fence{ID: id, Fresh: true, Started: time.Now()}.Encode())
+		there := store.EitherCell(meta.ColumnVersion, meta.ColumnFence)
 		refused, err := st.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
 		if err != nil {
 			return fmt.Errorf("percolator: storing the fence of a restore: %w", err)
@@ -133,7 +133,7 @@ func (r *Restore) fence(ctx context.Context, id string) error {
 	if err := r.checkEmpty(ctx); err != nil {
 		return err
 	}
-	_, err := r.replace(ctx, nil, &meta.Fence{ID: id, Started: time.Now()}, bigtable.NewMutation())
+	_, err := r.replace(ctx, nil, &meta.Fence{ID: id, Started: time.Now()}, store.NewMutation(2))
 	return err
 }
 
@@ -148,7 +148,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 		}
 	}
 	if err := r.checkEmpty(ctx); err != nil {
-		_, lerr := r.replace(ctx, m.Fence, nil, bigtable.NewMutation())
+		_, lerr := r.replace(ctx, m.Fence, nil, store.NewMutation(2))
 		return errors.Join(err, lerr)
 	}
 	if err := r.forgetBackfills(ctx); err != nil {
@@ -162,14 +162,14 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 			return err
 		}
 	}
-	mut := bigtable.NewMutation()
+	mut := store.NewMutation(2)
 	if len(r.building) > 0 {
 		states := meta.IndexStates{}
 		maps.Copy(states, m.Indexes)
 		for name := range r.building {
 			states[name] = meta.IndexState{Building: true}
 		}
-		mut.Set(meta.Family, meta.ColumnIndexes, meta.Timestamp, states.Encode())
+		mut.Put(layout.MetaFamily, meta.ColumnIndexes, store.MetaTimestamp, states.Encode())
 	}
 	_, err := r.replace(ctx, m.Fence, &next, mut)
 	return err
@@ -178,13 +178,13 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 // forgetBackfills erases the positions of backfills of what was in the tables before: they say nothing of the rows that come.
 func (r *Restore) forgetBackfills(ctx context.Context) error {
 	var rows []string
-	var muts []*bigtable.Mutation
-	err := r.c.Store.ReadRows(ctx, model.MetaTable, bigtable.PrefixRange(meta.BackfillRowPrefix), func(row bigtable.Row) bool {
-		mut := bigtable.NewMutation()
-		mut.DeleteRow()
-		rows, muts = append(rows, row.Key()), append(muts, mut)
+	var muts []*store.Mutation
+	err := r.c.Store.ReadRows(ctx, model.MetaTable, store.Prefix(meta.BackfillRowPrefix), store.Anything(), 0, func(row layout.Row) bool {
+		mut := store.NewMutation(2)
+		mut.EraseRow()
+		rows, muts = append(rows, row.Key), append(muts, mut)
 		return true
-	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())))
+	})
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -193,18 +193,18 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 }
 
 // replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was faster.
-func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *bigtable.Mutation) (replaced bool, err error) {
+func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store.Mutation) (replaced bool, err error) {
 	if next != nil {
-		mut.Set(meta.Family, meta.ColumnFence, meta.Timestamp, next.Encode())
+		mut.Put(layout.MetaFamily, meta.ColumnFence, store.MetaTimestamp, next.Encode())
 	} else {
-		mut.DeleteCellsInColumn(meta.Family, meta.ColumnFence)
+		mut.EraseColumn(layout.MetaFamily, meta.ColumnFence)
 	}
-	there := store.OneColumn(meta.Family, meta.ColumnFence)
+	there := store.CellExists(meta.ColumnFence)
 	matched, err := r.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		if old == nil {
 			return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
 		}
-		return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, bigtable.ChainFilters(there, store.ExactValue(old.Encode())), mut, nil)
+		return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, store.CellIs(meta.ColumnFence, old.Encode()), mut, nil)
 	})
 	if err != nil {
 		return false, fmt.Errorf("percolator: the fence of a restore: %w", err)
@@ -238,10 +238,10 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 
 // hasRows tells whether anything is stored in a Bigtable table.
 func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, err error) {
-	err = e.Store.ReadRows(ctx, name, bigtable.InfiniteRange(""), func(bigtable.Row) bool {
+	err = e.Store.ReadRows(ctx, name, store.Rows{}, store.Anything(), 1, func(layout.Row) bool {
 		found = true
 		return false
-	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())), bigtable.LimitRows(1))
+	})
 	return found, err
 }
 
@@ -275,7 +275,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 			return err
 		}
 		stopped := meta.Fence{ID: old.ID, Abandoned: true, Started: old.Started}
-		if same, err := r.replace(ctx, old, &stopped, bigtable.NewMutation()); err != nil || !same {
+		if same, err := r.replace(ctx, old, &stopped, store.NewMutation(2)); err != nil || !same {
 			return errors.Join(err, r.changed(!same))
 		}
 		if err := retry.Sleep(ctx, e.Store.Timing.Drain()); err != nil { // until whoever still restores must know
@@ -286,7 +286,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 		}
 		old = &stopped
 	}
-	same, err := r.replace(ctx, old, nil, bigtable.NewMutation())
+	same, err := r.replace(ctx, old, nil, store.NewMutation(2))
 	if err == nil {
 		_, err = e.Meta.Refresh(ctx)
 	}
@@ -332,7 +332,7 @@ func (r *Restore) Finish(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("percolator: the safepoint of a restore: %w", err)
 	}
-	if _, err := r.replace(ctx, m.Fence, nil, bigtable.NewMutation()); err != nil {
+	if _, err := r.replace(ctx, m.Fence, nil, store.NewMutation(2)); err != nil {
 		return err
 	}
 	m, err = r.c.Meta.Refresh(ctx)

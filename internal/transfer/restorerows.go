@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // Bounds of one request of a restore, besides its first row.
@@ -43,7 +43,7 @@ func (r *Restore) WriteRows(ctx context.Context, table string, rows []ExportedRo
 // restoreBatch is the request that is being filled for one Bigtable table.
 type restoreBatch struct {
 	rows  []string
-	muts  []*bigtable.Mutation
+	muts  []*store.Mutation
 	bytes int
 }
 
@@ -54,7 +54,7 @@ type restoreBatches struct {
 
 // Row adds cells of a row, in one mutation as far as they are not too large.
 func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row string, cells []ExportedCell) error {
-	mut, size := bigtable.NewMutation(), 0
+	mut, size := store.NewMutation(2), 0
 	for i := range cells {
 		e := &cells[i]
 		cell := model.Cell{Table: info.Name, Row: row, Column: e.Column}
@@ -65,7 +65,7 @@ func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row str
 			if err := b.add(ctx, info.Name, row, mut, size); err != nil {
 				return err
 			}
-			mut, size = bigtable.NewMutation(), 0
+			mut, size = store.NewMutation(2), 0
 		}
 		b.r.cellMutation(mut, cell, e)
 		size += len(row) + len(e.Column) + len(e.Value)
@@ -80,25 +80,24 @@ func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row str
 }
 
 // cellMutation writes one cell with all that belongs to it. An acknowledgment must not be there without its cell, or a collector would take it.
-func (r *Restore) cellMutation(mut *bigtable.Mutation, cell model.Cell, e *ExportedCell) {
-	commit := layout.CellTime(r.cell.Commit)
+func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *ExportedCell) {
 	switch e.Kind {
 	case ExportedPut:
-		mut.Set(layout.DataFamily, cell.Column, layout.CellTime(r.cell.Start), e.Value)
-		mut.Set(layout.WriteFamily, cell.Column, commit, layout.EncodeWrite(r.cell.Start, layout.KindPut))
+		mut.Put(layout.DataFamily, cell.Column, r.cell.Start, e.Value)
+		mut.Put(layout.WriteFamily, cell.Column, r.cell.Commit, layout.EncodeWrite(r.cell.Start, layout.KindPut))
 	case ExportedDelete:
-		mut.Set(layout.WriteFamily, cell.Column, commit, layout.EncodeWrite(r.cell.Start, layout.KindDelete))
+		mut.Put(layout.WriteFamily, cell.Column, r.cell.Commit, layout.EncodeWrite(r.cell.Start, layout.KindDelete))
 	}
 	for _, observer := range e.Acknowledged {
-		mut.Set(layout.WriteFamily, layout.AckColumn(cell.Column, observer), layout.CellTime(r.cell.AckCommit), layout.EncodeWrite(r.cell.AckStart, layout.KindLock))
+		mut.Put(layout.WriteFamily, layout.AckColumn(cell.Column, observer), r.cell.AckCommit, layout.EncodeWrite(r.cell.AckStart, layout.KindLock))
 	}
 	if !e.Notified {
 		return
 	}
-	mut.Set(layout.NotifyFamily, cell.Column, commit, nil)
+	mut.Put(layout.NotifyFamily, cell.Column, r.cell.Commit, nil)
 	for _, s := range e.Parked {
 		s.Cell, s.Through, s.Done = cell, r.cell.Commit, false
-		mut.Set(layout.NotifyFamily, s.Column(), commit, s.Encode())
+		mut.Put(layout.NotifyFamily, s.Column(), r.cell.Commit, s.Encode())
 	}
 }
 
@@ -112,7 +111,7 @@ func (b *restoreBatches) entries(ctx context.Context, info *model.TableInfo, cel
 			return err
 		}
 		entry := ix.EntryCell(cell.Table, string(value), cell.Row)
-		mut := bigtable.NewMutation()
+		mut := store.NewMutation(2)
 		b.r.cellMutation(mut, entry, &ExportedCell{Column: entry.Column, Kind: ExportedPut, Value: []byte(cell.Row)})
 		if err := b.add(ctx, entry.Table, entry.Row, mut, len(entry.Row)+len(cell.Row)); err != nil {
 			return err
@@ -122,7 +121,7 @@ func (b *restoreBatches) entries(ctx context.Context, info *model.TableInfo, cel
 }
 
 // Add puts a mutation into the request of its table, which is sent first when that would make it too large.
-func (b *restoreBatches) add(ctx context.Context, table, row string, mut *bigtable.Mutation, size int) error {
+func (b *restoreBatches) add(ctx context.Context, table, row string, mut *store.Mutation, size int) error {
 	t := b.tables[table]
 	if t == nil {
 		t = new(restoreBatch)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -50,8 +48,8 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 		if changed == 0 || changed <= run {
 			continue
 		}
-		mut := bigtable.NewMutation()
-		mut.Set(layout.NotifyFamily, w.column, layout.CellTime(now), nil)
+		mut := store.NewMutation(2)
+		mut.Put(layout.NotifyFamily, w.column, now, nil)
 		muts = append(muts, store.RowMutation{Table: w.table, Row: row.key, Mut: mut, Deadline: deadline})
 	}
 	return int64(len(muts)), w.c.Bulk.Do(ctx, muts)
@@ -132,7 +130,7 @@ func (a *Admin) forgetStandingsOf(ctx context.Context, table, column, observer s
 			if s.Cell.Column != column || s.Observer != observer {
 				continue
 			}
-			if err := a.e.Commits.ChangeObserverStates(ctx, s.Cell, store.ErasureOf(s)); err != nil {
+			if err := a.e.Commits.ClearObserverState(ctx, s); err != nil {
 				return err
 			}
 		}

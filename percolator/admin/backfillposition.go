@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // The position is a row of percolator_meta for each index. It is written without a condition: a backfill that runs beside this one, or a
@@ -32,11 +32,11 @@ func (b *backfill) row() string { return meta.BackfillRowPrefix + b.ix.TableName
 // load takes up the position of an earlier run.
 func (b *backfill) load(ctx context.Context) error {
 	b.at.Phase = BackfillDrain
-	row, err := b.c.Store.ReadRow(ctx, model.MetaTable, b.row(), bigtable.LatestNFilter(1))
-	if err != nil || len(row[meta.Family]) == 0 {
+	row, err := b.c.Store.ReadRow(ctx, model.MetaTable, b.row(), store.Cells("", 0))
+	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
 		return err
 	}
-	if b.at, err = decodeBackfillCell(row[meta.Family][0].Value); err != nil {
+	if b.at, err = decodeBackfillCell(row.Of(layout.MetaFamily)[0].Value); err != nil {
 		return fmt.Errorf("percolator: %w: the position of the backfill in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, model.MetaTable, b.row())
 	}
 	b.resumed = true
@@ -62,8 +62,8 @@ func (b *backfill) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mut := bigtable.NewMutation()
-	mut.Set(meta.Family, backfillState, meta.Timestamp, v)
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, backfillState, store.MetaTimestamp, v)
 	b.unsaved = 0
 	return b.write(ctx, mut)
 }
@@ -82,13 +82,13 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 
 // forget removes the position of a finished backfill.
 func (b *backfill) forget(ctx context.Context) error {
-	mut := bigtable.NewMutation()
-	mut.DeleteRow()
+	mut := store.NewMutation(2)
+	mut.EraseRow()
 	return b.write(ctx, mut)
 }
 
-func (b *backfill) write(ctx context.Context, mut *bigtable.Mutation) error {
-	errs, err := b.c.Store.MutateRows(ctx, model.MetaTable, []string{b.row()}, []*bigtable.Mutation{mut})
+func (b *backfill) write(ctx context.Context, mut *store.Mutation) error {
+	errs, err := b.c.Store.MutateRows(ctx, model.MetaTable, []string{b.row()}, []*store.Mutation{mut})
 	if err == nil && len(errs) > 0 {
 		err = errs[0]
 	}

@@ -84,7 +84,7 @@ func (o InspectOptions) withDefaults() (InspectOptions, error) {
 // inspectNames is how many bytes names take in inspectFilter: twice in each family, with a frame around them.
 func inspectNames(columns []string) (n int) {
 	for _, c := range columns {
-		n += len(inspectedFamilies) * (2*len(c) + 20)
+		n += len(layout.Families) * (2*len(c) + 20)
 	}
 	return n
 }

@@ -4,20 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-
-	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// inspectedFamilies are read together, with one request: a row is atomic, so what is shown side by side stood side by side.
-var inspectedFamilies = [...]string{layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily}
-
 // rawCells are cells of one family of one column, newest first.
-type rawCells []bigtable.ReadItem
+type rawCells []layout.Item
 
 // rawColumn is a column as it is stored, reserved ones included.
 type rawColumn struct {
@@ -28,42 +22,16 @@ type rawColumn struct {
 	cutFamilies map[string]bool // in these
 }
 
-// inspectFilter returns the newest cells of all columns, or of some and the reserved ones beside them, one more of each than is shown: so
-// that it is known whether there are more. Of data it returns that it is there: one request must not bring gigabytes.
-func inspectFilter(o InspectOptions) bigtable.Filter {
-	families := make([]bigtable.Filter, 0, len(inspectedFamilies))
-	for _, family := range inspectedFamilies {
-		where := bigtable.ColumnRangeFilter(family, "", "")
-		if len(o.Columns) > 0 {
-			ranges := []bigtable.Filter{bigtable.ColumnRangeFilter(family, layout.Reserved, "\x01")}
-			for _, column := range o.Columns {
-				if !strings.HasPrefix(column, layout.Reserved) { // these are there already, and would come twice
-					ranges = append(ranges, store.OneColumn(family, column))
-				}
-			}
-			if where = ranges[0]; len(ranges) > 1 {
-				where = bigtable.InterleaveFilters(ranges...)
-			}
-		}
-		parts := []bigtable.Filter{where, bigtable.LatestNFilter(o.Versions + 1), bigtable.CellsPerRowLimitFilter(o.Cells + 1)}
-		if family == layout.DataFamily {
-			parts = append(parts, bigtable.StripValueFilter())
-		}
-		families = append(families, bigtable.ChainFilters(parts...))
-	}
-	return bigtable.InterleaveFilters(families...)
-}
-
 // readColumns reads a row for inspection: its columns by name, and in words what the limit on cells has left out.
 func (a *Admin) readColumns(ctx context.Context, table, row string, o InspectOptions) (map[string]*rawColumn, string, error) {
-	r, err := a.e.Store.ReadRow(ctx, table, row, inspectFilter(o))
+	r, err := a.e.Store.ReadRow(ctx, table, row, store.Inspected(o.Columns, o.Versions+1, o.Cells+1))
 	if err != nil {
 		return nil, "", err
 	}
 	columns := map[string]*rawColumn{}
-	for _, family := range inspectedFamilies {
-		for _, item := range r[family] {
-			name := strings.TrimPrefix(item.Column[len(family):], ":")
+	for _, family := range layout.Families {
+		for _, item := range r.Of(family) {
+			name := item.Column
 			col := columns[name]
 			if col == nil {
 				col = &rawColumn{name: name, cells: map[string]rawCells{}, cutFamilies: map[string]bool{}}
@@ -88,14 +56,14 @@ func (a *Admin) readColumns(ctx context.Context, table, row string, o InspectOpt
 
 // incomplete finds the first column that was cut off by the limit on cells of a family: what comes after it in other families is not
 // shown either, as a column without its locks would look like one that has none.
-func incomplete(r bigtable.Row, columns map[string]*rawColumn, o InspectOptions) (cut string, whole bool) {
+func incomplete(r layout.Row, columns map[string]*rawColumn, o InspectOptions) (cut string, whole bool) {
 	whole = true
-	for _, family := range inspectedFamilies {
-		items := r[family]
+	for _, family := range layout.Families {
+		items := r.Of(family)
 		if len(items) <= o.Cells {
 			continue
 		}
-		last := strings.TrimPrefix(items[len(items)-1].Column[len(family):], ":")
+		last := items[len(items)-1].Column
 		if len(columns[last].cells[family]) > o.Versions {
 			last += "\x00" // it has all that are shown of a column
 		}
@@ -125,7 +93,7 @@ type decoded struct {
 // Decode sorts out a column's cells. It never fails.
 func (col *rawColumn) decode() decoded {
 	var d decoded
-	for _, family := range inspectedFamilies {
+	for _, family := range layout.Families {
 		for _, item := range col.cells[family] {
 			if err := d.add(family, item); err != nil {
 				size := int64(len(item.Value))
@@ -139,7 +107,7 @@ func (col *rawColumn) decode() decoded {
 	return d
 }
 
-func (d *decoded) add(family string, item bigtable.ReadItem) error {
+func (d *decoded) add(family string, item layout.Item) error {
 	ts, err := layout.FromCell(item.Timestamp)
 	if err != nil {
 		return err

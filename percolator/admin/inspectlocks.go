@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
-
-	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/store"
 )
 
@@ -65,20 +61,20 @@ func (a *Admin) mayList(ctx context.Context, table string, opts LockOptions) err
 
 // lockPage reads and judges the next locks of r, and moves its start behind them.
 func (a *Admin) lockPage(ctx context.Context, table string, r *model.Range, opts LockOptions) (page []LockInspection, more bool, err error) {
-	filter := bigtable.ColumnRangeFilter(layout.LockFamily, "", "")
+	filter := store.Locks(0)
 	if opts.OlderThan > 0 {
 		now, err := a.e.Clock.Next(ctx)
 		if err != nil {
 			return nil, false, err
 		}
-		filter = bigtable.ChainFilters(filter, store.UpTo(now.Add(-opts.OlderThan)))
+		filter = store.Locks(now.Add(-opts.OlderThan))
 	}
 	var locks []layout.LockRecord
 	var at []int // where in page
 	rows := 0
-	err = a.e.Store.ReadRows(ctx, table, reads.RowSet(*r), func(row bigtable.Row) bool {
-		for _, item := range row[layout.LockFamily] {
-			cell := model.Cell{Table: table, Row: row.Key(), Column: strings.TrimPrefix(item.Column, layout.LockFamily+":")}
+	err = a.e.Store.ReadRows(ctx, table, store.In(*r), filter, listLockRows, func(row layout.Row) bool {
+		for _, item := range row.Of(layout.LockFamily) {
+			cell := model.Cell{Table: table, Row: row.Key, Column: item.Column}
 			l, err := layout.DecodeLock(item.Timestamp, item.Value)
 			if err == nil {
 				locks, at = append(locks, l), append(at, len(page))
@@ -86,9 +82,9 @@ func (a *Admin) lockPage(ctx context.Context, table string, r *model.Range, opts
 			page = append(page, undecodableLock(cell, item.Timestamp, err))
 		}
 		rows++
-		r.Start = row.Key() + "\x00"
+		r.Start = row.Key + "\x00"
 		return len(page) < listLockCells
-	}, bigtable.RowFilter(filter), bigtable.LimitRows(listLockRows))
+	})
 	if err != nil {
 		return nil, false, err
 	}
@@ -107,7 +103,7 @@ func (a *Admin) lockPage(ctx context.Context, table string, r *model.Range, opts
 }
 
 // undecodableLock is what is known of a lock that cannot be decoded.
-func undecodableLock(cell model.Cell, ts bigtable.Timestamp, err error) LockInspection {
+func undecodableLock(cell model.Cell, ts int64, err error) LockInspection {
 	out := LockInspection{Lock: model.Lock{Cell: cell}, State: LockStateUndecodable}
 	if err != nil {
 		out.Reason = err.Error()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -78,25 +76,21 @@ func someOf(want []wantedValue, n int) []wantedValue {
 func readSomeValues(
 	ctx context.Context, e *engine.Engine, table, row string, want []wantedValue, found map[wantedValue][]func([]byte),
 ) (used int64, err error) {
-	filters := make([]bigtable.Filter, len(want))
+	versions := make([]store.Version, len(want))
 	for i, w := range want {
-		filters[i] = bigtable.ChainFilters(store.OneColumn(layout.DataFamily, w.column), store.Exactly(w.startTS))
+		versions[i] = store.Version{Column: w.column, StartTS: w.startTS}
 	}
-	filter := filters[0]
-	if len(filters) > 1 {
-		filter = bigtable.InterleaveFilters(filters...)
-	}
-	r, err := e.Store.ReadRow(ctx, table, row, filter)
+	r, err := e.Store.ReadRow(ctx, table, row, store.Data(versions...))
 	if err != nil {
 		return 0, err
 	}
-	for _, item := range r[layout.DataFamily] {
+	for _, item := range r.Of(layout.DataFamily) {
 		used += int64(len(item.Value))
 		ts, err := layout.FromCell(item.Timestamp)
 		if err != nil {
 			continue
 		}
-		for _, f := range found[wantedValue{item.Column[len(layout.DataFamily)+1:], ts}] {
+		for _, f := range found[wantedValue{item.Column, ts}] {
 			f(item.Value)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -136,7 +134,7 @@ func (in *inspection) newestOf(
 		return w, true, nil
 	}
 	for n := 4 * in.opts.Versions; ; n *= 4 {
-		filter := bigtable.ChainFilters(store.OneColumn(layout.WriteFamily, column), store.UpTo(ts), bigtable.LatestNFilter(n))
+		filter := store.Records(column, ts, n)
 		rv, err := in.c.Store.ReadVersions(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
 			return w, false, err
@@ -158,12 +156,12 @@ func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view R
 	view.State = ReaderValue
 	has, _ := col.hasData(view.StartTS, col.cut[layout.DataFamily])
 	if !has { // it was cut off, or its record was read after the row and is younger than what was read of it
-		filter := bigtable.ChainFilters(store.OneColumn(layout.DataFamily, col.name), store.Exactly(view.StartTS), bigtable.StripValueFilter())
+		filter := store.HasData(col.name, view.StartTS)
 		r, err := in.c.Store.ReadRow(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
 			return view, err
 		}
-		has = len(r[layout.DataFamily]) > 0
+		has = len(r.Of(layout.DataFamily)) > 0
 	}
 	switch {
 	case has:

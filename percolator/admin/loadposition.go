@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"cloud.google.com/go/bigtable"
-
-	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // A bulk load keeps how far it has come in a row of percolator_meta of its own, so that it can go on there after a crash. What is stored
@@ -30,11 +29,11 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 	if err := a.checkLoad(ctx, name); err != nil {
 		return nil, err
 	}
-	row, err := a.e.Store.ReadRow(ctx, model.MetaTable, loadRowPrefix+name, bigtable.LatestNFilter(1))
-	if err != nil || len(row[meta.Family]) == 0 {
+	row, err := a.e.Store.ReadRow(ctx, model.MetaTable, loadRowPrefix+name, store.Cells("", 0))
+	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
 		return nil, err
 	}
-	return row[meta.Family][0].Value, nil
+	return row.Of(layout.MetaFamily)[0].Value, nil
 }
 
 // SaveLoadPosition replaces what is stored under the name by next, if that is former now (nil: nothing), and is ErrConflict otherwise.
@@ -52,19 +51,7 @@ func (a *Admin) SaveLoadPosition(ctx context.Context, name string, former, next 
 	if len(next) > MaxLoadPosition {
 		return fmt.Errorf("percolator: %w: the position of a load has %d bytes, more than %d", model.ErrTooLarge, len(next), MaxLoadPosition)
 	}
-	mut := bigtable.NewMutation()
-	mut.Set(meta.Family, loadState, meta.Timestamp, next)
-	stored := bigtable.ColumnRangeFilter(meta.Family, loadState, loadState+"\x00")
-	var replaced bool
-	var err error
-	if former == nil {
-		var anything bool
-		anything, err = a.e.Store.CheckAndMutate(ctx, model.MetaTable, loadRowPrefix+name, stored, nil, mut)
-		replaced = !anything
-	} else {
-		same := bigtable.ValueRangeFilter(former, append(former[:len(former):len(former)], 0))
-		replaced, err = a.e.Store.CheckAndMutate(ctx, model.MetaTable, loadRowPrefix+name, bigtable.ChainFilters(stored, same), mut, nil)
-	}
+	replaced, err := a.e.Store.CompareAndSet(ctx, model.MetaTable, loadRowPrefix+name, loadState, former, next)
 	if err != nil {
 		return fmt.Errorf("percolator: saving the position of load %q: %w", name, err)
 	}

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
@@ -149,8 +146,8 @@ func (w *observerWalk) walk(ctx context.Context) error {
 // step works on one page and stores the position behind it.
 func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
 	var rows []walkedRow
-	err = w.read(ctx, w.at.Row, recordsSeen, int64(w.opts.RowsPerPage), func(row bigtable.Row) {
-		rows = append(rows, walkedRow{row.Key(), layout.DecodeRow(w.table, row)})
+	err = w.read(ctx, w.at.Row, recordsSeen, w.opts.RowsPerPage, func(row layout.Row) {
+		rows = append(rows, walkedRow{row.Key, layout.DecodeRow(w.table, row)})
 	})
 	if err != nil || len(rows) == 0 {
 		return false, err
@@ -169,16 +166,11 @@ func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
 const recordsSeen = 8
 
 // Read reads the newest records of the columns, from a row on, and their locks.
-func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int64, visit func(bigtable.Row)) error {
-	var columns []bigtable.Filter
-	for _, column := range w.columns {
-		columns = append(columns, store.OneColumn(layout.WriteFamily, column), store.OneColumn(layout.LockFamily, column))
-	}
-	filter := bigtable.InterleaveFilters(columns...)
-	return w.c.Store.ReadRows(ctx, w.table, bigtable.InfiniteRange(from), func(row bigtable.Row) bool {
+func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int, visit func(layout.Row)) error {
+	return w.c.Store.ReadRows(ctx, w.table, store.From(from), store.RecordsAndLocks(w.columns, versions), limit, func(row layout.Row) bool {
 		visit(row)
 		return true
-	}, bigtable.RowFilter(bigtable.ChainFilters(filter, bigtable.LatestNFilter(versions))), bigtable.LimitRows(limit))
+	})
 }
 
 // Count counts the rows that are left, in pages that a request can hold.
@@ -187,7 +179,7 @@ func (w *observerWalk) count(ctx context.Context) error {
 	total := w.at.Rows
 	for from, n := w.at.Row, int64(page); n == page; {
 		n = 0
-		if err := w.read(ctx, from, 1, page, func(row bigtable.Row) { from = row.Key() + "\x00"; n++ }); err != nil {
+		if err := w.read(ctx, from, 1, page, func(row layout.Row) { from = row.Key + "\x00"; n++ }); err != nil {
 			return err
 		}
 		total += n
@@ -203,12 +195,12 @@ type walkCell struct {
 }
 
 func (w *observerWalk) load(ctx context.Context) error {
-	row, err := w.c.Store.ReadRow(ctx, model.MetaTable, w.name, bigtable.LatestNFilter(1))
-	if err != nil || len(row[meta.Family]) == 0 {
+	row, err := w.c.Store.ReadRow(ctx, model.MetaTable, w.name, store.Cells("", 0))
+	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
 		return err
 	}
 	var at walkCell
-	if err := json.Unmarshal(row[meta.Family][0].Value, &at); err != nil {
+	if err := json.Unmarshal(row.Of(layout.MetaFamily)[0].Value, &at); err != nil {
 		return fmt.Errorf("percolator: %w: a position in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, model.MetaTable, w.name)
 	}
 	w.at = at.ObserverProgress
@@ -226,13 +218,13 @@ func (w *observerWalk) save(ctx context.Context) error {
 
 // Store writes a position; nil: none.
 func (w *observerWalk) store(ctx context.Context, row string, v []byte) error {
-	mut := bigtable.NewMutation()
+	mut := store.NewMutation(2)
 	if v == nil {
-		mut.DeleteRow()
+		mut.EraseRow()
 	} else {
-		mut.Set(meta.Family, backfillState, meta.Timestamp, v)
+		mut.Put(layout.MetaFamily, backfillState, store.MetaTimestamp, v)
 	}
-	errs, err := w.c.Store.MutateRows(ctx, model.MetaTable, []string{row}, []*bigtable.Mutation{mut})
+	errs, err := w.c.Store.MutateRows(ctx, model.MetaTable, []string{row}, []*store.Mutation{mut})
 	if err == nil && len(errs) > 0 {
 		err = errs[0]
 	}

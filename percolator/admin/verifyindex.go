@@ -151,7 +151,7 @@ func (v *verification) corrupt(at model.Cell) {
 
 // pages hands the entries of one column of a table to check, a page at a time. What cannot be decoded is noted and left out.
 func (v *verification) pages(ctx context.Context, table, column string, check func(context.Context, []model.Entry) error) error {
-	filter := store.SnapshotFilter([]string{column}, v.ts, 1)
+	filter := store.Newest([]string{column}, v.ts, 1)
 	r, limit := model.All(), reads.ScanFirstRows
 	for {
 		page, more, err := v.c.Reads.ReadPage(ctx, table, r, filter, limit)

@@ -65,7 +65,7 @@ func (e edge) what() string {
 	return "link"
 }
 
-// place names both ends.
+// slot names both ends.
 func (e edge) place() string {
 	source, _ := index.LinkSource(e.column)
 	return source + " → " + index.First(e.row)

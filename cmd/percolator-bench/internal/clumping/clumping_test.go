@@ -30,8 +30,8 @@ func variant(t *testing.T, cfg Config, name string) Result {
 	return Result{}
 }
 
-// What teleporting, row locks and a static partition are for: scanners keep their distance and do not read, nor run for, what another
-// one has. The margins are wide; the seeds are fixed.
+// What teleporting, row locks and a static partition are for: scanners keep their distance and do
+// not read, nor run for, what another one has. The margins are wide; the seeds are fixed.
 func TestScannersKeepApart(t *testing.T) {
 	t.Parallel()
 	sum := map[string]*Result{}

@@ -1,3 +1,11 @@
+// Package clumping measures what section 2.4 of the paper calls platooning, or bus clumping:
+// scanners that end up at the same place of a table, because one that is in a busy region is slow
+// and those behind it, which pass over what it has cleaned, are fast.
+//
+// It simulates workers in virtual time. Their scanners are those of package scanning, with the same
+// pages, pauses, row locks, teleports and shares as in a worker; the table, the queue of a worker,
+// and the time that requests and runs take are models. The course of a simulation depends on its
+// [Config] alone.
 package clumping
 
 import (
@@ -80,8 +88,8 @@ func Variants() []Variant {
 // Sample is where the scanners are at one instant.
 type Sample struct {
 	Seconds float64 `json:"seconds"`
-	// Mean and Least are the mean and the least distance of two scanners, as fractions of the table (at most one half, as a
-	// pass goes around). Of scanners at random places the mean is one quarter.
+	// Mean and Least are the mean and the least distance of two scanners, as fractions of the table
+	// (at most one half, as a pass goes around). Of scanners at random places the mean is one quarter.
 	Mean  float64 `json:"mean_distance"`
 	Least float64 `json:"least_distance"`
 	Close float64 `json:"close"`      // share of the pairs that are less than a hundredth of the table apart

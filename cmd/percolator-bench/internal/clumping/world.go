@@ -120,7 +120,8 @@ func (w *world) places() []int {
 	return at
 }
 
-// slow tells whether runs take long for a row: in two regions, a third and two thirds into the table.
+// slow tells whether runs take long for a row: in two regions, a third and two thirds into the
+// table.
 func (w *world) slow(i int) bool {
 	at := float64(i) / float64(w.cfg.Rows)
 	half := w.cfg.Slow / 2

@@ -1,5 +1,5 @@
-// Package plot draws the charts of the benchmarks: lines, distributions and bars. Every chart has a title, axes with units
-// and a white background of its own, so that it reads the same in light and dark viewers.
+// Package plot draws the charts of a report: lines and bars. Every chart has a title, axes with
+// units and a white background of its own, so that it reads the same in light and dark viewers.
 package plot
 
 import (
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,6 +19,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 )
 
 // The size of a chart, in points of 1/72 inch.
@@ -28,31 +29,9 @@ const (
 	height = 380
 )
 
-// ErrEmpty is the error of a chart without anything to draw, or with a value that an axis cannot show: NaN, infinite, or not
-// above 0 on a logarithmic axis.
+// ErrEmpty is the error of a chart without anything to draw, or with a value that an axis cannot
+// show: NaN, infinite, or not above 0 on a logarithmic axis.
 var ErrEmpty = errors.New("plot: nothing that can be drawn")
-
-// Axis is one axis of a chart.
-type Axis struct {
-	Label string  // what is shown, with its unit: "latency, ms"
-	Log   bool    // logarithmic: all values must be above 0
-	Min   float64 // where the axis begins; Min = Max: as the data do
-	Max   float64 // where it ends
-}
-
-// Mark is a dashed line across the chart, for a goal or a limit.
-type Mark struct {
-	At         float64
-	Name       string // written beside it
-	Horizontal bool   // at y = At; else at x = At
-}
-
-// Chart is what all charts have.
-type Chart struct {
-	Title string
-	X, Y  Axis
-	Marks []Mark
-}
 
 // Figure is a chart that is ready to be written.
 type Figure struct {
@@ -78,17 +57,17 @@ var (
 	pale = color.RGBA{225, 225, 225, 255}
 )
 
-// sans is a font without serifs; the SVG names others that viewers have (see WriteSVG).
+// sans is a font without serifs; the SVG names others that viewers have (see render).
 func sans(size float64) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: font.Length(size)}
 }
 
 // begin makes an empty figure of the house's style.
-func (c Chart) begin() *Figure {
+func begin(c report.Chart) *Figure {
 	p := plot.New()
 	p.BackgroundColor = color.White
-	c.X.style(&p.X)
-	c.Y.style(&p.Y)
+	style(c.X, &p.X)
+	style(c.Y, &p.Y)
 	g := plotter.NewGrid()
 	g.Vertical.Color, g.Horizontal.Color = pale, pale
 	g.Vertical.Width, g.Horizontal.Width = vg.Points(0.6), vg.Points(0.6)
@@ -99,18 +78,19 @@ func (c Chart) begin() *Figure {
 	return &Figure{title: c.Title, legend: l, xLabel: c.X.Label, yLabel: c.Y.Label, plot: p}
 }
 
-func (a Axis) style(to *plot.Axis) {
+func style(a report.Axis, to *plot.Axis) {
 	to.Tick.Label.Font, to.Tick.Label.Color = sans(10.5), ink
 	to.LineStyle.Color, to.Tick.LineStyle.Color = ink, ink
 	to.Padding = 0
-	to.Tick.Marker = ticks{}
+	to.Tick.Marker = ticks{plot.DefaultTicks{}}
 	if a.Log {
-		to.Scale, to.Tick.Marker = plot.LogScale{}, decades{}
+		to.Scale, to.Tick.Marker = plot.LogScale{}, ticks{plot.LogTicks{}}
 	}
 }
 
-// fit sets the ends of an axis that were not given: a little room above the data, and whole decades on a logarithmic one.
-func (a Axis) fit(to *plot.Axis, room bool) {
+// fit sets the ends of an axis that were not given: a little room above the data, and whole decades
+// on a logarithmic one.
+func fit(a report.Axis, to *plot.Axis, room bool) {
 	switch {
 	case a.Min != a.Max:
 		to.Min, to.Max = a.Min, a.Max
@@ -135,41 +115,20 @@ func (a Axis) fit(to *plot.Axis, room bool) {
 }
 
 // shows tells whether the axis can show the value.
-func (a Axis) shows(v float64) bool {
+func shows(a report.Axis, v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
 }
 
-// ticks are five or so at round numbers.
-type ticks struct{}
+// ticks are those of gonum within the axis, with numbers as people write them. One beyond the axis
+// is not drawn, but would get its room.
+type ticks struct{ plot.Ticker }
 
 // Ticks implements plot.Ticker.
-func (ticks) Ticks(low, high float64) []plot.Tick {
-	const about = 5
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/about)))
-	for _, n := range []float64{5, 2} {
-		if (high-low)/(n*step) >= about-1 {
-			step *= n
-			break
-		}
-	}
-	var out []plot.Tick
-	for n := math.Ceil(low / step); n*step <= high*(1+1e-9); n++ {
-		at := math.Round(n*step*1e9) / 1e9
-		out = append(out, plot.Tick{Value: at, Label: number(at)})
-	}
-	return out
-}
-
-// decades are ticks at the powers of ten, with smaller ones between them.
-type decades struct{ plot.LogTicks }
-
-// Ticks implements plot.Ticker.
-func (d decades) Ticks(low, high float64) []plot.Tick {
-	// One beyond the axis is not drawn, but would get its room.
-	out := slices.DeleteFunc(d.LogTicks.Ticks(low, high), func(t plot.Tick) bool { return t.Value < low || t.Value > high })
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	out := slices.DeleteFunc(t.Ticker.Ticks(low, high), func(t plot.Tick) bool { return t.Value < low || t.Value > high })
 	for i := range out {
 		if out[i].Label != "" {
-			out[i].Label = number(out[i].Value)
+			out[i].Label = number(math.Round(out[i].Value*1e9) / 1e9)
 		}
 	}
 	return out
@@ -194,28 +153,8 @@ func number(v float64) string {
 	return b.String()
 }
 
-// WriteSVG writes the chart as SVG. Viewers take the first font that they have.
-func (f *Figure) WriteSVG(w io.Writer) error {
-	text, err := f.render("svg")
-	if err != nil {
-		return err
-	}
-	text = bytes.ReplaceAll(text, []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
-	_, err = w.Write(text)
-	return err
-}
-
-// WritePNG writes the chart as PNG.
-func (f *Figure) WritePNG(w io.Writer) error {
-	image, err := f.render("png")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(image)
-	return err
-}
-
-// render draws the title and the legend above the plot, where they hide nothing.
+// render draws the title and the legend above the plot, where they hide nothing. Viewers of an SVG
+// take the first font that they have.
 func (f *Figure) render(format string) ([]byte, error) {
 	canvas, err := draw.NewFormattedCanvas(width, height, format)
 	if err != nil {
@@ -241,22 +180,145 @@ func (f *Figure) render(format string) ([]byte, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("plot: %w", err)
 	}
-	return b.Bytes(), nil
+	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
 }
 
-// Save writes dir/name.svg and dir/name.png, and makes the directory if need be.
-func (f *Figure) Save(dir, name string) error {
+// Save writes each chart as dir/NAME.svg and dir/NAME.png, and makes the directory if need be.
+func Save(dir string, charts []report.Chart) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for ext, write := range map[string]func(io.Writer) error{".svg": f.WriteSVG, ".png": f.WritePNG} {
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			return err
+	for _, c := range charts {
+		f, err := Draw(c)
+		if err != nil {
+			return fmt.Errorf("chart %s: %w", c.Name, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+ext), b.Bytes(), 0o644); err != nil {
-			return err
+		for _, format := range []string{"svg", "png"} {
+			image, err := f.render(format)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, c.Name+"."+format), image, 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// Draw draws a chart.
+func Draw(c report.Chart) (*Figure, error) {
+	if len(c.Categories) > 0 {
+		return drawBars(c)
+	}
+	return drawLines(c)
+}
+
+func drawLines(c report.Chart) (*Figure, error) {
+	f := begin(c)
+	p := f.plot
+	for i, l := range c.Lines {
+		if len(l.X) != len(l.Y) || len(l.X) == 0 {
+			return nil, fmt.Errorf("%w: line %q has %d and %d coordinates", ErrEmpty, l.Name, len(l.X), len(l.Y))
+		}
+		points := make(plotter.XYs, len(l.X))
+		for j := range points {
+			if points[j] = (plotter.XY{X: l.X[j], Y: l.Y[j]}); !shows(c.X, l.X[j]) || !shows(c.Y, l.Y[j]) {
+				return nil, fmt.Errorf("%w: line %q has the point %v", ErrEmpty, l.Name, points[j])
+			}
+		}
+		line, dots, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return nil, fmt.Errorf("plot: %w", err)
+		}
+		line.Color, line.Width = colorOf(i), vg.Points(1.8)
+		if l.Steps {
+			line.StepStyle = plotter.PostStep
+		}
+		entry := []plot.Thumbnailer{line}
+		p.Add(line)
+		if l.Points {
+			dots.Color, dots.Shape, dots.Radius = colorOf(i), draw.CircleGlyph{}, vg.Points(3)
+			p.Add(dots)
+			entry = append(entry, dots)
+		}
+		if l.Name != "" {
+			f.legend.Add(l.Name, entry...)
+		}
+	}
+	return f, end(c, p, len(c.Lines) > 0)
+}
+
+// drawBars draws the groups side by side, one bar of each for each category.
+func drawBars(c report.Chart) (*Figure, error) {
+	f := begin(c)
+	p := f.plot
+	const room = 420.0 // points for all bars, leaving the paths between them
+	thick := vg.Length(min(48, room/float64(len(c.Categories)*len(c.Bars))))
+	for i, g := range c.Bars {
+		if len(g.Values) != len(c.Categories) || slices.ContainsFunc(g.Values, func(v float64) bool { return !shows(c.Y, v) }) {
+			return nil, fmt.Errorf("%w: %q has the values %v for %d categories", ErrEmpty, g.Name, g.Values, len(c.Categories))
+		}
+		bars, err := plotter.NewBarChart(plotter.Values(g.Values), thick)
+		if err != nil {
+			return nil, fmt.Errorf("plot: %w", err)
+		}
+		bars.Color, bars.LineStyle.Width = colorOf(i), 0
+		bars.Offset = thick * vg.Length(float64(i)-float64(len(c.Bars)-1)/2)
+		p.Add(bars)
+		if g.Name != "" {
+			f.legend.Add(g.Name, bars)
+		}
+	}
+	p.NominalX(c.Categories...)
+	p.X.Tick.Label.Font, p.X.Width = sans(10.5), vg.Points(0.5)
+	p.Y.Min = min(p.Y.Min, 0)
+	if c.Y.Log {
+		return nil, fmt.Errorf("%w: bars begin at 0, which a logarithmic axis has not", ErrEmpty)
+	}
+	low, high := p.X.Min, p.X.Max
+	err := end(c, p, len(c.Bars) > 0)
+	p.X.Min, p.X.Max = low-0.5, high+0.5
+	return f, err
+}
+
+// end fits the axes to the data and draws the marks across them.
+func end(c report.Chart, p *plot.Plot, any bool) error {
+	if !any {
+		return ErrEmpty
+	}
+	for _, m := range c.Marks { // they belong to what has to fit
+		if m.Horizontal {
+			p.Y.Min, p.Y.Max = min(p.Y.Min, m.At), max(p.Y.Max, m.At)
+		} else {
+			p.X.Min, p.X.Max = min(p.X.Min, m.At), max(p.X.Max, m.At)
+		}
+	}
+	fit(c.X, &p.X, false)
+	fit(c.Y, &p.Y, true)
+	for _, m := range c.Marks {
+		p.Add(mark{m})
+	}
+	return nil
+}
+
+// mark is a report.Mark as gonum draws it, across the chart whatever the axes are.
+type mark struct{ report.Mark }
+
+// Plot implements plot.Plotter.
+func (m mark) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	style := draw.LineStyle{Color: color.RGBA{120, 120, 120, 255}, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(5), vg.Points(3)}}
+	words := text.Style{Color: color.RGBA{100, 100, 100, 255}, Font: sans(10), Handler: plot.DefaultTextHandler}
+	if m.Horizontal {
+		at := y(m.At)
+		c.StrokeLine2(style, c.Min.X, at, c.Max.X, at)
+		words.XAlign = draw.XLeft
+		c.FillText(words, vg.Point{X: c.Min.X + vg.Points(5), Y: at + vg.Points(3)}, m.Name)
+		return
+	}
+	at := x(m.At)
+	c.StrokeLine2(style, at, c.Min.Y, at, c.Max.Y)
+	words.Rotation, words.XAlign, words.YAlign = math.Pi/2, draw.XRight, draw.YBottom
+	c.FillText(words, vg.Point{X: at - vg.Points(3), Y: c.Max.Y - vg.Points(5)}, m.Name)
 }

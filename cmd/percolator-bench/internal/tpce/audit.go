@@ -9,7 +9,7 @@ import (
 )
 
 // ErrAudit is the error of books that are wrong.
-var ErrAudit = errors.New("brokerage: the books are wrong")
+var ErrAudit = errors.New("tpce: the books are wrong")
 
 // Audit is what an audit has counted. Amounts are cents.
 type Audit struct {
@@ -23,8 +23,9 @@ type Audit struct {
 	Earned     int64 `json:"earned_cents"`     // of all brokers: the same, unless it is omitted
 }
 
-// Audit reads all books in one snapshot, when every order has come to its end, every price has been published and every commission
-// has been folded, and recomputes accounts, holdings and brokers from the trades. It is ErrAudit if
+// Audit reads all books in one snapshot, when every order has come to its end, every price has been
+// published and every commission has been folded, and recomputes accounts, holdings and brokers
+// from the trades. It is ErrAudit if
 //
 //   - a trade whose order was committed is missing or pending, or there is one that nobody has ordered;
 //   - an account's cash, commissions, gains or count of trades are not those that its trades give, or it does not balance: cash, what

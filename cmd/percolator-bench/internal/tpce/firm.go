@@ -38,7 +38,8 @@ type Done struct {
 	Executed bool          // of a trade-result: the trade was executed, not rejected
 }
 
-// Firm is the brokerage: its books and the transactions on them. Its methods may be called concurrently.
+// Firm is the firm of brokers: its books and the transactions on them. Its methods may be called
+// concurrently.
 type Firm struct {
 	books
 	client *percolator.Client
@@ -57,7 +58,8 @@ func New(size Size, c Commission) (*Firm, error) {
 // Size is how large the firm is.
 func (f *Firm) Size() Size { return f.size }
 
-// Open lets the firm work with a client, and done hear of every transaction; done is called by many goroutines.
+// Open lets the firm work with a client, and done hear of every transaction; done is called by many
+// goroutines.
 func (f *Firm) Open(client *percolator.Client, done func(Done)) { f.client, f.done = client, done }
 
 // Load opens the accounts of all customers and quotes the exchange's prices.

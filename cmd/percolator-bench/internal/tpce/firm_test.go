@@ -74,7 +74,8 @@ func (d *day) fold() {
 	d.must(errors.Join(err, <-ended))
 }
 
-// trade lets terminals and exchange work until so many trades have been ordered, and the exchange close.
+// trade lets terminals and exchange work until so many trades have been ordered, and the exchange
+// close.
 func (d *day) trade(terminals, orders int) {
 	d.Helper()
 	tickets := make(chan Ticket, terminals)
@@ -103,8 +104,8 @@ func (d *day) trade(terminals, orders int) {
 	d.must(d.MarketFeed(d.ctx, d.exchange.Publish()))
 }
 
-// A day's trades are all settled and the books right to the cent, whatever becomes of commissions. Customers are few, so that trades
-// meet in accounts, holdings and brokers.
+// A day's trades are all settled and the books right to the cent, whatever becomes of commissions.
+// Customers are few, so that trades meet in accounts, holdings and brokers.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []Commission{Queued, Direct, Omitted} {
@@ -129,7 +130,8 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// Two trades of one broker that are settled at the same time conflict in his row, and not in the queue.
+// Two trades of one broker that are settled at the same time conflict in his row, and not in the
+// queue.
 func TestCommissionConflicts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,8 +10,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Exchange is the market: it knows a price for every security, which each trade moves. It is a party of its own, whose memory
-// is not in the firm's tables; the firm hears of its prices by market-feed.
+// Exchange is the market: it knows a price for every security, which each trade moves. It is a
+// party of its own, whose memory is not in the firm's tables; the firm hears of its prices by
+// market-feed.
 type Exchange struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -32,7 +33,8 @@ func NewExchange(securities int, seed uint64) *Exchange {
 	return x
 }
 
-// Fill executes an order for a security and returns its price; after some trades, also the prices to be published.
+// Fill executes an order for a security and returns its price; after some trades, also the prices
+// to be published.
 func (x *Exchange) Fill(t Ticket) (price int64, feed Feed) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -73,7 +75,8 @@ type tick struct {
 	quote    quote
 }
 
-// MarketFeed writes new prices. Feeds may overtake each other: a price that is older than the one there is left out.
+// MarketFeed writes new prices. Feeds may overtake each other: a price that is older than the one
+// there is left out.
 func (f *Firm) MarketFeed(ctx context.Context, feed Feed) error {
 	if len(feed) == 0 {
 		return nil

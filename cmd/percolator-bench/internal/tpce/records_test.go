@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Whatever is bought and sold, for whatever prices, no cent is lost, and nothing is left of what has been sold.
+// Whatever is bought and sold, for whatever prices, no cent is lost, and nothing is left of what
+// has been sold.
 func TestSettleConservesMoney(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -1,0 +1,376 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+)
+
+// The events of fig10, in the order in which they happen.
+const (
+	fig10Outage     = "outage"
+	fig10OracleDies = "oracle"
+	fig10WorkerDies = "worker"
+)
+
+// fig10Benchmark measures the recovery from failures (section 3.4 and Figure 10 of the paper).
+type fig10Benchmark struct {
+	only                          []string // names of events; none: all
+	accounts                      int
+	rate                          float64       // transfers offered a second; 0: two fifths of what saturate finds
+	saturate                      time.Duration // how long the greatest rate is looked for
+	deadline                      time.Duration // of each transfer: so long does a caller wait
+	steady, outage, after, bucket time.Duration
+	setting                       fig10Setting
+}
+
+func (b *fig10Benchmark) declare(f *flags) {
+	const s, ms, long = time.Second, time.Millisecond, 10 * time.Minute
+	events := []string{fig10Outage, fig10OracleDies, fig10WorkerDies}
+	f.names(&b.only, "only", nil, nil, events, "some events only, of: "+strings.Join(events, ", "))
+	number(f, &b.accounts, "accounts", 10_000, 1000, 2, 1_000_000, "accounts")
+	number(f, &b.rate, "rate", 0, 0, 0, 20_000, "transfers offered a second (0: two fifths of what 32 writers reach)")
+	number(f, &b.saturate, "saturate", 3*s, 300*ms, 10*ms, long, "how long these writers are measured")
+	number(f, &b.deadline, "deadline", 5*s, s, 10*ms, time.Minute, "how long a caller waits for a transfer")
+	number(f, &b.steady, "steady", 5*s, 400*ms, 10*ms, long, "how long nothing fails before each event")
+	number(f, &b.outage, "outage", 10*s, s, 10*ms, long, "how long a third of the keys is unavailable")
+	number(f, &b.after, "after", 10*s, 800*ms, 10*ms, long, "how long is watched after the end of each fault")
+	number(f, &b.bucket, "bucket", 250*ms, 50*ms, ms, time.Minute, "width of the buckets of the series")
+	number(f, &b.setting.LockTTL, "lock-ttl", 10*s, s, 100*ms, time.Hour, "TTL of locks")
+	number(f, &b.setting.Lease, "lease", 3*s, 300*ms, 10*ms, time.Hour, "lease of the oracle's leader")
+	number(f, &b.setting.Window, "window", 3*s, 300*ms, ms, time.Hour, "time of timestamps that it reserves ahead")
+	number(f, &b.setting.SessionLease, "session-lease", 5*s, 500*ms, 100*ms, time.Hour, "how long the oracle believes that a silent process lives")
+	f.toggle(&b.setting.NoBatching, "no-batching", false, "send a request for each read, instead of joining concurrent ones")
+	f.toggle(&b.setting.NoRowLocks, "no-row-locks", true, "workers lock no rows against each other; a killed one's would be for 10 s")
+	f.check(func() error {
+		if b.rate != 0 && b.rate < 1 {
+			return usagef("--rate %v is less than 1", b.rate)
+		}
+		if b.bucket > min(b.steady, b.after) {
+			return usagef("--bucket %v is longer than --steady %v or --after %v", b.bucket, b.steady, b.after)
+		}
+		return nil
+	})
+}
+
+// saturatingWriters look for the greatest rate, and share of it is offered: enough that a failure
+// is felt and little enough that what was held up can be caught up with.
+const (
+	saturatingWriters = 32
+	offeredShare      = 0.4
+)
+
+// fig10Event is one fault and what came of it. Times are since the first transfer was offered.
+type fig10Event struct {
+	name                   string
+	steady, fault, watched span // before it; while it lasts, which is no time for what dies at once; from its beginning on
+	held                   int64
+	counts                 map[string]int64 // of all clients, while it was watched
+}
+
+// fig10Run is a run under way.
+type fig10Run struct {
+	b      *fig10Benchmark
+	env    *fig10Environment
+	load   *transfers
+	begun  time.Time // when the first transfer was offered
+	ended  time.Time // when the last event had been watched
+	events []fig10Event
+	audit  fig10Audit
+}
+
+// run goes on with a steady load while parts of the system fail one after the other and come back.
+// It takes saturate, for each event steady, the fault and after, and at most deadline and two
+// minutes more.
+func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
+	events := slices.DeleteFunc([]string{fig10Outage, fig10OracleDies, fig10WorkerDies}, func(name string) bool {
+		return len(b.only) > 0 && !slices.Contains(b.only, name)
+	})
+	ctx, cancel := context.WithTimeout(ctx, b.saturate+time.Duration(len(events))*(b.steady+b.after)+b.outage+b.deadline+2*gracePeriod)
+	defer cancel()
+	out.all = 2 + len(events)
+	e, err := startFig10(ctx, b.setting, out.emulator)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.close()) }()
+	out.Emulator = e.emulator
+	r := &fig10Run{b: b, env: e, load: &transfers{client: e.client, accounts: b.accounts, deadline: b.deadline}}
+	rate, saturated, err := r.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	out.step()
+	shed, err := r.offer(ctx, rate, events, out.step)
+	if err != nil {
+		return err
+	}
+	how := "reads batched"
+	if b.setting.NoBatching {
+		how = "reads not batched"
+	}
+	if b.setting.NoRowLocks {
+		how += ", workers without row locks"
+	}
+	out.Title = "recovery from failures, " + how
+	if saturated > 0 {
+		out.Title += fmt.Sprintf("; %d writers reach %.0f transfers/s", saturatingWriters, saturated)
+	}
+	offered := out.Table("load").Row("transfers")
+	offered.Add("saturated, 1/s", saturated, "offered, 1/s", rate, "not begun", shed)
+	err = r.evaluate(ctx, out, rate)
+	out.step()
+	return err
+}
+
+// prepare opens the accounts and finds the rate.
+func (r *fig10Run) prepare(ctx context.Context) (rate, saturated float64, err error) {
+	if err := r.load.open(ctx); err != nil || r.b.rate > 0 {
+		return r.b.rate, 0, err
+	}
+	saturated = r.load.saturate(ctx, saturatingWriters, r.b.saturate)
+	if saturated == 0 {
+		return 0, 0, errors.New("no transfer was committed")
+	}
+	_, err = r.awaitIdle(ctx)
+	return offeredShare * saturated, saturated, err
+}
+
+// awaitIdle waits until every notification has been answered by the workers, and returns how long
+// that took.
+func (r *fig10Run) awaitIdle(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
+	defer cancel()
+	return timed(ctx, func(ctx context.Context) error { return waitIdle(ctx, r.env.client, fig10Registry()) })
+}
+
+// offer offers transfers while the events happen.
+func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, step func()) (shed int64, err error) {
+	var stop atomic.Bool
+	group, gctx := errgroup.WithContext(ctx)
+	r.begun = time.Now()
+	group.Go(func() (err error) { shed, err = r.load.offer(ctx, rate, &stop); return err })
+	group.Go(func() error {
+		defer stop.Store(true)
+		for _, name := range events {
+			if err := r.event(gctx, name); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			step()
+		}
+		r.ended = time.Now()
+		return nil
+	})
+	err = group.Wait()
+	return shed, err
+}
+
+// event watches the steady load, lets something fail, and watches again.
+func (r *fig10Run) event(ctx context.Context, name string) (err error) {
+	steady := span{from: time.Since(r.begun)}
+	if steady.from < r.b.steady { // what is opened and learnt at first is not steady
+		if err := pause(ctx, r.b.bucket); err != nil {
+			return err
+		}
+		steady.from = time.Since(r.begun)
+	}
+	if err := pause(ctx, r.b.steady); err != nil {
+		return err
+	}
+	before := r.env.counts()
+	steady.to = time.Since(r.begun)
+	e := fig10Event{name: name, steady: steady, fault: span{steady.to, steady.to}}
+	switch begins := r.begun.Add(steady.to); name {
+	case fig10Outage:
+		t := outageTimes{begins, begins.Add(r.b.outage)}
+		e.fault.to += r.b.outage
+		if err = r.env.breakTablets(t); err == nil {
+			err = pause(ctx, time.Until(t.Ends))
+		}
+	case fig10OracleDies: // it does not hand over: the other one has to wait for the end of its lease
+		var leader *process
+		if leader, err = r.env.leader(ctx); err == nil {
+			err = leader.kill()
+		}
+	case fig10WorkerDies:
+		e.held, err = r.killWorker(ctx)
+		e.fault.to = time.Since(r.begun)
+	}
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, r.b.after); err != nil {
+		return err
+	}
+	e.watched = span{steady.to, time.Since(r.begun)}
+	e.counts = minus(r.env.counts(), before)
+	r.events = append(r.events, e)
+	return nil
+}
+
+// severedFor is how long a worker gets no commit through before it is killed, or longer until there
+// is one.
+const severedFor = 100 * time.Millisecond
+
+// killWorker kills a worker that has locks: for a moment before, like one whose machine loses its
+// network, it gets no commit through, while its prewrites still go.
+func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
+	w := r.env.workers[0]
+	if err := w.say(fig10Order{Sever: true}); err != nil {
+		return 0, err
+	}
+	if err := pause(ctx, severedFor); err != nil {
+		return 0, err
+	}
+	for deadline := time.Now().Add(r.b.deadline); w.newest().Held == 0 && time.Now().Before(deadline); {
+		if err := pause(ctx, newsEvery); err != nil {
+			return 0, err
+		}
+	}
+	err = w.kill()
+	return w.newest().Held, err
+}
+
+// evaluate waits for what is left to do, audits the store, and makes series and events of what was
+// noted.
+func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
+	settled, err := r.awaitIdle(ctx)
+	if err != nil {
+		return err
+	}
+	results := r.load.results()
+	entries, err := r.auditStore(ctx, results)
+	if err != nil {
+		return err
+	}
+	m := momentsOf(results, entries, r.env.workers)
+	all := seriesOf(r.begun, r.ended.Sub(r.begun), r.b.bucket, m)
+	series := out.Table("series")
+	series.Series = true
+	for _, b := range all {
+		row := series.Append(fmt.Sprintf("%.3f s", b.at))
+		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs,
+			"backlog", b.backlog)
+	}
+	var marks []report.Mark
+	for _, e := range r.events {
+		r.describe(out, e, all, results, m)
+		switch begins, ends := e.fault.from.Seconds(), e.fault.to.Seconds(); e.name {
+		case fig10Outage:
+			marks = append(marks, report.Mark{At: begins, Name: "a third of the keys fails"}, report.Mark{At: ends, Name: "it is back"})
+		case fig10OracleDies:
+			marks = append(marks, report.Mark{At: begins, Name: "the oracle's leader is killed"})
+		case fig10WorkerDies:
+			marks = append(marks, report.Mark{At: ends, Name: "a worker is killed"})
+		}
+	}
+	out.Table("audit").Row("nothing left to do").Add("after the last transfer, s", settled.Seconds())
+	r.audit.into(out.Table("audit").Row("in one snapshot"))
+	out.failed = r.audit.err()
+	seconds := report.Axis{Label: "time, s"}
+	out.Draw(report.Chart{Name: "fig10-rates", Title: fmt.Sprintf("Failures and recovery: %.0f transfers/s offered", rate), X: seconds, Marks: marks,
+		Y: report.Axis{Label: "committed, 1/s"}, Lines: []report.Line{series.Line("observer runs", "at", "runs", nil), series.Line("transfers", "at", "transfers", nil)}})
+	out.Draw(report.Chart{Name: "fig10-backlog", Title: "Failures and recovery: the observers' backlog", X: seconds, Marks: marks,
+		Y: report.Axis{Label: "transfers without their run"}, Lines: []report.Line{series.Line("", "at", "backlog", nil)}})
+	return nil
+}
+
+// momentsOf returns when things happened. Of a run that its worker could not tell of, as it was
+// killed or did not hear of it either, that is when the observer was called.
+func momentsOf(results []transfer, entries map[int64]journalEntry, workers []*fig10WorkerProcess) (m fig10Moments) {
+	for _, t := range results {
+		if _, there := entries[t.id]; t.err == nil {
+			m.commits = append(m.commits, t.ended)
+		} else if there {
+			m.untold = append(m.untold, t.ended)
+		}
+	}
+	ran := map[int64]time.Time{}
+	for _, w := range workers {
+		w.mu.Lock()
+		maps.Copy(ran, w.runs)
+		w.mu.Unlock()
+	}
+	for id, e := range entries {
+		if _, told := ran[id]; !told && e.runs > 0 {
+			ran[id] = e.lastRun
+		}
+	}
+	m.runs = slices.Collect(maps.Values(ran))
+	for _, t := range results {
+		if at, ok := ran[t.id]; ok {
+			m.waits = append(m.waits, fig10Wait{at, at.Sub(t.ended)})
+		}
+	}
+	for _, moments := range [][]time.Time{m.commits, m.untold, m.runs} {
+		slices.SortFunc(moments, time.Time.Compare)
+	}
+	return m
+}
+
+// describe adds the rates and the work of an event.
+func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results []transfer, m fig10Moments) {
+	rates, work := out.Table("rates").Row(e.name), out.Table("work").Row(e.name)
+	rates.Add("from, s", e.fault.from.Seconds(), "to, s", e.fault.to.Seconds(), "until, s", e.watched.to.Seconds())
+	for _, kind := range []struct {
+		name string
+		of   func(fig10Bucket) float64
+	}{{"transfers", func(b fig10Bucket) float64 { return b.commits }}, {"runs", func(b fig10Bucket) float64 { return b.runs }}} {
+		d := dipOf(all, r.b.bucket, e.steady, e.fault, e.watched.to, kind.of)
+		rates.Add(kind.name+" before, 1/s", d.before)
+		if e.name == fig10Outage { // what dies at once has no time in between
+			rates.Add(kind.name+" during, 1/s", d.during)
+		}
+		rates.Add(kind.name+" lowest, 1/s", d.lowest)
+		recovery(rates, kind.name+" back to 90 % after", d.recovery)
+	}
+	rates.Add("longest without any transfer, s", longestGap(r.begun, m.commits, e.watched).Seconds())
+	backlog := backlogOf(all, r.b.bucket, e.steady, e.fault, e.watched.to)
+	work.Add("backlog before", backlog.before, "most", backlog.most)
+	recovery(work, "back after", backlog.recovery)
+	wait := 0.
+	for _, w := range m.waits {
+		if e.watched.has(w.until.Sub(r.begun)) {
+			wait = max(wait, w.lasted.Seconds())
+		}
+	}
+	work.Add("longest wait for a run, s", wait)
+	for _, name := range []string{"rolled forward", "rolled back", "conflicts", "refused", "answers lost"} {
+		work.Add(name, e.counts[name])
+	}
+	work.Add("commits held when killed", e.held)
+	failed, unknown := map[string]int{}, 0
+	for _, t := range results {
+		if t.err == nil || !e.watched.has(t.ended.Sub(r.begun)) {
+			continue
+		}
+		if name := sentinelOf(t.err); name == sentinels[0].name {
+			unknown++
+		} else {
+			failed[name]++
+		}
+	}
+	work.Add("outcome unknown", unknown)
+	list := []string{"none"}
+	for i, name := range slices.Sorted(maps.Keys(failed)) {
+		list = append(list[:i], fmt.Sprintf("%d %s", failed[name], name))
+	}
+	work.Add("other errors of callers", strings.Join(list, ", "))
+}
+
+func recovery(row *report.Row, name string, seconds *float64) {
+	if seconds == nil {
+		row.Add(name, "not watched so long")
+		return
+	}
+	row.Add(name+", s", *seconds)
+}

@@ -1,0 +1,260 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+)
+
+// fig7Benchmark measures the clustering of crawled documents (figure 7 of the paper). The latency
+// of a document is from when it was to be loaded until its cluster was committed.
+type fig7Benchmark struct {
+	documents int           // of the repository, already clustered when the crawl begins
+	rates     []float64     // documents that arrive a second, ascending
+	duration  time.Duration // how long documents arrive, at each rate and for each side
+	seed      uint64        // of keys and arrivals
+	// scanInterval is the pause between two searches of the worker for notifications; 0: adaptive. A
+	// search finds what direct dispatch has lost. In a locality group of its own (section 2.4) it
+	// reads what is dirty; an emulator has none and passes over all rows and all cells.
+	scanInterval time.Duration
+}
+
+// fig7Offered is how many documents may arrive in one measurement. It bounds the memory of the
+// benchmark and of the emulator.
+const fig7Offered = 500_000
+
+func (b *fig7Benchmark) declare(f *flags) {
+	number(f, &b.documents, "documents", 30_000, 4_000, 100, 5_000_000, "documents of the repository")
+	numbers(f, &b.rates, "rates", []float64{100, 200, 400, 800, 1600, 3200, 6400}, []float64{100, 1000}, 0.1, 1e6, "documents that arrive a second")
+	number(f, &b.duration, "duration", 4*time.Second, 500*time.Millisecond, 10*time.Millisecond, time.Hour, "how long documents arrive, at each rate and for each side")
+	number(f, &b.seed, "seed", 1, 1, 0, 1<<64-1, "of keys and arrivals")
+	number(f, &b.scanInterval, "scan-interval", 10*time.Second, 10*time.Second, 0, time.Hour, "pause between two searches of the worker for notifications (0: adaptive)")
+	f.check(func() error {
+		for _, rate := range b.rates {
+			if n := rate * b.duration.Seconds(); n > fig7Offered {
+				return usagef("--rates %v for --duration %v are more than %d documents", rate, b.duration, fig7Offered)
+			}
+		}
+		return ascending("rates", b.rates)
+	})
+}
+
+// fig7Rate is one crawl rate: both sides were offered the same documents at the same moments.
+type fig7Rate struct {
+	rate      float64 // documents a second
+	observers fig7Observers
+	batch     fig7Batch
+}
+
+// fig7Delivery is what both sides have.
+type fig7Delivery struct {
+	offered   int // documents
+	inTime    int // clustered while documents arrived
+	delivered float64
+	clustered int // of those offered, in the end
+	latency   *recorder
+
+	requests map[string]int64 // to Bigtable, by method
+	cluster  float64          // mean, in the end
+	// checked is how many cells were compared with what the same clustering in memory gives, and
+	// differences how many of them differ: must be 0.
+	checked     int
+	differences int
+}
+
+// fig7Observers is clustering by an observer of each document.
+type fig7Observers struct {
+	fig7Delivery
+	// saturated: when the last document had arrived, more than a tenth of all were still waiting.
+	// Nothing more was done for them; they count in the latencies with the time that they had waited
+	// by then, so what is reported is a lower bound, and grows with the duration.
+	saturated bool
+	backlog   int   // documents not clustered when the last one had arrived
+	runs      int64 // of the observer, that committed
+	conflicts int64
+	found     int64 // notifications that direct dispatch had lost
+}
+
+// fig7Batch is clustering by passes over the whole repository, one after the other.
+type fig7Batch struct {
+	fig7Delivery
+	// saturated: documents that arrived in the second half waited more than twice as long as those of
+	// the first, so they would wait ever longer.
+	saturated bool
+	passes    []float64 // how long each took, in milliseconds
+	read      int       // documents in each, in the mean
+}
+
+// fig7GracePeriod bounds each step that no rate and no duration bounds: the end of a measurement,
+// its verification, its removal.
+const fig7GracePeriod = 5 * time.Minute
+
+// run fills a repository and lets documents arrive at one rate after the other, for observers and
+// for batch passes in turns. What arrived is removed after each measurement, so that all of them
+// begin with the same repository.
+func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(2*len(b.rates))*(b.duration+fig7GracePeriod)+time.Hour)
+	defer cancel()
+	r.all = 1 + 2*len(b.rates)
+	s, err := startFig7(ctx, b, r.emulator)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	r.Emulator = s.emulator
+	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v", b.documents, s.crawl.keys, b.duration)
+	repository := r.Table("repository").Row("before")
+	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(),
+		"not alone, %", 100*s.base.notAlone())
+	r.step()
+	next := b.documents
+	var rates []fig7Rate
+	for i, rate := range b.rates {
+		at := fig7Rate{rate: rate}
+		a := s.crawl.arrivals(next, rate, b.duration)
+		next = a.end()
+		sides := []func() error{
+			func() (err error) { at.observers, err = s.measureObservers(ctx, a); return err },
+			func() (err error) { at.batch, err = s.measureBatch(ctx, a); return err },
+		}
+		for j := range sides { // who begins alternates
+			if err := sides[(i+j)%len(sides)](); err != nil {
+				return fmt.Errorf("%v documents a second: %w", rate, err)
+			}
+			r.step()
+		}
+		if n := at.observers.differences + at.batch.differences; n > 0 {
+			return fmt.Errorf("%v documents a second: %d cells are not what clustering in memory gives (observers %d, batch %d)", rate,
+				n, at.observers.differences, at.batch.differences)
+		}
+		rates = append(rates, at)
+		at.into(r, float64(len(a.due))/b.duration.Seconds(), b.documents)
+	}
+	b.conclude(r, rates)
+	return nil
+}
+
+// into adds the figures of a rate.
+func (at fig7Rate) into(r *run, arrived float64, documents int) {
+	name := fmt.Sprintf("%.4g/s", at.rate)
+	for _, side := range []struct {
+		name string
+		of   fig7Delivery
+		mark string
+		full bool
+	}{{"observers", at.observers.fig7Delivery, "≥ ", at.observers.saturated}, {"batch", at.batch.fig7Delivery, "↗ ", at.batch.saturated}} {
+		row := r.Table(side.name).Row(name)
+		row.Add("arrivals, 1/s", arrived, "of the repository, %/hour", percentPerHour(arrived, documents))
+		if side.full {
+			row.Add("saturated", side.mark)
+		}
+		side.of.latency.into(row)
+		row.Add("delivered, 1/s", side.of.delivered, "clustered", side.of.clustered)
+		work := r.Table(side.name + ", work").Row(name)
+		work.Add("requests", sumOf(side.of.requests))
+		for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows"} {
+			work.Add(kind, side.of.requests[kind])
+		}
+		work.Add("documents in a cluster", side.of.cluster, "checked", side.of.checked, "differences", side.of.differences)
+	}
+	o, b := r.Table("observers, work").Row(name), r.Table("batch, work").Row(name)
+	o.Add("left", at.observers.offered-at.observers.clustered, "backlog", at.observers.backlog, "runs", at.observers.runs,
+		"conflicts", at.observers.conflicts, "found by the scan", at.observers.found)
+	b.Add("passes", len(at.batch.passes), "pass, ms", at.batch.passes, "read each", at.batch.read)
+}
+
+// conclude tells where observers are saturated and where the crossover is, and draws median
+// latencies against the crawl rate. From the last rate that observers kept up with, a line of its
+// own leads to those that they did not: as they only grow with time, it shows where things go and
+// not how far.
+func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
+	r.Notes = append(r.Notes, "≥: observers are saturated; documents left count with the time they had waited at the end of the arrivals",
+		"↗: batch passes are saturated; documents of the second half waited more than twice as long")
+	checked := 0
+	first := len(rates) // at which observers are saturated
+	for i, at := range rates {
+		checked += at.observers.checked + at.batch.checked
+		if at.observers.saturated && first > i {
+			first = i
+			r.Notes = append(r.Notes, fmt.Sprintf("observers are saturated at %.4g/s: they clustered %.0f/s (%.0f %% of the repository an hour)",
+				at.rate, at.observers.delivered, percentPerHour(at.observers.delivered, b.documents)))
+		}
+	}
+	c := crossoverOf(rates, b.documents)
+	switch {
+	case c == nil:
+		r.Notes = append(r.Notes, "crossover: none in range, observers have the lower median at all rates")
+	case c.saturation:
+		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, observers are saturated and batch passes are not", c.rate, c.percent, c.first))
+	default:
+		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, the median of batch passes is lower", c.rate, c.percent, c.first))
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("%d cells compared with the same clustering in memory: 0 differences", checked))
+	lines := []report.Line{{Name: "observers", Points: true}, {Name: "batch passes", Points: true}, {Name: "observers, saturated: at least", Points: true}}
+	add := func(l *report.Line, at fig7Rate, of *recorder) {
+		l.X, l.Y = append(l.X, percentPerHour(at.rate, b.documents)), append(l.Y, of.ms(50)/1000)
+	}
+	for i, at := range rates {
+		add(&lines[1], at, at.batch.latency)
+		if !at.observers.saturated {
+			add(&lines[0], at, at.observers.latency)
+		}
+		if at.observers.saturated || i+1 < len(rates) && rates[i+1].observers.saturated {
+			add(&lines[2], at, at.observers.latency)
+		}
+	}
+	chart := report.Chart{
+		Name: "fig7", Title: fmt.Sprintf("Clustering %d documents, and what is crawled", b.documents), Lines: lines,
+		X: report.Axis{Label: "crawl rate, % of the repository an hour", Log: true}, Y: report.Axis{Label: "median latency, s", Log: true},
+	}
+	if c != nil {
+		chart.Marks = []report.Mark{{At: c.percent, Name: "crossover"}}
+	}
+	r.Draw(chart)
+}
+
+func percentPerHour(perSecond float64, documents int) float64 {
+	return 100 * perSecond * time.Hour.Seconds() / float64(documents)
+}
+
+// fig7Crossover is where repeated batch passes begin to cluster sooner than observers.
+type fig7Crossover struct {
+	// first is the first rate, of those measured, at which the median latency of batch passes is
+	// lower, or saturation holds.
+	first float64
+	// rate is where the medians are equal, between first and the rate before it, if the logarithms of
+	// both go straight from one to the other. Without a rate before it: first.
+	rate, percent float64
+	// saturation: at first observers are saturated and batch passes are not, but the time of the
+	// measurement was too short for the medians to cross. rate is then what the observers clustered
+	// there, or the rate before if that is higher.
+	saturation bool
+}
+
+// crossoverOf finds it among rates that ascend; nil if observers are faster at all of them.
+func crossoverOf(rates []fig7Rate, documents int) *fig7Crossover {
+	slower := func(r fig7Rate) float64 { return math.Log(r.observers.latency.ms(50) / r.batch.latency.ms(50)) } // above 0: batch is faster
+	for i, r := range rates {
+		after, c := slower(r), fig7Crossover{first: r.rate, rate: r.rate}
+		switch {
+		case after > 0 && i > 0:
+			before := slower(rates[i-1])
+			c.rate = rates[i-1].rate * math.Pow(r.rate/rates[i-1].rate, before/(before-after))
+		case after > 0:
+		case r.observers.saturated && !r.batch.saturated:
+			c.saturation, c.rate = true, r.observers.delivered
+			if i > 0 {
+				c.rate = max(c.rate, rates[i-1].rate)
+			}
+		default:
+			continue
+		}
+		c.percent = percentPerHour(c.rate, documents)
+		return &c
+	}
+	return nil
+}

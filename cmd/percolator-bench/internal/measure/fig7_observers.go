@@ -1,0 +1,214 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// clusterFig7 is the observer: an elaboration of figure 2 of the paper. It looks the document's
+// keys up, in one request, takes the first cluster that it finds or makes the document one, and
+// enters the keys that were asked before and not found. Two documents that enter the same key
+// conflict, and nobody ever changes an entry; so the clusters are those of the order in which the
+// observers commit.
+func clusterFig7(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+	if ch.Deleted {
+		return nil
+	}
+	d, err := decodeFig7Document(ch.Value)
+	if err != nil {
+		return err
+	}
+	cells := make([]percolator.Cell, fig7Kinds)
+	for kind, key := range d.keys {
+		cells[kind] = fig7KeyCell(kind, key)
+	}
+	found, err := tx.GetMulti(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	cluster := encodeFig7Cluster(d.number)
+	if i := slices.IndexFunc(found, func(v []byte) bool { return v != nil }); i >= 0 {
+		cluster, cells = found[i], cells[:i]
+	}
+	err = tx.Set(percolator.Cell{Table: ch.Cell.Table, Row: ch.Cell.Row, Column: fig7Cluster}, cluster)
+	for _, c := range cells {
+		err = errors.Join(err, tx.Set(c, cluster))
+	}
+	return err
+}
+
+// fig7Quiet is for how long a client has to be quiet, before documents arrive, to be taken for
+// idle.
+const fig7Quiet = 50 * time.Millisecond
+
+// fig7Together is how many documents one loader transaction takes, if so many are waiting.
+const fig7Together = 4
+
+// fig7Worker is a client of loaders and observers, and a worker.
+type fig7Worker struct {
+	client   *percolator.Client
+	clock    *commitClock
+	requests requestCounter
+	worker   *observers.Worker
+	stop     func() error // of the worker
+}
+
+// measureObservers loads the arrivals as transactions that notify, and waits for the observer of
+// each.
+func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out fig7Observers, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7GracePeriod)
+	defer cancel()
+	w := &fig7Worker{clock: newCommitClock()}
+	w.requests.own = true
+	if w.client, err = s.client(ctx, percolator.Config{}, append(w.clock.option(), w.requests.option())...); err != nil {
+		return out, err
+	}
+	r := observers.NewRegistry()
+	r.Observe("cluster", fig7Documents, fig7KeysCol, clusterFig7)
+	if w.worker, w.stop, err = s.work(ctx, w.client, r, observers.Config{ScanInterval: s.scanInterval}); err != nil {
+		return out, err
+	}
+	err = w.measure(ctx, s, a, &out)
+	if err = errors.Join(err, w.stop()); err != nil {
+		return out, fmt.Errorf("observers: %w", err)
+	}
+	return out, errors.Join(s.remove(ctx, fig7Documents, a.documentRows()), s.remove(ctx, fig7Indexes, s.keyRows(a)))
+}
+
+func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *fig7Observers) error {
+	load := func(ctx context.Context, numbers []int) error {
+		_, err := w.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) (err error) {
+			for _, n := range numbers {
+				d := s.crawl.document(n)
+				err = errors.Join(err, tx.Set(fig7DocumentCell(d.number, fig7KeysCol), d.encode()))
+			}
+			return err
+		}, percolator.Blind())
+		return err
+	}
+	if err := load(ctx, []int{a.awake()}); err != nil {
+		return err
+	}
+	if _, err := w.clock.await(ctx, fig7Row(uint32(a.awake())), fig7Cluster); err != nil {
+		return fmt.Errorf("the first document of all was not clustered: %w", err)
+	}
+	if err := w.requests.awaitQuiet(ctx, fig7Quiet); err != nil { // the first search of the worker's scanners is over
+		return err
+	}
+	before := w.worker.Stats()
+	w.requests.take()
+
+	o := fig7Outcome{arrivals: a, begun: time.Now()}
+	var stop atomic.Bool
+	var loading errgroup.Group
+	loading.Go(func() error { return a.offer(ctx, o.begun, &stop, fig7Together, load) })
+	if err := sleepUntil(ctx, o.begun.Add(a.duration)); err != nil {
+		return err
+	}
+	o.look(w.clock)
+	if out.saturated = o.saturated(); out.saturated {
+		stop.Store(true)
+	}
+	out.backlog = len(a.due) - o.inTime()
+	if err := loading.Wait(); err != nil {
+		return err
+	}
+	for i := 0; i < len(a.due) && !out.saturated; i++ {
+		if _, err := w.clock.await(ctx, fig7Row(uint32(a.number(i))), fig7Cluster); err != nil {
+			return fmt.Errorf("document %d of %d was not clustered: %w", i+1, len(a.due), err)
+		}
+	}
+	if err := errors.Join(w.stop(), w.client.Flush(ctx)); err != nil {
+		return err
+	}
+	o.look(w.clock)
+	out.fig7Delivery = o.delivery()
+	out.requests = w.requests.take()
+	after := w.worker.Stats()
+	out.runs, out.conflicts, out.found = after.Runs-before.Runs, after.Conflicts-before.Conflicts, after.Found-before.Found
+	return w.verify(ctx, s, o, &out.fig7Delivery)
+}
+
+// look notes what has been clustered by now.
+func (o *fig7Outcome) look(clock *commitClock) {
+	o.clustered = make([]time.Time, len(o.arrivals.due))
+	for i := range o.clustered {
+		o.clustered[i] = clock.committed(fig7Row(uint32(o.arrivals.number(i))), fig7Cluster)
+	}
+}
+
+// verify compares documents and indexes with the same clustering in memory, in the order in which
+// the observers have committed.
+func (w *fig7Worker) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *fig7Delivery) error {
+	return w.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+		stored, err := scanFig7(ctx, snap)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(stored, func(a, b fig7Stored) int { return cmp.Compare(a.at, b.at) })
+		audit := s.audit(stored, func(n int) bool {
+			i := n - o.arrivals.number(0)
+			return i < 0 || !o.clustered[i].IsZero()
+		}, o.arrivals)
+		entries := 0
+		for e, err := range snap.Scan(ctx, fig7Indexes, percolator.All()) {
+			if err != nil {
+				return err
+			}
+			entries++
+			audit.check(audit.clusters.hasEntry(e.Cell.Row, e.Value))
+		}
+		for range audit.clusters.entries() - entries {
+			audit.check(false)
+		}
+		audit.into(out)
+		return nil
+	})
+}
+
+// scanFig7 reads all documents.
+func scanFig7(ctx context.Context, r percolator.Reader) ([]fig7Stored, error) {
+	var out []fig7Stored
+	for e, err := range r.Scan(ctx, fig7Documents, percolator.All(), fig7KeysCol, fig7Cluster) {
+		if err != nil {
+			return nil, err
+		}
+		if len(out) == 0 || out[len(out)-1].row != e.Cell.Row {
+			out = append(out, fig7Stored{row: e.Cell.Row})
+		}
+		st := &out[len(out)-1]
+		switch e.Cell.Column {
+		case fig7KeysCol:
+			st.document, err = decodeFig7Document(e.Value)
+		case fig7Cluster:
+			st.clustered, st.at = true, e.CommitTS
+			st.cluster, err = decodeFig7Cluster(e.Value)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// hasEntry tells whether a row of the indexes is as it should be.
+func (c *fig7Clusters) hasEntry(row string, value []byte) bool {
+	var kind int
+	var key uint32
+	if _, err := fmt.Sscanf(row, "%d/%x", &kind, &key); err != nil || kind < 0 || kind >= fig7Kinds || row != fig7KeyRow(kind, key) {
+		return false
+	}
+	want, ok := c.index[kind][key]
+	got, err := decodeFig7Cluster(value)
+	return ok && err == nil && got == want
+}

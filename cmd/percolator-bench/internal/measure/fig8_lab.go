@@ -1,0 +1,194 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"cloud.google.com/go/bigtable"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// The tables of the benchmark: one that transactions use, one with a single family for the raw
+// client, and one with the protocol's families for the two requests that a single-cell commit
+// cannot do without.
+const (
+	fig8Ours   = "ours"
+	fig8Plain  = "raw1"
+	fig8Limit  = "two2"
+	fig8Column = "c"
+	fig8Family = "f" // of the plain table
+)
+
+// fig8Lab is the clients and tables that all comparisons share.
+type fig8Lab struct {
+	*environment
+	client, unbatched *percolator.Client // each with connections of its own, as many as the raw client has
+	ours              *fig8Rows
+	plain, limit      *fig8Rows
+	last              atomic.Int64 // timestamp of the limit
+}
+
+// startFig8 connects and loads. Tests give further options, for all clients.
+func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...option.ClientOption) (l *fig8Lab, err error) {
+	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value)}
+	ctx, cancel := context.WithTimeout(ctx, 2*gracePeriod)
+	defer cancel()
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
+	if l.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
+		return nil, err
+	}
+	if err = errors.Join(l.createRaw(ctx, fig8Plain, fig8Family, bigtable.NoGcPolicy()), l.connect(ctx, opts)); err == nil {
+		err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
+	}
+	_, err = l.orClose(err)
+	return l, err
+}
+
+func (l *fig8Lab) connect(ctx context.Context, opts []option.ClientOption) (err error) {
+	if l.client, err = l.environment.client(ctx, percolator.Config{}, opts...); err != nil {
+		return err
+	}
+	if l.unbatched, err = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...); err != nil {
+		return err
+	}
+	raw, err := l.raw(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	ts, err := l.oracle.Next(ctx)
+	l.last.Store(int64(ts)) // as large as those of the protocol: they are sent as varints
+	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = raw.Open(fig8Ours), true, l.readOurs, l.loadOurs
+	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = raw.Open(fig8Limit), true, l.readLimit, l.loadLimit
+	l.plain.table, l.plain.read, l.plain.write = raw.Open(fig8Plain), l.readPlain, l.loadPlain
+	return err
+}
+
+func fig8Cell(row string) percolator.Cell {
+	return percolator.Cell{Table: fig8Ours, Row: row, Column: fig8Column}
+}
+
+func (l *fig8Lab) readOurs(ctx context.Context, keys []string) ([][]byte, error) {
+	s, err := l.client.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var cells []percolator.Cell
+	for _, key := range keys {
+		cells = append(cells, fig8Cell(key))
+	}
+	return s.GetMulti(ctx, cells...)
+}
+
+func (l *fig8Lab) loadOurs(ctx context.Context, keys []string, values [][]byte) error {
+	_, err := l.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for i, key := range keys {
+			if err := tx.Set(fig8Cell(key), values[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+func (l *fig8Lab) readPlain(ctx context.Context, keys []string) ([][]byte, error) {
+	return l.plain.readRaw(ctx, fig8Family, keys)
+}
+
+func (l *fig8Lab) readLimit(ctx context.Context, keys []string) ([][]byte, error) {
+	return l.limit.readRaw(ctx, "data", keys)
+}
+
+func (l *fig8Lab) loadPlain(ctx context.Context, keys []string, values [][]byte) error {
+	return loadRaw(ctx, l.plain.table, keys, func(i int, mut *bigtable.Mutation) {
+		mut.Set(fig8Family, fig8Column, fig8Timestamp, values[i])
+	})
+}
+
+func (l *fig8Lab) loadLimit(ctx context.Context, keys []string, values [][]byte) error {
+	start, commit := l.tick(), l.tick()
+	return loadRaw(ctx, l.limit.table, keys, func(i int, mut *bigtable.Mutation) {
+		mut.Set("data", fig8Column, start, values[i])
+		mut.Set("write", fig8Column, commit, fig8Record)
+	})
+}
+
+func loadRaw(ctx context.Context, table *bigtable.Table, keys []string, set func(i int, mut *bigtable.Mutation)) error {
+	muts := make([]*bigtable.Mutation, len(keys))
+	for i := range muts {
+		muts[i] = bigtable.NewMutation()
+		set(i, muts[i])
+	}
+	return applyBulk(ctx, table, keys, muts)
+}
+
+// fig8Kind is a comparison of the benchmark.
+type fig8Kind struct {
+	name, ours, raw string
+	write, batching bool
+	rowsPerOp       int
+	sides           func() (ours, raw *fig8Side)
+}
+
+// fig8Names are the comparisons, in the order of the report.
+func fig8Names() []string {
+	var names []string
+	for _, k := range new(fig8Lab).kinds() {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+const (
+	fig8OfRow  = "ReadRow, no column named"
+	fig8OfCell = "ReadRow of the column"
+)
+
+// kinds lists the comparisons.
+func (l *fig8Lab) kinds() []fig8Kind {
+	reads := func(name, ours string, op fig8Op, batching bool, raw string, filter bigtable.ReadOption) fig8Kind {
+		return fig8Kind{name: name, ours: ours, raw: raw, batching: batching, rowsPerOp: 1, sides: func() (*fig8Side, *fig8Side) {
+			client := l.client
+			if !batching {
+				client = l.unbatched
+			}
+			return l.side(client, func(ctx context.Context, w *fig8Walker) error { return op(ctx, client, w) }), l.rawSide(l.plain, l.readRow(filter))
+		}}
+	}
+	writes := func(name, ours string, rows int, op fig8Op, raw string, rawSide func() *fig8Side) fig8Kind {
+		return fig8Kind{name: name, ours: ours, raw: raw, write: true, batching: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
+			s := l.side(l.client, func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) })
+			s.finish = l.client.Flush
+			return s, rawSide()
+		}}
+	}
+	mutate := func() *fig8Side { return l.rawSide(l.plain, l.mutateRow) }
+	serial := func() *fig8Side { return l.rawSide(l.plain, l.mutateTenInTurn) }
+	atOnce := func() *fig8Side { return l.rawSide(l.plain, l.mutateTenAtOnce) }
+	limit := func() *fig8Side { return l.rawSide(l.limit, l.lockAndCommit) }
+	return []fig8Kind{
+		reads("get", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfRow, fig8Latest),
+		reads("get-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfRow, fig8Latest),
+		reads("get-cell", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfCell, fig8Named),
+		reads("get-cell-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfCell, fig8Named),
+		reads("begin-get", "Begin and Get, batching off", beginAndGet, false, fig8OfRow, fig8Latest),
+		reads("begin-get-batched", "Begin and Get", beginAndGet, true, fig8OfRow, fig8Latest),
+		writes("write", "Begin, Set and Commit", 1, writeRows(1), "MutateRow", mutate),
+		writes("write-limit", "Begin, Set and Commit", 1, writeRows(1), "two CheckAndMutateRow", limit),
+		writes("blind", "Begin, Set and Commit, Blind", 1, writeRows(1, percolator.Blind()), "MutateRow", mutate),
+		writes("blind-limit", "Begin, Set and Commit, Blind", 1, writeRows(1, percolator.Blind()), "two CheckAndMutateRow", limit),
+		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow in turn", serial),
+		writes("rows10-at-once", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow at once", atOnce),
+	}
+}
+
+func (l *fig8Lab) side(client *percolator.Client, op func(context.Context, *fig8Walker) error) *fig8Side {
+	return &fig8Side{rows: l.ours, op: op, stats: client.Stats}
+}
+
+func (l *fig8Lab) rawSide(rows *fig8Rows, op func(context.Context, *fig8Walker) error) *fig8Side {
+	return &fig8Side{rows: rows, op: op}
+}

@@ -1,0 +1,237 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
+)
+
+// fig9Benchmark measures trades (section 3.3 and Figure 9 of the paper). The numbers of cores are
+// measured with the most customers, and the numbers of customers with the most cores.
+type fig9Benchmark struct {
+	cores, customers []int // GOMAXPROCS; the size of the firm
+	commissions      []string
+	terminals        int           // goroutines that are customers, and as many that are the market exchange
+	foldEvery        time.Duration // how long queued commissions wait for more, at most
+	duration         time.Duration // of one repetition, after a quarter of it that is not counted
+	seed             uint64        // of everything that is left to chance, but for how goroutines take turns
+}
+
+func (b *fig9Benchmark) declare(f *flags) {
+	n, ms := runtime.NumCPU(), time.Millisecond
+	ways := []string{string(tpce.Queued), string(tpce.Direct), string(tpce.Omitted)}
+	numbers(f, &b.cores, "cores", allCores(n), []int{n}, 1, n, "GOMAXPROCS of the process that is measured")
+	f.set.Lookup("cores").DefValue = "1, 2, 4 … and all of this machine's"
+	numbers(f, &b.customers, "customers", []int{200, 1000, 4000}, []int{200}, 1, tpce.MaxCustomers, "customers of the firm")
+	f.names(&b.commissions, "commission", ways, ways[:2], ways, "what becomes of commissions: queue, row, omitted")
+	number(f, &b.terminals, "terminals", 32, 32, 1, 10_000, "goroutines that are customers, and as many that are the exchange")
+	number(f, &b.foldEvery, "fold-every", time.Second, 200*ms, 0, time.Minute, "how long queued commissions wait for more, at most")
+	number(f, &b.duration, "duration", 1500*ms, 600*ms, 10*ms, time.Hour, "how long each repetition is measured, after a quarter of that to warm up")
+	number(f, &b.seed, "seed", 1, 1, 0, 1<<64-1, "of everything that is left to chance, but for how goroutines take turns")
+	f.check(func() error { return within("commission", len(b.commissions), 1, 3) })
+}
+
+// allCores is the powers of two, and all.
+func allCores(n int) (out []int) {
+	for c := 1; c < n; c *= 2 {
+		out = append(out, c)
+	}
+	return append(out, n)
+}
+
+// fig9Setting is what one row is measured with.
+type fig9Setting struct {
+	cores, customers int
+	commission       tpce.Commission
+}
+
+func (s fig9Setting) String() string {
+	return fmt.Sprintf("%d cores, %d customers, commission %s", s.cores, s.customers, s.commission)
+}
+
+// settings are in the order of the report: first those of the cores, then those of the customers.
+func (b *fig9Benchmark) settings() (out []fig9Setting) {
+	mostCores, mostCustomers := slices.Max(b.cores), slices.Max(b.customers)
+	add := func(cores, customers int) {
+		for _, c := range b.commissions {
+			if s := (fig9Setting{cores, customers, tpce.Commission(c)}); !slices.Contains(out, s) {
+				out = append(out, s)
+			}
+		}
+	}
+	for _, n := range slices.Sorted(slices.Values(b.cores)) {
+		add(n, mostCustomers)
+	}
+	for _, n := range slices.Sorted(slices.Values(b.customers)) {
+		add(mostCores, n)
+	}
+	return out
+}
+
+// run lets the settings take turns, so that whatever else the machine does falls on all of them. A
+// measurement gives up a minute after its time.
+func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
+	mix := tpce.StandardMix
+	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: %d %% trade-order, each with its trade-result, "+
+		"%d %% customer-position, %d %% trade-status; %d of %v each, seed %d",
+		b.terminals, b.terminals, mix.TradeOrder, mix.CustomerPosition, mix.TradeStatus, r.repeat, b.duration, b.seed)
+	settings := b.settings()
+	results := make([][]*fig9Result, len(settings))
+	r.all = r.repeat * len(settings)
+	for range r.repeat {
+		for i, s := range settings {
+			out, err := b.measure(ctx, s, r.emulator)
+			if err != nil {
+				return fmt.Errorf("%v: %w", s, err)
+			}
+			r.Emulator = out.Emulator
+			results[i] = append(results[i], out)
+			r.step()
+		}
+	}
+	trades := int64(0)
+	for i, s := range settings {
+		s.into(r, results[i])
+		for _, out := range results[i] {
+			trades += out.Audit.Trades
+		}
+	}
+	b.draw(r)
+	shared := "the emulator is another process, whose cores are neither limited nor counted"
+	if r.emulator == embeddedEmulator {
+		shared = "the emulator is in the same process and has its share of the cores"
+	}
+	r.Notes = append(r.Notes, "cores: GOMAXPROCS of the process with all clients and the oracle; "+shared,
+		fmt.Sprintf("%d trades were ordered, and every one of them audited: money, holdings, commissions and prices are right", trades),
+		"section 3.3 of the paper: its benchmark based on TPC-E, commissions omitted: 11200 trades/s on 15000 cores; other machines, another store")
+	return nil
+}
+
+// measure runs one repetition in another process, which has so many cores and a heap of its own.
+func (b *fig9Benchmark) measure(ctx context.Context, s fig9Setting, emulator string) (_ *fig9Result, err error) {
+	p, err := startPart(ctx, "fig9-run", fig9Job{
+		Emulator: emulator, Customers: s.customers, Commission: s.commission, Terminals: b.terminals,
+		FoldEvery: b.foldEvery, Duration: b.duration, Seed: b.seed,
+	}, "GOMAXPROCS="+strconv.Itoa(s.cores))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	r := new(fig9Result)
+	if err := p.hear(r); err != nil {
+		return nil, err
+	}
+	if r.Error != "" {
+		return nil, errors.New(r.Error)
+	}
+	if r.Cores != s.cores {
+		return nil, fmt.Errorf("a process with GOMAXPROCS %d had %d", s.cores, r.Cores)
+	}
+	return r, nil
+}
+
+// into puts the repetitions of a setting together.
+func (s fig9Setting) into(r *run, results []*fig9Result) {
+	row := r.Table("fig9").Row(s.String())
+	var tps, all, used []float64
+	var commits, conflicts, transactions int64
+	requests, folds := map[string]int64{}, fig9Folds{}
+	kinds := map[tpce.Kind]*fig9Kind{}
+	for _, out := range results {
+		total := int64(0)
+		for kind, k := range out.Kinds {
+			sum := kinds[kind]
+			if sum == nil {
+				sum = new(fig9Kind)
+				kinds[kind] = sum
+			}
+			sum.Conflicts, total = sum.Conflicts+k.Conflicts, total+k.Latencies.count()
+			if kind.Writes() {
+				commits, conflicts = commits+k.Latencies.count(), conflicts+k.Conflicts
+			}
+			sum.Latencies.merge(&k.Latencies)
+		}
+		transactions += total
+		tps, all = append(tps, float64(out.Executed)/out.Seconds), append(all, float64(total)/out.Seconds)
+		used = append(used, out.CPU/out.Seconds)
+		folds.Runs, folds.Conflicts = folds.Runs+out.Folds.Runs, folds.Conflicts+out.Folds.Conflicts
+		for kind, n := range out.Requests {
+			requests[kind] += n
+		}
+	}
+	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.SizeFor(s.customers).Brokers(),
+		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
+	row.Add("cores used", used) // 0: not known on this system
+	row.Add("conflicts/commit", per(conflicts, commits),
+		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions), "folds", folds.Runs,
+		"folds' conflicts", folds.Conflicts)
+	each := r.Table("requests/transaction").Row(s.String())
+	for _, kind := range slices.Sorted(maps.Keys(requests)) {
+		each.Add(kind, per(requests[kind], transactions))
+	}
+	types := r.Table(s.String())
+	for _, kind := range tpce.Kinds {
+		if k := kinds[kind]; k != nil {
+			row := types.Row(string(kind))
+			k.Latencies.into(row)
+			row.Add("conflicts", k.Conflicts, "conflicts/commit", per(k.Conflicts, k.Latencies.count()))
+		}
+	}
+	audits := r.Table("audits")
+	audits.Series = true
+	for _, out := range results {
+		out.Audit.into(audits.Append(s.String()))
+	}
+}
+
+// per is 0 where nothing was counted.
+func per(n, of int64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// draw draws trades a second against cores and against customers.
+func (b *fig9Benchmark) draw(r *run) {
+	t := &report.Table{Rows: slices.Clone(r.Table("fig9").Rows)}
+	slices.SortStableFunc(t.Rows, func(a, b *report.Row) int {
+		return cmp.Or(cmp.Compare(a.Value("cores"), b.Value("cores")), cmp.Compare(a.Value("customers"), b.Value("customers")))
+	})
+	most := map[string]float64{"cores": float64(slices.Max(b.cores)), "customers": float64(slices.Max(b.customers))}
+	lines := func(x, fixed string) (lines []report.Line) {
+		for _, c := range []tpce.Commission{tpce.Queued, tpce.Direct, tpce.Omitted} {
+			l := t.Line("commission: "+string(c), x, "trades/s", func(row *report.Row) bool {
+				return row.Value(fixed) == most[fixed] && row.Figure("commission").Text == string(c)
+			})
+			if len(l.X) > 0 {
+				lines = append(lines, l)
+			}
+		}
+		return lines
+	}
+	tps := report.Axis{Label: "trades executed, 1/s"}
+	byCores := lines("cores", "customers")
+	r.Draw(report.Chart{Name: "fig9-cores", Title: fmt.Sprintf("%.0f customers on %s", most["customers"], r.Emulator),
+		X: report.Axis{Label: "cores (GOMAXPROCS)"}, Y: tps, Lines: append(byCores, linear(byCores[0]))})
+	r.Draw(report.Chart{Name: "fig9-customers", Title: fmt.Sprintf("Trades on %.0f cores and %s", most["cores"], r.Emulator),
+		X: report.Axis{Label: "customers", Log: true}, Y: tps, Lines: lines("customers", "cores")})
+}
+
+// linear is how a line would go on if every core did what the first ones do.
+func linear(l report.Line) report.Line {
+	out := report.Line{Name: "linear"}
+	for _, x := range l.X {
+		out.X, out.Y = append(out.X, x), append(out.Y, l.Y[0]*x/l.X[0])
+	}
+	return out
+}

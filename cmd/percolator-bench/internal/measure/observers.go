@@ -1,0 +1,312 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// observersBenchmark measures the reaction of observers. Latencies are from when the commit of an
+// observed write was durable to when the commit of its observer was, both as their clients were
+// told by the store.
+type observersBenchmark struct {
+	duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
+	writers  []int         // for each saturated rate; each of them waits for the observer of its write
+	hops     int           // of the chain
+	chains   float64       // begun each second, at random moments
+
+	clean, dirty int // rows of the shared table without a notification, and how many of them get one in each round. 0: not measured
+	rounds       int
+	workers      int           // processes
+	idle         time.Duration // before each round, so that the workers have slowed down
+	scanInterval time.Duration // of those workers; 0: as they like
+	scanOnly     bool          // those workers hear nothing from the writer
+}
+
+func (b *observersBenchmark) declare(f *flags) {
+	const s = time.Second
+	number(f, &b.duration, "duration", 9*s, 2*s, 10*time.Millisecond, time.Hour, "how long writes are offered; the other measurements take parts of it")
+	numbers(f, &b.writers, "writers", []int{16, 64, 256}, []int{64}, 1, 10_000, "writers that find the saturated rate")
+	number(f, &b.hops, "hops", 5, 5, 1, 50, "length of the chain")
+	number(f, &b.chains, "chains", 20, 20, 0.1, 10_000, "chains begun a second")
+	number(f, &b.clean, "clean", 100_000, 10_000, 0, 10_000_000, "clean rows of the table across processes (0: leave that out)")
+	number(f, &b.dirty, "dirty", 100, 100, 1, 100_000, "rows that become dirty in each round")
+	number(f, &b.rounds, "rounds", 3, 1, 1, 1000, "rounds")
+	number(f, &b.workers, "workers", 1, 1, 1, 64, "processes with a worker")
+	number(f, &b.idle, "idle", 3*s, s, 0, time.Hour, "how long nothing happens before each round")
+	number(f, &b.scanInterval, "scan-interval", 0, 0, 0, time.Hour, "pause between two searches by a scanner of those workers (0: adaptive)")
+	f.toggle(&b.scanOnly, "scan-only", false, "those workers hear nothing from the writer: the scan has to find everything")
+	f.check(func() error {
+		if b.clean > 0 && b.dirty*b.rounds > b.clean {
+			return usagef("--clean %d are fewer than --dirty %d in --rounds %d", b.clean, b.dirty, b.rounds)
+		}
+		return nil
+	})
+}
+
+func (b *observersBenchmark) run(ctx context.Context, r *run) error {
+	r.Title = "from commit of a write to commit of its observer"
+	r.all = len(b.writers) + 1 + 2
+	if b.clean > 0 {
+		r.all += 1 + b.rounds
+	}
+	if err := b.inProcess(ctx, r); err != nil {
+		return fmt.Errorf("in one process: %w", err)
+	}
+	chart := report.Chart{Name: "observers-chain", Title: "A chain of observers in one worker", X: report.Axis{Label: "hop"},
+		Y: report.Axis{Label: "sum of the hops' medians, ms", Log: true}}
+	for _, way := range []struct {
+		name   string
+		worker observers.Config
+	}{{"direct dispatch", observers.Config{}}, {"scan only", observers.Config{DisableDispatch: true}}} {
+		t := r.Table("chain, " + way.name)
+		if err := b.chain(ctx, t, way.worker); err != nil {
+			return fmt.Errorf("chain: %w", err)
+		}
+		line := report.Line{Name: way.name, Points: true}
+		sum := 0.
+		for i, row := range t.Rows[:b.hops] {
+			sum += row.Value("p50")
+			line.X, line.Y = append(line.X, float64(i+1)), append(line.Y, sum)
+		}
+		chart.Lines = append(chart.Lines, line)
+		r.step()
+	}
+	r.Draw(chart)
+	if b.clean == 0 {
+		return nil
+	}
+	if err := b.acrossProcesses(ctx, r); err != nil {
+		return fmt.Errorf("across processes: %w", err)
+	}
+	return nil
+}
+
+// latencyChart shows a distribution with the goals for it.
+func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.Chart {
+	return report.Chart{Name: name, Title: title, Marks: goals, Lines: []report.Line{l.line("")},
+		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true}, Y: report.Axis{Label: "share of all, %", Max: 100}}
+}
+
+// hopColumn is "0" for what the benchmark writes; the observer of a hop writes the next number, and
+// the last of a chain is not observed. Everything is in one row, so that each run has one commit
+// request.
+func hopColumn(i int) string { return strconv.Itoa(i) }
+
+func hopSchema(hops int) *percolator.Schema {
+	t := percolator.Table{Name: benchTable}
+	for i := range hops {
+		t.Observed = append(t.Observed, hopColumn(i))
+	}
+	return &percolator.Schema{Tables: []percolator.Table{t}}
+}
+
+// hopRegistry has an observer for each hop, which copies what it was called for to the next column.
+func hopRegistry(hops int) *observers.Registry {
+	r := observers.NewRegistry()
+	for i := range hops {
+		r.Observe("hop-"+hopColumn(i), benchTable, hopColumn(i), func(_ context.Context, tx *percolator.Txn, ch observers.Change) error {
+			return tx.Set(benchCell(ch.Cell.Row, hopColumn(i+1)), ch.Value)
+		})
+	}
+	return r
+}
+
+// observed is an environment with a client whose commits a clock sees.
+type observed struct {
+	*environment
+	client *percolator.Client
+	clock  *commitClock
+}
+
+func (e *environment) observed(ctx context.Context) (*observed, error) {
+	o := &observed{environment: e, clock: newCommitClock()}
+	var err error
+	o.client, err = e.client(ctx, percolator.Config{}, o.clock.option()...)
+	_, err = e.orClose(err)
+	return o, err
+}
+
+// startObserved starts all of it in this process, and a worker.
+func startObserved(ctx context.Context, hops int, cfg observers.Config) (*observed, error) {
+	e, err := startEnvironment(ctx, embeddedEmulator, hopSchema(hops))
+	if err != nil {
+		return nil, err
+	}
+	o, err := e.observed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = e.work(ctx, o.client, hopRegistry(hops), cfg)
+	_, err = e.orClose(err)
+	return o, err
+}
+
+// write commits a write of column "0" that notifies.
+func (o *observed) write(ctx context.Context, row string) error {
+	_, err := o.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		return tx.Set(benchCell(row, hopColumn(0)), []byte("a value of some twenty bytes"))
+	}, percolator.Blind())
+	return err
+}
+
+// offer writes rows at random moments for d, whatever becomes of them, and returns how many.
+func (o *observed) offer(ctx context.Context, rate float64, d time.Duration) (int, error) {
+	var rows atomic.Int64
+	_, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
+		rows.Add(1)
+		return o.write(ctx, rowName(i))
+	})
+	return int(rows.Load()), err
+}
+
+// inProcess finds the saturated rate and offers half of it.
+func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) {
+	most := 0.0
+	for _, writers := range b.writers {
+		rate, err := saturate(ctx, writers, b.duration/4)
+		if err != nil {
+			return fmt.Errorf("%d writers: %w", writers, err)
+		}
+		r.Table("saturated").Row(fmt.Sprintf("%d writers", writers)).Add("writes and runs, 1/s", rate)
+		most = max(most, rate)
+		r.step()
+	}
+	o, err := startObserved(ctx, 1, observers.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
+	defer cancel()
+	begun := time.Now()
+	n, err := o.offer(ctx, most/2, b.duration)
+	if err != nil {
+		return err
+	}
+	var latencies recorder
+	inTime := 0
+	for i := range n {
+		ran, err := o.clock.await(ctx, rowName(i), hopColumn(1))
+		if err != nil {
+			return fmt.Errorf("the observer of write %d of %d: %w", i, n, err)
+		}
+		written := o.clock.committed(rowName(i), hopColumn(0))
+		if written.Sub(begun) <= b.duration {
+			inTime++
+		}
+		latencies.record(ran.Sub(written))
+	}
+	byTimestamps, err := o.byTimestamps(ctx)
+	if err != nil {
+		return err
+	}
+	observed := r.Table("in one process").Row("observed")
+	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.duration.Seconds())
+	latencies.into(observed)
+	byTimestamps.into(r.Table("in one process").Row("by timestamps"))
+	r.Draw(latencyChart("observers-in-process", fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2), &latencies,
+		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
+	r.step()
+	return nil
+}
+
+// saturate lets writers write, each of them again as soon as the observer of its last write has
+// committed, so that writes and runs go at one rate: left alone, writers would outrun the worker.
+// The first third of the time is not counted.
+func saturate(ctx context.Context, writers int, d time.Duration) (perSecond float64, err error) {
+	o, err := startObserved(ctx, 1, observers.Config{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	var rows, runs atomic.Int64
+	begun := time.Now()
+	counted, end := begun.Add(d/3), begun.Add(d)
+	ctx, cancel := context.WithDeadline(ctx, end.Add(gracePeriod))
+	defer cancel()
+	if err := (generator{callers: writers, more: during(d)}).run(ctx, func(ctx context.Context, _ int, _ time.Time) error {
+		row := rowName(int(rows.Add(1)))
+		if err := o.write(ctx, row); err != nil {
+			return err
+		}
+		at, err := o.clock.await(ctx, row, hopColumn(1))
+		if err != nil {
+			return fmt.Errorf("the observer of row %s: %w", row, err)
+		}
+		if at.After(counted) && !at.After(end) {
+			runs.Add(1)
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	if runs.Load() == 0 {
+		return 0, fmt.Errorf("no run was counted in %v", d)
+	}
+	return float64(runs.Load()) / end.Sub(counted).Seconds(), nil
+}
+
+// byTimestamps reads the commit timestamps of all writes and of the runs for them: the same by the
+// oracle's clock.
+func (o *observed) byTimestamps(ctx context.Context) (latencies *recorder, err error) {
+	err = o.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		latencies = new(recorder)
+		var written percolator.Entry
+		for e, err := range s.Scan(ctx, benchTable, percolator.All(), hopColumn(0), hopColumn(1)) {
+			switch {
+			case err != nil:
+				return err
+			case e.Cell.Column == hopColumn(0):
+				written = e
+			case e.Cell.Row == written.Cell.Row:
+				latencies.record(e.CommitTS.Sub(written.CommitTS))
+			default:
+				return fmt.Errorf("row %s has column %s alone", e.Cell.Row, strconv.Quote(e.Cell.Column))
+			}
+		}
+		return nil
+	})
+	return latencies, err
+}
+
+// chain begins chains at random moments and measures each hop.
+func (b *observersBenchmark) chain(ctx context.Context, t *report.Table, cfg observers.Config) (err error) {
+	o, err := startObserved(ctx, b.hops, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
+	defer cancel()
+	n, err := o.offer(ctx, b.chains, b.duration/2)
+	if err != nil {
+		return err
+	}
+	hops, whole := make([]recorder, b.hops), new(recorder)
+	for i := range n {
+		first := o.clock.committed(rowName(i), hopColumn(0))
+		last := first
+		for h := range hops {
+			at, err := o.clock.await(ctx, rowName(i), hopColumn(h+1))
+			if err != nil {
+				return fmt.Errorf("hop %d of chain %d: %w", h+1, i, err)
+			}
+			hops[h].record(at.Sub(last))
+			last = at
+		}
+		whole.record(last.Sub(first))
+	}
+	for h := range hops {
+		hops[h].into(t.Row(fmt.Sprintf("hop %d", h+1)))
+	}
+	whole.into(t.Row("whole"))
+	return nil
+}

@@ -1,0 +1,266 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// observersStore is the process with the store: an emulator of Bigtable and an oracle. It says
+// where they listen, and lives until the input ends.
+func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
+	e, err := newEnvironment(ctx, embeddedEmulator, hopSchema(1))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.close()) }()
+	oracle, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
+	if err != nil {
+		return err
+	}
+	if e.at.Oracle, err = e.serve(ctx, oracle); err != nil {
+		return err
+	}
+	return errors.Join(l.say(e.at), l.untilEnd())
+}
+
+// round is what the writer is asked for: to write each row at its moment, counted from when it is
+// asked.
+type round struct {
+	Rows    []string        `json:"rows"`
+	Moments []time.Duration `json:"moments"`
+}
+
+// moments are commits by row, in nanoseconds since 1970, and how a worker has heard of its work so
+// far.
+type moments struct {
+	Rows   map[string]int64 `json:"rows"`
+	Hinted int64            `json:"hinted,omitempty"`
+	Found  int64            `json:"found,omitempty"`
+	Error  string           `json:"error,omitempty"`
+}
+
+// observersWriter is the process with the writer: for each round that it hears it writes the rows
+// at their moments, and says when they were committed.
+func observersWriter(ctx context.Context, at addresses, l *lines) (err error) {
+	o, err := connectObserved(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	return answer(l, func(r round) moments {
+		ctx, cancel := context.WithTimeout(ctx, gracePeriod)
+		defer cancel()
+		var group errgroup.Group
+		begun := time.Now()
+		for i, row := range r.Rows {
+			_ = sleepUntil(ctx, begun.Add(r.Moments[i])) // if it is over, the write says so
+			group.Go(func() error {
+				if err := o.write(ctx, row); err != nil {
+					return fmt.Errorf("writing row %q: %w", row, err)
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return moments{Error: err.Error()}
+		}
+		return moments{Rows: o.clock.moments(hopColumn(0))}
+	})
+}
+
+// observersSetting is how a worker's process is set up.
+type observersSetting struct {
+	At addresses `json:"at"`
+
+	ScanInterval time.Duration `json:"scan_interval"`
+	ScanOnly     bool          `json:"scan_only"`
+}
+
+// observersWorker is a process with a worker: whenever it is asked it says which rows it has run
+// for, and when those runs were committed.
+func observersWorker(ctx context.Context, s observersSetting, l *lines) (err error) {
+	o, err := connectObserved(ctx, s.At)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	worker, _, err := o.work(ctx, o.client, hopRegistry(1), observers.Config{ScanInterval: s.ScanInterval, DisableDispatch: s.ScanOnly})
+	if err != nil {
+		return err
+	}
+	return answer(l, func(struct{}) moments {
+		stats := worker.Stats()
+		return moments{Rows: o.clock.moments(hopColumn(1)), Hinted: stats.Hinted, Found: stats.Found}
+	})
+}
+
+func connectObserved(ctx context.Context, at addresses) (*observed, error) {
+	e, err := connectEnvironment(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return e.observed(ctx)
+}
+
+// acrossProcesses measures from a writer's process to workers' processes.
+func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err error) {
+	var all []*process
+	defer func() {
+		for _, p := range slices.Backward(all) {
+			err = errors.Join(err, p.stop())
+		}
+	}()
+	begin := func(part string, setting any) (*process, error) {
+		p, err := startPart(ctx, part, setting)
+		if err == nil {
+			all = append(all, p)
+		}
+		return p, err
+	}
+	store, err := begin("observers-store", struct{}{})
+	if err != nil {
+		return err
+	}
+	var at addresses
+	if err := store.hear(&at); err != nil {
+		return err
+	}
+	pass, err := fillClean(ctx, at, b.clean)
+	if err != nil {
+		return err
+	}
+	r.step()
+	writer, err := begin("observers-writer", at)
+	if err != nil {
+		return err
+	}
+	var workers []*process
+	for range b.workers {
+		w, err := begin("observers-worker", observersSetting{At: at, ScanInterval: b.scanInterval, ScanOnly: b.scanOnly})
+		if err != nil {
+			return err
+		}
+		workers = append(workers, w)
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	rows := random.Perm(b.clean) // no row twice
+	var latencies recorder
+	var counts moments
+	lost := 0
+	t := r.Table("across processes")
+	for i := range b.rounds {
+		if err := pause(ctx, b.idle); err != nil {
+			return err
+		}
+		one := round{}
+		for range b.dirty {
+			one.Rows = append(one.Rows, rowName(rows[0]))
+			one.Moments = append(one.Moments, time.Duration(random.Int64N(int64(b.duration)/3+1)))
+			rows = rows[1:]
+		}
+		slices.Sort(one.Moments)
+		var took []time.Duration
+		if took, counts, err = one.measure(ctx, writer, workers); err != nil {
+			return err
+		}
+		lost += b.dirty - len(took)
+		recorded(took).into(t.Row(fmt.Sprintf("round %d", i+1)))
+		latencies.merge(recorded(took))
+		r.step()
+	}
+	latencies.into(t.Row("all"))
+	counted := r.Table("dirty rows").Row("all")
+	counted.Add("clean rows", b.clean, "to look at all, ms", pass, "dirty rows of a round", b.dirty, "workers", b.workers,
+		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
+	counted.Add("lost", lost) // no worker ran for them: must be 0
+	r.Draw(latencyChart("observers-across-processes", fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty), &latencies,
+		report.Mark{At: 1000, Name: "goal for p99"}))
+	return nil
+}
+
+// fillClean fills the table with clean rows, and measures how long it takes to look at all of them.
+func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err error) {
+	o, err := connectObserved(ctx, at)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	const batch = 500 // rows in a transaction
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	for from := 0; from < clean; from += batch {
+		group.Go(func() error {
+			_, err := o.client.Update(gctx, func(_ context.Context, tx *percolator.Txn) error {
+				for i := from; i < min(from+batch, clean); i++ {
+					if err := tx.Set(benchCell(rowName(i), bodyColumn), slices.Repeat([]byte{'x'}, 100)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}, percolator.Blind())
+			return err
+		})
+	}
+	if err := errors.Join(group.Wait(), o.client.Flush(ctx)); err != nil {
+		return 0, err
+	}
+	var passes []float64
+	for range 3 {
+		begun := time.Now()
+		for p, err := range pending(ctx, o.client, benchTable) {
+			if err != nil {
+				return 0, err
+			}
+			return 0, fmt.Errorf("row %s is not clean", p.Row)
+		}
+		passes = append(passes, milliseconds(time.Since(begun)))
+	}
+	return report.Median(passes), nil
+}
+
+// measure has the rows written, and asks the workers until each has been run for, and how they came
+// to know of them.
+func (r round) measure(ctx context.Context, writer *process, workers []*process) (latencies []time.Duration, counts moments, err error) {
+	var written moments
+	if err := writer.ask(r, &written); err != nil {
+		return nil, counts, err
+	}
+	if written.Error != "" {
+		return nil, counts, errors.New(written.Error)
+	}
+	ran := map[string]int64{}
+	for deadline := time.Now().Add(gracePeriod); len(latencies) < len(r.Rows) && time.Now().Before(deadline); {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return nil, counts, err
+		}
+		counts = moments{}
+		for _, w := range workers {
+			var m moments
+			if err := w.ask(struct{}{}, &m); err != nil {
+				return nil, counts, err
+			}
+			maps.Copy(ran, m.Rows)
+			counts.Hinted += m.Hinted
+			counts.Found += m.Found
+		}
+		latencies = nil
+		for _, row := range r.Rows {
+			if from, to := written.Rows[row], ran[row]; from != 0 && to != 0 {
+				latencies = append(latencies, time.Duration(to-from))
+			}
+		}
+	}
+	return latencies, counts, nil
+}

@@ -1,0 +1,220 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/load"
+	"github.com/gopercolator/percolator/internal/webindex/verify"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// opsSite is a web index with a worker, all of it in this process.
+type opsSite struct {
+	*environment
+	client *percolator.Client
+	worker *observers.Worker
+	sent   requestCounter
+
+	mu      sync.Mutex
+	origins map[readOrigin]*opsOrigin
+
+	before observers.Stats
+	stats  percolator.Stats
+}
+
+func startOps(ctx context.Context, v *opsVariant, b *opsBenchmark, emulator string) (s *opsSite, err error) {
+	s = &opsSite{origins: map[readOrigin]*opsOrigin{}}
+	s.sent.own, s.sent.saw = true, s.read
+	if s.environment, err = startEnvironment(ctx, emulator, index.Schema()); err != nil {
+		return nil, err
+	}
+	s.client, err = s.environment.client(ctx, percolator.Config{DisableBatching: !v.batching, DisablePrefetch: !v.prefetch,
+		Oracle: &distantServer{s.oracle.(*tso.Server), distance{delay: b.delay}}}, append(delayed(b.delay), s.sent.option())...)
+	if err == nil {
+		s.worker, _, err = s.work(ctx, s.client, index.Registry(b.collapse), observers.Config{Concurrency: b.concurrency})
+	}
+	_, err = s.orClose(err)
+	return s, err
+}
+
+// read counts a request to read by its origin.
+func (s *opsSite) read(r *btpb.ReadRowsRequest) {
+	origin, n := originOf(r)
+	origin.columns = merged(origin)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.origins[origin]
+	if o == nil {
+		o = &opsOrigin{readOrigin: origin}
+		s.origins[origin] = o
+	}
+	o.requests, o.rows, o.cells = o.requests+1, o.rows+n.rows, o.cells+n.cells
+}
+
+// merged gives reads of columns that are named after pages one name: there are as many of them as
+// pages.
+func merged(o readOrigin) string {
+	switch {
+	case o.columns == "":
+	case o.table == index.Links, o.table == index.Postings:
+		return "(a page's)"
+	case o.table == index.Passing.Table().Name:
+		return "(an entry's)"
+	}
+	return strings.ReplaceAll(o.columns, "\x00", "·") // acknowledgments
+}
+
+// load loads a crawl, and counts until no observer has anything left to do.
+func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error) {
+	begun := time.Now()
+	l := &load.Loader{Client: s.client, Log: slog.New(slog.DiscardHandler)}
+	if err := l.Load(ctx, load.Path(path)); err != nil {
+		return p, err
+	}
+	if err := s.worker.WaitIdle(ctx); err != nil {
+		return p, err
+	}
+	p = s.taken()
+	p.pages, p.took = int(l.Counts().Changed), time.Since(begun)
+	return p, anyParked(ctx, s.client)
+}
+
+// taken is what happened since it was last called.
+func (s *opsSite) taken() (p opsPhase) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p = opsPhase{requests: s.sent.take(), runs: map[string]int64{}, reads: map[string]int64{readGet: 0, readScan: 0, readCheck: 0, readSearch: 0, readOwn: 0}}
+	for _, o := range s.origins {
+		p.origins = append(p.origins, *o)
+		p.reads[o.kind] += int64(o.requests)
+	}
+	clear(s.origins)
+	slices.SortFunc(p.origins, func(a, b opsOrigin) int {
+		return cmp.Or(b.requests-a.requests,
+			strings.Compare(a.table, b.table), strings.Compare(a.kind, b.kind), strings.Compare(a.columns, b.columns))
+	})
+	worker, client := s.worker.Stats(), s.client.Stats()
+	for name, o := range worker.Observers {
+		p.runs[index.ObserverName(name)] += o.Runs - s.before.Observers[name].Runs
+	}
+	p.attempts = worker.Attempts - s.before.Attempts
+	p.oracle, p.rowsRead = client.Requests["Oracle"]-s.stats.Requests["Oracle"], client.RowsRead-s.stats.RowsRead
+	s.before, s.stats = worker, client
+	return p
+}
+
+// verify compares the index with its pages.
+func (s *opsSite) verify(ctx context.Context) error {
+	return s.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+		n, err := verify.Run(ctx, snap, func(verify.Difference) {})
+		if err == nil && n > 0 {
+			err = fmt.Errorf("the index has %d differences to its pages", n)
+		}
+		return err
+	})
+}
+
+// What a ReadRows request is for.
+const (
+	readGet    = "get"    // rows by their keys, for Get and GetMulti and for what they meet: locks, older versions
+	readScan   = "scan"   // a range, for Scan
+	readCheck  = "check"  // whether the notification of one row is still there, before its observer is run
+	readSearch = "search" // for notifications and locks: a worker that looks for work, or waits until there is none
+	readOwn    = "own"    // of the library's own table
+)
+
+// readOrigin is where a ReadRows request comes from, as far as can be told from the request.
+type readOrigin struct{ kind, table, columns string }
+
+// asked is how many rows and cells a request names; 0 of a range.
+type asked struct{ rows, cells int }
+
+// originOf tells who sends such a request. Filters name few columns by ranges and many by a
+// pattern; see the filters of package percolator.
+func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
+	o := readOrigin{kind: readGet, table: r.TableName[strings.LastIndexByte(r.TableName, '/')+1:]}
+	var f namedByFilter
+	f.walk(r.Filter)
+	keys := len(r.GetRows().GetRowKeys())
+	switch {
+	case strings.HasPrefix(o.table, "percolator_"):
+		o.kind = readOwn
+		return o, asked{keys, keys}
+	case f.wholeFamily("notify"), f.wholeFamily("write"): // the second looks for commits at the end of a wait
+		if o.kind = readSearch; oneRow(r.GetRows().GetRowRanges()) {
+			o.kind = readCheck
+		}
+		return o, asked{}
+	case keys == 0:
+		o.kind = readScan
+	}
+	slices.Sort(f.columns)
+	f.columns = slices.Compact(f.columns)
+	if o.columns = strings.Join(f.columns, " "); f.values {
+		o.columns += " (of a primary)"
+	}
+	return o, asked{keys, keys * max(1, len(f.columns))}
+}
+
+// oneRow tells whether a range holds one row only.
+func oneRow(ranges []*btpb.RowRange) bool {
+	return len(ranges) == 1 && string(ranges[0].GetEndKeyOpen()) == string(ranges[0].GetStartKeyClosed())+"\x00"
+}
+
+// namedByFilter is what a filter lets through.
+type namedByFilter struct {
+	columns  []string
+	families []string // of which all columns pass
+	values   bool     // it looks at values
+}
+
+func (f *namedByFilter) wholeFamily(name string) bool { return slices.Contains(f.families, name) }
+
+func (f *namedByFilter) walk(filter *btpb.RowFilter) {
+	switch x := filter.GetFilter().(type) {
+	case *btpb.RowFilter_Chain_:
+		for _, part := range x.Chain.Filters {
+			f.walk(part)
+		}
+	case *btpb.RowFilter_Interleave_:
+		for _, part := range x.Interleave.Filters {
+			f.walk(part)
+		}
+	case *btpb.RowFilter_ColumnRangeFilter:
+		if from := string(x.ColumnRangeFilter.GetStartQualifierClosed()); from != "" {
+			f.columns = append(f.columns, from)
+		} else {
+			f.families = append(f.families, x.ColumnRangeFilter.FamilyName)
+		}
+	case *btpb.RowFilter_ColumnQualifierRegexFilter:
+		for _, c := range strings.Split(string(x.ColumnQualifierRegexFilter), "|") {
+			f.columns = append(f.columns, unescaped(c))
+		}
+	case *btpb.RowFilter_ValueRangeFilter:
+		f.values = true
+	}
+}
+
+var escapedByte = regexp.MustCompile(`\\x[0-9a-f]{2}`)
+
+// unescaped is the column that a part of a pattern names.
+func unescaped(pattern string) string {
+	return escapedByte.ReplaceAllStringFunc(pattern, func(s string) string {
+		n, _ := strconv.ParseUint(s[2:], 16, 8) //nolint:errcheck // two digits
+		return string([]byte{byte(n)})
+	})
+}

@@ -1,0 +1,277 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// scaleBenchmark measures the growth of costs: with the rows of a table, the versions of its cells,
+// and the notifications in it, by one caller that does one operation after the other.
+type scaleBenchmark struct {
+	// The sizes of the three sweeps, ascending; none: that sweep is left out. Each size is a table of
+	// its own, and all tables of a sweep stand in one store, so that sizes take turns.
+	rows, versions, notifications []int
+
+	// versionRows is how many rows each table of the sweep over versions has. Those of the sweep over
+	// notifications have as many as there are notifications in the largest.
+	versionRows int
+
+	value   int // bytes of a value
+	samples int // how often each operation is done in each repetition, on each table; a scan of a whole table once
+	repeat  int
+}
+
+func (b *scaleBenchmark) declare(f *flags) {
+	sizes(f, &b.rows, "rows", []int{10_000, 100_000}, []int{1000, 10_000}, 100, 10_000_000, "rows of the tables, ascending (0: leave that sweep out)")
+	sizes(f, &b.versions, "versions", []int{1, 10, 100}, []int{1, 10}, 1, 1000, "versions of each cell, ascending (0: leave that sweep out)")
+	number(f, &b.versionRows, "version-rows", 1000, 200, 100, 1_000_000, "rows of the tables with many versions")
+	sizes(f, &b.notifications, "notifications", []int{1, 100, 10_000}, []int{1, 1000}, 1, 1_000_000, "notifications in the tables, ascending (0: leave that sweep out)")
+	number(f, &b.value, "value", 100, 100, 1, 65_536, "bytes of a value")
+	number(f, &b.samples, "samples", 200, 10, 1, 100_000, "how often each operation is done in each repetition, on each table")
+	f.check(func() error {
+		if len(b.rows)+len(b.versions)+len(b.notifications) == 0 {
+			return usagef("--rows, --versions and --notifications leave nothing to measure")
+		}
+		if n := len(b.versions); n > 0 && b.versionRows*b.versions[n-1] > 10_000_000 {
+			return usagef("--version-rows %d with --versions %d are more than 10,000,000 versions", b.versionRows, b.versions[n-1])
+		}
+		return nil
+	})
+}
+
+// sizes declares a list that is ascending; 0 alone is none.
+func sizes(f *flags, to *[]int, name string, value, short []int, least, most int, usage string) {
+	numbers(f, to, name, value, short, 0, most, usage)
+	f.check(func() error {
+		if slices.Equal(*to, []int{0}) {
+			*to = nil
+			return nil
+		}
+		return errors.Join(within(name, slices.Min(append(*to, most)), least, most), ascending(name, *to))
+	})
+}
+
+// scaleOperation is an operation at each of the sizes.
+type scaleOperation struct {
+	name, what string
+	per        string // what a cost is of: "operation", or "row" of the table
+	points     []scalePoint
+}
+
+// scalePoint is an operation at one size.
+type scalePoint struct {
+	size    int
+	count   int       // samples: operations, passes through the table, or pages of one
+	us      []float64 // the medians of the repetitions
+	p99     float64   // of all samples
+	cost    counted   // of the samples together
+	removed int64     // versions, by collection
+}
+
+// scaleLimit bounds all of it.
+const scaleLimit = 2 * time.Hour
+
+// scaleMemory is what this process holds at most, as long as what lives is less: its tables live
+// long, and without a limit the collector of garbage lets as much of that gather beside them.
+const scaleMemory = 7 << 30
+
+// run fills all tables first, and begins collections: they wait until nobody acts on what was there
+// before, which passes while everything else is measured.
+func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, scaleLimit)
+	defer cancel()
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(scaleMemory))
+	b.repeat = r.repeat
+	r.Title = fmt.Sprintf("one caller; values of %d bytes, %d times %d samples of each operation", b.value, b.repeat, b.samples)
+	sweeps := b.sweeps()
+	for _, s := range sweeps {
+		r.all += len(s.tables) * (1 + b.repeat)
+	}
+	defer func() {
+		for _, s := range sweeps {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	heap := int64(0)
+	for _, phase := range []func(*scaleSweep) error{
+		func(s *scaleSweep) error { return s.begin(ctx, b, r) },
+		func(s *scaleSweep) error { return s.measure(ctx, b, r) },
+		func(s *scaleSweep) error { return s.finish(ctx, r) },
+	} {
+		for _, s := range sweeps {
+			if err := phase(s); err != nil {
+				return fmt.Errorf("sweep over %s: %w", s.name, err)
+			}
+		}
+		if heap == 0 {
+			heap = liveHeap()
+			r.Table("memory").Row("all tables, full").Add("in this process, MB", float64(heap)/(1<<20))
+		}
+	}
+	r.Notes = append(r.Notes, "µs: median of the repetitions' medians, and p99 of all samples; × smallest: median, least and greatest of the repetitions",
+		"requests and rows read: of each operation, or of a pass through the whole table")
+	return nil
+}
+
+// scaleSweep is a sweep to be measured.
+type scaleSweep struct {
+	name, fixed string // of what the sizes are; what is the same for all of them
+	took        time.Duration
+	tables      []*scaleTable
+	operations  []scaleKind
+	collect     bool
+
+	lab        *scaleLab
+	collecting *scaleCollection
+	trials     []*scaleTrial
+}
+
+// scaleTable is a table of one size.
+type scaleTable struct {
+	name                          string
+	size                          int // which point of the sweep it is
+	rows, versions, notifications int
+
+	order         []int          // of rows, at random
+	writes, locks int            // how far in it those are
+	held          int            // how many rows, in that order, have a cell for locks of the dead
+	written       map[int]string // what operations have written
+}
+
+func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
+	if len(b.rows) > 0 {
+		s := &scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
+			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}}
+		for _, n := range b.rows {
+			s.tables = append(s.tables, newScaleTable("rows", n, n, 1, 0, b))
+		}
+		out = append(out, s)
+	}
+	if len(b.versions) > 0 {
+		s := &scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.versionRows), collect: true,
+			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}}
+		for _, n := range b.versions {
+			s.tables = append(s.tables, newScaleTable("versions", n, b.versionRows, n, 0, b))
+		}
+		out = append(out, s)
+	}
+	if n := len(b.notifications); n > 0 {
+		rows := max(b.notifications[n-1], scaleLeastRows)
+		s := &scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", rows),
+			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}}
+		for _, n := range b.notifications {
+			s.tables = append(s.tables, newScaleTable("notifications", n, rows, 1, n, b))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// scaleLeastRows is how many rows a table has at least.
+const scaleLeastRows = 100
+
+// lifetime is what requests are given. A search reads through a whole table with one request, and
+// collection waits as long as the requests of others may live.
+func (s *scaleSweep) lifetime() time.Duration {
+	cells := 0
+	for _, t := range s.tables {
+		cells = max(cells, t.rows*t.versions)
+	}
+	return min(2*time.Second+time.Duration(cells)*50*time.Microsecond, 30*time.Second)
+}
+
+// schema has all tables of the sweep.
+func (s *scaleSweep) schema() *percolator.Schema {
+	out := &percolator.Schema{Timing: percolator.Timing{RequestLifetime: s.lifetime(), MetaMaxAge: time.Second}}
+	for _, t := range s.tables {
+		out.Tables = append(out.Tables, percolator.Table{Name: t.name, Observed: []string{scaleSeen},
+			Indexes: []percolator.Index{{Name: scaleIndexName, Column: scaleKey}}})
+	}
+	return out
+}
+
+// begin fills the tables and begins to collect.
+func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run) (err error) {
+	if s.lab, err = newScaleLab(ctx, b, r.emulator, s.schema()); err != nil {
+		return err
+	}
+	r.Emulator = s.lab.emulator
+	begun := time.Now()
+	for _, t := range s.tables {
+		if err := s.lab.fill(ctx, t); err != nil {
+			return fmt.Errorf("filling a table of %d: %w", t.size, err)
+		}
+		r.step()
+	}
+	s.took = time.Since(begun)
+	if s.collect {
+		s.collecting, err = s.lab.startCollection(ctx, s.tables)
+	}
+	return err
+}
+
+// measure does every operation on each table in turn.
+func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) error {
+	for _, k := range s.operations {
+		s.trials = append(s.trials, newScaleTrial(k, len(s.tables)))
+	}
+	for range b.repeat {
+		for i, t := range s.tables {
+			for _, tr := range s.trials {
+				if err := tr.repeat(ctx, s.lab, t, i); err != nil {
+					return fmt.Errorf("%s at %d: %w", tr.kind.name, t.size, err)
+				}
+			}
+			r.step()
+		}
+	}
+	return nil
+}
+
+// finish collects, and then reads through all tables once more: nothing that anybody reads has been
+// removed.
+func (s *scaleSweep) finish(ctx context.Context, r *run) error {
+	var operations []scaleOperation
+	for _, tr := range s.trials {
+		operations = append(operations, tr.operation(s.tables))
+	}
+	if s.collecting != nil {
+		op, err := s.collecting.finish(ctx)
+		if err != nil {
+			return fmt.Errorf("collection: %w", err)
+		}
+		operations = append(operations, op)
+	}
+	for _, t := range s.tables {
+		if err := scaleTableScan.do(ctx, s.lab, t); err != nil {
+			return fmt.Errorf("after everything, at %d: %w", t.size, err)
+		}
+	}
+	filled := r.Table("tables").Row(s.name)
+	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(),
+		"answers checked", s.lab.checked)
+	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
+		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
+	for _, op := range operations {
+		chart.Lines = append(chart.Lines, op.into(r, s.name))
+	}
+	r.Draw(chart)
+	return nil
+}
+
+func (s *scaleSweep) close() error {
+	if s.collecting != nil {
+		s.collecting.stop()
+	}
+	if s.lab == nil {
+		return nil
+	}
+	return s.lab.close()
+}

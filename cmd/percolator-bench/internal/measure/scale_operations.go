@@ -1,0 +1,324 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// scaleLab is a store with one client of ours, and one of Google's that fills tables.
+type scaleLab struct {
+	*environment
+	b      *scaleBenchmark
+	client *percolator.Client
+	sent   requestCounter // by that
+	bulk   *bigtable.Client
+	random *rand.Rand
+
+	filled, checked int64
+}
+
+func newScaleLab(ctx context.Context, b *scaleBenchmark, emulator string, schema *percolator.Schema) (lab *scaleLab, err error) {
+	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3))}
+	if lab.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
+		return nil, err
+	}
+	if lab.client, err = lab.environment.client(ctx, percolator.Config{}, lab.sent.option()); err == nil {
+		lab.bulk, err = lab.raw(ctx)
+	}
+	_, err = lab.orClose(err)
+	return lab, err
+}
+
+// costOf is what a client has sent so far, with what it has asked the oracle, and what its requests
+// to read returned.
+func costOf(sent *requestCounter, c *percolator.Client) counted {
+	out := sent.now()
+	out.requests["Oracle"] = c.Stats().Requests["Oracle"]
+	return out
+}
+
+// add adds what came between two moments.
+func (c *counted) add(before, after counted) {
+	if c.requests == nil {
+		c.requests = map[string]int64{}
+	}
+	for kind, n := range minus(after.requests, before.requests) {
+		c.requests[kind] += n
+	}
+	c.rows += after.rows - before.rows
+}
+
+// scaleKind is a sort of operation. prepare, if set, is not timed.
+type scaleKind struct {
+	name, what string
+	whole      bool // it goes through the whole table
+	long       bool // it reads many rows, and is done more seldom
+	perRow     bool // and its cost is of a row of it
+	prepare    func(ctx context.Context, lab *scaleLab, t *scaleTable) error
+	do         func(ctx context.Context, lab *scaleLab, t *scaleTable) error
+}
+
+// scaleSeldom is how much more seldom long operations are done.
+const scaleSeldom = 10
+
+// scaleScanned is how many rows a short scan hands out.
+const scaleScanned = 100
+
+var (
+	scaleGet = scaleKind{name: "get", what: "begin, and get of a random row", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		i := lab.random.IntN(t.rows)
+		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			v, err := s.Get(ctx, t.cell(i, scaleBody))
+			return errors.Join(err, lab.check(string(v), lab.want(t, i)))
+		})
+	}}
+	scaleWrite = scaleKind{name: "write", what: "begin, set of a random row, commit", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		i := t.nextRow()
+		value := lab.body(i, "written")
+		_, err := lab.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(t.cell(i, scaleBody), []byte(value)) })
+		if err == nil {
+			t.written[i] = value
+		}
+		return err
+	}}
+	scaleScan = scaleKind{name: "scan 100", what: "begin, and scan of 100 rows from a random one on", long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		from := lab.random.IntN(max(t.rows-scaleScanned, 0) + 1)
+		return lab.scan(ctx, t, from, min(scaleScanned, t.rows))
+	}}
+	scaleTableScan = scaleKind{name: "scan all", what: "begin, and scan of the whole table", whole: true, perRow: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		return lab.scan(ctx, t, 0, t.rows)
+	}}
+	scaleIndex = scaleKind{name: "index", what: "begin, and look-up of one value in an index over all rows", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+		i := lab.random.IntN(t.rows)
+		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			found := ""
+			for e, err := range s.ScanIndex(ctx, t.name, scaleIndexName, percolator.Row(scaleValueOf(i))) {
+				if err != nil {
+					return err
+				}
+				found += e.Cell.Row
+			}
+			return lab.check(found, scaleRow(i))
+		})
+	}}
+	scaleLock = scaleKind{name: "dead lock", what: "begin, and get of a row on which a dead transaction has left its lock",
+		prepare: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			return lab.strand(ctx, t, t.nextHeld())
+		},
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			i, before := t.lastHeld(), lab.client.Stats().RolledBack
+			return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				v, err := s.Get(ctx, t.cell(i, scaleHeld))
+				if n := lab.client.Stats().RolledBack - before; err == nil && n != 1 {
+					return fmt.Errorf("%d locks were rolled back, not 1", n)
+				}
+				return errors.Join(err, lab.check(string(v), lab.body(i, fmt.Sprint(t.versions-1))))
+			})
+		}}
+	scaleSearchRow = scaleKind{name: "search", what: "an observers' search for notifications and locks through the whole table", whole: true, perRow: true, do: searchScale}
+	scaleSearch    = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
+	scalePage      = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, from a random row on",
+		long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			return pendingPage(ctx, lab.client, t.name, scaleRow(lab.random.IntN(t.rows)))
+		}}
+)
+
+// searchScale counts what is found.
+func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+	found := 0
+	for p, err := range pending(ctx, lab.client, t.name) {
+		if err != nil {
+			return err
+		}
+		found += len(p.Notified) + len(p.Locks) + len(p.Corrupt)
+	}
+	return lab.check(fmt.Sprint(found, " notifications"), fmt.Sprint(t.notifications, " notifications"))
+}
+
+// scan reads n rows and compares each with what it must hold. The range ends with them: of a range,
+// the emulator gathers all rows before it looks at the first, and a scan that is broken off would
+// cost it what lies behind.
+func (lab *scaleLab) scan(ctx context.Context, t *scaleTable, from, n int) error {
+	return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		i := from
+		for e, err := range s.Scan(ctx, t.name, percolator.Between(scaleRow(from), scaleRow(from+n)), scaleBody) {
+			if err != nil {
+				return err
+			}
+			if err := lab.check(e.Cell.Row+string(e.Value), scaleRow(i)+lab.want(t, i)); err != nil {
+				return err
+			}
+			i++
+		}
+		if i != from+n {
+			return fmt.Errorf("a scan ended after %d rows of %d", i-from, n)
+		}
+		return nil
+	})
+}
+
+// errScaleWrong is an answer that is not what was written: whatever was measured is worth nothing
+// then.
+var errScaleWrong = errors.New("an answer is wrong")
+
+func (lab *scaleLab) check(got, want string) error {
+	lab.checked++
+	if got != want {
+		return fmt.Errorf("%w: %.40q, want %.40q", errScaleWrong, got, want)
+	}
+	return nil
+}
+
+// nextRow is the next row that is written, at random: another one each time, as long as there are
+// any.
+func (t *scaleTable) nextRow() int {
+	t.writes++
+	return t.order[(t.writes-1)%len(t.order)]
+}
+
+// nextHeld is the next row on which a dead transaction is to leave a lock.
+func (t *scaleTable) nextHeld() int {
+	t.locks++
+	return t.lastHeld()
+}
+
+func (t *scaleTable) lastHeld() int { return t.order[(t.locks-1)%t.held] }
+
+// scaleTrial is the samples of one operation, by table.
+type scaleTrial struct {
+	kind   scaleKind
+	rounds [][][]time.Duration // by table and repetition
+	costs  []counted           // by table
+}
+
+func newScaleTrial(k scaleKind, tables int) *scaleTrial {
+	return &scaleTrial{kind: k, rounds: make([][][]time.Duration, tables), costs: make([]counted, tables)}
+}
+
+// repeat does the operation as often as one repetition has it; at is which table of the sweep t is.
+func (tr *scaleTrial) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, at int) error {
+	n := lab.b.samples
+	switch {
+	case tr.kind.whole:
+		n = 1
+	case tr.kind.long:
+		n = (n + scaleSeldom - 1) / scaleSeldom
+	}
+	samples := make([]time.Duration, 0, n)
+	for range n {
+		if tr.kind.prepare != nil {
+			if err := tr.kind.prepare(ctx, lab, t); err != nil {
+				return err
+			}
+		}
+		before, begun := costOf(&lab.sent, lab.client), time.Now()
+		if err := tr.kind.do(ctx, lab, t); err != nil {
+			return err
+		}
+		samples = append(samples, time.Since(begun))
+		tr.costs[at].add(before, costOf(&lab.sent, lab.client))
+	}
+	tr.rounds[at] = append(tr.rounds[at], samples)
+	return ctx.Err()
+}
+
+// operation turns samples into the costs at each size.
+func (tr *scaleTrial) operation(tables []*scaleTable) scaleOperation {
+	op := scaleOperation{name: tr.kind.name, what: tr.kind.what, per: "operation"}
+	if tr.kind.perRow {
+		op.per = "row"
+	}
+	for i, t := range tables {
+		of := 1.
+		if tr.kind.perRow {
+			of = float64(t.rows)
+		}
+		p := scalePoint{size: t.size, cost: tr.costs[i]}
+		var all []float64
+		for _, round := range tr.rounds[i] {
+			us := microseconds(round, of)
+			p.us = append(p.us, us[len(us)/2])
+			all = append(all, us...)
+		}
+		slices.Sort(all)
+		p.count, p.p99 = len(all), nearestRank(all, 0.99)
+		op.points = append(op.points, p)
+	}
+	return op
+}
+
+// into adds an operation to the report of a sweep, and returns how it grows: how much more than at
+// the smallest size it costs.
+func (op scaleOperation) into(r *run, sweep string) report.Line {
+	line := report.Line{Points: true}
+	var sizes, costs []float64
+	for _, p := range op.points {
+		row := r.Table(sweep).Row(fmt.Sprintf("%s, %d", op.name, p.size))
+		row.Add(sweep, p.size, "of a", op.per, "n", p.count, "time, µs", p.us, "p99, µs", p.p99,
+			"× smallest", ratiosOf(p.us, op.points[0].us))
+		for _, kind := range slices.Sorted(maps.Keys(p.cost.requests)) {
+			row.Add(kind, float64(p.cost.requests[kind])/float64(p.count))
+		}
+		row.Add("rows read", float64(p.cost.rows)/float64(p.count))
+		if p.removed > 0 {
+			row.Add("versions removed", p.removed)
+		}
+		sizes, costs = append(sizes, float64(p.size)), append(costs, row.Value("time"))
+		line.X, line.Y = append(line.X, float64(p.size)), append(line.Y, row.Value("× smallest"))
+	}
+	grown, exponent := r.Table("growth with "+sweep).Row(op.name), exponentOf(sizes, costs)
+	grown.Add("cost of a", op.per, "grows as size to the power of", exponent, "what", op.what)
+	if line.Name = op.name; op.per != "operation" {
+		line.Name += ", of a " + op.per
+	}
+	line.Name += fmt.Sprintf(" (size^%.2f)", exponent)
+	return line
+}
+
+func ratiosOf(of, by []float64) []float64 {
+	out := make([]float64, len(of))
+	for i := range of {
+		out[i] = of[i] / by[i]
+	}
+	return out
+}
+
+// exponentOf is b of the power law cost = a × size^b that fits best: the slope of the line through
+// the logarithms. 0 without two sizes.
+func exponentOf(sizes, costs []float64) float64 {
+	if len(sizes) < 2 {
+		return 0
+	}
+	var x, y, xx, xy float64 // sums
+	for i := range sizes {
+		lx, ly := math.Log(sizes[i]), math.Log(costs[i])
+		x, y, xx, xy = x+lx, y+ly, xx+lx*lx, xy+lx*ly
+	}
+	n := float64(len(sizes))
+	return (n*xy - x*y) / (n*xx - x*x)
+}
+
+// microseconds of samples, each divided by of, sorted.
+func microseconds(samples []time.Duration, of float64) []float64 {
+	out := make([]float64, len(samples))
+	for i, d := range samples {
+		out[i] = float64(d.Nanoseconds()) / 1e3 / of
+	}
+	slices.Sort(out)
+	return out
+}
+
+func nearestRank(sorted []float64, share float64) float64 {
+	return sorted[max(int(math.Ceil(share*float64(len(sorted)))), 1)-1]
+}

@@ -1,0 +1,318 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// intercepted puts interceptors into a client's connection to Bigtable.
+func intercepted(unary grpc.UnaryClientInterceptor, stream grpc.StreamClientInterceptor) []option.ClientOption {
+	var opts []option.ClientOption
+	if unary != nil {
+		opts = append(opts, option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(unary)))
+	}
+	if stream != nil {
+		opts = append(opts, option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(stream)))
+	}
+	return opts
+}
+
+// delayed lets each request to Bigtable take a time, as by a network.
+func delayed(delay time.Duration) []option.ClientOption {
+	return intercepted(
+		func(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if err := pause(ctx, delay); err != nil {
+				return err
+			}
+			return invoke(ctx, method, req, resp, conn, opts...)
+		},
+		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if err := pause(ctx, delay); err != nil {
+				return nil, err
+			}
+			return open(ctx, desc, conn, method, opts...)
+		})
+}
+
+// distance is how long a request for a timestamp takes longer. What else an oracle offers –
+// sessions, hints, locks on rows – is passed on as it is: no transaction waits for it.
+type distance struct {
+	delay         time.Duration
+	waited, ahead atomic.Int64 // requests that a measured transaction waited for, and those made in the background
+}
+
+// waitedFor marks the context of a transaction that is measured. The client's own goroutines have
+// another.
+type waitedFor struct{}
+
+func asMeasured(ctx context.Context) context.Context {
+	return context.WithValue(ctx, waitedFor{}, true)
+}
+
+func (d *distance) pass(ctx context.Context) error {
+	if ctx.Value(waitedFor{}) != nil {
+		d.waited.Add(1)
+	} else {
+		d.ahead.Add(1)
+	}
+	return pause(ctx, d.delay)
+}
+
+// distantClient is an oracle over gRPC that is far away, distantServer one in this process.
+type (
+	distantClient struct {
+		*tso.Client
+		distance
+	}
+	distantServer struct {
+		*tso.Server
+		distance
+	}
+)
+
+// Next implements tso.Oracle.
+func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
+	if err := o.pass(ctx); err != nil {
+		return 0, err
+	}
+	return o.Client.Next(ctx)
+}
+
+// Next implements tso.Oracle.
+func (o *distantServer) Next(ctx context.Context) (tso.Timestamp, error) {
+	if err := o.pass(ctx); err != nil {
+		return 0, err
+	}
+	return o.Server.Next(ctx)
+}
+
+// requestCounter counts the requests of a client to Bigtable by method, and the rows that they
+// return, and knows whether one is under way. Without own it leaves out the library's own tables: a
+// client keeps its knowledge of the schema and of collection fresh, which belongs to no operation.
+type requestCounter struct {
+	own bool
+	saw func(req *btpb.ReadRowsRequest) // of each that counts; nil: nobody looks
+
+	mu       sync.Mutex
+	n        map[string]int64
+	rows     int64
+	underWay int
+	last     time.Time // when one began or ended
+}
+
+// counted is what a counter has counted.
+type counted struct {
+	requests map[string]int64
+	rows     int64
+}
+
+// option makes a client's requests count.
+func (c *requestCounter) option() option.ClientOption {
+	return option.WithGRPCDialOption(grpc.WithStatsHandler(c))
+}
+
+type countedCall struct{} // key of a context
+
+// TagRPC implements stats.Handler: the method is known here only.
+func (c *requestCounter) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	method := path.Base(info.FullMethodName)
+	return context.WithValue(ctx, countedCall{}, &method)
+}
+
+// HandleRPC implements stats.Handler.
+func (c *requestCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	method, _ := ctx.Value(countedCall{}).(*string) // "": it does not count
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e := event.(type) {
+	case *stats.Begin:
+		c.underWay++
+		c.last = time.Now()
+	case *stats.End:
+		c.underWay--
+		c.last = time.Now()
+	case *stats.OutPayload:
+		to, ok := e.Payload.(interface{ GetTableName() string }) // else that a connection is warm
+		if !ok || !c.own && strings.HasPrefix(path.Base(to.GetTableName()), "percolator_") {
+			*method = ""
+			return
+		}
+		if c.n == nil {
+			c.n = map[string]int64{}
+		}
+		c.n[*method]++
+		if read, ok := e.Payload.(*btpb.ReadRowsRequest); ok && c.saw != nil {
+			c.saw(read)
+		}
+	case *stats.InPayload:
+		if answer, ok := e.Payload.(*btpb.ReadRowsResponse); ok && *method != "" {
+			for _, chunk := range answer.Chunks {
+				if chunk.GetCommitRow() {
+					c.rows++
+				}
+			}
+		}
+	}
+}
+
+// TagConn and HandleConn implement stats.Handler.
+func (c *requestCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
+	return ctx
+}
+
+// HandleConn does nothing.
+func (c *requestCounter) HandleConn(context.Context, stats.ConnStats) {}
+
+// now returns the counts so far.
+func (c *requestCounter) now() counted {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := counted{map[string]int64{}, c.rows}
+	maps.Copy(out.requests, c.n)
+	return out
+}
+
+// take returns the counts since the last call.
+func (c *requestCounter) take() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.n
+	c.n = nil
+	return out
+}
+
+// awaitQuiet waits until there has been no request for so long.
+func (c *requestCounter) awaitQuiet(ctx context.Context, d time.Duration) error {
+	for {
+		c.mu.Lock()
+		wait := d - time.Since(c.last)
+		if c.underWay > 0 {
+			wait = d
+		}
+		c.mu.Unlock()
+		if wait <= 0 {
+			return nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return fmt.Errorf("there were always requests: %w", err)
+		}
+	}
+}
+
+// minus returns what was counted since former, by kind.
+func minus(now, former map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for kind, n := range now {
+		if n -= former[kind]; n > 0 {
+			out[kind] = n
+		}
+	}
+	return out
+}
+
+// commitClock notes when the commit points of a client's transactions were passed: when the store's
+// answer to the conditional mutation that writes the record of a cell was there. No cell is durable
+// before, and nobody hears of it earlier; the commit of an observer is seen in the same way as the
+// commit of a writer, by the same clock, without asking either of them. It sees cells in the
+// primaries' rows only.
+type commitClock struct {
+	mu      sync.Mutex
+	at      map[committedCell]time.Time // the first time
+	waiting map[committedCell]chan struct{}
+}
+
+type committedCell struct{ row, column string }
+
+// recordFamily is where a commit writes its record (docs/PROTOCOL.md, "Cells").
+const recordFamily = "write"
+
+func newCommitClock() *commitClock {
+	return &commitClock{at: map[committedCell]time.Time{}, waiting: map[committedCell]chan struct{}{}}
+}
+
+// option makes a client of Bigtable show its commits to the clock.
+func (c *commitClock) option() []option.ClientOption {
+	return intercepted(
+		func(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := invoke(ctx, method, req, resp, conn, opts...)
+			if q, ok := req.(*btpb.CheckAndMutateRowRequest); ok && err == nil && resp.(*btpb.CheckAndMutateRowResponse).PredicateMatched {
+				c.note(q, time.Now())
+			}
+			return err
+		}, nil)
+}
+
+func (c *commitClock) note(req *btpb.CheckAndMutateRowRequest, now time.Time) {
+	for _, m := range req.TrueMutations {
+		set := m.GetSetCell()
+		if set == nil || set.FamilyName != recordFamily {
+			continue
+		}
+		cell := committedCell{string(req.RowKey), string(set.ColumnQualifier)}
+		c.mu.Lock()
+		if _, again := c.at[cell]; !again {
+			c.at[cell] = now
+		}
+		if w := c.waiting[cell]; w != nil {
+			close(w)
+			delete(c.waiting, cell)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// committed returns when the cell was first committed, the zero time if it was not.
+func (c *commitClock) committed(row, column string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at[committedCell{row, column}]
+}
+
+// await waits until the cell has been committed, and returns when that was.
+func (c *commitClock) await(ctx context.Context, row, column string) (time.Time, error) {
+	cell := committedCell{row, column}
+	c.mu.Lock()
+	at, ok := c.at[cell]
+	w := c.waiting[cell]
+	if !ok && w == nil {
+		w = make(chan struct{})
+		c.waiting[cell] = w
+	}
+	c.mu.Unlock()
+	if ok {
+		return at, nil
+	}
+	select {
+	case <-w:
+		return c.committed(row, column), nil
+	case <-ctx.Done():
+		return time.Time{}, ctx.Err()
+	}
+}
+
+// moments returns all times of a column's commits by row, in nanoseconds since 1970, for another
+// process on this machine.
+func (c *commitClock) moments(column string) map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]int64{}
+	for cell, at := range c.at {
+		if cell.column == column {
+			out[cell.row] = at.UnixNano()
+		}
+	}
+	return out
+}

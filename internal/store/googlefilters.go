@@ -1,0 +1,312 @@
+package store
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Filters name columns by ranges or by patterns in which every byte that is not a letter or digit is escaped: a
+// column filter is a regular expression, in which "a.b" also matches "axb" and ".*" misses a newline.
+
+const hexDigits = "0123456789abcdef"
+
+// pattern matches exactly the given column names.
+func pattern(columns []string) string {
+	var b strings.Builder
+	for i, c := range columns {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for j := 0; j < len(c); j++ {
+			if ch := c[j]; ch >= '0' && ch <= '9' || ch >= 'a' && ch <= 'z' || ch >= 'A' && ch <= 'Z' {
+				b.WriteByte(ch)
+			} else {
+				b.WriteString(`\x`)
+				b.WriteByte(hexDigits[ch>>4])
+				b.WriteByte(hexDigits[ch&15])
+			}
+		}
+	}
+	return b.String()
+}
+
+// oneColumn selects one column of one family.
+func oneColumn(family, column string) bigtable.Filter {
+	return bigtable.ColumnRangeFilter(family, column, column+"\x00")
+}
+
+// from and upTo are bounds on cell timestamps, both inclusive. An end of 0 would mean unbounded.
+func from(ts tso.Timestamp) bigtable.Filter {
+	return bigtable.TimestampRangeFilterMicros(cellTime(ts), 0)
+}
+
+func upTo(ts tso.Timestamp) bigtable.Filter {
+	return bigtable.TimestampRangeFilterMicros(0, cellTime(ts+1))
+}
+
+func exactly(ts tso.Timestamp) bigtable.Filter {
+	return bigtable.TimestampRangeFilterMicros(cellTime(ts), cellTime(ts+1))
+}
+
+// newestFilter returns, for each of the columns (all if none), the newest n locks, write records and data versions
+// at or below ts. ts = 0 sets no bound.
+//
+// A few columns are named by ranges, many by a pattern that comes last: the emulator compiles a pattern anew for every cell
+// that reaches it, and took four times as long over a scan with the pattern in front.
+func newestFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
+	parts := make([]bigtable.Filter, 0, 3)
+	ranges := rangesOf(columns)
+	if ranges != nil {
+		parts = append(parts, bigtable.InterleaveFilters(ranges...))
+	}
+	if ts != 0 {
+		parts = append(parts, upTo(ts))
+	}
+	parts = append(parts, bigtable.LatestNFilter(n))
+	if ranges == nil && len(columns) > 0 {
+		parts = append(parts, bigtable.ColumnFilter(pattern(columns)))
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return bigtable.ChainFilters(parts...)
+}
+
+// rangesOf names a few short columns by ranges, in the three families of a read; nil when there are too many for that.
+func rangesOf(columns []string) []bigtable.Filter {
+	const most, bytes = 4, 512
+	size := 0
+	for _, c := range columns {
+		size += len(c)
+	}
+	if len(columns) == 0 || len(columns) > most || size > bytes {
+		return nil
+	}
+	out := make([]bigtable.Filter, 0, 3*len(columns))
+	for _, family := range [...]string{layout.LockFamily, layout.WriteFamily, layout.DataFamily} {
+		for _, c := range columns {
+			out = append(out, oneColumn(family, c))
+		}
+	}
+	return out
+}
+
+// conflictFilter is the predicate of prewrite (I2, I3): for any of the columns a lock of another transaction, or a write
+// record at or after StartTS, be it only a rollback marker. For a request that is sent for the first time any lock is another
+// transaction's, which is cheaper to ask.
+func conflictFilter(columns []string, startTS tso.Timestamp, first bool) bigtable.Filter {
+	if len(columns) == 1 {
+		return spanFilter(columns[0], columns[0], startTS, first)
+	}
+	locks := bigtable.ColumnRangeFilter(layout.LockFamily, "", "")
+	return bigtable.ChainFilters(
+		bigtable.ColumnFilter(pattern(columns)),
+		bigtable.InterleaveFilters(append(conflictingLocks(locks, startTS, first),
+			bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.WriteFamily, "", ""), from(startTS)))...))
+}
+
+// spanFilter is conflictFilter for all columns from low to high.
+func spanFilter(low, high string, startTS tso.Timestamp, first bool) bigtable.Filter {
+	span := func(family string) bigtable.Filter { return bigtable.ColumnRangeFilter(family, low, high+"\x00") }
+	return bigtable.InterleaveFilters(append(conflictingLocks(span(layout.LockFamily), startTS, first),
+		bigtable.ChainFilters(span(layout.WriteFamily), from(startTS)))...)
+}
+
+// conflictingLocks selects, of the locks that a filter lets through, those of other transactions; all of them, the first time.
+func conflictingLocks(locks bigtable.Filter, startTS tso.Timestamp, first bool) []bigtable.Filter {
+	if first {
+		return []bigtable.Filter{locks}
+	}
+	return []bigtable.Filter{
+		bigtable.ChainFilters(locks, bigtable.TimestampRangeFilterMicros(0, cellTime(startTS))),
+		bigtable.ChainFilters(locks, from(startTS+1)),
+	}
+}
+
+// lockFilter is "does this transaction still hold the cell?" (I6, I9).
+func lockFilter(column string, startTS tso.Timestamp) bigtable.Filter {
+	return bigtable.ChainFilters(oneColumn(layout.LockFamily, column), exactly(startTS))
+}
+
+// recordFilter is "is there a write record, or a marker, of this transaction?" (I8).
+func recordFilter(column string, startTS tso.Timestamp) bigtable.Filter {
+	lo := binary.BigEndian.AppendUint64(nil, uint64(startTS))
+	hi := binary.BigEndian.AppendUint64(nil, uint64(startTS)+1)
+	return bigtable.ChainFilters(oneColumn(layout.WriteFamily, column), from(startTS), bigtable.ValueRangeFilter(lo, hi))
+}
+
+// primaryFilter reads what decides a transaction: its record or marker on the primary, or its lock there.
+func primaryFilter(column string, startTS tso.Timestamp) bigtable.Filter {
+	return bigtable.InterleaveFilters(recordFilter(column, startTS), lockFilter(column, startTS))
+}
+
+// exactValue matches a cell with precisely this value.
+func exactValue(b []byte) bigtable.Filter {
+	return bigtable.ValueRangeFilter(b, append(slices.Clip(b), 0))
+}
+
+// wholeRowFilter returns the newest n locks, write records and data versions, at or below ts if that is not 0, of all columns, up to
+// the number of cells that make a row wide.
+func wholeRowFilter(ts tso.Timestamp, n int) bigtable.Filter {
+	parts := make([]bigtable.Filter, 0, 3)
+	if ts != 0 {
+		parts = append(parts, upTo(ts))
+	}
+	return bigtable.ChainFilters(append(parts, bigtable.LatestNFilter(n), bigtable.CellsPerRowLimitFilter(n*WholeRowCells))...)
+}
+
+func cellTime(ts tso.Timestamp) bigtable.Timestamp { return bigtable.Timestamp(layout.CellTime(ts)) }
+
+// whole selects a family.
+func whole(family string) bigtable.Filter { return bigtable.ColumnRangeFilter(family, "", "") }
+
+// under selects the columns of a family that begin with prefix; all if it is empty.
+func under(family, prefix string) bigtable.Filter {
+	return bigtable.ColumnRangeFilter(family, prefix, model.Prefix(prefix).End)
+}
+
+// filter is the query as Bigtable takes it.
+func (q Query) filter() bigtable.Filter {
+	switch q.shape {
+	case newest:
+		return newestFilter(q.columns, q.at, q.n)
+	case wholeRow:
+		return wholeRowFilter(q.at, q.n)
+	case dataAt:
+		return q.dataFilter()
+	case heldLock:
+		return lockFilter(q.column, q.at)
+	case record:
+		return recordFilter(q.column, q.at)
+	case primary:
+		return primaryFilter(q.column, q.at)
+	case conflict:
+		return conflictFilter(q.columns, q.at, q.flag)
+	case conflictSpan:
+		return spanFilter(q.column, q.high, q.at, q.flag)
+	case notified:
+		return bigtable.ChainFilters(oneColumn(layout.NotifyFamily, q.column), bigtable.LatestNFilter(1))
+	case anyNotify:
+		return oneColumn(layout.NotifyFamily, q.column)
+	case pending:
+		return bigtable.ChainFilters(bigtable.InterleaveFilters(whole(layout.NotifyFamily), whole(layout.LockFamily)), bigtable.LatestNFilter(1))
+	case writtenSince:
+		return bigtable.ChainFilters(whole(layout.WriteFamily), from(q.at), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
+	case locks:
+		if q.at == 0 {
+			return whole(layout.LockFamily)
+		}
+		return bigtable.ChainFilters(whole(layout.LockFamily), upTo(q.at))
+	case garbage:
+		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
+			whole(layout.LockFamily), whole(layout.WriteFamily))
+	case exported:
+		return q.exportedFilter()
+	case weak:
+		return bigtable.ChainFilters(bigtable.InterleaveFilters(
+			bigtable.ChainFilters(whole(layout.NotifyFamily), upTo(q.at)),
+			bigtable.ChainFilters(under(layout.WriteFamily, layout.TracePrefix), from(q.at+1)),
+		), bigtable.LatestNFilter(1))
+	case records:
+		return bigtable.ChainFilters(oneColumn(layout.WriteFamily, q.column), upTo(q.at), bigtable.LatestNFilter(q.n))
+	case recordsAndLocks:
+		var columns []bigtable.Filter
+		for _, column := range q.columns {
+			columns = append(columns, oneColumn(layout.WriteFamily, column), oneColumn(layout.LockFamily, column))
+		}
+		return bigtable.ChainFilters(bigtable.InterleaveFilters(columns...), bigtable.LatestNFilter(q.n))
+	case inspected:
+		return q.inspectedFilter()
+	case anything:
+		return bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
+	}
+	return q.metaFilter()
+}
+
+// metaFilter is the query of the meta table.
+func (q Query) metaFilter() bigtable.Filter {
+	column := func(name string) bigtable.Filter { return oneColumn(layout.MetaFamily, name) }
+	switch q.shape {
+	case cellsOf:
+		if q.column == "" && q.cells == 0 {
+			return bigtable.LatestNFilter(1)
+		}
+		parts := []bigtable.Filter{under(layout.MetaFamily, q.column), bigtable.LatestNFilter(1)}
+		if q.cells > 0 {
+			parts = append(parts, bigtable.CellsPerRowLimitFilter(q.cells))
+		}
+		return bigtable.ChainFilters(parts...)
+	case cellIs:
+		return bigtable.ChainFilters(column(q.column), exactValue(q.value))
+	case cellAtLeast:
+		if q.value == nil {
+			return column(q.column)
+		}
+		return bigtable.ChainFilters(column(q.column), bigtable.ValueRangeFilter(q.value, nil))
+	case eitherCell:
+		return bigtable.InterleaveFilters(column(q.column), column(q.high))
+	case safepointRefused:
+		return bigtable.InterleaveFilters(
+			bigtable.ChainFilters(column(q.column), bigtable.ValueRangeFilter(q.value, nil)),
+			bigtable.ChainFilters(under(layout.MetaFamily, q.high), bigtable.ValueRangeFilter(nil, q.value)))
+	case holdRefused:
+		return bigtable.InterleaveFilters(
+			bigtable.ChainFilters(column(q.column), bigtable.ValueRangeFilter(q.value, nil)), column(q.high))
+	}
+	panic("a query without a shape")
+}
+
+func (q Query) dataFilter() bigtable.Filter {
+	versions := make([]bigtable.Filter, len(q.versions))
+	for i, v := range q.versions {
+		parts := []bigtable.Filter{oneColumn(layout.DataFamily, v.Column), exactly(v.StartTS)}
+		if q.flag {
+			parts = append(parts, bigtable.StripValueFilter())
+		}
+		versions[i] = bigtable.ChainFilters(parts...)
+	}
+	if len(versions) == 1 {
+		return versions[0]
+	}
+	return bigtable.InterleaveFilters(versions...)
+}
+
+func (q Query) exportedFilter() bigtable.Filter {
+	at := newestFilter(nil, q.at, q.n)
+	if !q.flag {
+		return at
+	}
+	return bigtable.InterleaveFilters(at, bigtable.ChainFilters(under(layout.WriteFamily, layout.AckPrefix), from(q.at+1),
+		bigtable.LatestNFilter(1), bigtable.StripValueFilter()))
+}
+
+func (q Query) inspectedFilter() bigtable.Filter {
+	var families []bigtable.Filter
+	for _, family := range layout.Families {
+		where := whole(family)
+		if len(q.columns) > 0 {
+			ranges := []bigtable.Filter{bigtable.ColumnRangeFilter(family, layout.Reserved, "\x01")}
+			for _, column := range q.columns {
+				if !strings.HasPrefix(column, layout.Reserved) { // these would come twice
+					ranges = append(ranges, oneColumn(family, column))
+				}
+			}
+			if where = ranges[0]; len(ranges) > 1 {
+				where = bigtable.InterleaveFilters(ranges...)
+			}
+		}
+		parts := []bigtable.Filter{where, bigtable.LatestNFilter(q.n), bigtable.CellsPerRowLimitFilter(q.cells)}
+		if family == layout.DataFamily {
+			parts = append(parts, bigtable.StripValueFilter())
+		}
+		families = append(families, bigtable.ChainFilters(parts...))
+	}
+	return bigtable.InterleaveFilters(families...)
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"encoding/binary"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// Query says which cells of a row are wanted. Every read and every predicate of the engine is one of
+// the shapes below, so that a store can be simulated by implementing them, and what is sent to a real
+// one can be read in one place. As a predicate a query asks whether there is any such cell.
+type Query struct {
+	shape    shape
+	columns  []string // or only the first two below
+	column   string
+	high     string        // the last column of a span
+	at       tso.Timestamp // an inclusive bound on versions; 0: none
+	n        int           // versions of each column and family
+	cells    int           // cells of the row, or of each family
+	value    []byte
+	flag     bool
+	versions []Version
+}
+
+// Version names one version of a column in the data family.
+type Version struct {
+	Column  string
+	StartTS tso.Timestamp
+}
+
+type shape uint8
+
+const (
+	newest shape = iota
+	wholeRow
+	dataAt
+	heldLock
+	record
+	primary
+	conflict
+	conflictSpan
+	notified
+	anyNotify
+	pending
+	writtenSince
+	locks
+	garbage
+	exported
+	weak
+	records
+	recordsAndLocks
+	inspected
+	anything
+	cellsOf
+	cellIs
+	cellAtLeast
+	eitherCell
+	safepointRefused
+	holdRefused
+)
+
+// Newest is the newest n locks, records and data versions at or below at (0: no bound) of each of the
+// columns; of all if none is named. The read of a snapshot (section 6 of the design).
+func Newest(columns []string, at tso.Timestamp, n int) Query {
+	return Query{shape: newest, columns: columns, at: at, n: n}
+}
+
+// WholeRow is Newest of all columns of a row that has at most n × WholeRowCells cells; of a wider one
+// it is that many.
+func WholeRow(at tso.Timestamp, n int) Query { return Query{shape: wholeRow, at: at, n: n} }
+
+// Data is exactly these versions of values.
+func Data(versions ...Version) Query { return Query{shape: dataAt, versions: versions} }
+
+// HasData is whether a value is there, without the value.
+func HasData(column string, startTS tso.Timestamp) Query {
+	return Query{shape: dataAt, versions: []Version{{column, startTS}}, flag: true}
+}
+
+// HeldLock is the lock of transaction startTS on the column: "does it still hold the cell?" (I6, I9).
+func HeldLock(column string, startTS tso.Timestamp) Query {
+	return Query{shape: heldLock, column: column, at: startTS}
+}
+
+// Record is the write record, or the rollback marker, of transaction startTS on the column (I8).
+func Record(column string, startTS tso.Timestamp) Query {
+	return Query{shape: record, column: column, at: startTS}
+}
+
+// Primary is what decides transaction startTS: its record, marker or lock on its primary.
+func Primary(column string, startTS tso.Timestamp) Query {
+	return Query{shape: primary, column: column, at: startTS}
+}
+
+// Conflict is the predicate of prewrite (I2, I3): for any of the columns a lock of another
+// transaction, or a record at or after startTS, be it only a rollback marker. For the first attempt
+// every lock is another transaction's, which is cheaper to ask.
+func Conflict(columns []string, startTS tso.Timestamp, first bool) Query {
+	return Query{shape: conflict, columns: columns, at: startTS, flag: first}
+}
+
+// ConflictSpan is Conflict for all columns from low to high.
+func ConflictSpan(low, high string, startTS tso.Timestamp, first bool) Query {
+	return Query{shape: conflictSpan, column: low, high: high, at: startTS, flag: first}
+}
+
+// Notified is the newest notify cell of a column.
+func Notified(column string) Query { return Query{shape: notified, column: column} }
+
+// AnyNotify is every notify cell of a column.
+func AnyNotify(column string) Query { return Query{shape: anyNotify, column: column} }
+
+// Pending is the newest notify cell and lock of each column: what a scan for work looks at.
+func Pending() Query { return Query{shape: pending} }
+
+// WrittenSince is the newest record of each column at or after ts, without its value.
+func WrittenSince(ts tso.Timestamp) Query { return Query{shape: writtenSince, at: ts} }
+
+// Locks is every lock at or below at; 0: no bound.
+func Locks(at tso.Timestamp) Query { return Query{shape: locks, at: at} }
+
+// Garbage is what the collector judges by: all locks and records, and where there is data.
+func Garbage() Query { return Query{shape: garbage} }
+
+// Exported is what an export at a snapshot needs of a row: Newest of all columns at or below at, and,
+// where columns are observed, which acknowledgments have later records.
+func Exported(at tso.Timestamp, observed bool) Query {
+	return Query{shape: exported, at: at, n: 1, flag: observed}
+}
+
+// Weak is the weak notifications at or below at, and the traces of those that were cleared later.
+func Weak(at tso.Timestamp) Query { return Query{shape: weak, at: at} }
+
+// Records is the newest n records of a column at or below at.
+func Records(column string, at tso.Timestamp, n int) Query {
+	return Query{shape: records, column: column, at: at, n: n}
+}
+
+// RecordsAndLocks is the newest n records and locks of each of the columns.
+func RecordsAndLocks(columns []string, n int) Query {
+	return Query{shape: recordsAndLocks, columns: columns, n: n}
+}
+
+// Inspected is the newest n versions of the columns (all if none) and of all reserved ones, at most
+// cells of each family, without values of data.
+func Inspected(columns []string, n, cells int) Query {
+	return Query{shape: inspected, columns: columns, n: n, cells: cells}
+}
+
+// Anything is one cell of the row, without its value.
+func Anything() Query { return Query{shape: anything} }
+
+// Cells is the newest version of each column of the meta family that begins with prefix, at most n of
+// them (0: all).
+func Cells(prefix string, n int) Query { return Query{shape: cellsOf, column: prefix, cells: n} }
+
+// CellExists is a column of the meta family.
+func CellExists(column string) Query { return Query{shape: cellAtLeast, column: column} }
+
+// CellIs is a column of the meta family if it holds exactly value.
+func CellIs(column string, value []byte) Query {
+	return Query{shape: cellIs, column: column, value: value}
+}
+
+// CellAtLeast is a column of the meta family if it holds ts or more.
+func CellAtLeast(column string, ts tso.Timestamp) Query {
+	return Query{shape: cellAtLeast, column: column, value: encoded(ts)}
+}
+
+// EitherCell is two columns of the meta family, if one of them exists.
+func EitherCell(a, b string) Query { return Query{shape: eitherCell, column: a, high: b} }
+
+// SafepointRefused is what forbids the safepoint ts: one above it in column, or a hold, in the columns
+// that begin with holds, at or below it.
+func SafepointRefused(column, holds string, ts tso.Timestamp) Query {
+	return Query{shape: safepointRefused, column: column, high: holds, value: encoded(ts + 1)}
+}
+
+// HoldRefused is what forbids a hold at ts in the column hold: a safepoint at or above it, in the
+// column safepoint, or the hold itself, which a late repetition must not undo.
+func HoldRefused(safepoint, hold string, ts tso.Timestamp) Query {
+	return Query{shape: holdRefused, column: safepoint, high: hold, value: encoded(ts)}
+}
+
+func encoded(ts tso.Timestamp) []byte { return binary.BigEndian.AppendUint64(nil, uint64(ts)) }
+
+// WholeRowCells is how many cells a narrow row has, for each version asked for.
+const WholeRowCells = 16
+
+// PatternBytes is an upper bound of what a column adds to a query; model.MaxFilterBytes bounds the sum.
+func PatternBytes(column string) int { return 4*len(column) + 1 }
+
+// Rows names the rows of a read.
+type Rows struct {
+	Keys  []string // these, if not nil
+	Range model.Range
+}
+
+// Prefix is where the rows begin with p.
+func Prefix(p string) Rows { return Rows{Range: model.Prefix(p)} }
+
+// From is the rows from a key on.
+func From(key string) Rows { return Rows{Range: model.Range{Start: key}} }
+
+// In is the rows of a range.
+func In(r model.Range) Rows { return Rows{Range: r} }
