@@ -227,7 +227,7 @@ func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected boo
 		s.Fatal(err)
 	}
 	for _, r := range seen {
-		if marker := r.Kind == 'R'; !marker || r.Start > report.Mark {
+		if marker := r.Kind == 'R'; !marker || r.Start > report.GCWatermark {
 			s.work.History.Found(historyRecord{Cell: historyCell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
 		}
 	}

@@ -290,7 +290,7 @@ func (cm *commit) commitPoint(ctx context.Context, commitTS tso.Timestamp) error
 	pctx, span := cm.c.Store.Trace.Start(ctx, "percolator.commit_primary", cm.primary.Cell.Table)
 	err := cm.commitPrimary(pctx, commitTS)
 	if errors.Is(err, model.ErrOutcomeUnknown) && ctx.Err() == nil && !time.Now().Before(cm.until) {
-		err = cm.decideLate(pctx, err)
+		err = cm.afterLifetime(pctx, err)
 	}
 	cm.c.Store.Metrics.Phase(pctx, "primary", begun, err)
 	span.End(err)
@@ -356,7 +356,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 			cm.committed(commitTS)
 			return nil
 		}
-		resend, err := cm.outcomeOfCommit(lifetime, commitTS, err)
+		resend, err := cm.afterCommitRequest(lifetime, err)
 		if !resend {
 			return err
 		}

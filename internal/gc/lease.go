@@ -97,21 +97,11 @@ func (s *collecting) save(ctx context.Context) error {
 
 func (s *collecting) store(ctx context.Context) error {
 	next := s.state.encode()
-	same, mut := store.CellExists(collectorState), store.NewMutation(1)
-	mut.Put(layout.MetaFamily, collectorState, store.MetaTimestamp, next)
-	var onMatch, onMiss *store.Mutation
-	if s.stored == nil {
-		onMiss = mut
-	} else {
-		same, onMatch = store.CellIs(collectorState, s.stored), mut
-	}
-	matched, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return s.c.Store.CheckAndMutate(ctx, model.MetaTable, collectorRow, same, onMatch, onMiss)
-	})
+	swapped, err := s.c.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
 	if err != nil {
 		return err
 	}
-	if matched != (s.stored != nil) { // somebody else was here, or an answer was lost
+	if !swapped { // somebody else was here, or an answer was lost
 		now, stored, err := readCollectorState(ctx, s.c)
 		if err != nil {
 			return err

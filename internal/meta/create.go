@@ -2,7 +2,6 @@ package meta
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"time"
@@ -130,11 +129,7 @@ func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store
 	if !lost {
 		return stored, nil
 	}
-	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, states.Encode())
-	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, stored.Version+1))
-	same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, stored.Version))
-	applied, err := s.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
+	applied, err := stored.replace(ctx, s, nil, states)
 	switch {
 	case err != nil:
 		return stored, fmt.Errorf("percolator: marking lost indexes: %w", err)

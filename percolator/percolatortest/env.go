@@ -19,8 +19,8 @@ import (
 // setupLimit bounds each step of starting and stopping an environment.
 const setupLimit = 30 * time.Second
 
-// Env is a store, an oracle and clients for one test. Its methods are safe for concurrent use; those that say that they end the test must
-// be called from the test's goroutine.
+// Env is a store, an oracle and clients for one test. Its methods are safe for concurrent use;
+// those that say that they end the test must be called from the test's goroutine.
 type Env struct {
 	Client *percolator.Client // the first client
 	Oracle tso.Oracle         // in this process, without faults
@@ -41,7 +41,8 @@ type Env struct {
 	inspector func() *percolator.Client
 }
 
-// New starts an environment with the tables of s and one client. It ends the test if that fails, and stops everything when the test ends.
+// New starts an environment with the tables of s and one client. It ends the test if that fails,
+// and stops everything when the test ends.
 func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
 	t.Helper()
 	var set envSettings
@@ -72,12 +73,12 @@ func newEnv(t testing.TB, project, instance string) *Env {
 	return e
 }
 
-// Options returns the options with which a Bigtable client, or percolator.NewClient, connects to the store: without faults, each client
-// with a connection of its own.
+// Options returns the options with which a Bigtable client, or percolator.NewClient, connects to
+// the store: without faults, each client with a connection of its own.
 func (e *Env) Options() []option.ClientOption { return emulator.Connect(e.address) }
 
-// NewClient makes one more client of the same store and oracle, with its own connection and its own faults. It ends the test if that
-// fails; the client is closed when the test ends, if not before.
+// NewClient makes one more client of the same store and oracle, with its own connection and its own
+// faults. It ends the test if that fails; the client is closed when the test ends, if not before.
 func (e *Env) NewClient(opts ...ClientOption) *percolator.Client {
 	e.t.Helper()
 	e.mu.Lock()
@@ -117,7 +118,8 @@ func (e *Env) newClient(oracle tso.Oracle, opts []option.ClientOption, configure
 	return c
 }
 
-// FaultsOf returns the faults of a client that this environment has made. It ends the test when c is another's.
+// FaultsOf returns the faults of a client that this environment has made. It ends the test when c
+// is another's.
 func (e *Env) FaultsOf(c *percolator.Client) *Faults {
 	e.t.Helper()
 	e.mu.Lock()
@@ -129,7 +131,8 @@ func (e *Env) FaultsOf(c *percolator.Client) *Faults {
 	return f
 }
 
-// Store returns a plain Bigtable client of the store, without faults, to look at cells and to plant some. It is closed when the test ends.
+// Store returns a plain Bigtable client of the store, without faults, to look at cells and to plant
+// some. It is closed when the test ends.
 func (e *Env) Store() *bigtable.Client { return e.store() }
 
 func (e *Env) openStore() *bigtable.Client {

@@ -159,7 +159,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A lock that its owner left behind stops readers until its time is over; the clock's, not the test's.
+// A lock that its owner left behind stops readers until its time is over; the clock's, not the
+// test's.
 func TestAdvanceMakesLocksDead(t *testing.T) {
 	t.Parallel()
 	env := New(t, schema)

@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"embed"
@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-//go:embed texts/*.txt
+//go:embed testdata/texts/*.txt
 var textFiles embed.FS
 
-// entry is one entry of a text file: a line of fields, separated by bars, and the paragraphs under it.
+// entry is one entry of a text file: a line of fields, separated by bars, and the paragraphs under
+// it.
 type entry struct {
 	fields     []string
 	paragraphs []string
@@ -17,10 +18,10 @@ type entry struct {
 
 func (e entry) name() string { return e.fields[0] }
 
-// readEntries reads texts/name.txt, in which empty lines divide the entries and lines that start with # are comments.
-// Every entry must have the given number of fields.
+// readEntries reads testdata/texts/name.txt, in which empty lines divide the entries and lines that
+// start with # are comments. Every entry must have the given number of fields.
 func readEntries(name string, fields int) ([]entry, error) {
-	text, err := textFiles.ReadFile("texts/" + name + ".txt")
+	text, err := textFiles.ReadFile("testdata/texts/" + name + ".txt")
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func readEntries(name string, fields int) ([]entry, error) {
 			continue
 		}
 		if len(e.fields) != fields || len(e.paragraphs) == 0 {
-			return nil, fmt.Errorf("texts/%s.txt: %q has %d fields and %d paragraphs", name, e.name(), len(e.fields), len(e.paragraphs))
+			return nil, fmt.Errorf("testdata/texts/%s.txt: %q has %d fields and %d paragraphs", name, e.name(), len(e.fields), len(e.paragraphs))
 		}
 		entries = append(entries, e)
 	}

@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"fmt"
@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The harbour book: /, a page for each harbour without an extension, /tides/, /glossary/ and /essays/.
+// The harbour book: /, a page for each harbour without an extension, /tides/, /glossary/ and
+// /essays/.
 
 func harbourPage(title, content string) string {
 	return `<html><head><meta http-equiv="Content-Type" content="text/html; charset=utf-8"><title>` + html.EscapeString(title) + ` | Harbour book</title></head>
@@ -20,7 +21,7 @@ func harbourPage(title, content string) string {
 `
 }
 
-func (s *Site) addHarbourBook() {
+func (s *site) addHarbourBook() {
 	b := s.book
 	home := "http://" + harboursHost + "/"
 	var out strings.Builder
@@ -46,13 +47,14 @@ func (s *Site) addHarbourBook() {
 
 func tidesURL(h entry) string { return "http://" + harboursHost + "/tides/" + slug(h.name()) + ".html" }
 
-func (s *Site) harbourContent(url string, i int) string {
+func (s *site) harbourContent(url string, i int) string {
 	b := s.book
 	h := b.harbours[i]
 	var out strings.Builder
 	fmt.Fprintf(&out, "<p>Region %s, depth at the quay %s metres, range at springs %s metres.\n", b.link(url, h.fields[1]), h.fields[2], h.fields[3])
 	out.WriteString(b.paragraphs(url, h))
-	// Half of the harbours know the lights by the numbers that they had on the old server, see addRedirects.
+	// Half of the harbours know the lights by the numbers that they had on the old server, see
+	// addRedirects.
 	if i%2 == 0 {
 		fmt.Fprintf(&out, "<p>Light: <a href=\"http://%s/light.php?id=%d\">%s</a>\n", lightsHost, b.lightNumber(h.fields[4]), html.EscapeString(h.fields[4]))
 	} else {
@@ -78,8 +80,9 @@ func (b *book) lightNumber(name string) int {
 	return 0
 }
 
-// tideContent is a made-up tide table: high waters 12 h 25 min apart, their heights between springs and neaps.
-func (s *Site) tideContent(url string, h entry) string {
+// tideContent is a made-up tide table: high waters 12 h 25 min apart, their heights between springs
+// and neaps.
+func (s *site) tideContent(url string, h entry) string {
 	tenths, err := strconv.Atoi(strings.Replace(h.fields[3], ".", "", 1))
 	if err != nil {
 		s.book.missing = append(s.book.missing, "a tidal range for "+h.name())

@@ -12,11 +12,8 @@ import (
 	"runtime"
 	"testing"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -34,7 +31,7 @@ func forge(t *testing.T, s *memory, change func(m *backup.Manifest)) *memory {
 	return out
 }
 
-// A small object claims a row of gigabytes.
+// A small object that claims a row of gigabytes takes little memory.
 func TestBomb(t *testing.T) {
 	env := percolatortest.New(t, plain)
 	set(t, env.Client, plainRows(3))
@@ -92,7 +89,7 @@ func TestTraversal(t *testing.T) {
 	}
 }
 
-// Chunks hold what the restore refuses, and Verify does not look.
+// Verify finds what a restore would refuse.
 func TestVerifyLooksAtSchema(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, plain)
@@ -112,56 +109,5 @@ func TestVerifyLooksAtSchema(t *testing.T) {
 		if err == nil && len(v.Problems) == 0 {
 			t.Errorf("%s: nothing noticed", what)
 		}
-	}
-}
-
-// The instance has the position of an index backfill that was broken off before its tables were emptied.
-func TestStaleBackfillPosition(t *testing.T) {
-	t.Parallel()
-	ctx := testContext(t)
-	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "x", Column: "c"}}}}, Timing: quick}
-	source := percolatortest.New(t, plain)
-	set(t, source.Client, plainRows(300))
-	must(t, percolator.CreateSchema(ctx, source.Project, source.Instance, with, source.Options()...))
-	store := newMemory()
-	m := run(t, source.NewClient(), store, backup.Options{})
-	if len(m.IncompleteIndexes) != 1 {
-		t.Fatal(m.IncompleteIndexes)
-	}
-	env := percolatortest.New(t, plain)
-	set(t, env.Client, plainRows(300))
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...))
-	c := env.NewClient()
-	broken, interrupt := context.WithCancel(ctx)
-	_, err := admin.New(c).BackfillIndex(broken, "t", "x", admin.BackfillOptions{RowsPerTransaction: 10, Concurrency: 1, Progress: func(p admin.BackfillProgress) {
-		if p.Row > "0200" {
-			interrupt()
-		}
-	}})
-	interrupt()
-	t.Logf("the former backfill: %v", err)
-	for _, table := range []string{"t", "t.x"} {
-		tbl := env.Store().Open(table)
-		var rows []string
-		must(t, tbl.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool { rows = append(rows, r.Key()); return true }))
-		for _, r := range rows {
-			mut := bigtable.NewMutation()
-			mut.DeleteRow()
-			must(t, tbl.Apply(ctx, r, mut))
-		}
-	}
-	must(t, errOf(backup.Restore(ctx, c, store, backup.RestoreOptions{})))
-	u := env.NewClient()
-	report, err := admin.New(u).BackfillIndex(ctx, "t", "x", admin.BackfillOptions{})
-	must(t, err)
-	n := 0
-	snap, err := u.Snapshot(ctx)
-	must(t, err)
-	for _, err := range snap.ScanIndex(ctx, "t", "x", percolator.All()) {
-		must(t, err)
-		n++
-	}
-	if n != 300 {
-		t.Errorf("resumed %v; the index is ready, and has %d of 300 entries", report.Resumed, n)
 	}
 }

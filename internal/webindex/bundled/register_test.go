@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ func registerPage(title, content string) string {
 `
 }
 
-func (s *Site) addRegister() {
+func (s *site) addRegister() {
 	b := s.book
 	s.addHTML("http://"+lightsHost+"/", registerPage("The lights of the Kelder Coast", s.registerHome()))
 	for i, e := range b.lights {
@@ -60,7 +60,7 @@ func (s *Site) addRegister() {
 	s.addEssays("lights", registerPage)
 }
 
-func (s *Site) registerHome() string {
+func (s *site) registerHome() string {
 	var out strings.Builder
 	url := "http://" + lightsHost + "/"
 	out.WriteString("<p>Every light that is or was shown on the coast, from the coal basket of 1790 to the beacon that needs nobody.\n<ul>\n")
@@ -79,7 +79,7 @@ func (s *Site) registerHome() string {
 	return out.String()
 }
 
-func (s *Site) lightContent(url string, i int) string {
+func (s *site) lightContent(url string, i int) string {
 	b := s.book
 	e := b.lights[i]
 	region, year, height, character, miles, keeper := e.fields[1], e.fields[2], e.fields[3], e.fields[4], e.fields[5], e.fields[6]
@@ -107,7 +107,7 @@ func (s *Site) lightContent(url string, i int) string {
 	return out.String()
 }
 
-func (s *Site) regionContent(url, region string) string {
+func (s *site) regionContent(url, region string) string {
 	b := s.book
 	var out strings.Builder
 	out.WriteString("<p>Lights of this region from north to south.\n<dl>\n")
@@ -131,7 +131,7 @@ func (s *Site) regionContent(url, region string) string {
 	return out.String()
 }
 
-func (s *Site) keeperContent(url string, e entry) string {
+func (s *site) keeperContent(url string, e entry) string {
 	b := s.book
 	var out strings.Builder
 	fmt.Fprintf(&out, "<p><i>Born %s, %s years in the service.</i>\n", e.fields[1], e.fields[2])
@@ -150,7 +150,7 @@ func (s *Site) keeperContent(url string, e entry) string {
 }
 
 // addLists adds the lists of all lights in different orders, and the map.
-func (s *Site) addLists() {
+func (s *site) addLists() {
 	b := s.book
 	number := func(e entry, field int) int {
 		n, err := strconv.Atoi(e.fields[field])
@@ -186,7 +186,7 @@ func (s *Site) addLists() {
 }
 
 // addGlossary adds the terms of one host and an index of them.
-func (s *Site) addGlossary(host string, frame func(title, content string) string) {
+func (s *site) addGlossary(host string, frame func(title, content string) string) {
 	b := s.book
 	index := "http://" + hostOf(host) + "/glossary/"
 	var out strings.Builder
@@ -204,7 +204,7 @@ func (s *Site) addGlossary(host string, frame func(title, content string) string
 }
 
 // addEssays adds the essays of one host.
-func (s *Site) addEssays(host string, frame func(title, content string) string) {
+func (s *site) addEssays(host string, frame func(title, content string) string) {
 	b := s.book
 	for _, e := range b.essays {
 		if e.fields[1] == host {

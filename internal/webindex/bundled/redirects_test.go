@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"encoding/base64"
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// addRedirects adds what is left of older servers: pages that forward, some of them more than once, to a copy, to
-// nothing, or in a circle.
-func (s *Site) addRedirects() {
+// addRedirects adds what is left of older servers: pages that forward, some of them more than once,
+// to a copy, to nothing, or in a circle.
+func (s *site) addRedirects() {
 	for _, redirect := range []struct {
 		status        int
 		url, location string
@@ -34,7 +34,7 @@ func (s *Site) addRedirects() {
 }
 
 // redirectLight forwards the old URL of a light, if a harbour still links to it.
-func (s *Site) redirectLight(number int, light entry) {
+func (s *site) redirectLight(number int, light entry) {
 	for i, h := range s.book.harbours {
 		if i%2 == 0 && h.fields[4] == light.name() {
 			s.redirect(http.StatusMovedPermanently, fmt.Sprintf("http://%s/light.php?id=%d", lightsHost, number), s.book.urls[light.name()])
@@ -42,7 +42,7 @@ func (s *Site) redirectLight(number int, light entry) {
 	}
 }
 
-func (s *Site) redirect(status int, url, location string) {
+func (s *site) redirect(status int, url, location string) {
 	header := http.Header{"Location": {location}, "Content-Type": {"text/html"}}
 	body := fmt.Sprintf("<title>%d %s</title><p>It is <a href=\"%s\">here</a> now.\n", status, http.StatusText(status), location)
 	s.addResponse(url, status, header, []byte(body))
@@ -57,7 +57,7 @@ const chart = "%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj<</Type/Catalog/Pages 2 0 R>>
 	"BT (<a href=\"x.html\">) Tj ET\nendstream endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
 
 // addOtherTypes adds what is retrieved but is no document.
-func (s *Site) addOtherTypes() {
+func (s *site) addOtherTypes() {
 	png, err := base64.StdEncoding.DecodeString(picture)
 	if err != nil {
 		s.book.missing = append(s.book.missing, "a picture")

@@ -1,7 +1,4 @@
-// Package site makes the bundled crawl: what a crawler would have recorded of three small hosts, the register of lights,
-// the harbour book and the galley, about an invented coast. Texts and data are in the directory texts; around them are
-// built the pages that a search engine has to cope with, see odd.go, copies.go and redirects.go.
-package site
+package bundled
 
 import (
 	"fmt"
@@ -23,20 +20,21 @@ const (
 // recorded is when the first response was recorded; the others follow at intervals of a second.
 var recorded = time.Date(2025, time.March, 1, 6, 0, 0, 0, time.UTC)
 
-// Site is everything that was retrieved, in the order of retrieval. No two responses have the same URL.
-type Site struct {
+// site is what a crawler would have recorded of three small hosts, the register of lights, the
+// harbour book and the galley, about an invented coast: everything that was retrieved, in the order
+// of retrieval. No two responses have the same URL.
+type site struct {
 	book      *book
 	responses []*crawl.Response
 	encodings map[string]string // of the bodies of some responses, by URL: how they went over the wire
 }
 
-// New makes the site.
-func New() (*Site, error) {
+func newSite() (*site, error) {
 	b, err := newBook()
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{book: b, encodings: make(map[string]string)}
+	s := &site{book: b, encodings: make(map[string]string)}
 	s.addRegister()
 	s.addHarbourBook()
 	s.addGalley()
@@ -54,11 +52,12 @@ func New() (*Site, error) {
 	return s, nil
 }
 
-// Responses returns the responses as a reader of the WARC file sees them, apart from Source and Offset.
-func (s *Site) Responses() []*crawl.Response { return s.responses }
+// Responses returns the responses as a reader of the WARC file sees them, apart from Source and
+// Offset.
+func (s *site) Responses() []*crawl.Response { return s.responses }
 
 // Write writes the crawl as a WARC file with a gzip member per record.
-func (s *Site) Write(w io.Writer) error {
+func (s *site) Write(w io.Writer) error {
 	out := crawl.NewWriter(w)
 	if err := out.Write(crawl.Record{
 		Type: "warcinfo", Time: recorded, ContentType: "application/warc-fields",
@@ -82,7 +81,7 @@ func (s *Site) Write(w io.Writer) error {
 }
 
 // add adds a response with status 200; charset is "" for one that is stated nowhere or in the body.
-func (s *Site) add(url, charset string, body []byte) {
+func (s *site) add(url, charset string, body []byte) {
 	contentType := "text/html"
 	if charset != "" {
 		contentType += "; charset=" + charset
@@ -90,16 +89,16 @@ func (s *Site) add(url, charset string, body []byte) {
 	s.addResponse(url, http.StatusOK, http.Header{"Content-Type": {contentType}}, body)
 }
 
-func (s *Site) addResponse(url string, status int, header http.Header, body []byte) {
+func (s *site) addResponse(url string, status int, header http.Header, body []byte) {
 	header.Set("Server", "tidewater/1.4")
 	s.responses = append(s.responses, &crawl.Response{URL: url, Status: status, Header: header, Body: body})
 }
 
 // addHTML adds a page in UTF-8.
-func (s *Site) addHTML(url, body string) { s.add(url, "utf-8", []byte(body)) }
+func (s *site) addHTML(url, body string) { s.add(url, "utf-8", []byte(body)) }
 
 // find returns the response of url, nil if there is none.
-func (s *Site) find(url string) *crawl.Response {
+func (s *site) find(url string) *crawl.Response {
 	for _, resp := range s.responses {
 		if resp.URL == url {
 			return resp

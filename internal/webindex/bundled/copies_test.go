@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// addCopies adds pages whose content is that of another page: the same file under two names, versions to print that are
-// no different, a session in the query, and a mirror. Wherever links lead to the copy, the copy may be the better
-// known one.
-func (s *Site) addCopies() error {
+// addCopies adds pages whose content is that of another page: the same file under two names,
+// versions to print that are no different, a session in the query, and a mirror. Wherever links
+// lead to the copy, the copy may be the better known one.
+func (s *site) addCopies() error {
 	copies := [][2]string{ // copy, original
 		{"http://lights.example/index.html", "http://lights.example/"},
 		{"http://harbours.example/kelderby?session=8f3a", "http://harbours.example/kelderby"},

@@ -7,15 +7,16 @@ import (
 	"github.com/gopercolator/percolator/internal/membership"
 )
 
-// TestAnnouncedColumns: a worker says which columns it takes, in bytes, and nothing rather than a part.
-func TestAnnouncedColumns(t *testing.T) {
+// TestRegisteredColumns: a worker registers the columns it takes as bytes, and none rather than
+// some.
+func TestRegisteredColumns(t *testing.T) {
 	t.Parallel()
 	of := func(names ...string) membership.WorkerInfo {
 		c := &coverage{taken: map[Column]*column{}}
 		for _, n := range names {
 			c.taken[Column{"docs", n}] = &column{}
 		}
-		return membership.WorkerInfo{Takes: c.announced()}
+		return membership.WorkerInfo{Takes: c.registeredColumns()}
 	}
 	w := of("in", "\xff")
 	for column, want := range map[string]bool{"in": true, "\xff": true, "out": false} {
@@ -26,7 +27,7 @@ func TestAnnouncedColumns(t *testing.T) {
 	if takes, _ := w.TakesColumn("other", "in"); takes {
 		t.Error("it takes a column of another table")
 	}
-	if takes, known := of("in", strings.Repeat("x", announcedBytes)).TakesColumn("docs", "in"); takes || known {
-		t.Error("what does not fit is announced in part")
+	if takes, known := of("in", strings.Repeat("x", registeredBytes)).TakesColumn("docs", "in"); takes || known {
+		t.Error("what does not fit is registered in part")
 	}
 }

@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ var ingredients = []string{
 	"barley", "butter", "buttermilk", "currants", "haddock", "honey", "leaven", "oatmeal", "potatoes", "rye", "treacle", "yeast",
 }
 
-func (s *Site) addGalley() {
+func (s *site) addGalley() {
 	b := s.book
 	home := "http://" + galleyHost + "/"
 	var out strings.Builder
@@ -49,7 +49,7 @@ func (s *Site) addGalley() {
 	s.addEssays("galley", galleyPage)
 }
 
-func (s *Site) recipeContent(url string, r entry) string {
+func (s *site) recipeContent(url string, r entry) string {
 	b := s.book
 	var out strings.Builder
 	fmt.Fprintf(&out, "<p>%s from %s, %s minutes in the oven or on the fire.\n<ul>\n", r.fields[1], b.link(url, r.fields[2]), r.fields[3])
@@ -66,7 +66,7 @@ func (s *Site) recipeContent(url string, r entry) string {
 	return out.String() + "</ul>\n" + b.paragraphs(url, r)
 }
 
-func (s *Site) ingredientContent(url, ingredient string) string {
+func (s *site) ingredientContent(url, ingredient string) string {
 	var out strings.Builder
 	n := 0
 	for _, r := range s.book.recipes {

@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"errors"
@@ -121,7 +121,8 @@ func (b *book) anchor(url, name, text string) string {
 	return fmt.Sprintf("<a href=%q>%s</a>", reference(url, target, b.links), text)
 }
 
-// reference writes target as one of the references that the page at url may use for it; n chooses one.
+// reference writes target as one of the references that the page at url may use for it; n chooses
+// one.
 func reference(url, target string, n int) string {
 	host, dir := splitURL(url)
 	targetHost, targetPath := splitURL(target)

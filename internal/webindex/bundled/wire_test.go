@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"bytes"
@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 )
 
-// onTheWire returns resp as the server sent it: with "gzip" or "deflate" encoding, "chunked", or as it is.
+// onTheWire returns resp as the server sent it: with "gzip" or "deflate" encoding, "chunked", or as
+// it is.
 func onTheWire(resp *crawl.Response, encoding string) ([]byte, error) {
 	header, body := resp.Header.Clone(), resp.Body
 	var err error

@@ -24,9 +24,6 @@ func (f *placeFlags) add(cmd *cobra.Command, timeout time.Duration) {
 
 // with opens the place of a backup.
 func (f *placeFlags) with(cmd *cobra.Command, args []string, do func(ctx context.Context, s backup.Store) error) error {
-	if err := f.out.check(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()
 	store, closeStore, err := openStore(ctx, args[0])
@@ -89,9 +86,7 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 	}
 	err := out.emit(w, s, func(w io.Writer) error {
 		for _, p := range s.Problems {
-			if _, err := fmt.Fprintln(w, p.Text); err != nil {
-				return err
-			}
+			_, _ = fmt.Fprintln(w, p.Text)
 		}
 		_, err := fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
 		return err
@@ -100,4 +95,42 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 		err = errFindings
 	}
 	return err
+}
+
+func newBackupLs() *cobra.Command {
+	var f placeFlags
+	cmd := &cobra.Command{
+		Use:   "ls DEST",
+		Short: "Tell what is in a backup, complete or not",
+		Long: `Tell what is in a backup, complete or not.
+
+Only the manifest is read, or what an interrupted backup has left; see "backup verify"
+for the rest. No instance is needed.`,
+		Example: `  percolator backup ls /backups/2026-11-21`,
+		Args:    onePlace,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
+				found, err := backup.Describe(ctx, s)
+				if err != nil {
+					return err
+				}
+				if found.Complete {
+					return summarize(found.Manifest, args[0]).print(cmd.OutOrStdout(), &f.out)
+				}
+				return printUnfinished(cmd.OutOrStdout(), &f.out, args[0], found)
+			})
+		},
+	}
+	f.add(cmd, 5*time.Minute)
+	return cmd
+}
+
+func printUnfinished(w io.Writer, out *outputFlag, location string, found *backup.Summary) error {
+	s := &backupSummary{ID: found.Plan.ID, Source: location, Snapshot: int64(found.Plan.Snapshot), Time: found.Plan.SnapshotTime,
+		MissedWeak: found.Plan.MissedWeak, Tables: []backupTableSummary{}, Chunks: found.Progress.Chunks, Total: found.Progress.Counts}
+	return out.emit(w, s, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "not complete: backup %s, snapshot of %s, %d of %d ranges, %d rows, %s\nthe command that began it goes on with it\n",
+			s.ID, s.Time.Format(time.RFC3339), found.Progress.Done, found.Ranges, s.Total.Rows, bytesShown(s.Total.Bytes))
+		return err
+	})
 }

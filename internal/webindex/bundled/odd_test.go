@@ -1,4 +1,4 @@
-package site
+package bundled
 
 import (
 	"fmt"
@@ -20,7 +20,8 @@ granit fut traîné sur la glace; l'été, les maçons dormaient à la cave.
 </body></html>
 `
 
-// foreign are pages that are not in UTF-8. The charset is stated in the header, unless header is "".
+// foreign are pages that are not in UTF-8. The charset is stated in the header, unless header is
+// "".
 var foreign = []struct {
 	url, header string
 	encoding    encoding.Encoding
@@ -95,7 +96,7 @@ var based = []struct{ url, body string }{
 `},
 }
 
-func (s *Site) addOddPages() error {
+func (s *site) addOddPages() error {
 	for _, page := range foreign {
 		body, err := page.encoding.NewEncoder().String(page.text)
 		if err != nil {
