@@ -22,7 +22,7 @@ func TestExpiredMutationDoesNotFailItsBatch(t *testing.T) {
 			Done: func(err error) { results[i] = err }}
 		b.Slots <- struct{}{}
 	}
-	b.apply(&bulkPlace{b: b, table: "t", t: new(bulkTable)}, batch)
+	b.apply(&bulkSlot{b: b, table: "t", t: new(bulkTable)}, batch)
 	if results[0] == nil {
 		t.Error("a mutation was sent after its deadline")
 	}
@@ -44,7 +44,7 @@ func TestSlotOfABulkRequestIsGivenBackOnce(t *testing.T) {
 	s := newBareStore(t)
 	b := NewBulkWriter(s.Background, s.Store)
 	table := &bulkTable{inFlight: 1, starting: 1}
-	slot := b.newPlace("t", table)
+	slot := b.newSlot("t", table)
 	b.senders.Add(1)
 	b.drain(slot) // there is nothing to send
 	slot.leave()  // as the timer of a request does that has just ended
@@ -52,7 +52,7 @@ func TestSlotOfABulkRequestIsGivenBackOnce(t *testing.T) {
 		t.Errorf("%d requests are under way", table.inFlight)
 	}
 	table.inFlight = 1
-	slot = b.newPlace("t", table)
+	slot = b.newSlot("t", table)
 	slot.leave()
 	slot.leave()
 	if table.inFlight != 0 {

@@ -60,7 +60,7 @@ func TestLateCommitLearnsItsOutcome(t *testing.T) {
 			t.Parallel()
 			h, cm := prewritten(t)
 			c.happens(t, h, cm)
-			if err := cm.decideLate(h.ctx, nil); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			if err := cm.afterLifetime(h.ctx, nil); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 			h.oracle.Pass(11 * time.Second)
@@ -95,7 +95,7 @@ func TestLateCommitWaitsForItsLock(t *testing.T) {
 	h, cm := prewritten(t)
 	ctx, cancel := context.WithCancel(h.ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- cm.decideLate(ctx, nil) }()
+	go func() { ended <- cm.afterLifetime(ctx, nil) }()
 	asked := h.c.Store.Count.Oracle.Load()
 	for h.c.Store.Count.Oracle.Load() < asked+3 { // it has judged its lock again and again
 		select {
