@@ -15,8 +15,9 @@ var (
 	flagName   = regexp.MustCompile(`(?:^|\s)(--[a-z][a-z-]*)`)
 )
 
-// TestCommandsExist: whatever a page says about the commands percolator and percolator-bench, in code or in blocks of commands, names a
-// command that exists, with flags that it has. The help of all commands is in testdata/help below cmd/percolator and cmd/percolator-bench.
+// TestCommandsExist: what a page says in code about percolator and percolator-bench names a command
+// that exists, with flags that it has. The help of all commands is in testdata/help below
+// cmd/percolator and cmd/percolator-bench.
 func TestCommandsExist(t *testing.T) {
 	t.Parallel()
 	found := 0

@@ -15,15 +15,19 @@ import (
 	"time"
 )
 
-// TestConsole runs the commands of the blocks that are marked ```console, page by page and in order, with a shell, and compares what
-// they print. What differs from run to run is replaced on both sides (settled). Directives:
+// TestConsole runs the commands of the blocks that are marked ```console, page by page and in
+// order, with a shell, and compares what they print. What differs from run to run is replaced on
+// both sides (normalized). Directives:
 //
-//	background=NAME until=TEXT [with="FLAGS"]   the command goes on in the background; FLAGS are added to it here. Its log is left out
-//	of=NAME                                     no command: what the one in the background has printed since
+//	background=NAME until=TEXT [with="FLAGS"]   the command goes on in the background, without
+//	                                            its log; FLAGS are added to it here
+//	of=NAME                                     no command: what the one in the background has
+//	                                            printed since
 //	stop=NAME                                   afterwards that one is interrupted, and ends
 //
-// Addresses that a background command prints replace those in the page, in later commands, and the variables that it says should be
-// exported are. So the page shows the usual ports and the test takes free ones.
+// Addresses that a background command prints replace those in the page, in later commands, and the
+// variables that it says should be exported are. So the page shows the usual ports and the test
+// takes free ones.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	programs := build(t)
@@ -190,7 +194,7 @@ func (s *shell) learn(shown, got string) {
 
 func (s *shell) compare(place, line, want, got string) {
 	s.t.Helper()
-	if w, g := settled(want), settled(got); w != g && !*update {
+	if w, g := normalized(want), normalized(got); w != g && !*update {
 		s.t.Errorf("%s: $ %s\nprinted\n%s\nthe page says\n%s", place, line, g, w)
 	}
 }
@@ -295,9 +299,10 @@ var changing = []struct {
 
 var blanks = regexp.MustCompile(` {2,}|-{3,}|─{2,}`)
 
-// settled replaces what differs: each timestamp, say, by <ts1>, <ts2> … in the order of their first appearance, so that equal ones stay
-// equal. Runs of blanks become one, as the width of columns depends on what was replaced.
-func settled(text string) string {
+// normalized replaces what differs: each timestamp, say, by <ts1>, <ts2> … in the order of their
+// first appearance, so that equal ones stay equal. Runs of blanks become one, as the width of
+// columns depends on what was replaced.
+func normalized(text string) string {
 	for _, c := range changing {
 		names := map[string]string{}
 		text = c.pattern.ReplaceAllStringFunc(text, func(found string) string {

@@ -24,7 +24,8 @@ type exported struct {
 
 func (e exported) String() string { return e.pkg + "." + e.name }
 
-// library lists the exported variables and constants that begin with prefix, of all packages that others can import.
+// library lists the exported variables and constants that begin with prefix, of all packages that
+// others can import.
 func library(t *testing.T, prefix string) []exported {
 	t.Helper()
 	var found []exported
@@ -97,7 +98,8 @@ func declared(s *ast.ValueSpec, pkg, prefix string, tok token.Token) []exported 
 	return found
 }
 
-// valueOf is what a constant expression of numbers and durations, which count in seconds, is; nil if it names anything else.
+// valueOf is what a constant expression of numbers and durations, which count in seconds, is; nil
+// if it names anything else.
 func valueOf(e ast.Expr) constant.Value {
 	hours := types.NewPackage("time", "time")
 	for name, v := range map[string]int64{"Hour": 3600, "Minute": 60, "Second": 1} {
@@ -116,7 +118,8 @@ func valueOf(e ast.Expr) constant.Value {
 // row is one line of a table of a page.
 type row []string
 
-// tables are the rows of all tables of a page, by the text of their first column; the escaped | stays as it is.
+// tables are the rows of all tables of a page, by the text of their first column; the escaped |
+// stays as it is.
 func tables(p *page) map[string]row {
 	rows := map[string]row{}
 	p.eachLine(func(_ int, line string) {
@@ -132,7 +135,8 @@ func tables(p *page) map[string]row {
 	return rows
 }
 
-// TestErrorsAreExplained: each exported error of the library has its line in docs/ERRORS.md, with meaning, cause and remedy.
+// TestErrorsAreExplained: each exported error of the library has its line in docs/ERRORS.md, with
+// meaning, cause and remedy.
 func TestErrorsAreExplained(t *testing.T) {
 	t.Parallel()
 	rows := tables(readPage(t, "docs/ERRORS.md"))
@@ -154,7 +158,8 @@ func TestErrorsAreExplained(t *testing.T) {
 	}
 }
 
-// TestLimitsAreStated: each exported constant Max… of the library has its line in docs/LIMITS.md, with its value as a number.
+// TestLimitsAreStated: each exported constant Max… of the library has its line in docs/LIMITS.md,
+// with its value as a number.
 func TestLimitsAreStated(t *testing.T) {
 	t.Parallel()
 	rows := tables(readPage(t, "docs/LIMITS.md"))
@@ -185,7 +190,8 @@ func TestLimitsAreStated(t *testing.T) {
 	}
 }
 
-// TestAlertsAreExplained: each alert rule has its section in docs/RUNBOOK.md, under the anchor that the rule's runbook_url names.
+// TestAlertsAreExplained: each alert rule has its section in docs/RUNBOOK.md, under the anchor that
+// the rule's runbook_url names.
 func TestAlertsAreExplained(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("observability/alerts.yaml")

@@ -1,5 +1,5 @@
-// Package docs_test keeps the documentation true: Go in it compiles, commands in it print what is shown, links lead somewhere, and every
-// error, limit and alert that the code has is explained.
+// Package docs_test keeps the documentation true: Go in it compiles, commands in it print what is
+// shown, links lead somewhere, and every error, limit and alert that the code has is explained.
 package docs_test
 
 import (
@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// update replaces the outputs of commands in the pages by what they print now. Read the difference afterwards.
+// update replaces the outputs of commands in the pages by what they print now. Read the difference
+// afterwards.
 var update = flag.Bool("update", false, "replace the outputs of commands in the pages")
 
 const (

@@ -124,7 +124,8 @@ func slugOf(heading string) string {
 	}, heading)
 }
 
-// TestEverythingIsInTheIndex: docs/README.md leads to every page and every picture is shown somewhere.
+// TestEverythingIsInTheIndex: docs/README.md leads to every page and every picture is shown
+// somewhere.
 func TestEverythingIsInTheIndex(t *testing.T) {
 	t.Parallel()
 	index := read(t, "docs/README.md")

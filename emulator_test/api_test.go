@@ -164,5 +164,6 @@ func apiEnv(e *percolatortest.Env) {
 	_, _, _, _ = c, o, p, i
 }
 
-// TestPublicAPI is here to compile: every name and signature that callers outside this module rely on.
+// TestPublicAPI is here to compile: every name and signature that callers outside this module rely
+// on.
 func TestPublicAPI(t *testing.T) { _ = apiColumn[int64]; _ = apiObserve; _ = apiEnv }

@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Figure 4 of the paper, cell by cell: Bob has $10, Joe has $2, and Bob gives Joe $7. The transaction is stopped after each of its steps.
-// Timestamps are numbered from 5, as in the paper.
+// Figure 4 of the paper, cell by cell: Bob has $10, Joe has $2, and Bob gives Joe $7. The
+// transaction is stopped after each of its steps. Timestamps are numbered from 5, as in the paper.
 func Example_figure4() {
 	t := &exampleTB{}
 	defer t.end()

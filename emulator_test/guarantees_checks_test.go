@@ -84,7 +84,8 @@ func (h *guaranteeHistory) checkWrites(c *guaranteeCheck, w *guaranteeWrites) {
 	}
 }
 
-// checkOnce looks at acknowledgments, which every observer writes, and at what the runs wrote themselves.
+// checkOnce looks at acknowledgments, which every observer writes, and at what the runs wrote
+// themselves.
 func (h *guaranteeHistory) checkOnce(c *guaranteeCheck) {
 	for k, starts := range h.acks {
 		last := percolatortest.AuditedRecord{}
@@ -109,7 +110,8 @@ func (h *guaranteeHistory) checkOnce(c *guaranteeCheck) {
 	}
 }
 
-// checkAtomic: each run left both its acknowledgment and its record, and was for the newest change that it could see.
+// checkAtomic: each run left both its acknowledgment and its record, and was for the newest change
+// that it could see.
 func (h *guaranteeHistory) checkAtomic(c *guaranteeCheck) {
 	for k, runs := range h.runs {
 		acks := map[int64]bool{}
@@ -180,7 +182,8 @@ func (h *guaranteeHistory) checkCollapse(c *guaranteeCheck) {
 	}
 }
 
-// checkHeld: if a run committed that somebody wrote into, there is another run for what was written.
+// checkHeld: if a run committed that somebody wrote into, there is another run for what was
+// written.
 func (h *guaranteeHistory) checkHeld(c *guaranteeCheck) {
 	for k, changes := range h.observed {
 		runs := h.runs[k]
@@ -206,7 +209,8 @@ func (h *guaranteeHistory) checkQuiet(c *guaranteeCheck) {
 	}
 }
 
-// once counts the changes of a cell and the runs of an observer for it: both must be one where one change leads to one.
+// once counts the changes of a cell and the runs of an observer for it: both must be one where one
+// change leads to one.
 func (h *guaranteeHistory) once(c *guaranteeCheck, observer string, cell percolator.Cell) {
 	if changes, runs := len(h.changes[cell]), len(h.runs[observedCell{observer, cell}]); changes != 1 || runs != 1 {
 		c.fail("%s: %d changes and %d runs", cell, changes, runs)

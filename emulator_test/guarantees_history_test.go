@@ -16,7 +16,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// guaranteeHistory is what the tables say at the end, from the raw records and from what the runs wrote.
+// guaranteeHistory is what the tables say at the end, from the raw records and from what the runs
+// wrote.
 type guaranteeHistory struct {
 	audit   *percolatortest.AuditReport
 	changes map[percolator.Cell][]percolatortest.AuditedRecord // puts and deletes of observed cells, oldest first
@@ -31,7 +32,8 @@ type observedCell struct {
 	cell     percolator.Cell
 }
 
-// readGuarantees reads everything. The raw records come first: afterwards a reader settles what is locked in the table of runs.
+// readGuarantees reads everything. The raw records come first: afterwards a reader resolves what is
+// locked in the table of runs.
 func readGuarantees(ctx context.Context, c *percolator.Client, store *bigtable.Client) (*guaranteeHistory, error) {
 	h := &guaranteeHistory{changes: map[percolator.Cell][]percolatortest.AuditedRecord{}, acks: map[observedCell][]tso.Timestamp{}, runs: map[observedCell][]guaranteeRun{}}
 	names := guaranteeNames()

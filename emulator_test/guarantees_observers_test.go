@@ -50,8 +50,9 @@ func guaranteeNames() map[[2]string][]string {
 	return names
 }
 
-// guaranteeRun is what a run writes about itself, in its own transaction. The row is the run's alone: if runs for one change wrote
-// one cell, they would conflict there, and the test would pass without any acknowledgment.
+// guaranteeRun is what a run writes about itself, in its own transaction. The row is the run's
+// alone: if runs for one change wrote one cell, they would conflict there, and the test would pass
+// without any acknowledgment.
 type guaranteeRun struct {
 	Observer string
 	Cell     percolator.Cell
@@ -123,7 +124,8 @@ func (o *guaranteeObservers) observe(name, table, column string, f observers.Fun
 
 func nothing(context.Context, *percolator.Txn, observers.Change) error { return nil }
 
-// flaky fails, or panics, at the first attempt for every third change, and at every attempt for a stuck row.
+// flaky fails, or panics, at the first attempt for every third change, and at every attempt for a
+// stuck row.
 func (o *guaranteeObservers) flaky(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
 	switch {
 	case strings.HasPrefix(ch.Cell.Row, stuckPrefix) && !o.released():

@@ -36,7 +36,8 @@ type guaranteeOrder struct {
 	Project, Instance string
 }
 
-// TestGuaranteeChild is a worker process, which works until its input ends; in any other process it has nothing to do.
+// TestGuaranteeChild is a worker process, which works until its input ends; in any other process it
+// has nothing to do.
 func TestGuaranteeChild(t *testing.T) {
 	encoded := os.Getenv(guaranteeChildEnv)
 	if encoded == "" {
@@ -74,8 +75,9 @@ func TestGuaranteeChild(t *testing.T) {
 	}
 }
 
-// The same promises with workers that are processes: one after the other is killed by SIGKILL, and others are stopped by SIGSTOP until
-// their locks are dead and others have done their work, and then continued.
+// The same promises with workers that are processes: one after the other is killed by SIGKILL, and
+// others are stopped by SIGSTOP until their locks are dead and others have done their work, and
+// then continued.
 func TestGuaranteesOfProcesses(t *testing.T) {
 	t.Parallel()
 	const changes, rounds, workers = 300, 8, 3
@@ -136,7 +138,8 @@ func TestGuaranteesOfProcesses(t *testing.T) {
 	}
 }
 
-// guaranteeProcesses is a store, an oracle that other processes can reach, and the worker processes.
+// guaranteeProcesses is a store, an oracle that other processes can reach, and the worker
+// processes.
 type guaranteeProcesses struct {
 	testing.TB
 	ctx      context.Context

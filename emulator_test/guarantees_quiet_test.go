@@ -16,10 +16,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Who looks whether everything is done must not do any of it: a reader of this module settles the locks that it meets, and
-// WaitIdle queues what it finds. So the tables are read with a plain Bigtable client.
+// Who looks whether everything is done must not do any of it: a reader of this module resolves the
+// locks that it meets, and WaitIdle queues what it finds. So the tables are read with a plain
+// Bigtable client.
 
-// dirtyCells lists the cells with a notify cell or a lock in the observed tables, as family/table/row/column.
+// dirtyCells lists the cells with a notify cell or a lock in the observed tables, as
+// family/table/row/column.
 func dirtyCells(ctx context.Context, store *bigtable.Client) (cells []string, err error) {
 	for _, table := range []string{guaranteeDocs, guaranteeLeaves} {
 		err := store.Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
@@ -41,8 +43,8 @@ func dirtyCells(ctx context.Context, store *bigtable.Client) (cells []string, er
 // ackColumnOf is the qualifier of an acknowledgment (docs/PROTOCOL.md, "Cells").
 func ackColumnOf(observer, column string) string { return "\x00ack\x00" + observer + "\x00" + column }
 
-// heldUpByFlaky returns the number of stuck rows, those whose newest change observer steady has not acknowledged, and those that
-// flaky has.
+// heldUpByFlaky returns the number of stuck rows, those whose newest change observer steady has not
+// acknowledged, and those that flaky has.
 func heldUpByFlaky(ctx context.Context, store *bigtable.Client) (rows int, waiting, early []string, err error) {
 	err = store.Open(guaranteeDocs).ReadRows(ctx, bigtable.PrefixRange(stuckPrefix), func(r bigtable.Row) bool {
 		rows++
@@ -67,11 +69,11 @@ func heldUpByFlaky(ctx context.Context, store *bigtable.Client) (rows int, waiti
 	return rows, waiting, early, err
 }
 
-// errNotQuiet is the end of patience.
+// errNotQuiet tells that the time for it is over.
 var errNotQuiet = errors.New("the tables never came to rest")
 
-// awaitQuiet waits until nothing is dirty or locked and no run is under way. What was committed while the tables were read was
-// committed by a run, which shows in the counts before or after.
+// awaitQuiet waits until nothing is dirty or locked and no run is under way. What was committed
+// while the tables were read was committed by a run, which shows in the counts before or after.
 func awaitQuiet(ctx context.Context, store *bigtable.Client, count func() (begun int64, busy bool)) error {
 	var cells []string
 	for {

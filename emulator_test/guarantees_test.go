@@ -21,17 +21,19 @@ import (
 var (
 	guaranteeChanges = flag.Int64("changes", 1000, "how many changes from outside TestGuarantees makes")
 	guaranteeLimit   = flag.Duration("changes.limit", 0, "how long TestGuarantees may take, a third of which is for the rest in the end; 0: enough for the changes")
-	guaranteeSeed    = flag.Uint64("changes.seed", 0, "seed of TestGuarantees' changes and of the fates of its workers; 0: another one each time")
+	guaranteeSeed    = flag.Uint64("changes.seed", 0, "seed of TestGuarantees' changes and of the faults of its workers; 0: another one each time")
 )
 
 const guaranteeLockTTL = 2 * time.Second
 
-// TestGuarantees checks what is promised of notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10 to I13) while
-// workers are killed at chosen requests, stopped and added at random, and while writers die between their commit point and
-// the cell that they changed. Nobody reads but the workers. Then the tables tell what has happened: their raw records, and a
-// record that each run wrote in its own transaction.
+// TestGuarantees checks what is promised of notifications (section 2.4 of the paper;
+// docs/PROTOCOL.md, I10 to I13) while workers are killed at chosen requests, stopped and added at
+// random, and while writers die between their commit point and the cell that they changed. Nobody
+// reads but the workers. Then the tables tell what has happened: their raw records, and a record
+// that each run wrote in its own transaction.
 //
-// It always uses the emulator in this process, whose rows do not flicker (see the documentation of this package).
+// It always uses the emulator in this process, whose rows do not flicker (see the documentation of
+// this package).
 //
 //	go test ./emulator_test -run 'TestGuarantees$' -v -timeout 30m -changes 10000
 func TestGuarantees(t *testing.T) {
@@ -125,7 +127,8 @@ func runGuarantees(t *testing.T, cfg guaranteeConfig) *guaranteeReport {
 	g.disturb(ctx)
 	report.disturbed = time.Since(begun)
 
-	// Half of the debris is there still: whoever lived is killed, and two new workers find it by themselves.
+	// Half of the debris is there still: whoever lived is killed, and two new workers find it by
+	// themselves.
 	g.workers.killAll()
 	g.env.Clock.Advance(guaranteeLockTTL * 6 / 5)
 	g.workers.add()
@@ -150,7 +153,8 @@ func runGuarantees(t *testing.T, cfg guaranteeConfig) *guaranteeReport {
 	return report
 }
 
-// disturb runs the writers, and has workers come and go, until everything is written and most of it is done.
+// disturb runs the writers, and has workers come and go, until everything is written and most of it
+// is done.
 func (g *guarantees) disturb(ctx context.Context) {
 	g.workers.add()
 	var writers sync.WaitGroup
@@ -197,7 +201,8 @@ func (g *guarantees) newWriter(ctx context.Context) func(string, func(percolator
 // stalledFor is how long nothing has to happen until the oracle's clock jumps.
 const stalledFor = 50 * time.Millisecond
 
-// supervise makes events as the work goes on, until done is closed. It runs on the test's goroutine, as making clients may end the test.
+// supervise makes events as the work goes on, until done is closed. It runs on the test's
+// goroutine, as making clients may end the test.
 func (g *guarantees) supervise(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -233,7 +238,8 @@ func (g *guarantees) supervise(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// checkIndependent waits until observer steady has done all that there is to do for the rows for which flaky fails.
+// checkIndependent waits until observer steady has done all that there is to do for the rows for
+// which flaky fails.
 func (g *guarantees) checkIndependent(ctx context.Context) *guaranteeCheck {
 	c := &guaranteeCheck{name: "observers of one column acknowledge independently"}
 	for {
@@ -301,6 +307,6 @@ func (r *guaranteeReport) String() string {
 }
 
 func attemptsOf(s observers.Stats) string {
-	return fmt.Sprintf("%d attempts, %d committed, %d conflicts, %d errors, %d panics, %d turns with nothing left to do, %d locks of the dead settled by scans",
+	return fmt.Sprintf("%d attempts, %d committed, %d conflicts, %d errors, %d panics, %d turns with nothing left to do, %d locks of the dead resolved by scans",
 		s.Attempts, s.Runs, s.Conflicts, s.Errors, s.Panics, s.Acknowledged, s.LocksResolved)
 }

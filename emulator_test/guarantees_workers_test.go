@@ -144,15 +144,16 @@ func addStats(to *observers.Stats, s observers.Stats) {
 	to.LocksResolved += s.LocksResolved
 }
 
-// patienceOfDeath is how many events a worker that was told to die at a certain request may live to see.
-const patienceOfDeath = 3
+// eventsBeforeDeath is how many events a worker that was told to die at a certain request may live
+// to see.
+const eventsBeforeDeath = 3
 
 // bury removes the workers that have died, and kills those whose time does not come.
 func (p *population) bury(event bool) {
 	for i := len(p.workers) - 1; i >= 0; i-- {
 		w := p.workers[i]
 		if event && w.death.Load() != 0 {
-			if w.events++; w.events > patienceOfDeath {
+			if w.events++; w.events > eventsBeforeDeath {
 				w.faults.Crash()
 			}
 		}

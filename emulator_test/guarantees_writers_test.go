@@ -76,7 +76,8 @@ func (w *guaranteeWrites) choose(r *rand.Rand) (percolator.Cell, []byte) {
 	return doc("in", "doc-%d", r.IntN(200)), value
 }
 
-// write makes changes with clients that crash now and then, until enough are committed. next makes a client; nil: the work is over.
+// write makes changes with clients that crash now and then, until enough are committed. next makes
+// a client; nil: the work is over.
 func (w *guaranteeWrites) write(ctx context.Context, name string, r *rand.Rand, next func(name string, handler func(percolatortest.Request) percolatortest.Action) *writerClient) {
 	var c *writerClient
 	for ctx.Err() == nil && w.begun.Load() < w.want {
@@ -107,7 +108,8 @@ func (w *guaranteeWrites) one(ctx context.Context, c *percolator.Client, name st
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		// With a primary elsewhere, the observed cell is committed by phase two: its notification depends on others if the writer dies.
+		// With a primary elsewhere, the observed cell is committed by phase two: its notification depends
+		// on others if the writer dies.
 		if cell.Row[len(cell.Row)-1]%2 == 0 {
 			if err := tx.Set(percolator.Cell{Table: guaranteeRuns, Row: "writer " + name, Column: "last"}, value); err != nil {
 				return err

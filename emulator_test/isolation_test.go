@@ -8,10 +8,12 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// The anomalies of Adya's and Berenson's definitions, one script each, in the manner of the Hermitage suite. Section 2.2 of the paper
-// promises snapshot isolation: everything below is prevented, except write skew.
+// The anomalies of Adya's and Berenson's definitions, one script each, in the manner of the
+// Hermitage suite. Section 2.2 of the paper promises snapshot isolation: everything below is
+// prevented, except write skew.
 
-// G0, write cycles: of two transactions that write x and y, one does not commit, and the rows never mix.
+// G0, write cycles: of two transactions that write x and y, one does not commit, and the rows never
+// mix.
 func TestG0(t *testing.T) {
 	t.Run("in turns", func(t *testing.T) {
 		s := newScript(t)
@@ -97,7 +99,8 @@ func TestG1b(t *testing.T) {
 	s.finally("x=11", "y=20")
 }
 
-// G1c, circular information flow: of two transactions neither reads what the other one is about to commit.
+// G1c, circular information flow: of two transactions neither reads what the other one is about to
+// commit.
 func TestG1c(t *testing.T) {
 	s := newScript(t)
 	t1, t2 := s.begin("T1"), s.begin("T2")
@@ -111,7 +114,8 @@ func TestG1c(t *testing.T) {
 	s.finally("x=11", "y=22")
 }
 
-// OTV, observed transaction vanishes: who has seen one write of a transaction sees all of them, until the end.
+// OTV, observed transaction vanishes: who has seen one write of a transaction sees all of them,
+// until the end.
 func TestOTV(t *testing.T) {
 	t.Run("the writer conflicts", func(t *testing.T) {
 		s := newScript(t)
@@ -140,7 +144,7 @@ func TestOTV(t *testing.T) {
 		t2.set("x", "12")
 		t2.set("y", "18")
 		t2.commits()
-		t2.settles()
+		t2.flushes()
 		t3.reads("y", "19")
 		t3.reads("x", "11")
 		s.finally("x=12", "y=18")
@@ -162,7 +166,8 @@ func TestOTV(t *testing.T) {
 	})
 }
 
-// PMP, predicate-many-preceders: what a search finds does not change under the transaction, whether it reads or writes.
+// PMP, predicate-many-preceders: what a search finds does not change under the transaction, whether
+// it reads or writes.
 func TestPMP(t *testing.T) {
 	t.Run("read", func(t *testing.T) {
 		s := newScript(t)
@@ -211,7 +216,7 @@ func TestReadSkew(t *testing.T) {
 		t2.set("x", "12")
 		t2.set("y", "18")
 		t2.commits()
-		t2.settles()
+		t2.flushes()
 		t1.reads("y", "20")
 		t1.commits()
 		s.finally("x=12", "y=18")

@@ -45,14 +45,15 @@ func (s shape) buffer(tx *percolator.Txn) (size int, err error) {
 	return size, nil
 }
 
-// Environment of the process in which a large transaction runs by itself: only there does the heap tell what it costs.
+// Environment of the process in which a large transaction runs by itself: only there does the heap
+// tell what it costs.
 const (
 	largeShape    = "PERCOLATOR_TEST_LARGE"
 	largeInstance = "PERCOLATOR_TEST_LARGE_INSTANCE"
 )
 
-// A large transaction commits, in many rows and in few, and what it holds stays below three times the size of its writes. The store
-// is not in the process that is measured.
+// A large transaction commits, in many rows and in few, and what it holds stays below three times
+// the size of its writes. The store is not in the process that is measured.
 func TestLargeTransactions(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -106,7 +107,8 @@ func wantStored(t *testing.T, ctx context.Context, env *percolatortest.Env, s sh
 	}
 }
 
-// TestLargeTransactionAlone is the other process of TestLargeTransactions; without its environment there is nothing to do.
+// TestLargeTransactionAlone is the other process of TestLargeTransactions; without its environment
+// there is nothing to do.
 func TestLargeTransactionAlone(t *testing.T) {
 	var s shape
 	if _, err := fmt.Sscan(os.Getenv(largeShape), &s.rows, &s.columns, &s.bytes); err != nil {
@@ -153,7 +155,8 @@ func TestLargeTransactionAlone(t *testing.T) {
 	}
 }
 
-// heapWatch samples what is allocated, with so frequent collections that it is little more than what is in use.
+// heapWatch samples what is allocated, with so frequent collections that it is little more than
+// what is in use.
 type heapWatch struct {
 	before int
 	stop   chan struct{}
@@ -227,7 +230,8 @@ func TestLargeTransactionThatConflicts(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		// The other transaction's data and record, and the rollback marker on the primary, which keeps late duplicates away.
+		// The other transaction's data and record, and the rollback marker on the primary, which keeps
+		// late duplicates away.
 		if count["lock"] != 0 || count["data"] != 1 || count["write"] > 2 {
 			t.Errorf("%+v: left behind %v, such as %q", s, count, cells)
 		}

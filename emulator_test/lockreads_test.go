@@ -23,7 +23,7 @@ func newIndexedScript(t *testing.T) *script {
 	setup.set("x", "10")
 	setup.set("y", "20")
 	setup.commits()
-	setup.settles()
+	setup.flushes()
 	return s
 }
 
@@ -92,7 +92,8 @@ func (x *session) readsBy(how readSet, want map[string]string) {
 	}
 }
 
-// G2-item, write skew, by every way to read: allowed without LockReads, prevented with it, whoever of the two has it.
+// G2-item, write skew, by every way to read: allowed without LockReads, prevented with it, whoever
+// of the two has it.
 func TestWriteSkewOfReadSets(t *testing.T) {
 	both := map[string]string{"x": "10", "y": "20"}
 	for _, how := range readSets {
@@ -177,7 +178,8 @@ func (x *session) holdsCommits() *percolatortest.Hold {
 	return h
 }
 
-// The doctors on call: the one may leave only while the other stays. x and y are the doctors, "10" and "20" their shifts, "off" is off.
+// The doctors on call: the one may leave only while the other stays. x and y are the doctors, "10"
+// and "20" their shifts, "off" is off.
 func TestDoctorsOnCall(t *testing.T) {
 	leave := func(x *session, how readSet, who string) {
 		x.Helper()
@@ -219,8 +221,9 @@ func TestDoctorsOnCall(t *testing.T) {
 	}
 }
 
-// G2 with predicates is not prevented: what a search did not find was not read. Both transactions find nothing and add what the
-// other one searched for. Reading a cell that everybody who adds writes makes them conflict.
+// G2 with predicates is not prevented: what a search did not find was not read. Both transactions
+// find nothing and add what the other one searched for. Reading a cell that everybody who adds
+// writes makes them conflict.
 func TestPhantomsAreAllowed(t *testing.T) {
 	searches := map[string]func(x *session) (map[string]string, error){
 		"Scan": func(x *session) (map[string]string, error) {

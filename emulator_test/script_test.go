@@ -24,7 +24,8 @@ func cell(row string) percolator.Cell {
 	return percolator.Cell{Table: table, Row: row, Column: column}
 }
 
-// script is one case: a store of its own with x = 10 and y = 20, and transactions of different clients taking turns.
+// script is one case: a store of its own with x = 10 and y = 20, and transactions of different
+// clients taking turns.
 type script struct {
 	*testing.T
 	ctx context.Context
@@ -41,7 +42,7 @@ func newScript(t *testing.T) *script {
 	setup.set("x", "10")
 	setup.set("y", "20")
 	setup.commits()
-	setup.settles()
+	setup.flushes()
 	return s
 }
 
@@ -81,7 +82,8 @@ func (x *session) reads(row, want string) {
 	}
 }
 
-// readsForUpdate is reads with the promise that the transaction conflicts with whoever writes the row.
+// readsForUpdate is reads with the promise that the transaction conflicts with whoever writes the
+// row.
 func (x *session) readsForUpdate(row, want string) {
 	x.Helper()
 	if got, err := x.tx.GetForUpdate(x.ctx, cell(row)); err != nil || string(got) != want {
@@ -142,8 +144,8 @@ func (x *session) rollsBack() {
 	}
 }
 
-// settles waits for the secondaries of what the client has committed.
-func (x *session) settles() {
+// flushes waits for the secondaries of what the client has committed.
+func (x *session) flushes() {
 	x.Helper()
 	if err := x.client.Flush(x.ctx); err != nil {
 		x.Errorf("%s: %v", x.name, err)
@@ -212,7 +214,8 @@ func (x *session) holds(row, sets, erases string) *percolatortest.Hold {
 	return h
 }
 
-// holdsCommitPoint stops the transaction, whose primary row is named, after all prewrites and with its commit timestamp.
+// holdsCommitPoint stops the transaction, whose primary row is named, after all prewrites and with
+// its commit timestamp.
 func (x *session) holdsCommitPoint(primary string) *percolatortest.Hold {
 	return x.holds(primary, "write", "")
 }

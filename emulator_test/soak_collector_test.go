@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// collect runs one cycle after the other. Before each the oracle's clock jumps over the retention, so that almost everything is old.
-func (s *soaking) collect(ctx context.Context, _ *seat, c *percolator.Client, r *rand.Rand) {
+// collect runs one cycle after the other. Before each the oracle's clock jumps over the retention,
+// so that almost everything is old.
+func (s *soaking) collect(ctx context.Context, _ *slot, c *percolator.Client, r *rand.Rand) {
 	g, err := admin.New(c).NewCollector(collectorConfig())
 	if err != nil {
 		s.problem("%v", err)

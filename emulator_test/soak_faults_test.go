@@ -47,10 +47,11 @@ func (c *faultCounts) String() string {
 
 // injector decides at random what happens to the requests of one client.
 //
-// It stays within the model of docs/PROTOCOL.md (I14): no request is delivered later than its sender could have sent it. Every request about a
-// transaction has a deadline one lifetime after the client first had something to send about it, at the earliest, so what is held is
-// delivered within four fifths of that. While a client is paused, what it has to send waits unseen, so nothing is held for a lifetime
-// after a pause.
+// It stays within the model of docs/PROTOCOL.md (I14): no request is delivered later than its
+// sender could have sent it. Every request about a transaction has a deadline one lifetime after
+// the client first had something to send about it, at the earliest, so what is held is delivered
+// within four fifths of that. While a client is paused, what it has to send waits unseen, so
+// nothing is held for a lifetime after a pause.
 type injector struct {
 	lifetime time.Duration
 	counts   *faultCounts
@@ -81,7 +82,8 @@ func (in *injector) calm() {
 	in.intensity, in.crashes = 0, 0
 }
 
-// dieIn has the client crash at its first write after d. What it commits until then stays half done, for others to roll forward.
+// dieIn has the client crash at its first write after d. What it commits until then stays half
+// done, for others to roll forward.
 func (in *injector) dieIn(d time.Duration) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -95,11 +97,11 @@ func (in *injector) paused() {
 	in.resumed = time.Now()
 }
 
-// sort is what a request is for.
-type sort int
+// requestKind is what a request is for.
+type requestKind int
 
 const (
-	forRead sort = iota
+	forRead requestKind = iota
 	forOracle
 	forPrewrite
 	forCommit // of a primary's row, or a cell rolled forward
@@ -108,7 +110,7 @@ const (
 	forOther
 )
 
-func sortOf(r percolatortest.Request) sort {
+func requestKindOf(r percolatortest.Request) requestKind {
 	switch m := r.Message.(type) {
 	case *btpb.ReadRowsRequest, *btpb.SampleRowKeysRequest:
 		return forRead
@@ -132,7 +134,8 @@ func setsFamily(ms []*btpb.Mutation, family string) bool {
 	return slices.ContainsFunc(ms, func(m *btpb.Mutation) bool { return m.GetSetCell().GetFamilyName() == family })
 }
 
-// about lists the transactions that a request is about: those whose locks or data it sets or erases.
+// about lists the transactions that a request is about: those whose locks or data it sets or
+// erases.
 func about(r percolatortest.Request) (starts []tso.Timestamp) {
 	add := func(micros int64) {
 		if ts := tso.Timestamp(micros / 1000); micros > 0 && !slices.Contains(starts, ts) {
@@ -163,8 +166,8 @@ func about(r percolatortest.Request) (starts []tso.Timestamp) {
 	return starts
 }
 
-// patience is for how long a request may be held, and what it is about.
-func (in *injector) patience(r percolatortest.Request) (time.Duration, []tso.Timestamp) {
+// holdLimit is for how long a request may be held, and what it is about.
+func (in *injector) holdLimit(r percolatortest.Request) (time.Duration, []tso.Timestamp) {
 	now := time.Now()
 	starts := about(r)
 	if len(starts) == 0 {
@@ -192,11 +195,11 @@ func (in *injector) patience(r percolatortest.Request) (time.Duration, []tso.Tim
 func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	left, starts := in.patience(r)
+	left, starts := in.holdLimit(r)
 	if in.intensity == 0 {
 		return percolatortest.Pass
 	}
-	kind := sortOf(r)
+	kind := requestKindOf(r)
 	if a := in.decideDying(kind); a != nil {
 		return a
 	}
@@ -223,8 +226,9 @@ func (in *injector) decide(r percolatortest.Request) percolatortest.Action {
 	return in.simple(0.02)
 }
 
-// decideDying is for a client that is about to crash: none of its phase two arrives. nil: it is not about to.
-func (in *injector) decideDying(kind sort) percolatortest.Action {
+// decideDying is for a client that is about to crash: none of its phase two arrives. nil: it is not
+// about to.
+func (in *injector) decideDying(kind requestKind) percolatortest.Action {
 	switch {
 	case in.dies.IsZero() || kind == forRead || kind == forOracle:
 		return nil
@@ -250,7 +254,7 @@ func (in *injector) simple(p float64) percolatortest.Action {
 	return a
 }
 
-func (in *injector) decideRead(kind sort) percolatortest.Action {
+func (in *injector) decideRead(kind requestKind) percolatortest.Action {
 	if in.chance(0.01) {
 		d := in.upTo(min(in.lifetime/3, 150*time.Millisecond))
 		in.counts.add("late answer")
@@ -262,7 +266,7 @@ func (in *injector) decideRead(kind sort) percolatortest.Action {
 	return in.simple(0.01)
 }
 
-func (in *injector) decideWrite(kind sort, left time.Duration, starts []tso.Timestamp) percolatortest.Action {
+func (in *injector) decideWrite(kind requestKind, left time.Duration, starts []tso.Timestamp) percolatortest.Action {
 	if in.rand.Float64() < in.crashes {
 		if in.rand.IntN(3) == 0 {
 			in.counts.add("crash")

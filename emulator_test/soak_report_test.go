@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/emulator_test/history"
-	"github.com/gopercolator/percolator/emulator_test/workload"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -21,21 +19,21 @@ import (
 
 // tally adds up what clients and workers count.
 type tally struct {
-	mu        sync.Mutex
-	Clients   int              `json:"clients"`
-	Requests  map[string]int64 `json:"requests"`
-	Forward   int64            `json:"cells_rolled_forward"`
-	Back      int64            `json:"cells_rolled_back"`
-	Late      int64            `json:"late_records"`
-	Resolved  map[string]int   `json:"locks_resolved_again"`
-	Runs      int64            `json:"observer_runs"`
-	Conflicts int64            `json:"observer_conflicts"`
-	Cycles    int              `json:"collector_cycles"`
-	Failed    int              `json:"collector_cycles_failed"`
-	Removed   int64            `json:"versions_removed"`
-	Vanished  int64            `json:"cells_vanished"`
-	Settled   int64            `json:"locks_settled_by_collector"`
-	Postponed int64            `json:"cells_postponed"`
+	mu          sync.Mutex
+	Clients     int              `json:"clients"`
+	Requests    map[string]int64 `json:"requests"`
+	Forward     int64            `json:"cells_rolled_forward"`
+	Back        int64            `json:"cells_rolled_back"`
+	Late        int64            `json:"late_records"`
+	Resolved    map[string]int   `json:"locks_resolved_again"`
+	Runs        int64            `json:"observer_runs"`
+	Conflicts   int64            `json:"observer_conflicts"`
+	Cycles      int              `json:"collector_cycles"`
+	Failed      int              `json:"collector_cycles_failed"`
+	Removed     int64            `json:"versions_removed"`
+	Vanished    int64            `json:"cells_vanished"`
+	ByCollector int64            `json:"locks_resolved_by_collector"`
+	Postponed   int64            `json:"cells_postponed"`
 
 	safepoint tso.Timestamp // of the newest cycle
 }
@@ -83,7 +81,7 @@ func (y *tally) collected(col admin.Collection, err error) {
 	}
 	y.Removed += col.Versions
 	y.Vanished += col.Vanished
-	y.Settled += col.Locks
+	y.ByCollector += col.Locks
 	y.Postponed += col.Postponed
 }
 
@@ -92,10 +90,10 @@ type soakReport struct {
 	Seconds      float64                       `json:"seconds"`
 	Seed         uint64                        `json:"seed"`
 	Command      string                        `json:"command"`
-	Transactions map[string]workload.Count     `json:"transactions"`
+	Transactions map[string]workloadCount      `json:"transactions"`
 	Faults       map[string]int                `json:"faults"`
 	Work         *tally                        `json:"work"`
-	History      *history.Report               `json:"history"`
+	History      *historyReport                `json:"history"`
 	Audits       []*percolatortest.AuditReport `json:"audits"`             // before and after the last collection
 	Problems     []string                      `json:"problems,omitempty"` // that keep the soak from meaning what it should
 	Check        time.Duration                 `json:"check_ns"`
@@ -118,8 +116,8 @@ func (r *soakReport) json() []byte {
 	return b
 }
 
-func sum(counts map[string]workload.Count) string {
-	var all workload.Count
+func sum(counts map[string]workloadCount) string {
+	var all workloadCount
 	for _, c := range counts {
 		all.Committed += c.Committed
 		all.Aborted += c.Aborted
@@ -148,8 +146,8 @@ func (r *soakReport) String() string {
 	}
 	fmt.Fprintf(&b, "\nlock resolution: %d cells rolled forward, %d rolled back; locks from memory: %v\n", y.Forward, y.Back, y.Resolved)
 	fmt.Fprintf(&b, "observers: %d runs committed, %d conflicts\n", y.Runs, y.Conflicts)
-	fmt.Fprintf(&b, "collection: %d cycles, %d stopped; %d versions removed, %d cells vanished, %d locks settled, %d cells postponed, %d late records read\n",
-		y.Cycles, y.Failed, y.Removed, y.Vanished, y.Settled, y.Postponed, y.Late)
+	fmt.Fprintf(&b, "collection: %d cycles, %d stopped; %d versions removed, %d cells vanished, %d locks resolved, %d cells postponed, %d late records read\n",
+		y.Cycles, y.Failed, y.Removed, y.Vanished, y.ByCollector, y.Postponed, y.Late)
 	fmt.Fprintf(&b, "%d clients, requests:", y.Clients)
 	for _, k := range slices.Sorted(maps.Keys(y.Requests)) {
 		fmt.Fprintf(&b, " %s %d;", k, y.Requests[k])
@@ -165,14 +163,14 @@ func (r *soakReport) String() string {
 	return b.String()
 }
 
-// finish lets the store come to rest and checks everything. The first collection meets what clients that died have left in cells that nobody has
-// read since; the second has nothing left to say.
+// finish lets the store come to rest and checks everything. The first collection meets what clients
+// that died have left in cells that nobody has read since; the second has nothing left to say.
 func (s *soaking) finish() *soakReport {
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
 	defer cancel()
 	s.env.Clock.Advance(10 * s.cfg.LockTTL)
 	c := s.env.NewClient(percolatortest.Name("final"), s.configure())
-	s.settle(ctx, c)
+	s.quiesce(ctx, c)
 	audits := []*percolatortest.AuditReport{s.audit(ctx, c, false)}
 	for range 2 {
 		s.collectAll(ctx, c)
@@ -187,15 +185,15 @@ func (s *soaking) finish() *soakReport {
 	s.tally.add(c.Stats())
 	audits = append(audits, s.audit(ctx, c, true))
 	begun := time.Now()
-	checked := history.Check(s.work.History, workload.Rules())
+	checked := checkHistory(s.work.History, workloadRules())
 	return &soakReport{
 		Problems: s.problems, Seed: s.cfg.Seed, Transactions: s.work.Counts(), Faults: s.faults.all(), Work: s.tally, History: checked, Audits: audits, Check: time.Since(begun),
 		Command: fmt.Sprintf("go test ./emulator_test -run 'TestSoak$' -timeout 60m -soak %v -soak.seed %d", s.cfg.Duration, s.cfg.Seed),
 	}
 }
 
-// settle resolves all locks and waits until no observer has anything left to do.
-func (s *soaking) settle(ctx context.Context, c *percolator.Client) {
+// quiesce resolves all locks and waits until no observer has anything left to do.
+func (s *soaking) quiesce(ctx context.Context, c *percolator.Client) {
 	w, err := observers.NewWorker(c, s.work.Observers("final worker"), observers.Config{DisableCollection: true, MaxBackoff: 200 * time.Millisecond})
 	if err != nil {
 		s.Fatal(err)
@@ -215,8 +213,9 @@ func (s *soaking) settle(ctx context.Context, c *percolator.Client) {
 	s.tally.addWorker(w.Stats())
 }
 
-// audit audits the raw tables, and adds what they hold to the history. A marker at or below the mark says nothing: who asks about a lock long
-// after its transaction was collected may leave one.
+// audit audits the raw tables, and adds what they hold to the history. A marker at or below the
+// watermark says nothing: who asks about a lock long after its transaction was collected may leave
+// one.
 func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected bool) *percolatortest.AuditReport {
 	var seen []percolatortest.AuditedRecord
 	report, err := percolatortest.Audit(ctx, s.env.Store(), percolatortest.AuditConfig{
@@ -228,8 +227,8 @@ func (s *soaking) audit(ctx context.Context, c *percolator.Client, collected boo
 		s.Fatal(err)
 	}
 	for _, r := range seen {
-		if marker := r.Kind == 'R'; !marker || r.Start > report.Mark {
-			s.work.History.Found(history.Record{Cell: history.Cell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
+		if marker := r.Kind == 'R'; !marker || r.Start > report.GCWatermark {
+			s.work.History.Found(historyRecord{Cell: historyCell(r.Cell), Start: r.Start, Commit: r.Commit, Marker: marker})
 		}
 	}
 	return report

@@ -10,8 +10,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// soakSessions keeps the sessions of a soak's clients, and keeps them badly: sometimes it does not answer, and sometimes it says
-// that a session has ended which has not. That must cost transactions and nothing else (docs/PROTOCOL.md, "Sessions").
+// soakSessions keeps the sessions of a soak's clients, and keeps them badly: sometimes it does not
+// answer, and sometimes it says that a session has ended which has not. That must cost transactions
+// and nothing else (docs/PROTOCOL.md, "Sessions").
 type soakSessions struct {
 	counts *faultCounts
 
@@ -64,7 +65,8 @@ func (s *soakSessions) EndedSessions(_ context.Context, ids ...string) (ended []
 	return ended, nil
 }
 
-// soakSession ends when its client is closed, which of a client that has crashed happens a while after the crash.
+// soakSession ends when its client is closed, which of a client that has crashed happens a while
+// after the crash.
 type soakSession struct {
 	id string
 	s  *soakSessions

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopercolator/percolator/emulator_test/history"
-	"github.com/gopercolator/percolator/emulator_test/workload"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -49,9 +47,11 @@ func defaultSoak(d time.Duration) soakConfig {
 	}
 }
 
-// TestSoak lets clients, observers, resolvers and collectors work against each other while requests are lost, repeated and
-// delivered late, clients are paused and crash, and the oracle's clock jumps. Then everything comes to rest, and the history of what
-// all clients saw is checked (package history), and the raw tables are (percolatortest.Audit). It always uses the emulator in this process.
+// TestSoak lets clients, observers, resolvers and collectors work against each other while requests
+// are lost, repeated and delivered late, clients are paused and crash, and the oracle's clock
+// jumps. Then everything comes to rest, and the history of what all clients saw is checked (package
+// history), and the raw tables are (percolatortest.Audit). It always uses the emulator in this
+// process.
 //
 //	go test ./emulator_test -run 'TestSoak$' -v -timeout 30m -soak 10m
 func TestSoak(t *testing.T) {
@@ -89,7 +89,7 @@ type soaking struct {
 	*testing.T
 	cfg      soakConfig
 	env      *percolatortest.Env
-	work     *workload.Workload
+	work     *workload
 	faults   *faultCounts
 	tally    *tally
 	sessions *soakSessions
@@ -99,7 +99,7 @@ type soaking struct {
 	closing sync.WaitGroup // clients that have crashed
 	jumps   sync.WaitGroup
 
-	seats []*seat // only on the test's goroutine
+	slots []*slot // only on the test's goroutine
 
 	mu       sync.Mutex
 	rand     *rand.Rand
@@ -114,12 +114,13 @@ func (s *soaking) problem(format string, args ...any) {
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
-// soak runs one and tells what it found. It ends the test if it cannot be carried out, and leaves the judgement to the caller.
+// soak runs one and tells what it found. It ends the test if it cannot be carried out, and leaves
+// the judgement to the caller.
 func soak(t *testing.T, cfg soakConfig) *soakReport {
 	t.Helper()
-	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: workload.New(history.New()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	s := &soaking{T: t, cfg: cfg, faults: &faultCounts{}, tally: &tally{}, work: newWorkload(newHistory()), rand: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	s.sessions = newSoakSessions(s.random(), s.faults)
-	s.env = percolatortest.New(t, workload.Schema(cfg.Timing), s.configure())
+	s.env = percolatortest.New(t, workloadSchema(cfg.Timing), s.configure())
 	setup, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.work.Setup(setup, s.env.Client); err != nil {
@@ -154,14 +155,14 @@ func (s *soaking) run() {
 	ctx, stop := context.WithTimeout(s.Context(), s.cfg.Duration)
 	defer stop()
 	for i := range s.cfg.Clients {
-		s.sit(fmt.Sprintf("client-%d", i+1), s.transact)
+		s.occupy(fmt.Sprintf("client-%d", i+1), s.transact)
 	}
 	for i := range s.cfg.Workers {
-		s.sit(fmt.Sprintf("worker-%d", i+1), s.observe)
+		s.occupy(fmt.Sprintf("worker-%d", i+1), s.observe)
 	}
-	s.sit("lingerer", s.linger)
-	s.sit("resolver", s.resolve)
-	s.sit("collector", s.collect)
+	s.occupy("lingerer", s.linger)
+	s.occupy("resolver", s.resolve)
+	s.occupy("collector", s.collect)
 	var others sync.WaitGroup
 	others.Go(func() { s.moveClock(ctx) })
 	others.Go(func() { s.pauseClients(ctx) })
@@ -170,7 +171,8 @@ func (s *soaking) run() {
 	s.calm()
 }
 
-// supervise replaces clients that have crashed. It runs on the test's goroutine, as making clients may end the test.
+// supervise replaces clients that have crashed. It runs on the test's goroutine, as making clients
+// may end the test.
 func (s *soaking) supervise(ctx context.Context) {
 	r := s.random()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -182,10 +184,10 @@ func (s *soaking) supervise(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for _, st := range s.seats {
-			st.faults.Forget()
-			if st.faults.Crashed() && r.IntN(5) == 0 {
-				st.replace()
+		for _, sl := range s.slots {
+			sl.faults.Forget()
+			if sl.faults.Crashed() && r.IntN(5) == 0 {
+				sl.replace()
 			}
 		}
 		if s.cfg.Progress > 0 && time.Since(told) >= s.cfg.Progress {
@@ -195,33 +197,35 @@ func (s *soaking) supervise(ctx context.Context) {
 	}
 }
 
-// calm ends all faults and all work, and waits for what is under way. Half of the clients do not live to see it.
+// calm ends all faults and all work, and waits for what is under way. Half of the clients do not
+// live to see it.
 func (s *soaking) calm() {
-	for i, st := range s.seats {
+	for i, sl := range s.slots {
 		if i%2 == 0 && s.cfg.Faults > 0 {
-			st.injector.dieIn(time.Hour) // no phase two
+			sl.injector.dieIn(time.Hour) // no phase two
 		}
 	}
 	pause(s.Context(), 400*time.Millisecond)
-	for i, st := range s.seats {
+	for i, sl := range s.slots {
 		if i%2 == 0 && s.cfg.Faults > 0 {
 			s.faults.add("crash")
-			st.faults.Crash()
+			sl.faults.Crash()
 		}
 	}
-	for _, st := range s.seats {
-		st.injector.calm()
-		st.faults.Resume()
+	for _, sl := range s.slots {
+		sl.injector.calm()
+		sl.faults.Resume()
 	}
-	for _, st := range s.seats {
-		st.leave()
+	for _, sl := range s.slots {
+		sl.leave()
 	}
 	s.held.Wait()
 	s.jumps.Wait()
 	s.closing.Wait()
 }
 
-// moveClock has the oracle's clock jump: past the time to live of locks often, past the retention now and then.
+// moveClock has the oracle's clock jump: past the time to live of locks often, past the retention
+// now and then.
 func (s *soaking) moveClock(ctx context.Context) {
 	r := s.random()
 	for ctx.Err() == nil {
@@ -249,8 +253,8 @@ func (s *soaking) pauseClients(ctx context.Context) {
 	r := s.random()
 	for ctx.Err() == nil {
 		pause(ctx, time.Duration(r.Int64N(int64(500*time.Millisecond))))
-		st := s.seats[r.IntN(len(s.seats))]
-		resume := st.pause()
+		sl := s.slots[r.IntN(len(s.slots))]
+		resume := sl.pause()
 		s.faults.add("pause")
 		if r.IntN(2) == 0 {
 			s.env.Clock.Advance(s.cfg.LockTTL * 6 / 5)

@@ -6,19 +6,20 @@ import (
 	"github.com/gopercolator/percolator/internal/commit"
 )
 
-// runAcknowledged runs one observer for one observed cell, unless it has acknowledged the newest change already. Of
-// concurrent runs at most one commits, because all of them write the acknowledgment (docs/PROTOCOL.md, I12). Notify cells
-// are erased up to the run's start timestamp, once nothing is left to do up to there (I13): by the mutation that commits the
-// last acknowledgment, or here if another worker was faster.
+// runAcknowledged runs one observer for one observed cell unless it has already acknowledged the
+// newest change. At most one of several concurrent runs commits, because all of them write the
+// acknowledgment (docs/PROTOCOL.md, I12). Once nothing is left to do up to the run's start
+// timestamp, notifications up to there are erased (I13): by the mutation that commits the last
+// acknowledgment, or here if another worker was faster.
 func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
-	tx, err := w.client.Begin(ctx)
+	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return w.failed(tn, err, stagePrepare)
 	}
 	defer tx.Rollback(ctx)
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
-	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell, tn.lane.name, col.names)
+	ack, err := tx.Acknowledge(ctx, cell, tn.lane.name, col.names)
 	if err != nil {
 		return w.failed(tn, err, stagePrepare)
 	}
@@ -35,16 +36,8 @@ func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
 		tn.lane.counters.acknowledged.Add(1)
 		out.start = tx.StartTimestamp()
 	}
-	if !ack.Settled {
-		return out
+	if ack.Settled && (ack.Run || w.erase(ctx, cell, out.start)) {
+		out.finished = out.start
 	}
-	if !ack.Run {
-		if err := w.engine.Commits.ClearNotification(ctx, cell, out.start); err != nil {
-			// It is still there, so the scan finds it and comes here again.
-			w.log.Debug("observers: a notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
-			return out
-		}
-	}
-	out.settled = out.start
 	return out
 }

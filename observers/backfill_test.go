@@ -16,9 +16,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// aged is a store whose cells an observer "old" has run for.
+// aged is a store for whose cells an observer "old" has already run.
 func aged(t *testing.T, rows int) (*env, *journal, *observers.Registry) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	e := &env{t, percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{table()},
@@ -44,7 +44,8 @@ func aged(t *testing.T, rows int) (*env, *journal, *observers.Registry) {
 	return e, j, r
 }
 
-// TestAnAddedObserverRunsFromNowOn, unless the cells that existed are backfilled: then it runs once for each of them, and nobody else does.
+// TestAnAddedObserverRunsFromNowOn: unless existing cells are backfilled; then it runs once for
+// each of them, and no other observer does.
 func TestAnAddedObserverRunsFromNowOn(t *testing.T) {
 	t.Parallel()
 	const rows, page = 250, 40
@@ -74,7 +75,7 @@ func TestAnAddedObserverRunsFromNowOn(t *testing.T) {
 	if j.count("new") != rows || j.count("old") != rows+2 {
 		t.Fatalf("the observers ran %d and %d times, want %d and %d", j.count("new"), j.count("old"), rows, rows+2)
 	}
-	// Once more: only the cell that hides its change behind others' locks is asked about again.
+	// The second time it asks only about the cell whose change other locks hide.
 	if p, err = admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "new", opts); err != nil || p.Changed > 1 {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -101,8 +102,8 @@ func (e *env) lockRecords(row string, n int) {
 	}
 }
 
-// TestBackfillIsResumed kills the backfill at every request that it sends; each time another client goes on. Everything is run for, and
-// what was stored as done is not looked at again.
+// TestBackfillIsResumed kills the backfill at every request that it sends; each time another client
+// resumes. The observer runs for every cell, and cells stored as done are not read again.
 func TestBackfillIsResumed(t *testing.T) {
 	t.Parallel()
 	const rows, page = 60, 10
@@ -139,7 +140,8 @@ func TestBackfillIsResumed(t *testing.T) {
 	}
 }
 
-// TestForgetObserverCleansUp: nothing is left of a removed observer once the collector has been there, and under its old name it begins anew.
+// TestForgetObserverCleansUp: nothing is left of a removed observer after a collection, and under
+// its old name it starts anew.
 func TestForgetObserverCleansUp(t *testing.T) {
 	t.Parallel()
 	const rows = 30
@@ -190,7 +192,7 @@ func TestForgetObserverCleansUp(t *testing.T) {
 	}
 }
 
-// collect has everything collected that is garbage now.
+// collect runs a collection of everything that is garbage now.
 func (e *env) collect() {
 	e.Helper()
 	e.Clock.Advance(25 * time.Hour)
@@ -203,7 +205,7 @@ func (e *env) collect() {
 	}
 }
 
-// acks counts the stored cells of an observer's acknowledgments.
+// acks counts the stored acknowledgments of an observer.
 func (e *env) acks(observer string) (n int) {
 	e.Helper()
 	column := "\x00ack\x00" + observer + "\x00in"

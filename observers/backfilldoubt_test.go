@@ -14,15 +14,16 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// brokenOff makes options with which a walk ends after its first page, whose position is stored.
+// brokenOff returns options with which a walk ends after its first page, whose position is stored.
 func brokenOff(e *env, page int) (context.Context, admin.ObserverOptions) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	e.Cleanup(cancel)
 	return ctx, admin.ObserverOptions{RowsPerPage: page, Progress: func(admin.ObserverProgress) { cancel() }, Pause: time.Millisecond}
 }
 
-// TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone: a backfill is broken off, the observer is removed and forgotten, and comes
-// back. It "starts from nothing", so the backfill has to notify everything.
+// TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone: a backfill is interrupted, and the
+// observer is removed, forgotten and added again. It "starts from nothing", so the backfill has to
+// notify everything.
 func TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone(t *testing.T) {
 	t.Parallel()
 	const rows = 30
@@ -53,7 +54,7 @@ func TestBackfillAfterForgetSkipsWhatAnEarlierBackfillHadDone(t *testing.T) {
 	}
 }
 
-// TestForgetSkipsWhatAnEarlierForgetHadDone: the same the other way round.
+// TestForgetSkipsWhatAnEarlierForgetHadDone is the same the other way round.
 func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
 	t.Parallel()
 	const rows = 30
@@ -86,12 +87,13 @@ func TestForgetSkipsWhatAnEarlierForgetHadDone(t *testing.T) {
 	}
 }
 
-// TestBackfillMissesACommittedCellUnderItsLock: a transaction has committed before the column was observed, and its writer died
-// before phase two. The cell has a value (every reader sees it), so the backfill is for it; its lock says "not observed", so the
-// roll forward writes no notification either.
+// TestBackfillMissesACommittedCellUnderItsLock: a transaction committed before the column was
+// observed, and its writer died before phase two. Every reader sees the cell's value, so the
+// backfill has to notify it: the lock says "not observed", and the roll-forward writes no
+// notification.
 func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
 	schema := func(observed ...string) *percolator.Schema {
@@ -139,7 +141,8 @@ func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 	}
 }
 
-// TestBackfillPassesOverACellThatCannotBeDecoded: "Cells that cannot be decoded are notified: their readers report them."
+// TestBackfillPassesOverACellThatCannotBeDecoded: "Cells that cannot be decoded are notified: their
+// readers report them."
 func TestBackfillPassesOverACellThatCannotBeDecoded(t *testing.T) {
 	t.Parallel()
 	e, _, r := aged(t, 1)

@@ -8,21 +8,21 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// backlog is how far behind the work is, as the scanners of a worker have seen it: each keeps what it met in its last complete round and in the one
-// under way, so that a round that takes long does not hide anything. A round may leave out what another scanner was at; then
-// that one has seen it.
+// backlog is how far behind the work is. Each scanner keeps what it met in its last complete round
+// and in the current one, so that a long round hides nothing. A round may skip what another scanner
+// works on; then that one has met it.
 type backlog struct {
 	mu     sync.Mutex
 	rounds []*round
 }
 
-// round is what one scanner has met. It is guarded by backlog.mu.
+// round is what one scanner has met. backlog.mu guards it.
 type round struct {
 	of        *backlog
 	last, now met
 }
 
-// met is the extremes of a round.
+// met holds the extremes of a round.
 type met struct {
 	notification time.Duration // the age of the oldest one that is not parked, when it was met
 	lock         time.Duration // how long the lock that is longest past its time to live has been
@@ -42,7 +42,7 @@ func (b *backlog) newRound() *round {
 	return r
 }
 
-// seen is the extremes of all scanners.
+// seen returns the extremes over all scanners.
 func (b *backlog) seen() (m met) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *round) add(m met) {
 	r.now.parked = parked
 }
 
-// end ends a round. One that failed has not seen everything: it cannot say that something is better.
+// end ends a round. A failed round has not seen everything, so it can only make the extremes worse.
 func (r *round) end(complete bool) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *round) end(complete bool) {
 	r.last, r.now = r.now, met{}
 }
 
-// page is what is being met in one page.
+// page collects what a scanner meets in one page.
 type page struct {
 	met
 	now   tso.Timestamp // as far as the client can tell
@@ -83,12 +83,12 @@ func (w *Worker) newPage() (p page) {
 	return p
 }
 
-// notification counts one that was offered to the queue.
+// notification counts a notification that was offered to the queue.
 func (p *page) notification(ts tso.Timestamp, v verdict) {
 	switch v {
 	case parked:
 		p.parked++
-	case settled, foreign:
+	case finished, foreign:
 	default:
 		if p.knows {
 			p.met.notification = max(p.met.notification, p.now.Sub(ts))
@@ -96,7 +96,7 @@ func (p *page) notification(ts tso.Timestamp, v verdict) {
 	}
 }
 
-// lock counts one that stands in the table.
+// lock counts a lock in the table.
 func (p *page) lock(l model.Lock) {
 	if p.knows {
 		p.met.lock = max(p.met.lock, p.now.Sub(l.Placed)-l.TTL)

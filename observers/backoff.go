@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// backoff is an exponential pause with jitter. It holds no state, so that a waiting cell costs no more than its count of
-// failures.
+// backoff is an exponential pause with jitter. Unlike internal/retry's it holds no state: a waiting
+// cell keeps only its count of failures.
 type backoff struct{ initial, limit time.Duration }
 
-// pause is how long to wait after the n-th failure in a row (n ≥ 1): initial × 2^(n-1), at most limit, and then shortened
-// at random by up to a half, so that cells which failed together do not come back together.
+// pause returns how long to wait after the n-th failure in a row, n ≥ 1: initial × 2^(n-1), at
+// most limit, shortened at random by up to half so that cells that failed together separate.
 func (b backoff) pause(n int) time.Duration {
 	d := b.limit
 	if shift := n - 1; shift < 30 && b.initial<<shift < b.limit {

@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// TestBoundsOfOtherTablesStay: workers that take columns of different tables share the row of bounds. If each kept those of its own tables
-// only, they would erase each other's for ever.
+// TestBoundsOfOtherTablesStay: workers that take columns of different tables share the row of
+// bounds. If each kept only those of its own tables, they would keep erasing each other's.
 func TestBoundsOfOtherTablesStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFakeDirectory()

@@ -33,17 +33,17 @@ func (e *env) rowLocks() tso.RowLocks {
 		}
 	})
 	e.until("the oracle leads", func() bool { _, err := s.Next(e.ctx); return err == nil })
-	return patientLocks{s}
+	return lateLocks{s}
 }
 
-// patientLocks answers however late it is, as a busy machine would have scanners go on without.
-type patientLocks struct{ tso.RowLocks }
+// lateLocks always waits for the answer: on a busy machine scanners would time out and go on.
+type lateLocks struct{ tso.RowLocks }
 
-func (l patientLocks) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
+func (l lateLocks) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	return l.RowLocks.LockRows(context.WithoutCancel(ctx), holder, ttl, rows)
 }
 
-func (l patientLocks) UnlockRows(ctx context.Context, holder string, rows []uint64) error {
+func (l lateLocks) UnlockRows(ctx context.Context, holder string, rows []uint64) error {
 	return l.RowLocks.UnlockRows(context.WithoutCancel(ctx), holder, rows)
 }
 
@@ -58,7 +58,8 @@ func (e *env) fill(rows int) {
 	_ = group.Wait()
 }
 
-// together runs workers, each with a client of its own, until nothing is left, and returns what they did together.
+// together runs workers, each with its own client, until nothing is left, and returns the sum of
+// their counts.
 func (e *env) together(workers int, cfg observers.Config) (sum observers.Stats) {
 	e.Helper()
 	r := observers.NewRegistry()
@@ -79,8 +80,9 @@ func (e *env) together(workers int, cfg observers.Config) (sum observers.Stats) 
 	return sum
 }
 
-// Three workers find rows that were dirty before they came. Each row is for one of them: the others keep off it until it is done. (Of rows
-// that were locked no longer than until they were queued, nearly all were queued by two workers.)
+// Three workers find rows that were dirty before. Each row is for one of them; the others keep off
+// it until it is done. (When rows were locked only until they were queued, nearly all were queued
+// by two workers.)
 func TestWorkersDoNotWorkTwice(t *testing.T) {
 	t.Parallel()
 	const rows = 600
@@ -121,7 +123,8 @@ func TestStoppedWorkersUnlockTheirRows(t *testing.T) {
 	}
 }
 
-// With a partition everything is run for, whether all workers have it or not, and each says so in the list while it lives.
+// With a partition, observers run for everything, whether all workers have one or not, and each
+// worker is registered while it lives.
 func TestPartitionedWorkers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"all", "mixed"} {
@@ -175,7 +178,8 @@ func TestPartitionedWorkers(t *testing.T) {
 	}
 }
 
-// What an idle worker with a partition sends in addition: reads of one row, a timestamp each, and a write now and then.
+// What an idle worker with a partition sends in addition: reads of one row, a timestamp each, and
+// an occasional write.
 func TestPartitionIdleRequests(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()
@@ -191,7 +195,8 @@ func TestPartitionIdleRequests(t *testing.T) {
 			counts[req.Method]++
 		}
 	}
-	// One write to come, one to go; each look is one read (how many there are in a minute: TestPartitionIdleCost).
+	// One write to register, one to deregister; each look is one read (TestPartitionIdleCost counts
+	// those in a minute).
 	if n := counts[percolatortest.MutateRows]; n != 2 {
 		t.Errorf("%d writes", n)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Workers remove old versions as they go, one of them at a time, and not those that are told not to.
+// Workers remove old versions as they go, one of them at a time, except those configured not to.
 func TestWorkersCollect(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	short := percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute })
 	e := &env{t, percolatortest.New(t, &percolator.Schema{

@@ -1,12 +1,12 @@
 package observers
 
-// congestion decides how many runs of one observer a worker has under way. Runs that conflict with each other waste each
-// other's work: when a thousand changed cells all add to one total, 32 of them at once need eighteen attempts for each run
-// that commits, and a few at once need two. So the number is halved about every seven conflicts and grows by one for as many
-// commits as it is large; that settles where conflicts become rare, like the window of a TCP connection, and costs nothing
-// where there are none.
+// congestion limits how many runs of one observer a worker has under way. Conflicting runs waste
+// each other's work: when a thousand changed cells all add to one total, 32 runs at once need
+// eighteen attempts for each commit, and a few at once need two. The limit halves about every seven
+// conflicts and grows by one for as many commits as it is large. Like the window of a TCP
+// connection, it stabilizes where conflicts become rare, and costs nothing where there are none.
 //
-// It is guarded by queue.mu.
+// queue.mu guards it.
 type congestion struct{ window, most float64 }
 
 const shrink = 0.9

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,12 +9,12 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// column is an observed or weak column that a worker takes, with its observers in the order of their registration.
+// column is an observed or weak column that a worker takes.
 type column struct {
 	Column
 	weak  bool
 	lanes []*lane
-	names []string // of all its observers: who has to acknowledge before a notification is erased (I13)
+	names []string // of its observers: all acknowledge before a notification is erased (I13)
 
 	cells map[string]*entry // by row key; guarded by queue.mu
 }
@@ -22,7 +23,7 @@ func (c *column) cell(row string) percolator.Cell {
 	return percolator.Cell{Table: c.Table, Row: row, Column: c.Name}
 }
 
-// lane is what one worker keeps of one observer.
+// lane is what a worker keeps for one observer.
 type lane struct {
 	*observer
 	counters counters
@@ -30,11 +31,11 @@ type lane struct {
 	// The rest is guarded by queue.mu.
 	active     int // runs under way
 	congestion congestion
-	blocked    fifo[*entry] // cells that wait for a place
+	blocked    fifo[*entry] // cells that wait for a slot
 }
 
-// places is how many more runs may begin now.
-func (l *lane) places() int {
+// slots returns how many more runs may begin now.
+func (l *lane) slots() int {
 	limit := l.congestion.limit()
 	if l.concurrent > 0 {
 		limit = min(limit, l.concurrent)
@@ -42,16 +43,17 @@ func (l *lane) places() int {
 	return limit - l.active
 }
 
-// coverage is what a worker takes of what a schema observes.
+// coverage is what a worker takes of a schema.
 type coverage struct {
 	taken    map[Column]*column
-	observed map[Column]bool // all that the schema observes, taken or not: WaitIdle waits for them
+	observed map[Column]bool // by the schema, taken or not: WaitIdle waits for them
 	tables   []string        // with a column in observed, sorted
 	lanes    []*lane         // in the order of registration
 }
 
-// cover matches the observers with the schema. A writer notifies what the schema observes and nothing else, so an observer
-// of any other column would silently never run; and a column without observer would pile up notifications.
+// cover matches the observers with the schema. A writer notifies only what the schema observes, so
+// an observer of any other column would silently never run; a column without an observer would
+// accumulate notifications.
 func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverage, error) {
 	weak := map[Column]bool{}
 	cov := &coverage{taken: map[Column]*column{}, observed: map[Column]bool{}}
@@ -98,10 +100,7 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { // maps have no order, messages should
-		if a.Error() < b.Error() {
-			return -1
-		}
-		return 1
+		return cmp.Compare(a.Error(), b.Error())
 	})
 	return cov, errors.Join(errs...)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// delayed holds entries that wait for a pause to end, with one timer for all of them. It is guarded by queue.mu.
+// delayed holds entries whose pause has not ended, with one timer for all. queue.mu guards it.
 type delayed struct {
 	heap  dueHeap
 	timer *time.Timer
@@ -19,7 +19,7 @@ func (d *delayed) add(e *entry) {
 
 func (d *delayed) remove(e *entry) { heap.Remove(&d.heap, e.index) }
 
-// arm sets the timer to the first entry. A timer that fires early does no harm, so it is never set back.
+// arm sets the timer to the first entry. It never sets it back, since firing early is harmless.
 func (d *delayed) arm() {
 	if len(d.heap) == 0 {
 		return
@@ -30,7 +30,7 @@ func (d *delayed) arm() {
 	}
 }
 
-// ripen moves what is due to the ready entries. The timer calls it.
+// ripen readies the entries that are due. The timer calls it.
 func (q *queue) ripen() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -48,7 +48,7 @@ func (q *queue) ripen() {
 	q.delayed.arm()
 }
 
-// dueHeap orders entries by when they are due; it implements heap.Interface.
+// dueHeap orders entries by due time. It implements heap.Interface.
 type dueHeap []*entry
 
 func (h dueHeap) Len() int           { return len(h) }

@@ -1,23 +1,31 @@
 package observers
 
-import "github.com/gopercolator/percolator/internal/model"
+import (
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
 
-// dispatch takes in a notify cell that this process's own client has just written, so that a chain of observers in one
-// worker does not wait for the scan. It never blocks. What does not fit is dropped, which is safe: the notify cell is in the
-// table, and the client hints at it to workers in other processes.
+// dispatch queues a notification that this process's own client has just written, so that a chain
+// of observers in one worker does not wait for the scan. It never blocks. Dropping what does not
+// fit is safe: the notification is in the table, and the client hints at it to other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
-	if col == nil {
-		return false
-	}
-	switch v, _ := w.queue.offer(col, n.Cell.Row, n.Timestamp, dispatched, nil); v {
+	switch v, _ := w.offer(n, dispatched, nil); v {
 	case accepted, joined:
 		w.counters.dispatched.Add(1)
 	case full, crowded:
 		w.counters.dropped.Add(1)
 		return false
-	case refused:
+	case refused, foreign:
 		return false
 	}
 	return true
+}
+
+// offer queues a notification unless its column is foreign to this worker.
+func (w *Worker) offer(n model.Notification, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
+	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
+	if col == nil {
+		return foreign, 0
+	}
+	return w.queue.offer(col, n.Cell.Row, n.Timestamp, how, stored)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// patience bounds what a test waits for; nothing waits for it to pass.
-const patience = 2 * time.Minute
+// testTimeout bounds what a test waits for; no test waits for it to pass.
+const testTimeout = 2 * time.Minute
 
 // env is a store for one test, with an oracle whose time only the test moves.
 type env struct {
@@ -28,7 +28,7 @@ type env struct {
 
 func newEnv(t testing.TB, tables ...percolator.Table) *env {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	e := percolatortest.New(t, &percolator.Schema{Tables: tables})
 	e.Clock.Stop()
@@ -66,7 +66,7 @@ func cell(row, column string) percolator.Cell {
 	return percolator.Cell{Table: "t", Row: row, Column: column}
 }
 
-// set writes a celj.
+// set writes a cell.
 func (e *env) set(c *percolator.Client, row, column, value string) tso.Timestamp {
 	e.Helper()
 	ts, err := c.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell(row, column), []byte(value)) })

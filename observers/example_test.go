@@ -14,8 +14,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The example counts the words of documents, and for each word the documents that it occurs in, as documents come and
-// change. Two steps make a chain: a changed text is split into words, and a changed list of words is counted.
+// The example counts the words of documents, and for each word the documents that it occurs in, as
+// documents come and change. Two steps make a chain: a changed text is split into words, and a
+// changed list of words is counted.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -40,8 +41,9 @@ func Example() {
 		return words.Set(tx, ch.Cell.Row, distinct(t)) // which notifies the second step
 	})
 
-	// Second step. It changes the counts by the difference to what was counted before, in the transaction that also
-	// remembers what is counted now: run again after a conflict, or for several changes at once, the counts are right.
+	// Second step. It changes the counts by the difference to what was counted before, in the
+	// transaction that also remembers what is counted now: run again after a conflict, or for several
+	// changes at once, the counts are right.
 	observers.Observe(r, "count", words, func(ctx context.Context, tx *percolator.Txn, ch observers.Change, now []string) error {
 		before, err := old.GetOr(ctx, tx, ch.Cell.Row, nil)
 		if err != nil {
@@ -132,7 +134,8 @@ func distinct(text string) []string {
 	return list
 }
 
-// connect starts a Bigtable emulator and an oracle in this process. A real program has both elsewhere: it calls only NewClient.
+// connect starts a Bigtable emulator and an oracle in this process. A real program has both
+// elsewhere: it calls only NewClient.
 func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client, func()) {
 	store, err := emulator.Start()
 	if err != nil {

@@ -76,12 +76,12 @@ func TestPanicsAndErrorsBackOffAndAreParked(t *testing.T) {
 			t.Fatalf("call %d is attempt %d", i, ch.Attempt)
 		}
 	}
-	// The scan meets the parked rows again and again, and lets them be.
+	// The scan meets the parked rows again and again, and leaves them alone.
 	e.searched(w, 4)
 	if j.count("panics") != attempts || j.count("fails") != attempts {
 		t.Fatalf("parked rows were run: %d and %d times", j.count("panics"), j.count("fails"))
 	}
-	// A newer change is a new chance.
+	// A newer change gets new attempts.
 	e.set(e.client, "fails", "in", "2")
 	e.idle(w)
 	if j.count("fails") != 2*attempts {
@@ -121,7 +121,7 @@ func TestTimeoutEndsAHangingObserver(t *testing.T) {
 		return ctx.Err()
 	}, observers.Timeout(200*time.Millisecond))
 	w, _ := e.start(e.client, r, observers.Config{MaxAttempts: 1})
-	// The timeout may be over before the observer is called. That is no attempt, so it is tried again.
+	// The timeout may end before the observer is called. That does not count as an attempt.
 	e.set(e.client, "r", "in", "1")
 	e.await(j, "o", 1)
 	e.idle(w)

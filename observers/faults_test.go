@@ -24,7 +24,7 @@ func TestUnknownOutcomeIsNoSecondRun(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"), observers.Timeout(time.Second))
-	// The worker's first commit is applied; then its client hears nothing more until the run has timed out.
+	// The worker's first commit is applied; then its client gets no answers until the run times out.
 	c := e.NewClient()
 	var deaf atomic.Bool
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {

@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestHintFromTheFuture: a hint is worth nothing to correctness. One that names a cell without a notification, with a timestamp that is yet
-// to come, must not have later weak notifications of the cell erased.
+// TestHintFromTheFuture: correctness must not depend on hints. One that names a cell without a
+// notification, at a timestamp in the future, must not erase the cell's later weak notifications.
 func TestHintFromTheFuture(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, percolator.Table{Name: "t", Weak: []string{"weak"}}), newJournal(), observers.NewRegistry()

@@ -6,26 +6,29 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
-// A sweep proves nothing by itself if work moved while it read: from a row that it had yet to read to a row behind it. In this
-// process the queue tells whether anything began meanwhile. A worker in another process moves work by committing a
-// transaction, whose write records have timestamps above one that was taken before the sweep: the sweep counts only if no
+// A sweep alone proves nothing if work moved behind it while it read. In this process, the queue
+// tells whether anything began meanwhile. A worker in another process moves work by committing, so
+// its write records have timestamps after one taken before the sweep. The sweep counts only if no
 // table has such a record afterwards.
 
-// WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished run on this worker, and no
-// lock under which an observed cell may have been committed without its notification. Notifications that other workers have in hand count, because they remain in
-// the tables until they are done. So do those of columns that this worker does not take. Cells that are parked do not count. While transactions keep writing it does not
-// return. Some worker has to be running, not necessarily this one.
+// WaitIdle waits until nothing is left to do: no notification in any observed table, no unfinished
+// run on this worker, and no lock under which an observed cell may have committed without its
+// notification. It also waits for notifications that other workers have in hand and for those of
+// columns that this worker does not take, but not for parked cells. While transactions keep writing
+// it does not return. Some worker has to run, not necessarily this one.
 //
-// One thing can hide from it: a chain of weak notifications whose observers write nothing at all, in another process, leaves no
-// record of having moved. And a transaction that has yet to commit, and then notifies a weak column, is not waited for.
+// Two things can escape it: a chain of weak notifications in another process whose observers write
+// nothing, and a transaction that commits later and then notifies a weak column.
 //
-// It returns an error only if ctx ends (errors.Is with the context's error; the error also tells what is left) or the client
-// is closed.
+// It returns an error only if ctx ends (it wraps the context's error and says what is left) or the
+// client is closed (percolator.ErrClosed).
 func (w *Worker) WaitIdle(ctx context.Context) error {
 	pauses := backoff{idlePause, maxIdlePause}
 	failures := 0
@@ -36,13 +39,13 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 		}
 		changed := w.queue.changed()
 		var left remains
-		before, err := w.client.Snapshot(ctx)
+		before, err := w.engine.Clock.Next(ctx)
 		if err == nil {
 			left, err = w.sweepAll(ctx)
 		}
 		moved := false
 		if err == nil && left == (remains{}) {
-			moved, err = movedSince(ctx, w.client, before)
+			moved, err = movedSince(ctx, w.engine, before)
 		}
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
@@ -63,10 +66,10 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 	}
 }
 
-// movedSince tells whether any table has a write that was committed after the snapshot.
-func movedSince(ctx context.Context, c *percolator.Client, before *percolator.Snapshot) (bool, error) {
-	for _, t := range c.Schema().Tables {
-		written, err := c.Engine().Reads.WrittenSince(ctx, t.Name, before.StartTimestamp())
+// movedSince reports whether any table has a write that committed after the timestamp before.
+func movedSince(ctx context.Context, e *engine.Engine, before tso.Timestamp) (bool, error) {
+	for _, t := range e.Meta.Catalog.Load().Schema.Tables {
+		written, err := e.Reads.WrittenSince(ctx, t.Name, before)
 		if written || err != nil {
 			return written, err
 		}
@@ -79,7 +82,7 @@ const (
 	maxIdlePause = time.Second
 )
 
-// remains counts what a sweep found that is not done.
+// remains counts the unfinished work that a sweep found.
 type remains struct {
 	here      int // taken into this worker's queue
 	elsewhere int // for others to do, or under way
@@ -89,9 +92,9 @@ func (r remains) String() string {
 	return fmt.Sprintf("%d cells queued here, %d notifications or locks for others", r.here, r.elsewhere)
 }
 
-// sweepAll goes once through all observed tables, queues what is dirty and resolves what is stranded.
+// sweepAll goes once through all observed tables, queues dirty cells and resolves stranded locks.
 func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
-	// Phase two of what this client has committed writes notifications.
+	// Phase two of this client's commits writes notifications.
 	if err := w.flush(ctx); err != nil {
 		return left, err
 	}
@@ -113,26 +116,26 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 }
 
 func (w *Worker) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	return w.client.Flush(ctx)
+	return w.engine.Bulk.Flush(ctx)
 }
 
-// count adds to left what is not done in rows, which were read when the queue was at asOf.
+// count adds the unfinished work in rows, which were read when the queue was at asOf, to left.
 func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, left *remains) {
 	w.resolveStranded(ctx, rows)
 	for _, row := range rows {
-		stood := w.stood(row)
+		states := w.statesOf(row)
 		for _, n := range row.Notified {
 			if !w.coverage.observed[Column{n.Cell.Table, n.Cell.Column}] {
-				continue // nobody's: a column that the schema does not observe (any more)
+				continue // a column that the schema no longer observes
 			}
-			switch w.offerFound(ctx, n, &word{asOf, stood[n.Cell.Column]}) {
+			switch w.offerFound(ctx, n, &storedStates{asOf, states[n.Cell.Column]}) {
 			case parked:
 			case accepted, joined, known:
 				left.here++
 			default:
-				if !row.OnlyParked(n) { // what this worker does not take, or does not run for, may be parked by another
+				if !row.OnlyParked(n) { // another worker may have parked what this one does not take or run for
 					left.elsewhere++
 				}
 			}

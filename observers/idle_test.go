@@ -10,7 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A chain that another worker moves between two tables: at every instant one cell is dirty. WaitIdle must not return.
+// A chain that another worker moves between two tables: at every instant one cell is dirty.
+// WaitIdle must not return.
 func TestWaitIdleSeesWorkThatMoves(t *testing.T) {
 	t.Parallel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "a", Observed: []string{"n"}}, {Name: "b", Observed: []string{"n"}}}}

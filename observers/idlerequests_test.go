@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A search through clean tables costs two requests for each table at most, whatever it holds, and none to the oracle.
+// A search through clean tables costs two requests for each table at most, whatever it holds, and
+// none to the oracle.
 func TestIdleRequests(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()

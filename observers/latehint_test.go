@@ -9,9 +9,10 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// TestALateHintCostsOneRoundOfAttempts: hints wait with the oracle while workers are busy, or for as long as one may come back to ask. One
-// of them reaches a worker after another worker has found the notification by its scan and has given up on it. The worker has not read the
-// row yet, so it tries once more, parks the cell again, and leaves it alone from then on.
+// TestALateHintCostsOneRoundOfAttempts: hints wait with the oracle while workers are busy, or for
+// as long as one may return to ask. A hint reaches a worker after another worker has found the
+// notification by its scan and parked the cell. The worker has not read the row yet, so it tries
+// once more, parks the cell again, and leaves it alone from then on.
 func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	t.Parallel()
 	const column = "in"
@@ -44,7 +45,7 @@ func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	})
 	w, _ = e.start(c, e.registry, observers.Config{MaxAttempts: 3, Scanners: 1, DisableCollection: true})
 	search.Wait(t, 1)
-	e.until("the hint is heard and dealt with", func() bool {
+	e.until("the hint arrives and is handled", func() bool {
 		s := w.Stats()
 		return s.Hinted > 0 && s.Queued+s.Running == 0
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -16,9 +17,10 @@ const (
 	hintsRest   = 5 * time.Second // after a request that failed, at random up to twice as long
 )
 
-// listen takes in what clients of other processes have notified, as the oracle passes it on: a write in one process is then
-// run for in another as soon as it has committed, and not when a scan comes by. It asks for no more than can begin at once,
-// so that the rest goes to other workers; without a service that passes hints on, the scan has to find everything.
+// listen takes the notifications of other processes' clients that the oracle passes on, so that an
+// observer runs as soon as the write has committed and not when a scan comes by. It asks for no
+// more than can begin at once and leaves the rest to other workers. If the oracle passes no hints
+// on, the scan has to find everything.
 func (w *Worker) listen(ctx context.Context) {
 	var columns []percolator.Cell
 	for c := range w.coverage.taken {
@@ -31,8 +33,8 @@ func (w *Worker) listen(ctx context.Context) {
 		case ctx.Err() != nil, errors.Is(err, tso.ErrUnsupported), errors.Is(err, percolator.ErrClosed):
 			return
 		case err != nil:
-			w.log.Debug("observers: hints from other processes are not heard", "err", err)
-			if !sleep(ctx, hintsRest+rand.N(hintsRest)) {
+			w.log.Debug("observers: hints from other processes do not arrive", "err", err)
+			if retry.Sleep(ctx, hintsRest+rand.N(hintsRest)) != nil {
 				return
 			}
 		}
@@ -42,14 +44,10 @@ func (w *Worker) listen(ctx context.Context) {
 	}
 }
 
-// hinted queues what another process has notified. If there is no room for it, the scan finds it later. It counts as found:
-// another worker may deal with it as well, because of a scan.
+// hinted queues what another process has notified. If it does not fit, the scan finds it later. It
+// counts as found: because of a scan, another worker may handle it as well.
 func (w *Worker) hinted(n model.Notification) {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
-	if col == nil {
-		return
-	}
-	if v, _ := w.queue.offer(col, n.Cell.Row, n.Timestamp, found, nil); v == accepted || v == joined {
+	if v, _ := w.offer(n, found, nil); v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
 }

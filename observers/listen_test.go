@@ -13,12 +13,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// direct makes a client use the oracle with everything that it offers.
+// direct makes a client use the oracle with all its services.
 func (e *env) direct() percolatortest.ClientOption {
 	return percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = e.Oracle })
 }
 
-// A worker runs for what other processes write without a scan, and each change is taken by one worker.
+// A worker runs for what other processes write without a scan, and one worker takes each change.
 func TestHintedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	const workers, rows = 3, 60
@@ -33,7 +33,7 @@ func TestHintedByAnotherProcess(t *testing.T) {
 	for _, w := range ws {
 		e.until("the only search", func() bool { return w.Stats().Searches == 1 })
 	}
-	// The searches, and the first questions for hints, may not be over: write until they are, to be sure of what follows.
+	// The searches and the first questions for hints may not be over: write until they are.
 	hinted := func() (n int64) {
 		for _, w := range ws {
 			n += w.Stats().Hinted
@@ -79,7 +79,7 @@ func (e *env) searchesDone(ws []*observers.Worker) {
 	}
 }
 
-// With DisableDispatch a worker hears of nothing, neither from its own client nor from others.
+// With DisableDispatch a worker learns nothing from its own client or from others.
 func TestDisableDispatch(t *testing.T) {
 	t.Parallel()
 	e, r, j := newEnv(t, table()), observers.NewRegistry(), newJournal()
@@ -95,7 +95,7 @@ func TestDisableDispatch(t *testing.T) {
 	}
 }
 
-// quietHints counts the questions for hints, of which there never are any.
+// quietHints counts the questions for hints and never answers with any.
 type quietHints struct {
 	tso.Oracle
 	asked atomic.Int64
@@ -112,7 +112,8 @@ func (h *quietHints) TakeHints(ctx context.Context, _ []uint64, _ int, wait time
 	return nil, ctx.Err()
 }
 
-// An idle worker has one question for hints open, which lasts 20 s: three requests a minute to the oracle.
+// An idle worker has one question for hints open, which lasts 20 s: three requests a minute to the
+// oracle.
 func TestIdleQuestions(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()

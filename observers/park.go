@@ -7,14 +7,15 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 )
 
-// settle does with the outcome of a run what has to be stored. An observer that has failed too often is parked: the store is told before
-// the queue, so a worker that dies in between has lost nothing, and one whose request fails tries the observer again. An
-// observer that is done beside a parked one is recorded as well, because the notification that stays would have it looked at by every
-// scan, and one of a weak column run (docs/PROTOCOL.md, I19).
-func (w *Worker) settle(ctx context.Context, tn turn, out outcome) outcome {
+// record stores what has to outlive this worker. An observer that has failed too often is parked.
+// The store learns it before the queue: a worker that dies in between loses nothing, and one whose
+// request fails tries the observer again. An observer that is done while another one is parked is
+// recorded as well; otherwise every scan would look at it because of the remaining notification,
+// and one of a weak column would run again (docs/PROTOCOL.md, I19).
+func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
 	switch {
 	case out.start != 0:
-		if out.settled == 0 && w.queue.parkedBeside(tn) {
+		if out.finished == 0 && w.queue.otherParked(tn) {
 			w.store(ctx, tn, layout.ObserverState{Observer: tn.lane.name, Through: out.start, Done: true})
 		}
 	case !out.snoozed && !out.blameless && tn.attempt >= w.cfg.MaxAttempts:
@@ -23,16 +24,16 @@ func (w *Worker) settle(ctx context.Context, tn turn, out outcome) outcome {
 	return out
 }
 
-// park records that tn's observer has been given up on for what was known when its last run began.
+// park stores that tn's observer is parked for what was known when its last run began.
 func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
-	standings := []layout.ObserverState{{
+	states := []layout.ObserverState{{
 		Observer: tn.lane.name, Through: tn.newest, Attempts: tn.attempt, Reason: reason.Error(), Since: time.Now().UTC(),
 		Observers: tn.entry.column.names,
 	}}
-	for name, ran := range w.queue.doneBeside(tn) {
-		standings = append(standings, layout.ObserverState{Observer: name, Through: ran, Done: true})
+	for name, ran := range w.queue.othersDone(tn) {
+		states = append(states, layout.ObserverState{Observer: name, Through: ran, Done: true})
 	}
-	if !w.store(ctx, tn, standings...) {
+	if !w.store(ctx, tn, states...) {
 		return false
 	}
 	tn.lane.counters.parked.Add(1)
@@ -40,34 +41,35 @@ func (w *Worker) park(ctx context.Context, tn turn, reason error) bool {
 	return true
 }
 
-// store writes standings on tn's cell.
-func (w *Worker) store(ctx context.Context, tn turn, standings ...layout.ObserverState) bool {
-	for i := range standings {
-		standings[i].Cell = tn.entry.column.cell(tn.entry.row)
+// store writes observer states of tn's cell.
+func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverState) bool {
+	for i := range states {
+		states[i].Cell = tn.entry.column.cell(tn.entry.row)
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*w.cfg.MaxBackoff)) // the observer is tried again then
 	defer cancel()
-	if err := w.engine.Commits.SetStandings(ctx, standings...); err != nil {
+	if err := w.engine.Commits.SetStandings(ctx, states...); err != nil {
 		w.log.Warn("observers: that an observer is parked, or done beside a parked one, could not be stored", "table", tn.lane.table, "column", tn.lane.column)
-		w.log.Debug("observers: standings not stored", "row", tn.entry.row, "err", err)
+		w.log.Debug("observers: observer states not stored", "row", tn.entry.row, "err", err)
 		return false
 	}
 	return true
 }
 
-// stood arranges what the store says of a row's observers by column, each in the order of its observers.
-func (w *Worker) stood(row layout.Pending) map[string][]standing {
+// statesOf groups the stored observer states of a row by column, each in the order of the column's
+// observers.
+func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
 	if len(row.States) == 0 {
 		return nil
 	}
-	known := map[string][]standing{}
+	known := map[string][]observerState{}
 	for _, s := range row.States {
 		col := w.coverage.taken[Column{row.Table, s.Cell.Column}]
 		if col == nil {
 			continue
 		}
 		if known[col.Name] == nil {
-			known[col.Name] = make([]standing, len(col.names))
+			known[col.Name] = make([]observerState, len(col.names))
 		}
 		for i, name := range col.names {
 			switch {
@@ -82,8 +84,9 @@ func (w *Worker) stood(row layout.Pending) map[string][]standing {
 	return known
 }
 
-// forgetStandings erases those of a row whose columns have no notification left: their cells were dealt with after all (I19).
-func (w *Worker) forgetStandings(ctx context.Context, row layout.Pending) {
+// forgetObserverStates erases the observer states of columns without a notification: their cells
+// were handled after all (I19).
+func (w *Worker) forgetObserverStates(ctx context.Context, row layout.Pending) {
 	if len(row.States) == 0 {
 		return
 	}
@@ -97,9 +100,9 @@ func (w *Worker) forgetStandings(ctx context.Context, row layout.Pending) {
 			over = append(over, s)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	if err := w.engine.Commits.ForgetStandings(ctx, over...); err != nil {
-		w.log.Debug("observers: standings were not erased", "table", row.Table, "row", row.Row, "err", err)
+		w.log.Debug("observers: observer states were not erased", "table", row.Table, "row", row.Row, "err", err)
 	}
 }

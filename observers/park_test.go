@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// parkEnv is a table with an observed and a weak column, each with an observer that fails as long as it is broken and one that
-// never does.
+// parkEnv is a table with an observed and a weak column, each with an observer that fails as long
+// as it is broken and one that never does.
 type parkEnv struct {
 	*env
 	registry *observers.Registry
@@ -67,8 +67,8 @@ func (e *parkEnv) calls(good, bad int64) {
 
 var parkSoon = observers.Config{MaxAttempts: 3, MinBackoff: time.Millisecond, ScanInterval: time.Millisecond, DisableCollection: true}
 
-// settled waits until nothing at all is left of the row's notification.
-func (e *parkEnv) settled() {
+// finished waits until nothing at all is left of the row's notification.
+func (e *parkEnv) finished() {
 	e.Helper()
 	e.until("nothing is left of the notification", func() bool { return len(e.pending()) == 0 })
 }
@@ -83,8 +83,9 @@ func eachColumn(t *testing.T, f func(t *testing.T, column string)) {
 	}
 }
 
-// TestParkedOutlivesItsWorker: another worker, which knows only what is stored, runs neither the observer that was given up on nor the
-// one that is done, however often it meets the notification (I19).
+// TestParkedOutlivesItsWorker: another worker, which knows only the stored observer states, runs
+// neither the parked observer nor the one that is done, however often it meets the notification
+// (I19).
 func TestParkedOutlivesItsWorker(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
 		e := newParkEnv(t)
@@ -109,7 +110,7 @@ func TestParkedOutlivesItsWorker(t *testing.T) {
 		e.change(column, "2") // a new change is a new chance
 		e.idle(w)
 		e.calls(2, 4)
-		e.settled()
+		e.finished()
 		stop()
 		if len(e.parked()) != 0 {
 			t.Fatalf("parked %+v", e.parked())
@@ -129,7 +130,7 @@ func TestRetryRunsAParkedObserverAgain(t *testing.T) {
 		}
 		e.idle(w)
 		e.calls(1, 4)
-		e.settled()
+		e.finished()
 		if e.get("r", "out") == "" {
 			t.Fatal("the run had no effect")
 		}
@@ -149,16 +150,16 @@ func TestDropGivesUpOnAChange(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		e.settled()
+		e.finished()
 		e.calls(1, 3)
 		e.change(column, "2")
 		e.idle(w)
 		e.calls(2, 4)
-		e.settled()
+		e.finished()
 	})
 }
 
-// TestDropNeedsTheChangeThatWasParked: what came later was not looked at by whoever drops.
+// TestDropNeedsTheChangeThatWasParked: an operator who drops a change has not seen later ones.
 func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)
@@ -179,8 +180,9 @@ func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 	}
 }
 
-// TestKilledWhileParking kills a worker at every request that it sends from its first attempt on. Whatever it got done, the change is
-// not lost: the next worker tries it or finds it parked, and after a retry it is run for.
+// TestKilledWhileParking kills a worker at every request that it sends from its first attempt on.
+// The change is never lost: the next worker tries it or finds it parked, and after a retry the
+// observer runs.
 func TestKilledWhileParking(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
 		for kill := 1; ; kill++ {
@@ -215,7 +217,7 @@ func TestKilledWhileParking(t *testing.T) {
 			if e.get("r", "out") == "" {
 				t.Fatalf("killed at request %d: the change was lost", kill)
 			}
-			e.settled()
+			e.finished()
 			if over {
 				if kill < 4 {
 					t.Fatalf("the worker parked the cell with %d requests", kill)
@@ -226,7 +228,7 @@ func TestKilledWhileParking(t *testing.T) {
 	})
 }
 
-// TestParkingIsRepeated: a worker that cannot store that a cell is parked goes on with its attempts.
+// TestParkingIsRepeated: a worker that cannot store an observer state goes on with its attempts.
 func TestParkingIsRepeated(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)
@@ -266,8 +268,9 @@ func TestParkedReasonIsBounded(t *testing.T) {
 	}
 }
 
-// TestHostileStandings: what does not read as a standing has no effect on what is run.
-func TestHostileStandings(t *testing.T) {
+// TestHostileObserverStates: what does not decode as an observer state has no effect on what is
+// run.
+func TestHostileObserverStates(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))

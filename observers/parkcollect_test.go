@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// TestParkedDeletionOutlivesCollection: an observer is parked for a deletion. Collection, which removes deleted cells once nobody waits
-// for the deletion, must leave it: when the observer is retried, it has to hear of it.
+// TestParkedDeletionOutlivesCollection: an observer is parked for a deletion. Collection removes a
+// tombstone once nobody waits for the deletion. It must leave this one: the observer sees it when
+// it is retried.
 func TestParkedDeletionOutlivesCollection(t *testing.T) {
 	t.Parallel()
 	e, j, r := aged(t, 3)
@@ -45,8 +46,8 @@ func TestParkedDeletionOutlivesCollection(t *testing.T) {
 	e.until("nothing is left of the notification", func() bool { return len(e.pending()) == 0 })
 }
 
-// TestBackfillBesideWriters: cells change, vanish and come while they are backfilled by two processes at once. In the end the observer has
-// seen the newest of every cell that has a value.
+// TestBackfillBesideWriters: cells change, vanish and appear while two processes backfill them. In
+// the end the observer has seen the newest change of every cell that has a value.
 func TestBackfillBesideWriters(t *testing.T) {
 	t.Parallel()
 	const rows = 120

@@ -14,14 +14,15 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// soonIdle is WaitIdle with an end: what is tested is that nothing is waited for.
+// soonIdle is WaitIdle with a deadline: the tests check that it does not wait.
 func (e *env) soonIdle(w *observers.Worker) error {
 	ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
 	defer cancel()
 	return w.WaitIdle(ctx)
 }
 
-// TestWaitIdleOfAnIdleWorkerPassesOverWhatIsParked: some worker has to be running, not necessarily the one that is asked; parked cells do not count.
+// TestWaitIdleOfAnIdleWorkerPassesOverWhatIsParked: some worker has to run, not necessarily the one
+// that waits; parked cells do not count.
 func TestWaitIdleOfAnIdleWorkerPassesOverWhatIsParked(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
 		e := newParkEnv(t)
@@ -38,7 +39,8 @@ func TestWaitIdleOfAnIdleWorkerPassesOverWhatIsParked(t *testing.T) {
 	})
 }
 
-// TestWaitIdleWaitsForAParkedCellOfAnotherWorkersColumn: the worker takes one column, and what is parked is in the other.
+// TestWaitIdleWaitsForAParkedCellOfAnotherWorkersColumn: the worker takes one column, and what is
+// parked is in the other.
 func TestWaitIdleWaitsForAParkedCellOfAnotherWorkersColumn(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)
@@ -93,7 +95,8 @@ func TestRetryOfOneRunsTheOtherParkedObserver(t *testing.T) {
 	}
 }
 
-// TestLateParkRequestUndoesADrop: a late duplicate of the request that parks lands after the drop, in the same cell.
+// TestLateParkRequestUndoesADrop: a late duplicate of the request that parks lands after the drop,
+// in the same cell.
 func TestLateParkRequestUndoesADrop(t *testing.T) {
 	eachColumn(t, func(t *testing.T, column string) {
 		e := newParkEnv(t)
@@ -123,8 +126,9 @@ func TestLateParkRequestUndoesADrop(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreCountedAcrossChanges: a new change has all attempts of Config.MaxAttempts ("after how many attempts at a change a cell is parked"), also when the cell waits
-// because it failed for an earlier one.
+// TestAttemptsAreCountedAcrossChanges: a new change gets all of Config.MaxAttempts ("after how many
+// attempts at a change a cell is parked"), even while the cell waits because it failed for an
+// earlier one.
 func TestAttemptsAreCountedAcrossChanges(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)
@@ -155,8 +159,8 @@ func TestAttemptsAreCountedAcrossChanges(t *testing.T) {
 	}
 }
 
-// TestRetryOfACellThatIsNotifiedInTheFuture: a notification whose timestamp lies in the future (a stranger wrote it, or the store was
-// restored under a younger oracle) must not keep a retry from being run for.
+// TestRetryOfACellThatIsNotifiedInTheFuture: a retry takes effect despite a notification with a
+// timestamp in the future (a stranger wrote it, or the store was restored under a younger oracle).
 func TestRetryOfACellThatIsNotifiedInTheFuture(t *testing.T) {
 	t.Parallel()
 	e := newParkEnv(t)
@@ -184,8 +188,9 @@ func TestReasonOfManyBytesIsCutToNothing(t *testing.T) {
 	}
 }
 
-// TestRetryWaitsForAnotherObserverOfTheCell: the worker that parked the cell still has it in its queue, because another observer of it has
-// put the change off. Observers of one column do not hold each other up.
+// TestRetryWaitsForAnotherObserverOfTheCell: the worker that parked the cell still has it in its
+// queue, because another observer of it has postponed the change. Observers of one column do not
+// hold each other up.
 func TestRetryWaitsForAnotherObserverOfTheCell(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()

@@ -11,21 +11,23 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Parked is a cell for which an observer has failed Config.MaxAttempts times on some worker. The row says so, and the notification
-// stays: workers leave the observer alone until the cell is notified anew, or until [Retry] or [Drop]. Other observers of the cell
-// are not affected, and [Worker.WaitIdle] does not wait for it.
+// Parked is a cell for which an observer has failed Config.MaxAttempts times on some worker. The
+// row stores the observer state, and the notification stays: workers skip the observer until the
+// cell is notified again, or until [Retry] or [Drop]. Other observers of the cell are not affected,
+// and [Worker.WaitIdle] does not wait for it.
 type Parked struct {
 	Cell     percolator.Cell
 	Observer string
-	Attempts int           // that the worker made which gave up
+	Attempts int           // of the worker that parked it
 	Reason   string        // the text of the last error, at most percolator.MaxParkedReason bytes
 	Since    time.Time     // by that worker's clock
 	Through  tso.Timestamp // of the newest notification that the observer was run for
 }
 
-// ListParked streams what is parked in tables, in the order of the cells; no tables: in all of the client's schema. It reads the
-// notifications and locks of these tables, one request for 1,024 rows that have any. Errors: percolator.ErrSchemaMismatch for a table
-// that is not in the schema, what the store answers, and the context's.
+// ListParked streams what is parked in tables, ordered by cell; without tables, in all of the
+// client's schema. It reads their notifications and locks, with one request for each 1,024 rows
+// that have any. Errors: percolator.ErrSchemaMismatch for a table that is not in the schema, the
+// store's, and the context's.
 func ListParked(ctx context.Context, c *percolator.Client, tables ...string) iter.Seq2[Parked, error] {
 	if len(tables) == 0 {
 		for _, t := range c.Schema().Tables {
@@ -41,9 +43,11 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 					yield(Parked{}, fmt.Errorf("observers: parked cells of table %q: %w", table, err))
 					return
 				}
-				for _, p := range parkedIn(row) {
-					if !yield(p, nil) {
-						return
+				for _, n := range row.Notified {
+					for _, s := range row.Parked(n) { // for n: not notified anew since, nor done
+						if !yield(Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through}, nil) {
+							return
+						}
 					}
 				}
 			}
@@ -51,29 +55,21 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 	}
 }
 
-// parkedIn returns what is parked in a row: not what has been notified anew since, nor what has been dealt with.
-func parkedIn(row layout.Pending) (list []Parked) {
-	for _, n := range row.Notified {
-		for _, s := range row.Parked(n) {
-			list = append(list, Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through})
-		}
-	}
-	return list
-}
-
-func (p Parked) standing() layout.ObserverState {
+func (p Parked) observerState() layout.ObserverState {
 	return layout.ObserverState{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
 }
 
-// Retry lets the observer run again, on any worker, with as many attempts as for a new change, when a scan meets the cell. The
-// observer sees the newest value. To retry what is not parked does no harm. A request by which a worker parks the cell may be late; then it
-// is parked once more, and listed.
+// Retry lets the observer run again on any worker, with as many attempts as for a new change, once
+// a scan meets the cell. The observer sees the newest value. Retrying what is not parked is
+// harmless. If a worker's request to park the cell arrives late, the cell is parked and listed once
+// more. Errors are the store's and the context's.
 func Retry(ctx context.Context, c *percolator.Client, p Parked) error {
-	return c.Engine().Commits.RetryParked(ctx, p.standing())
+	return c.Engine().Commits.RetryParked(ctx, p.observerState())
 }
 
-// Drop gives the change up: the observer counts as having run for it, without effect, and will be run for the next one. It cannot be
-// undone. percolator.ErrConflict: the cell has changed since it was parked, so workers try it again by themselves.
+// Drop abandons the change: the observer counts as having run for it, without effect, and runs for
+// the next one. This cannot be undone. percolator.ErrConflict: the cell has changed since it was
+// parked, so workers try it again by themselves. Other errors are the store's and the context's.
 func Drop(ctx context.Context, c *percolator.Client, p Parked) error {
-	return c.Engine().Commits.DropParked(ctx, p.standing())
+	return c.Engine().Commits.DropParked(ctx, p.observerState())
 }

@@ -11,20 +11,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gopercolator/percolator/internal/membership"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// membership divides the tables among the workers that live (Config.Partition), instead of leaving it to chance as section 2.4 of
-// the paper does. Every worker announces itself, reads who else is there, and takes the share that follows from the list and
-// from bounds that stand beside it: all who have read the same know the same. While they have not, shares overlap or leave gaps. What a
-// gap hides is found by the worker that is late when it reads again, or by any that goes through everything, which all do now and
-// then. A worker that cannot read the list searches everything.
+// partition divides the tables among the live workers (Config.Partition); section 2.4 of the paper
+// leaves that to chance. Every worker registers, reads who else is there, and derives its share
+// from the list and the bounds stored beside it: workers that have read the same agree. Until they
+// have, shares overlap or leave gaps. A late worker finds what a gap hides when it reads again, and
+// so does any worker that now and then searches everything. A worker that cannot read the list
+// searches everything.
 type partition struct {
 	directory directory
 	places    *scanning.Places
@@ -36,7 +35,7 @@ type partition struct {
 	seen   uint64 // a fingerprint of the members and bounds that were seen last
 }
 
-// directory is where workers find each other; *admin.Admin.
+// directory is where workers find each other; *admin.Admin implements it.
 type directory interface {
 	Workers(ctx context.Context) (membership.Workers, error)
 	Announce(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error)
@@ -46,45 +45,45 @@ type directory interface {
 }
 
 const (
-	membersWithin   = 5 * time.Second  // for one look
+	membersTimeout  = 5 * time.Second  // for one look
 	minMembersPause = time.Second      // between two looks, after something has changed
 	maxMembersPause = 10 * time.Second // when nothing does
-	withdrawWithin  = 2 * time.Second
+	withdrawTimeout = 2 * time.Second
 
 	boundsFor       = 10 * time.Minute // how long bounds are believed
 	boundsRenewed   = boundsFor * 3 / 4
 	boundsOfATable  = 32
-	announcedNames  = 32      // observers that a worker names
-	announcedBytes  = 1 << 10 // names of columns that a worker tells
+	registeredNames = 32      // observers that a worker names
+	registeredBytes = 1 << 10 // names of columns that a worker tells
 	unknownVersion  = "unknown"
 	thisModulesPath = "github.com/gopercolator/percolator"
 )
 
-// shares is what a worker searches of each table; a table that is missing is searched as a whole.
+// shares is what a worker searches of each table: all of it, for one that is missing here.
 type shares map[string]percolator.Range
 
-func newPartition(w *Worker) *partition {
+func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
-		directory: admin.New(w.client), places: w.places, tables: w.coverage.tables,
+		directory: d, places: w.places, tables: w.coverage.tables,
 		self: membership.WorkerInfo{
-			Name: uuid.NewString(), Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.announced(),
+			Name: w.name, Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
 		},
 		cannot: func(err error) {
 			w.log.Debug("observers: the list of workers cannot be read or written; this worker searches everything", "err", err)
 		},
 	}
-	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), announcedNames)] {
+	for _, l := range w.coverage.lanes[:min(len(w.coverage.lanes), registeredNames)] {
 		m.self.Observers = append(m.self.Observers, l.name)
 	}
 	return m
 }
 
-// announced are the columns that a worker takes, for people and tools; nil when their names do not fit into what it may announce.
-func (c *coverage) announced() map[string][][]byte {
+// registeredColumns returns the columns that a worker takes, for people and tools; nil if the names
+// are too long to register.
+func (c *coverage) registeredColumns() map[string][][]byte {
 	takes, size := map[string][][]byte{}, 0
-	byName := func(a, b Column) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name)) }
-	for _, col := range slices.SortedFunc(maps.Keys(c.taken), byName) {
-		if size += len(col.Table) + len(col.Name) + 8; size > announcedBytes {
+	for _, col := range c.sorted() {
+		if size += len(col.Table) + len(col.Name) + 8; size > registeredBytes {
 			return nil
 		}
 		takes[col.Table] = append(takes[col.Table], []byte(col.Name))
@@ -92,17 +91,19 @@ func (c *coverage) announced() map[string][][]byte {
 	return takes
 }
 
-// fingerprint names the set of columns that a worker takes. Workers with different sets do not share a table: none of them could
-// leave a part of it to the others.
+// sorted returns the columns taken, by table and name.
+func (c *coverage) sorted() []Column {
+	return slices.SortedFunc(maps.Keys(c.taken), func(a, b Column) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// fingerprint identifies the set of columns that a worker takes. Workers with different sets do not
+// share a table: neither could leave a part of it to the other.
 func (c *coverage) fingerprint() string {
-	names := make([]string, 0, len(c.taken))
-	for col := range c.taken {
-		names = append(names, col.Table+"\x00"+col.Name)
-	}
-	slices.Sort(names)
 	h := fnv.New64a()
-	for _, n := range names {
-		_, _ = h.Write(append([]byte(n), 0xff))
+	for _, col := range c.sorted() {
+		_, _ = h.Write([]byte(col.Table + "\x00" + col.Name + "\xff"))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -120,7 +121,7 @@ func moduleVersion() string {
 	return unknownVersion
 }
 
-// share is what of table this worker searches now.
+// share returns what this worker now searches of table.
 func (m *partition) share(table string) percolator.Range {
 	if s := m.shares.Load(); s != nil {
 		return (*s)[table]
@@ -128,7 +129,7 @@ func (m *partition) share(table string) percolator.Range {
 	return percolator.All()
 }
 
-// run looks until ctx ends: soon again after something has changed, else at growing intervals.
+// run looks until ctx ends: soon again after a change, otherwise at growing intervals.
 func (m *partition) run(ctx context.Context) {
 	for pause := minMembersPause; ; pause = min(2*pause, maxMembersPause) {
 		changed, err := m.look(ctx)
@@ -139,21 +140,21 @@ func (m *partition) run(ctx context.Context) {
 		if changed {
 			pause = minMembersPause
 		}
-		if !sleep(ctx, pause) {
+		if retry.Sleep(ctx, pause) != nil {
 			break
 		}
 	}
 	m.shares.Store(nil)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
 	if err := m.directory.Withdraw(ctx, m.self); err != nil {
 		m.cannot(err) // the others find out
 	}
 }
 
-// look reads the list, and writes into it what is due.
+// look reads the list, and writes to it what is due.
 func (m *partition) look(ctx context.Context) (changed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, membersWithin)
+	ctx, cancel := context.WithTimeout(ctx, membersTimeout)
 	defer cancel()
 	seen, err := m.directory.Workers(ctx)
 	if err != nil {
@@ -173,7 +174,8 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// divide takes this worker's shares from what was seen. A worker that the others do not see has everything.
+// divide derives this worker's shares from seen. A worker that the others do not see searches
+// everything.
 func (m *partition) divide(seen membership.Workers) {
 	var peers []string
 	for _, w := range seen.Live {
@@ -200,9 +202,10 @@ func (m *partition) divide(seen membership.Workers) {
 	m.shares.Store(&now)
 }
 
-// renewBounds proposes bounds for tables that have none, or old ones. Where there are tablets enough these are their boundaries.
-// A table with few of them is divided by rows that were met while everybody searched all of it: when its bounds are
-// old it is searched so again for a while, because the rows may be elsewhere now.
+// renewBounds proposes bounds for tables that have none, or old ones: the boundaries of tablets if
+// there are enough, otherwise rows that were met while everybody searched the whole table. Once
+// such bounds are old, everybody searches the whole table again for a while, because its rows may
+// be elsewhere by now.
 func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) error {
 	next, renewed := map[string]membership.TableBounds{}, false
 	for table, b := range seen.Bounds { // those of tables that only others take are kept as well
@@ -231,11 +234,11 @@ func (m *partition) renewBounds(ctx context.Context, seen membership.Workers) er
 	if keys > membership.MaxBoundKeys { // others' tables have to wait for room
 		maps.DeleteFunc(next, func(table string, _ membership.TableBounds) bool { return !slices.Contains(m.tables, table) })
 	}
-	_, err := m.directory.SetBounds(ctx, seen, next) // whoever was faster has the same right
+	_, err := m.directory.SetBounds(ctx, seen, next) // another worker that was faster is as right
 	return err
 }
 
-// fingerprint tells whether anything that shares depend on has changed.
+// fingerprint changes whenever anything that shares depend on changes.
 func fingerprint(seen membership.Workers) uint64 {
 	h := fnv.New64a()
 	for _, w := range seen.Live {

@@ -17,8 +17,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// fakeDirectory is what percolator_meta and the oracle say of workers, in virtual time: a worker that has died is listed until its lease
-// ends.
+// fakeDirectory is what percolator_meta and the oracle know of workers, in virtual time: a worker
+// that has died is listed until its lease ends.
 type fakeDirectory struct {
 	mu      sync.Mutex
 	lease   time.Duration
@@ -125,7 +125,7 @@ func (p *partitioned) add(name, columns string, tablets ...string) {
 		p.directory.do(func() { until = p.directory.expires[name] })
 		cancel()
 		<-ended
-		if died { // without a word
+		if died { // without deregistering
 			p.directory.do(func() { p.directory.expires[name] = until })
 		}
 		delete(p.members, name)
@@ -174,8 +174,8 @@ func (p *partitioned) want(when string, least, most int) {
 
 var sampledTablets = []string{"row100", "row200", "row300", "row400", "row500", "row600", "row700", "row800", "row900"}
 
-// Members that come, leave and die: every row is searched by one of them when all have looked; of one that died, when its lease has
-// ended.
+// Members register, deregister and die: when all have looked, one of them searches every row. A
+// dead member's rows wait for its lease to end.
 func TestPartitionFollowsItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitioned(t)
@@ -228,7 +228,7 @@ func TestPartitionWithoutTheList(t *testing.T) {
 		p.want("both look again", 1, 1)
 		p.directory.do(func() { delete(p.directory.expires, "a") }) // somebody took it for dead
 		time.Sleep(2*maxMembersPause + time.Second)
-		p.want("a has announced itself again", 1, 1)
+		p.want("a has registered itself again", 1, 1)
 		p.end()
 	})
 }
@@ -247,8 +247,8 @@ func TestPartitionIsAmongThoseWithTheSameColumns(t *testing.T) {
 	})
 }
 
-// A table with few tablets is searched by everybody until somebody knows where its rows are; and again, for a while, when that
-// was long ago.
+// A table with few tablets is searched by everybody until somebody knows where its rows are, and
+// again for a while once that is long ago.
 func TestPartitionLearnsWhereRowsAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitioned(t)
@@ -292,7 +292,8 @@ func TestPartitionRenewsTablets(t *testing.T) {
 	})
 }
 
-// What a member costs when nothing changes: six looks a minute, and a renewal when a third of its lease has passed.
+// What a member costs when nothing changes: six looks a minute, and a renewal when a third of its
+// lease has passed.
 func TestPartitionIdleCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartitioned(t)

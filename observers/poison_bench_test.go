@@ -7,8 +7,9 @@ import (
 	"github.com/gopercolator/percolator/observers"
 )
 
-// BenchmarkPoison measures how long 1,000 healthy rows take alone, and beside rows that fail, panic, hang and conflict without
-// end. "x" is the ratio; both are measured in turns, in one process. Of each kind there are as many rows as the name says.
+// BenchmarkPoison measures how long 1,000 healthy rows take alone, and beside rows that fail,
+// panic, hang and conflict without end. "x" is the ratio; both are measured in turns, in one
+// process. Of each kind there are as many rows as the name says.
 //
 //	go test -run '^$' -bench Poison ./observers
 func BenchmarkPoison(b *testing.B) {
@@ -30,7 +31,8 @@ func BenchmarkPoison(b *testing.B) {
 	}
 }
 
-// healthyTime is how long a worker takes from its start to the commit of the last of 1,000 healthy rows.
+// healthyTime is how long a worker takes from its start to the commit of the last of 1,000 healthy
+// rows.
 func healthyTime(b *testing.B, each int) time.Duration {
 	e, r := newEnv(b, poisonTable()), observers.NewRegistry()
 	const healthy = 1000

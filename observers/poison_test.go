@@ -14,7 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// poison is an observer that copies healthy rows and fails for others, in the way that the row's name begins with.
+// poison is an observer that copies healthy rows and fails for others, in the way that the row's
+// name begins with.
 type poison struct {
 	other *percolator.Client // of the writer with whom some rows conflict without end
 	j     *journal
@@ -51,7 +52,8 @@ func (p *poison) observe(ctx context.Context, tx *percolator.Txn, ch observers.C
 	return tx.Set(cell(ch.Cell.Row, "out"), ch.Value)
 }
 
-// inColumn is where the kind of row is written: those that hang are in a column of their own, whose observer has another timeout.
+// inColumn is where the kind of row is written. Rows that hang are in a column of their own, whose
+// observer has another timeout.
 func inColumn(row string) percolator.Cell {
 	if strings.HasPrefix(row, "hang") {
 		return cell(row, "slow")
@@ -97,8 +99,8 @@ func (e *env) poisoned(healthy, each int, kinds ...string) {
 	}
 }
 
-// Errors, panics, hangs and endless conflicts end parked after exactly MaxAttempts attempts, WaitIdle does not wait for them, and every
-// healthy row has been run for.
+// Errors, panics, hangs and endless conflicts end parked after exactly MaxAttempts attempts,
+// WaitIdle does not wait for them, and the observer has run for every healthy row.
 func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -123,7 +125,8 @@ func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	if len(list) != each*len(poisons) {
 		t.Errorf("%d cells are parked, want %d", len(list), each*len(poisons))
 	}
-	// A timeout may be over before the observer is called, which is no attempt; nothing else fails before the call.
+	// A timeout may be over before the observer is called, which is no attempt; nothing else fails
+	// before the call.
 	for _, kind := range poisons {
 		if n := p.j.count(kind); n != each*attempts {
 			t.Errorf("%d calls for the rows of kind %q, want %d", n, kind, each*attempts)
@@ -139,12 +142,12 @@ func TestEveryKindOfPoisonIsParked(t *testing.T) {
 	}
 }
 
-// Cells that have failed hold half of a worker's places at most, however many they are and however long they take, so the others
-// have the other half.
+// Cells that have failed hold at most half of a worker's slots, however many they are and however
+// long they take; the others have the other half.
 func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
-	const healthy, hanging, places = 300, 40, 8
+	const healthy, hanging, slots = 300, 40, 8
 	var now, most atomic.Int64
 	p := &poison{j: newJournal(), hang: func(ctx context.Context, ch observers.Change) error {
 		if ch.Attempt == 1 {
@@ -158,23 +161,24 @@ func TestPoisonHoldsHalfOfThePlaces(t *testing.T) {
 		return ctx.Err()
 	}}
 	r.Observe("o", "t", "in", p.observe)
-	r.Observe("slow", "t", "slow", p.observe, observers.Timeout(patience))
-	cfg := observers.Config{Concurrency: places, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, DrainTimeout: time.Millisecond}
+	r.Observe("slow", "t", "slow", p.observe, observers.Timeout(testTimeout))
+	cfg := observers.Config{Concurrency: slots, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, DrainTimeout: time.Millisecond}
 	e.poisoned(0, hanging, "hang")
 	w, _ := e.start(e.client, r, cfg)
-	e.until("half of the places are taken", func() bool { return now.Load() == places/2 })
+	e.until("half of the slots are taken", func() bool { return now.Load() == slots/2 })
 	e.poisoned(healthy, 0)
 	e.await(p.j, "healthy", healthy)
 	e.until("all of them have committed", func() bool { return w.Stats().Runs == healthy })
-	if most.Load() != places/2 || now.Load() != places/2 {
-		t.Errorf("%d hang, at most %d did; want %d", now.Load(), most.Load(), places/2)
+	if most.Load() != slots/2 || now.Load() != slots/2 {
+		t.Errorf("%d hang, at most %d did; want %d", now.Load(), most.Load(), slots/2)
 	}
-	if n := p.j.count("hang"); n != hanging+places/2 {
+	if n := p.j.count("hang"); n != hanging+slots/2 {
 		t.Errorf("%d attempts at %d rows that hang from the second on", n, hanging)
 	}
 }
 
-// While healthy rows are run for, poisoned ones get few attempts: their pauses grow, each by itself.
+// While the observer runs for healthy rows, poisoned ones get few attempts: their pauses grow, each
+// by itself.
 func TestPoisonBacksOffRowByRow(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -187,7 +191,7 @@ func TestPoisonBacksOffRowByRow(t *testing.T) {
 	e.await(p.j, "healthy", healthy)
 	e.until("all of them have committed", func() bool { return w.Stats().Runs == healthy })
 	e.until("each has had its attempt", func() bool { return w.Stats().Attempts == healthy+3*each })
-	// Writes beside it do not bring a cell that waits back, and more of them do not either.
+	// Writes to other cells do not bring a waiting cell back, and more of them do not either.
 	e.poisoned(healthy, 0)
 	e.await(p.j, "healthy", 2*healthy)
 	for _, kind := range []string{"error", "panic", "conflict"} {
@@ -197,7 +201,7 @@ func TestPoisonBacksOffRowByRow(t *testing.T) {
 	}
 }
 
-// The limit of an observer holds for attempts that fail, panic, run into the timeout or conflict.
+// The limit of an observer holds for attempts that fail, panic, time out or conflict.
 func TestMaxConcurrentHoldsUnderPoison(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, poisonTable()), observers.NewRegistry()
@@ -212,7 +216,7 @@ func TestMaxConcurrentHoldsUnderPoison(t *testing.T) {
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
 			return p.observe(ctx, tx, ch)
-		}, observers.MaxConcurrent(limit), observers.Timeout(map[string]time.Duration{"in": patience, "slow": 100 * time.Millisecond}[column]))
+		}, observers.MaxConcurrent(limit), observers.Timeout(map[string]time.Duration{"in": testTimeout, "slow": 100 * time.Millisecond}[column]))
 	}
 	e.poisoned(healthy, each, poisons...)
 	w, _ := e.start(e.client, r, observers.Config{Concurrency: 16, MaxAttempts: attempts, MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})

@@ -8,8 +8,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Of four places, two at most are for cells that have failed. The others wait without keeping anything else from its turn, and
-// come in the order in which they waited.
+// At most two of four slots are for cells that have failed. The others wait without keeping
+// anything else from its turn, and come in the order in which they waited.
 func TestQueueBoundsRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestQueueBoundsRetries(t *testing.T) {
 		}
 		var turns []turn
 		for _, row := range failing {
-			turns = append(turns, f.take(row, "o0")) // the first time, all of them have a place
+			turns = append(turns, f.take(row, "o0")) // the first time, all of them have a slot
 		}
 		for i, tn := range turns {
 			f.q.finish(tn, outcome{err: errTest})
@@ -32,25 +32,25 @@ func TestQueueBoundsRetries(t *testing.T) {
 		}
 		f.offer("healthy", 20, dispatched, accepted)
 		a, b := f.take("a", "o0"), f.take("b", "o0")
-		healthy, _ := f.q.take() // c and d have no place
+		healthy, _ := f.q.take() // c and d have no slot
 		if healthy.entry.row != "healthy" {
 			t.Fatalf("took %s", healthy.entry.row)
 		}
 		f.none()
-		f.q.finish(healthy, outcome{start: 30, settled: 30, committed: true})
+		f.q.finish(healthy, outcome{start: 30, finished: 30, committed: true})
 		f.none()
-		f.q.finish(a, outcome{start: 31, settled: 31, committed: true})
+		f.q.finish(a, outcome{start: 31, finished: 31, committed: true})
 		c := f.take("c", "o0")
 		f.none()
-		f.q.finish(b, outcome{start: 32, settled: 32, committed: true})
-		f.q.finish(c, outcome{start: 33, settled: 33, committed: true})
-		f.q.finish(f.take("d", "o0"), outcome{start: 34, settled: 34, committed: true})
+		f.q.finish(b, outcome{start: 32, finished: 32, committed: true})
+		f.q.finish(c, outcome{start: 33, finished: 33, committed: true})
+		f.q.finish(f.take("d", "o0"), outcome{start: 34, finished: 34, committed: true})
 		f.sizes(0, 0)
 	})
 }
 
-// A cell with an observer that has failed, for which there is no place, is run for by its other observer; and what it leaves goes to the
-// next one.
+// A cell with a failed observer that has no slot runs its other observer; the slot that it leaves
+// goes to the next one.
 func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestQueueRunsTheOtherObserverOfACellThatWaits(t *testing.T) {
 		f.q.finish(a, outcome{start: 16})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		first, _ := f.q.take() // the one place for cells that have failed
+		first, _ := f.q.take() // the one slot for cells that have failed
 		got := make(chan turn)
 		go func() {
 			tn, _ := f.q.take()

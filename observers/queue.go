@@ -9,26 +9,26 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// queue holds the dirty cells that a worker knows of, and hands them to its goroutines: first come, first served, except
-// that a cell waits for its pause to end and for its observer to have a place. It holds nothing that could be lost: the
-// notify cells in the table remain until everything is done.
+// queue holds the dirty cells that a worker knows of and hands them to its goroutines: first come,
+// first served, except that a cell waits for its pause to end and for its observer to have a slot.
+// Losing the queue loses nothing: notifications stay in the table until everything is done.
 type queue struct {
 	mu       sync.Mutex
 	work     sync.Cond // ready is not empty, or the queue is closed
 	ready    fifo[*entry]
 	delayed  delayed
 	lanes    []*lane
-	settled  *simplelru.LRU[cellKey, tso.Timestamp]
-	aside    *simplelru.LRU[cellKey, word] // of cells with a parked observer and nothing left to do
-	sequence uint64                        // counts what was parked: what was read from the store before is older
-	wake     chan struct{}                 // closed when something happened that a waiter may wait for; nil: nobody waits
-	dropped  bool                          // a dispatched notification, since missed was last sent to
-	missed   chan struct{}                 // receives when there is room again after notifications were dropped
+	finished *simplelru.LRU[cellKey, tso.Timestamp]
+	aside    *simplelru.LRU[cellKey, storedStates] // of cells with a parked observer and nothing left to do
+	sequence uint64                                // counts parkings: what was read from the store before one is older
+	wake     chan struct{}                         // closed on what somebody may wait for; nil: nobody waits
+	dropped  bool                                  // whether a dispatched notification was, since the last send to missed
+	missed   chan struct{}                         // receives when there is room again for dropped notifications
 	limits   [classes]int
 	counts   [classes]int
 	running  int
 	retries  retries
-	started  uint64 // how many entries and runs were ever begun: a sweep during which it moved proves nothing
+	started  uint64 // entries and runs ever begun: a sweep during which it grew proves nothing
 	open     bool
 	closed   bool
 	failure  backoff
@@ -41,22 +41,15 @@ type cellKey struct {
 	row    string
 }
 
-// settledLimit bounds what is remembered of cells that need nothing now. What is beyond costs the scan a look at the table.
-const settledLimit = 8192
+// finishedLimit bounds the memory of cells that need nothing now. Each cell beyond it costs the
+// scan a look at the table.
+const finishedLimit = 8192
 
 func newQueue(cfg Config, lanes []*lane) *queue {
-	settled, err := simplelru.NewLRU[cellKey, tso.Timestamp](settledLimit, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	aside, err := simplelru.NewLRU[cellKey, word](settledLimit, nil)
-	if err != nil {
-		panic(err)
-	}
 	q := &queue{
 		lanes:    lanes,
-		settled:  settled,
-		aside:    aside,
+		finished: newLRU[tso.Timestamp](),
+		aside:    newLRU[storedStates](),
 		missed:   make(chan struct{}, 1),
 		failure:  backoff{cfg.MinBackoff, cfg.MaxBackoff},
 		conflict: backoff{cfg.MinBackoff, max(cfg.MinBackoff, cfg.MaxBackoff/10)},
@@ -74,24 +67,33 @@ func newQueue(cfg Config, lanes []*lane) *queue {
 	return q
 }
 
-// verdict is what became of a notification.
+func newLRU[V any]() *simplelru.LRU[cellKey, V] {
+	cache, err := simplelru.NewLRU[cellKey, V](finishedLimit, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return cache
+}
+
+// verdict is what the queue did with a notification.
 type verdict uint8
 
 const (
 	accepted verdict = iota // a new entry
 	joined                  // newer than what the cell's entry knew
 	known                   // not newer
-	parked                  // nothing is left to do but what is parked
-	settled                 // everything up to the notification has been done: it only has to be erased
+	parked                  // only parked observers are left
+	finished                // everything up to it is done: it only has to be erased
 	full                    // no room: wait for it
-	crowded                 // no room among the cells that wait: come back some other time
+	crowded                 // no room among the waiting cells: do not wait for it
 	refused                 // the worker does not run
 	foreign                 // the worker does not take the column
 )
 
-// offer enters a notification of col in row with timestamp ts; how is dispatched or found, and said what the store says of the
-// column's observers; nil: it was not asked. With settled, upTo is until when everything is done.
-func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, said *word) (v verdict, upTo tso.Timestamp) {
+// offer queues a notification of col in row at ts; how is dispatched or found. stored are the
+// observer states read from the store; nil: they were not read. If the verdict is finished,
+// everything up to upTo is done.
+func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass, stored *storedStates) (v verdict, upTo tso.Timestamp) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.open {
@@ -100,16 +102,16 @@ func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass,
 	key, e := cellKey{col, row}, col.cells[row]
 	switch {
 	case e == nil:
-		if upTo, ok := q.settled.Get(key); ok && ts <= upTo {
-			return settled, upTo
+		if upTo, ok := q.finished.Get(key); ok && ts <= upTo {
+			return finished, upTo
 		}
 		e = &entry{column: col, row: row, state: stateNew, tasks: make([]task, len(col.lanes))}
-		q.recall(key, e, said)
-		if v, upTo := e.stands(ts); v != accepted {
+		q.recall(key, e, stored)
+		if v, upTo := e.verdict(ts); v != accepted {
 			return v, upTo
 		}
 	case ts <= e.newest:
-		return q.heard(e, said), 0
+		return q.update(e, stored), 0
 	}
 	class := col.class(how)
 	if e.state == stateNew && q.counts[class] >= q.limits[class] {
@@ -128,22 +130,22 @@ func (q *queue) offer(col *column, row string, ts tso.Timestamp, how entryClass,
 		e.class = class
 		q.counts[class]++
 		q.started++
-		q.place(e, now)
+		q.schedule(e, now)
 		return accepted, 0
 	case stateDelayed: // a task that was done may be due before those that wait
 		q.delayed.remove(e)
-		q.place(e, now)
+		q.schedule(e, now)
 	}
 	return joined, 0
 }
 
-// place puts an entry, which is nowhere and counted, where it belongs now.
-func (q *queue) place(e *entry, now time.Time) {
+// schedule moves a counted entry that is in no list to where it belongs now.
+func (q *queue) schedule(e *entry, now time.Time) {
 	due, ok := e.earliest()
 	switch {
 	case !ok:
 		if e.hasParked() {
-			q.aside.Add(cellKey{e.column, e.row}, word{q.sequence, e.standings()})
+			q.aside.Add(cellKey{e.column, e.row}, storedStates{q.sequence, e.observerStates()})
 		}
 		q.forget(e)
 	case due.After(now):
@@ -162,11 +164,11 @@ type turn struct {
 	lane    *lane
 	newest  tso.Timestamp // the newest notification known when it began
 	attempt int
-	stale   bool // the notification may have been dealt with by another worker since it was heard of
-	retry   bool // it holds one of the places for cells that have failed
+	stale   bool // another worker may have handled the notification since
+	retry   bool // it holds one of the slots for retries
 }
 
-// take waits for a turn. It returns false when the queue has been closed.
+// take waits for a turn. It returns false once the queue is closed.
 func (q *queue) take() (turn, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -178,14 +180,14 @@ func (q *queue) take() (turn, bool) {
 			return turn{}, false
 		}
 		e, now := q.ready.pop(), time.Now()
-		i, blocked := e.next(now, q.retries.places() > 0)
+		i, blocked := e.next(now, q.retries.slots() > 0)
 		switch {
-		case i < 0: // what was due has been settled with another observer's run
+		case i < 0: // another observer's run finished what was due
 			q.unblock(e.column)
 			q.unblockRetries()
-			q.place(e, now)
+			q.schedule(e, now)
 			continue
-		case blocked && e.column.lanes[i].places() > 0:
+		case blocked && e.column.lanes[i].slots() > 0:
 			q.retries.blocked.push(e)
 			continue
 		case blocked:
@@ -211,21 +213,27 @@ func (q *queue) take() (turn, bool) {
 	}
 }
 
-// unblock lets cells of the column that wait for a place with one of its observers try again. It is called whenever one of
-// them leaves, and not only by the observer that it waited for: a cell that was let in may have found something else to do.
+// unblock readies cells of the column that wait for a slot of one of its observers. Every run that
+// ends calls it for all observers of the column, because a cell that was let in may have found
+// something else to do.
 func (q *queue) unblock(c *column) {
 	for _, l := range c.lanes {
-		for free := l.places(); free > 0 && l.blocked.len() > 0; free-- {
-			q.ready.push(l.blocked.pop())
-			q.work.Signal()
-		}
+		q.admit(&l.blocked, l.slots())
+	}
+}
+
+// admit moves blocked cells to the ready ones, as many as there are free slots.
+func (q *queue) admit(blocked *fifo[*entry], free int) {
+	for ; free > 0 && blocked.len() > 0; free-- {
+		q.ready.push(blocked.pop())
+		q.work.Signal()
 	}
 }
 
 // outcome is how a run ended.
 type outcome struct {
-	start   tso.Timestamp // the observer has nothing left to do for notifications up to here; 0: it failed
-	settled tso.Timestamp // nor has any other observer of the column up to here; 0: not known
+	start    tso.Timestamp // the observer is done for notifications up to here; 0: it failed
+	finished tso.Timestamp // all observers of the column are done up to here; 0: unknown
 
 	committed bool // the observer was called, and the transaction committed
 
@@ -233,13 +241,13 @@ type outcome struct {
 	conflict  bool  // because another transaction won
 	contended bool  // and that was not another run for the same change
 	blameless bool  // because the store did not answer: not an attempt
-	parked    bool  // it failed too often, and the store knows that it is parked
+	parked    bool  // it failed too often, and its observer state is stored
 
 	snoozed bool          // the observer wants to be called again
 	pause   time.Duration // after this
 }
 
-// finish ends a turn: the cell is done, or has another turn, or waits, or is parked.
+// finish ends a turn: the cell is done, has another turn, waits, or is parked.
 func (q *queue) finish(tn turn, out outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -260,25 +268,21 @@ func (q *queue) finish(tn turn, out outcome) {
 	t := &e.tasks[e.turn]
 	if out.start != 0 {
 		e.done(t, out)
-		if out.settled != 0 {
-			q.settled.Add(cellKey{e.column, e.row}, out.settled)
+		if out.finished != 0 {
+			q.finished.Add(cellKey{e.column, e.row}, out.finished)
 		}
 	} else {
 		q.fail(tn, out, now)
 	}
-	if q.closed {
+	if q.closed || e.class == waiting && q.counts[waiting] > q.limits[waiting] {
 		q.forget(e)
 		return
 	}
-	if e.class == waiting && q.counts[waiting] > q.limits[waiting] {
-		q.forget(e)
-		return
-	}
-	q.place(e, now)
+	q.schedule(e, now)
 }
 
-// done records a successful run of t. A notification that was known before the run began is done whatever its timestamp
-// says (a timestamp from the future would otherwise be run for without end).
+// done records a successful run of t. The run covers every notification known before it began,
+// whatever its timestamp: one from the future would otherwise run without end.
 func (e *entry) done(t *task, out outcome) {
 	ran := out.start
 	if t.due.IsZero() {
@@ -286,13 +290,13 @@ func (e *entry) done(t *task, out outcome) {
 	}
 	*t = task{ran: ran, parked: t.parked, parkedAt: t.parkedAt, due: t.due}
 	for i := range e.tasks {
-		if o := &e.tasks[i]; o != t && o.ran < out.settled {
-			o.ran, o.failures, o.attempts = out.settled, 0, 0
+		if o := &e.tasks[i]; o != t && o.ran < out.finished {
+			o.ran, o.failures, o.attempts = out.finished, 0, 0
 		}
 	}
 }
 
-// fail records a run of t that failed, or put the change off, and decides when, or whether, it is tried again.
+// fail records a run of t that failed or snoozed, and schedules the next attempt if there is one.
 func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	e := tn.entry
 	t := &e.tasks[e.turn]
@@ -317,7 +321,7 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 		t.due = now.Add(out.pause)
 		return
 	}
-	if out.parked { // for what was known when the run began; what came since is a new chance
+	if out.parked { // for what was known when the run began; later changes get new attempts
 		q.sequence++
 		*t = task{ran: t.ran, parked: tn.newest, parkedAt: q.sequence, due: t.due}
 		return
@@ -329,13 +333,13 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 	t.due = now.Add(pauses.pause(t.failures))
 }
 
-// forget drops an entry that is counted. The notify cell in the table remains unless it is done.
+// forget drops a counted entry. Its notification stays in the table unless it is done.
 func (q *queue) forget(e *entry) {
 	delete(e.column.cells, e.row)
 	q.uncount(e)
 }
 
-// uncount takes an entry out of its class and wakes those who waited for room or for the end.
+// uncount removes an entry from its class and wakes those who wait for room or for the end.
 func (q *queue) uncount(e *entry) {
 	q.counts[e.class]--
 	half := q.counts[e.class] == q.limits[e.class]/2
@@ -360,28 +364,27 @@ func (q *queue) active() int {
 	return n
 }
 
-// saturated tells whether the goroutines have enough to do for a while.
+// saturated reports whether the goroutines have enough to do for a while.
 func (q *queue) saturated() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.ready.len() >= q.running && q.running > 0
 }
 
-// lastOf tells whether tn's observer is the last of the cell's that had something to do, and if it is (and it has done it
-// at start), up to when all of them have.
+// lastOf reports whether tn's observer, which has run at start, was the last of the cell's with
+// work to do, and if so, up to when all of them are done.
 func (q *queue) lastOf(tn turn, start tso.Timestamp) (upTo tso.Timestamp, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := tn.entry
 	upTo = start
-	for i := range e.tasks {
-		if i == e.turn {
-			continue
-		}
-		if t := &e.tasks[i]; t.ran < tn.newest {
+	for i, t := range tn.entry.tasks {
+		switch {
+		case i == tn.entry.turn:
+		case t.ran < tn.newest:
 			return 0, false
+		default:
+			upTo = min(upTo, t.ran)
 		}
-		upTo = min(upTo, e.tasks[i].ran)
 	}
 	return upTo, true
 }

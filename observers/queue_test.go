@@ -86,7 +86,7 @@ func TestQueueHasOneEntryForEachCell(t *testing.T) {
 	if tn.newest != 11 || tn.attempt != 1 || tn.stale {
 		t.Fatalf("turn %+v", tn)
 	}
-	f.q.finish(tn, outcome{start: 20, settled: 20})
+	f.q.finish(tn, outcome{start: 20, finished: 20})
 	if s := f.take("s", "o0"); !s.stale {
 		t.Fatal("a cell found by a scan may have been dealt with by others")
 	}
@@ -100,8 +100,8 @@ func TestQueueRunsAgainForAChangeDuringTheRun(t *testing.T) {
 	tn := f.take("r", "o0")
 	f.offer("r", 30, dispatched, joined)
 	f.none() // never twice at once
-	f.q.finish(tn, outcome{start: 20, settled: 20})
-	f.q.finish(f.take("r", "o0"), outcome{start: 40, settled: 40})
+	f.q.finish(tn, outcome{start: 20, finished: 20})
+	f.q.finish(f.take("r", "o0"), outcome{start: 40, finished: 40})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -112,10 +112,10 @@ func TestQueueDoesNotRunAgainForAChangeThatTheRunHasSeen(t *testing.T) {
 	f.offer("r", 10, dispatched, accepted)
 	tn := f.take("r", "o0")
 	f.offer("r", 15, dispatched, joined)
-	f.q.finish(tn, outcome{start: 20, settled: 20})
+	f.q.finish(tn, outcome{start: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
-	f.offer("r", 15, found, settled) // a page read earlier
+	f.offer("r", 15, found, finished) // a page read earlier
 	f.offer("r", 21, found, accepted)
 }
 
@@ -123,7 +123,7 @@ func TestQueueDoesNotLoopOnATimestampFromTheFuture(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})
 	f.offer("r", 1000, found, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20, settled: 20})
+	f.q.finish(f.take("r", "o0"), outcome{start: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -161,7 +161,7 @@ func TestQueueRunsObserversOneAfterTheOther(t *testing.T) {
 	f.q.finish(f.take("r", "o0"), outcome{start: 20})
 	f.q.finish(f.take("r", "o1"), outcome{start: 21})
 	f.sizes(1, 0)
-	f.q.finish(f.take("r", "o2"), outcome{start: 22, settled: 22})
+	f.q.finish(f.take("r", "o2"), outcome{start: 22, finished: 22})
 	f.sizes(0, 0)
 }
 
@@ -169,7 +169,7 @@ func TestQueueSkipsObserversThatAnotherWorkerRan(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{}, options{})
 	f.offer("r", 10, dispatched, accepted)
-	f.q.finish(f.take("r", "o0"), outcome{start: 20, settled: 20})
+	f.q.finish(f.take("r", "o0"), outcome{start: 20, finished: 20})
 	f.none()
 	f.sizes(0, 0)
 }
@@ -202,7 +202,7 @@ func TestQueueParks(t *testing.T) {
 			t.Fatalf("attempt %d of a new change", tn.attempt)
 		}
 		f.q.finish(tn, outcome{start: 40})
-		f.q.finish(f.take("r", "o1"), outcome{start: 41, settled: 41})
+		f.q.finish(f.take("r", "o1"), outcome{start: 41, finished: 41})
 		f.sizes(0, 0)
 	})
 }
@@ -256,7 +256,7 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 			f.offer(row, tso.Timestamp(10+i), dispatched, accepted)
 		}
 		a := f.take("a", "o0")
-		b := f.take("b", "o1") // o0 has no place, o1 has
+		b := f.take("b", "o1") // o0 has no slot, o1 has
 		c := f.take("c", "o1")
 		f.q.finish(b, outcome{start: 20})
 		f.q.finish(c, outcome{start: 20})
@@ -272,14 +272,14 @@ func TestQueueLimitsAnObserver(t *testing.T) {
 			t.Fatalf("took %s of %s", tn.entry.row, tn.lane.name)
 		default:
 		}
-		f.q.finish(a, outcome{start: 21, settled: 21})
+		f.q.finish(a, outcome{start: 21, finished: 21})
 		first := <-got
 		if first.lane.name != "o0" || first.entry.row != "b" {
 			t.Fatalf("took %s of %s", first.entry.row, first.lane.name)
 		}
 		f.none()
-		f.q.finish(first, outcome{start: 22, settled: 22})
-		f.q.finish(f.take("c", "o0"), outcome{start: 23, settled: 23})
+		f.q.finish(first, outcome{start: 22, finished: 22})
+		f.q.finish(f.take("c", "o0"), outcome{start: 23, finished: 23})
 		f.sizes(0, 0)
 	})
 }
@@ -307,63 +307,66 @@ func TestQueueThrottlesAnObserverThatConflicts(t *testing.T) {
 			t.Fatal("two at once, after twenty conflicts in a row")
 		default:
 		}
-		f.q.finish(a, outcome{start: 20, settled: 20, committed: true})
-		f.q.finish(<-taken, outcome{start: 21, settled: 21, committed: true})
-		if n := f.col.lanes[0].places(); n < 2 {
+		f.q.finish(a, outcome{start: 20, finished: 20, committed: true})
+		f.q.finish(<-taken, outcome{start: 21, finished: 21, committed: true})
+		if n := f.col.lanes[0].slots(); n < 2 {
 			t.Fatalf("%d at once after two commits", n)
 		}
 	})
 }
 
-// TestQueueTakesInStandings: what the store says of a cell's observers decides what is run, on a worker that knows nothing of its own.
-func TestQueueTakesInStandings(t *testing.T) {
+// TestQueueTakesInObserverStates: the stored observer states of a cell determine what runs on a
+// worker that has none in memory.
+func TestQueueTakesInObserverStates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{}, options{})
-	offer := func(row string, ts tso.Timestamp, want verdict, upTo tso.Timestamp, stood ...standing) {
+	offer := func(row string, ts tso.Timestamp, want verdict, upTo tso.Timestamp, states ...observerState) {
 		t.Helper()
-		var said *word
-		if stood != nil {
-			said = &word{f.q.asOf(), stood}
+		var stored *storedStates
+		if states != nil {
+			stored = &storedStates{f.q.asOf(), states}
 		}
-		if v, to := f.q.offer(f.col, row, ts, found, said); v != want || to != upTo && want == settled {
-			t.Fatalf("offer(%q, %d, %v) = %v up to %d, want %v up to %d", row, ts, stood, v, to, want, upTo)
+		if v, to := f.q.offer(f.col, row, ts, found, stored); v != want || to != upTo && want == finished {
+			t.Fatalf("offer(%q, %d, %v) = %v up to %d, want %v up to %d", row, ts, states, v, to, want, upTo)
 		}
 	}
-	offer("r", 10, parked, 0, standing{parked: 10}, standing{ran: 12})
-	offer("r", 10, settled, 11, standing{ran: 11, parked: 10}, standing{ran: 12}) // dropped: it counts as having run
+	offer("r", 10, parked, 0, observerState{parked: 10}, observerState{ran: 12})
+	offer("r", 10, finished, 11, observerState{ran: 11, parked: 10}, observerState{ran: 12}) // dropped: it counts as having run
 	f.none()
-	offer("r", 10, accepted, 0, standing{parked: 10}, standing{}) // the other one has not run
+	offer("r", 10, accepted, 0, observerState{parked: 10}, observerState{}) // the other one has not run
 	f.q.finish(f.take("r", "o1"), outcome{start: 20})
 	f.sizes(0, 0)
 	offer("r", 10, parked, 0) // remembered without the store
-	offer("r", 11, accepted, 0, standing{parked: 10}, standing{ran: 20})
-	f.q.finish(f.take("r", "o0"), outcome{start: 30, settled: 30})
+	offer("r", 11, accepted, 0, observerState{parked: 10}, observerState{ran: 20})
+	f.q.finish(f.take("r", "o0"), outcome{start: 30, finished: 30})
 	f.sizes(0, 0)
 
-	// What was read before the cell was parked here does not have it run again; what is read later does, without its standing.
+	// States read before the cell was parked here do not make it run again. Those read later do, if
+	// the cell has none.
 	f.offer("u", 10, dispatched, accepted)
-	before := &word{asOf: f.q.asOf()}
+	before := &storedStates{asOf: f.q.asOf()}
 	f.q.finish(f.take("u", "o0"), outcome{err: errTest, parked: true})
 	f.q.finish(f.take("u", "o1"), outcome{start: 20})
 	if v, _ := f.q.offer(f.col, "u", 10, found, before); v != parked {
 		t.Fatalf("an old page: %v", v)
 	}
-	if v, _ := f.q.offer(f.col, "u", 10, found, &word{asOf: f.q.asOf()}); v != accepted {
+	if v, _ := f.q.offer(f.col, "u", 10, found, &storedStates{asOf: f.q.asOf()}); v != accepted {
 		t.Fatalf("a retried cell: %v", v)
 	}
-	f.q.finish(f.take("u", "o0"), outcome{start: 30, settled: 30})
+	f.q.finish(f.take("u", "o0"), outcome{start: 30, finished: 30})
 
-	// Another worker gives up on a cell that fails here, too.
+	// Another worker parks a cell that fails here, too.
 	offer("s", 10, accepted, 0)
 	f.q.finish(f.take("s", "o0"), outcome{err: errTest})
 	f.q.finish(f.take("s", "o1"), outcome{start: 20})
 	f.sizes(1, 0)
-	offer("s", 10, known, 0, standing{parked: 10}, standing{})
+	offer("s", 10, known, 0, observerState{parked: 10}, observerState{})
 	f.sizes(0, 0)
 	offer("s", 10, parked, 0)
 }
 
-// TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it is a new chance, although the run is parked.
+// TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it gets new attempts, although the run is
+// parked.
 func TestQueueKeepsAChangeThatComesDuringTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{}, options{})

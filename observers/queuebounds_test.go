@@ -29,11 +29,11 @@ func TestQueueIsBounded(t *testing.T) {
 	if told() {
 		t.Fatal("a scanner was told to look while there is no room")
 	}
-	f.q.finish(f.take("a", "o0"), outcome{start: 14, settled: 14})
+	f.q.finish(f.take("a", "o0"), outcome{start: 14, finished: 14})
 	if !told() {
 		t.Fatal("no scanner was told to look for what was dropped")
 	}
-	// The scan has places of its own.
+	// The scan has slots of its own.
 	for i := range 1024 {
 		f.offer(fmt.Sprint("s", i), tso.Timestamp(20+i), found, accepted)
 	}
@@ -43,7 +43,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	for f.q.counts[found] > 512 {
 		tn, _ := f.q.take()
-		f.q.finish(tn, outcome{start: 6000, settled: 6000})
+		f.q.finish(tn, outcome{start: 6000, finished: 6000})
 	}
 	if !f.q.awaitRoom(cancelled()) {
 		t.Fatal("there is room")

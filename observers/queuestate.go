@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// start lets notifications in.
+// start admits notifications.
 func (q *queue) start() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -13,7 +13,8 @@ func (q *queue) start() {
 	q.broadcast()
 }
 
-// close lets nothing in any more and forgets everything but what is running; take returns false from now on.
+// close admits nothing more and forgets everything that is not running. take returns false from now
+// on.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +40,8 @@ func (q *queue) close() {
 	q.broadcast()
 }
 
-// awaitIdle waits until nothing is queued, waiting or running, and returns the count of everything that was ever begun.
+// awaitIdle waits until nothing is queued, waiting or running. started counts everything that ever
+// began.
 func (q *queue) awaitIdle(ctx context.Context) (started uint64, err error) {
 	for {
 		q.mu.Lock()
@@ -57,15 +59,15 @@ func (q *queue) awaitIdle(ctx context.Context) (started uint64, err error) {
 	}
 }
 
-// quietSince tells whether nothing has begun since awaitIdle returned started.
+// quietSince reports whether nothing has begun since awaitIdle returned started.
 func (q *queue) quietSince(started uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.active() == 0 && q.started == started
 }
 
-// awaitRoom waits until half of the places for found cells are free, so that one that scans does not wake up for each
-// single place. It returns false when ctx has ended or the queue is closed.
+// awaitRoom waits until half of the slots for found cells are free: waking a scanner for each slot
+// costs more. It returns false when ctx has ended or the queue is closed.
 func (q *queue) awaitRoom(ctx context.Context) bool {
 	for {
 		q.mu.Lock()
@@ -83,14 +85,15 @@ func (q *queue) awaitRoom(ctx context.Context) bool {
 	}
 }
 
-// changed returns a channel that is closed when the queue starts, ends or becomes idle.
+// changed returns a channel that closes when the queue starts, closes or becomes idle.
 func (q *queue) changed() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.wakeup()
 }
 
-// wakeup is the channel to wait on, taken together with the condition that it is waited for.
+// wakeup returns the channel to wait on. Take it under the lock under which the condition was
+// checked.
 func (q *queue) wakeup() <-chan struct{} {
 	if q.wake == nil {
 		q.wake = make(chan struct{})
@@ -105,21 +108,21 @@ func (q *queue) broadcast() {
 	}
 }
 
-// sizes are the numbers of cells that wait and that run.
+// sizes returns how many cells wait and how many run.
 func (q *queue) sizes() (queued, running int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.active() - q.running, q.running
 }
 
-// asOf is the point up to which the queue remembers less than what is read from the store from now on.
+// asOf returns the current sequence. What is read from the store from now on is newer.
 func (q *queue) asOf() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.sequence
 }
 
-// busy is the number of runs under way.
+// busy returns the number of runs under way.
 func (q *queue) busy() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A chain of ten observers, each of which writes the next one's column, runs to its end, once for each.
+// A chain of ten observers, each of which writes the next one's column, runs to its end, once each.
 func TestCascadeTenDeep(t *testing.T) {
 	t.Parallel()
 	const deep = 10
@@ -40,7 +40,7 @@ func TestCascadeTenDeep(t *testing.T) {
 	}
 }
 
-// One change that changes a hundred cells is followed by a hundred runs.
+// One change that changes a hundred cells causes a hundred runs.
 func TestFanOut(t *testing.T) {
 	t.Parallel()
 	const wide = 100
@@ -69,7 +69,7 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
-// An observer that writes the cell that it observes is run for that write as well.
+// An observer that writes the cell that it observes runs for that write as well.
 func TestSelfNotification(t *testing.T) {
 	t.Parallel()
 	const from = 7
@@ -95,7 +95,8 @@ func TestSelfNotification(t *testing.T) {
 	}
 }
 
-// Any number of writers notify one weak cell without a conflict, and its observer sees what all of them wrote.
+// Any number of writers notify one weak cell without a conflict, and its observer sees what all of
+// them wrote.
 func TestWeakNotificationsNeverConflict(t *testing.T) {
 	t.Parallel()
 	const writers = 64

@@ -13,10 +13,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// MaxNameBytes is the longest name of an observer. The name is part of the acknowledgment column's name.
+// MaxNameBytes is the longest name of an observer in bytes. The name is part of the acknowledgment
+// column's name.
 const MaxNameBytes = 64
 
-// Change is what an observer is called for: the newest change of a cell in the snapshot of the observer's transaction.
+// Change is what an observer is called for: the newest change of a cell in the snapshot of the
+// observer's transaction.
 type Change struct {
 	Cell     percolator.Cell
 	Value    []byte        // the newest value; nil if Deleted or Weak. An empty value is not nil.
@@ -26,14 +28,15 @@ type Change struct {
 	Attempt  int           // 1 for the first attempt that this worker makes at this change
 }
 
-// Func is an observer. It reads and writes through tx, which the worker commits together with the acknowledgment when Func
-// returns nil; Func must neither commit it nor roll it back. It may be called again for the same change after a conflict or
-// a failure, and by many goroutines at once for different cells. It should return soon after ctx has ended: ctx ends at the
-// observer's [Timeout], and when the worker has drained for too long.
+// Func is an observer. It reads and writes through tx and must neither commit it nor roll it back:
+// when Func returns nil, the worker commits tx together with the acknowledgment. The worker may
+// call it again for the same change after a conflict or failure, and concurrently for different
+// cells. It should return soon after ctx ends, at the observer's [Timeout] or when the worker has
+// drained for too long.
 type Func func(ctx context.Context, tx *percolator.Txn, ch Change) error
 
-// Registry is the set of observers that a program contains. It may be used by several workers; what is registered after
-// NewWorker has returned is unknown to that worker. Its methods may be called concurrently.
+// Registry is the set of observers in a program. Several workers may share it; a worker does not
+// know observers registered after its NewWorker. Its methods may be called concurrently.
 type Registry struct {
 	mu        sync.Mutex
 	observers []*observer
@@ -48,10 +51,10 @@ type observer struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{} }
 
-// Observe registers f under name for the column of the table. The name stands in the store, inside the acknowledgments: an
-// observer that is given another name runs again for every cell that is notified. It is 1 to 64 bytes without 0x00, and
-// unique in the registry; a function that is to observe two columns is registered twice, under two names. What is wrong
-// with the arguments is reported by [NewWorker].
+// Observe registers f under name for the column of the table. The name is 1 to 64 bytes without
+// 0x00, and unique in the registry. It is stored in the acknowledgments: under a new name, an
+// observer runs again for every cell that is notified. To observe two columns with one function,
+// register it twice under two names. [NewWorker] reports invalid arguments.
 func (r *Registry) Observe(name, table, column string, f Func, opts ...Option) {
 	o := &observer{name: name, table: table, column: column, f: f, options: options{timeout: defaultTimeout}}
 	for _, opt := range opts {
@@ -62,8 +65,9 @@ func (r *Registry) Observe(name, table, column string, f Func, opts ...Option) {
 	r.observers = append(r.observers, o)
 }
 
-// Observe registers f like [Registry.Observe], for a typed column: v is the decoded value, the zero T when the change is a
-// deletion or a weak notification. A value that cannot be decoded fails the attempt with percolator.ErrCorrupt.
+// Observe registers f like [Registry.Observe] for a typed column: v is the decoded value, or the
+// zero T for a deletion or a weak notification. A value that cannot be decoded fails the attempt
+// with percolator.ErrCorrupt.
 func Observe[T any](r *Registry, name string, col percolator.Column[T],
 	f func(ctx context.Context, tx *percolator.Txn, ch Change, v T) error, opts ...Option,
 ) {
@@ -83,7 +87,8 @@ func Observe[T any](r *Registry, name string, col percolator.Column[T],
 	r.Observe(name, col.Table, col.Name, typed, opts...)
 }
 
-// snapshot returns the observers registered so far, in order, or everything that is wrong with them.
+// snapshot returns the observers registered so far, in order, or everything that is wrong with
+// them.
 func (r *Registry) snapshot() ([]*observer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,8 +127,8 @@ func (o *observer) validate() error {
 	return fmt.Errorf("observers: observer %q: %w: %s", o.name, percolator.ErrInvalidArgument, wrong)
 }
 
-// defaultTimeout is as long as the lifetime of a transaction's requests (docs/PROTOCOL.md, I14): a run that takes longer
-// could hardly commit.
+// defaultTimeout equals the lifetime of a transaction's requests (docs/PROTOCOL.md, I14): a longer
+// run could hardly commit.
 const defaultTimeout = 30 * time.Second
 
 type options struct {
@@ -132,17 +137,18 @@ type options struct {
 	timeout    time.Duration
 }
 
-// Option changes how one observer is run.
+// Option changes how a worker runs one observer.
 type Option func(*options)
 
-// Collapse lets a notification wait up to d, so that further writes to the same cell join it: this worker runs the observer
-// at most once within d for each cell (the paper's message collapsing, made to last). 0, the default, runs at once; writes
-// that come while the cell is queued or being run for are collapsed anyway.
+// Collapse delays a run by up to d, so that further writes to the same cell join it: each worker
+// runs the observer at most once in d for each cell (the paper's message collapsing, prolonged). 0,
+// the default, runs at once; even then, writes to a cell that is queued or running collapse.
 func Collapse(d time.Duration) Option { return func(o *options) { o.collapse = d } }
 
-// MaxConcurrent limits how many runs of the observer this worker has under way at once. Cells that wait for a place
-// occupy no goroutine. 0, the default, is no limit but Config.Concurrency.
+// MaxConcurrent limits how many runs of the observer are under way at once on a worker. Cells that
+// wait for a slot occupy no goroutine. 0, the default: only Config.Concurrency limits them.
 func MaxConcurrent(n int) Option { return func(o *options) { o.concurrent = n } }
 
-// Timeout is how long one attempt may take, from Begin to the answer of Commit. 0 is not a value; the default is 30 s.
+// Timeout limits one attempt, from Begin to the answer of Commit. d must be positive. The default
+// is 30 s.
 func Timeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }

@@ -5,58 +5,51 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gopercolator/percolator/internal/membership"
+	"github.com/gopercolator/percolator/internal/retry"
 )
 
-// A worker tells the others how it is doing: a console in any process sees all of them with one read (percolator.Client.Reports).
+// Every worker stores reports, so that a console in any process sees all of them with one read
+// (admin.Admin.Reports).
 const (
-	reportInterval = 10 * time.Second
-	reportWithin   = 5 * time.Second
-	removeWithin   = 2 * time.Second
+	reportInterval    = 10 * time.Second
+	reportTimeout     = 5 * time.Second
+	deregisterTimeout = 2 * time.Second
 )
 
-// reporting stores a report every Config.ReportInterval, until ctx ends. The first comes soon; each waits a little longer or less than the
-// interval, so that processes that were started together do not write together.
-func (w *Worker) reporting(ctx context.Context, name string) {
+// reporting stores a report every Config.ReportInterval until ctx ends. The first comes soon. The
+// pauses vary, so that processes started together do not write together.
+func (w *Worker) reporting(ctx context.Context) {
 	interval := w.cfg.ReportInterval
-	reporter, err := membership.NewReporter(w.engine, name, interval)
+	reporter, err := membership.NewReporter(w.engine, w.name, interval)
 	if err != nil {
 		w.log.Warn("observers: this worker does not report", "err", err)
 		return
 	}
-	for pause := rand.N(interval/10 + 1); sleep(ctx, pause); pause = interval - interval/10 + rand.N(interval/5+1) {
-		within, cancel := context.WithTimeout(ctx, reportWithin)
+	for pause := rand.N(interval/10 + 1); retry.Sleep(ctx, pause) == nil; pause = interval - interval/10 + rand.N(interval/5+1) {
+		within, cancel := context.WithTimeout(ctx, reportTimeout)
 		if err := reporter.Store(within, w.report()); err != nil && ctx.Err() == nil {
 			w.log.Debug("observers: a report was not stored", "err", err)
 		}
 		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deregisterTimeout)
 	defer cancel()
 	if err := reporter.Remove(ctx); err != nil {
 		w.log.Debug("observers: the report was not removed, and expires", "err", err)
 	}
 }
 
-// reportName names the reports of this worker: as it announces itself, if it does. To be called before it begins to.
-func (w *Worker) reportName() string {
-	if w.members != nil {
-		return w.members.self.Name
-	}
-	return uuid.NewString()
-}
-
-// report is what others are told.
+// report returns what this worker stores.
 func (w *Worker) report() membership.WorkerReport {
-	r := w.Stats().report()
-	r.Takes, r.Columns = w.coverage.announced(), w.coverage.fingerprint()
+	r := w.Stats().Report()
+	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
 	return r
 }
 
-// report is what of s others are told.
-func (s Stats) report() membership.WorkerReport {
+// Report returns s as a worker stores it for other processes to read, without the columns that the
+// worker takes. Durations are in milliseconds.
+func (s Stats) Report() membership.WorkerReport {
 	r := membership.WorkerReport{
 		ObserverReport: s.ObserverStats.report(),
 		Found:          s.Found, Dispatched: s.Dispatched, Hinted: s.Hinted, Dropped: s.Dropped, Searches: s.Searches, Parked: s.ObserverStats.Parked,

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A worker with a partition that reports: under -race, its report reads the worker's name while the membership announces it.
+// A worker with a partition that reports: under -race, its report reads the worker's name while the
+// membership registers it.
 func TestReportOfAMember(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}})

@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What a run sends, exactly: from the write of an observed cell, which the same client commits, until the worker has nothing left to do. Scanners are at
-// rest: whatever is found is found by direct dispatch.
+// Exactly what a run sends, from the write of an observed cell by the same client until the worker
+// has nothing left to do. Scanners rest, so that only direct dispatch finds anything.
 func TestRequestsOfRuns(t *testing.T) {
 	t.Parallel()
 	set := func(row, column string) observers.Func {
@@ -113,12 +113,13 @@ func (e *env) holdSearch() *percolatortest.Hold {
 	return hold
 }
 
-// isSearch tells what scanners read: ranges of rows, where runs name theirs.
+// isSearch reports whether a request is a scanner's: these read ranges of rows, while runs name
+// theirs.
 func isSearch(r percolatortest.Request) bool {
 	return r.Method == percolatortest.ReadRows && r.Rows == 0 && r.Table != "percolator_meta"
 }
 
-// sent counts requests by kind, but for those of scanners.
+// sent counts requests by kind, except those of scanners.
 func sent(rs []percolatortest.Request) string {
 	n := map[string]int{}
 	for _, r := range rs {

@@ -1,25 +1,23 @@
 package observers
 
-// retries bounds how many runs are under way for cells that have failed before: half of Config.Concurrency. An observer that
-// hangs for some rows holds a place until its timeout, at each attempt anew; as few rows as a worker has places would
-// otherwise keep it from everything else. So healthy cells have half of the places at least, but for the first attempts at the others.
-// Failures that the store is to blame for do not count: after an outage all cells have all places.
+// retries limits the runs under way for cells that have failed before to half of
+// Config.Concurrency. An observer that hangs for some rows holds a slot until its timeout, on every
+// attempt; as few rows as there are slots would keep the worker from everything else. So healthy
+// cells have at least half of the slots, apart from first attempts at the failing ones. Failures
+// that the store is to blame for do not count: after an outage all cells have all slots.
 //
-// It is guarded by queue.mu.
+// queue.mu guards it.
 type retries struct {
 	limit   int
 	active  int
-	blocked fifo[*entry] // cells that wait for a place
+	blocked fifo[*entry] // cells that wait for a slot
 }
 
-func (r *retries) places() int { return r.limit - r.active }
+func (r *retries) slots() int { return r.limit - r.active }
 
-// unblockRetries lets as many cells that have failed try again as there are places. Like unblock it is called whenever one of
-// them may have left its place to another: a cell that was let in may have found something else to do.
+// unblockRetries readies failed cells for which there are slots. Like unblock, it is called
+// whenever one of them may have left its slot: a cell that was let in may have found something else
+// to do.
 func (q *queue) unblockRetries() {
-	r := &q.retries
-	for free := r.places(); free > 0 && r.blocked.len() > 0; free-- {
-		q.ready.push(r.blocked.pop())
-		q.work.Signal()
-	}
+	q.admit(&q.retries.blocked, q.retries.slots())
 }

@@ -2,9 +2,9 @@ package observers
 
 import "github.com/gopercolator/percolator/internal/scanning"
 
-// unfinished tells which of rows have cells that wait for their first attempt, or run: those that the scanners of other workers are
-// kept off (section 2.4 of the paper). Cells that failed and wait for another attempt are not among them, as waiting may
-// take long and another worker may have more luck.
+// unfinished reports which of rows have cells that run or wait for their first attempt: the worker
+// keeps other workers' scanners off these (section 2.4 of the paper). Cells that wait for another
+// attempt do not count: they may wait long, and another worker may succeed.
 func (w *Worker) unfinished(rows []scanning.Row) []bool {
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()
@@ -19,7 +19,7 @@ func (w *Worker) unfinished(rows []scanning.Row) []bool {
 	return out
 }
 
-// byTable returns the columns that a worker takes, by table.
+// byTable groups the columns that a worker takes by table.
 func (c *coverage) byTable() map[string][]*column {
 	m := map[string][]*column{}
 	for _, col := range c.taken {

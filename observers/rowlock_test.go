@@ -81,7 +81,7 @@ func counting(runs *sync.Map) *observers.Registry {
 	return r
 }
 
-// A scanner keeps off rows that another worker's has locked, and comes back to them.
+// A scanner keeps off rows that another worker has locked, and returns to them.
 func TestScannersKeepOffLockedRows(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
@@ -110,7 +110,7 @@ func TestScannersKeepOffLockedRows(t *testing.T) {
 	e.until("all rows are unlocked", func() bool { held, _ := service.locked(); return held == 0 })
 }
 
-// Without the service, and while it does not answer, everything is done.
+// Without the service, and while it does not answer, everything gets done.
 func TestScannersWithoutRowLockService(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
@@ -142,8 +142,8 @@ func TestScannersWithoutRowLockService(t *testing.T) {
 	}
 }
 
-// Rows that a worker has locked which is gone are not taken for done: who waits for the end finds them without regard to
-// locks, and has them run for.
+// Rows locked by a worker that is gone do not count as done: WaitIdle finds them regardless of
+// locks, and the observer runs for them.
 func TestLockedRowsAreNotForgotten(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -24,7 +25,8 @@ type PanicError struct {
 	Stack    string // of the goroutine, at most 4 KiB
 }
 
-// Error tells the value of the panic. The worker wraps it with the names of observer, table and column.
+// Error returns the value of the panic. The worker wraps it with the names of observer, table and
+// column.
 func (e *PanicError) Error() string { return "panicked: " + e.Value }
 
 // run makes one attempt at a turn.
@@ -41,12 +43,12 @@ func (w *Worker) run(ctx context.Context, tn turn) (out outcome) {
 }
 
 // attempt calls the observer in tx and commits it.
-func (w *Worker) attempt(ctx context.Context, tn turn, tx *percolator.Txn, ch Change) outcome {
+func (w *Worker) attempt(ctx context.Context, tn turn, tx *commit.Txn, ch Change) outcome {
 	tn.lane.counters.attempts.Add(1)
 	if tn.attempt > 1 {
 		tn.lane.counters.retries.Add(1)
 	}
-	if err := call(ctx, tn.lane.observer, tx, ch); err != nil {
+	if err := call(ctx, tn.lane.observer, (*percolator.Txn)(tx), ch); err != nil {
 		var off snooze
 		if errors.As(err, &off) && !errors.Is(err, percolator.ErrConflict) {
 			tn.lane.counters.snoozes.Add(1)
@@ -82,7 +84,7 @@ const (
 	stageCommit
 )
 
-// failed classifies a failure, counts and logs it.
+// failed classifies, counts and logs a failure.
 func (w *Worker) failed(tn turn, err error, at stage) outcome {
 	l := tn.lane
 	out := outcome{
@@ -121,13 +123,14 @@ func (w *Worker) failed(tn turn, err error, at stage) outcome {
 	return out
 }
 
-// isAck tells whether the cell is an acknowledgment: a conflict there means that somebody else ran for the same change.
-// Reserved columns, of which acknowledgments are the only ones in users' tables, begin with 0x00.
+// isAck reports whether the cell is an acknowledgment: a conflict there means that another run for
+// the same change won. In users' tables only acknowledgments have columns that begin with 0x00.
 func isAck(c percolator.Cell) bool { return strings.HasPrefix(c.Column, "\x00") }
 
-// blameless tells whether a failure says nothing about the cell or its observer: the store could not be reached, or did not
-// say how a commit ended. (The next attempt finds the acknowledgment if it did commit.) An outage must not park every cell
-// that was queued when it began. What the observer itself returns always counts.
+// blameless reports whether a failure says nothing about the cell or its observer: the store was
+// unreachable, or the commit was ambiguous (if it succeeded, the next attempt finds the
+// acknowledgment). An outage must not park every queued cell. An error from the observer itself
+// always counts.
 func blameless(err error, at stage) bool {
 	switch {
 	case at == stageObserver, errors.Is(err, percolator.ErrCorrupt), errors.Is(err, percolator.ErrConflict):

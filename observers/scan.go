@@ -10,18 +10,20 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 const (
 	pageCells     = 16384            // notifications and locks that are worked on before more rows are read
-	pageWithin    = 30 * time.Second // for one page
-	settleWithin  = 10 * time.Second // for erasing what is settled
-	sampleWithin  = 10 * time.Second // for the oracle's time
+	pageTimeout   = 30 * time.Second // for one page
+	eraseTimeout  = 10 * time.Second // for erasing what is finished
+	oracleTimeout = 10 * time.Second // for the oracle's time
 	resolveAtOnce = 8                // stranded locks of a page
 )
 
-// scanner searches the observed tables for dirty cells, and for locks that dead transactions left (section 2.4 of the
-// paper), again and again. How it goes through them is internal/scanning's; what it reads and does is here.
+// scanner searches the observed tables, again and again, for dirty cells and for locks of dead
+// transactions (section 2.4 of the paper). internal/scanning decides how it goes through them; what
+// it reads and does is here.
 type scanner struct {
 	*Worker
 	walk scanning.Scanner
@@ -45,7 +47,7 @@ func newScanner(w *Worker) *scanner {
 
 func newRandom() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
-// run searches until ctx ends. Without a client there is nothing to search: that stops the worker.
+// run searches until ctx ends. A closed client stops the worker.
 func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		foundNew, read, err := s.walk.Search(ctx)
@@ -78,9 +80,10 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 	return s.readPage(ctx, table, r, most, visit)
 }
 
-// readPage reads at most most rows from the beginning of r; visit, if any, says for each row whether to go on with it.
+// readPage reads at most most rows from the start of r. It stops where visit, which may be nil,
+// returns false for a row.
 func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	rows, more, err := w.engine.Reads.ReadPending(ctx, table, r, most)
 	if err != nil {
@@ -102,8 +105,9 @@ func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range,
 	return p, nil
 }
 
-// Work implements scanning.Source: it queues what is dirty in a page and settles what is stranded. It waits while the queue is
-// full. inQueue: most of the page waits for its turn already (what is parked does not).
+// Work implements scanning.Source: it queues the dirty cells of a page and resolves its stranded
+// locks. It waits while the queue is full. inQueue: most of the page already waits for its turn;
+// parked cells do not count.
 func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool) {
 	foundNew = s.resolveStranded(ctx, rows) > 0
 	inTurn := 0
@@ -117,12 +121,12 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 		for _, l := range row.Locks {
 			page.lock(l)
 		}
-		stood := s.stood(row)
-		s.forgetStandings(ctx, row)
+		states := s.statesOf(row)
+		s.forgetObserverStates(ctx, row)
 		for _, n := range row.Notified {
-			v := s.offerFound(ctx, n, &word{s.asOf, stood[n.Cell.Column]})
+			v := s.offerFound(ctx, n, &storedStates{s.asOf, states[n.Cell.Column]})
 			for v == full && s.queue.awaitRoom(ctx) {
-				v = s.offerFound(ctx, n, &word{s.asOf, stood[n.Cell.Column]})
+				v = s.offerFound(ctx, n, &storedStates{s.asOf, states[n.Cell.Column]})
 			}
 			page.notification(n.Timestamp, v)
 			switch v {
@@ -138,23 +142,26 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 	return foundNew, inTurn > len(rows)/2
 }
 
-// offerFound queues a notification that was read from a table. What is done already is erased, once more if need be.
-// said is what the store says of the column's observers.
-func (w *Worker) offerFound(ctx context.Context, n model.Notification, said *word) verdict {
-	col := w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}]
-	if col == nil {
-		return foreign
-	}
-	v, upTo := w.queue.offer(col, n.Cell.Row, n.Timestamp, found, said)
+// offerFound queues a notification read from a table, with the stored states of its column's
+// observers. It erases a finished one, repeatedly if need be.
+func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates) verdict {
+	v, upTo := w.offer(n, found, stored)
 	switch v {
 	case accepted, joined:
 		w.counters.found.Add(1)
-	case settled:
-		ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	case finished:
+		ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 		defer cancel()
-		if err := w.engine.Commits.ClearNotification(ctx, n.Cell, upTo); err != nil {
-			w.log.Debug("observers: a notification was not erased", "table", n.Cell.Table, "row", n.Cell.Row, "column", n.Cell.Column, "err", err)
-		}
+		w.erase(ctx, n.Cell, upTo)
 	}
 	return v
+}
+
+// erase removes the cell's notifications up to upTo. If it fails they stay, and a scan finds them.
+func (w *Worker) erase(ctx context.Context, c percolator.Cell, upTo tso.Timestamp) bool {
+	err := w.engine.Commits.ClearNotification(ctx, c, upTo)
+	if err != nil {
+		w.log.Debug("observers: a notification was not erased", "table", c.Table, "row", c.Row, "column", c.Column, "err", err)
+	}
+	return err == nil
 }

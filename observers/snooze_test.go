@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A change can be put off more often than attempts may fail: it is no failure, nothing is written, and in the end it is run for.
+// A change can be postponed more often than attempts may fail: that is no failure, nothing is
+// written, and in the end the observer runs for it.
 func TestSnooze(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()
@@ -42,7 +43,7 @@ func TestSnooze(t *testing.T) {
 	}
 }
 
-// Failures between two times that a change is put off count as before.
+// Failures between two snoozes count as before.
 func TestSnoozeDoesNotForgiveFailures(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()
@@ -61,7 +62,7 @@ func TestSnoozeDoesNotForgiveFailures(t *testing.T) {
 	}
 }
 
-// A cell that is put off holds up no other, and WaitIdle waits for it.
+// A postponed cell holds up no other, and WaitIdle waits for it.
 func TestSnoozeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, table()), observers.NewRegistry()

@@ -7,24 +7,26 @@ import (
 	"github.com/gopercolator/percolator/internal/scanning"
 )
 
-// Stats counts what a worker did since NewWorker, and what it has in hand. Every number is counted where the thing happens.
+// Stats counts what a worker has done since NewWorker, and what it has in hand. The counts are
+// totals, not rates.
 type Stats struct {
 	ObserverStats // of all observers together
 
 	Found         int64 // notifications that a scan found and that were new to this worker
-	Dispatched    int64 // notifications heard of from the own client and queued, or joined to a queued cell
-	Dropped       int64 // notifications heard of from the own client for which there was no room
-	Hinted        int64 // notifications heard of from clients in other processes and queued, or joined to a queued cell
+	Dispatched    int64 // notifications of this client that were queued or joined a queued cell
+	Dropped       int64 // notifications of this client for which there was no room
+	Hinted        int64 // hints from other processes that were queued or joined a queued cell
 	Searches      int64 // rounds of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
 	Teleports     int64 // times that a scanner met another one and went elsewhere
-	LocksResolved int64 // locks of dead transactions that were settled
-	Corrupt       int64 // cells that scanners could not decode, each time that they met them
+	LocksResolved int64 // locks of dead transactions that were resolved
+	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
-	// Backlog is the age of the oldest notification that its scanners met in their last round, parked ones apart; StrandedFor how long the oldest
-	// lock that they met has been past its time to live. They are as exact as the client's idea of the oracle's time.
+	// Backlog is the age of the oldest notification that the scanners met in their last round, apart
+	// from parked ones. StrandedFor is how long the oldest lock they met has been past its time to
+	// live. Both are as exact as the client's estimate of the oracle's time.
 	Backlog, StrandedFor time.Duration
-	ParkedCells          int // cells that only wait for a parked observer, as the scanners met them in their last round
+	ParkedCells          int // cells that only wait for a parked observer, as met in the last round
 
 	Queued, Running int // cells now: waiting for a turn or a pause; being run for
 
@@ -39,12 +41,12 @@ type ObserverStats struct {
 	Errors       int64 // attempts that failed otherwise, before, in or after the call
 	Panics       int64 // attempts that panicked
 	Acknowledged int64 // turns for which there was nothing left to do
-	Snoozes      int64 // attempts that put the change off (Snooze)
+	Snoozes      int64 // attempts that postponed the change (Snooze)
 	Retries      int64 // attempts after one that failed for the same change
-	Parked       int64 // times that this worker gave up on the observer of a cell (ListParked tells which are parked now)
+	Parked       int64 // times that this worker parked a cell (ListParked lists those parked now)
 }
 
-// counters is ObserverStats while it is being counted.
+// counters are an ObserverStats being counted.
 type counters struct {
 	runs, attempts, conflicts, errors, panics, acknowledged, snoozes, retries, parked atomic.Int64
 }
@@ -57,14 +59,15 @@ func (c *counters) load() ObserverStats {
 	}
 }
 
-// workerCounters is what of Stats concerns no single observer.
+// workerCounters are the counts of Stats that belong to no single observer.
 type workerCounters struct {
 	found, dispatched, dropped, hinted, resolved, corrupt atomic.Int64
 
 	scans scanning.Counts
 }
 
-// Stats returns the counts so far. They are read one after the other, while the worker goes on.
+// Stats returns the counts so far. It reads them one after the other while the worker goes on, so
+// they may not add up.
 func (w *Worker) Stats() Stats {
 	s := Stats{
 		Found: w.counters.found.Load(), Dispatched: w.counters.dispatched.Load(), Dropped: w.counters.dropped.Load(), Hinted: w.counters.hinted.Load(),

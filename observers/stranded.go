@@ -13,18 +13,19 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// resolveStranded settles the locks in rows that are past their time to live, and returns how many it settled. A crash
-// between the commit point and a secondary leaves an observed cell without its notification: the roll-forward writes it, in
-// the mutation of the write record (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
+// resolveStranded resolves the locks in rows that are past their time to live, and returns how
+// many. A crash between the commit point and a secondary leaves an observed cell without its
+// notification. The roll-forward writes the notification in the mutation of the write record
+// (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
 //
-// Whether a transaction is dead is for ResolveLock to judge. The time to live only keeps it from being asked about every
-// commit that is under way.
+// ResolveLock judges whether a transaction is dead. The time to live only avoids asking about every
+// commit under way.
 func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int64 {
 	locks := w.expired(ctx, rows)
 	if len(locks) == 0 {
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, pageWithin)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	var resolved atomic.Int64
 	var group errgroup.Group
@@ -46,8 +47,8 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []layout.Pending) int
 	return resolved.Load()
 }
 
-// expired returns the locks in rows that are past their time to live by oracle time, the only clock that locks are compared
-// with. Without any lock, it asks the oracle nothing.
+// expired returns the locks in rows that are past their time to live by oracle time, the only clock
+// that locks are compared with. Without locks it does not ask the oracle.
 func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Lock {
 	var locks []model.Lock
 	var now tso.Timestamp
@@ -68,11 +69,7 @@ func (w *Worker) expired(ctx context.Context, rows []layout.Pending) []model.Loc
 }
 
 func (w *Worker) oracleTime(ctx context.Context) (tso.Timestamp, error) {
-	ctx, cancel := context.WithTimeout(ctx, sampleWithin)
+	ctx, cancel := context.WithTimeout(ctx, oracleTimeout)
 	defer cancel()
-	s, err := w.client.Snapshot(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.StartTimestamp(), nil
+	return w.engine.Clock.Next(ctx)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// strand commits a transaction of a client that dies at the commit point: row "z" keeps its lock and lacks its notification.
+// strand commits a transaction of a client that dies at the commit point: row "z" keeps its lock
+// and lacks its notification.
 func strand(e *env) {
 	e.Helper()
 	crashing := e.NewClient(percolatortest.Handler(func(r percolatortest.Request) percolatortest.Action {

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What a worker exports (docs/TELEMETRY.md lists it) goes to the providers of its client, or those of Config. Attributes are names of observers,
-// tables and columns, as they stand in the program and the schema, and outcomes.
+// A worker exports what docs/TELEMETRY.md lists to the providers of Config, or else of its client.
+// Attributes are outcomes, and names of observers, tables and columns.
 const (
 	scope = "github.com/gopercolator/percolator/observers"
 
@@ -21,14 +21,15 @@ const (
 	attrSource   = "percolator.source"
 )
 
-// telemetry is a worker's instruments and tracer; both may be missing.
+// telemetry holds a worker's instruments. A nil tracer or meter records nothing.
 type telemetry struct {
 	tracer    trace.Tracer
+	meter     metric.Meter
 	durations metric.Float64Histogram
-	series    map[*lane]map[string][]metric.RecordOption // made once, read by many
+	series    map[*lane]map[string]metric.MeasurementOption // by outcome, made once; "": without one
 }
 
-// outcomes of a run, in metrics and spans.
+// Outcomes of a run, in metrics and spans.
 const (
 	outCommitted    = "committed"
 	outAcknowledged = "acknowledged"
@@ -40,10 +41,10 @@ const (
 
 var outcomes = []string{outCommitted, outAcknowledged, outSnoozed, outConflict, outPanic, outError}
 
-// durationBuckets are for runs, which take from one transaction to Timeout.
+// durationBuckets, in seconds, reach from one transaction to the default Timeout.
 var durationBuckets = []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30}
 
-// newTelemetry makes the instruments. Config's providers go before the client's.
+// newTelemetry makes the instruments.
 func (w *Worker) newTelemetry() (err error) {
 	meters, tracers := w.engine.Telemetry()
 	if w.cfg.MeterProvider != nil {
@@ -58,32 +59,24 @@ func (w *Worker) newTelemetry() (err error) {
 	if meters == nil {
 		return nil
 	}
-	meter := meters.Meter(scope)
-	w.telemetry.durations, err = meter.Float64Histogram("percolator.observer.run.duration", metric.WithUnit("s"),
+	w.telemetry.meter = meters.Meter(scope)
+	w.telemetry.durations, err = w.telemetry.meter.Float64Histogram("percolator.observer.run.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of runs, from Begin to the answer of Commit"), metric.WithExplicitBucketBoundaries(durationBuckets...))
 	if err != nil {
 		return err
 	}
-	w.telemetry.series = map[*lane]map[string][]metric.RecordOption{}
+	w.telemetry.series = map[*lane]map[string]metric.MeasurementOption{}
 	for _, l := range w.coverage.lanes {
-		w.telemetry.series[l] = map[string][]metric.RecordOption{}
+		w.telemetry.series[l] = map[string]metric.MeasurementOption{"": metric.WithAttributes(attribute.String(attrObserver, l.name))}
 		for _, out := range outcomes {
-			w.telemetry.series[l][out] = []metric.RecordOption{metric.WithAttributeSet(observedBy(l, out))}
+			w.telemetry.series[l][out] = metric.WithAttributes(attribute.String(attrObserver, l.name), attribute.String(attrOutcome, out))
 		}
 	}
 	return nil
 }
 
-func observedBy(l *lane, outcome string) attribute.Set {
-	attrs := []attribute.KeyValue{attribute.String(attrObserver, l.name)}
-	if outcome != "" {
-		attrs = append(attrs, attribute.String(attrOutcome, outcome))
-	}
-	return attribute.NewSet(attrs...)
-}
-
-// startRun begins the span of a run. It has no parent: a notification says that something changed and not who did it, and many changes may have come
-// together in one run. What connects it with the commits before it is their commit timestamp.
+// startRun begins the span of a run. It has no parent: a notification does not say who changed the
+// cell, and one run may handle many changes. Their commit timestamp links it to their commits.
 func (w *Worker) startRun(ctx context.Context, tn turn) (context.Context, trace.Span) {
 	if w.telemetry.tracer == nil {
 		return ctx, nil
@@ -98,7 +91,7 @@ func (w *Worker) startRun(ctx context.Context, tn turn) (context.Context, trace.
 func (w *Worker) endRun(ctx context.Context, tn turn, span trace.Span, begun time.Time, out outcome) {
 	name := out.name()
 	if w.telemetry.durations != nil {
-		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[tn.lane][name]...)
+		w.telemetry.durations.Record(ctx, time.Since(begun).Seconds(), w.telemetry.series[tn.lane][name])
 	}
 	if span == nil {
 		return
@@ -110,7 +103,7 @@ func (w *Worker) endRun(ctx context.Context, tn turn, span trace.Span, begun tim
 	span.End()
 }
 
-// name is the outcome in metrics and spans.
+// name returns the outcome in metrics and spans.
 func (out outcome) name() string {
 	var panicked *PanicError
 	switch {

@@ -20,7 +20,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Each run is a trace of its own, with what the observer and the commit did below it; nothing in it names the row or the value.
+// Each run is a trace of its own, with what the observer and the commit did below it. Nothing in it
+// names the row or the value.
 func TestSpansOfRuns(t *testing.T) {
 	t.Parallel()
 	const secret = "h0rseradish"
@@ -75,7 +76,7 @@ func TestSpansOfRuns(t *testing.T) {
 	}
 }
 
-// What waits shows with its age, until it is done; what is parked does not count as waiting.
+// What waits shows with its age until it is done. Parked cells do not count as waiting.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in"}})
@@ -127,7 +128,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// gauges are the values of all gauges, of their first series.
+// gauges returns the values of all gauges, of their first series.
 func gauges(got metricdata.ResourceMetrics) map[string]float64 {
 	values := map[string]float64{}
 	for _, scope := range got.ScopeMetrics {
@@ -143,7 +144,7 @@ func gauges(got metricdata.ResourceMetrics) map[string]float64 {
 	return values
 }
 
-// A worker reports while it runs, and takes its report back when it ends.
+// A worker reports while it runs, and removes its report when it ends.
 func TestWorkersReport(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in"}})

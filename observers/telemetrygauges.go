@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// observed is the instruments that are read when somebody collects.
+// observed collects the instruments that are read on collection.
 type observed struct {
 	meter metric.Meter
 	all   []metric.Observable
@@ -33,16 +33,12 @@ func (o *observed) seconds(name, description string) metric.Float64ObservableGau
 	return g
 }
 
-// register exports what Stats says while the worker runs.
-func (w *Worker) register() (unregister func(), err error) {
-	meters, _ := w.engine.Telemetry()
-	if w.cfg.MeterProvider != nil {
-		meters = w.cfg.MeterProvider
-	}
-	if meters == nil {
+// registerMetrics exports Stats while the worker runs.
+func (w *Worker) registerMetrics() (unregister func(), err error) {
+	if w.telemetry.meter == nil {
 		return func() {}, nil
 	}
-	o := &observed{meter: meters.Meter(scope)}
+	o := &observed{meter: w.telemetry.meter}
 	runs, found := w.runMetrics(o), w.findMetrics(o)
 	if o.err != nil {
 		return nil, o.err
@@ -58,41 +54,26 @@ func (w *Worker) register() (unregister func(), err error) {
 	return func() { _ = registration.Unregister() }, nil
 }
 
-// laneSeries is the attributes of one observer.
-type laneSeries struct {
-	plain                                                         metric.ObserveOption
-	committed, acknowledged, snoozed, conflict, panicked, errored metric.ObserveOption
-}
-
-func newLaneSeries(l *lane) laneSeries {
-	as := func(outcome string) metric.ObserveOption { return metric.WithAttributeSet(observedBy(l, outcome)) }
-	return laneSeries{as(""), as(outCommitted), as(outAcknowledged), as(outSnoozed), as(outConflict), as(outPanic), as(outError)}
-}
-
 func (w *Worker) runMetrics(o *observed) func(metric.Observer) {
 	runs := o.counter("percolator.observer.runs", "{run}", "Turns of an observer, by outcome")
 	retries := o.counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
 	parkings := o.counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
 	running := o.gauge("percolator.observer.running", "{run}", "Runs under way")
 	queued := o.gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their turn or their pause")
-	series := map[*lane]laneSeries{}
-	for _, l := range w.coverage.lanes {
-		series[l] = newLaneSeries(l)
-	}
 	return func(to metric.Observer) {
 		sizes := w.queue.laneSizes(w.coverage)
 		for _, l := range w.coverage.lanes {
-			s, n := series[l], l.counters.load()
-			to.ObserveInt64(runs, n.Runs, s.committed)
-			to.ObserveInt64(runs, n.Acknowledged, s.acknowledged)
-			to.ObserveInt64(runs, n.Snoozes, s.snoozed)
-			to.ObserveInt64(runs, n.Conflicts, s.conflict)
-			to.ObserveInt64(runs, n.Panics, s.panicked)
-			to.ObserveInt64(runs, n.Errors, s.errored)
-			to.ObserveInt64(retries, n.Retries, s.plain)
-			to.ObserveInt64(parkings, n.Parked, s.plain)
-			to.ObserveInt64(running, int64(sizes[l].running), s.plain)
-			to.ObserveInt64(queued, int64(sizes[l].queued), s.plain)
+			s, n := w.telemetry.series[l], l.counters.load()
+			to.ObserveInt64(runs, n.Runs, s[outCommitted])
+			to.ObserveInt64(runs, n.Acknowledged, s[outAcknowledged])
+			to.ObserveInt64(runs, n.Snoozes, s[outSnoozed])
+			to.ObserveInt64(runs, n.Conflicts, s[outConflict])
+			to.ObserveInt64(runs, n.Panics, s[outPanic])
+			to.ObserveInt64(runs, n.Errors, s[outError])
+			to.ObserveInt64(retries, n.Retries, s[""])
+			to.ObserveInt64(parkings, n.Parked, s[""])
+			to.ObserveInt64(running, int64(sizes[l].running), s[""])
+			to.ObserveInt64(queued, int64(sizes[l].queued), s[""])
 		}
 	}
 }
@@ -108,7 +89,7 @@ func (w *Worker) findMetrics(o *observed) func(metric.Observer) {
 	teleports := o.counter("percolator.scan.teleports", "{teleport}", "Times that a scanner met another one and went elsewhere")
 	corrupt := o.counter("percolator.scan.corrupt", "{cell}", "Cells that scanners could not decode, each time that they met them")
 	source := func(name string) metric.ObserveOption {
-		return metric.WithAttributeSet(attribute.NewSet(attribute.String(attrSource, name)))
+		return metric.WithAttributes(attribute.String(attrSource, name))
 	}
 	scan, dispatch, hint := source("scan"), source("dispatch"), source("hint")
 	n := &w.counters
@@ -128,10 +109,10 @@ func (w *Worker) findMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-// laneSize is what an observer has in hand.
+// laneSize is what an observer has in hand, in cells.
 type laneSize struct{ queued, running int }
 
-// laneSizes counts the runs of each observer, and the cells of its column that wait.
+// laneSizes counts the runs of each observer, and the waiting cells of its column.
 func (q *queue) laneSizes(cov *coverage) map[*lane]laneSize {
 	q.mu.Lock()
 	defer q.mu.Unlock()

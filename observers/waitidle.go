@@ -6,22 +6,24 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Remaining is what workers have not dealt with yet.
+// Remaining counts unfinished work in the tables.
 type Remaining struct {
 	Notifications int64 // of observed and weak columns, without those that wait only for parked observers
 	Locks         int64 // under which an observed cell may have been committed without its notification
 }
 
-// String says it in words.
+// String describes r for people.
 func (r Remaining) String() string {
 	return fmt.Sprintf("left: notifications %d, locks on observed cells %d", r.Notifications, r.Locks)
 }
 
-// Remains counts what is left for workers to do, in all observed tables of the client's schema. It reads their notifications and locks,
-// one request for 1,024 rows that have any, and changes nothing.
+// Remains counts unfinished work in all observed tables of the client's schema. It reads their
+// notifications and locks, with one request for each 1,024 rows that have any, and changes nothing.
+// Errors are the store's and the context's.
 func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 	var left Remaining
 	cov, err := cover(c.Schema(), nil, []Column{})
@@ -48,15 +50,17 @@ func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 	return left, nil
 }
 
-// WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers elsewhere have nothing left to do, and has
-// the same gaps. Some worker has to run for every observed column. progress, if it is not nil, is called after each look at the tables.
+// WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers
+// elsewhere have nothing left to do, and the same things can escape it. Some worker has to run for
+// every observed column. If progress is not nil, it is called after each look at the tables, from
+// the calling goroutine.
 //
-// It returns an error only if ctx ends (a *NotIdleError; errors.Is with the context's error) or the client is closed. Failures of the store
-// are outlasted.
+// It returns an error only if ctx ends (a *NotIdleError, which wraps the context's error) or the
+// client is closed (percolator.ErrClosed). It outlasts failures of the store.
 func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining)) error {
-	pauses := backoff{idlePause, maxIdlePause}
+	pause := retry.New(idlePause, maxIdlePause)
 	var last NotIdleError
-	for looks := 1; ; looks++ {
+	for {
 		left, moved, err := lookForWork(ctx, c)
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
@@ -71,17 +75,14 @@ func WaitIdle(ctx context.Context, c *percolator.Client, progress func(Remaining
 				progress(left)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			last.cause = ctx.Err()
+		if last.cause = pause.Wait(ctx); last.cause != nil {
 			return &last
-		case <-time.After(pauses.pause(looks)):
 		}
 	}
 }
 
-// NotIdleError is what WaitIdle has to say when its context ends: what was left when it looked last. errors.Is with the context's error, and
-// with Failed.
+// NotIdleError is what WaitIdle returns when its context ends: what was left at the last look. It
+// wraps the context's error and Failed.
 type NotIdleError struct {
 	Left   Remaining
 	Looked time.Time // when that was; zero: it never saw all tables
@@ -101,7 +102,7 @@ func (e *NotIdleError) Error() string {
 	return text + ": " + e.cause.Error()
 }
 
-// Unwrap makes errors.Is work.
+// Unwrap returns the context's error, and Failed if it is set.
 func (e *NotIdleError) Unwrap() []error {
 	if e.Failed == nil {
 		return []error{e.cause}
@@ -109,15 +110,15 @@ func (e *NotIdleError) Unwrap() []error {
 	return []error{e.cause, e.Failed}
 }
 
-// lookForWork counts what is left, and tells whether anything was written meanwhile.
+// lookForWork counts what is left, and reports whether anything was written meanwhile.
 func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, moved bool, err error) {
-	before, err := c.Snapshot(ctx)
+	before, err := c.Engine().Clock.Next(ctx)
 	if err != nil {
 		return left, false, err
 	}
 	if left, err = Remains(ctx, c); err != nil || left != (Remaining{}) {
 		return left, false, err
 	}
-	moved, err = movedSince(ctx, c, before)
+	moved, err = movedSince(ctx, c.Engine(), before)
 	return left, moved, err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// TestWaitIdleElsewhere: a process without a worker waits for those that have one, and says what is left when it may not wait longer.
+// TestWaitIdleElsewhere: a process without a worker waits for those that have one, and says what is
+// left when its time is over.
 func TestWaitIdleElsewhere(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
@@ -46,7 +47,8 @@ func TestWaitIdleElsewhere(t *testing.T) {
 	}
 }
 
-// TestWaitIdleElsewhereSeesMovement: a look during which something was committed proves nothing, even if it has found nothing.
+// TestWaitIdleElsewhereSeesMovement: a look during which something committed proves nothing, even
+// if it found nothing.
 func TestWaitIdleElsewhereSeesMovement(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, table())
@@ -66,7 +68,7 @@ func TestWaitIdleElsewhereSeesMovement(t *testing.T) {
 		t.Fatal(err)
 	}
 	if looks != 1 {
-		t.Errorf("idle after %d looks that said no, want 1: the table was written during the first", looks)
+		t.Errorf("idle after %d looks that stored no, want 1: the table was written during the first", looks)
 	}
 	if err := looking.Close(); err != nil {
 		t.Fatal(err)

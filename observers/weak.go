@@ -2,11 +2,14 @@ package observers
 
 import (
 	"context"
+
+	"github.com/gopercolator/percolator/internal/commit"
 )
 
-// runWeak runs one observer for one weak notification. There is no acknowledgment: when all observers of the column have
-// committed, the notify cells are erased up to the earliest of their start timestamps. That loses nothing, because the cell
-// of a later notification has a later timestamp (docs/PROTOCOL.md, I11). Until then a crash makes all of them run again.
+// runWeak runs one observer for one weak notification, which has no acknowledgment. When all
+// observers of the column have committed, it erases notifications up to the earliest of their start
+// timestamps. That loses nothing, because a later notification has a later timestamp
+// (docs/PROTOCOL.md, I11). A crash before that makes all of them run again.
 func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
@@ -16,10 +19,10 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 			return w.failed(tn, err, stagePrepare)
 		case !notified: // another worker has run for it
 			tn.lane.counters.acknowledged.Add(1)
-			return outcome{start: tn.newest} // no word about what comes later: the timestamp may be a hint's, which anybody can leave
+			return outcome{start: tn.newest} // says nothing about later ones: anybody can leave a hint with any timestamp
 		}
 	}
-	tx, err := w.client.Begin(ctx)
+	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return w.failed(tn, err, stagePrepare)
 	}
@@ -28,14 +31,8 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	if out.start == 0 {
 		return out
 	}
-	upTo, last := w.queue.lastOf(tn, out.start)
-	if !last {
-		return out
+	if upTo, last := w.queue.lastOf(tn, out.start); last && w.erase(ctx, cell, upTo) {
+		out.finished = upTo
 	}
-	if err := w.engine.Commits.ClearNotification(ctx, cell, upTo); err != nil {
-		w.log.Debug("observers: a weak notification was not erased", "table", col.Table, "row", tn.entry.row, "column", col.Name, "err", err)
-		return out
-	}
-	out.settled = upTo
 	return out
 }

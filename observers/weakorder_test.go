@@ -10,9 +10,10 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// TestWeakNotificationOfATransactionThatBeganBeforeTheRun: a transaction begins, then a run for an earlier notification; the transaction
-// notifies and commits while the run is under way. The run has not seen what it wrote, so the notification has to outlive the run, which
-// it does because it carries the commit timestamp (I11).
+// TestWeakNotificationOfATransactionThatBeganBeforeTheRun: a transaction begins, then a run for an
+// earlier notification; the transaction notifies and commits during the run. The run has not seen
+// what it wrote, so the notification has to outlive the run. It does, because it carries the commit
+// timestamp (I11).
 func TestWeakNotificationOfATransactionThatBeganBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	e, r := newEnv(t, percolator.Table{Name: "t", Weak: []string{"w"}}), observers.NewRegistry()
@@ -35,7 +36,7 @@ func TestWeakNotificationOfATransactionThatBeganBeforeTheRun(t *testing.T) {
 	if _, err := other.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Notify(cell("r", "w")) }); err != nil {
 		t.Fatal(err)
 	}
-	// The scan alone tells the worker, so that it goes by what is in the table.
+	// Only the scan tells the worker, so that it goes by what is in the table.
 	w, _ := e.start(e.NewClient(), r, observers.Config{DisableDispatch: true, ScanInterval: time.Millisecond, DisableCollection: true})
 	<-began
 	if err := errors.Join(tx.Set(cell("value", "v"), []byte("1")), tx.Notify(cell("r", "w"))); err != nil {

@@ -9,20 +9,23 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ErrStarted is returned by [Worker.Run] when it is called a second time. Make another worker.
+// ErrStarted is what [Worker.Run] returns when it is called a second time. Make another worker.
 var ErrStarted = errors.New("observers: the worker has been started before")
 
-// Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It is used once; its methods
-// may be called concurrently.
+// Worker finds dirty cells and runs the observers of their columns (section 2.4 of the paper). It
+// can run once. Its methods may be called concurrently.
 type Worker struct {
-	client   *percolator.Client
+	name     string // in the list of workers and in reports
 	engine   *engine.Engine
 	cfg      Config
 	log      *slog.Logger
@@ -33,7 +36,6 @@ type Worker struct {
 	remote   *scanning.RemoteLocks
 	places   *scanning.Places
 	members  *partition // nil: the worker searches everything
-	pauses   backoff    // of a goroutine that cannot reach the store
 	garbage  *admin.Collector
 	counters workerCounters
 	backlog  backlog
@@ -42,9 +44,9 @@ type Worker struct {
 	ran       atomic.Bool
 }
 
-// NewWorker returns a worker for what r contains now. It reports what is wrong with the registry or the configuration
-// (percolator.ErrInvalidArgument) and observers that do not fit the client's schema (percolator.ErrSchemaMismatch): one of a
-// column that the schema does not observe, or a column that this worker takes without an observer.
+// NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
+// for an invalid registry or configuration, percolator.ErrSchemaMismatch for an observer of a
+// column that the schema does not observe, or a column without an observer that this worker takes.
 func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if c == nil || r == nil {
 		return nil, fmt.Errorf("observers: %w: NewWorker needs a client and a registry", percolator.ErrInvalidArgument)
@@ -67,12 +69,13 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	garbage, err := admin.New(c).NewCollector(cfg.Collector)
+	operator := admin.New(c)
+	garbage, err := operator.NewCollector(cfg.Collector)
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{
-		client:   c,
+		name:     uuid.NewString(),
 		engine:   c.Engine(),
 		garbage:  garbage,
 		cfg:      cfg,
@@ -82,11 +85,10 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		columns:  cov.byTable(),
 		rows:     scanning.NewRowLocks(),
 		places:   scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
-		pauses:   backoff{cfg.MinBackoff, cfg.MaxBackoff},
 	}
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
 	if cfg.Partition {
-		w.members = newPartition(w)
+		w.members = newPartition(w, operator)
 	}
 	if err := w.newTelemetry(); err != nil {
 		return nil, fmt.Errorf("observers: making metrics: %w", err)
@@ -94,23 +96,24 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Run works until ctx ends: it searches the tables, takes in what its client notifies, runs observers, and takes its turn at
-// removing old versions. Then it begins
-// nothing new, waits up to Config.DrainTimeout for the runs that are under way, cancels those that are not done by then, and
-// returns nil. Notifications that were waiting remain in the tables. An observer that ignores the end of its context is
-// left behind after a second. A second call returns ErrStarted; when the client is closed, Run ends with percolator.ErrClosed.
+// Run searches the tables, takes notifications from its client, runs observers, and takes its turn
+// at removing old versions until ctx ends. Then it begins nothing new, waits up to
+// Config.DrainTimeout for runs under way, cancels the rest, and returns nil. Waiting notifications
+// stay in the tables. A second after the cancellation it abandons observers that ignore it. Errors:
+// ErrStarted on a second call, percolator.ErrClosed once the client is closed, and those of
+// registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
 	}
-	unregister, err := w.register()
+	unregister, err := w.registerMetrics()
 	if err != nil {
 		return fmt.Errorf("observers: registering metrics: %w", err)
 	}
 	defer unregister()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	// The runs outlive ctx by the time they are given to drain.
+	// The runs outlive ctx by the drain timeout.
 	runs, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 
@@ -129,12 +132,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		scanners.Go(func() { newScanner(w).run(ctx, stop) })
 	}
 	scanners.Go(func() { w.remote.Run(ctx) })
-	name := w.reportName()
 	if w.members != nil {
 		scanners.Go(func() { w.members.run(ctx) })
 	}
 	if w.cfg.ReportInterval > 0 {
-		scanners.Go(func() { w.reporting(ctx, name) })
+		scanners.Go(func() { w.reporting(ctx) })
 	}
 	if !w.cfg.DisableCollection {
 		scanners.Go(func() {
@@ -156,8 +158,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// abandonAfter is how long a run is waited for after its context was cancelled.
-const abandonAfter = time.Second
+// abandonGrace is how long Run waits for a run whose context it has cancelled.
+const abandonGrace = time.Second
 
 func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	done := make(chan struct{})
@@ -171,7 +173,7 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	}
 	w.log.Warn("observers: drain timeout, cancelling the runs that are under way", "running", w.queue.busy())
 	cancel()
-	timer.Reset(abandonAfter)
+	timer.Reset(abandonGrace)
 	select {
 	case <-done:
 	case <-timer.C:
@@ -179,12 +181,13 @@ func (w *Worker) drain(cancel context.CancelFunc, runners *sync.WaitGroup) {
 	}
 }
 
-// work runs observers until the queue is closed. ctx ends when the worker stops, runs when the drain is over.
+// work runs observers until the queue closes. ctx ends when the worker stops, runs when it has
+// drained.
 func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 	var current *turn
 	defer func() {
 		if current != nil { // the observer ended its goroutine: runtime.Goexit, or FailNow of a test
-			w.queue.finish(*current, w.settle(runs, *current, w.failed(*current, errGoexit, stageObserver)))
+			w.queue.finish(*current, w.record(runs, *current, w.failed(*current, errGoexit, stageObserver)))
 			go w.work(ctx, runs, runners)
 			return
 		}
@@ -196,27 +199,15 @@ func (w *Worker) work(ctx, runs context.Context, runners *sync.WaitGroup) {
 			return
 		}
 		current = &tn
-		out := w.settle(runs, tn, w.run(runs, tn))
+		out := w.record(runs, tn, w.run(runs, tn))
 		current = nil
 		w.queue.finish(tn, out)
 
-		// As long as the store does not answer, every cell would fail at once: this slows all of them down together.
+		// While the store does not answer, every cell fails: slow all of them down together.
 		if unreachable++; !out.blameless {
 			unreachable = 0
-		} else if !sleep(ctx, w.pauses.pause(unreachable)) {
+		} else if retry.Sleep(ctx, w.queue.failure.pause(unreachable)) != nil {
 			return
 		}
-	}
-}
-
-// sleep waits for d; it returns false when ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

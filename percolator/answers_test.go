@@ -17,6 +17,7 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -25,26 +26,26 @@ import (
 // A transaction that was begun before Close must not hang in Commit: its requests can only fail.
 func TestCommitAfterCloseIsErrClosed(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, cancel := context.WithTimeout(testContext(t), 3*time.Second)
+	env := fixture.NewEnv(t)
+	ctx, cancel := context.WithTimeout(fixture.Context(t), 3*time.Second)
 	defer cancel()
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Set(cell("r", "c"), []byte("v")))
-	must(t, env.Client.Close())
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
+	fixture.Must(t, env.Client.Close())
 	_, err := tx.Commit(ctx)
-	wantErr(t, err, percolator.ErrClosed)
+	fixture.WantErr(t, err, percolator.ErrClosed)
 	if ctx.Err() != nil {
 		t.Error("Commit waited for the context")
 	}
 }
 
-// The first commit request is delayed in the network and the second one is refused for good. The primary still shows our
-// lock, so the transaction is rolled back – but the delayed request lands first. It has committed, and Commit must not report an abort
-// (I17).
+// The first commit request is delayed in the network and the second one is refused for good. The
+// primary still shows our lock, so the transaction is rolled back – but the delayed request lands
+// first. It has committed, and Commit must not report an abort (I17).
 func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	var mu sync.Mutex
 	commits := 0
 	var late func() error
@@ -53,7 +54,7 @@ func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
 		defer mu.Unlock()
 		m, ok := req.(*btpb.CheckAndMutateRowRequest)
 		switch {
-		case ok && sets(m.TrueMutations, "write"):
+		case ok && fixture.Sets(m.TrueMutations, "write"):
 			commits++
 			if commits == 1 {
 				late = func() error {
@@ -62,7 +63,7 @@ func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
 				return status.Error(codes.Unavailable, "connection lost")
 			}
 			return status.Error(codes.PermissionDenied, "access was withdrawn")
-		case ok && sets(m.FalseMutations, "write") && late != nil: // the roll back: the delayed commit overtakes it
+		case ok && fixture.Sets(m.FalseMutations, "write") && late != nil: // the roll back: the delayed commit overtakes it
 			if err := late(); err != nil {
 				t.Error(err)
 			}
@@ -72,46 +73,47 @@ func TestRefusedCommitBehindDelayedOneIsDecidedByThePrimary(t *testing.T) {
 	}
 	c, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle},
 		append(env.Options(), option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(intercept)))...)
-	must(t, err)
+	fixture.Must(t, err)
 	defer c.Close()
-	tx := mustBegin(t, ctx, c)
-	must(t, tx.Set(cell("a", "c"), []byte("v")))
-	must(t, tx.Set(cell("b", "c"), []byte("v")))
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("v")))
 	_, err = tx.Commit(ctx)
-	wantNow(t, ctx, env.Client, cell("a", "c"), "v") // it has committed
-	wantNow(t, ctx, env.Client, cell("b", "c"), "v")
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("a", "c"), "v") // it has committed
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("b", "c"), "v")
 	if err != nil && !errors.Is(err, percolator.ErrOutcomeUnknown) {
 		t.Errorf("the transaction has committed, and Commit reports a definite abort: %v", err)
 	}
 }
 
-// Column names are byte strings. One that is not UTF-8 must survive the schema's way through the store, or be refused.
+// Column names are byte strings. One that is not UTF-8 must survive the schema's way through the
+// store, or be refused.
 func TestSchemaKeepsColumnsThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"\xff"}, Weak: []string{"\xfe"},
 		Indexes: []percolator.Index{{Name: "ix", Column: "\xfd"}}}}}
 	if err := schema.Validate(); err != nil {
-		wantErr(t, err, percolator.ErrInvalidArgument)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 		return
 	}
 	env := percolatortest.New(t, schema)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Set(cell("r", "\xff"), []byte("v")))
-	must(t, tx.Set(cell("r", "\xfd"), []byte("v")))
-	if err := tx.Notify(cell("r", "\xfe")); err != nil {
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "\xff"), []byte("v")))
+	fixture.Must(t, tx.Set(fixture.Cell("r", "\xfd"), []byte("v")))
+	if err := tx.Notify(fixture.Cell("r", "\xfe")); err != nil {
 		t.Error(err)
 	}
-	mustCommit(t, ctx, tx)
-	must(t, env.Client.Flush(ctx))
-	if n := cellsOf(t, ctx, env, "t", "notify"); n != 2 {
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, env.Client.Flush(ctx))
+	if n := fixture.CellsOf(t, ctx, env, "t", "notify"); n != 2 {
 		t.Errorf("%d notify cells, want 2: the write of an observed column and the weak notification", n)
 	}
 	s, err := env.Client.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	n := 0
 	for _, err := range s.ScanIndex(ctx, "t", "ix", percolator.All()) {
-		must(t, err)
+		fixture.Must(t, err)
 		n++
 	}
 	if n != 1 {
@@ -122,50 +124,50 @@ func TestSchemaKeepsColumnsThatAreNotUTF8(t *testing.T) {
 // A column that was only prefetched must not decide whether the read of another succeeds.
 func TestCorruptPrefetchedColumnDoesNotFailTheRead(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	for i := range 20 {
-		must(t, tx.Set(cell(key(i), "a"), []byte("a")))
-		must(t, tx.Set(cell(key(i), "b"), []byte("b")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "a"), []byte("a")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "b"), []byte("b")))
 	}
-	mustCommit(t, ctx, tx)
-	must(t, env.Client.Flush(ctx))
-	plant(t, ctx, env, "t", key(19), "lock", "b", 1000, "not a lock")
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, env.Client.Flush(ctx))
+	fixture.Plant(t, ctx, env, "t", fixture.Key(19), "lock", "b", 1000, "not a lock")
 	for i := range 20 {
 		s, err := env.Client.Snapshot(ctx)
-		must(t, err)
-		wantValue(t, ctx, s, cell(key(i), "a"), "a")
+		fixture.Must(t, err)
+		fixture.WantValue(t, ctx, s, fixture.Cell(fixture.Key(i), "a"), "a")
 		if i < 19 {
-			wantValue(t, ctx, s, cell(key(i), "b"), "b")
+			fixture.WantValue(t, ctx, s, fixture.Cell(fixture.Key(i), "b"), "b")
 		} else {
-			_, err := s.Get(ctx, cell(key(i), "b"))
-			wantErr(t, err, percolator.ErrCorrupt)
+			_, err := s.Get(ctx, fixture.Cell(fixture.Key(i), "b"))
+			fixture.WantErr(t, err, percolator.ErrCorrupt)
 		}
 	}
 }
 
-// An index that is added to a table with data must know that data before it is read: ScanIndex that silently lacks
-// rows, and a unique index that admits duplicates, would be worse.
+// An index that is added to a table with data must know that data before it is read: ScanIndex that
+// silently lacks rows, and a unique index that admits duplicates, would be worse.
 func TestIndexAddedToTableWithData(t *testing.T) {
 	t.Parallel()
 	timing := percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 500 * time.Millisecond}
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: timing})
-	ctx := testContext(t)
-	put(t, ctx, env.Client, "old", "mail", "x@example.org")
-	must(t, env.Client.Close())
+	ctx := fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "old", "mail", "x@example.org")
+	fixture.Must(t, env.Client.Close())
 	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}}}, Timing: timing}
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, with, env.Options()...))
 	c := env.NewClient()
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	wantErr(t, firstError(s.ScanIndex(ctx, "t", "mail", percolator.All())), percolator.ErrSchemaMismatch)
-	must(t, errOf(admin.New(c).BackfillIndex(ctx, "t", "mail", admin.BackfillOptions{})))
+	fixture.Must(t, err)
+	fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "t", "mail", percolator.All())), percolator.ErrSchemaMismatch)
+	fixture.Must(t, fixture.ErrOf(admin.New(c).BackfillIndex(ctx, "t", "mail", admin.BackfillOptions{})))
 	s, err = c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	n := 0
 	for _, err := range s.ScanIndex(ctx, "t", "mail", percolator.All()) {
-		must(t, err)
+		fixture.Must(t, err)
 		n++
 	}
 	if n != 1 {
@@ -173,23 +175,23 @@ func TestIndexAddedToTableWithData(t *testing.T) {
 	}
 	// Another row takes the value that the old row holds.
 	_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		return tx.Set(cell("new", "mail"), []byte("x@example.org"))
+		return tx.Set(fixture.Cell("new", "mail"), []byte("x@example.org"))
 	})
-	wantErr(t, err, percolator.ErrUnique)
+	fixture.WantErr(t, err, percolator.ErrUnique)
 }
 
 // Errors never contain values; the row of an index entry is one.
 func TestConflictOnIndexDoesNotShowTheValue(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	mail := percolator.String("people", "mail")
-	a, b := mustBegin(t, ctx, env.Client), mustBegin(t, ctx, env.Client)
-	must(t, mail.Set(a, "ann", "secret@example.org"))
-	must(t, mail.Set(b, "bob", "secret@example.org"))
-	mustCommit(t, ctx, a)
+	a, b := fixture.MustBegin(t, ctx, env.Client), fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, mail.Set(a, "ann", "secret@example.org"))
+	fixture.Must(t, mail.Set(b, "bob", "secret@example.org"))
+	fixture.MustCommit(t, ctx, a)
 	_, err := b.Commit(ctx)
-	wantErr(t, err, percolator.ErrConflict)
+	fixture.WantErr(t, err, percolator.ErrConflict)
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error shows a value: %v", err)
 	}
@@ -205,39 +207,39 @@ func TestConflictOnIndexDoesNotShowTheValue(t *testing.T) {
 // After Commit, whatever it returned, the transaction is finished.
 func TestCommitWithEndedContextFinishesTheTransaction(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Set(cell("r", "c"), []byte("v")))
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
 	_, err := tx.Commit(ended)
-	wantErr(t, err, context.Canceled)
-	wantErr(t, tx.Set(cell("r", "c"), []byte("v")), percolator.ErrTxnDone)
+	fixture.WantErr(t, err, context.Canceled)
+	fixture.WantErr(t, tx.Set(fixture.Cell("r", "c"), []byte("v")), percolator.ErrTxnDone)
 	_, err = tx.Commit(ctx)
-	wantErr(t, err, percolator.ErrTxnDone)
+	fixture.WantErr(t, err, percolator.ErrTxnDone)
 	_, err = tx.Commit(ended)
-	wantErr(t, err, percolator.ErrTxnDone)
+	fixture.WantErr(t, err, percolator.ErrTxnDone)
 }
 
 func TestGetMultiOfNothingOnFinishedTransaction(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Rollback(ctx))
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Rollback(ctx))
 	_, err := tx.GetMulti(ctx)
-	wantErr(t, err, percolator.ErrTxnDone)
+	fixture.WantErr(t, err, percolator.ErrTxnDone)
 }
 
 // A blind transaction must not lose against what its own client has committed before it began.
 func TestBlindTransactionsOneAfterAnother(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	for i := range 20 {
 		_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-			return tx.Set(cell("r", "c"), fmt.Append(nil, i))
+			return tx.Set(fixture.Cell("r", "c"), fmt.Append(nil, i))
 		}, percolator.Blind(), percolator.MaxAttempts(1))
 		if err != nil {
 			t.Fatalf("transaction %d, alone in the store: %v", i, err)
@@ -245,12 +247,13 @@ func TestBlindTransactionsOneAfterAnother(t *testing.T) {
 	}
 }
 
-// Transactions race with Close: each gets an answer at once, and nothing is used after it was closed (run with -race).
+// Transactions race with Close: each gets an answer at once, and nothing is used after it was
+// closed (run with -race).
 func TestCloseDuringCommits(t *testing.T) {
 	t.Parallel()
 	for range 5 {
-		env := newEnv(t)
-		ctx, cancel := context.WithTimeout(testContext(t), 10*time.Second)
+		env := fixture.NewEnv(t)
+		ctx, cancel := context.WithTimeout(fixture.Context(t), 10*time.Second)
 		c := env.NewClient()
 		var wg sync.WaitGroup
 		started := make(chan struct{}, 1000)
@@ -261,7 +264,7 @@ func TestCloseDuringCommits(t *testing.T) {
 				for i := 0; ; i++ {
 					_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 						for j := range 3 {
-							if err := tx.Set(cell(fmt.Sprint(g, i, j), "c"), []byte("v")); err != nil {
+							if err := tx.Set(fixture.Cell(fmt.Sprint(g, i, j), "c"), []byte("v")); err != nil {
 								return err
 							}
 						}
@@ -283,7 +286,7 @@ func TestCloseDuringCommits(t *testing.T) {
 		for range 50 {
 			<-started
 		}
-		must(t, c.Close())
+		fixture.Must(t, c.Close())
 		wg.Wait()
 		if ctx.Err() != nil {
 			t.Error("a transaction hung until its context ended")
@@ -294,25 +297,25 @@ func TestCloseDuringCommits(t *testing.T) {
 
 func TestCreateSchemaOfNil(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
+	env := fixture.NewEnv(t)
 	defer func() {
 		if p := recover(); p != nil {
 			t.Errorf("panic: %v", p)
 		}
 	}()
-	wantErr(t, percolator.CreateSchema(testContext(t), env.Project, env.Instance, nil, env.Options()...), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, percolator.CreateSchema(fixture.Context(t), env.Project, env.Instance, nil, env.Options()...), percolator.ErrInvalidArgument)
 }
 
 // An outcome that is unknown is not an abort, in the counters either.
 func TestUnknownOutcomeIsNotCountedAsAbort(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, cancel := context.WithCancel(testContext(t))
+	env := fixture.NewEnv(t)
+	ctx, cancel := context.WithCancel(fixture.Context(t))
 	defer cancel()
 	hold := percolatortest.NewHold()
-	env.FaultsOf(env.Client).Handle(atMost(1, isCommit, hold))
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Set(cell("r", "c"), []byte("v")))
+	env.FaultsOf(env.Client).Handle(fixture.AtMost(1, fixture.IsCommit, hold))
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
 	done := make(chan error)
 	go func() {
 		_, err := tx.Commit(ctx)
@@ -320,9 +323,9 @@ func TestUnknownOutcomeIsNotCountedAsAbort(t *testing.T) {
 	}()
 	hold.Wait(t, 1)
 	cancel()
-	wantErr(t, <-done, percolator.ErrOutcomeUnknown, context.Canceled)
+	fixture.WantErr(t, <-done, percolator.ErrOutcomeUnknown, context.Canceled)
 	hold.Release()
-	wantNow(t, testContext(t), env.Client, cell("r", "c"), "v")
+	fixture.WantNow(t, fixture.Context(t), env.Client, fixture.Cell("r", "c"), "v")
 	if n := env.Client.Stats().Aborts; n != 0 {
 		t.Errorf("%d aborts counted; the transaction has committed", n)
 	}
@@ -331,13 +334,13 @@ func TestUnknownOutcomeIsNotCountedAsAbort(t *testing.T) {
 // An index entry that no row key can hold is known at Set already.
 func TestIndexedValueTooLargeIsRefusedAtSet(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	c := percolator.Cell{Table: "people", Row: "ann", Column: "city"}
-	wantErr(t, tx.Set(c, make([]byte, 5000)), percolator.ErrTooLarge)
-	must(t, tx.Set(c, []byte("Rome")))
-	mustCommit(t, ctx, tx)
+	fixture.WantErr(t, tx.Set(c, make([]byte, 5000)), percolator.ErrTooLarge)
+	fixture.Must(t, tx.Set(c, []byte("Rome")))
+	fixture.MustCommit(t, ctx, tx)
 }
 
 // SampleRowKeys promises an order.
@@ -345,12 +348,12 @@ func TestSampleRowKeysAreSorted(t *testing.T) {
 	t.Parallel()
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Splits: []string{"q", "d", "m"}}}}
 	env := percolatortest.New(t, schema)
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	for i := range 200 {
-		put(t, ctx, env.Client, key(i), "c", strings.Repeat("x", 1000))
+		fixture.Put(t, ctx, env.Client, fixture.Key(i), "c", strings.Repeat("x", 1000))
 	}
 	keys, err := admin.New(env.Client).SampleRowKeys(ctx, "t")
-	must(t, err)
+	fixture.Must(t, err)
 	if !slices.IsSorted(keys) {
 		t.Errorf("not sorted: %q", keys)
 	}

@@ -9,47 +9,48 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
-// A family that is missing cannot come back by sending again: writers are told at once, with the remedy, and leave nothing where the
-// families are whole.
+// A family that is missing no attempt can bring back: writers are told at once, with the remedy,
+// and leave nothing where the families are whole.
 func TestFamilyDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	for _, family := range []string{"data", "lock", "write"} {
 		t.Run(family, func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t)
-			ctx, c := testContext(t), env.Client
-			must(t, tableAdmin(t, ctx, env).DeleteColumnFamily(ctx, "u", family))
+			env := fixture.NewEnv(t)
+			ctx, c := fixture.Context(t), env.Client
+			fixture.Must(t, tableAdmin(t, ctx, env).DeleteColumnFamily(ctx, "u", family))
 			u := percolator.Cell{Table: "u", Row: "r", Column: "c"}
 			began := time.Now()
 			_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-				return errors.Join(tx.Set(u, []byte("v")), tx.Set(cell("secondary", "c"), nil))
+				return errors.Join(tx.Set(u, []byte("v")), tx.Set(fixture.Cell("secondary", "c"), nil))
 			})
 			wantRemedy(t, "a primary", err, `"u"`)
 			if family != "write" { // without it nothing can be rolled back there: the outcome is open until the family is back
 				if errors.Is(err, percolator.ErrOutcomeUnknown) {
 					t.Errorf("not a definite refusal: %v", err)
 				}
-				err := update(ctx, c, func(tx *percolator.Txn) error {
-					return errors.Join(tx.Set(cell("primary", "c"), nil), tx.Set(u, []byte("v")))
+				err := fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+					return errors.Join(tx.Set(fixture.Cell("primary", "c"), nil), tx.Set(u, []byte("v")))
 				})
 				wantRemedy(t, "a secondary", err, `"u"`)
-				if n := cellsOf(t, ctx, env, "t", "lock") + cellsOf(t, ctx, env, "u", "lock"); n != 0 {
+				if n := fixture.CellsOf(t, ctx, env, "t", "lock") + fixture.CellsOf(t, ctx, env, "u", "lock"); n != 0 {
 					t.Errorf("%d locks left", n)
 				}
 			}
 			if d := time.Since(began); d > 15*time.Second {
 				t.Errorf("it took %v to learn that", d)
 			}
-			must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, testSchema(), env.Options()...))
-			env.Clock.Advance(lockTTL)
-			must(t, update(ctx, c, func(tx *percolator.Txn) error {
-				return errors.Join(tx.Set(u, []byte("again")), tx.Set(cell("secondary", "c"), nil))
+			fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, fixture.Schema(), env.Options()...))
+			env.Clock.Advance(fixture.LockTTL)
+			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+				return errors.Join(tx.Set(u, []byte("again")), tx.Set(fixture.Cell("secondary", "c"), nil))
 			}))
-			wantNow(t, ctx, c, u, "again")
+			fixture.WantNow(t, ctx, c, u, "again")
 		})
 	}
 }
@@ -57,14 +58,14 @@ func TestFamilyDeletedBehindOurBack(t *testing.T) {
 // The answer for one row of a bulk request carries the remedy, too.
 func TestNotifyFamilyDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	must(t, tableAdmin(t, ctx, env).DeleteColumnFamily(ctx, "t", "notify"))
-	wantRemedy(t, "a weak notification", update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Notify(cell("r", "poke")) }), `"t"`)
-	wantRemedy(t, "beside a write", update(ctx, env.Client, func(tx *percolator.Txn) error {
-		return errors.Join(tx.Set(cell("a", "c"), nil), tx.Notify(cell("r", "poke")))
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	fixture.Must(t, tableAdmin(t, ctx, env).DeleteColumnFamily(ctx, "t", "notify"))
+	wantRemedy(t, "a weak notification", fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Notify(fixture.Cell("r", "poke")) }), `"t"`)
+	wantRemedy(t, "beside a write", fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+		return errors.Join(tx.Set(fixture.Cell("a", "c"), nil), tx.Notify(fixture.Cell("r", "poke")))
 	}), `"t"`)
-	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 		t.Errorf("%d locks left", n)
 	}
 }
@@ -72,12 +73,12 @@ func TestNotifyFamilyDeletedBehindOurBack(t *testing.T) {
 // A store that is down when the client starts is told within the context's time, by its address.
 func TestStoreDownAtStart(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, cancel := context.WithTimeout(testContext(t), 2*time.Second)
+	env := fixture.NewEnv(t)
+	ctx, cancel := context.WithTimeout(fixture.Context(t), 2*time.Second)
 	defer cancel()
 	began := time.Now()
 	_, err := percolator.NewClient(ctx, percolator.Config{Project: "p", Instance: "i", Oracle: env.Oracle}, emulator.Connect(nobody)...)
-	wantErr(t, err, context.DeadlineExceeded)
+	fixture.WantErr(t, err, context.DeadlineExceeded)
 	if err == nil || !strings.Contains(err.Error(), nobody) {
 		t.Errorf("%v, want an error that names %s", err, nobody)
 	}
@@ -86,37 +87,38 @@ func TestStoreDownAtStart(t *testing.T) {
 	}
 }
 
-// A stored schema that no CreateSchema can have stored is corrupt: taken at its word it would let callers write into the meta table.
+// A stored schema that no CreateSchema can have stored is corrupt: taken at its word it would let
+// callers write into the meta table.
 func TestStoredSchemaThatIsNotValid(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []string{`{"Tables":[{"Name":"percolator_meta"}]}`, `{"Tables":[{"Name":"t","Weak":["a\u0000"]}]}`, `{"Tables":[{"Name":"t"},{"Name":"t"}]}`} {
-		env := newEnv(t)
-		ctx := testContext(t)
+		env := fixture.NewEnv(t)
+		ctx := fixture.Context(t)
 		mut := bigtable.NewMutation()
 		mut.Set("meta", "schema", 1000, []byte(stored))
-		must(t, env.Store().Open("percolator_meta").Apply(ctx, "meta", mut))
+		fixture.Must(t, env.Store().Open("percolator_meta").Apply(ctx, "meta", mut))
 		c, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)
 		if !errors.Is(err, percolator.ErrCorrupt) {
 			t.Errorf("%s: %v", stored, err)
 		}
 		if err == nil {
-			must(t, c.Close())
+			fixture.Must(t, c.Close())
 		}
 	}
 }
 
-// The table of the primary is gone, so no marker can be placed there; but the transaction knows that it has not committed and never will, and
-// takes back the locks that it placed elsewhere.
+// The table of the primary is gone, so no marker can be placed there; but the transaction knows
+// that it has not committed and never will, and takes back the locks that it placed elsewhere.
 func TestTableOfThePrimaryDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	must(t, tableAdmin(t, ctx, env).DeleteTable(ctx, "u"))
-	wantRemedy(t, "a primary", update(ctx, c, func(tx *percolator.Txn) error {
-		return errors.Join(tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "c"}, nil), tx.Set(cell("x", "c"), nil), tx.Set(cell("y", "c"), nil))
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Must(t, tableAdmin(t, ctx, env).DeleteTable(ctx, "u"))
+	wantRemedy(t, "a primary", fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "c"}, nil), tx.Set(fixture.Cell("x", "c"), nil), tx.Set(fixture.Cell("y", "c"), nil))
 	}), `"u"`)
-	if n := cellsOf(t, ctx, env, "t", "lock") + cellsOf(t, ctx, env, "t", "data"); n != 0 {
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock") + fixture.CellsOf(t, ctx, env, "t", "data"); n != 0 {
 		t.Errorf("%d cells left", n)
 	}
-	wantNow(t, ctx, c, cell("x", "c"), "")
+	fixture.WantNow(t, ctx, c, fixture.Cell("x", "c"), "")
 }

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// hostileNames are columns that would be other columns, several, or none, if anything took them for a pattern, a path or a line.
+// hostileNames are columns that would be other columns, several, or none, if anything took them for
+// a pattern, a path or a line.
 var hostileNames = []string{".*", "a|b", `\`, "\n", "\xff", "a", "b", "a.b", "axb", "a\nb", ".+", "[a-b]", "(?i)A", "A", `\C`, `\x61`, "\x01", "\xff\xff", ":", "data:a",
 	"ä", "aa", strings.Repeat("\xff", percolator.MaxColumnBytes)}
 
@@ -30,32 +32,33 @@ func namesEnv(t *testing.T) *percolatortest.Env {
 // value is what a column holds.
 func value(i int) string { return fmt.Sprint("value ", i) }
 
-// Every column reads back only itself, by every way to read, with one name, a few (ranges) and many (a pattern).
+// Every column reads back only itself, by every way to read, with one name, a few (ranges) and many
+// (a pattern).
 func TestHostileNamesReadBackOnlyThemselves(t *testing.T) {
 	t.Parallel()
 	env := namesEnv(t)
-	ctx, c := testContext(t), env.Client
-	tx := mustBegin(t, ctx, c)
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c)
 	for i, name := range hostileNames {
-		must(t, tx.Set(cell("all", name), []byte(value(i))))
+		fixture.Must(t, tx.Set(fixture.Cell("all", name), []byte(value(i))))
 		if i%2 == 0 {
-			must(t, tx.Set(cell("half", name), []byte(value(i))))
+			fixture.Must(t, tx.Set(fixture.Cell("half", name), []byte(value(i))))
 		}
 	}
 	readHostileNames(t, env, tx) // its own writes
-	mustCommit(t, ctx, tx)
-	must(t, c.Flush(ctx))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, c.Flush(ctx))
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	readHostileNames(t, env, s)
-	tx = mustBegin(t, ctx, c, percolator.LockReads())
+	tx = fixture.MustBegin(t, ctx, c, percolator.LockReads())
 	readHostileNames(t, env, tx)
-	mustCommit(t, ctx, tx)
+	fixture.MustCommit(t, ctx, tx)
 }
 
 func readHostileNames(t *testing.T, env *percolatortest.Env, r percolator.Reader) {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	held := func(row string, i int) bool { return row == "all" || i%2 == 0 }
 	for _, row := range []string{"all", "half", "none"} {
 		for i, name := range hostileNames {
@@ -63,7 +66,7 @@ func readHostileNames(t *testing.T, env *percolatortest.Env, r percolator.Reader
 			if row != "none" && held(row, i) {
 				want = value(i)
 			}
-			wantValue(t, ctx, r, cell(row, name), want)
+			fixture.WantValue(t, ctx, r, fixture.Cell(row, name), want)
 		}
 	}
 	for i := range hostileNames {
@@ -80,14 +83,14 @@ func readHostileNames(t *testing.T, env *percolatortest.Env, r percolator.Reader
 				}
 				names = append(names, hostileNames[k])
 				for _, row := range []string{"all", "half"} {
-					cells = append(cells, cell(row, hostileNames[k]))
+					cells = append(cells, fixture.Cell(row, hostileNames[k]))
 					if held(row, k) {
 						want = append(want, row+"/"+hostileNames[k]+"="+value(k))
 					}
 				}
 			}
 			values, err := r.GetMulti(ctx, cells...)
-			must(t, err)
+			fixture.Must(t, err)
 			var got []string
 			for k, v := range values {
 				if v != nil {
@@ -102,7 +105,7 @@ func readHostileNames(t *testing.T, env *percolatortest.Env, r percolator.Reader
 			}
 			got = nil
 			for e, err := range r.Scan(ctx, "t", percolator.All(), names...) {
-				must(t, err)
+				fixture.Must(t, err)
 				got = append(got, e.Cell.Row+"/"+e.Cell.Column+"="+string(e.Value))
 			}
 			slices.Sort(got)
@@ -118,7 +121,7 @@ func readHostileNames(t *testing.T, env *percolatortest.Env, r percolator.Reader
 		}
 		var got []string
 		for e, err := range r.ScanIndex(ctx, "t", fmt.Sprint("ix", i), percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			if e.Cell.Column != name || string(e.Value) != value(i) {
 				t.Errorf("the index of %q has an entry for %s with %q", name, e.Cell, e.Value)
 			}
@@ -130,21 +133,22 @@ func readHostileNames(t *testing.T, env *percolatortest.Env, r percolator.Reader
 	}
 }
 
-// Acknowledgments, notifications and their erasure concern one column and one observer each, whatever both are called.
+// Acknowledgments, notifications and their erasure concern one column and one observer each,
+// whatever both are called.
 func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 	t.Parallel()
 	env := namesEnv(t)
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	observers := []string{".*", "\n\xff|"}
-	tx := mustBegin(t, ctx, c)
+	tx := fixture.MustBegin(t, ctx, c)
 	for i, name := range hostileNames {
-		must(t, tx.Set(cell("r", name), []byte(value(i))))
+		fixture.Must(t, tx.Set(fixture.Cell("r", name), []byte(value(i))))
 	}
-	mustCommit(t, ctx, tx)
-	must(t, c.Flush(ctx))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, c.Flush(ctx))
 	notified := func() (columns []string) {
 		for p, err := range admin.New(c).ScanPending(ctx, "t", percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			for _, n := range p.Notified {
 				columns = append(columns, n.Cell.Column)
 			}
@@ -157,21 +161,21 @@ func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 	}
 	for i, name := range hostileNames {
 		if i%3 == 2 {
-			tx := mustBegin(t, ctx, c)
-			must(t, admin.New(c).ClearNotification(ctx, cell("r", name), tx.StartTimestamp()))
-			must(t, c.Flush(ctx))
+			tx := fixture.MustBegin(t, ctx, c)
+			fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("r", name), tx.StartTimestamp()))
+			fixture.Must(t, c.Flush(ctx))
 			left = slices.DeleteFunc(left, func(n string) bool { return n == name })
 		} else {
 			for j, o := range observers {
-				tx := mustBegin(t, ctx, c)
-				ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("r", name), o, observers)
-				must(t, err)
+				tx := fixture.MustBegin(t, ctx, c)
+				ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", name), o, observers)
+				fixture.Must(t, err)
 				if !ack.Run || string(ack.Value) != value(i) || ack.Settled != (j == len(observers)-1) {
 					t.Errorf("%q of %q: %+v", o, name, ack)
 				}
-				mustCommit(t, ctx, tx)
-				again, err := (*commit.Txn)(mustBegin(t, ctx, c)).Acknowledge(ctx, cell("r", name), o, observers)
-				must(t, err)
+				fixture.MustCommit(t, ctx, tx)
+				again, err := (*commit.Txn)(fixture.MustBegin(t, ctx, c)).Acknowledge(ctx, fixture.Cell("r", name), o, observers)
+				fixture.Must(t, err)
 				if again.Run {
 					t.Errorf("%q of %q runs twice", o, name)
 				}
@@ -184,11 +188,12 @@ func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 	}
 }
 
-// Writers of different columns of a row do not meet, those of one do: in a predicate of one column, of a few, and of all between two.
+// Writers of different columns of a row do not meet, those of one do: in a predicate of one column,
+// of a few, and of all between two.
 func TestHostileNamesConflictWithThemselvesOnly(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
-	ctx, c := testContext(t), env.Client
+	ctx, c := fixture.Context(t), env.Client
 	other := env.NewClient()
 	for i, name := range hostileNames {
 		for _, n := range []int{1, 3, 6} {
@@ -198,20 +203,20 @@ func TestHostileNamesConflictWithThemselvesOnly(t *testing.T) {
 				names = append(names, hostileNames[(i+2*j)%len(hostileNames)])
 			}
 			for _, foreign := range []string{hostileNames[(i+1)%len(hostileNames)], name} {
-				tx := mustBegin(t, ctx, c)
+				tx := fixture.MustBegin(t, ctx, c)
 				for _, col := range names {
-					must(t, tx.Set(cell(row, col), []byte("ours")))
+					fixture.Must(t, tx.Set(fixture.Cell(row, col), []byte("ours")))
 				}
-				must(t, update(ctx, other, func(tx *percolator.Txn) error { return tx.Set(cell(row, foreign), []byte("theirs")) }))
+				fixture.Must(t, fixture.Update(ctx, other, func(tx *percolator.Txn) error { return tx.Set(fixture.Cell(row, foreign), []byte("theirs")) }))
 				_, err := tx.Commit(ctx)
 				if want := slices.Contains(names, foreign); errors.Is(err, percolator.ErrConflict) != want || err != nil && !want {
 					t.Errorf("writing %q while %q was written: %v", names, foreign, err)
 				}
 			}
-			must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell(row, name)) }))
-			wantNow(t, ctx, c, cell(row, name), "")
+			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell(row, name)) }))
+			fixture.WantNow(t, ctx, c, fixture.Cell(row, name), "")
 			if n > 1 {
-				wantNow(t, ctx, c, cell(row, names[1]), "ours")
+				fixture.WantNow(t, ctx, c, fixture.Cell(row, names[1]), "ours")
 			}
 		}
 	}

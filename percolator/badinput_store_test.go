@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -19,7 +20,7 @@ import (
 func tableAdmin(t *testing.T, ctx context.Context, env *percolatortest.Env) *bigtable.AdminClient {
 	t.Helper()
 	a, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
-	must(t, err)
+	fixture.Must(t, err)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
@@ -35,11 +36,11 @@ func wantRemedy(t *testing.T, what string, err error, table string) {
 // A table that the schema does not have is refused by name, wherever it is named; so is an index.
 func TestUnknownTables(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	tx := mustBegin(t, ctx, c)
+	fixture.Must(t, err)
+	tx := fixture.MustBegin(t, ctx, c)
 	for _, table := range []string{"nowhere", "", "people.mail", "percolator_meta", "t\n", "T"} {
 		at := percolator.Cell{Table: table, Row: "r", Column: "c"}
 		for what, err := range map[string]error{
@@ -47,18 +48,18 @@ func TestUnknownTables(t *testing.T) {
 			"Insert":             tx.Insert(at, nil),
 			"Delete":             tx.Delete(at),
 			"Notify":             tx.Notify(at),
-			"Txn.Get":            errOf(tx.Get(ctx, at)),
-			"Txn.GetMulti":       errOf(tx.GetMulti(ctx, cell("r", "c"), at)),
-			"GetForUpdate":       errOf(tx.GetForUpdate(ctx, at)),
-			"Txn.Scan":           firstError(tx.Scan(ctx, table, percolator.All())),
-			"Txn.ScanIndex":      firstError(tx.ScanIndex(ctx, table, "mail", percolator.All())),
-			"Acknowledge":        errOf((*commit.Txn)(tx).Acknowledge(ctx, at, "O", []string{"O"})),
-			"Snapshot.Get":       errOf(s.Get(ctx, at)),
-			"Snapshot.GetMulti":  errOf(s.GetMulti(ctx, cell("r", "c"), at)),
-			"Snapshot.Scan":      firstError(s.Scan(ctx, table, percolator.All())),
-			"Snapshot.ScanIndex": firstError(s.ScanIndex(ctx, table, "mail", percolator.All())),
-			"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ctx, table)),
-			"WrittenSince":       errOf(admin.New(c).WrittenSince(ctx, table, 1)),
+			"Txn.Get":            fixture.ErrOf(tx.Get(ctx, at)),
+			"Txn.GetMulti":       fixture.ErrOf(tx.GetMulti(ctx, fixture.Cell("r", "c"), at)),
+			"GetForUpdate":       fixture.ErrOf(tx.GetForUpdate(ctx, at)),
+			"Txn.Scan":           fixture.FirstError(tx.Scan(ctx, table, percolator.All())),
+			"Txn.ScanIndex":      fixture.FirstError(tx.ScanIndex(ctx, table, "mail", percolator.All())),
+			"Acknowledge":        fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, at, "O", []string{"O"})),
+			"Snapshot.Get":       fixture.ErrOf(s.Get(ctx, at)),
+			"Snapshot.GetMulti":  fixture.ErrOf(s.GetMulti(ctx, fixture.Cell("r", "c"), at)),
+			"Snapshot.Scan":      fixture.FirstError(s.Scan(ctx, table, percolator.All())),
+			"Snapshot.ScanIndex": fixture.FirstError(s.ScanIndex(ctx, table, "mail", percolator.All())),
+			"SampleRowKeys":      fixture.ErrOf(admin.New(c).SampleRowKeys(ctx, table)),
+			"WrittenSince":       fixture.ErrOf(admin.New(c).WrittenSince(ctx, table, 1)),
 			"ClearNotification":  admin.New(c).ClearNotification(ctx, at, 1),
 		} {
 			wantRemedy(t, what, err, strings.TrimSpace(table))
@@ -67,40 +68,47 @@ func TestUnknownTables(t *testing.T) {
 			wantRemedy(t, "ScanPending", err, strings.TrimSpace(table))
 		}
 	}
-	if err := firstError(s.ScanIndex(ctx, "people", "age", percolator.All())); !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), `"age"`) {
+	if err := fixture.FirstError(s.ScanIndex(ctx, "people", "age", percolator.All())); !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), `"age"`) {
 		t.Errorf("an unknown index: %v", err)
 	}
-	must(t, tx.Set(cell("r", "c"), []byte("v")))
-	mustCommit(t, ctx, tx)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
+	fixture.MustCommit(t, ctx, tx)
 }
 
-// A table that somebody has deleted from the instance is missed with the remedy, by readers and writers; a transaction that reaches beyond
-// it leaves no lock elsewhere; and CreateSchema is indeed the remedy.
+// A table that somebody has deleted from the instance is missed with the remedy, by readers and
+// writers; a transaction that reaches beyond it leaves no lock elsewhere; and CreateSchema is
+// indeed the remedy.
 func TestTableDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	u := percolator.Cell{Table: "u", Row: "r", Column: "c"}
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(u, []byte("v")), mail.Set(tx, "ann", "a@x")) }))
-	must(t, c.Flush(ctx))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(tx.Set(u, []byte("v")), fixture.Mail.Set(tx, "ann", "a@x"))
+	}))
+	fixture.Must(t, c.Flush(ctx))
 	a := tableAdmin(t, ctx, env)
-	must(t, a.DeleteTable(ctx, "u"))
-	must(t, a.DeleteTable(ctx, "people.mail"))
+	fixture.Must(t, a.DeleteTable(ctx, "u"))
+	fixture.Must(t, a.DeleteTable(ctx, "people.mail"))
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	tx := mustBegin(t, ctx, c)
+	fixture.Must(t, err)
+	tx := fixture.MustBegin(t, ctx, c)
 	for what, err := range map[string]error{
-		"Get":                  errOf(s.Get(ctx, u)),
-		"GetMulti":             errOf(s.GetMulti(ctx, cell("r", "c"), u)),
-		"Scan":                 firstError(s.Scan(ctx, "u", percolator.All())),
-		"GetForUpdate":         errOf(tx.GetForUpdate(ctx, u)),
-		"SampleRowKeys":        errOf(admin.New(c).SampleRowKeys(ctx, "u")),
-		"WrittenSince":         errOf(admin.New(c).WrittenSince(ctx, "u", 1)),
-		"a primary":            update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(u, nil) }),
-		"a secondary":          update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(cell("y", "c"), nil), tx.Set(u, nil)) }),
-		"an Insert":            update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(tx.Set(cell("z", "c"), nil), tx.Insert(u, nil)) }),
-		"a blind write":        errOf(c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(u, nil) }, percolator.Blind())),
-		"a read under locking": errOf(c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return errOf(tx.Get(ctx, u)) }, percolator.LockReads())),
+		"Get":           fixture.ErrOf(s.Get(ctx, u)),
+		"GetMulti":      fixture.ErrOf(s.GetMulti(ctx, fixture.Cell("r", "c"), u)),
+		"Scan":          fixture.FirstError(s.Scan(ctx, "u", percolator.All())),
+		"GetForUpdate":  fixture.ErrOf(tx.GetForUpdate(ctx, u)),
+		"SampleRowKeys": fixture.ErrOf(admin.New(c).SampleRowKeys(ctx, "u")),
+		"WrittenSince":  fixture.ErrOf(admin.New(c).WrittenSince(ctx, "u", 1)),
+		"a primary":     fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(u, nil) }),
+		"a secondary": fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+			return errors.Join(tx.Set(fixture.Cell("y", "c"), nil), tx.Set(u, nil))
+		}),
+		"an Insert": fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+			return errors.Join(tx.Set(fixture.Cell("z", "c"), nil), tx.Insert(u, nil))
+		}),
+		"a blind write":        fixture.ErrOf(c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(u, nil) }, percolator.Blind())),
+		"a read under locking": fixture.ErrOf(c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return fixture.ErrOf(tx.Get(ctx, u)) }, percolator.LockReads())),
 	} {
 		wantRemedy(t, what, err, `"u"`)
 		if errors.Is(err, percolator.ErrConflict) || errors.Is(err, percolator.ErrOutcomeUnknown) {
@@ -110,47 +118,48 @@ func TestTableDeletedBehindOurBack(t *testing.T) {
 	for _, err := range admin.New(c).ScanPending(ctx, "u", percolator.All()) {
 		wantRemedy(t, "ScanPending", err, `"u"`)
 	}
-	wantRemedy(t, "ScanIndex", firstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), `"people.mail"`)
-	wantRemedy(t, "an indexed write", update(ctx, c, func(tx *percolator.Txn) error { return mail.Set(tx, "bob", "b@x") }), `"people.mail"`)
+	wantRemedy(t, "ScanIndex", fixture.FirstError(s.ScanIndex(ctx, "people", "mail", percolator.All())), `"people.mail"`)
+	wantRemedy(t, "an indexed write", fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "b@x") }), `"people.mail"`)
 	for _, table := range []string{"t", "people"} {
-		if n := cellsOf(t, ctx, env, table, "lock"); n != 0 {
+		if n := fixture.CellsOf(t, ctx, env, table, "lock"); n != 0 {
 			t.Errorf("%d locks left in %s", n, table)
 		}
 	}
 	for _, row := range []string{"y", "z"} {
-		wantNow(t, ctx, c, cell(row, "c"), "")
+		fixture.WantNow(t, ctx, c, fixture.Cell(row, "c"), "")
 	}
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, testSchema(), env.Options()...))
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
-		return errors.Join(tx.Set(u, []byte("again")), mail.Set(tx, "bob", "b@x"))
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, fixture.Schema(), env.Options()...))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(tx.Set(u, []byte("again")), fixture.Mail.Set(tx, "bob", "b@x"))
 	}))
-	wantNow(t, ctx, c, u, "again")
+	fixture.WantNow(t, ctx, c, u, "again")
 }
 
 // Without the table of the schema nobody gets a client.
 func TestMetaTableDeletedBehindOurBack(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	must(t, tableAdmin(t, ctx, env).DeleteTable(ctx, "percolator_meta"))
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	fixture.Must(t, tableAdmin(t, ctx, env).DeleteTable(ctx, "percolator_meta"))
 	_, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)
 	wantRemedy(t, "NewClient", err, "percolator_meta")
 	_, err = percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: "another", Oracle: env.Oracle}, env.Options()...)
 	wantRemedy(t, "NewClient of an empty instance", err, "percolator_meta")
-	must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, testSchema(), env.Options()...))
-	put(t, ctx, env.NewClient(), "r", "c", "v")
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, fixture.Schema(), env.Options()...))
+	fixture.Put(t, ctx, env.NewClient(), "r", "c", "v")
 }
 
 // nobody is an address where nothing listens.
 const nobody = "127.0.0.1:1"
 
-// A store that is down when CreateSchema is called is told as soon as the context ends, by its address.
+// A store that is down when CreateSchema is called is told as soon as the context ends, by its
+// address.
 func TestStoreDownAtCreateSchema(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(testContext(t), 2*time.Second)
+	ctx, cancel := context.WithTimeout(fixture.Context(t), 2*time.Second)
 	defer cancel()
 	began := time.Now()
-	err := percolator.CreateSchema(ctx, "p", "i", testSchema(), emulator.Connect(nobody)...)
+	err := percolator.CreateSchema(ctx, "p", "i", fixture.Schema(), emulator.Connect(nobody)...)
 	if err == nil || !strings.Contains(err.Error(), nobody) {
 		t.Errorf("%v, want an error that names %s", err, nobody)
 	}
@@ -161,15 +170,15 @@ func TestStoreDownAtCreateSchema(t *testing.T) {
 
 // An oracle that is down when the client starts likewise; and one that nobody has named.
 func TestOracleDownAtStart(t *testing.T) {
-	env := newEnv(t)
+	env := fixture.NewEnv(t)
 	open := func(limit time.Duration) error {
-		ctx, cancel := context.WithTimeout(testContext(t), limit)
+		ctx, cancel := context.WithTimeout(fixture.Context(t), limit)
 		defer cancel()
-		return errOf(percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance}, env.Options()...))
+		return fixture.ErrOf(percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: env.Instance}, env.Options()...))
 	}
 	t.Setenv("PERCOLATOR_TSO_ADDR", "")
 	err := open(10 * time.Second)
-	wantErr(t, err, percolator.ErrInvalidArgument)
+	fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 	if !strings.Contains(err.Error(), "PERCOLATOR_TSO_ADDR") {
 		t.Errorf("%v does not say how to name an oracle", err)
 	}
@@ -177,7 +186,7 @@ func TestOracleDownAtStart(t *testing.T) {
 		t.Setenv("PERCOLATOR_TSO_ADDR", addr)
 		began := time.Now()
 		err := open(time.Second)
-		wantErr(t, err, context.DeadlineExceeded)
+		fixture.WantErr(t, err, context.DeadlineExceeded)
 		if err == nil || !strings.Contains(err.Error(), addr) {
 			t.Errorf("%v does not name %s", err, addr)
 		}
@@ -190,22 +199,22 @@ func TestOracleDownAtStart(t *testing.T) {
 // An oracle that fails later is told by its error, and what was begun leaves nothing behind.
 func TestOracleDownLater(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.NewClient()
-	tx := mustBegin(t, ctx, c)
-	must(t, errors.Join(tx.Set(cell("a", "c"), nil), tx.Set(cell("b", "c"), nil)))
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.NewClient()
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, errors.Join(tx.Set(fixture.Cell("a", "c"), nil), tx.Set(fixture.Cell("b", "c"), nil)))
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.Oracle {
 			return percolatortest.LoseRequest
 		}
 		return percolatortest.Pass
 	})
-	for what, err := range map[string]error{"Begin": errOf(c.Begin(ctx)), "Snapshot": errOf(c.Snapshot(ctx)), "Commit": errOf(tx.Commit(ctx))} {
+	for what, err := range map[string]error{"Begin": fixture.ErrOf(c.Begin(ctx)), "Snapshot": fixture.ErrOf(c.Snapshot(ctx)), "Commit": fixture.ErrOf(tx.Commit(ctx))} {
 		if err == nil || !strings.Contains(err.Error(), "oracle") || errors.Is(err, percolator.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 		t.Errorf("%d locks left", n)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// clockOracle is the cheapest oracle there is, so that the benchmarks show the client and the store.
+// clockOracle is the cheapest oracle there is, so that the benchmarks show the client and the
+// store.
 type clockOracle struct{ last atomic.Int64 }
 
 func (o *clockOracle) Next(context.Context) (tso.Timestamp, error) {

@@ -8,17 +8,18 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Claims, changes and releases of unique values by two clients: in no snapshot do two rows hold one value, and the index lists exactly what the
-// rows hold.
+// Claims, changes and releases of unique values by two clients: in no snapshot do two rows hold one
+// value, and the index lists exactly what the rows hold.
 func TestUniqueIndexUnderConcurrentChanges(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	clients := []*percolator.Client{env.Client, env.NewClient()}
 	commits := make(chan tso.Timestamp, 1000)
 	var refused atomic.Int64
@@ -33,15 +34,15 @@ func TestUniqueIndexUnderConcurrentChanges(t *testing.T) {
 				ts, err := clients[g%2].Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 					switch i % 4 {
 					case 0:
-						return mail.Delete(tx, row)
+						return fixture.Mail.Delete(tx, row)
 					case 1: // hand over what the other row holds
-						v, err := mail.GetOr(ctx, tx, other, "")
+						v, err := fixture.Mail.GetOr(ctx, tx, other, "")
 						if err != nil || v == "" || row == other {
 							return err
 						}
-						return errors.Join(mail.Delete(tx, other), mail.Set(tx, row, v))
+						return errors.Join(fixture.Mail.Delete(tx, other), fixture.Mail.Set(tx, row, v))
 					}
-					return mail.Set(tx, row, value)
+					return fixture.Mail.Set(tx, row, value)
 				})
 				switch {
 				case errors.Is(err, percolator.ErrUnique):
@@ -58,17 +59,17 @@ func TestUniqueIndexUnderConcurrentChanges(t *testing.T) {
 	close(commits)
 	for ts := range commits {
 		s, err := env.Client.Snapshot(ctx, percolator.AsOfTimestamp(ts))
-		must(t, err)
+		fixture.Must(t, err)
 		holder, byIndex := map[string]string{}, map[string]string{}
 		for e, err := range s.Scan(ctx, "people", percolator.All(), "mail") {
-			must(t, err)
+			fixture.Must(t, err)
 			if before, twice := holder[string(e.Value)]; twice {
 				t.Errorf("at %d %s and %s hold %s", ts, before, e.Cell.Row, e.Value)
 			}
 			holder[string(e.Value)] = e.Cell.Row
 		}
 		for e, err := range s.ScanIndex(ctx, "people", "mail", percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			byIndex[string(e.Value)] = e.Cell.Row
 		}
 		if fmt.Sprint(holder) != fmt.Sprint(byIndex) {
@@ -84,25 +85,25 @@ func TestUniqueIndexUnderConcurrentChanges(t *testing.T) {
 func TestUniqueIndexBehindDeadClient(t *testing.T) {
 	t.Parallel()
 	for _, committed := range []bool{false, true} {
-		env := newEnv(t)
-		ctx := testContext(t)
+		env := fixture.NewEnv(t)
+		ctx := fixture.Context(t)
 		dead := env.NewClient()
-		tx := mustBegin(t, ctx, dead)
-		must(t, mail.Set(tx, "ann", "a@x"))
+		tx := fixture.MustBegin(t, ctx, dead)
+		fixture.Must(t, fixture.Mail.Set(tx, "ann", "a@x"))
 		var stopped atomic.Bool
 		env.FaultsOf(dead).Handle(func(r percolatortest.Request) percolatortest.Action {
-			if stopped.Load() || isCommit(r) && !committed {
+			if stopped.Load() || fixture.IsCommit(r) && !committed {
 				return percolatortest.Crash
 			}
-			stopped.Store(isCommit(r))
+			stopped.Store(fixture.IsCommit(r))
 			return percolatortest.Pass
 		})
 		if _, err := tx.Commit(ctx); (err == nil) != committed {
 			t.Fatalf("commit: %v", err)
 		}
 		dead.Flush(ctx)
-		env.Clock.Advance(lockTTL)
-		err := update(ctx, env.Client, func(tx *percolator.Txn) error { return mail.Set(tx, "bob", "a@x") })
+		env.Clock.Advance(fixture.LockTTL)
+		err := fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", "a@x") })
 		if errors.Is(err, percolator.ErrUnique) != committed || err != nil && !committed {
 			t.Errorf("committed %v: %v", committed, err)
 		}
@@ -110,7 +111,7 @@ func TestUniqueIndexBehindDeadClient(t *testing.T) {
 		if committed {
 			want = "a@x:ann"
 		}
-		if got := listIndexNow(t, ctx, env.Client, "mail", percolator.All()); got != want {
+		if got := fixture.ListIndexNow(t, ctx, env.Client, "mail", percolator.All()); got != want {
 			t.Errorf("committed %v: the index holds %q, want %q", committed, got, want)
 		}
 	}
@@ -119,10 +120,10 @@ func TestUniqueIndexBehindDeadClient(t *testing.T) {
 // Within a transaction the last write of a row counts, for what it claims and for what it releases.
 func TestUniqueIndexFollowsTheLastWrite(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
-		return errors.Join(mail.Set(tx, "ann", "a@x"), mail.Set(tx, "bob", "b@x"))
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.Mail.Set(tx, "ann", "a@x"), fixture.Mail.Set(tx, "bob", "b@x"))
 	}))
 	for _, step := range []struct {
 		change func(tx *percolator.Txn) error
@@ -130,49 +131,51 @@ func TestUniqueIndexFollowsTheLastWrite(t *testing.T) {
 		want   string
 	}{
 		{func(tx *percolator.Txn) error { // wants b@x, then something that is free
-			return errors.Join(mail.Set(tx, "ann", "b@x"), mail.Set(tx, "ann", "c@x"))
+			return errors.Join(fixture.Mail.Set(tx, "ann", "b@x"), fixture.Mail.Set(tx, "ann", "c@x"))
 		}, nil, "b@x:bob c@x:ann"},
 		{func(tx *percolator.Txn) error { // gives c@x up and takes it back; a third one cannot have it
-			return errors.Join(mail.Delete(tx, "ann"), mail.Set(tx, "ann", "c@x"), mail.Set(tx, "cid", "c@x"))
+			return errors.Join(fixture.Mail.Delete(tx, "ann"), fixture.Mail.Set(tx, "ann", "c@x"), fixture.Mail.Set(tx, "cid", "c@x"))
 		}, percolator.ErrUnique, "b@x:bob c@x:ann"},
 		{func(tx *percolator.Txn) error { // two want one value, and one thinks better of it
-			return errors.Join(mail.Set(tx, "cid", "d@x"), mail.Set(tx, "dan", "d@x"), mail.Delete(tx, "cid"))
+			return errors.Join(fixture.Mail.Set(tx, "cid", "d@x"), fixture.Mail.Set(tx, "dan", "d@x"), fixture.Mail.Delete(tx, "cid"))
 		}, nil, "b@x:bob c@x:ann d@x:dan"},
 		{func(tx *percolator.Txn) error {
-			return errors.Join(mail.Delete(tx, "dan"), mail.Insert(tx, "eve", "d@x"))
+			return errors.Join(fixture.Mail.Delete(tx, "dan"), fixture.Mail.Insert(tx, "eve", "d@x"))
 		}, nil, "b@x:bob c@x:ann d@x:eve"},
-		{func(tx *percolator.Txn) error { return mail.Insert(tx, "eve", "e@x") }, percolator.ErrExists, "b@x:bob c@x:ann d@x:eve"},
-		{func(tx *percolator.Txn) error { return errOf(tx.GetForUpdate(ctx, mail.Cell("eve"))) }, nil, "b@x:bob c@x:ann d@x:eve"},
-		{func(tx *percolator.Txn) error { return errors.Join(mail.Set(tx, "fay", ""), mail.Set(tx, "gil", "")) }, percolator.ErrUnique, "b@x:bob c@x:ann d@x:eve"}, // an empty value is one
+		{func(tx *percolator.Txn) error { return fixture.Mail.Insert(tx, "eve", "e@x") }, percolator.ErrExists, "b@x:bob c@x:ann d@x:eve"},
+		{func(tx *percolator.Txn) error { return fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Mail.Cell("eve"))) }, nil, "b@x:bob c@x:ann d@x:eve"},
+		{func(tx *percolator.Txn) error {
+			return errors.Join(fixture.Mail.Set(tx, "fay", ""), fixture.Mail.Set(tx, "gil", ""))
+		}, percolator.ErrUnique, "b@x:bob c@x:ann d@x:eve"}, // an empty value is one
 	} {
-		if err := update(ctx, c, step.change); !errors.Is(err, step.err) {
+		if err := fixture.Update(ctx, c, step.change); !errors.Is(err, step.err) {
 			t.Errorf("%v, want %v", err, step.err)
 		}
-		if got := listIndexNow(t, ctx, c, "mail", percolator.All()); got != step.want {
+		if got := fixture.ListIndexNow(t, ctx, c, "mail", percolator.All()); got != step.want {
 			t.Errorf("the index holds %q, want %q", got, step.want)
 		}
 	}
 }
 
-// A scan over an index sees the transaction's own writes where they belong in the order of values, with ranges exact at both ends, and on
-// unique indexes, with values of any bytes.
+// A scan over an index sees the transaction's own writes where they belong in the order of values,
+// with ranges exact at both ends, and on unique indexes, with values of any bytes.
 func TestScanIndexWithOwnWritesAtTheEdges(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	values := []string{"", "\x00", "\x00\x01", "\x00\xff", "a", "a\x00", "a\x00b", "b", "\xff"}
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 		for i, v := range values {
-			if err := errors.Join(city.Set(tx, fmt.Sprint("old", i), v), mail.Set(tx, fmt.Sprint("old", i), v)); err != nil {
+			if err := errors.Join(fixture.City.Set(tx, fmt.Sprint("old", i), v), fixture.Mail.Set(tx, fmt.Sprint("old", i), v)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-	tx := mustBegin(t, ctx, c)
+	tx := fixture.MustBegin(t, ctx, c)
 	for i, v := range values { // every second one moves to a new row
 		if i%2 == 0 {
-			must(t, errors.Join(city.Delete(tx, fmt.Sprint("old", i)), mail.Delete(tx, fmt.Sprint("old", i)), city.Set(tx, fmt.Sprint("new", i), v), mail.Set(tx, fmt.Sprint("new", i), v)))
+			fixture.Must(t, errors.Join(fixture.City.Delete(tx, fmt.Sprint("old", i)), fixture.Mail.Delete(tx, fmt.Sprint("old", i)), fixture.City.Set(tx, fmt.Sprint("new", i), v), fixture.Mail.Set(tx, fmt.Sprint("new", i), v)))
 		}
 	}
 	for _, index := range []string{"city", "mail"} {
@@ -185,7 +188,7 @@ func TestScanIndexWithOwnWritesAtTheEdges(t *testing.T) {
 					}
 				}
 				for e, err := range tx.ScanIndex(ctx, "people", index, percolator.Between(from, to)) {
-					must(t, err)
+					fixture.Must(t, err)
 					got = append(got, fmt.Sprintf("%q:%s", e.Value, e.Cell.Row))
 				}
 				if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -194,8 +197,8 @@ func TestScanIndexWithOwnWritesAtTheEdges(t *testing.T) {
 			}
 		}
 	}
-	must(t, mail.Set(tx, "other", "a"))
-	wantErr(t, firstError(tx.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrUnique) // "a" is the value of new4 already
-	must(t, mail.Set(tx, "other", "free"))
-	mustCommit(t, ctx, tx)
+	fixture.Must(t, fixture.Mail.Set(tx, "other", "a"))
+	fixture.WantErr(t, fixture.FirstError(tx.ScanIndex(ctx, "people", "mail", percolator.All())), percolator.ErrUnique) // "a" is the value of new4 already
+	fixture.Must(t, fixture.Mail.Set(tx, "other", "free"))
+	fixture.MustCommit(t, ctx, tx)
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Bigtable refuses filters of more than 20 KB, which the emulator does not. The condition under which bounds are replaced holds
-// the former ones twice: four tables with keys of 64 bytes, and 32 bounds each as package observers makes them, are too much.
+// Bigtable refuses filters of more than 20 KB, which the emulator does not. The condition under
+// which bounds are replaced holds the former ones twice: four tables with keys of 64 bytes, and 32
+// bounds each as package observers makes them, are too much.
 func TestBoundsAreReplacedWithinTheLimitOfFilters(t *testing.T) {
 	ctx := context.Background()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}})

@@ -10,17 +10,19 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// Requests and answers that are lost, once or often, in any phase: the transaction commits exactly once (I3, I17).
+// Requests and answers that are lost, once or often, in any phase: the transaction commits exactly
+// once (I3, I17).
 func TestLostRequestsAndAnswers(t *testing.T) {
 	t.Parallel()
 	phases := map[string]func(percolatortest.Request) bool{
-		"prewrite":  isPrewrite,
-		"commit":    isCommit,
+		"prewrite":  fixture.IsPrewrite,
+		"commit":    fixture.IsCommit,
 		"phase two": func(r percolatortest.Request) bool { return r.Method == percolatortest.MutateRows },
 		"reads":     func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows },
 		"all":       func(r percolatortest.Request) bool { return r.Method != percolatortest.Oracle },
@@ -30,24 +32,24 @@ func TestLostRequestsAndAnswers(t *testing.T) {
 			for _, times := range []int{1, 4} {
 				t.Run(fmt.Sprintf("%s/%v/%d", name, effect, times), func(t *testing.T) {
 					t.Parallel()
-					env := newEnv(t)
-					ctx, c := testContext(t), env.Client
-					put(t, ctx, c, "a", "c", "10", "b", "c", "10")
-					env.FaultsOf(c).Handle(atMost(times, phase, effect))
-					tx := mustBegin(t, ctx, c)
-					wantValue(t, ctx, tx, cell("a", "c"), "10")
-					must(t, tx.Set(cell("a", "c"), []byte("7")))
-					must(t, tx.Set(cell("b", "c"), []byte("13")))
-					must(t, tx.Set(cell("b", "seen"), []byte("x")))
-					ts := mustCommit(t, ctx, tx)
-					must(t, c.Flush(ctx))
-					wantNow(t, ctx, c, cell("a", "c"), "7")
-					wantNow(t, ctx, c, cell("b", "c"), "13")
+					env := fixture.NewEnv(t)
+					ctx, c := fixture.Context(t), env.Client
+					fixture.Put(t, ctx, c, "a", "c", "10", "b", "c", "10")
+					env.FaultsOf(c).Handle(fixture.AtMost(times, phase, effect))
+					tx := fixture.MustBegin(t, ctx, c)
+					fixture.WantValue(t, ctx, tx, fixture.Cell("a", "c"), "10")
+					fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("7")))
+					fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("13")))
+					fixture.Must(t, tx.Set(fixture.Cell("b", "seen"), []byte("x")))
+					ts := fixture.MustCommit(t, ctx, tx)
+					fixture.Must(t, c.Flush(ctx))
+					fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "7")
+					fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "13")
 					before, err := c.Snapshot(ctx, percolator.AsOfTimestamp(ts-1))
-					must(t, err)
-					wantValue(t, ctx, before, cell("b", "c"), "10")
+					fixture.Must(t, err)
+					fixture.WantValue(t, ctx, before, fixture.Cell("b", "c"), "10")
 					for family, want := range map[string]int{"lock": 0, "data": 5, "write": 5, "notify": 1} {
-						if n := cellsOf(t, ctx, env, "t", family); n != want {
+						if n := fixture.CellsOf(t, ctx, env, "t", family); n != want {
 							t.Errorf("%d cells of family %s, want %d", n, family, want)
 						}
 					}
@@ -60,39 +62,40 @@ func TestLostRequestsAndAnswers(t *testing.T) {
 	}
 }
 
-// The context ends while the commit is under way: only then is the outcome unknown, and it is never reported as an abort.
+// The context ends while the commit is under way: only then is the outcome unknown, and it is never
+// reported as an abort.
 func TestOutcomeIsUnknownOnlyWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	for _, lands := range []bool{true, false} {
 		t.Run(fmt.Sprint("the commit lands: ", lands), func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t)
-			ctx, cancel := context.WithCancel(testContext(t))
+			env := fixture.NewEnv(t)
+			ctx, cancel := context.WithCancel(fixture.Context(t))
 			defer cancel()
 			held := percolatortest.NewHold()
-			env.FaultsOf(env.Client).Handle(atMost(1, isCommit, held))
-			tx := mustBegin(t, ctx, env.Client)
-			must(t, tx.Set(cell("a", "c"), []byte("v")))
-			must(t, tx.Set(cell("b", "c"), []byte("v")))
+			env.FaultsOf(env.Client).Handle(fixture.AtMost(1, fixture.IsCommit, held))
+			tx := fixture.MustBegin(t, ctx, env.Client)
+			fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
+			fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("v")))
 			done := make(chan error, 1)
-			go func() { done <- errOf(tx.Commit(ctx)) }()
+			go func() { done <- fixture.ErrOf(tx.Commit(ctx)) }()
 			held.Wait(t, 1)
 			cancel()
 			err := <-done
-			wantErr(t, err, percolator.ErrOutcomeUnknown, context.Canceled)
+			fixture.WantErr(t, err, percolator.ErrOutcomeUnknown, context.Canceled)
 			if errors.Is(err, percolator.ErrConflict) {
 				t.Errorf("%v is reported as a conflict too", err)
 			}
-			after, want := testContext(t), "v"
+			after, want := fixture.Context(t), "v"
 			if lands {
 				held.Release()
 			} else {
 				held.Drop()
-				env.Clock.Advance(lockTTL)
+				env.Clock.Advance(fixture.LockTTL)
 				want = ""
 			}
-			wantNow(t, after, env.NewClient(), cell("b", "c"), want)
-			wantNow(t, after, env.NewClient(), cell("a", "c"), want)
+			fixture.WantNow(t, after, env.NewClient(), fixture.Cell("b", "c"), want)
+			fixture.WantNow(t, after, env.NewClient(), fixture.Cell("a", "c"), want)
 		})
 	}
 }
@@ -100,121 +103,124 @@ func TestOutcomeIsUnknownOnlyWhenTheContextEnds(t *testing.T) {
 // Update never repeats a transaction whose outcome it does not know.
 func TestUpdateDoesNotRepeatAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, cancel := context.WithCancel(testContext(t))
+	env := fixture.NewEnv(t)
+	ctx, cancel := context.WithCancel(fixture.Context(t))
 	defer cancel()
 	held := percolatortest.NewHold()
-	env.FaultsOf(env.Client).Handle(atMost(1, isCommit, held))
+	env.FaultsOf(env.Client).Handle(fixture.AtMost(1, fixture.IsCommit, held))
 	var attempts atomic.Int64
 	done := make(chan error, 1)
 	go func() {
-		done <- update(ctx, env.Client, func(tx *percolator.Txn) error { attempts.Add(1); return tx.Set(cell("r", "c"), nil) })
+		done <- fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { attempts.Add(1); return tx.Set(fixture.Cell("r", "c"), nil) })
 	}()
 	held.Wait(t, 1)
 	cancel()
-	wantErr(t, <-done, percolator.ErrOutcomeUnknown)
+	fixture.WantErr(t, <-done, percolator.ErrOutcomeUnknown)
 	if n := attempts.Load(); n != 1 {
 		t.Errorf("%d attempts", n)
 	}
 }
 
-// The zombies of I4: a prewrite that arrives after its transaction was rolled back by others, of the primary or of a
-// secondary, and a commit that arrives late. None brings anything back.
+// The zombies of I4: a prewrite that arrives after its transaction was rolled back by others, of
+// the primary or of a secondary, and a commit that arrives late. None brings anything back.
 func TestLateRequestsAfterRollback(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(percolatortest.Request) bool{
-		"prewrite of the primary":   func(r percolatortest.Request) bool { return isPrewrite(r) && r.Row == "a" },
-		"prewrite of the secondary": func(r percolatortest.Request) bool { return isPrewrite(r) && r.Row == "b" },
-		"commit":                    isCommit,
+		"prewrite of the primary":   func(r percolatortest.Request) bool { return fixture.IsPrewrite(r) && r.Row == "a" },
+		"prewrite of the secondary": func(r percolatortest.Request) bool { return fixture.IsPrewrite(r) && r.Row == "b" },
+		"commit":                    fixture.IsCommit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t)
-			ctx, c := testContext(t), env.Client
-			put(t, ctx, c, "a", "c", "old", "b", "c", "old")
+			env := fixture.NewEnv(t)
+			ctx, c := fixture.Context(t), env.Client
+			fixture.Put(t, ctx, c, "a", "c", "old", "b", "c", "old")
 			slow := env.NewClient()
 			held := percolatortest.NewHold()
-			env.FaultsOf(slow).Handle(atMost(1, late, held))
-			tx := mustBegin(t, ctx, slow)
-			must(t, tx.Set(cell("a", "c"), []byte("zombie")))
-			must(t, tx.Set(cell("b", "c"), []byte("zombie")))
+			env.FaultsOf(slow).Handle(fixture.AtMost(1, late, held))
+			tx := fixture.MustBegin(t, ctx, slow)
+			fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("zombie")))
+			fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("zombie")))
 			own, giveUp := context.WithCancel(ctx)
 			done := make(chan error, 1)
-			go func() { done <- errOf(tx.Commit(own)) }()
+			go func() { done <- fixture.ErrOf(tx.Commit(own)) }()
 			held.Wait(t, 1)
 			giveUp()
 			<-done
-			env.Clock.Advance(lockTTL)
-			wantNow(t, ctx, c, cell("a", "c"), "old")
-			wantNow(t, ctx, c, cell("b", "c"), "old")
-			put(t, ctx, c, "a", "c", "new") // others go on
+			env.Clock.Advance(fixture.LockTTL)
+			fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "old")
+			fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "old")
+			fixture.Put(t, ctx, c, "a", "c", "new") // others go on
 			held.Release()
-			env.Clock.Advance(lockTTL)
-			wantNow(t, ctx, c, cell("a", "c"), "new")
-			wantNow(t, ctx, c, cell("b", "c"), "old")
-			put(t, ctx, c, "b", "c", "new")
-			if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+			env.Clock.Advance(fixture.LockTTL)
+			fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "new")
+			fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "old")
+			fixture.Put(t, ctx, c, "b", "c", "new")
+			if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 				t.Errorf("%d locks left", n)
 			}
 		})
 	}
 }
 
-// A prewrite whose answer is lost, and that meets its transaction's end when it is sent again: a conflict, which
-// Update repeats in a new transaction.
+// A prewrite whose answer is lost, and that meets its transaction's end when it is sent again: a
+// conflict, which Update repeats in a new transaction.
 func TestPrewriteSentAgainAfterRollback(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	slow := env.NewClient()
 	other := env.Client
 	held := percolatortest.NewHold()
-	env.FaultsOf(slow).Handle(atMost(1, isPrewrite, held.Answer()))
+	env.FaultsOf(slow).Handle(fixture.AtMost(1, fixture.IsPrewrite, held.Answer()))
 	done := make(chan error, 1)
 	attempts := 0
 	go func() {
-		done <- update(ctx, slow, func(tx *percolator.Txn) error { attempts++; return tx.Set(cell("r", "c"), []byte("v")) })
+		done <- fixture.Update(ctx, slow, func(tx *percolator.Txn) error { attempts++; return tx.Set(fixture.Cell("r", "c"), []byte("v")) })
 	}()
 	held.Wait(t, 1)
-	env.Clock.Advance(lockTTL)
-	wantNow(t, ctx, other, cell("r", "c"), "") // rolls it back
+	env.Clock.Advance(fixture.LockTTL)
+	fixture.WantNow(t, ctx, other, fixture.Cell("r", "c"), "") // rolls it back
 	held.Release()
-	must(t, <-done)
+	fixture.Must(t, <-done)
 	if attempts != 2 {
 		t.Errorf("%d attempts, want 2", attempts)
 	}
-	wantNow(t, ctx, other, cell("r", "c"), "v")
+	fixture.WantNow(t, ctx, other, fixture.Cell("r", "c"), "v")
 	if s := slow.Stats(); s.Conflicts != 1 || s.Transactions != 1 {
 		t.Errorf("counted %+v", s)
 	}
 }
 
-// After the commit point nobody waits for a TTL: readers, scans, writers and the scan for work roll forward, with the notification (I10).
+// After the commit point nobody waits for a TTL: readers, scans, writers and the scan for work roll
+// forward, with the notification (I10).
 func TestCrashAfterTheCommitPoint(t *testing.T) {
 	t.Parallel()
 	for name, meet := range map[string]func(ctx context.Context, c *percolator.Client) error{
 		"Get": func(ctx context.Context, c *percolator.Client) error {
-			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error { return errOf(s.Get(ctx, cell("b", "seen"))) })
+			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				return fixture.ErrOf(s.Get(ctx, fixture.Cell("b", "seen")))
+			})
 		},
 		"GetMulti": func(ctx context.Context, c *percolator.Client) error {
 			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-				return errOf(s.GetMulti(ctx, cell("a", "seen"), cell("b", "seen")))
+				return fixture.ErrOf(s.GetMulti(ctx, fixture.Cell("a", "seen"), fixture.Cell("b", "seen")))
 			})
 		},
 		"Scan": func(ctx context.Context, c *percolator.Client) error {
 			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-				return firstError(s.Scan(ctx, "t", percolator.All()))
+				return fixture.FirstError(s.Scan(ctx, "t", percolator.All()))
 			})
 		},
 		"a writer": func(ctx context.Context, c *percolator.Client) error {
-			return update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(cell("b", "seen"), []byte("v")) })
+			return fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(fixture.Cell("b", "seen"), []byte("v")) })
 		},
 		"Acknowledge": func(ctx context.Context, c *percolator.Client) error {
 			tx, err := c.Begin(ctx)
 			if err != nil {
 				return err
 			}
-			a, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("b", "seen"), "O", []string{"O", "P"})
+			a, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("b", "seen"), "O", []string{"O", "P"})
 			if err == nil && !a.Run {
 				err = errors.New("nothing to acknowledge")
 			}
@@ -236,29 +242,29 @@ func TestCrashAfterTheCommitPoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t)
-			ctx := testContext(t)
+			env := fixture.NewEnv(t)
+			ctx := fixture.Context(t)
 			dying := env.NewClient()
-			tx := mustBegin(t, ctx, dying)
-			must(t, tx.Set(cell("a", "seen"), []byte("v")))
-			must(t, tx.Set(cell("b", "seen"), []byte("v")))
+			tx := fixture.MustBegin(t, ctx, dying)
+			fixture.Must(t, tx.Set(fixture.Cell("a", "seen"), []byte("v")))
+			fixture.Must(t, tx.Set(fixture.Cell("b", "seen"), []byte("v")))
 			env.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
 				if r.Method == percolatortest.MutateRows {
 					return percolatortest.Crash
 				}
 				return percolatortest.Pass
 			})
-			mustCommit(t, ctx, tx)
-			must(t, dying.Flush(ctx))
-			if n := cellsOf(t, ctx, env, "t", "lock"); n != 1 {
+			fixture.MustCommit(t, ctx, tx)
+			fixture.Must(t, dying.Flush(ctx))
+			if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 1 {
 				t.Fatalf("%d locks after the crash, want the secondary's", n)
 			}
-			must(t, meet(ctx, env.Client))
-			must(t, env.Client.Flush(ctx))
-			if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+			fixture.Must(t, meet(ctx, env.Client))
+			fixture.Must(t, env.Client.Flush(ctx))
+			if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 				t.Errorf("%d locks left", n)
 			}
-			if n := cellsOf(t, ctx, env, "t", "notify"); n < 2 {
+			if n := fixture.CellsOf(t, ctx, env, "t", "notify"); n < 2 {
 				t.Errorf("%d notifications, want that of both rows", n)
 			}
 			if n := env.Client.Stats().RolledForward; n != 1 {
@@ -271,66 +277,66 @@ func TestCrashAfterTheCommitPoint(t *testing.T) {
 // Before the commit point a reader waits while the lock may be alive, and not longer.
 func TestCrashBeforeTheCommitPoint(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
 	early, err := env.Client.Snapshot(ctx)
-	must(t, err)
-	crashAfter(t, env, nil, "a", "b")
+	fixture.Must(t, err)
+	fixture.CrashAfter(t, env, nil, "a", "b")
 	s, err := env.Client.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	_, err = s.Get(short, cell("b", "c"))
-	wantErr(t, err, percolator.ErrLocked, context.DeadlineExceeded)
-	wantValue(t, ctx, early, cell("b", "c"), "old") // what began before the lock does not care
-	err = errOf(env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell("b", "c"), nil) }, percolator.MaxAttempts(2)))
-	wantErr(t, err, percolator.ErrConflict, percolator.ErrLocked)
+	_, err = s.Get(short, fixture.Cell("b", "c"))
+	fixture.WantErr(t, err, percolator.ErrLocked, context.DeadlineExceeded)
+	fixture.WantValue(t, ctx, early, fixture.Cell("b", "c"), "old") // what began before the lock does not care
+	err = fixture.ErrOf(env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(fixture.Cell("b", "c"), nil) }, percolator.MaxAttempts(2)))
+	fixture.WantErr(t, err, percolator.ErrConflict, percolator.ErrLocked)
 
 	got := make(chan error, 1)
-	go func() { got <- errOf(s.Get(ctx, cell("b", "c"))) }()
-	env.Clock.Advance(lockTTL)
-	must(t, <-got)
-	wantValue(t, ctx, s, cell("b", "c"), "old")
-	wantValue(t, ctx, s, cell("a", "c"), "old")
-	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+	go func() { got <- fixture.ErrOf(s.Get(ctx, fixture.Cell("b", "c"))) }()
+	env.Clock.Advance(fixture.LockTTL)
+	fixture.Must(t, <-got)
+	fixture.WantValue(t, ctx, s, fixture.Cell("b", "c"), "old")
+	fixture.WantValue(t, ctx, s, fixture.Cell("a", "c"), "old")
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 		t.Errorf("%d locks left", n)
 	}
-	put(t, ctx, env.Client, "a", "c", "new", "b", "c", "new")
+	fixture.Put(t, ctx, env.Client, "a", "c", "new", "b", "c", "new")
 }
 
 // A commit that takes long keeps its primary's lock young (the refresh is conditional on the lock).
 func TestLongCommitRefreshesItsPrimary(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 300 * time.Millisecond }))
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 300 * time.Millisecond }))
+	ctx, c := fixture.Context(t), env.Client
 	held := percolatortest.NewHold()
 	var refreshed atomic.Int64
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		switch {
-		case isRefresh(r):
+		case fixture.IsRefresh(r):
 			refreshed.Add(1)
-		case isPrewrite(r) && r.Row == "b":
+		case fixture.IsPrewrite(r) && r.Row == "b":
 			return held
 		}
 		return percolatortest.Pass
 	})
-	tx := mustBegin(t, ctx, c)
-	must(t, tx.Set(cell("a", "c"), []byte("v")))
-	must(t, tx.Set(cell("b", "c"), []byte("v")))
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("v")))
 	done := make(chan error, 1)
-	go func() { done <- errOf(tx.Commit(ctx)) }()
+	go func() { done <- fixture.ErrOf(tx.Commit(ctx)) }()
 	held.Wait(t, 1)
-	eventually(t, "several refreshes", func() bool { return refreshed.Load() >= 5 }) // at least twice the TTL
+	fixture.Eventually(t, "several refreshes", func() bool { return refreshed.Load() >= 5 }) // at least twice the TTL
 	other, err := env.NewClient().Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	wantErr(t, errOf(other.Get(short, cell("a", "c"))), percolator.ErrLocked)
+	fixture.WantErr(t, fixture.ErrOf(other.Get(short, fixture.Cell("a", "c"))), percolator.ErrLocked)
 	held.Release()
-	must(t, <-done)
+	fixture.Must(t, <-done)
 	n := refreshed.Load()
-	wantNow(t, ctx, c, cell("b", "c"), "v")
+	fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "v")
 	if late := refreshed.Load(); late > n+1 {
 		t.Errorf("%d refreshes after the commit", late-n)
 	}
@@ -339,35 +345,36 @@ func TestLongCommitRefreshesItsPrimary(t *testing.T) {
 // Own aborts leave nothing: the next attempt must not meet them.
 func TestAbortCleansUp(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	tx := mustBegin(t, ctx, c)
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c)
 	for i := range 20 {
-		must(t, tx.Set(cell(key(i), "c"), []byte("v")))
-		must(t, tx.Set(cell(key(i), "d"), []byte("v")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "d"), []byte("v")))
 	}
-	put(t, ctx, c, key(13), "d", "in the way")
+	fixture.Put(t, ctx, c, fixture.Key(13), "d", "in the way")
 	_, err := tx.Commit(ctx)
 	var conflict *percolator.ConflictError
-	if !errors.As(err, &conflict) || conflict.Cell != cell(key(13), "d") || conflict.Locked {
+	if !errors.As(err, &conflict) || conflict.Cell != fixture.Cell(fixture.Key(13), "d") || conflict.Locked {
 		t.Errorf("%v, want a conflict on the cell in the way", err)
 	}
-	if locks, data := cellsOf(t, ctx, env, "t", "lock"), cellsOf(t, ctx, env, "t", "data"); locks != 0 || data != 1 {
+	if locks, data := fixture.CellsOf(t, ctx, env, "t", "lock"), fixture.CellsOf(t, ctx, env, "t", "data"); locks != 0 || data != 1 {
 		t.Errorf("%d locks and %d versions of data left, want 0 and 1", locks, data)
 	}
 }
 
-// Money moves between accounts while requests are lost, repeated and late, clients die, and locks expire early. In every snapshot the sum is
-// the same, and every transfer that was reported as committed is there exactly once.
+// Money moves between accounts while requests are lost, repeated and late, clients die, and locks
+// expire early. In every snapshot the sum is the same, and every transfer that was reported as
+// committed is there exactly once.
 func TestTransfersUnderFaults(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 100 * time.Millisecond }))
-	ctx := testContext(t)
+	env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = 100 * time.Millisecond }))
+	ctx := fixture.Context(t)
 	const accounts, workers, transfers = 6, 4, 10
 	balance := percolator.Int64("t", "balance")
-	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 		for i := range accounts {
-			if err := balance.Set(tx, key(i), 100); err != nil {
+			if err := balance.Set(tx, fixture.Key(i), 100); err != nil {
 				return err
 			}
 		}
@@ -408,12 +415,12 @@ func TestTransfersUnderFaults(t *testing.T) {
 				return percolatortest.Pass
 			})
 			for i := range transfers {
-				from, to := key((w+i)%accounts), key((w+2*i+1)%accounts)
+				from, to := fixture.Key((w+i)%accounts), fixture.Key((w+2*i+1)%accounts)
 				if from == to {
 					continue
 				}
 				attempt, cancel := context.WithTimeout(ctx, 20*time.Second)
-				err := update(attempt, c, func(tx *percolator.Txn) error {
+				err := fixture.Update(attempt, c, func(tx *percolator.Txn) error {
 					a, err := balance.Get(attempt, tx, from)
 					if err != nil {
 						return err
@@ -439,13 +446,13 @@ func TestTransfersUnderFaults(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	env.Clock.Advance(lockTTL)
+	env.Clock.Advance(fixture.LockTTL)
 	sum(env.Client)
 	done := int64(0)
 	s, err := env.Client.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	for _, err := range s.Scan(ctx, "u", percolator.All()) {
-		must(t, err)
+		fixture.Must(t, err)
 		done++
 	}
 	if c := committed.Load(); done < c || c == 0 {
@@ -453,52 +460,53 @@ func TestTransfersUnderFaults(t *testing.T) {
 	}
 }
 
-// The anomaly that the rollback marker prevents (I4): the primary is prewritten, rolled back as dead, and then a duplicate of the
-// prewrite lands. Were it to succeed, the commit would too, and half of the transaction would be gone.
+// The anomaly that the rollback marker prevents (I4): the primary is prewritten, rolled back as
+// dead, and then a duplicate of the prewrite lands. Were it to succeed, the commit would too, and
+// half of the transaction would be gone.
 func TestDuplicatedPrewriteDoesNotCommitHalfATransaction(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	slow := env.NewClient()
 	duplicate, commit := percolatortest.NewHold(), percolatortest.NewHold()
 	env.FaultsOf(slow).Handle(func(r percolatortest.Request) percolatortest.Action {
 		switch {
-		case isPrewrite(r) && r.Row == "a":
+		case fixture.IsPrewrite(r) && r.Row == "a":
 			return duplicate.Copy()
-		case isCommit(r):
+		case fixture.IsCommit(r):
 			return commit
 		}
 		return percolatortest.Pass
 	})
-	tx := mustBegin(t, ctx, slow)
-	must(t, tx.Set(cell("a", "c"), []byte("v")))
-	must(t, tx.Set(cell("b", "c"), []byte("v")))
+	tx := fixture.MustBegin(t, ctx, slow)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("v")))
 	done := make(chan error, 1)
-	go func() { done <- errOf(tx.Commit(ctx)) }()
+	go func() { done <- fixture.ErrOf(tx.Commit(ctx)) }()
 	commit.Wait(t, 1)
-	env.Clock.Advance(lockTTL)
-	wantNow(t, ctx, c, cell("b", "c"), "") // rolls both back
-	wantNow(t, ctx, c, cell("a", "c"), "")
+	env.Clock.Advance(fixture.LockTTL)
+	fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "") // rolls both back
+	fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "")
 	duplicate.Release()
 	commit.Release()
-	wantErr(t, <-done, percolator.ErrConflict)
-	env.Clock.Advance(lockTTL)
-	wantNow(t, ctx, c, cell("a", "c"), "")
-	wantNow(t, ctx, c, cell("b", "c"), "")
-	if n := cellsOf(t, ctx, env, "t", "lock") + cellsOf(t, ctx, env, "t", "data"); n != 0 {
+	fixture.WantErr(t, <-done, percolator.ErrConflict)
+	env.Clock.Advance(fixture.LockTTL)
+	fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "")
+	fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "")
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock") + fixture.CellsOf(t, ctx, env, "t", "data"); n != 0 {
 		t.Errorf("%d locks and versions of data left", n)
 	}
 }
 
-// The store does not answer for longer than the requests of a commit live, and the context goes on: the caller learns how its
-// commit has ended.
+// The store does not answer for longer than the requests of a commit live, and the context goes on:
+// the caller learns how its commit has ended.
 func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
 	t.Parallel()
 	for _, lands := range []bool{true, false} {
 		t.Run(fmt.Sprint("the commit lands: ", lands), func(t *testing.T) {
 			t.Parallel()
-			ctx := testContext(t)
-			s := testSchema()
+			ctx := fixture.Context(t)
+			s := fixture.Schema()
 			s.Timing = percolator.Timing{RequestLifetime: 300 * time.Millisecond}
 			env := percolatortest.New(t, s)
 			var mu sync.Mutex
@@ -508,7 +516,7 @@ func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
 				defer mu.Unlock()
 				switch {
 				case r.Method == percolatortest.Oracle:
-				case down.IsZero() && isCommit(r):
+				case down.IsZero() && fixture.IsCommit(r):
 					down = time.Now()
 					if lands {
 						return percolatortest.LoseAnswer
@@ -521,20 +529,20 @@ func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
 				}
 				return percolatortest.Pass
 			})
-			tx := mustBegin(t, ctx, env.Client)
-			must(t, tx.Set(cell("a", "c"), []byte("v")))
-			must(t, tx.Set(cell("b", "c"), []byte("v")))
+			tx := fixture.MustBegin(t, ctx, env.Client)
+			fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("v")))
+			fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("v")))
 			_, err := tx.Commit(ctx)
 			want := "v"
 			if lands {
-				must(t, err)
+				fixture.Must(t, err)
 			} else {
-				wantErr(t, err, percolator.ErrConflict)
+				fixture.WantErr(t, err, percolator.ErrConflict)
 				want = ""
 			}
-			env.Clock.Advance(lockTTL)
-			wantNow(t, ctx, env.NewClient(), cell("b", "c"), want)
-			wantNow(t, ctx, env.NewClient(), cell("a", "c"), want)
+			env.Clock.Advance(fixture.LockTTL)
+			fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("b", "c"), want)
+			fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("a", "c"), want)
 		})
 	}
 }

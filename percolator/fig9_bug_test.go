@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A cell with a value, over which one transaction after another died: each was rolled back and has left its record. A reader
-// that settles the last one's lock must look deeper than these records, and find the value.
+// A cell with a value, over which one transaction after another died: each was rolled back and has
+// left its record. A reader that resolves the last one's lock must look deeper than these records,
+// and find the value.
 func TestValueBeneathRolledBackLocks(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})

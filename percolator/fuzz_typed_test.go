@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzTypedColumns: bytes that are not of a column's type are ErrCorrupt, and what is accepted has the same bytes again.
+// FuzzTypedColumns: bytes that are not of a column's type are ErrCorrupt, and what is accepted has
+// the same bytes again.
 func FuzzTypedColumns(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add([]byte("12345678"))

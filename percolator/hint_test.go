@@ -9,6 +9,7 @@ import (
 
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -66,10 +67,10 @@ func (s *hintService) client(env *percolatortest.Env, disabled bool) *percolator
 // notifyColumn is the observed column of newEnv's table.
 func setObserved(t *testing.T, c *percolator.Client, row string) tso.Timestamp {
 	t.Helper()
-	ts, err := c.Update(testContext(t), func(_ context.Context, tx *percolator.Txn) error {
+	ts, err := c.Update(fixture.Context(t), func(_ context.Context, tx *percolator.Txn) error {
 		return tx.Set(percolator.Cell{Table: "hints", Row: row, Column: "in"}, []byte("v"))
 	})
-	must(t, err)
+	fixture.Must(t, err)
 	return ts
 }
 
@@ -80,7 +81,7 @@ func hintEnv(t *testing.T) *percolatortest.Env {
 
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	for !cond() {
 		select {
 		case <-ctx.Done():
@@ -103,7 +104,7 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	in, weak := percolator.Cell{Table: "hints", Column: "in"}, percolator.Cell{Table: "hints", Column: "w"}
 	heard := make(chan answer, 1)
 	go func() {
-		ns, err := worker.Engine().Dispatch.AwaitNotifications(testContext(t), 8, in, weak)
+		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, in, weak)
 		heard <- answer{ns, err}
 	}()
 	row := "a row\x00\xff"
@@ -128,13 +129,13 @@ func TestNotificationsOfOtherProcesses(t *testing.T) {
 	}
 
 	// Weak notifications too.
-	_, err := writer.Update(testContext(t), func(_ context.Context, tx *percolator.Txn) error {
+	_, err := writer.Update(fixture.Context(t), func(_ context.Context, tx *percolator.Txn) error {
 		return tx.Notify(percolator.Cell{Table: "hints", Row: "r", Column: "w"})
 	})
-	must(t, err)
+	fixture.Must(t, err)
 	for {
-		ns, err := worker.Engine().Dispatch.AwaitNotifications(testContext(t), 8, weak)
-		must(t, err)
+		ns, err := worker.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, weak)
+		fixture.Must(t, err)
 		if len(ns) > 0 {
 			if ns[0].Cell != (percolator.Cell{Table: "hints", Row: "r", Column: "w"}) {
 				t.Errorf("heard of %+v", ns[0])
@@ -157,8 +158,8 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	remove()
 	setObserved(t, c, "mine")
 	until(t, "another hint", func() bool { _, left := s.count(); return left == 2 })
-	ns, err := c.Engine().Dispatch.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"})
-	if must(t, err); len(ns) != 2 || ns[0].Cell.Row != "theirs" || ns[1].Cell.Row != "mine" {
+	ns, err := c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, percolator.Cell{Table: "hints", Column: "in"})
+	if fixture.Must(t, err); len(ns) != 2 || ns[0].Cell.Row != "theirs" || ns[1].Cell.Row != "mine" {
 		t.Errorf("left: %+v", ns)
 	}
 
@@ -166,15 +167,16 @@ func TestHintsOnlyOfWhatNobodyTakes(t *testing.T) {
 	s.mu.Lock()
 	s.left = []tso.Hint{{Topic: 1, Data: "12345678row"}, {}, {Data: "short"}}
 	s.mu.Unlock()
-	if ns, err = c.Engine().Dispatch.AwaitNotifications(testContext(t), 8, percolator.Cell{Table: "hints", Column: "in"}); err != nil || len(ns) != 0 {
+	if ns, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8, percolator.Cell{Table: "hints", Column: "in"}); err != nil || len(ns) != 0 {
 		t.Errorf("heard of %v, %v", ns, err)
 	}
-	must(t, c.Close())
-	_, err = c.Engine().Dispatch.AwaitNotifications(testContext(t), 8)
-	wantErr(t, err, percolator.ErrClosed)
+	fixture.Must(t, c.Close())
+	_, err = c.Engine().Dispatch.AwaitNotifications(fixture.Context(t), 8)
+	fixture.WantErr(t, err, percolator.ErrClosed)
 }
 
-// Hints that nobody wants, and a service that does not answer, cost a request now and then, and no commit waits for them.
+// Hints that nobody wants, and a service that does not answer, cost a request now and then, and no
+// commit waits for them.
 func TestHintsNobodyWants(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*hintService{"refused": {}, "down": {down: true}} {
@@ -198,12 +200,12 @@ func TestDisableHints(t *testing.T) {
 	env, s := hintEnv(t), &hintService{want: true}
 	c := s.client(env, true)
 	setObserved(t, c, "r")
-	must(t, c.Close()) // waits for senders
+	fixture.Must(t, c.Close()) // waits for senders
 	if calls, _ := s.count(); calls != 0 {
 		t.Errorf("%d requests", calls)
 	}
-	_, err := s.client(env, true).Engine().Dispatch.AwaitNotifications(testContext(t), 1)
-	wantErr(t, err, tso.ErrUnsupported)
-	_, err = env.NewClient().Engine().Dispatch.AwaitNotifications(testContext(t), 1) // an oracle that passes none on
-	wantErr(t, err, tso.ErrUnsupported)
+	_, err := s.client(env, true).Engine().Dispatch.AwaitNotifications(fixture.Context(t), 1)
+	fixture.WantErr(t, err, tso.ErrUnsupported)
+	_, err = env.NewClient().Engine().Dispatch.AwaitNotifications(fixture.Context(t), 1) // an oracle that passes none on
+	fixture.WantErr(t, err, tso.ErrUnsupported)
 }

@@ -1,83 +1,51 @@
 package percolator_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-var (
-	mail = percolator.String("people", "mail") // unique
-	city = percolator.String("people", "city")
-)
-
-func update(ctx context.Context, c *percolator.Client, f func(tx *percolator.Txn) error) error {
-	_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return f(tx) })
-	return err
-}
-
-// listIndex prints what ScanIndex finds, as value:row.
-func listIndex(t testing.TB, ctx context.Context, r percolator.Reader, index string, values percolator.Range) string {
-	t.Helper()
-	var b strings.Builder
-	for e, err := range r.ScanIndex(ctx, "people", index, values) {
-		must(t, err)
-		if e.Cell.Table != "people" || e.Cell.Column != index {
-			t.Errorf("entry for %s", e.Cell)
-		}
-		fmt.Fprintf(&b, "%s:%s ", e.Value, e.Cell.Row)
-	}
-	return strings.TrimSpace(b.String())
-}
-
-func listIndexNow(t testing.TB, ctx context.Context, c *percolator.Client, index string, values percolator.Range) string {
-	t.Helper()
-	s, err := c.Snapshot(ctx)
-	must(t, err)
-	return listIndex(t, ctx, s, index, values)
-}
-
 func TestIndexFollowsItsColumn(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	steps := []struct {
 		change func(tx *percolator.Txn) error
 		want   string
 	}{
-		{func(tx *percolator.Txn) error { return city.Set(tx, "ann", "Rome") }, "Rome:ann"},
-		{func(tx *percolator.Txn) error { return city.Set(tx, "bob", "Rome") }, "Rome:ann Rome:bob"},
-		{func(tx *percolator.Txn) error { return city.Set(tx, "bob", "Bern") }, "Bern:bob Rome:ann"},
-		{func(tx *percolator.Txn) error { return city.Set(tx, "bob", "Bern") }, "Bern:bob Rome:ann"},
-		{func(tx *percolator.Txn) error { return city.Insert(tx, "cid", "Bern") }, "Bern:bob Bern:cid Rome:ann"},
-		{func(tx *percolator.Txn) error { return city.Delete(tx, "bob") }, "Bern:cid Rome:ann"},
-		{func(tx *percolator.Txn) error { return city.Delete(tx, "bob") }, "Bern:cid Rome:ann"},
+		{func(tx *percolator.Txn) error { return fixture.City.Set(tx, "ann", "Rome") }, "Rome:ann"},
+		{func(tx *percolator.Txn) error { return fixture.City.Set(tx, "bob", "Rome") }, "Rome:ann Rome:bob"},
+		{func(tx *percolator.Txn) error { return fixture.City.Set(tx, "bob", "Bern") }, "Bern:bob Rome:ann"},
+		{func(tx *percolator.Txn) error { return fixture.City.Set(tx, "bob", "Bern") }, "Bern:bob Rome:ann"},
+		{func(tx *percolator.Txn) error { return fixture.City.Insert(tx, "cid", "Bern") }, "Bern:bob Bern:cid Rome:ann"},
+		{func(tx *percolator.Txn) error { return fixture.City.Delete(tx, "bob") }, "Bern:cid Rome:ann"},
+		{func(tx *percolator.Txn) error { return fixture.City.Delete(tx, "bob") }, "Bern:cid Rome:ann"},
 		{func(tx *percolator.Txn) error {
-			return errors.Join(city.Set(tx, "ann", "Oslo"), city.Delete(tx, "ann"))
+			return errors.Join(fixture.City.Set(tx, "ann", "Oslo"), fixture.City.Delete(tx, "ann"))
 		}, "Bern:cid"},
 		{func(tx *percolator.Txn) error {
-			return errors.Join(city.Delete(tx, "cid"), city.Set(tx, "cid", "Bern"))
+			return errors.Join(fixture.City.Delete(tx, "cid"), fixture.City.Set(tx, "cid", "Bern"))
 		}, "Bern:cid"},
-		{func(tx *percolator.Txn) error { return city.Set(tx, "dan", "") }, ":dan Bern:cid"},
-		{func(tx *percolator.Txn) error { return mail.Set(tx, "dan", "Bern") }, ":dan Bern:cid"},
+		{func(tx *percolator.Txn) error { return fixture.City.Set(tx, "dan", "") }, ":dan Bern:cid"},
+		{func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "dan", "Bern") }, ":dan Bern:cid"},
 	}
 	var snapshots []*percolator.Snapshot
 	for i, step := range steps {
-		if err := update(ctx, c, step.change); err != nil {
+		if err := fixture.Update(ctx, c, step.change); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
 		s, err := c.Snapshot(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 		snapshots = append(snapshots, s)
 	}
 	for i, s := range snapshots { // each sees its own time, also afterwards
-		if got := listIndex(t, ctx, s, "city", percolator.All()); got != steps[i].want {
+		if got := fixture.ListIndex(t, ctx, s, "city", percolator.All()); got != steps[i].want {
 			t.Errorf("after step %d: %q, want %q", i, got, steps[i].want)
 		}
 	}
@@ -86,13 +54,13 @@ func TestIndexFollowsItsColumn(t *testing.T) {
 // Values hold any bytes; they come back in their order, and ranges of values are exact.
 func TestIndexOfValuesWithZeroBytes(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	values := []string{"", "\x00", "\x00\x00", "\x00\x01", "\x00\xff", "\x01", "a", "a\x00", "a\x00\x00", "a\x00\x01", "a\x00b", "a\x01", "b", "\xff", "\xff\xff"}
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 		for i, v := range values {
 			for _, suffix := range []string{"", "\x00", "\x01\xff"} {
-				if err := city.Set(tx, fmt.Sprint("row", i)+suffix, v); err != nil {
+				if err := fixture.City.Set(tx, fmt.Sprint("row", i)+suffix, v); err != nil {
 					return err
 				}
 			}
@@ -100,10 +68,10 @@ func TestIndexOfValuesWithZeroBytes(t *testing.T) {
 		return nil
 	}))
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	list := func(r percolator.Range) (got []string) {
 		for e, err := range s.ScanIndex(ctx, "people", "city", r) {
-			must(t, err)
+			fixture.Must(t, err)
 			got = append(got, string(e.Value))
 		}
 		return got
@@ -127,12 +95,12 @@ func TestIndexOfValuesWithZeroBytes(t *testing.T) {
 
 func TestUniqueIndex(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	set := func(pairs ...string) error {
-		return update(ctx, c, func(tx *percolator.Txn) error {
+		return fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 			for i := 0; i < len(pairs); i += 2 {
-				if err := mail.Set(tx, pairs[i], pairs[i+1]); err != nil {
+				if err := fixture.Mail.Set(tx, pairs[i], pairs[i+1]); err != nil {
 					return err
 				}
 			}
@@ -141,44 +109,48 @@ func TestUniqueIndex(t *testing.T) {
 	}
 	want := func(what, list string) {
 		t.Helper()
-		if got := listIndexNow(t, ctx, c, "mail", percolator.All()); got != list {
+		if got := fixture.ListIndexNow(t, ctx, c, "mail", percolator.All()); got != list {
 			t.Errorf("%s: %q, want %q", what, got, list)
 		}
 	}
-	must(t, set("ann", "a@x", "bob", "b@x"))
-	wantErr(t, set("cid", "a@x"), percolator.ErrUnique)
-	wantErr(t, set("cid", "c@x", "dan", "c@x"), percolator.ErrUnique)
-	wantErr(t, set("ann", "b@x"), percolator.ErrUnique)
+	fixture.Must(t, set("ann", "a@x", "bob", "b@x"))
+	fixture.WantErr(t, set("cid", "a@x"), percolator.ErrUnique)
+	fixture.WantErr(t, set("cid", "c@x", "dan", "c@x"), percolator.ErrUnique)
+	fixture.WantErr(t, set("ann", "b@x"), percolator.ErrUnique)
 	want("refused", "a@x:ann b@x:bob")
-	must(t, set("ann", "a@x"))
+	fixture.Must(t, set("ann", "a@x"))
 	want("the same again", "a@x:ann b@x:bob")
-	must(t, set("ann", "b@x", "bob", "a@x"))
+	fixture.Must(t, set("ann", "b@x", "bob", "a@x"))
 	want("swapped", "a@x:bob b@x:ann")
-	must(t, set("cid", "a@x", "bob", "c@x"))
+	fixture.Must(t, set("cid", "a@x", "bob", "c@x"))
 	want("handed over", "a@x:cid b@x:ann c@x:bob")
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(mail.Delete(tx, "cid"), mail.Set(tx, "dan", "a@x")) }))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.Mail.Delete(tx, "cid"), fixture.Mail.Set(tx, "dan", "a@x"))
+	}))
 	want("deleted and taken", "a@x:dan b@x:ann c@x:bob")
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return errors.Join(mail.Set(tx, "eve", "a@x"), mail.Delete(tx, "eve")) }))
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.Mail.Set(tx, "eve", "a@x"), fixture.Mail.Delete(tx, "eve"))
+	}))
 	want("given up again", "a@x:dan b@x:ann c@x:bob")
-	must(t, set("ann", "z@x", "bob", "b@x", "dan", "c@x", "cid", "a@x"))
+	fixture.Must(t, set("ann", "z@x", "bob", "b@x", "dan", "c@x", "cid", "a@x"))
 	want("rotated", "a@x:cid b@x:bob c@x:dan z@x:ann")
-	must(t, c.Flush(ctx)) // phase two has no caller that waits for it
-	if n := cellsOf(t, ctx, env, "people", "lock") + cellsOf(t, ctx, env, "people.mail", "lock"); n != 0 {
+	fixture.Must(t, c.Flush(ctx)) // phase two has no caller that waits for it
+	if n := fixture.CellsOf(t, ctx, env, "people", "lock") + fixture.CellsOf(t, ctx, env, "people.mail", "lock"); n != 0 {
 		t.Errorf("%d locks left", n)
 	}
 }
 
 func TestUniqueIndexUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	var won, lost atomic.Int64
 	var wg sync.WaitGroup
 	for g := range 16 {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			err := update(ctx, env.Client, func(tx *percolator.Txn) error { return mail.Set(tx, fmt.Sprint("row", g), "a@x") })
+			err := fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, fmt.Sprint("row", g), "a@x") })
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -198,40 +170,41 @@ func TestUniqueIndexUnderConcurrency(t *testing.T) {
 // A transaction sees its own entries, and its own deletions, in the order of values.
 func TestScanIndexReadsYourWrites(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
-		return errors.Join(city.Set(tx, "ann", "Rome"), city.Set(tx, "bob", "Bern"), city.Set(tx, "cid", "Oslo"), mail.Set(tx, "ann", "a@x"))
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.City.Set(tx, "ann", "Rome"), fixture.City.Set(tx, "bob", "Bern"), fixture.City.Set(tx, "cid", "Oslo"), fixture.Mail.Set(tx, "ann", "a@x"))
 	}))
-	tx := mustBegin(t, ctx, c)
-	must(t, errors.Join(city.Set(tx, "ann", "Athens"), city.Delete(tx, "bob"), city.Set(tx, "dan", "Oslo"), mail.Delete(tx, "ann"), mail.Set(tx, "dan", "a@x")))
-	if got := listIndex(t, ctx, tx, "city", percolator.All()); got != "Athens:ann Oslo:cid Oslo:dan" {
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, errors.Join(fixture.City.Set(tx, "ann", "Athens"), fixture.City.Delete(tx, "bob"), fixture.City.Set(tx, "dan", "Oslo"), fixture.Mail.Delete(tx, "ann"), fixture.Mail.Set(tx, "dan", "a@x")))
+	if got := fixture.ListIndex(t, ctx, tx, "city", percolator.All()); got != "Athens:ann Oslo:cid Oslo:dan" {
 		t.Errorf("all: %q", got)
 	}
-	if got := listIndex(t, ctx, tx, "city", percolator.Between("B", "P")); got != "Oslo:cid Oslo:dan" {
+	if got := fixture.ListIndex(t, ctx, tx, "city", percolator.Between("B", "P")); got != "Oslo:cid Oslo:dan" {
 		t.Errorf("a range: %q", got)
 	}
-	if got := listIndex(t, ctx, tx, "mail", percolator.All()); got != "a@x:dan" {
+	if got := fixture.ListIndex(t, ctx, tx, "mail", percolator.All()); got != "a@x:dan" {
 		t.Errorf("handed over: %q", got)
 	}
-	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:bob Oslo:cid Rome:ann" {
+	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:bob Oslo:cid Rome:ann" {
 		t.Errorf("others see %q", got)
 	}
-	mustCommit(t, ctx, tx)
-	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Athens:ann Oslo:cid Oslo:dan" {
+	fixture.MustCommit(t, ctx, tx)
+	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Athens:ann Oslo:cid Oslo:dan" {
 		t.Errorf("committed: %q", got)
 	}
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	wantErr(t, firstError(s.ScanIndex(ctx, "people", "none", percolator.All())), percolator.ErrSchemaMismatch)
-	wantErr(t, firstError(s.ScanIndex(ctx, "none", "city", percolator.All())), percolator.ErrSchemaMismatch)
+	fixture.Must(t, err)
+	fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "people", "none", percolator.All())), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, fixture.FirstError(s.ScanIndex(ctx, "none", "city", percolator.All())), percolator.ErrSchemaMismatch)
 }
 
-// Random changes by several clients, crashes among them: index and column never disagree, in any snapshot.
+// Random changes by several clients, crashes among them: index and column never disagree, in any
+// snapshot.
 func TestIndexAndColumnAgreeInEverySnapshot(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	var wg sync.WaitGroup
 	var done atomic.Bool
 	for g := range 4 {
@@ -240,11 +213,11 @@ func TestIndexAndColumnAgreeInEverySnapshot(t *testing.T) {
 			defer wg.Done()
 			for i := range 25 {
 				row, value := fmt.Sprint("row", (g+i)%6), fmt.Sprint("city", (g*i)%5)
-				err := update(ctx, env.Client, func(tx *percolator.Txn) error {
+				err := fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 					if i%5 == 4 {
-						return city.Delete(tx, row)
+						return fixture.City.Delete(tx, row)
 					}
-					return city.Set(tx, row, value)
+					return fixture.City.Set(tx, row, value)
 				})
 				if err != nil {
 					t.Error(err)
@@ -256,14 +229,14 @@ func TestIndexAndColumnAgreeInEverySnapshot(t *testing.T) {
 	for last := false; !last; {
 		last = done.Load()
 		s, err := env.Client.Snapshot(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 		byColumn, byIndex := map[string]string{}, map[string]string{}
 		for e, err := range s.Scan(ctx, "people", percolator.All(), "city") {
-			must(t, err)
+			fixture.Must(t, err)
 			byColumn[e.Cell.Row] = string(e.Value)
 		}
 		for e, err := range s.ScanIndex(ctx, "people", "city", percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			if other, twice := byIndex[e.Cell.Row]; twice {
 				t.Errorf("row %s has two entries, %s and %s", e.Cell.Row, other, e.Value)
 			}

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -20,7 +21,7 @@ import (
 func lockOf(t *testing.T, ctx context.Context, c *percolator.Client, row string) admin.Lock {
 	t.Helper()
 	for p, err := range admin.New(c).ScanPending(ctx, "t", percolator.Row(row)) {
-		must(t, err)
+		fixture.Must(t, err)
 		if len(p.Locks) == 1 {
 			return p.Locks[0]
 		}
@@ -33,7 +34,7 @@ func lockOf(t *testing.T, ctx context.Context, c *percolator.Client, row string)
 func storedCells(t *testing.T, ctx context.Context, env *percolatortest.Env, table string) map[string]int {
 	t.Helper()
 	n := map[string]int{}
-	must(t, env.Store().Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+	fixture.Must(t, env.Store().Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
 		for family, items := range r {
 			n[family] += len(items)
 		}
@@ -42,64 +43,67 @@ func storedCells(t *testing.T, ctx context.Context, env *percolatortest.Env, tab
 	return n
 }
 
-// One prewrite of a large transaction takes several times the TTL of its locks. As its primary is refreshed, everybody who meets one of the
-// locks finds it alive, and it commits whole.
+// One prewrite of a large transaction takes several times the TTL of its locks. As its primary is
+// refreshed, everybody who meets one of the locks finds it alive, and it commits whole.
 func TestLargeTransactionOutlivesItsTTL(t *testing.T) {
 	t.Parallel()
 	const n, ttl = 500, 200 * time.Millisecond
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	env.Clock.Stop() // the oracle's time is the test's: whether a lock is alive does not depend on how fast this machine is
 	writer := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL = ttl }))
-	tx := mustBegin(t, ctx, writer)
+	tx := fixture.MustBegin(t, ctx, writer)
 	for i := range n {
-		must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
 	}
 	hold := percolatortest.NewHold()
 	env.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if isPrewrite(r) && r.Row == key(n-1) {
+		if fixture.IsPrewrite(r) && r.Row == fixture.Key(n-1) {
 			return hold
 		}
 		return percolatortest.Pass
 	})
 	done := make(chan error, 1)
-	go func() { done <- errOf(tx.Commit(ctx)) }()
+	go func() { done <- fixture.ErrOf(tx.Commit(ctx)) }()
 	hold.Wait(t, 1)
 
-	primary := lockOf(t, ctx, c, key(0))
+	primary := lockOf(t, ctx, c, fixture.Key(0))
 	for round := range 3 {
-		// Several refreshes later the oracle catches up with the last of them: all locks but the primary's have been dead for long.
+		// Several refreshes later the oracle catches up with the last of them: all locks but the
+		// primary's have been dead for long.
 		refreshed := primary.Placed.Add(3 * ttl)
-		eventually(t, "the primary's lock has been refreshed again", func() bool {
-			primary = lockOf(t, ctx, c, key(0))
+		fixture.Eventually(t, "the primary's lock has been refreshed again", func() bool {
+			primary = lockOf(t, ctx, c, fixture.Key(0))
 			return primary.Placed >= refreshed
 		})
 		now, err := env.Oracle.Next(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 		env.Clock.Advance(primary.Placed.Sub(now))
 		now, err = env.Oracle.Next(ctx)
-		must(t, err)
-		secondary := lockOf(t, ctx, c, key(1))
-		if secondary.Primary != cell(key(0), "c") || round == 2 && secondary.Placed.Add(secondary.TTL) >= now {
-			t.Errorf("the lock of %s is %+v, and it is %d", key(1), secondary, now)
+		fixture.Must(t, err)
+		secondary := lockOf(t, ctx, c, fixture.Key(1))
+		if secondary.Primary != fixture.Cell(fixture.Key(0), "c") || round == 2 && secondary.Placed.Add(secondary.TTL) >= now {
+			t.Errorf("the lock of %s is %+v, and it is %d", fixture.Key(1), secondary, now)
 		}
 		s, err := c.Snapshot(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 		waiting, giveUp := context.WithCancel(ctx)
-		before := tally(env, c)["ReadRows"]
+		before := fixture.Tally(env, c)["ReadRows"]
 		read := make(chan error, 1)
-		go func() { read <- errOf(s.Get(waiting, cell(key(1), "c"))) }()
-		eventually(t, "the reader has looked at the cell, at the primary, and at the cell again", func() bool { return tally(env, c)["ReadRows"] >= before+3 })
+		go func() { read <- fixture.ErrOf(s.Get(waiting, fixture.Cell(fixture.Key(1), "c"))) }()
+		fixture.Eventually(t, "the reader has looked at the cell, at the primary, and at the cell again", func() bool { return fixture.Tally(env, c)["ReadRows"] >= before+3 })
 		giveUp()
-		wantErr(t, <-read, percolator.ErrLocked, context.Canceled)
-		_, err = c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell(key(1), "c"), []byte("other")) }, percolator.MaxAttempts(1))
-		wantErr(t, err, percolator.ErrConflict, percolator.ErrLocked)
+		fixture.WantErr(t, <-read, percolator.ErrLocked, context.Canceled)
+		_, err = c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+			return tx.Set(fixture.Cell(fixture.Key(1), "c"), []byte("other"))
+		}, percolator.MaxAttempts(1))
+		fixture.WantErr(t, err, percolator.ErrConflict, percolator.ErrLocked)
 	}
 	refreshes := 0
 	for _, r := range env.FaultsOf(writer).Requests() {
-		if isRefresh(r) {
+		if fixture.IsRefresh(r) {
 			refreshes++
-			if r.Row != key(0) {
+			if r.Row != fixture.Key(0) {
 				t.Errorf("%v: only the primary is refreshed", r)
 			}
 		}
@@ -108,35 +112,36 @@ func TestLargeTransactionOutlivesItsTTL(t *testing.T) {
 		t.Errorf("%d refreshes", refreshes)
 	}
 	hold.Release()
-	must(t, <-done)
-	must(t, writer.Flush(ctx))
+	fixture.Must(t, <-done)
+	fixture.Must(t, writer.Flush(ctx))
 	if got := storedCells(t, ctx, env, "t"); got["lock"] != 0 || got["write"] != n || got["data"] != n {
 		t.Errorf("stored %v", got)
 	}
-	wantNow(t, ctx, c, cell(key(n-1), "c"), "v")
+	fixture.WantNow(t, ctx, c, fixture.Cell(fixture.Key(n-1), "c"), "v")
 }
 
-// A large transaction that cannot commit because of its last cell leaves nothing of itself behind but the marker on its primary.
+// A large transaction that cannot commit because of its last cell leaves nothing of itself behind
+// but the marker on its primary.
 func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]struct{ rows, columns int }{"many rows": {2000, 1}, "wide rows": {3, 600}} {
 		for _, alive := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, met a lock %v", name, alive), func(t *testing.T) {
 				t.Parallel()
-				env := newEnv(t)
-				ctx := testContext(t)
-				tx := mustBegin(t, ctx, env.Client)
+				env := fixture.NewEnv(t)
+				ctx := fixture.Context(t)
+				tx := fixture.MustBegin(t, ctx, env.Client)
 				var last percolator.Cell
 				for i := range s.rows {
 					for j := range s.columns {
-						last = cell(key(i), fmt.Sprint("c", j))
-						must(t, tx.Set(last, []byte("v")))
+						last = fixture.Cell(fixture.Key(i), fmt.Sprint("c", j))
+						fixture.Must(t, tx.Set(last, []byte("v")))
 					}
 				}
 				other := env.NewClient()
 				hold := percolatortest.NewHold()
 				if alive {
-					env.FaultsOf(other).Handle(atMost(1, isCommit, hold))
+					env.FaultsOf(other).Handle(fixture.AtMost(1, fixture.IsCommit, hold))
 				}
 				done := make(chan error, 1)
 				go func() {
@@ -146,7 +151,7 @@ func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
 				if alive {
 					hold.Wait(t, 1)
 				} else {
-					must(t, <-done)
+					fixture.Must(t, <-done)
 				}
 				_, err := tx.Commit(ctx)
 				var conflict *percolator.ConflictError
@@ -155,14 +160,14 @@ func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
 				}
 				if alive {
 					hold.Release()
-					must(t, <-done)
+					fixture.Must(t, <-done)
 				}
 				got := storedCells(t, ctx, env, "t")
 				if got["lock"] != 0 || got["data"] != 1 || got["write"] > 2 {
 					t.Errorf("left behind: %v", got)
 				}
-				wantNow(t, ctx, env.Client, last, "other")
-				wantNow(t, ctx, env.Client, cell(key(0), "c0"), "")
+				fixture.WantNow(t, ctx, env.Client, last, "other")
+				fixture.WantNow(t, ctx, env.Client, fixture.Cell(fixture.Key(0), "c0"), "")
 			})
 		}
 	}
@@ -171,18 +176,18 @@ func TestLargeTransactionLosesOnItsLastCell(t *testing.T) {
 // What is too large is refused before anything is sent, by an error that says where.
 func TestLargeTransactionIsRefused(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	for i := range 100 {
-		must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+		fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
 	}
 	for i := range percolator.MaxColumnsPerRow + 1 {
-		must(t, tx.Set(cell("wide", fmt.Sprint("c", i)), nil))
+		fixture.Must(t, tx.Set(fixture.Cell("wide", fmt.Sprint("c", i)), nil))
 	}
 	env.FaultsOf(env.Client).Forget()
 	_, err := tx.Commit(ctx)
-	wantErr(t, err, percolator.ErrTooLarge)
+	fixture.WantErr(t, err, percolator.ErrTooLarge)
 	if errors.Is(err, percolator.ErrOutcomeUnknown) || errors.Is(err, percolator.ErrConflict) {
 		t.Errorf("%v: not a definite refusal", err)
 	}
@@ -197,21 +202,22 @@ func TestLargeTransactionIsRefused(t *testing.T) {
 	}
 }
 
-// A row of several requests is prewritten once, although the columns of one lie between those of another, which are locked by then.
+// A row of several requests is prewritten once, although the columns of one lie between those of
+// another, which are locked by then.
 func TestChunksOfARowDoNotMeetEachOther(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	tx := mustBegin(t, ctx, c)
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c)
 	const columns = 16
 	for i := range columns {
-		must(t, tx.Set(cell("r", fmt.Sprintf("c%02d", i*7%columns)), make([]byte, 1<<20)))
+		fixture.Must(t, tx.Set(fixture.Cell("r", fmt.Sprintf("c%02d", i*7%columns)), make([]byte, 1<<20)))
 	}
 	env.FaultsOf(c).Forget()
-	mustCommit(t, ctx, tx)
+	fixture.MustCommit(t, ctx, tx)
 	sent := 0
 	for _, r := range env.FaultsOf(c).Requests() {
-		if isPrewrite(r) {
+		if fixture.IsPrewrite(r) {
 			sent += proto.Size(r.Message)
 		}
 	}

@@ -2,8 +2,6 @@ package percolator_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,123 +12,38 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// registrar keeps sessions as a test wants, beside an oracle.
-type registrar struct {
-	mu     sync.Mutex
-	opened int
-	ended  map[string]bool
-	down   bool
-	asked  int
-}
-
-// oracle is o with the sessions of r.
-func (r *registrar) oracle(o tso.Oracle) tso.Oracle { return registered{o, r} }
-
-// client makes a client of env that has a session with r.
-func (r *registrar) client(env *percolatortest.Env) *percolator.Client {
-	return env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = r.oracle(cfg.Oracle) }))
-}
-
-func (r *registrar) end(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended == nil {
-		r.ended = map[string]bool{}
-	}
-	r.ended[id] = true
-}
-
-func (r *registrar) questions() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.asked
-}
-
-type registered struct {
-	tso.Oracle
-	*registrar
-}
-
-func (r registered) OpenSession() (tso.Session, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.opened++
-	return openSession{fmt.Sprintf("session-%d", r.opened), r.registrar}, nil
-}
-
-func (r registered) EndedSessions(_ context.Context, ids ...string) (ended []string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.asked++
-	if r.down {
-		return nil, errors.New("no answer")
-	}
-	for _, id := range ids {
-		if r.ended[id] {
-			ended = append(ended, id)
-		}
-	}
-	return ended, nil
-}
-
-type openSession struct {
-	id string
-	r  *registrar
-}
-
-func (s openSession) ID() string { return s.id }
-
-func (s openSession) Close(context.Context) error {
-	s.r.end(s.id)
-	return nil
-}
-
-// storedLock returns the lock on a cell as it stands in the store.
-func storedLock(t *testing.T, ctx context.Context, c *percolator.Client, row string) admin.Lock {
-	t.Helper()
-	for pending, err := range admin.New(c).ScanPending(ctx, "t", percolator.Row(row)) {
-		must(t, err)
-		for _, l := range pending.Locks {
-			return l
-		}
-	}
-	t.Fatalf("no lock in row %q", row)
-	return admin.Lock{}
-}
-
 // A lock names the session of its client; when that has ended the lock is dead, whatever its TTL.
 func TestLockOfAnEndedSessionIsDead(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	var r registrar
-	reader := r.client(env) // session-1
-	put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
-	crash(t, env, r.client(env), nil, "a", "b")
-	l := storedLock(t, ctx, env.Client, "b")
+	var r fixture.Registrar
+	reader := r.Client(env) // session-1
+	fixture.Put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
+	fixture.Crash(t, env, r.Client(env), nil, "a", "b")
+	l := fixture.StoredLock(t, ctx, env.Client, "b")
 	if l.Session != "session-2" {
 		t.Fatalf("the lock carries the session %q", l.Session)
 	}
-	for _, undecided := range []func(){func() {}, func() { r.down = true }} { // it lives, as far as anybody knows
+	for _, undecided := range []func(){func() {}, func() { r.Down.Store(true) }} { // it lives, as far as anybody knows
 		undecided()
 		if got, err := admin.New(reader).ResolveLock(ctx, l); err != nil || got != admin.LockAlive {
 			t.Fatalf("resolved: %v, %v", got, err)
 		}
 	}
-	r.mu.Lock()
-	r.down = false
-	r.mu.Unlock()
-	r.end("session-2")
-	wantNow(t, ctx, reader, cell("a", "c"), "old") // waits until it asks again about the session
-	wantNow(t, ctx, reader, cell("b", "c"), "old")
-	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+	r.Down.Store(false)
+	r.End("session-2")
+	fixture.WantNow(t, ctx, reader, fixture.Cell("a", "c"), "old") // waits until it asks again about the session
+	fixture.WantNow(t, ctx, reader, fixture.Cell("b", "c"), "old")
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 		t.Errorf("%d locks are left", n)
 	}
 }
@@ -138,29 +51,29 @@ func TestLockOfAnEndedSessionIsDead(t *testing.T) {
 // Without the sessions everything goes on by the TTL: it only takes longer.
 func TestLocksWithoutSessionService(t *testing.T) {
 	t.Parallel()
-	for name, judge := range map[string]func(env *percolatortest.Env, r *registrar) *percolator.Client{
-		"the judge's oracle keeps no sessions": func(env *percolatortest.Env, _ *registrar) *percolator.Client { return env.Client },
-		"the oracle does not answer": func(env *percolatortest.Env, r *registrar) *percolator.Client {
-			r.down = true
-			return r.client(env)
+	for name, judge := range map[string]func(env *percolatortest.Env, r *fixture.Registrar) *percolator.Client{
+		"the judge's oracle keeps no sessions": func(env *percolatortest.Env, _ *fixture.Registrar) *percolator.Client { return env.Client },
+		"the oracle does not answer": func(env *percolatortest.Env, r *fixture.Registrar) *percolator.Client {
+			r.Down.Store(true)
+			return r.Client(env)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := testContext(t)
-			env := newEnv(t)
+			ctx := fixture.Context(t)
+			env := fixture.NewEnv(t)
 			env.Clock.Stop()
-			var r registrar
-			put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
-			crash(t, env, r.client(env), nil, "a", "b")
-			r.end("session-1")
+			var r fixture.Registrar
+			fixture.Put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
+			fixture.Crash(t, env, r.Client(env), nil, "a", "b")
+			r.End("session-1")
 			c := judge(env, &r)
-			if got, err := admin.New(c).ResolveLock(ctx, storedLock(t, ctx, env.Client, "b")); err != nil || got != admin.LockAlive {
+			if got, err := admin.New(c).ResolveLock(ctx, fixture.StoredLock(t, ctx, env.Client, "b")); err != nil || got != admin.LockAlive {
 				t.Errorf("before the TTL has passed: %v, %v", got, err)
 			}
-			env.Clock.Advance(lockTTL)
-			wantNow(t, ctx, c, cell("a", "c"), "old")
-			wantNow(t, ctx, c, cell("b", "c"), "old")
+			env.Clock.Advance(fixture.LockTTL)
+			fixture.WantNow(t, ctx, c, fixture.Cell("a", "c"), "old")
+			fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "old")
 		})
 	}
 }
@@ -168,71 +81,62 @@ func TestLocksWithoutSessionService(t *testing.T) {
 // That a session is believed to have ended which has not costs its client work, and nothing else.
 func TestSessionWronglyBelievedEnded(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
-	var r registrar
-	writer, reader := r.client(env), r.client(env)
-	put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
-	tx := mustBegin(t, ctx, writer)
-	must(t, tx.Set(cell("a", "c"), []byte("new")))
-	must(t, tx.Set(cell("b", "c"), []byte("new")))
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
+	var r fixture.Registrar
+	writer, reader := r.Client(env), r.Client(env)
+	fixture.Put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old")
+	tx := fixture.MustBegin(t, ctx, writer)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("new")))
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("new")))
 	hold := percolatortest.NewHold()
-	env.FaultsOf(writer).Handle(atMost(1, isCommit, hold))
+	env.FaultsOf(writer).Handle(fixture.AtMost(1, fixture.IsCommit, hold))
 	ended := make(chan error, 1)
 	go func() {
 		_, err := tx.Commit(ctx)
 		ended <- err
 	}()
 	hold.Wait(t, 1)
-	r.end("session-1")
-	wantNow(t, ctx, reader, cell("a", "c"), "old")
+	r.End("session-1")
+	fixture.WantNow(t, ctx, reader, fixture.Cell("a", "c"), "old")
 	hold.Release()
-	wantErr(t, <-ended, percolator.ErrConflict)
-	wantNow(t, ctx, reader, cell("a", "c"), "old")
-	wantNow(t, ctx, reader, cell("b", "c"), "old")
+	fixture.WantErr(t, <-ended, percolator.ErrConflict)
+	fixture.WantNow(t, ctx, reader, fixture.Cell("a", "c"), "old")
+	fixture.WantNow(t, ctx, reader, fixture.Cell("b", "c"), "old")
 }
 
-// Many that meet one lock do not ask about its session each time, and never again when it has ended.
+// Many that meet one lock do not ask about its session each time, and never again when it has
+// ended.
 func TestSessionsAreAskedAboutSeldom(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	var r registrar
-	c := r.client(env)
-	crash(t, env, r.client(env), nil, "a", "b", "d", "e")
-	r.end("session-2")
+	var r fixture.Registrar
+	c := r.Client(env)
+	fixture.Crash(t, env, r.Client(env), nil, "a", "b", "d", "e")
+	r.End("session-2")
 	for _, row := range []string{"a", "b", "d", "e"} {
-		wantNow(t, ctx, c, cell(row, "c"), "")
+		fixture.WantNow(t, ctx, c, fixture.Cell(row, "c"), "")
 	}
-	if n := r.questions(); n != 1 {
+	if n := r.Questions(); n != 1 {
 		t.Errorf("%d questions about one session", n)
 	}
-}
-
-// mute is an oracle that does not answer questions about sessions.
-type mute struct{ registered }
-
-func (m mute) EndedSessions(ctx context.Context, _ ...string) ([]string, error) {
-	m.mu.Lock()
-	m.asked++
-	m.mu.Unlock()
-	<-ctx.Done()
-	return nil, ctx.Err()
 }
 
 // A service that does not answer is not asked again and again: each question takes its time.
 func TestSessionServiceThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	var r registrar
-	c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = mute{registered{cfg.Oracle, &r}} }))
-	crash(t, env, r.client(env), nil, "a", "b", "d", "e")
+	var r fixture.Registrar
+	r.Mute.Store(true)
+	c := r.Client(env)
+	fixture.Crash(t, env, r.Client(env), nil, "a", "b", "d", "e")
 	locks := make([]admin.Lock, 0, 4)
 	for _, row := range []string{"a", "b", "d", "e"} {
-		locks = append(locks, storedLock(t, ctx, env.Client, row))
+		locks = append(locks, fixture.StoredLock(t, ctx, env.Client, row))
 	}
 	for range 100 {
 		for _, l := range locks {
@@ -241,7 +145,7 @@ func TestSessionServiceThatDoesNotAnswer(t *testing.T) {
 			}
 		}
 	}
-	if n := r.questions(); n > 20 { // 400 looks
+	if n := r.Questions(); n > 20 { // 400 looks
 		t.Errorf("%d questions", n)
 	}
 }
@@ -249,14 +153,14 @@ func TestSessionServiceThatDoesNotAnswer(t *testing.T) {
 // An oracle that refuses a session is used without one.
 func TestClientWithoutASession(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Oracle = refusing{cfg.Oracle} }))
-	crash(t, env, c, nil, "a", "b")
-	if l := storedLock(t, ctx, env.Client, "b"); l.Session != "" {
+	fixture.Crash(t, env, c, nil, "a", "b")
+	if l := fixture.StoredLock(t, ctx, env.Client, "b"); l.Session != "" {
 		t.Errorf("the lock carries the session %q", l.Session)
 	}
-	must(t, c.Close())
+	fixture.Must(t, c.Close())
 }
 
 type refusing struct{ tso.Oracle }
@@ -270,11 +174,11 @@ func (refusing) EndedSessions(context.Context, ...string) ([]string, error) {
 // Close ends the session, so that what a client leaves behind is dead at once.
 func TestCloseEndsTheSession(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	var r registrar
-	c := r.client(env)
-	must(t, c.Close())
-	if !r.ended["session-1"] {
+	env := fixture.NewEnv(t)
+	var r fixture.Registrar
+	c := r.Client(env)
+	fixture.Must(t, c.Close())
+	if !r.Ended("session-1") {
 		t.Error("the session goes on")
 	}
 }
@@ -303,7 +207,7 @@ func dialSevered(t *testing.T, targets string) severed {
 	})
 	var err error
 	s.Client, err = tso.Dial(t.Context(), targets, tso.WithGRPCDialOptions(cut))
-	must(t, err)
+	fixture.Must(t, err)
 	t.Cleanup(func() { _ = s.Client.Close() })
 	return s
 }
@@ -312,7 +216,7 @@ func dialSevered(t *testing.T, targets string) severed {
 func serveOracle(t *testing.T, store tso.Store, l net.Listener) (stop func()) {
 	t.Helper()
 	server, err := tso.NewServer(store, tso.ServerConfig{SessionLease: time.Second})
-	must(t, err)
+	fixture.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, l) }()
@@ -329,16 +233,16 @@ func serveOracle(t *testing.T, store tso.Store, l net.Listener) (stop func()) {
 func loopback(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	fixture.Must(t, err)
 	return l
 }
 
-// With a real oracle: a client whose process has gone is known to be dead long before its locks' TTL, an hour, has passed;
-// one that lives survives a change of the oracle's leader.
+// With a real oracle: a client whose process has gone is known to be dead long before its locks'
+// TTL, an hour, has passed; one that lives survives a change of the oracle's leader.
 func TestSessionsOfARealOracle(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	env := newEnv(t)
+	ctx := fixture.Context(t)
+	env := fixture.NewEnv(t)
 	store, l1, l2 := tso.NewMemoryStore(), loopback(t), loopback(t)
 	targets := l1.Addr().String() + "," + l2.Addr().String()
 	stop := serveOracle(t, store, l1)
@@ -350,33 +254,33 @@ func TestSessionsOfARealOracle(t *testing.T) {
 	dead, alive, reader := client(oracles[0]), client(oracles[1]), client(oracles[2])
 	for _, o := range oracles[:2] {
 		session := <-o.session
-		eventually(t, "a session is open", func() bool { return session.ID() != "" })
+		fixture.Eventually(t, "a session is open", func() bool { return session.ID() != "" })
 	}
 
-	put(t, ctx, reader, "a", "c", "old", "b", "c", "old")
-	crash(t, env, dead, nil, "a")
+	fixture.Put(t, ctx, reader, "a", "c", "old", "b", "c", "old")
+	fixture.Crash(t, env, dead, nil, "a")
 	oracles[0].cut.Store(true)
 	stop() // the other server leads from now on
 
 	held := percolatortest.NewHold()
-	env.FaultsOf(alive).Handle(atMost(1, isCommit, held))
-	tx := mustBegin(t, ctx, alive)
-	must(t, tx.Set(cell("b", "c"), []byte("new")))
+	env.FaultsOf(alive).Handle(fixture.AtMost(1, fixture.IsCommit, held))
+	tx := fixture.MustBegin(t, ctx, alive)
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("new")))
 	committed := make(chan error, 1)
 	go func() {
 		_, err := tx.Commit(ctx)
 		committed <- err
 	}()
 	held.Wait(t, 1)
-	lock := storedLock(t, ctx, reader, "b")
+	lock := fixture.StoredLock(t, ctx, reader, "b")
 	if lock.Session == "" {
 		t.Error("the lock carries no session after the change of leader")
 	}
-	wantNow(t, ctx, reader, cell("a", "c"), "old") // until the lease of the session that was cut off has run out
+	fixture.WantNow(t, ctx, reader, fixture.Cell("a", "c"), "old") // until the lease of the session that was cut off has run out
 	if got, err := admin.New(reader).ResolveLock(ctx, lock); err != nil || got != admin.LockAlive {
 		t.Errorf("the lock of a client that lives: %v, %v", got, err)
 	}
 	held.Release()
-	must(t, <-committed)
-	wantNow(t, ctx, reader, cell("b", "c"), "new")
+	fixture.Must(t, <-committed)
+	fixture.WantNow(t, ctx, reader, fixture.Cell("b", "c"), "new")
 }

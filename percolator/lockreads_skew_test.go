@@ -6,11 +6,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// onCall is how a transaction finds out which doctors are on call: each has a row of people, and the column city says "yes" or "no".
+// onCall is how a transaction finds out which doctors are on call: each has a row of people, and
+// the column city says "yes" or "no".
 type onCall func(ctx context.Context, r percolator.Reader, doctors ...string) (map[string]bool, error)
 
 func doctor(name string) percolator.Cell {
@@ -57,7 +59,7 @@ func onCallByScan(columns ...string) onCall {
 
 func onCallByTypedScan(ctx context.Context, r percolator.Reader, _ ...string) (map[string]bool, error) {
 	found := map[string]bool{}
-	for e, err := range city.Scan(ctx, r, percolator.All()) {
+	for e, err := range fixture.City.Scan(ctx, r, percolator.All()) {
 		if err != nil {
 			return nil, err
 		}
@@ -71,44 +73,46 @@ func waysToRead() map[string]onCall {
 		"ScanIndex": onCallByIndex}
 }
 
-// skew has two doctors leave at the same time, each because the other one stays, and returns how the second fares.
+// skew has two doctors leave at the same time, each because the other one stays, and returns how
+// the second fares.
 func skew(t *testing.T, read onCall, opts ...percolator.TxnOption) error {
 	t.Helper()
-	env := newEnv(t)
-	ctx := testContext(t)
-	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 		return errors.Join(tx.Set(doctor("ann"), []byte("yes")), tx.Set(doctor("bob"), []byte("yes")))
 	}))
-	must(t, env.Client.Flush(ctx))
+	fixture.Must(t, env.Client.Flush(ctx))
 	leave := func(who, other string) *percolator.Txn {
-		tx := mustBegin(t, ctx, env.Client, opts...)
+		tx := fixture.MustBegin(t, ctx, env.Client, opts...)
 		found, err := read(ctx, tx, "ann", "bob")
-		must(t, err)
+		fixture.Must(t, err)
 		if !found[other] {
 			t.Fatalf("%s does not see %s on call: %v", who, other, found)
 		}
-		must(t, tx.Set(doctor(who), []byte("no")))
+		fixture.Must(t, tx.Set(doctor(who), []byte("no")))
 		return tx
 	}
 	a, b := leave("ann", "bob"), leave("bob", "ann")
-	mustCommit(t, ctx, a)
+	fixture.MustCommit(t, ctx, a)
 	_, err := b.Commit(ctx)
-	must(t, env.Client.Flush(ctx))
+	fixture.Must(t, env.Client.Flush(ctx))
 	for _, table := range []string{"people", "people.city"} {
-		if n := cellsOf(t, ctx, env, table, "lock"); n != 0 {
+		if n := fixture.CellsOf(t, ctx, env, table, "lock"); n != 0 {
 			t.Errorf("%d locks left in %s", n, table)
 		}
 	}
 	return err
 }
 
-// Both doctors leave under snapshot isolation, however they look; under LockReads the second one cannot.
+// Both doctors leave under snapshot isolation, however they look; under LockReads the second one
+// cannot.
 func TestLockReadsPreventsWriteSkew(t *testing.T) {
 	t.Parallel()
 	for name, read := range waysToRead() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			must(t, skew(t, read))
+			fixture.Must(t, skew(t, read))
 			var conflict *percolator.ConflictError
 			if err := skew(t, read, percolator.LockReads()); !errors.As(err, &conflict) || conflict.Cell != doctor("ann") && conflict.Cell != doctor("bob") {
 				t.Errorf("the second doctor: %v, want a conflict on a cell that it read", err)
@@ -120,10 +124,10 @@ func TestLockReadsPreventsWriteSkew(t *testing.T) {
 // However many leave and come back at once, somebody is on call in every snapshot.
 func TestLockReadsKeepsAnInvariant(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	doctors := []string{"ann", "bob", "cid", "dan"}
-	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Set(doctor("ann"), []byte("yes")) }))
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Set(doctor("ann"), []byte("yes")) }))
 	clients := []*percolator.Client{env.Client, env.NewClient()}
 	commits := make(chan tso.Timestamp, 1000)
 	var wg sync.WaitGroup
@@ -161,9 +165,9 @@ func TestLockReadsKeepsAnInvariant(t *testing.T) {
 	close(commits)
 	for ts := range commits {
 		s, err := env.Client.Snapshot(ctx, percolator.AsOfTimestamp(ts))
-		must(t, err)
+		fixture.Must(t, err)
 		found, err := onCallByGetMulti(ctx, s, doctors...)
-		must(t, err)
+		fixture.Must(t, err)
 		yes := 0
 		for _, is := range found {
 			if is {
@@ -176,33 +180,34 @@ func TestLockReadsKeepsAnInvariant(t *testing.T) {
 	}
 }
 
-// Absence is read as well: of two transactions that each find the other's cell absent, one conflicts.
+// Absence is read as well: of two transactions that each find the other's cell absent, one
+// conflicts.
 func TestLockReadsOfAbsence(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]onCall{"Get": onCallByGet, "GetMulti": onCallByGetMulti} {
 		for _, deleted := range []bool{false, true} {
-			env := newEnv(t)
-			ctx := testContext(t)
+			env := fixture.NewEnv(t)
+			ctx := fixture.Context(t)
 			if deleted {
-				must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+				fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 					return errors.Join(tx.Set(doctor("ann"), []byte("yes")), tx.Set(doctor("bob"), []byte("yes")))
 				}))
-				must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+				fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 					return errors.Join(tx.Delete(doctor("ann")), tx.Delete(doctor("bob")))
 				}))
 			}
 			arrive := func(who string) *percolator.Txn {
-				tx := mustBegin(t, ctx, env.Client, percolator.LockReads())
+				tx := fixture.MustBegin(t, ctx, env.Client, percolator.LockReads())
 				found, err := read(ctx, tx, "ann", "bob")
-				must(t, err)
+				fixture.Must(t, err)
 				if found["ann"] || found["bob"] {
 					t.Errorf("%s: found %v", name, found)
 				}
-				must(t, tx.Set(doctor(who), []byte("yes")))
+				fixture.Must(t, tx.Set(doctor(who), []byte("yes")))
 				return tx
 			}
 			a, b := arrive("ann"), arrive("bob")
-			mustCommit(t, ctx, a)
+			fixture.MustCommit(t, ctx, a)
 			if _, err := b.Commit(ctx); !errors.Is(err, percolator.ErrConflict) {
 				t.Errorf("%s, deleted %v: %v", name, deleted, err)
 			}
@@ -224,27 +229,28 @@ func onCallByIndex(ctx context.Context, r percolator.Reader, _ ...string) (map[s
 // A scan over an index locks the indexed cells.
 func TestLockReadsByIndex(t *testing.T) {
 	t.Parallel()
-	must(t, skew(t, onCallByIndex))
+	fixture.Must(t, skew(t, onCallByIndex))
 	var conflict *percolator.ConflictError
 	if err := skew(t, onCallByIndex, percolator.LockReads()); !errors.As(err, &conflict) || conflict.Cell != doctor("ann") && conflict.Cell != doctor("bob") {
 		t.Errorf("the second doctor: %v, want a conflict on a cell that it read", err)
 	}
 }
 
-// Only what was handed out is locked, and that before it is; a transaction's own entries come along.
+// Only what was handed out is locked, and that before it is; a transaction's own entries come
+// along.
 func TestLockReadsByIndexLocksBeforeItHandsOut(t *testing.T) {
 	t.Parallel()
 	for _, written := range []string{"ann", "bob", "cid"} {
-		env := newEnv(t)
-		ctx := testContext(t)
-		must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
-			return errors.Join(city.Set(tx, "ann", "Bern"), city.Set(tx, "bob", "Oslo"), city.Set(tx, "cid", "Rome"))
+		env := fixture.NewEnv(t)
+		ctx := fixture.Context(t)
+		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+			return errors.Join(fixture.City.Set(tx, "ann", "Bern"), fixture.City.Set(tx, "bob", "Oslo"), fixture.City.Set(tx, "cid", "Rome"))
 		}))
-		tx := mustBegin(t, ctx, env.Client, percolator.LockReads())
-		must(t, city.Set(tx, "new", "Cork"))
+		tx := fixture.MustBegin(t, ctx, env.Client, percolator.LockReads())
+		fixture.Must(t, fixture.City.Set(tx, "new", "Cork"))
 		var seen []string
 		for e, err := range tx.ScanIndex(ctx, "people", "city", percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			if seen = append(seen, e.Cell.Row); e.Cell.Row == "bob" {
 				break
 			}
@@ -252,7 +258,7 @@ func TestLockReadsByIndexLocksBeforeItHandsOut(t *testing.T) {
 		if len(seen) != 3 || seen[1] != "new" {
 			t.Errorf("seen %q", seen)
 		}
-		must(t, update(ctx, env.Client, func(tx *percolator.Txn) error { return city.Set(tx, written, "Ulm") }))
+		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return fixture.City.Set(tx, written, "Ulm") }))
 		if _, err := tx.Commit(ctx); errors.Is(err, percolator.ErrConflict) != (written != "cid") {
 			t.Errorf("%s was written meanwhile: %v", written, err)
 		}
@@ -262,25 +268,25 @@ func TestLockReadsByIndexLocksBeforeItHandsOut(t *testing.T) {
 // The locks that a scan over an index places change no entry.
 func TestLockReadsByIndexChangesNoEntry(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
-		return errors.Join(city.Set(tx, "ann", "Bern"), city.Set(tx, "bob", "Oslo"))
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return errors.Join(fixture.City.Set(tx, "ann", "Bern"), fixture.City.Set(tx, "bob", "Oslo"))
 	}))
-	must(t, c.Flush(ctx))
-	before := cellsOf(t, ctx, env, "people.city", "write")
-	tx := mustBegin(t, ctx, c, percolator.LockReads())
-	if got := listIndex(t, ctx, tx, "city", percolator.All()); got != "Bern:ann Oslo:bob" {
+	fixture.Must(t, c.Flush(ctx))
+	before := fixture.CellsOf(t, ctx, env, "people.city", "write")
+	tx := fixture.MustBegin(t, ctx, c, percolator.LockReads())
+	if got := fixture.ListIndex(t, ctx, tx, "city", percolator.All()); got != "Bern:ann Oslo:bob" {
 		t.Errorf("scanned %s", got)
 	}
-	if ts := mustCommit(t, ctx, tx); ts <= tx.StartTimestamp() {
+	if ts := fixture.MustCommit(t, ctx, tx); ts <= tx.StartTimestamp() {
 		t.Error("a transaction that read under LockReads did not commit")
 	}
-	must(t, c.Flush(ctx))
-	if n := cellsOf(t, ctx, env, "people.city", "write"); n != before {
+	fixture.Must(t, c.Flush(ctx))
+	if n := fixture.CellsOf(t, ctx, env, "people.city", "write"); n != before {
 		t.Errorf("%d records in the index, %d before", n, before)
 	}
-	if got := listIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:ann Oslo:bob" {
+	if got := fixture.ListIndexNow(t, ctx, c, "city", percolator.All()); got != "Bern:ann Oslo:bob" {
 		t.Errorf("now %s", got)
 	}
 }

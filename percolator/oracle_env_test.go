@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/testca"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -13,18 +14,18 @@ import (
 
 // A client that dials the oracle itself takes the certificates from the environment.
 func TestOracleOverTLSFromTheEnvironment(t *testing.T) {
-	env := newEnv(t)
+	env := fixture.NewEnv(t)
 	dir, ca := t.TempDir(), testca.New(t)
 	cert := ca.Issue(t, "127.0.0.1", time.Now().Add(time.Hour))
 	files := tso.TLSFiles{
 		Cert: testca.Write(t, dir, "cert.pem", cert.PEM), Key: testca.Write(t, dir, "cert.key", cert.Key), CA: testca.Write(t, dir, "ca.pem", ca.PEM),
 	}
 	creds, err := files.ServerCredentials()
-	must(t, err)
+	fixture.Must(t, err)
 	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Credentials: creds})
-	must(t, err)
+	fixture.Must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	fixture.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, l) }()
@@ -39,18 +40,18 @@ func TestOracleOverTLSFromTheEnvironment(t *testing.T) {
 	t.Setenv("PERCOLATOR_TSO_ADDR", l.Addr().String())
 	t.Setenv(tso.EnvCA, files.CA)
 	t.Setenv(tso.EnvCert, files.Cert)
-	wantErr(t, errOf(percolator.NewClient(testContext(t), cfg, env.Options()...)), percolator.ErrInvalidArgument) // no key
+	fixture.WantErr(t, fixture.ErrOf(percolator.NewClient(fixture.Context(t), cfg, env.Options()...)), percolator.ErrInvalidArgument) // no key
 	t.Setenv(tso.EnvKey, files.Key)
-	c, err := percolator.NewClient(testContext(t), cfg, env.Options()...)
-	must(t, err)
-	tx := mustBegin(t, testContext(t), c)
-	must(t, tx.Rollback(testContext(t)))
-	must(t, c.Close())
+	c, err := percolator.NewClient(fixture.Context(t), cfg, env.Options()...)
+	fixture.Must(t, err)
+	tx := fixture.MustBegin(t, fixture.Context(t), c)
+	fixture.Must(t, tx.Rollback(fixture.Context(t)))
+	fixture.Must(t, c.Close())
 
 	t.Setenv(tso.EnvCA, "")
 	t.Setenv(tso.EnvCert, "")
 	t.Setenv(tso.EnvKey, "")
-	short, cancel := context.WithTimeout(testContext(t), time.Second)
+	short, cancel := context.WithTimeout(fixture.Context(t), time.Second)
 	defer cancel()
-	wantErr(t, errOf(percolator.NewClient(short, cfg, env.Options()...)), context.DeadlineExceeded) // plaintext
+	fixture.WantErr(t, fixture.ErrOf(percolator.NewClient(short, cfg, env.Options()...)), context.DeadlineExceeded) // plaintext
 }

@@ -8,11 +8,13 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// withDeadRows loses the bulk mutations and reads that name rows which no tablet server has at present, and tells of each.
+// withDeadRows loses the bulk mutations and reads that name rows which no tablet server has at
+// present, and tells of each.
 func withDeadRows(env *percolatortest.Env) (refused chan string) {
 	refused = make(chan string, 1000)
 	env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -41,12 +43,12 @@ func withDeadRows(env *percolatortest.Env) (refused chan string) {
 	return refused
 }
 
-// Rows that no tablet server has at present hold up their own phase two, and not that of the rest of the table: else observers
-// of live rows starve for as long as the dead ones are retried.
+// Rows that no tablet server has at present hold up their own phase two, and not that of the rest
+// of the table: else observers of live rows starve for as long as the dead ones are retried.
 func TestPhaseTwoOfLiveRowsPassesDeadOnes(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	refused := withDeadRows(env)
 	notified := make(chan struct{}, 1)
 	defer c.Engine().Dispatch.HandleNotify(func(n admin.Notification) bool {
@@ -56,10 +58,10 @@ func TestPhaseTwoOfLiveRowsPassesDeadOnes(t *testing.T) {
 		return false
 	})()
 	for _, row := range []string{"dead1", "dead2", "live"} {
-		tx := mustBegin(t, ctx, c)
-		must(t, tx.Set(cell("primary-of-"+row, "c"), []byte("x")))
-		must(t, tx.Set(cell(row, "seen"), []byte("x")))
-		mustCommit(t, ctx, tx)
+		tx := fixture.MustBegin(t, ctx, c)
+		fixture.Must(t, tx.Set(fixture.Cell("primary-of-"+row, "c"), []byte("x")))
+		fixture.Must(t, tx.Set(fixture.Cell(row, "seen"), []byte("x")))
+		fixture.MustCommit(t, ctx, tx)
 		for row != "live" && <-refused != row {
 		}
 	}
@@ -70,20 +72,21 @@ func TestPhaseTwoOfLiveRowsPassesDeadOnes(t *testing.T) {
 	}
 }
 
-// A read of a live row is not held up by reads of rows that no tablet server has, whether it comes after them or with them.
+// A read of a live row is not held up by reads of rows that no tablet server has, whether it comes
+// after them or with them.
 func TestReadsOfLiveRowsPassDeadOnes(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "live", "c", "1", "dead1", "c", "1", "dead2", "c", "1", "dead3", "c", "1")
-	must(t, c.Flush(ctx))
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "live", "c", "1", "dead1", "c", "1", "dead2", "c", "1", "dead3", "c", "1")
+	fixture.Must(t, c.Flush(ctx))
 	refused := withDeadRows(env)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	read := func(row string) error {
 		tx, err := c.Begin(short)
 		if err == nil {
-			_, err = tx.Get(short, cell(row, "c"))
+			_, err = tx.Get(short, fixture.Cell(row, "c"))
 		}
 		return err
 	}

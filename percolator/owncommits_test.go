@@ -3,20 +3,23 @@ package percolator_test
 import (
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// ownGuard is a client that commits a transaction which sets rows to "new", of which the requests that match are held.
+// ownGuard is a client that commits a transaction which sets rows to "new", of which the requests
+// that match are held.
 func ownGuard(t *testing.T, held func(percolatortest.Request) bool, before func(*guard), rows ...string) (g *guard, hold *percolatortest.Hold, committed chan error) {
-	env := newEnv(t, percolatortest.Configure(longTTL))
-	g = &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
+	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
+	g = &guard{T: t, env: env, ctx: fixture.Context(t), c: env.Client}
 	for _, row := range rows {
-		put(t, g.ctx, g.c, row, "c", "old")
+		fixture.Put(t, g.ctx, g.c, row, "c", "old")
 	}
-	tx := mustBegin(t, g.ctx, g.c)
+	tx := fixture.MustBegin(t, g.ctx, g.c)
 	for _, row := range rows {
-		must(t, tx.Set(cell(row, "c"), []byte("new")))
+		fixture.Must(t, tx.Set(fixture.Cell(row, "c"), []byte("new")))
 	}
 	before(g)
 	hold = percolatortest.NewHold()
@@ -27,45 +30,46 @@ func ownGuard(t *testing.T, held func(percolatortest.Request) bool, before func(
 		return percolatortest.Pass
 	})
 	committed = make(chan error, 1)
-	go func() { committed <- errOf(tx.Commit(g.ctx)) }()
+	go func() { committed <- fixture.ErrOf(tx.Commit(g.ctx)) }()
 	hold.Wait(t, 1)
 	return g, hold, committed
 }
 
-// readWhileHeld reads a row that the transaction has locked, lets its commit go on when the reader waits, and returns what was read.
+// readWhileHeld reads a row that the transaction has locked, lets its commit go on when the reader
+// waits, and returns what was read.
 func (g *guard) readWhileHeld(row string, hold *percolatortest.Hold) string {
 	g.Helper()
 	s := g.snapshot()
 	got := make(chan string, 1)
 	go func() {
-		v, err := s.Get(g.ctx, cell(row, "c"))
+		v, err := s.Get(g.ctx, fixture.Cell(row, "c"))
 		if err != nil {
 			g.Error(err)
 		}
 		got <- string(v)
 	}()
-	eventually(g, "the reader waits", func() bool { return g.c.Engine().Locks.WaitingForOwn() == 1 })
+	fixture.Eventually(g, "the reader waits", func() bool { return g.c.Engine().Locks.WaitingForOwn() == 1 })
 	hold.Release()
 	return <-got
 }
 
-// A reader that meets a lock of its own client's waits for the commit in memory, and sees what has become of it: it sends one read, however long
-// the commit takes.
+// A reader that meets a lock of its own client's waits for the commit in memory, and sees what has
+// become of it: it sends one read, however long the commit takes.
 func TestReaderWaitsForTheOwnClientsCommit(t *testing.T) {
 	t.Parallel()
-	g, hold, committed := ownGuard(t, isCommit, func(*guard) {}, "a", "b")
+	g, hold, committed := ownGuard(t, fixture.IsCommit, func(*guard) {}, "a", "b")
 	reads := g.c.Stats().Requests["ReadRows"]
 	if v := g.readWhileHeld("b", hold); v != "new" { // it had its commit timestamp before the reader began
 		t.Errorf("read %q", v)
 	}
-	must(t, <-committed)
+	fixture.Must(t, <-committed)
 	if n := g.c.Stats().Requests["ReadRows"] - reads; n != 1 {
 		t.Errorf("%d reads were sent", n)
 	}
-	wantNow(t, g.ctx, g.c, cell("b", "c"), "new")
+	fixture.WantNow(t, g.ctx, g.c, fixture.Cell("b", "c"), "new")
 	if n := g.c.Engine().Locks.OwnCommits(); n != 0 {
-		must(t, g.c.Flush(g.ctx))
-		eventually(t, "no commit is known when all is over", func() bool { return g.c.Engine().Locks.OwnCommits() == 0 })
+		fixture.Must(t, g.c.Flush(g.ctx))
+		fixture.Eventually(t, "no commit is known when all is over", func() bool { return g.c.Engine().Locks.OwnCommits() == 0 })
 	}
 }
 
@@ -75,12 +79,12 @@ func TestReaderWaitsForTheOwnClientsConflict(t *testing.T) {
 	onB := func(r percolatortest.Request) bool {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "b"
 	}
-	g, hold, committed := ownGuard(t, onB, func(g *guard) { put(t, g.ctx, g.c, "b", "c", "other") }, "a", "b")
-	eventually(t, "a is locked", func() bool { return locksOf(g.c, t, "t", "a") == 1 })
+	g, hold, committed := ownGuard(t, onB, func(g *guard) { fixture.Put(t, g.ctx, g.c, "b", "c", "other") }, "a", "b")
+	fixture.Eventually(t, "a is locked", func() bool { return locksOf(t, g.c, "t", "a") == 1 })
 	if v := g.readWhileHeld("a", hold); v != "old" {
 		t.Errorf("read %q of a transaction that was rolled back", v)
 	}
-	wantErr(t, <-committed, percolator.ErrConflict)
+	fixture.WantErr(t, <-committed, percolator.ErrConflict)
 	if n := g.c.Engine().Locks.OwnCommits(); n != 0 {
 		t.Errorf("%d commits are still known", n)
 	}
@@ -92,8 +96,8 @@ func TestReaderDoesNotWaitForCleanUp(t *testing.T) {
 	onX := func(r percolatortest.Request) bool {
 		return r.Method == percolatortest.CheckAndMutateRow && r.Row == "x"
 	}
-	g, conflict, committed := ownGuard(t, onX, func(g *guard) { put(t, g.ctx, g.env.NewClient(), "x", "c", "newer") }, "a", "b", "x")
-	eventually(t, "a and b are locked", func() bool { return locksOf(g.c, t, "t", "a")+locksOf(g.c, t, "t", "b") == 2 })
+	g, conflict, committed := ownGuard(t, onX, func(g *guard) { fixture.Put(t, g.ctx, g.env.NewClient(), "x", "c", "newer") }, "a", "b", "x")
+	fixture.Eventually(t, "a and b are locked", func() bool { return locksOf(t, g.c, "t", "a")+locksOf(t, g.c, "t", "b") == 2 })
 	erasure := percolatortest.NewHold()
 	g.env.FaultsOf(g.c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
@@ -105,28 +109,42 @@ func TestReaderDoesNotWaitForCleanUp(t *testing.T) {
 		t.Errorf("read %q of a transaction that was rolled back", v)
 	}
 	erasure.Release()
-	wantErr(t, <-committed, percolator.ErrConflict)
+	fixture.WantErr(t, <-committed, percolator.ErrConflict)
 }
 
-// When the commit was applied and only its answer is late, the reader waits for a moment, and then learns from the store what has become of it.
+// When the commit was applied and only its answer is late, the reader waits for a moment, and then
+// learns from the store what has become of it.
 func TestReaderDoesNotWaitForALateAnswer(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, percolatortest.Configure(longTTL))
-	ctx, c := testContext(t), env.Client
-	tx := mustBegin(t, ctx, c)
-	must(t, tx.Set(cell("a", "c"), []byte("new")))
-	must(t, tx.Set(cell("b", "c"), []byte("new")))
+	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("new")))
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("new")))
 	hold := percolatortest.NewHold()
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if isCommit(r) && r.Row == "a" {
+		if fixture.IsCommit(r) && r.Row == "a" {
 			return hold.Answer()
 		}
 		return percolatortest.Pass
 	})
 	committed := make(chan error, 1)
-	go func() { committed <- errOf(tx.Commit(ctx)) }()
+	go func() { committed <- fixture.ErrOf(tx.Commit(ctx)) }()
 	hold.Wait(t, 1)
-	wantNow(t, ctx, c, cell("b", "c"), "new")
+	fixture.WantNow(t, ctx, c, fixture.Cell("b", "c"), "new")
 	hold.Release()
-	must(t, <-committed)
+	fixture.Must(t, <-committed)
+}
+
+// locksOf counts the locks that stand in a row.
+func locksOf(t testing.TB, c *percolator.Client, table, row string) (n int) {
+	t.Helper()
+	rv, err := c.Engine().Store.ReadVersions(t.Context(), table, row, store.Newest(nil, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range rv {
+		n += len(v.Locks)
+	}
+	return n
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 	"github.com/gopercolator/percolator/tso"
@@ -48,16 +49,16 @@ type reading struct {
 	value string
 }
 
-// Hundreds of readers, whose requests travel together or alone, read cells that writers change, delete, lock and abandon. Every answer is the
-// one of its snapshot.
+// Hundreds of readers, whose requests travel together or alone, read cells that writers change,
+// delete, lock and abandon. Every answer is the one of its snapshot.
 func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct{ batching, wholeRows bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
 		t.Run(fmt.Sprintf("%+v", way), func(t *testing.T) {
 			t.Parallel()
 			configure := percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = !way.batching })
-			env := newEnv(t, configure)
-			ctx, c := testContext(t), env.Client
+			env := fixture.NewEnv(t, configure)
+			ctx, c := fixture.Context(t), env.Client
 			if way.wholeRows {
 				c.Engine().Reads.ReadWholeRowsAfter(0)
 			} else {
@@ -66,7 +67,9 @@ func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 			const rows, writers, writes, readers, reads = 8, 4, 12, 256, 3
 			columns := []string{"a", "b", "d"}
 			h := &history{changes: map[percolator.Cell][]change{}}
-			anyCell := func() percolator.Cell { return cell(key(rand.IntN(rows)), columns[rand.IntN(len(columns))]) }
+			anyCell := func() percolator.Cell {
+				return fixture.Cell(fixture.Key(rand.IntN(rows)), columns[rand.IntN(len(columns))])
+			}
 
 			var wg sync.WaitGroup
 			for w := range writers {
@@ -133,7 +136,7 @@ func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 						for j, at := range cells {
 							mine = append(mine, reading{s.StartTimestamp(), at, string(values[j])})
 						}
-						other := cell(cells[0].Row, columns[rand.IntN(len(columns))]) // its row may have been read whole
+						other := fixture.Cell(cells[0].Row, columns[rand.IntN(len(columns))]) // its row may have been read whole
 						again, err := s.GetMulti(ctx, cells[0], other)
 						if err != nil || string(again[0]) != string(values[0]) {
 							t.Errorf("%s at %d: first %q, then %q, %v", cells[0], s.StartTimestamp(), values[0], again, err)
@@ -156,10 +159,10 @@ func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 			for _, changes := range h.changes {
 				slices.SortFunc(changes, func(a, b change) int { return int(a.at - b.at) })
 				s, err := c.Snapshot(ctx, percolator.AsOfTimestamp(changes[len(changes)/2].at))
-				must(t, err)
+				fixture.Must(t, err)
 				seen := map[percolator.Cell]string{}
 				for e, err := range s.Scan(ctx, "t", percolator.All()) {
-					must(t, err)
+					fixture.Must(t, err)
 					seen[e.Cell] = string(e.Value)
 				}
 				for at := range h.changes {
@@ -172,29 +175,29 @@ func TestConcurrentReadsMatchTheirSnapshots(t *testing.T) {
 	}
 }
 
-// Reads that wait for one in flight travel in one request, each with its own snapshot; the batch asks for the newest versions only, and
-// who needs older ones still gets them.
+// Reads that wait for one in flight travel in one request, each with its own snapshot; the batch
+// asks for the newest versions only, and who needs older ones still gets them.
 func TestBatchOfManySnapshots(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	var snapshots []*percolator.Snapshot
 	for i := range 30 {
-		put(t, ctx, c, "r", "c", fmt.Sprint(i), key(i), "c", fmt.Sprint(i))
+		fixture.Put(t, ctx, c, "r", "c", fmt.Sprint(i), fixture.Key(i), "c", fmt.Sprint(i))
 		s, err := c.Snapshot(ctx)
-		must(t, err)
+		fixture.Must(t, err)
 		snapshots = append(snapshots, s)
 	}
-	must(t, c.Flush(ctx))
+	fixture.Must(t, c.Flush(ctx))
 	held := percolatortest.NewHold()
-	env.FaultsOf(c).Handle(atMost(2, func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows }, held))
+	env.FaultsOf(c).Handle(fixture.AtMost(2, func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows }, held))
 	env.FaultsOf(c).Forget()
 	var wg sync.WaitGroup
 	check := func(s *percolator.Snapshot, row, want string) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			wantValue(t, ctx, s, cell(row, "c"), want)
+			fixture.WantValue(t, ctx, s, fixture.Cell(row, "c"), want)
 		}()
 	}
 	check(snapshots[29], "r", "29")
@@ -203,8 +206,8 @@ func TestBatchOfManySnapshots(t *testing.T) {
 	held.Wait(t, 2) // both places are taken: the others gather
 	for i, s := range snapshots[:28] {
 		check(s, "r", fmt.Sprint(i))
-		check(s, key(i), fmt.Sprint(i))
-		check(s, key(i+1), "")
+		check(s, fixture.Key(i), fmt.Sprint(i))
+		check(s, fixture.Key(i+1), "")
 	}
 	held.Release()
 	wg.Wait()
@@ -213,28 +216,28 @@ func TestBatchOfManySnapshots(t *testing.T) {
 // Who gives up while its read waits in a batch disturbs nobody.
 func TestReaderLeavesABatch(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "c", "v")
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	held := percolatortest.NewHold()
-	env.FaultsOf(c).Handle(atMost(2, func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows }, held))
+	env.FaultsOf(c).Handle(fixture.AtMost(2, func(r percolatortest.Request) bool { return r.Method == percolatortest.ReadRows }, held))
 	results := make(chan error, 2)
 	for i := range 2 {
-		go func() { results <- errOf(s.Get(ctx, cell(key(i), "c"))) }()
+		go func() { results <- fixture.ErrOf(s.Get(ctx, fixture.Cell(fixture.Key(i), "c"))) }()
 		held.Wait(t, i+1)
 	}
 	leaving, leave := context.WithCancel(ctx)
 	left := make(chan error, 1)
-	go func() { left <- errOf(s.Get(leaving, cell("r", "c"))) }()
+	go func() { left <- fixture.ErrOf(s.Get(leaving, fixture.Cell("r", "c"))) }()
 	stays := make(chan error, 1)
-	go func() { stays <- errOf(s.Get(ctx, cell("r", "c"))) }()
+	go func() { stays <- fixture.ErrOf(s.Get(ctx, fixture.Cell("r", "c"))) }()
 	leave()
-	wantErr(t, <-left, context.Canceled)
+	fixture.WantErr(t, <-left, context.Canceled)
 	held.Release()
-	must(t, <-stays)
+	fixture.Must(t, <-stays)
 	for range 2 {
-		wantErr(t, <-results, percolator.ErrNotFound)
+		fixture.WantErr(t, <-results, percolator.ErrNotFound)
 	}
 }

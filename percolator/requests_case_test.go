@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What each operation sends is asserted exactly: it does not depend on the machine, and a request more is a round trip more. The
-// cases are in requests_*_test.go.
+// What each operation sends is asserted exactly: it does not depend on the machine, and a request
+// more is a round trip more. The cases are in requests_*_test.go.
 
-// cost counts requests to user tables and to the oracle by kind. Reads and bulk mutations are told apart by how many rows they
-// name: "ReadRows 3", "MutateRows 9"; "ReadRows range" is a scan.
+// cost counts requests to user tables and to the oracle by kind. Reads and bulk mutations are told
+// apart by how many rows they name: "ReadRows 3", "MutateRows 9"; "ReadRows range" is a scan.
 type cost map[string]int
 
 func (c cost) String() string {
@@ -45,7 +46,8 @@ func costOf(rs []percolatortest.Request) cost {
 	return n
 }
 
-// guard is one case's store and client. The row r of the table t has values in the columns c and seen.
+// guard is one case's store and client. The row r of the table t has values in the columns c and
+// seen.
 type guard struct {
 	*testing.T
 	env *percolatortest.Env
@@ -55,8 +57,9 @@ type guard struct {
 	before percolator.Stats
 }
 
-// requestCase is an operation and what it costs. Each of gather commits transactions with one secondary in a table: their phase two is held until
-// the operation is over, so that its own is gathered in one request whatever the goroutines do.
+// requestCase is an operation and what it costs. Each of gather commits transactions with one
+// secondary in a table: their phase two is held until the operation is over, so that its own is
+// gathered in one request whatever the goroutines do.
 type requestCase struct {
 	name    string
 	prepare func(g *guard)
@@ -76,12 +79,12 @@ func runRequestCases(t *testing.T, cases []requestCase) {
 }
 
 func (rc requestCase) run(t *testing.T) {
-	env := newEnv(t, percolatortest.Configure(longTTL))
-	g := &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
-	put(t, g.ctx, g.c, "r", "c", "v", "r", "seen", "v")
+	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
+	g := &guard{T: t, env: env, ctx: fixture.Context(t), c: env.Client}
+	fixture.Put(t, g.ctx, g.c, "r", "c", "v", "r", "seen", "v")
 	if rc.prepare != nil {
 		rc.prepare(g)
-		must(t, g.c.Flush(g.ctx))
+		fixture.Must(t, g.c.Flush(g.ctx))
 	}
 	release := func() {}
 	if rc.gather != nil {
@@ -90,7 +93,7 @@ func (rc requestCase) run(t *testing.T) {
 	g.count()
 	rc.do(g)
 	release()
-	must(t, g.c.Flush(g.ctx))
+	fixture.Must(t, g.c.Flush(g.ctx))
 	requests := env.FaultsOf(g.c).Requests()
 	if got := costOf(requests); !maps.Equal(got, rc.want) {
 		t.Errorf("sent %v\nwant %v", got, rc.want)
@@ -110,10 +113,12 @@ func (g *guard) count() {
 	g.before = g.c.Stats()
 }
 
-// longTTL keeps a slow machine from refreshing a lock, or from finding a prefetched timestamp too old.
+// longTTL keeps a slow machine from refreshing a lock, or from finding a prefetched timestamp too
+// old.
 func longTTL(cfg *percolator.Config) { cfg.LockTTL = time.Hour }
 
-// occupyPhaseTwo holds both of the requests that a table's phase two has under way at once; release lets them go.
+// occupyPhaseTwo holds both of the requests that a table's phase two has under way at once; release
+// lets them go.
 func (g *guard) occupyPhaseTwo(commits ...func(g *guard, i int)) (release func()) {
 	g.Helper()
 	hold := percolatortest.NewHold()
@@ -143,29 +148,29 @@ func inPeople(g *guard, i int) {
 }
 
 func inCityIndex(g *guard, i int) {
-	g.commit(func(tx *percolator.Txn) error { return city.Set(tx, fmt.Sprint("somebody", i), "Oslo") })
+	g.commit(func(tx *percolator.Txn) error { return fixture.City.Set(tx, fmt.Sprint("somebody", i), "Oslo") })
 }
 
 // commit begins a transaction, calls f, and commits.
 func (g *guard) commit(f func(tx *percolator.Txn) error, opts ...percolator.TxnOption) {
 	g.Helper()
-	tx := mustBegin(g, g.ctx, g.c, opts...)
-	must(g, f(tx))
-	mustCommit(g, g.ctx, tx)
+	tx := fixture.MustBegin(g, g.ctx, g.c, opts...)
+	fixture.Must(g, f(tx))
+	fixture.MustCommit(g, g.ctx, tx)
 }
 
 // fails begins a transaction, calls f, and wants its commit to fail so.
 func (g *guard) fails(want error, f func(tx *percolator.Txn) error) {
 	g.Helper()
-	tx := mustBegin(g, g.ctx, g.c)
-	must(g, f(tx))
-	wantErr(g, errOf(tx.Commit(g.ctx)), want)
+	tx := fixture.MustBegin(g, g.ctx, g.c)
+	fixture.Must(g, f(tx))
+	fixture.WantErr(g, fixture.ErrOf(tx.Commit(g.ctx)), want)
 }
 
 // set writes column c of the rows.
 func (g *guard) set(tx *percolator.Txn, rows ...string) error {
 	for _, r := range rows {
-		if err := tx.Set(cell(r, "c"), []byte("v")); err != nil {
+		if err := tx.Set(fixture.Cell(r, "c"), []byte("v")); err != nil {
 			return err
 		}
 	}
@@ -176,21 +181,21 @@ func (g *guard) set(tx *percolator.Txn, rows ...string) error {
 func (g *guard) snapshot(opts ...percolator.ReadOption) *percolator.Snapshot {
 	g.Helper()
 	s, err := g.c.Snapshot(g.ctx, opts...)
-	must(g, err)
+	fixture.Must(g, err)
 	return s
 }
 
 // all reads cells with one call.
 func (g *guard) all(r percolator.Reader, cells ...percolator.Cell) {
 	g.Helper()
-	must(g, errOf(r.GetMulti(g.ctx, cells...)))
+	fixture.Must(g, fixture.ErrOf(r.GetMulti(g.ctx, cells...)))
 }
 
 // rowNames are n of them.
 func rowNames(n int) []string {
 	out := make([]string, n)
 	for i := range out {
-		out[i] = key(i)
+		out[i] = fixture.Key(i)
 	}
 	return out
 }
@@ -199,7 +204,7 @@ func rowNames(n int) []string {
 func cellsIn(column string, rows ...string) []percolator.Cell {
 	out := make([]percolator.Cell, len(rows))
 	for i, r := range rows {
-		out[i] = cell(r, column)
+		out[i] = fixture.Cell(r, column)
 	}
 	return out
 }

@@ -4,18 +4,20 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What a transaction sends when it meets others: their newer writes, and their locks in each state that these can be in.
+// What a transaction sends when it meets others: their newer writes, and their locks in each state
+// that these can be in.
 func TestRequestsOfConflicts(t *testing.T) {
 	// newer has another client write the rows after the transaction began.
 	newer := func(g *guard, rows ...string) {
 		other := g.env.NewClient()
 		for _, r := range rows {
-			put(g, g.ctx, other, r, "c", "newer")
+			fixture.Put(g, g.ctx, other, r, "c", "newer")
 		}
 	}
 	runRequestCases(t, []requestCase{
@@ -41,7 +43,7 @@ func TestRequestsOfConflicts(t *testing.T) {
 			g.commit(func(tx *percolator.Txn) error {
 				newer(g, "r")
 				for _, col := range rowNames(50) {
-					if err := errors.Join(tx.Set(cell("r", "a"+col), nil), tx.Set(cell("r", "d"+col), nil)); err != nil {
+					if err := errors.Join(tx.Set(fixture.Cell("r", "a"+col), nil), tx.Set(fixture.Cell("r", "d"+col), nil)); err != nil {
 						return err
 					}
 				}
@@ -68,7 +70,7 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 		{name: "a lock that is younger than the snapshot", do: func(g *guard) {
 			s := g.snapshot()
 			g.alive("r", "b")
-			wantValue(g, g.ctx, s, cell("r", "c"), "v")
+			fixture.WantValue(g, g.ctx, s, fixture.Cell("r", "c"), "v")
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
 		{name: "a lock whose primary is committed", prepare: func(g *guard) { g.halfCommitted("b", "r") }, do: reads("r", "half"),
 			want: cost{"Oracle": 1, "ReadRows 1": 2, "CheckAndMutateRow": 1}},
@@ -84,11 +86,13 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 			do:   func(g *guard) { g.all(g.snapshot(), cellsIn("c", rowNames(10)...)...) },
 			want: cost{"Oracle": 1, "ReadRows 10": 1, "ReadRows 1": 1, "CheckAndMutateRow": 10}},
 		{name: "a scan, past 10 locks of one committed transaction", prepare: func(g *guard) { g.halfCommitted(append([]string{"first"}, rowNames(10)...)...) },
-			do:   func(g *guard) { must(g, firstError(g.snapshot().Scan(g.ctx, "t", percolator.Prefix("row-")))) },
+			do: func(g *guard) {
+				fixture.Must(g, fixture.FirstError(g.snapshot().Scan(g.ctx, "t", percolator.Prefix("row-"))))
+			},
 			want: cost{"Oracle": 1, "ReadRows range": 1, "ReadRows 1": 1, "CheckAndMutateRow": 10}},
 		{name: "ResolveLock of a dead lock on its primary", prepare: func(g *guard) { g.dead("r") }, do: func(g *guard) {
 			rows, _, err := admin.New(g.c).ReadPending(g.ctx, "t", percolator.Row("r"), 1)
-			must(g, err)
+			fixture.Must(g, err)
 			if became, err := admin.New(g.c).ResolveLock(g.ctx, rows[0].Locks[0]); err != nil || became != admin.LockRolledBack {
 				g.Errorf("%v, %v", became, err)
 			}
@@ -96,26 +100,26 @@ func TestRequestsOfReadsPastLocks(t *testing.T) {
 	})
 }
 
-// failsTogether is fails for a transaction of two rows, whose prewrites are held until both have been sent: none is spared because the other one
-// failed.
+// failsTogether is fails for a transaction of two rows, whose prewrites are held until both have
+// been sent: none is spared because the other one failed.
 func (g *guard) failsTogether(want error, f func(tx *percolator.Txn) error) {
 	g.Helper()
 	hold := percolatortest.NewHold()
-	g.env.FaultsOf(g.c).Handle(atMost(2, isPrewrite, hold))
-	tx := mustBegin(g, g.ctx, g.c)
-	must(g, f(tx))
+	g.env.FaultsOf(g.c).Handle(fixture.AtMost(2, fixture.IsPrewrite, hold))
+	tx := fixture.MustBegin(g, g.ctx, g.c)
+	fixture.Must(g, f(tx))
 	ended := make(chan error, 1)
-	go func() { ended <- errOf(tx.Commit(g.ctx)) }()
+	go func() { ended <- fixture.ErrOf(tx.Commit(g.ctx)) }()
 	hold.Wait(g, 2)
 	hold.Release()
-	wantErr(g, <-ended, want)
+	fixture.WantErr(g, <-ended, want)
 }
 
 // writes commits the row, or fails to.
 func writes(want error, row string) func(*guard) {
 	return func(g *guard) {
-		tx := mustBegin(g, g.ctx, g.c)
-		must(g, g.set(tx, row))
+		tx := fixture.MustBegin(g, g.ctx, g.c)
+		fixture.Must(g, g.set(tx, row))
 		if _, err := tx.Commit(g.ctx); !errors.Is(err, want) {
 			g.Errorf("commit: %v, want %v", err, want)
 		}
@@ -123,11 +127,11 @@ func writes(want error, row string) func(*guard) {
 }
 
 func reads(row, want string) func(*guard) {
-	return func(g *guard) { wantValue(g, g.ctx, g.snapshot(), cell(row, "c"), want) }
+	return func(g *guard) { fixture.WantValue(g, g.ctx, g.snapshot(), fixture.Cell(row, "c"), want) }
 }
 
-// holding has another client commit the rows, the first of which is the primary, up to the first request that is describes. The commit goes
-// on when the test is over.
+// holding has another client commit the rows, the first of which is the primary, up to the first
+// request that is describes. The commit goes on when the test is over.
 func (g *guard) holding(is func(percolatortest.Request) bool, rows ...string) {
 	g.Helper()
 	other := g.env.NewClient(percolatortest.Configure(longTTL))
@@ -138,12 +142,12 @@ func (g *guard) holding(is func(percolatortest.Request) bool, rows ...string) {
 		}
 		return percolatortest.Pass
 	})
-	tx := mustBegin(g, g.ctx, other)
+	tx := fixture.MustBegin(g, g.ctx, other)
 	for _, r := range rows {
-		must(g, tx.Set(cell(r, "c"), []byte("half")))
+		fixture.Must(g, tx.Set(fixture.Cell(r, "c"), []byte("half")))
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- errOf(tx.Commit(g.ctx)) }()
+	go func() { ended <- fixture.ErrOf(tx.Commit(g.ctx)) }()
 	hold.Wait(g, 1)
 	g.Cleanup(func() {
 		hold.Release()
@@ -156,7 +160,7 @@ func (g *guard) holding(is func(percolatortest.Request) bool, rows ...string) {
 // alive leaves the rows locked by a transaction that is about to commit.
 func (g *guard) alive(rows ...string) {
 	g.Helper()
-	g.holding(isCommit, rows...)
+	g.holding(fixture.IsCommit, rows...)
 }
 
 // halfCommitted commits the first row; the others are still locked.
@@ -168,13 +172,13 @@ func (g *guard) halfCommitted(rows ...string) {
 // dead leaves the rows locked by a transaction whose time is over.
 func (g *guard) dead(rows ...string) {
 	g.Helper()
-	crashAfter(g, g.env, nil, rows...)
-	g.env.Clock.Advance(lockTTL)
+	fixture.CrashAfter(g, g.env, nil, rows...)
+	g.env.Clock.Advance(fixture.LockTTL)
 }
 
 // halfRolledBack is dead, and somebody has rolled back the first row.
 func (g *guard) halfRolledBack(rows ...string) {
 	g.Helper()
 	g.dead(rows...)
-	wantNow(g, g.ctx, g.env.NewClient(), cell(rows[0], "c"), "")
+	fixture.WantNow(g, g.ctx, g.env.NewClient(), fixture.Cell(rows[0], "c"), "")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -19,36 +20,36 @@ func TestRequestsOfReads(t *testing.T) {
 	}
 	runRequestCases(t, []requestCase{
 		{name: "begin and get", do: func(g *guard) {
-			wantValue(g, g.ctx, mustBegin(g, g.ctx, g.c), cell("r", "c"), "v")
+			fixture.WantValue(g, g.ctx, fixture.MustBegin(g, g.ctx, g.c), fixture.Cell("r", "c"), "v")
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
 		{name: "snapshot and get", do: func(g *guard) {
-			wantValue(g, g.ctx, g.snapshot(), cell("r", "c"), "v")
+			fixture.WantValue(g, g.ctx, g.snapshot(), fixture.Cell("r", "c"), "v")
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
 		{name: "get of an absent row", do: func(g *guard) {
-			wantValue(g, g.ctx, g.snapshot(), cell("none", "c"), "")
+			fixture.WantValue(g, g.ctx, g.snapshot(), fixture.Cell("none", "c"), "")
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
 		{name: "snapshot that may be stale", do: func(g *guard) {
-			wantValue(g, g.ctx, g.snapshot(percolator.MaxStaleness(time.Hour)), cell("r", "c"), "v")
+			fixture.WantValue(g, g.ctx, g.snapshot(percolator.MaxStaleness(time.Hour)), fixture.Cell("r", "c"), "v")
 		}, want: cost{"ReadRows 1": 1}},
 		{name: "get again, absence included", do: func(g *guard) {
-			tx := mustBegin(g, g.ctx, g.c)
+			tx := fixture.MustBegin(g, g.ctx, g.c)
 			for range 3 {
-				wantValue(g, g.ctx, tx, cell("r", "c"), "v")
-				wantValue(g, g.ctx, tx, cell("none", "c"), "")
+				fixture.WantValue(g, g.ctx, tx, fixture.Cell("r", "c"), "v")
+				fixture.WantValue(g, g.ctx, tx, fixture.Cell("none", "c"), "")
 			}
 		}, want: cost{"Oracle": 1, "ReadRows 1": 2}},
 		{name: "get what was set or deleted", do: func(g *guard) {
-			tx := mustBegin(g, g.ctx, g.c)
-			must(g, tx.Set(cell("r", "c"), []byte("own")))
-			must(g, tx.Delete(cell("r", "seen")))
-			wantValue(g, g.ctx, tx, cell("r", "c"), "own")
-			wantValue(g, g.ctx, tx, cell("r", "seen"), "")
+			tx := fixture.MustBegin(g, g.ctx, g.c)
+			fixture.Must(g, tx.Set(fixture.Cell("r", "c"), []byte("own")))
+			fixture.Must(g, tx.Delete(fixture.Cell("r", "seen")))
+			fixture.WantValue(g, g.ctx, tx, fixture.Cell("r", "c"), "own")
+			fixture.WantValue(g, g.ctx, tx, fixture.Cell("r", "seen"), "")
 		}, want: cost{"Oracle": 1}},
 
 		{name: "many columns of a row", do: func(g *guard) {
 			var cells []percolator.Cell
 			for i := range 50 {
-				cells = append(cells, cell("r", fmt.Sprint("c", i)))
+				cells = append(cells, fixture.Cell("r", fmt.Sprint("c", i)))
 			}
 			g.all(g.snapshot(), cells...)
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
@@ -69,7 +70,7 @@ func TestRequestsOfReads(t *testing.T) {
 			g.all(g.snapshot(), append(cellsIn("c", "a", "b", "d"), inU(cellsIn("c", "a", "b"))...)...)
 		}, want: cost{"Oracle": 1, "ReadRows 3": 1, "ReadRows 2": 1}},
 		{name: "rows of which different columns are read", do: func(g *guard) {
-			g.all(g.snapshot(), cell("a", "c"), cell("b", "c"), cell("b", "d"), cell("e", "d"), cell("e", "c"))
+			g.all(g.snapshot(), fixture.Cell("a", "c"), fixture.Cell("b", "c"), fixture.Cell("b", "d"), fixture.Cell("e", "d"), fixture.Cell("e", "c"))
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1, "ReadRows 2": 1}},
 
 		{name: "two columns, before anything is learned", do: readInTurn(1, "c", "d"), want: cost{"Oracle": 1, "ReadRows 1": 2}},
@@ -82,24 +83,24 @@ func TestRequestsOfReads(t *testing.T) {
 
 		{name: "a value under records that change nothing", prepare: func(g *guard) { // looks deeper, four times as far each time
 			for range 3 {
-				g.commit(func(tx *percolator.Txn) error { return errOf(tx.GetForUpdate(g.ctx, cell("r", "c"))) })
+				g.commit(func(tx *percolator.Txn) error { return fixture.ErrOf(tx.GetForUpdate(g.ctx, fixture.Cell("r", "c"))) })
 			}
 		}, do: func(g *guard) {
-			wantValue(g, g.ctx, g.snapshot(), cell("r", "c"), "v")
+			fixture.WantValue(g, g.ctx, g.snapshot(), fixture.Cell("r", "c"), "v")
 		}, want: cost{"Oracle": 1, "ReadRows 1": 2}},
 		{name: "an earlier snapshot", do: func(g *guard) {
 			before := g.snapshot()
 			g.commit(func(tx *percolator.Txn) error { return g.set(tx, "r") })
 			g.count()
-			wantValue(g, g.ctx, g.snapshot(percolator.AsOfTimestamp(before.StartTimestamp())), cell("r", "c"), "v")
+			fixture.WantValue(g, g.ctx, g.snapshot(percolator.AsOfTimestamp(before.StartTimestamp())), fixture.Cell("r", "c"), "v")
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
 		{name: "a snapshot between start and commit of a later write", do: func(g *guard) { // whose data is not the record's
-			tx := mustBegin(g, g.ctx, g.c)
+			tx := fixture.MustBegin(g, g.ctx, g.c)
 			between := g.snapshot()
-			must(g, g.set(tx, "r"))
-			mustCommit(g, g.ctx, tx)
+			fixture.Must(g, g.set(tx, "r"))
+			fixture.MustCommit(g, g.ctx, tx)
 			g.count()
-			wantValue(g, g.ctx, between, cell("r", "c"), "v")
+			fixture.WantValue(g, g.ctx, between, fixture.Cell("r", "c"), "v")
 		}, want: cost{"ReadRows 1": 2}},
 	})
 }
@@ -108,15 +109,16 @@ func TestRequestsOfReads(t *testing.T) {
 func readInTurn(n int, columns ...string) func(*guard) {
 	return func(g *guard) {
 		for range n {
-			tx := mustBegin(g, g.ctx, g.c)
+			tx := fixture.MustBegin(g, g.ctx, g.c)
 			for _, col := range columns {
-				g.all(tx, cell("r", col))
+				g.all(tx, fixture.Cell("r", col))
 			}
 		}
 	}
 }
 
-// A scan reads pages of 64, 128, 256 … rows. One that ends with its page cannot know that there are no more.
+// A scan reads pages of 64, 128, 256 … rows. One that ends with its page cannot know that there are
+// no more.
 func TestRequestsOfScans(t *testing.T) {
 	rows := func(n int) func(*guard) {
 		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(n)...) }) }
@@ -125,7 +127,7 @@ func TestRequestsOfScans(t *testing.T) {
 		return func(g *guard) {
 			n := 0
 			for _, err := range g.snapshot().Scan(g.ctx, "t", percolator.Prefix("row-"), "c") {
-				must(g, err)
+				fixture.Must(g, err)
 				n++
 			}
 			if n != want {
@@ -136,18 +138,18 @@ func TestRequestsOfScans(t *testing.T) {
 	people := func(g *guard) {
 		g.commit(func(tx *percolator.Txn) error {
 			for i := range 30 {
-				if err := city.Set(tx, fmt.Sprint("p", i), []string{"Rome", "Bern", "Oslo"}[i%3]); err != nil {
+				if err := fixture.City.Set(tx, fmt.Sprint("p", i), []string{"Rome", "Bern", "Oslo"}[i%3]); err != nil {
 					return err
 				}
 			}
-			return mail.Set(tx, "p7", "seven@example.org")
+			return fixture.Mail.Set(tx, "p7", "seven@example.org")
 		})
 	}
 	index := func(name, value string, want int) func(*guard) {
 		return func(g *guard) {
 			n := 0
 			for _, err := range g.snapshot().ScanIndex(g.ctx, "people", name, percolator.Row(value)) {
-				must(g, err)
+				fixture.Must(g, err)
 				n++
 			}
 			if n != want {
@@ -158,7 +160,7 @@ func TestRequestsOfScans(t *testing.T) {
 	pending := func(g *guard) {
 		g.commit(func(tx *percolator.Txn) error {
 			for _, r := range rowNames(100) {
-				if err := tx.Set(cell(r, "seen"), nil); err != nil {
+				if err := tx.Set(fixture.Cell(r, "seen"), nil); err != nil {
 					return err
 				}
 			}
@@ -174,7 +176,7 @@ func TestRequestsOfScans(t *testing.T) {
 		{name: "1000 rows", prepare: rows(1000), do: scan(1000), want: cost{"Oracle": 1, "ReadRows range": 5}},
 		{name: "broken off", prepare: rows(1000), do: func(g *guard) {
 			for _, err := range g.snapshot().Scan(g.ctx, "t", percolator.All()) {
-				must(g, err)
+				fixture.Must(g, err)
 				break
 			}
 		}, want: cost{"Oracle": 1, "ReadRows range": 1}},
@@ -183,7 +185,7 @@ func TestRequestsOfScans(t *testing.T) {
 			want: cost{"Oracle": 1, "ReadRows range": 1}},
 		{name: "a search for notifications", prepare: pending, do: func(g *guard) {
 			rows, more, err := admin.New(g.c).ReadPending(g.ctx, "t", percolator.All(), admin.MaxPendingRows)
-			must(g, err)
+			fixture.Must(g, err)
 			if len(rows) != 101 || more {
 				g.Errorf("%d rows, more %v", len(rows), more)
 			}
@@ -191,8 +193,8 @@ func TestRequestsOfScans(t *testing.T) {
 	})
 }
 
-// Reads that arrive while others are in flight travel together: one goes out at once, the next as well, and all that come meanwhile go
-// with the next request.
+// Reads that arrive while others are in flight travel together: one goes out at once, the next as
+// well, and all that come meanwhile go with the next request.
 func TestRequestsOfConcurrentReads(t *testing.T) {
 	type reads struct {
 		name     string
@@ -203,7 +205,7 @@ func TestRequestsOfConcurrentReads(t *testing.T) {
 	}
 	same := func(n int) (out []percolator.Cell) {
 		for range n {
-			out = append(out, cell("r", "c"))
+			out = append(out, fixture.Cell("r", "c"))
 		}
 		return out
 	}
@@ -217,11 +219,11 @@ func TestRequestsOfConcurrentReads(t *testing.T) {
 	} {
 		t.Run(rc.name, func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = rc.alone }))
-			g := &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
+			env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = rc.alone }))
+			g := &guard{T: t, env: env, ctx: fixture.Context(t), c: env.Client}
 			g.c.Engine().Reads.ReadWholeRowsAfter(1 << 20) // these reads name their column
 			g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(100)...) })
-			must(t, g.c.Flush(g.ctx))
+			fixture.Must(t, g.c.Flush(g.ctx))
 			snapshots := []*percolator.Snapshot{g.snapshot()}
 			for rc.snapshot && len(snapshots) < len(rc.cells) {
 				snapshots = append(snapshots, g.snapshot())
@@ -241,11 +243,11 @@ func TestRequestsOfConcurrentReads(t *testing.T) {
 				}
 			}
 			if !rc.alone {
-				eventually(t, "all the others wait", func() bool { return g.c.Engine().Reads.Waiting() == len(rc.cells)-2 })
+				fixture.Eventually(t, "all the others wait", func() bool { return g.c.Engine().Reads.Waiting() == len(rc.cells)-2 })
 			}
 			hold.Release()
 			for range rc.cells {
-				must(t, <-done)
+				fixture.Must(t, <-done)
 			}
 			if got := costOf(faults.Requests()); got.String() != rc.want.String() {
 				t.Errorf("sent %v\nwant %v", got, rc.want)

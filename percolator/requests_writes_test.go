@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// A commit sends one conditional request for each row, one more for the commit point, and phase two in bulk.
+// A commit sends one conditional request for each row, one more for the commit point, and phase two
+// in bulk.
 func TestRequestsOfWrites(t *testing.T) {
 	rows := func(n int) func(*guard) {
 		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(n)...) }) }
@@ -20,7 +22,7 @@ func TestRequestsOfWrites(t *testing.T) {
 		return func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
 				for i := range n {
-					if err := tx.Set(cell("new", fmt.Sprint("c", i)), []byte("v")); err != nil {
+					if err := tx.Set(fixture.Cell("new", fmt.Sprint("c", i)), []byte("v")); err != nil {
 						return err
 					}
 				}
@@ -32,19 +34,19 @@ func TestRequestsOfWrites(t *testing.T) {
 	one := cost{"Oracle": 2, "CheckAndMutateRow": 2}
 	runRequestCases(t, []requestCase{
 		{name: "rolled back", do: func(g *guard) {
-			tx := mustBegin(g, g.ctx, g.c)
-			must(g, g.set(tx, "r"))
-			must(g, tx.Rollback(g.ctx))
+			tx := fixture.MustBegin(g, g.ctx, g.c)
+			fixture.Must(g, g.set(tx, "r"))
+			fixture.Must(g, tx.Rollback(g.ctx))
 		}, want: cost{"Oracle": 1}},
 		{name: "nothing", do: rows(0), want: cost{"Oracle": 1}},
 		{name: "1 column", do: columns(1), want: one},
 		{name: "3 columns of a row", do: columns(3), want: one},
 		{name: "100 columns of a row", do: columns(100), want: one},
 		{name: "an observed column", do: func(g *guard) {
-			g.commit(func(tx *percolator.Txn) error { return tx.Set(cell("r", "seen"), []byte("w")) })
+			g.commit(func(tx *percolator.Txn) error { return tx.Set(fixture.Cell("r", "seen"), []byte("w")) })
 		}, want: one},
 		{name: "a deletion", do: func(g *guard) {
-			g.commit(func(tx *percolator.Txn) error { return tx.Delete(cell("r", "c")) })
+			g.commit(func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "c")) })
 		}, want: one},
 		{name: "2 rows", do: rows(2), want: cost{"Oracle": 2, "CheckAndMutateRow": 3, "MutateRows 1": 1}},
 		{name: "10 rows", gather: inTable, do: rows(10), want: cost{"Oracle": 2, "CheckAndMutateRow": 11, "MutateRows 9": 1}},
@@ -56,73 +58,75 @@ func TestRequestsOfWrites(t *testing.T) {
 		}, want: cost{"Oracle": 40, "CheckAndMutateRow": 60, "MutateRows 20": 1}},
 		{name: "a row that was read", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errors.Join(errOf(tx.Get(g.ctx, cell("r", "c"))), g.set(tx, "r"))
+				return errors.Join(fixture.ErrOf(tx.Get(g.ctx, fixture.Cell("r", "c"))), g.set(tx, "r"))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 		{name: "2 rows, after a read", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errors.Join(errOf(tx.Get(g.ctx, cell("r", "c"))), g.set(tx, "a", "b"))
+				return errors.Join(fixture.ErrOf(tx.Get(g.ctx, fixture.Cell("r", "c"))), g.set(tx, "a", "b"))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 3, "MutateRows 1": 1}},
 		{name: "Update, which meets a newer write once", do: func(g *guard) {
 			other := g.env.NewClient()
 			first := true
-			must(g, update(g.ctx, g.c, func(tx *percolator.Txn) error {
+			fixture.Must(g, fixture.Update(g.ctx, g.c, func(tx *percolator.Txn) error {
 				if first {
 					first = false
-					put(g, g.ctx, other, "r", "c", "newer")
+					fixture.Put(g, g.ctx, other, "r", "c", "newer")
 				}
 				return g.set(tx, "r")
 			}))
 		}, want: cost{"Oracle": 3, "CheckAndMutateRow": 3, "ReadRows 1": 1}},
 
 		{name: "Insert", do: func(g *guard) {
-			g.commit(func(tx *percolator.Txn) error { return tx.Insert(cell("new", "c"), nil) })
+			g.commit(func(tx *percolator.Txn) error { return tx.Insert(fixture.Cell("new", "c"), nil) })
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 		{name: "Insert of what was read", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				g.all(tx, cell("new", "c"))
-				return tx.Insert(cell("new", "c"), nil)
+				g.all(tx, fixture.Cell("new", "c"))
+				return tx.Insert(fixture.Cell("new", "c"), nil)
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 		{name: "Insert in 3 rows", gather: inTable, do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errors.Join(tx.Insert(cell("a", "c"), nil), tx.Insert(cell("b", "c"), nil), tx.Insert(cell("d", "c"), nil))
+				return errors.Join(tx.Insert(fixture.Cell("a", "c"), nil), tx.Insert(fixture.Cell("b", "c"), nil), tx.Insert(fixture.Cell("d", "c"), nil))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 3": 1, "CheckAndMutateRow": 4, "MutateRows 2": 1}},
 		{name: "Insert of what exists", do: func(g *guard) {
-			g.fails(percolator.ErrExists, func(tx *percolator.Txn) error { return tx.Insert(cell("r", "c"), nil) })
+			g.fails(percolator.ErrExists, func(tx *percolator.Txn) error { return tx.Insert(fixture.Cell("r", "c"), nil) })
 		}, want: cost{"Oracle": 1, "ReadRows 1": 1}},
 
 		{name: "GetForUpdate", do: func(g *guard) {
-			g.commit(func(tx *percolator.Txn) error { return errOf(tx.GetForUpdate(g.ctx, cell("r", "c"))) })
+			g.commit(func(tx *percolator.Txn) error { return fixture.ErrOf(tx.GetForUpdate(g.ctx, fixture.Cell("r", "c"))) })
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 		{name: "GetForUpdate, then a write of the same cell", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errors.Join(errOf(tx.GetForUpdate(g.ctx, cell("r", "c"))), g.set(tx, "r"))
+				return errors.Join(fixture.ErrOf(tx.GetForUpdate(g.ctx, fixture.Cell("r", "c"))), g.set(tx, "r"))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 		{name: "LockReads: 2 rows read, another written", gather: inTable, do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				g.all(tx, cell("a", "c"), cell("b", "c"))
+				g.all(tx, fixture.Cell("a", "c"), fixture.Cell("b", "c"))
 				return g.set(tx, "d")
 			}, percolator.LockReads())
 		}, want: cost{"Oracle": 2, "ReadRows 2": 1, "CheckAndMutateRow": 4, "MutateRows 2": 1}},
 
 		{name: "a weak notification alone", do: func(g *guard) {
-			g.commit(func(tx *percolator.Txn) error { return tx.Notify(cell("r", "poke")) })
+			g.commit(func(tx *percolator.Txn) error { return tx.Notify(fixture.Cell("r", "poke")) })
 		}, want: cost{"Oracle": 2, "MutateRows 1": 1}},
 		{name: "a weak notification with a write", do: func(g *guard) {
-			g.commit(func(tx *percolator.Txn) error { return errors.Join(g.set(tx, "r"), tx.Notify(cell("r", "poke"))) })
+			g.commit(func(tx *percolator.Txn) error {
+				return errors.Join(g.set(tx, "r"), tx.Notify(fixture.Cell("r", "poke")))
+			})
 		}, want: cost{"Oracle": 2, "CheckAndMutateRow": 2, "MutateRows 1": 1}},
 		{name: "an acknowledgment", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errOf((*commit.Txn)(tx).Acknowledge(g.ctx, cell("r", "seen"), "O", []string{"O", "P"}))
+				return fixture.ErrOf((*commit.Txn)(tx).Acknowledge(g.ctx, fixture.Cell("r", "seen"), "O", []string{"O", "P"}))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 		{name: "an acknowledgment with a write in the same row", do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errors.Join(errOf((*commit.Txn)(tx).Acknowledge(g.ctx, cell("r", "seen"), "O", []string{"O"})), g.set(tx, "r"))
+				return errors.Join(fixture.ErrOf((*commit.Txn)(tx).Acknowledge(g.ctx, fixture.Cell("r", "seen"), "O", []string{"O"})), g.set(tx, "r"))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 2}},
 	})
@@ -133,10 +137,12 @@ func TestRequestsOfIndexes(t *testing.T) {
 	inIndex := []func(*guard, int){inCityIndex}
 	inBoth := []func(*guard, int){inCityIndex, inPeople}
 	cityOf := func(person, name string) func(*guard) {
-		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return city.Set(tx, person, name) }) }
+		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return fixture.City.Set(tx, person, name) }) }
 	}
 	mailOf := func(person, address string) func(*guard) {
-		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return mail.Set(tx, person, address) }) }
+		return func(g *guard) {
+			g.commit(func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, person, address) })
+		}
 	}
 	runRequestCases(t, []requestCase{
 		{name: "a new value", do: cityOf("ann", "Rome"), want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 3, "MutateRows 1": 1}},
@@ -146,16 +152,16 @@ func TestRequestsOfIndexes(t *testing.T) {
 			want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 4, "MutateRows 2": 1}},
 		{name: "another value, after a read", prepare: cityOf("ann", "Rome"), gather: inIndex, do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
-				return errors.Join(errOf(city.Get(g.ctx, tx, "ann")), city.Set(tx, "ann", "Bern"))
+				return errors.Join(fixture.ErrOf(fixture.City.Get(g.ctx, tx, "ann")), fixture.City.Set(tx, "ann", "Bern"))
 			})
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 4, "MutateRows 2": 1}},
 		{name: "a deletion", prepare: cityOf("ann", "Rome"), do: func(g *guard) {
-			g.commit(func(tx *percolator.Txn) error { return city.Delete(tx, "ann") })
+			g.commit(func(tx *percolator.Txn) error { return fixture.City.Delete(tx, "ann") })
 		}, want: cost{"Oracle": 2, "ReadRows 1": 1, "CheckAndMutateRow": 3, "MutateRows 1": 1}},
 		{name: "10 rows with new values", gather: inBoth, do: func(g *guard) {
 			g.commit(func(tx *percolator.Txn) error {
 				for _, r := range rowNames(10) {
-					if err := city.Set(tx, r, "Rome"); err != nil {
+					if err := fixture.City.Set(tx, r, "Rome"); err != nil {
 						return err
 					}
 				}
@@ -165,12 +171,13 @@ func TestRequestsOfIndexes(t *testing.T) {
 		{name: "a new value of a unique index", do: mailOf("ann", "a@b"),
 			want: cost{"Oracle": 2, "ReadRows 1": 2, "CheckAndMutateRow": 3, "MutateRows 1": 1}},
 		{name: "a value of a unique index that is taken", prepare: mailOf("bob", "a@b"), do: func(g *guard) {
-			g.fails(percolator.ErrUnique, func(tx *percolator.Txn) error { return mail.Set(tx, "ann", "a@b") })
+			g.fails(percolator.ErrUnique, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "ann", "a@b") })
 		}, want: cost{"Oracle": 1, "ReadRows 1": 2}},
 	})
 }
 
-// A blind transaction begins with a timestamp that was asked for ahead: until its rows are locked it waits for nothing from the oracle.
+// A blind transaction begins with a timestamp that was asked for ahead: until its rows are locked
+// it waits for nothing from the oracle.
 func TestRequestsOfBlindTransactions(t *testing.T) {
 	t.Parallel()
 	for _, rc := range []struct {
@@ -191,24 +198,25 @@ func TestRequestsOfBlindTransactions(t *testing.T) {
 				}
 				return percolatortest.Pass
 			})
-			tx := mustBegin(t, g.ctx, g.c, percolator.Blind())
-			must(t, g.set(tx, rc.rows...))
+			tx := fixture.MustBegin(t, g.ctx, g.c, percolator.Blind())
+			fixture.Must(t, g.set(tx, rc.rows...))
 			committed := make(chan error, 1)
-			go func() { committed <- errOf(tx.Commit(g.ctx)) }()
+			go func() { committed <- fixture.ErrOf(tx.Commit(g.ctx)) }()
 			hold.Wait(t, 2) // the one ahead, and the commit timestamp: the rows are locked
 			if got := costOf(g.env.FaultsOf(g.c).Requests()); got["CheckAndMutateRow"] != len(rc.rows) || got["Oracle"] != 2 {
 				t.Errorf("before any answer of the oracle: %v", got)
 			}
 			hold.Release()
-			must(t, <-committed)
+			fixture.Must(t, <-committed)
 			g.wantBlind(rc.want)
 		})
 	}
-	// What this client has written since the timestamp was asked for would be a conflict: it asks for a new one.
+	// What this client has written since the timestamp was asked for would be a conflict: it asks for
+	// a new one.
 	t.Run("a row that it has just written", func(t *testing.T) {
 		t.Parallel()
 		g := newBlindGuard(t)
-		put(t, g.ctx, g.c, "a", "c", "v")
+		fixture.Put(t, g.ctx, g.c, "a", "c", "v")
 		g.count()
 		g.commit(func(tx *percolator.Txn) error { return g.set(tx, "a") }, percolator.Blind())
 		g.wantBlind(cost{"Oracle": 2, "CheckAndMutateRow": 2})
@@ -217,9 +225,9 @@ func TestRequestsOfBlindTransactions(t *testing.T) {
 
 // newBlindGuard is a client that has start timestamps at hand.
 func newBlindGuard(t *testing.T) *guard {
-	env := newEnv(t, percolatortest.Configure(longTTL))
-	g := &guard{T: t, env: env, ctx: testContext(t), c: env.Client}
-	must(t, mustBegin(t, g.ctx, g.c, percolator.Blind()).Rollback(context.Background()))
+	env := fixture.NewEnv(t, percolatortest.Configure(longTTL))
+	g := &guard{T: t, env: env, ctx: fixture.Context(t), c: env.Client}
+	fixture.Must(t, fixture.MustBegin(t, g.ctx, g.c, percolator.Blind()).Rollback(context.Background()))
 	g.awaitStamps()
 	g.count()
 	return g
@@ -227,7 +235,7 @@ func newBlindGuard(t *testing.T) *guard {
 
 func (g *guard) awaitStamps() {
 	g.Helper()
-	eventually(g, "start timestamps at hand", func() bool {
+	fixture.Eventually(g, "start timestamps at hand", func() bool {
 		n, asking := g.c.Engine().Clock.Ahead()
 		return n >= 1 && !asking
 	})
@@ -236,7 +244,7 @@ func (g *guard) awaitStamps() {
 func (g *guard) wantBlind(want cost) {
 	g.Helper()
 	g.awaitStamps()
-	must(g, g.c.Flush(g.ctx))
+	fixture.Must(g, g.c.Flush(g.ctx))
 	const ahead = 1
 	want["Oracle"] += ahead
 	if got := costOf(g.env.FaultsOf(g.c).Requests()); got.String() != want.String() {

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -39,23 +40,23 @@ func TestInvalidSchemas(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	must(t, testSchema().Validate())
-	must(t, (&percolator.Schema{}).Validate())
+	fixture.Must(t, fixture.Schema().Validate())
+	fixture.Must(t, (&percolator.Schema{}).Validate())
 }
 
 func TestCreateSchemaAgainAndFurther(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	create := func(change func(s *percolator.Schema)) error {
-		s := testSchema()
+		s := fixture.Schema()
 		change(s)
 		return percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...)
 	}
-	put(t, ctx, env.Client, "r", "c", "v")
-	must(t, create(func(*percolator.Schema) {}))
-	must(t, create(func(s *percolator.Schema) { slices.Reverse(s.Tables); s.Tables[0].Splits = []string{"m"} })) // order and splits do not matter
-	wantNow(t, ctx, env.Client, cell("r", "c"), "v")
+	fixture.Put(t, ctx, env.Client, "r", "c", "v")
+	fixture.Must(t, create(func(*percolator.Schema) {}))
+	fixture.Must(t, create(func(s *percolator.Schema) { slices.Reverse(s.Tables); s.Tables[0].Splits = []string{"m"} })) // order and splits do not matter
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "v")
 	for name, change := range map[string]func(s *percolator.Schema){
 		"without a table":           func(s *percolator.Schema) { s.Tables = s.Tables[1:] },
 		"without an observed one":   func(s *percolator.Schema) { s.Tables[0].Observed = nil },
@@ -74,61 +75,61 @@ func TestCreateSchemaAgainAndFurther(t *testing.T) {
 		s.Tables[1].Observed = []string{"late"}
 		s.Tables[2].Indexes = append(s.Tables[2].Indexes, percolator.Index{Name: "age", Column: "age"})
 	}
-	must(t, create(more))
-	must(t, create(more))
-	wantErr(t, create(func(*percolator.Schema) {}), percolator.ErrSchemaMismatch) // what was added stays
+	fixture.Must(t, create(more))
+	fixture.Must(t, create(more))
+	fixture.WantErr(t, create(func(*percolator.Schema) {}), percolator.ErrSchemaMismatch) // what was added stays
 
 	c := env.NewClient() // takes the stored schema
-	tx := mustBegin(t, ctx, c)
-	must(t, tx.Set(percolator.Cell{Table: "more", Row: "r", Column: "c"}, []byte("v")))
-	must(t, tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "late"}, []byte("v")))
-	mustCommit(t, ctx, tx)
-	must(t, c.Flush(ctx)) // the cell in u is a secondary
-	if n := cellsOf(t, ctx, env, "u", "notify"); n != 1 {
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, tx.Set(percolator.Cell{Table: "more", Row: "r", Column: "c"}, []byte("v")))
+	fixture.Must(t, tx.Set(percolator.Cell{Table: "u", Row: "r", Column: "late"}, []byte("v")))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, c.Flush(ctx)) // the cell in u is a secondary
+	if n := fixture.CellsOf(t, ctx, env, "u", "notify"); n != 1 {
 		t.Errorf("%d notifications", n)
 	}
-	wantNow(t, ctx, c, cell("r", "c"), "v")
+	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
 }
 
 func TestCreateSchemaConcurrently(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{})
-	ctx := testContext(t)
+	ctx := fixture.Context(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if err := percolator.CreateSchema(ctx, env.Project, env.Instance, testSchema(), env.Options()...); err != nil {
+			if err := percolator.CreateSchema(ctx, env.Project, env.Instance, fixture.Schema(), env.Options()...); err != nil {
 				t.Error(err)
 			}
 		}()
 	}
 	wg.Wait()
-	put(t, ctx, env.NewClient(), "r", "c", "v")
+	fixture.Put(t, ctx, env.NewClient(), "r", "c", "v")
 }
 
 func TestClientChecksTheSchema(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	open := func(instance string, s *percolator.Schema) error {
 		c, err := percolator.NewClient(ctx, percolator.Config{Project: env.Project, Instance: instance, Oracle: env.Oracle, Schema: s}, env.Options()...)
 		if err == nil {
-			must(t, c.Close())
+			fixture.Must(t, c.Close())
 		}
 		return err
 	}
-	must(t, open(env.Instance, nil))
-	same := testSchema()
+	fixture.Must(t, open(env.Instance, nil))
+	same := fixture.Schema()
 	slices.Reverse(same.Tables)
-	must(t, open(env.Instance, same))
-	other := testSchema()
+	fixture.Must(t, open(env.Instance, same))
+	other := fixture.Schema()
 	other.Tables[0].Observed = nil
-	wantErr(t, open(env.Instance, other), percolator.ErrSchemaMismatch)
-	wantErr(t, open(env.Instance, &percolator.Schema{}), percolator.ErrSchemaMismatch)
-	wantErr(t, open("elsewhere", nil), percolator.ErrSchemaMismatch)
-	wantErr(t, open("", nil), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, open(env.Instance, other), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, open(env.Instance, &percolator.Schema{}), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, open("elsewhere", nil), percolator.ErrSchemaMismatch)
+	fixture.WantErr(t, open("", nil), percolator.ErrInvalidArgument)
 	for name, change := range map[string]func(*percolator.Config){
 		"a TTL too short":        func(c *percolator.Config) { c.LockTTL = 1 },
 		"a negative TTL":         func(c *percolator.Config) { c.LockTTL = -1 },
@@ -137,7 +138,7 @@ func TestClientChecksTheSchema(t *testing.T) {
 	} {
 		cfg := percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}
 		change(&cfg)
-		if err := errOf(percolator.NewClient(ctx, cfg, env.Options()...)); !errors.Is(err, percolator.ErrInvalidArgument) {
+		if err := fixture.ErrOf(percolator.NewClient(ctx, cfg, env.Options()...)); !errors.Is(err, percolator.ErrInvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -150,16 +151,16 @@ type person struct {
 
 func TestTypedColumns(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	raw, name, count := percolator.Bytes("t", "raw"), percolator.String("t", "name"), percolator.Int64("t", "count")
 	who, wrapped := percolator.JSON[person]("t", "who"), percolator.Proto[*wrapperspb.StringValue]("t", "wrapped")
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 		return errors.Join(raw.Set(tx, "r", []byte{0, 0xff}), name.Set(tx, "r", "ä\xff"), count.Set(tx, "r", math.MinInt64), count.Insert(tx, "s", -1),
 			who.Set(tx, "r", person{"ann", 7}), wrapped.Set(tx, "r", wrapperspb.String("x")), raw.Set(tx, "empty", nil))
 	}))
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	if v, err := raw.Get(ctx, s, "r"); err != nil || string(v) != "\x00\xff" {
 		t.Errorf("bytes %q, %v", v, err)
 	}
@@ -181,68 +182,68 @@ func TestTypedColumns(t *testing.T) {
 	if v, err := count.GetOr(ctx, s, "none", 5); err != nil || v != 5 {
 		t.Errorf("absent %d, %v", v, err)
 	}
-	wantErr(t, errOf(count.Get(ctx, s, "none")), percolator.ErrNotFound)
+	fixture.WantErr(t, fixture.ErrOf(count.Get(ctx, s, "none")), percolator.ErrNotFound)
 	var got []string
 	for e, err := range count.Scan(ctx, s, percolator.All()) {
-		must(t, err)
+		fixture.Must(t, err)
 		got = append(got, fmt.Sprint(e.Cell.Row, e.Value))
 	}
 	if fmt.Sprint(got) != "[r-9223372036854775808 s-1]" {
 		t.Errorf("scanned %v", got)
 	}
 
-	must(t, update(ctx, c, func(tx *percolator.Txn) error {
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
 		return errors.Join(name.Set(tx, "bad", "secret"), tx.Set(count.Cell("bad"), []byte("secret")), tx.Set(who.Cell("bad"), []byte(`{"Age":"secret"}`)), tx.Set(wrapped.Cell("bad"), []byte("secret")))
 	}))
 	s, err = c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	for what, err := range map[string]error{
-		"integer": errOf(count.Get(ctx, s, "bad")),
-		"JSON":    errOf(who.Get(ctx, s, "bad")),
-		"message": errOf(wrapped.Get(ctx, s, "bad")),
+		"integer": fixture.ErrOf(count.Get(ctx, s, "bad")),
+		"JSON":    fixture.ErrOf(who.Get(ctx, s, "bad")),
+		"message": fixture.ErrOf(wrapped.Get(ctx, s, "bad")),
 	} {
 		if !errors.Is(err, percolator.ErrCorrupt) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	tx := mustBegin(t, ctx, c)
-	wantErr(t, percolator.JSON[func()]("t", "f").Set(tx, "r", func() {}), percolator.ErrInvalidArgument)
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.WantErr(t, percolator.JSON[func()]("t", "f").Set(tx, "r", func() {}), percolator.ErrInvalidArgument)
 	if v, err := count.GetForUpdate(ctx, tx, "s"); err != nil || v != -1 {
 		t.Errorf("for update: %d, %v", v, err)
 	}
-	must(t, count.Delete(tx, "s"))
-	wantErr(t, errOf(count.Get(ctx, tx, "s")), percolator.ErrNotFound)
-	wantErr(t, count.Notify(tx, "s"), percolator.ErrInvalidArgument)
-	must(t, percolator.Bytes("t", "poke").Notify(tx, "s"))
-	mustCommit(t, ctx, tx)
+	fixture.Must(t, count.Delete(tx, "s"))
+	fixture.WantErr(t, fixture.ErrOf(count.Get(ctx, tx, "s")), percolator.ErrNotFound)
+	fixture.WantErr(t, count.Notify(tx, "s"), percolator.ErrInvalidArgument)
+	fixture.Must(t, percolator.Bytes("t", "poke").Notify(tx, "s"))
+	fixture.MustCommit(t, ctx, tx)
 }
 
 // Errors may end in logs, and values are the user's.
 func TestErrorsNeverShowValues(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	const secret = "secret-value"
-	put(t, ctx, c, "r", "c", secret)
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return mail.Set(tx, "ann", secret) }))
-	old := mustBegin(t, ctx, c)
-	must(t, old.Set(cell("r", "c"), []byte(secret)))
-	put(t, ctx, c, "r", "c", secret)
-	plant(t, ctx, env, "t", "bad", "lock", "c", 1000, secret)
-	plant(t, ctx, env, "t", "bad", "write", "d", 1000, secret)
+	fixture.Put(t, ctx, c, "r", "c", secret)
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "ann", secret) }))
+	old := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, old.Set(fixture.Cell("r", "c"), []byte(secret)))
+	fixture.Put(t, ctx, c, "r", "c", secret)
+	fixture.Plant(t, ctx, env, "t", "bad", "lock", "c", 1000, secret)
+	fixture.Plant(t, ctx, env, "t", "bad", "write", "d", 1000, secret)
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	for what, err := range map[string]error{
-		"conflict": errOf(old.Commit(ctx)),
-		"exists":   update(ctx, c, func(tx *percolator.Txn) error { return tx.Insert(cell("r", "c"), []byte(secret)) }),
-		"unique":   update(ctx, c, func(tx *percolator.Txn) error { return mail.Set(tx, "bob", secret) }),
-		"unique in one": update(ctx, c, func(tx *percolator.Txn) error {
-			return errors.Join(mail.Set(tx, "x", secret+"2"), mail.Set(tx, "y", secret+"2"))
+		"conflict": fixture.ErrOf(old.Commit(ctx)),
+		"exists":   fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Insert(fixture.Cell("r", "c"), []byte(secret)) }),
+		"unique":   fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.Mail.Set(tx, "bob", secret) }),
+		"unique in one": fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+			return errors.Join(fixture.Mail.Set(tx, "x", secret+"2"), fixture.Mail.Set(tx, "y", secret+"2"))
 		}),
-		"corrupt lock":   errOf(s.Get(ctx, cell("bad", "c"))),
-		"corrupt record": errOf(s.Get(ctx, cell("bad", "d"))),
+		"corrupt lock":   fixture.ErrOf(s.Get(ctx, fixture.Cell("bad", "c"))),
+		"corrupt record": fixture.ErrOf(s.Get(ctx, fixture.Cell("bad", "d"))),
 		"too large": func() error {
-			return update(ctx, c, func(tx *percolator.Txn) error { return city.Set(tx, "r", strings.Repeat(secret, 500)) })
+			return fixture.Update(ctx, c, func(tx *percolator.Txn) error { return fixture.City.Set(tx, "r", strings.Repeat(secret, 500)) })
 		}(),
 	} {
 		if err == nil || strings.Contains(err.Error(), secret) {

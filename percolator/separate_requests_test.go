@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What comparisons compare with: without batching a request reads one row, without prefetch one column, with neither one cell. The
-// answers are the same. Nothing is read ahead without prefetch, however often it would have been of use.
+// What comparisons compare with: without batching a request reads one row, without prefetch one
+// column, with neither one cell. The answers are the same. Nothing is read ahead without prefetch,
+// however often it would have been of use.
 func TestReadsWithoutBatchingAndPrefetch(t *testing.T) {
 	t.Parallel()
 	const rows = 3
@@ -20,29 +22,29 @@ func TestReadsWithoutBatchingAndPrefetch(t *testing.T) {
 	}{{true, true, 1}, {true, false, 2}, {false, true, 3}, {false, false, 6}} {
 		t.Run(fmt.Sprintf("batching=%v,prefetch=%v", v.batching, v.prefetch), func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) {
+			env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) {
 				cfg.DisableBatching, cfg.DisablePrefetch = !v.batching, !v.prefetch
 			}))
-			ctx, c := testContext(t), env.Client
+			ctx, c := fixture.Context(t), env.Client
 			var cells []percolator.Cell
 			for i := range rows {
 				for _, col := range columns {
-					cells = append(cells, cell(key(i), col))
-					put(t, ctx, c, key(i), col, fmt.Sprint(i, col))
+					cells = append(cells, fixture.Cell(fixture.Key(i), col))
+					fixture.Put(t, ctx, c, fixture.Key(i), col, fmt.Sprint(i, col))
 				}
 			}
-			must(t, c.Flush(ctx))
+			fixture.Must(t, c.Flush(ctx))
 			env.FaultsOf(c).Forget()
 			s, err := c.Snapshot(ctx)
-			must(t, err)
+			fixture.Must(t, err)
 			got, err := s.GetMulti(ctx, cells...)
-			must(t, err)
+			fixture.Must(t, err)
 			for i, value := range got {
 				if want := fmt.Sprint(i/len(columns), columns[i%len(columns)]); string(value) != want {
 					t.Errorf("%v: %q, want %q", cells[i], value, want)
 				}
 			}
-			if n := tally(env, c)["ReadRows"]; n != v.want {
+			if n := fixture.Tally(env, c)["ReadRows"]; n != v.want {
 				t.Errorf("%d ReadRows, want %d", n, v.want)
 			}
 			if v.prefetch {
@@ -52,11 +54,11 @@ func TestReadsWithoutBatchingAndPrefetch(t *testing.T) {
 			env.FaultsOf(c).Forget()
 			for range often {
 				s, err := c.Snapshot(ctx)
-				must(t, err)
-				must(t, errOf(s.Get(ctx, cells[0])))
-				must(t, errOf(s.Get(ctx, cells[1])))
+				fixture.Must(t, err)
+				fixture.Must(t, fixture.ErrOf(s.Get(ctx, cells[0])))
+				fixture.Must(t, fixture.ErrOf(s.Get(ctx, cells[1])))
 			}
-			if n := tally(env, c)["ReadRows"]; n != 2*often {
+			if n := fixture.Tally(env, c)["ReadRows"]; n != 2*often {
 				t.Errorf("%d ReadRows for %d cells", n, 2*often)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -16,31 +17,31 @@ import (
 
 func TestAsOf(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	first := put(t, ctx, c, "r", "c", "first")
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	first := fixture.Put(t, ctx, c, "r", "c", "first")
 	env.Clock.Advance(10 * time.Minute)
 	between := env.Clock.Now()
 	env.Clock.Advance(10 * time.Minute)
-	second := put(t, ctx, c, "r", "c", "second")
+	second := fixture.Put(t, ctx, c, "r", "c", "second")
 	at := func(o percolator.ReadOption) *percolator.Snapshot {
 		t.Helper()
 		s, err := c.Snapshot(ctx, o)
-		must(t, err)
+		fixture.Must(t, err)
 		return s
 	}
-	wantValue(t, ctx, at(percolator.AsOf(between)), cell("r", "c"), "first")
-	wantValue(t, ctx, at(percolator.AsOfTimestamp(first)), cell("r", "c"), "first")
-	wantValue(t, ctx, at(percolator.AsOfTimestamp(first-1)), cell("r", "c"), "")
-	wantValue(t, ctx, at(percolator.AsOfTimestamp(second-1)), cell("r", "c"), "first")
-	wantValue(t, ctx, at(percolator.AsOfTimestamp(second)), cell("r", "c"), "second")
+	fixture.WantValue(t, ctx, at(percolator.AsOf(between)), fixture.Cell("r", "c"), "first")
+	fixture.WantValue(t, ctx, at(percolator.AsOfTimestamp(first)), fixture.Cell("r", "c"), "first")
+	fixture.WantValue(t, ctx, at(percolator.AsOfTimestamp(first-1)), fixture.Cell("r", "c"), "")
+	fixture.WantValue(t, ctx, at(percolator.AsOfTimestamp(second-1)), fixture.Cell("r", "c"), "first")
+	fixture.WantValue(t, ctx, at(percolator.AsOfTimestamp(second)), fixture.Cell("r", "c"), "second")
 	if ts := at(percolator.AsOfTimestamp(first)).StartTimestamp(); ts != first {
 		t.Errorf("the snapshot is at %d, want %d", ts, first)
 	}
 	seen := 0
-	must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+	fixture.Must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 		for e, err := range s.Scan(ctx, "t", percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			if seen++; string(e.Value) != "first" {
 				t.Errorf("scanned %q", e.Value)
 			}
@@ -51,47 +52,47 @@ func TestAsOf(t *testing.T) {
 		t.Errorf("scanned %d entries", seen)
 	}
 
-	wantErr(t, errOf(c.Snapshot(ctx, percolator.AsOf(env.Clock.Now().Add(time.Hour)))), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(c.Snapshot(ctx, percolator.AsOfTimestamp(tso.MaxTimestamp))), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(c.Snapshot(ctx, percolator.AsOfTimestamp(0))), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(c.Snapshot(ctx, percolator.AsOfTimestamp(-5))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(c.Snapshot(ctx, percolator.AsOf(env.Clock.Now().Add(time.Hour)))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(c.Snapshot(ctx, percolator.AsOfTimestamp(tso.MaxTimestamp))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(c.Snapshot(ctx, percolator.AsOfTimestamp(0))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(c.Snapshot(ctx, percolator.AsOfTimestamp(-5))), percolator.ErrInvalidArgument)
 	env.Clock.Advance(time.Hour)
-	wantErr(t, errOf(c.Snapshot(ctx, percolator.AsOf(between))), percolator.ErrSnapshotTooOld)
-	wantErr(t, c.View(ctx, func(context.Context, *percolator.Snapshot) error { return nil }, percolator.AsOfTimestamp(first)), percolator.ErrSnapshotTooOld)
+	fixture.WantErr(t, fixture.ErrOf(c.Snapshot(ctx, percolator.AsOf(between))), percolator.ErrSnapshotTooOld)
+	fixture.WantErr(t, c.View(ctx, func(context.Context, *percolator.Snapshot) error { return nil }, percolator.AsOfTimestamp(first)), percolator.ErrSnapshotTooOld)
 }
 
 // Whatever happens later, a snapshot answers the same.
 func TestSnapshotIsRepeatable(t *testing.T) {
 	t.Parallel()
 	for _, batching := range []bool{true, false} {
-		env := newEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = !batching }))
-		ctx, c := testContext(t), env.Client
-		put(t, ctx, c, "a", "c", "1", "b", "c", "1")
+		env := fixture.NewEnv(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.DisableBatching = !batching }))
+		ctx, c := fixture.Context(t), env.Client
+		fixture.Put(t, ctx, c, "a", "c", "1", "b", "c", "1")
 		s, err := c.Snapshot(ctx)
-		must(t, err)
-		wantValue(t, ctx, s, cell("a", "c"), "1") // cached from now on; b is not
+		fixture.Must(t, err)
+		fixture.WantValue(t, ctx, s, fixture.Cell("a", "c"), "1") // cached from now on; b is not
 		for i := range 20 {
-			put(t, ctx, c, "a", "c", fmt.Sprint(i), "b", "c", fmt.Sprint(i), "new", "c", "x")
+			fixture.Put(t, ctx, c, "a", "c", fmt.Sprint(i), "b", "c", fmt.Sprint(i), "new", "c", "x")
 		}
-		must(t, update(ctx, c, func(tx *percolator.Txn) error {
-			return errors.Join(tx.Delete(cell("a", "c")), tx.Delete(cell("b", "c")))
+		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+			return errors.Join(tx.Delete(fixture.Cell("a", "c")), tx.Delete(fixture.Cell("b", "c")))
 		}))
-		wantValue(t, ctx, s, cell("a", "c"), "1")
-		wantValue(t, ctx, s, cell("b", "c"), "1")
-		wantValue(t, ctx, s, cell("new", "c"), "")
+		fixture.WantValue(t, ctx, s, fixture.Cell("a", "c"), "1")
+		fixture.WantValue(t, ctx, s, fixture.Cell("b", "c"), "1")
+		fixture.WantValue(t, ctx, s, fixture.Cell("new", "c"), "")
 		again, err := c.Snapshot(ctx, percolator.AsOfTimestamp(s.StartTimestamp()))
-		must(t, err)
-		wantValue(t, ctx, again, cell("a", "c"), "1")
+		fixture.Must(t, err)
+		fixture.WantValue(t, ctx, again, fixture.Cell("a", "c"), "1")
 	}
 }
 
 func TestGetMultiOfManyRowsAndColumns(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	load(t, ctx, env, "t", 1200)
-	put(t, ctx, c, key(3), "d", "d3", key(700), "d", "d700", key(700), "\xff", "ff", "other", "d", "other")
-	must(t, update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(cell(key(5), "c")) }))
+	fixture.Put(t, ctx, c, fixture.Key(3), "d", "d3", fixture.Key(700), "d", "d700", fixture.Key(700), "\xff", "ff", "other", "d", "other")
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell(fixture.Key(5), "c")) }))
 	var cells []percolator.Cell
 	want := map[int]string{}
 	add := func(at percolator.Cell, value string) {
@@ -100,28 +101,28 @@ func TestGetMultiOfManyRowsAndColumns(t *testing.T) {
 	}
 	for i := range 1200 {
 		if i != 5 {
-			add(cell(key(i), "c"), fmt.Sprint(i))
+			add(fixture.Cell(fixture.Key(i), "c"), fmt.Sprint(i))
 		}
 	}
-	add(cell(key(5), "c"), "")
-	add(cell(key(700), "\xff"), "ff")
-	add(cell(key(700), "d"), "d700")
-	add(cell(key(3), "d"), "d3")
-	add(cell(key(4), "d"), "")
-	add(cell("none", "c"), "")
-	add(cell(key(3), "d"), "d3") // twice
-	add(percolator.Cell{Table: "u", Row: key(3), Column: "c"}, "")
+	add(fixture.Cell(fixture.Key(5), "c"), "")
+	add(fixture.Cell(fixture.Key(700), "\xff"), "ff")
+	add(fixture.Cell(fixture.Key(700), "d"), "d700")
+	add(fixture.Cell(fixture.Key(3), "d"), "d3")
+	add(fixture.Cell(fixture.Key(4), "d"), "")
+	add(fixture.Cell("none", "c"), "")
+	add(fixture.Cell(fixture.Key(3), "d"), "d3") // twice
+	add(percolator.Cell{Table: "u", Row: fixture.Key(3), Column: "c"}, "")
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	before := tally(env, c)["ReadRows"]
+	fixture.Must(t, err)
+	before := fixture.Tally(env, c)["ReadRows"]
 	values, err := s.GetMulti(ctx, cells...)
-	must(t, err)
+	fixture.Must(t, err)
 	for i, at := range cells {
 		if string(values[i]) != want[i] || (values[i] == nil) != (want[i] == "") {
 			t.Errorf("%s: %q, want %q", at, values[i], want[i])
 		}
 	}
-	if n := tally(env, c)["ReadRows"] - before; n > 8 {
+	if n := fixture.Tally(env, c)["ReadRows"] - before; n > 8 {
 		t.Errorf("%d requests for %d cells", n, len(cells))
 	}
 	if values, err := s.GetMulti(ctx); err != nil || len(values) != 0 {
@@ -132,31 +133,31 @@ func TestGetMultiOfManyRowsAndColumns(t *testing.T) {
 // The predictor changes how many requests are sent, and never an answer.
 func TestPrefetching(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
 	const n = 40
-	tx := mustBegin(t, ctx, c)
+	tx := fixture.MustBegin(t, ctx, c)
 	for i := range n {
 		for _, col := range []string{"a", "b", "d"} {
 			if col != "b" || i%3 != 0 {
-				must(t, tx.Set(cell(key(i), col), fmt.Append(nil, col, i)))
+				fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), col), fmt.Append(nil, col, i)))
 			}
 		}
 	}
-	mustCommit(t, ctx, tx)
-	must(t, c.Flush(ctx))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.Must(t, c.Flush(ctx))
 	read := func(i int) int {
 		s, err := c.Snapshot(ctx)
-		must(t, err)
-		before := tally(env, c)["ReadRows"]
+		fixture.Must(t, err)
+		before := fixture.Tally(env, c)["ReadRows"]
 		for _, col := range []string{"a", "b", "d"} {
 			want := fmt.Sprint(col, i)
 			if col == "b" && i%3 == 0 {
 				want = ""
 			}
-			wantValue(t, ctx, s, cell(key(i), col), want)
+			fixture.WantValue(t, ctx, s, fixture.Cell(fixture.Key(i), col), want)
 		}
-		return tally(env, c)["ReadRows"] - before
+		return fixture.Tally(env, c)["ReadRows"] - before
 	}
 	if r := read(0); r != 3 {
 		t.Errorf("the first transaction sent %d reads, want 3", r)
@@ -170,123 +171,124 @@ func TestPrefetching(t *testing.T) {
 	// A prefetched column that is locked holds nobody up: only who asks for it waits.
 	crash := env.NewClient()
 	held := percolatortest.NewHold()
-	env.FaultsOf(crash).Handle(atMost(1, isCommit, held))
+	env.FaultsOf(crash).Handle(fixture.AtMost(1, fixture.IsCommit, held))
 	ctx2, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lock := mustBegin(t, ctx, crash)
-	must(t, lock.Set(cell(key(7), "b"), []byte("later")))
+	lock := fixture.MustBegin(t, ctx, crash)
+	fixture.Must(t, lock.Set(fixture.Cell(fixture.Key(7), "b"), []byte("later")))
 	done := make(chan error, 1)
-	go func() { done <- errOf(lock.Commit(ctx2)) }()
+	go func() { done <- fixture.ErrOf(lock.Commit(ctx2)) }()
 	held.Wait(t, 1)
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	wantValue(t, ctx, s, cell(key(7), "a"), "a7")
+	fixture.Must(t, err)
+	fixture.WantValue(t, ctx, s, fixture.Cell(fixture.Key(7), "a"), "a7")
 	short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
-	wantErr(t, errOf(s.Get(short, cell(key(7), "b"))), percolator.ErrLocked, context.DeadlineExceeded)
+	fixture.WantErr(t, fixture.ErrOf(s.Get(short, fixture.Cell(fixture.Key(7), "b"))), percolator.ErrLocked, context.DeadlineExceeded)
 	held.Release()
-	must(t, <-done)
-	wantNow(t, ctx, c, cell(key(7), "b"), "later")
+	fixture.Must(t, <-done)
+	fixture.WantNow(t, ctx, c, fixture.Cell(fixture.Key(7), "b"), "later")
 }
 
-// A blind transaction reads nothing, and costs no request for its start timestamp once one is at hand.
+// A blind transaction reads nothing, and costs no request for its start timestamp once one is at
+// hand.
 func TestBlind(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	tx := mustBegin(t, ctx, c, percolator.Blind())
-	wantErr(t, errOf(tx.Get(ctx, cell("r", "c"))), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(tx.GetMulti(ctx, cell("r", "c"))), percolator.ErrInvalidArgument)
-	wantErr(t, errOf(tx.GetForUpdate(ctx, cell("r", "c"))), percolator.ErrInvalidArgument)
-	wantErr(t, firstError(tx.Scan(ctx, "t", percolator.All())), percolator.ErrInvalidArgument)
-	wantErr(t, firstError(tx.ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrInvalidArgument)
-	wantErr(t, errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})), percolator.ErrInvalidArgument)
-	wantErr(t, tx.Insert(cell("r", "c"), nil), percolator.ErrInvalidArgument)
-	must(t, tx.Set(cell("r", "c"), []byte("v")))
-	must(t, tx.Delete(cell("r", "d")))
-	mustCommit(t, ctx, tx)
-	wantNow(t, ctx, c, cell("r", "c"), "v")
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	tx := fixture.MustBegin(t, ctx, c, percolator.Blind())
+	fixture.WantErr(t, fixture.ErrOf(tx.Get(ctx, fixture.Cell("r", "c"))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(tx.GetMulti(ctx, fixture.Cell("r", "c"))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell("r", "c"))), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.FirstError(tx.Scan(ctx, "t", percolator.All())), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.FirstError(tx.ScanIndex(ctx, "people", "city", percolator.All())), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O"})), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, tx.Insert(fixture.Cell("r", "c"), nil), percolator.ErrInvalidArgument)
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
+	fixture.Must(t, tx.Delete(fixture.Cell("r", "d")))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.WantNow(t, ctx, c, fixture.Cell("r", "c"), "v")
 
 	// Concurrent writers still conflict.
-	a, b := mustBegin(t, ctx, c, percolator.Blind()), mustBegin(t, ctx, env.NewClient(), percolator.Blind())
-	must(t, a.Set(cell("x", "c"), []byte("a")))
-	must(t, b.Set(cell("x", "c"), []byte("b")))
-	mustCommit(t, ctx, a)
-	wantErr(t, errOf(b.Commit(ctx)), percolator.ErrConflict)
+	a, b := fixture.MustBegin(t, ctx, c, percolator.Blind()), fixture.MustBegin(t, ctx, env.NewClient(), percolator.Blind())
+	fixture.Must(t, a.Set(fixture.Cell("x", "c"), []byte("a")))
+	fixture.Must(t, b.Set(fixture.Cell("x", "c"), []byte("b")))
+	fixture.MustCommit(t, ctx, a)
+	fixture.WantErr(t, fixture.ErrOf(b.Commit(ctx)), percolator.ErrConflict)
 }
 
 func TestCallsWithEndedContexts(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "r", "c", "v")
-	tx := mustBegin(t, ctx, c)
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
+	tx := fixture.MustBegin(t, ctx, c)
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
 	late, stop := context.WithDeadline(ctx, time.Now().Add(-time.Second))
 	defer stop()
 	for want, ended := range map[error]context.Context{context.Canceled: canceled, context.DeadlineExceeded: late} {
 		for name, err := range map[string]error{
-			"Begin":              errOf(c.Begin(ended)),
-			"Snapshot":           errOf(c.Snapshot(ended)),
+			"Begin":              fixture.ErrOf(c.Begin(ended)),
+			"Snapshot":           fixture.ErrOf(c.Snapshot(ended)),
 			"View":               c.View(ended, func(context.Context, *percolator.Snapshot) error { return nil }),
-			"Update":             update(ended, c, func(*percolator.Txn) error { return nil }),
-			"Snapshot.Get":       errOf(s.Get(ended, cell("r", "c"))),
-			"Snapshot.GetMulti":  errOf(s.GetMulti(ended, cell("r", "c"), cell("s", "c"), cell("s", "d"))),
-			"Snapshot.Scan":      firstError(s.Scan(ended, "t", percolator.All())),
-			"Snapshot.ScanIndex": firstError(s.ScanIndex(ended, "people", "city", percolator.All())),
-			"Txn.Get":            errOf(tx.Get(ended, cell("r", "c"))),
-			"Txn.Scan":           firstError(tx.Scan(ended, "t", percolator.All())),
-			"Txn.Acknowledge":    errOf((*commit.Txn)(tx).Acknowledge(ended, cell("r", "seen"), "O", []string{"O"})),
-			"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ended, "t")),
-			"ClearNotification":  admin.New(c).ClearNotification(ended, cell("r", "seen"), 1),
-			"CreateSchema":       percolator.CreateSchema(ended, env.Project, env.Instance, testSchema(), env.Options()...),
-			"NewClient":          errOf(percolator.NewClient(ended, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)),
+			"Update":             fixture.Update(ended, c, func(*percolator.Txn) error { return nil }),
+			"Snapshot.Get":       fixture.ErrOf(s.Get(ended, fixture.Cell("r", "c"))),
+			"Snapshot.GetMulti":  fixture.ErrOf(s.GetMulti(ended, fixture.Cell("r", "c"), fixture.Cell("s", "c"), fixture.Cell("s", "d"))),
+			"Snapshot.Scan":      fixture.FirstError(s.Scan(ended, "t", percolator.All())),
+			"Snapshot.ScanIndex": fixture.FirstError(s.ScanIndex(ended, "people", "city", percolator.All())),
+			"Txn.Get":            fixture.ErrOf(tx.Get(ended, fixture.Cell("r", "c"))),
+			"Txn.Scan":           fixture.FirstError(tx.Scan(ended, "t", percolator.All())),
+			"Txn.Acknowledge":    fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ended, fixture.Cell("r", "seen"), "O", []string{"O"})),
+			"SampleRowKeys":      fixture.ErrOf(admin.New(c).SampleRowKeys(ended, "t")),
+			"ClearNotification":  admin.New(c).ClearNotification(ended, fixture.Cell("r", "seen"), 1),
+			"CreateSchema":       percolator.CreateSchema(ended, env.Project, env.Instance, fixture.Schema(), env.Options()...),
+			"NewClient":          fixture.ErrOf(percolator.NewClient(ended, percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle}, env.Options()...)),
 		} {
 			if !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", name, err, want)
 			}
 		}
 		for _, err := range admin.New(c).ScanPending(ended, "t", percolator.All()) {
-			wantErr(t, err, want)
+			fixture.WantErr(t, err, want)
 		}
 	}
-	wantValue(t, ctx, tx, cell("r", "c"), "v") // still usable
+	fixture.WantValue(t, ctx, tx, fixture.Cell("r", "c"), "v") // still usable
 }
 
 func TestClosedClient(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	c := env.NewClient()
-	put(t, ctx, c, "r", "c", "v", "s", "c", "v")
+	fixture.Put(t, ctx, c, "r", "c", "v", "s", "c", "v")
 	s, err := c.Snapshot(ctx)
-	must(t, err)
-	tx := mustBegin(t, ctx, c)
-	must(t, c.Close())
-	must(t, c.Close())
-	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+	fixture.Must(t, err)
+	tx := fixture.MustBegin(t, ctx, c)
+	fixture.Must(t, c.Close())
+	fixture.Must(t, c.Close())
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 		t.Errorf("%d locks left: Close did not wait for phase two", n)
 	}
 	for name, err := range map[string]error{
-		"Begin":              errOf(c.Begin(ctx)),
-		"Begin blind":        errOf(c.Begin(ctx, percolator.Blind())),
-		"Snapshot":           errOf(c.Snapshot(ctx)),
-		"Update":             update(ctx, c, func(*percolator.Txn) error { return nil }),
-		"Snapshot.Get":       errOf(s.Get(ctx, cell("r", "c"))),
-		"Snapshot.Scan":      firstError(s.Scan(ctx, "t", percolator.All())),
-		"Snapshot.ScanIndex": firstError(s.ScanIndex(ctx, "people", "city", percolator.All())),
-		"Txn.Get":            errOf(tx.Get(ctx, cell("r", "c"))),
-		"SampleRowKeys":      errOf(admin.New(c).SampleRowKeys(ctx, "t")),
-		"Acknowledge":        errOf((*commit.Txn)(tx).Acknowledge(ctx, cell("r", "seen"), "O", []string{"O"})),
+		"Begin":              fixture.ErrOf(c.Begin(ctx)),
+		"Begin blind":        fixture.ErrOf(c.Begin(ctx, percolator.Blind())),
+		"Snapshot":           fixture.ErrOf(c.Snapshot(ctx)),
+		"Update":             fixture.Update(ctx, c, func(*percolator.Txn) error { return nil }),
+		"Snapshot.Get":       fixture.ErrOf(s.Get(ctx, fixture.Cell("r", "c"))),
+		"Snapshot.Scan":      fixture.FirstError(s.Scan(ctx, "t", percolator.All())),
+		"Snapshot.ScanIndex": fixture.FirstError(s.ScanIndex(ctx, "people", "city", percolator.All())),
+		"Txn.Get":            fixture.ErrOf(tx.Get(ctx, fixture.Cell("r", "c"))),
+		"SampleRowKeys":      fixture.ErrOf(admin.New(c).SampleRowKeys(ctx, "t")),
+		"Acknowledge":        fixture.ErrOf((*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", "seen"), "O", []string{"O"})),
 	} {
 		if !errors.Is(err, percolator.ErrClosed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, err := range admin.New(c).ScanPending(ctx, "t", percolator.All()) {
-		wantErr(t, err, percolator.ErrClosed)
+		fixture.WantErr(t, err, percolator.ErrClosed)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -62,14 +63,14 @@ func newWatched(env *percolatortest.Env) *watched {
 // Rows and values do not show in spans, metrics and logs, whatever happens.
 func TestTelemetryTellsNoSecrets(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	w := newWatched(env)
 	failures := workload(t, ctx, env, w.c)
 	if failures < 6 {
 		t.Errorf("only %d calls failed: the workload does not show what errors show", failures)
 	}
-	must(t, w.c.Flush(ctx))
+	fixture.Must(t, w.c.Flush(ctx))
 	if err := w.c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +94,13 @@ func TestTelemetryTellsNoSecrets(t *testing.T) {
 
 func TestMetricsTellNoSecrets(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	w := newWatched(env)
 	workload(t, ctx, env, w.c)
-	must(t, w.c.Flush(ctx))
+	fixture.Must(t, w.c.Flush(ctx))
 	var got metricdata.ResourceMetrics
-	must(t, w.reader.Collect(ctx, &got))
+	fixture.Must(t, w.reader.Collect(ctx, &got))
 	series := 0
 	for _, m := range got.ScopeMetrics[0].Metrics {
 		for _, set := range attributesOf(t, m) {
@@ -144,12 +145,12 @@ func attributesOf(t testing.TB, m metricdata.Metrics) (sets []attribute.Set) {
 	return sets
 }
 
-// workload has everything happen that can: reads, writes, conflicts, locks of a client that died, corrupt cells, failures of the store. It returns
-// how many calls failed.
+// workload has everything happen that can: reads, writes, conflicts, locks of a client that died,
+// corrupt cells, failures of the store. It returns how many calls failed.
 func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *percolator.Client) (failures int) {
 	t.Helper()
 	row := func(i int) string { return fmt.Sprint(secret, i) }
-	at := func(i int) percolator.Cell { return cell(row(i), "c") }
+	at := func(i int) percolator.Cell { return fixture.Cell(row(i), "c") }
 	value := []byte("value " + secret)
 	try := func(err error) {
 		if err != nil {
@@ -166,7 +167,7 @@ func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *per
 			for _, i := range rows {
 				err = errors.Join(err, tx.Set(at(i), value))
 			}
-			return errors.Join(err, tx.Set(cell(row(rows[0]), "seen"), value), tx.Notify(cell(row(rows[0]), "poke")))
+			return errors.Join(err, tx.Set(fixture.Cell(row(rows[0]), "seen"), value), tx.Notify(fixture.Cell(row(rows[0]), "poke")))
 		}
 	}
 	mail := percolator.String("people", "mail")
@@ -176,15 +177,15 @@ func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *per
 	update(func(ctx context.Context, tx *percolator.Txn) error { return tx.Insert(at(1), value) })      // ErrExists
 	update(func(ctx context.Context, tx *percolator.Txn) error { return errors.New("my own " + secret) })
 	update(func(ctx context.Context, tx *percolator.Txn) error { // ErrConflict, by a write
-		put(t, ctx, env.Client, row(1), "c", "other "+secret)
+		fixture.Put(t, ctx, env.Client, row(1), "c", "other "+secret)
 		return tx.Set(at(1), value)
 	}, percolator.MaxAttempts(1))
-	crashAfter(t, env, nil, row(4), row(5))
+	fixture.CrashAfter(t, env, nil, row(4), row(5))
 	update(set(5, 4), percolator.MaxAttempts(1)) // ErrConflict, by a lock
 	short, cancel := context.WithTimeout(ctx, 50e6)
-	try(c.View(short, func(ctx context.Context, s *percolator.Snapshot) error { return errOf(s.Get(ctx, at(4))) })) // ErrLocked
+	try(c.View(short, func(ctx context.Context, s *percolator.Snapshot) error { return fixture.ErrOf(s.Get(ctx, at(4))) })) // ErrLocked
 	cancel()
-	env.Clock.Advance(lockTTL)
+	env.Clock.Advance(fixture.LockTTL)
 	read := func(i int) {
 		try(c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
 			_, err := s.GetMulti(ctx, at(i), at(i+1))
@@ -195,19 +196,20 @@ func workload(t *testing.T, ctx context.Context, env *percolatortest.Env, c *per
 		}))
 	}
 	read(4)
-	plant(t, ctx, env, "t", row(9), "write", "c", 1000, secret)
-	plant(t, ctx, env, "t", row(9), "lock", "c", 2000, secret)
+	fixture.Plant(t, ctx, env, "t", row(9), "write", "c", 1000, secret)
+	fixture.Plant(t, ctx, env, "t", row(9), "lock", "c", 2000, secret)
 	read(9) // ErrCorrupt
-	env.FaultsOf(c).Handle(atMost(2, isCommit, percolatortest.LoseAnswer))
+	env.FaultsOf(c).Handle(fixture.AtMost(2, fixture.IsCommit, percolatortest.LoseAnswer))
 	update(set(6, 7, 8))
-	env.FaultsOf(c).Handle(atMost(2, isPrewrite, percolatortest.LoseRequest))
+	env.FaultsOf(c).Handle(fixture.AtMost(2, fixture.IsPrewrite, percolatortest.LoseRequest))
 	update(set(6, 7, 8))
 	return failures
 }
 
-// A provider that is missing costs nothing: what a call allocates does not grow with what could be measured.
+// A provider that is missing costs nothing: what a call allocates does not grow with what could be
+// measured.
 func TestTelemetryOffCostsNothing(t *testing.T) {
-	env := newEnv(t)
+	env := fixture.NewEnv(t)
 	off := telemetryCost(env.Client)
 	if got := testing.AllocsPerRun(100, off); got != 0 {
 		t.Errorf("%v allocations without providers", got)

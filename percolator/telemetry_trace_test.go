@@ -17,6 +17,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -36,15 +37,16 @@ func newTraced(t *testing.T, opts ...percolatortest.Option) *traced {
 	t.Helper()
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	env := newEnv(t, opts...)
+	env := fixture.NewEnv(t, opts...)
 	c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.LockTTL, cfg.TracerProvider = time.Hour, provider }))
-	return &traced{t, env, c, testContext(t), recorder}
+	return &traced{t, env, c, fixture.Context(t), recorder}
 }
 
-// golden compares what was traced since the last call with a file, as a tree: a span's name, attributes, events, and what it encloses.
+// golden compares what was traced since the last call with a file, as a tree: a span's name,
+// attributes, events, and what it encloses.
 func (tr *traced) golden(name string) {
 	tr.Helper()
-	must(tr, tr.c.Flush(tr.ctx))
+	fixture.Must(tr, tr.c.Flush(tr.ctx))
 	started := tr.recorder.Started()
 	if ended := tr.recorder.Ended(); len(ended) != len(started) {
 		tr.Errorf("%d of %d spans have ended", len(ended), len(started))
@@ -58,10 +60,10 @@ func (tr *traced) golden(name string) {
 	}
 	path := filepath.Join("testdata", "traces", name+".txt")
 	if *updateTraces {
-		must(tr, os.WriteFile(path, []byte(b.String()), 0o644))
+		fixture.Must(tr, os.WriteFile(path, []byte(b.String()), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	must(tr, err)
+	fixture.Must(tr, err)
 	if b.String() != string(want) {
 		tr.Errorf("traced\n%s\nwant\n%s", b.String(), want)
 	}
@@ -103,12 +105,12 @@ func words(attrs []attribute.KeyValue) string {
 func TestTraceOfATransaction(t *testing.T) {
 	t.Parallel()
 	tr := newTraced(t)
-	put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "2")
+	fixture.Put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "2")
 	_, err := tr.c.Update(tr.ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		if _, err := tx.Get(ctx, cell("a", "c")); err != nil {
+		if _, err := tx.Get(ctx, fixture.Cell("a", "c")); err != nil {
 			return err
 		}
-		if _, err := tx.GetMulti(ctx, cell("b", "c"), cell("x", "c")); err != nil {
+		if _, err := tx.GetMulti(ctx, fixture.Cell("b", "c"), fixture.Cell("x", "c")); err != nil {
 			return err
 		}
 		for _, err := range tx.Scan(ctx, "t", percolator.All()) {
@@ -116,9 +118,9 @@ func TestTraceOfATransaction(t *testing.T) {
 				return err
 			}
 		}
-		return errors.Join(tx.Set(cell("a", "c"), []byte("3")), tx.Set(cell("b", "c"), []byte("4")), tx.Delete(cell("d", "c")))
+		return errors.Join(tx.Set(fixture.Cell("a", "c"), []byte("3")), tx.Set(fixture.Cell("b", "c"), []byte("4")), tx.Delete(fixture.Cell("d", "c")))
 	})
-	must(t, err)
+	fixture.Must(t, err)
 	tr.golden("update")
 }
 
@@ -126,22 +128,22 @@ func TestTraceOfATransaction(t *testing.T) {
 func TestTraceOfAConflict(t *testing.T) {
 	t.Parallel()
 	tr := newTraced(t)
-	put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "1")
+	fixture.Put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "1")
 	attempts := 0
 	_, err := tr.c.Update(tr.ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		if attempts++; attempts == 1 {
-			put(t, tr.ctx, tr.env.Client, "a", "c", "other")
+			fixture.Put(t, tr.ctx, tr.env.Client, "a", "c", "other")
 		}
-		return tx.Set(cell("a", "c"), []byte("mine"))
+		return tx.Set(fixture.Cell("a", "c"), []byte("mine"))
 	})
-	must(t, err)
+	fixture.Must(t, err)
 	tr.golden("conflict")
 
-	crashAfter(t, tr.env, nil, "a")
+	fixture.CrashAfter(t, tr.env, nil, "a")
 	_, err = tr.c.Update(tr.ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		return errors.Join(tx.Set(cell("a", "c"), []byte("mine")))
+		return errors.Join(tx.Set(fixture.Cell("a", "c"), []byte("mine")))
 	}, percolator.MaxAttempts(1))
-	wantErr(t, err, percolator.ErrConflict)
+	fixture.WantErr(t, err, percolator.ErrConflict)
 	tr.golden("conflict-lock")
 }
 
@@ -149,11 +151,11 @@ func TestTraceOfAConflict(t *testing.T) {
 func TestTraceOfALockWait(t *testing.T) {
 	t.Parallel()
 	tr := newTraced(t)
-	put(t, tr.ctx, tr.env.Client, "a", "c", "1")
-	crashAfter(t, tr.env, nil, "a")
-	tr.env.Clock.Advance(lockTTL)
-	must(t, tr.c.View(tr.ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-		return errOf(s.Get(ctx, cell("a", "c")))
+	fixture.Put(t, tr.ctx, tr.env.Client, "a", "c", "1")
+	fixture.CrashAfter(t, tr.env, nil, "a")
+	tr.env.Clock.Advance(fixture.LockTTL)
+	fixture.Must(t, tr.c.View(tr.ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		return fixture.ErrOf(s.Get(ctx, fixture.Cell("a", "c")))
 	}))
 	tr.golden("lock-wait")
 	if s := tr.c.Stats(); s.LockWaits != 1 || s.LockWaitTime <= 0 || s.RolledBack != 1 {
@@ -165,9 +167,9 @@ func TestTraceOfALockWait(t *testing.T) {
 func TestTraceOfABatch(t *testing.T) {
 	t.Parallel()
 	tr := newTraced(t)
-	put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "1", "d", "c", "1", "e", "c", "1")
+	fixture.Put(t, tr.ctx, tr.env.Client, "a", "c", "1", "b", "c", "1", "d", "c", "1", "e", "c", "1")
 	s, err := tr.c.Snapshot(tr.ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	hold := percolatortest.NewHold()
 	tr.env.FaultsOf(tr.c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Table == "t" {
@@ -176,27 +178,28 @@ func TestTraceOfABatch(t *testing.T) {
 		return percolatortest.Pass
 	})
 	done := make(chan error)
-	read := func(row string) { done <- errOf(s.Get(tr.ctx, cell(row, "c"))) }
+	read := func(row string) { done <- fixture.ErrOf(s.Get(tr.ctx, fixture.Cell(row, "c"))) }
 	for i, row := range []string{"a", "b"} { // as many requests as there may be under way
 		go read(row)
 		hold.Wait(t, i+1)
 	}
 	for i, row := range []string{"d", "e"} {
 		go read(row)
-		eventually(t, "a read waits", func() bool { return tr.c.Engine().Reads.Waiting() == i+1 })
+		fixture.Eventually(t, "a read waits", func() bool { return tr.c.Engine().Reads.Waiting() == i+1 })
 	}
 	hold.Release()
 	for range 4 {
-		must(t, <-done)
+		fixture.Must(t, <-done)
 	}
 	tr.golden("batch")
 }
 
-// A panic of the caller's function ends the spans around it: the root of a trace is wanted most when something went wrong.
+// A panic of the caller's function ends the spans around it: the root of a trace is wanted most
+// when something went wrong.
 func TestSpansEndOnPanic(t *testing.T) {
 	t.Parallel()
-	ctx := testContext(t)
-	w := newWatched(newEnv(t))
+	ctx := fixture.Context(t)
+	w := newWatched(fixture.NewEnv(t))
 	for _, call := range []func(){
 		func() {
 			_, _ = w.c.Update(ctx, func(context.Context, *percolator.Txn) error { panic("mine") })

@@ -10,104 +10,105 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What cannot be written is refused when it is buffered, with the right sentinel, and the transaction goes on.
+// What cannot be written is refused when it is buffered, with the right sentinel, and the
+// transaction goes on.
 func TestRefusedArgumentsLeaveTheTransactionUsable(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for name, c := range map[string]struct {
 		cell percolator.Cell
 		want error
 	}{
-		"no row":                 {cell("", "c"), percolator.ErrInvalidArgument},
-		"no column":              {cell("r", ""), percolator.ErrInvalidArgument},
-		"0x00 in the column":     {cell("r", "a\x00b"), percolator.ErrInvalidArgument},
-		"a reserved column":      {cell("r", "\x00ack\x00O\x00seen"), percolator.ErrInvalidArgument},
-		"a long row":             {cell(long(4097), "c"), percolator.ErrTooLarge},
-		"a long column":          {cell("r", long(2049)), percolator.ErrTooLarge},
+		"no row":                 {fixture.Cell("", "c"), percolator.ErrInvalidArgument},
+		"no column":              {fixture.Cell("r", ""), percolator.ErrInvalidArgument},
+		"0x00 in the column":     {fixture.Cell("r", "a\x00b"), percolator.ErrInvalidArgument},
+		"a reserved column":      {fixture.Cell("r", "\x00ack\x00O\x00seen"), percolator.ErrInvalidArgument},
+		"a long row":             {fixture.Cell(long(4097), "c"), percolator.ErrTooLarge},
+		"a long column":          {fixture.Cell("r", long(2049)), percolator.ErrTooLarge},
 		"an unknown table":       {percolator.Cell{Table: "x", Row: "r", Column: "c"}, percolator.ErrSchemaMismatch},
 		"no table":               {percolator.Cell{Row: "r", Column: "c"}, percolator.ErrSchemaMismatch},
 		"the table of an index":  {percolator.Cell{Table: "people.mail", Row: "r", Column: "row"}, percolator.ErrSchemaMismatch},
 		"the meta table":         {percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "schema"}, percolator.ErrSchemaMismatch},
-		"a weak column":          {cell("r", "poke"), percolator.ErrInvalidArgument},
-		"a long row, no column":  {cell(long(5000), ""), percolator.ErrTooLarge},
+		"a weak column":          {fixture.Cell("r", "poke"), percolator.ErrInvalidArgument},
+		"a long row, no column":  {fixture.Cell(long(5000), ""), percolator.ErrTooLarge},
 		"an invalid UTF-8 table": {percolator.Cell{Table: "\xff", Row: "r", Column: "c"}, percolator.ErrSchemaMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantErr(t, tx.Set(c.cell, []byte("v")), c.want)
-			wantErr(t, tx.Insert(c.cell, []byte("v")), c.want)
-			wantErr(t, tx.Delete(c.cell), c.want)
+			fixture.WantErr(t, tx.Set(c.cell, []byte("v")), c.want)
+			fixture.WantErr(t, tx.Insert(c.cell, []byte("v")), c.want)
+			fixture.WantErr(t, tx.Delete(c.cell), c.want)
 			_, err := tx.GetForUpdate(ctx, c.cell)
-			wantErr(t, err, c.want)
+			fixture.WantErr(t, err, c.want)
 			if c.cell.Column != "poke" {
 				_, err = tx.Get(ctx, c.cell)
-				wantErr(t, err, c.want)
-				_, err = tx.GetMulti(ctx, cell("r", "c"), c.cell)
-				wantErr(t, err, c.want)
-				wantErr(t, tx.Notify(c.cell), c.want)
+				fixture.WantErr(t, err, c.want)
+				_, err = tx.GetMulti(ctx, fixture.Cell("r", "c"), c.cell)
+				fixture.WantErr(t, err, c.want)
+				fixture.WantErr(t, tx.Notify(c.cell), c.want)
 			}
 		})
 	}
-	wantErr(t, tx.Notify(cell("r", "c")), percolator.ErrInvalidArgument)
-	wantErr(t, tx.Notify(cell("r", "seen")), percolator.ErrInvalidArgument)
-	wantErr(t, tx.Set(cell("r", "c"), make([]byte, percolator.MaxValueBytes+1)), percolator.ErrTooLarge)
+	fixture.WantErr(t, tx.Notify(fixture.Cell("r", "c")), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, tx.Notify(fixture.Cell("r", "seen")), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, tx.Set(fixture.Cell("r", "c"), make([]byte, percolator.MaxValueBytes+1)), percolator.ErrTooLarge)
 
-	must(t, tx.Set(cell(long(4096), long(2048)), []byte("at the limits")))
-	must(t, tx.Set(cell("\x00\xff", "\xff.*\n"), nil))
-	must(t, tx.Notify(cell("r", "poke")))
-	mustCommit(t, ctx, tx)
-	wantNow(t, ctx, env.Client, cell(long(4096), long(2048)), "at the limits")
+	fixture.Must(t, tx.Set(fixture.Cell(long(4096), long(2048)), []byte("at the limits")))
+	fixture.Must(t, tx.Set(fixture.Cell("\x00\xff", "\xff.*\n"), nil))
+	fixture.Must(t, tx.Notify(fixture.Cell("r", "poke")))
+	fixture.MustCommit(t, ctx, tx)
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell(long(4096), long(2048)), "at the limits")
 	s, err := env.Client.Snapshot(ctx)
-	must(t, err)
-	if v, err := s.Get(ctx, cell("\x00\xff", "\xff.*\n")); err != nil || v == nil || len(v) != 0 {
+	fixture.Must(t, err)
+	if v, err := s.Get(ctx, fixture.Cell("\x00\xff", "\xff.*\n")); err != nil || v == nil || len(v) != 0 {
 		t.Errorf("an empty value came back as %q, %v", v, err)
 	}
-	wantErr(t, errOf(s.Get(ctx, cell("r", "c"))), percolator.ErrNotFound)
+	fixture.WantErr(t, fixture.ErrOf(s.Get(ctx, fixture.Cell("r", "c"))), percolator.ErrNotFound)
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 func TestColumnsInARowAreLimited(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	for i := range percolator.MaxColumnsPerRow + 1 {
-		must(t, tx.Set(cell("r", fmt.Sprint(i)), nil))
+		fixture.Must(t, tx.Set(fixture.Cell("r", fmt.Sprint(i)), nil))
 	}
 	env.FaultsOf(env.Client).Forget()
 	_, err := tx.Commit(ctx)
-	wantErr(t, err, percolator.ErrTooLarge)
+	fixture.WantErr(t, err, percolator.ErrTooLarge)
 	if n := len(env.FaultsOf(env.Client).Requests()); n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
 }
 
-// A row of many columns is prewritten by one request, whose predicate spans them, and committed by one.
+// A row of many columns is prewritten by one request, whose predicate spans them, and committed by
+// one.
 func TestWideRowCommitsAtomically(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	const n = 20
 	name := func(i int) string { return strings.Repeat("column.", 40) + fmt.Sprint(i) }
 	for i := range n {
-		must(t, tx.Set(cell("r", name(i)), fmt.Append(nil, i)))
+		fixture.Must(t, tx.Set(fixture.Cell("r", name(i)), fmt.Append(nil, i)))
 	}
 	env.FaultsOf(env.Client).Forget()
-	mustCommit(t, ctx, tx)
+	fixture.MustCommit(t, ctx, tx)
 	prewrites, commits := 0, 0
 	for _, r := range env.FaultsOf(env.Client).Requests() {
-		if isPrewrite(r) {
+		if fixture.IsPrewrite(r) {
 			prewrites++
 		}
-		if isCommit(r) {
+		if fixture.IsCommit(r) {
 			commits++
 		}
 	}
@@ -115,13 +116,13 @@ func TestWideRowCommitsAtomically(t *testing.T) {
 		t.Errorf("%d prewrites and %d commits, want one and one", prewrites, commits)
 	}
 	s, err := env.Client.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	var cells []percolator.Cell
 	for i := range n {
-		cells = append(cells, cell("r", name(i)))
+		cells = append(cells, fixture.Cell("r", name(i)))
 	}
 	values, err := s.GetMulti(ctx, cells...)
-	must(t, err)
+	fixture.Must(t, err)
 	for i, v := range values {
 		if string(v) != fmt.Sprint(i) {
 			t.Fatalf("column %d is %q", i, v)
@@ -129,29 +130,30 @@ func TestWideRowCommitsAtomically(t *testing.T) {
 	}
 }
 
-// What stirs between the columns of a wide row, in a column that is not written, is no conflict; in one that is, it is.
+// What stirs between the columns of a wide row, in a column that is not written, is no conflict; in
+// one that is, it is.
 func TestWideRowConflictsOnItsOwnColumnsOnly(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		column   string
 		conflict bool
 	}{{"c05x", false}, {"c05", true}} {
-		env := newEnv(t)
-		ctx := testContext(t)
-		tx := mustBegin(t, ctx, env.Client)
+		env := fixture.NewEnv(t)
+		ctx := fixture.Context(t)
+		tx := fixture.MustBegin(t, ctx, env.Client)
 		for i := range 20 {
-			must(t, tx.Set(cell("r", fmt.Sprintf("c%02d", i)), []byte("ours")))
+			fixture.Must(t, tx.Set(fixture.Cell("r", fmt.Sprintf("c%02d", i)), []byte("ours")))
 		}
-		put(t, ctx, env.NewClient(), "r", tc.column, "theirs")
+		fixture.Put(t, ctx, env.NewClient(), "r", tc.column, "theirs")
 		_, err := tx.Commit(ctx)
 		if !tc.conflict {
-			must(t, err)
-			wantNow(t, ctx, env.Client, cell("r", "c05"), "ours")
+			fixture.Must(t, err)
+			fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c05"), "ours")
 			continue
 		}
-		wantErr(t, err, percolator.ErrConflict)
+		fixture.WantErr(t, err, percolator.ErrConflict)
 		var conflict *percolator.ConflictError
-		if !errors.As(err, &conflict) || conflict.Cell != cell("r", tc.column) {
+		if !errors.As(err, &conflict) || conflict.Cell != fixture.Cell("r", tc.column) {
 			t.Errorf("%v, want a conflict on column %s", err, tc.column)
 		}
 	}
@@ -160,94 +162,85 @@ func TestWideRowConflictsOnItsOwnColumnsOnly(t *testing.T) {
 // Every method of a finished transaction but Rollback says so.
 func TestFinishedTransaction(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	finish := map[string]func(tx *percolator.Txn){
-		"committed":       func(tx *percolator.Txn) { mustCommit(t, ctx, tx) },
-		"rolled back":     func(tx *percolator.Txn) { must(t, tx.Rollback(ctx)) },
-		"committed empty": func(tx *percolator.Txn) { mustCommit(t, ctx, tx) },
+		"committed":       func(tx *percolator.Txn) { fixture.MustCommit(t, ctx, tx) },
+		"rolled back":     func(tx *percolator.Txn) { fixture.Must(t, tx.Rollback(ctx)) },
+		"committed empty": func(tx *percolator.Txn) { fixture.MustCommit(t, ctx, tx) },
 		"failed to commit": func(tx *percolator.Txn) {
-			put(t, ctx, env.Client, "r", "x", "other")
-			must(t, tx.Set(cell("r", "x"), nil))
-			wantErr(t, errOf(tx.Commit(ctx)), percolator.ErrConflict)
+			fixture.Put(t, ctx, env.Client, "r", "x", "other")
+			fixture.Must(t, tx.Set(fixture.Cell("r", "x"), nil))
+			fixture.WantErr(t, fixture.ErrOf(tx.Commit(ctx)), percolator.ErrConflict)
 		},
 	}
 	for name, end := range finish {
-		tx := mustBegin(t, ctx, env.Client)
+		tx := fixture.MustBegin(t, ctx, env.Client)
 		if name != "committed empty" {
-			must(t, tx.Set(cell("r", name), []byte("v")))
+			fixture.Must(t, tx.Set(fixture.Cell("r", name), []byte("v")))
 		}
 		end(tx)
 		for method, err := range map[string]error{
-			"Set":          tx.Set(cell("r", "c"), nil),
-			"Insert":       tx.Insert(cell("r", "c"), nil),
-			"Delete":       tx.Delete(cell("r", "c")),
-			"Notify":       tx.Notify(cell("r", "poke")),
-			"Get":          errOf(tx.Get(ctx, cell("r", "c"))),
-			"GetMulti":     errOf(tx.GetMulti(ctx, cell("r", "c"))),
-			"GetForUpdate": errOf(tx.GetForUpdate(ctx, cell("r", "c"))),
-			"Commit":       errOf(tx.Commit(ctx)),
-			"Scan":         firstError(tx.Scan(ctx, "t", percolator.All())),
-			"ScanIndex":    firstError(tx.ScanIndex(ctx, "people", "city", percolator.All())),
+			"Set":          tx.Set(fixture.Cell("r", "c"), nil),
+			"Insert":       tx.Insert(fixture.Cell("r", "c"), nil),
+			"Delete":       tx.Delete(fixture.Cell("r", "c")),
+			"Notify":       tx.Notify(fixture.Cell("r", "poke")),
+			"Get":          fixture.ErrOf(tx.Get(ctx, fixture.Cell("r", "c"))),
+			"GetMulti":     fixture.ErrOf(tx.GetMulti(ctx, fixture.Cell("r", "c"))),
+			"GetForUpdate": fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell("r", "c"))),
+			"Commit":       fixture.ErrOf(tx.Commit(ctx)),
+			"Scan":         fixture.FirstError(tx.Scan(ctx, "t", percolator.All())),
+			"ScanIndex":    fixture.FirstError(tx.ScanIndex(ctx, "people", "city", percolator.All())),
 		} {
 			if !errors.Is(err, percolator.ErrTxnDone) {
 				t.Errorf("%s: %s gave %v", name, method, err)
 			}
 		}
-		must(t, tx.Rollback(ctx))
+		fixture.Must(t, tx.Rollback(ctx))
 	}
-	wantNow(t, ctx, env.Client, cell("r", "committed"), "v")
-}
-
-func firstError(stream func(func(percolator.Entry, error) bool)) (first error) {
-	for _, err := range stream {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "committed"), "v")
 }
 
 // Slices belong to whoever passed or got them.
 func TestSlicesAreCopied(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
 	v := []byte("value")
-	must(t, tx.Set(cell("r", "c"), v))
+	fixture.Must(t, tx.Set(fixture.Cell("r", "c"), v))
 	v[0] = 'X'
 	spoil := func(b []byte) {
 		for i := range b {
 			b[i] = '#'
 		}
 	}
-	own, err := tx.Get(ctx, cell("r", "c"))
-	must(t, err)
+	own, err := tx.Get(ctx, fixture.Cell("r", "c"))
+	fixture.Must(t, err)
 	spoil(own)
 	for e, err := range tx.Scan(ctx, "t", percolator.All()) {
-		must(t, err)
+		fixture.Must(t, err)
 		spoil(e.Value)
 	}
-	wantValue(t, ctx, tx, cell("r", "c"), "value")
-	mustCommit(t, ctx, tx)
+	fixture.WantValue(t, ctx, tx, fixture.Cell("r", "c"), "value")
+	fixture.MustCommit(t, ctx, tx)
 	s, err := env.Client.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	for range 3 { // the second and third are answered from the cache
-		got, err := s.Get(ctx, cell("r", "c"))
-		must(t, err)
+		got, err := s.Get(ctx, fixture.Cell("r", "c"))
+		fixture.Must(t, err)
 		if string(got) != "value" {
 			t.Fatalf("read %q", got)
 		}
 		spoil(got)
-		many, err := s.GetMulti(ctx, cell("r", "c"), cell("r", "c"))
-		must(t, err)
+		many, err := s.GetMulti(ctx, fixture.Cell("r", "c"), fixture.Cell("r", "c"))
+		fixture.Must(t, err)
 		spoil(many[0])
 		if string(many[1]) != "value" {
 			t.Errorf("two answers share their bytes: %q", many[1])
 		}
 		for e, err := range s.Scan(ctx, "t", percolator.All()) {
-			must(t, err)
+			fixture.Must(t, err)
 			spoil(e.Value)
 		}
 	}
@@ -255,30 +248,32 @@ func TestSlicesAreCopied(t *testing.T) {
 
 func TestInsert(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	insert := func(row string) error {
-		_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return tx.Insert(cell(row, "c"), []byte("v")) })
+		_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+			return tx.Insert(fixture.Cell(row, "c"), []byte("v"))
+		})
 		return err
 	}
-	must(t, insert("r"))
-	wantErr(t, insert("r"), percolator.ErrExists)
-	_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return tx.Delete(cell("r", "c")) })
-	must(t, err)
-	must(t, insert("r")) // what was deleted is absent
-	if n := cellsOf(t, ctx, env, "t", "lock"); n != 0 {
+	fixture.Must(t, insert("r"))
+	fixture.WantErr(t, insert("r"), percolator.ErrExists)
+	_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "c")) })
+	fixture.Must(t, err)
+	fixture.Must(t, insert("r")) // what was deleted is absent
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != 0 {
 		t.Errorf("%d locks left", n)
 	}
-	put(t, ctx, env.Client, "empty", "c", "")
-	wantErr(t, insert("empty"), percolator.ErrExists) // an empty value is one
-	put(t, ctx, env.Client, "siblings", "d", "v")
-	must(t, insert("siblings"))
+	fixture.Put(t, ctx, env.Client, "empty", "c", "")
+	fixture.WantErr(t, insert("empty"), percolator.ErrExists) // an empty value is one
+	fixture.Put(t, ctx, env.Client, "siblings", "d", "v")
+	fixture.Must(t, insert("siblings"))
 }
 
 func TestConcurrentInsertsHaveOneWinner(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	clients := []*percolator.Client{env.Client, env.NewClient()}
 	for round := range 5 {
 		var won, lost atomic.Int64
@@ -288,7 +283,7 @@ func TestConcurrentInsertsHaveOneWinner(t *testing.T) {
 			go func() {
 				defer wg.Done()
 				_, err := clients[g%2].Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-					return errors.Join(tx.Set(cell(fmt.Sprint("other", g), "c"), nil), tx.Insert(cell(key(round), "c"), fmt.Append(nil, g)))
+					return errors.Join(tx.Set(fixture.Cell(fmt.Sprint("other", g), "c"), nil), tx.Insert(fixture.Cell(fixture.Key(round), "c"), fmt.Append(nil, g)))
 				})
 				switch {
 				case err == nil:
@@ -307,31 +302,32 @@ func TestConcurrentInsertsHaveOneWinner(t *testing.T) {
 	}
 }
 
-// Two doctors on call: each leaves if the other stays. Snapshot isolation lets both leave; GetForUpdate does not.
+// Two doctors on call: each leaves if the other stays. Snapshot isolation lets both leave;
+// GetForUpdate does not.
 func TestWriteSkew(t *testing.T) {
 	t.Parallel()
 	for _, safe := range []bool{false, true} {
-		env := newEnv(t)
-		ctx := testContext(t)
-		put(t, ctx, env.Client, "ann", "call", "yes", "bob", "call", "yes")
+		env := fixture.NewEnv(t)
+		ctx := fixture.Context(t)
+		fixture.Put(t, ctx, env.Client, "ann", "call", "yes", "bob", "call", "yes")
 		leave := func(who, other string) *percolator.Txn {
-			tx := mustBegin(t, ctx, env.Client)
+			tx := fixture.MustBegin(t, ctx, env.Client)
 			read := tx.Get
 			if safe {
 				read = tx.GetForUpdate
 			}
-			v, err := read(ctx, cell(other, "call"))
-			must(t, err)
+			v, err := read(ctx, fixture.Cell(other, "call"))
+			fixture.Must(t, err)
 			if string(v) == "yes" {
-				must(t, tx.Set(cell(who, "call"), []byte("no")))
+				fixture.Must(t, tx.Set(fixture.Cell(who, "call"), []byte("no")))
 			}
 			return tx
 		}
 		a, b := leave("ann", "bob"), leave("bob", "ann")
-		mustCommit(t, ctx, a)
+		fixture.MustCommit(t, ctx, a)
 		_, err := b.Commit(ctx)
 		if !safe {
-			must(t, err)
+			fixture.Must(t, err)
 			continue
 		}
 		var conflict *percolator.ConflictError
@@ -347,49 +343,49 @@ func TestWriteSkew(t *testing.T) {
 // GetForUpdate on an absent cell locks the absence, and notifies nobody.
 func TestGetForUpdateOfAbsentCell(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	a, b := mustBegin(t, ctx, env.Client), mustBegin(t, ctx, env.Client)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	a, b := fixture.MustBegin(t, ctx, env.Client), fixture.MustBegin(t, ctx, env.Client)
 	for _, tx := range []*percolator.Txn{a, b} {
-		wantErr(t, errOf(tx.GetForUpdate(ctx, cell("r", "seen"))), percolator.ErrNotFound)
+		fixture.WantErr(t, fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell("r", "seen"))), percolator.ErrNotFound)
 	}
-	mustCommit(t, ctx, a)
-	wantErr(t, errOf(b.Commit(ctx)), percolator.ErrConflict)
-	wantNow(t, ctx, env.Client, cell("r", "seen"), "")
-	if n := cellsOf(t, ctx, env, "t", "notify"); n != 0 {
+	fixture.MustCommit(t, ctx, a)
+	fixture.WantErr(t, fixture.ErrOf(b.Commit(ctx)), percolator.ErrConflict)
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "seen"), "")
+	if n := fixture.CellsOf(t, ctx, env, "t", "notify"); n != 0 {
 		t.Errorf("%d notifications", n)
 	}
 }
 
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old", "d", "c", "old", "d", "e", "old")
-	tx := mustBegin(t, ctx, env.Client)
-	must(t, tx.Set(cell("a", "c"), []byte("new")))
-	must(t, tx.Delete(cell("b", "c")))
-	must(t, tx.Set(cell("c", "c"), []byte("new")))
-	must(t, tx.Set(cell("d", "d"), []byte("new")))
-	must(t, tx.Set(cell("d", "e"), []byte("gone")))
-	must(t, tx.Delete(cell("d", "e")))
-	must(t, tx.Set(cell("z", "c"), []byte("first")))
-	must(t, tx.Set(cell("z", "c"), []byte("last")))
-	must(t, tx.Set(percolator.Cell{Table: "u", Row: "a", Column: "c"}, []byte("another table")))
-	wantErr(t, errOf(tx.GetForUpdate(ctx, cell("b", "c"))), percolator.ErrNotFound)
-	wantErr(t, errOf(tx.GetForUpdate(ctx, cell("y", "c"))), percolator.ErrNotFound)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "a", "c", "old", "b", "c", "old", "d", "c", "old", "d", "e", "old")
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "c"), []byte("new")))
+	fixture.Must(t, tx.Delete(fixture.Cell("b", "c")))
+	fixture.Must(t, tx.Set(fixture.Cell("c", "c"), []byte("new")))
+	fixture.Must(t, tx.Set(fixture.Cell("d", "d"), []byte("new")))
+	fixture.Must(t, tx.Set(fixture.Cell("d", "e"), []byte("gone")))
+	fixture.Must(t, tx.Delete(fixture.Cell("d", "e")))
+	fixture.Must(t, tx.Set(fixture.Cell("z", "c"), []byte("first")))
+	fixture.Must(t, tx.Set(fixture.Cell("z", "c"), []byte("last")))
+	fixture.Must(t, tx.Set(percolator.Cell{Table: "u", Row: "a", Column: "c"}, []byte("another table")))
+	fixture.WantErr(t, fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell("b", "c"))), percolator.ErrNotFound)
+	fixture.WantErr(t, fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell("y", "c"))), percolator.ErrNotFound)
 
-	wantValue(t, ctx, tx, cell("a", "c"), "new")
-	wantValue(t, ctx, tx, cell("b", "c"), "")
-	values, err := tx.GetMulti(ctx, cell("a", "c"), cell("b", "c"), cell("c", "c"), cell("d", "c"), cell("x", "x"))
-	must(t, err)
+	fixture.WantValue(t, ctx, tx, fixture.Cell("a", "c"), "new")
+	fixture.WantValue(t, ctx, tx, fixture.Cell("b", "c"), "")
+	values, err := tx.GetMulti(ctx, fixture.Cell("a", "c"), fixture.Cell("b", "c"), fixture.Cell("c", "c"), fixture.Cell("d", "c"), fixture.Cell("x", "x"))
+	fixture.Must(t, err)
 	if got := fmt.Sprintf("%q", values); got != `["new" "" "new" "old" ""]` || values[1] != nil || values[4] != nil {
 		t.Errorf("GetMulti: %s", got)
 	}
 	list := func(r percolator.Range, columns ...string) string {
 		var b strings.Builder
 		for e, err := range tx.Scan(ctx, "t", r, columns...) {
-			must(t, err)
+			fixture.Must(t, err)
 			fmt.Fprintf(&b, "%s.%s=%s ", e.Cell.Row, e.Cell.Column, e.Value)
 			if own := bytes.Contains(e.Value, []byte("old")); own == (e.CommitTS == 0) {
 				t.Errorf("%s has the commit timestamp %d", e.Cell, e.CommitTS)
@@ -415,19 +411,19 @@ func TestReadYourWrites(t *testing.T) {
 			t.Errorf("scan of %q %q: %s, want %s", c.r, c.columns, got, c.want)
 		}
 	}
-	must(t, tx.Rollback(ctx))
-	wantNow(t, ctx, env.Client, cell("a", "c"), "old")
+	fixture.Must(t, tx.Rollback(ctx))
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("a", "c"), "old")
 }
 
 // A transaction without writes commits at its start timestamp and asks nobody.
 func TestCommitWithoutWrites(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	tx := mustBegin(t, ctx, env.Client)
-	wantErr(t, errOf(tx.Get(ctx, cell("r", "c"))), percolator.ErrNotFound)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.WantErr(t, fixture.ErrOf(tx.Get(ctx, fixture.Cell("r", "c"))), percolator.ErrNotFound)
 	before, stats := len(env.FaultsOf(env.Client).Requests()), env.Client.Stats()
-	if ts := mustCommit(t, ctx, tx); ts != tx.StartTimestamp() {
+	if ts := fixture.MustCommit(t, ctx, tx); ts != tx.StartTimestamp() {
 		t.Errorf("committed at %d, want %d", ts, tx.StartTimestamp())
 	}
 	if n := len(env.FaultsOf(env.Client).Requests()) - before; n != 0 {
@@ -440,29 +436,29 @@ func TestCommitWithoutWrites(t *testing.T) {
 
 func TestUpdateAgainAfterConflict(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	attempts := 0
 	ts, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		attempts++
 		if attempts < 3 {
-			put(t, ctx, env.Client, "r", "c", "in the way")
+			fixture.Put(t, ctx, env.Client, "r", "c", "in the way")
 		}
-		return tx.Set(cell("r", "c"), fmt.Append(nil, attempts))
+		return tx.Set(fixture.Cell("r", "c"), fmt.Append(nil, attempts))
 	})
-	must(t, err)
+	fixture.Must(t, err)
 	if attempts != 3 || ts == 0 {
 		t.Errorf("%d attempts, committed at %d", attempts, ts)
 	}
-	wantNow(t, ctx, env.Client, cell("r", "c"), "3")
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "3")
 
 	attempts = 0
 	ts, err = env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		attempts++
-		put(t, ctx, env.Client, "r", "c", "in the way")
-		return tx.Set(cell("r", "c"), nil)
+		fixture.Put(t, ctx, env.Client, "r", "c", "in the way")
+		return tx.Set(fixture.Cell("r", "c"), nil)
 	}, percolator.MaxAttempts(4))
-	wantErr(t, err, percolator.ErrConflict)
+	fixture.WantErr(t, err, percolator.ErrConflict)
 	if attempts != 4 || ts != 0 {
 		t.Errorf("%d attempts, committed at %d", attempts, ts)
 	}
@@ -473,19 +469,19 @@ func TestUpdateAgainAfterConflict(t *testing.T) {
 
 func TestUpdateReturnsTheFunctionsErrorAsItIs(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	mine := fmt.Errorf("mine: %w", percolator.ErrNotFound)
 	attempts := 0
 	_, err := env.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		attempts++
-		must(t, tx.Set(cell("r", "c"), nil))
+		fixture.Must(t, tx.Set(fixture.Cell("r", "c"), nil))
 		return mine
 	})
 	if err != mine || attempts != 1 {
 		t.Errorf("%v after %d attempts", err, attempts)
 	}
-	wantNow(t, ctx, env.Client, cell("r", "c"), "")
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "")
 	if err := env.Client.View(ctx, func(context.Context, *percolator.Snapshot) error { return mine }); err != mine {
 		t.Errorf("View: %v", err)
 	}
@@ -493,53 +489,54 @@ func TestUpdateReturnsTheFunctionsErrorAsItIs(t *testing.T) {
 
 func TestUpdateEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, cancel := context.WithCancel(testContext(t))
+	env := fixture.NewEnv(t)
+	ctx, cancel := context.WithCancel(fixture.Context(t))
 	attempts := 0
 	_, err := env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		put(t, testContext(t), env.Client, "r", "c", "in the way")
+		fixture.Put(t, fixture.Context(t), env.Client, "r", "c", "in the way")
 		if attempts++; attempts == 3 {
 			cancel()
 		}
-		return tx.Set(cell("r", "c"), nil)
+		return tx.Set(fixture.Cell("r", "c"), nil)
 	})
-	wantErr(t, err, context.Canceled)
+	fixture.WantErr(t, err, context.Canceled)
 	if attempts != 3 {
 		t.Errorf("%d attempts", attempts)
 	}
 }
 
-// A context that has ended before the commit point is tried aborts for certain and leaves nothing behind.
+// A context that has ended before the commit point is tried aborts for certain and leaves nothing
+// behind.
 func TestCancelledCommitIsADefiniteAbort(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"before", "during prewrite", "at the oracle"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
-			env := newEnv(t)
-			ctx, cancel := context.WithCancel(testContext(t))
+			env := fixture.NewEnv(t)
+			ctx, cancel := context.WithCancel(fixture.Context(t))
 			defer cancel()
-			tx := mustBegin(t, ctx, env.Client)
+			tx := fixture.MustBegin(t, ctx, env.Client)
 			for i := range 5 {
-				must(t, tx.Set(cell(key(i), "c"), []byte("v")))
+				fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
 			}
 			if stage == "before" {
 				cancel()
 			}
 			env.FaultsOf(env.Client).Handle(func(r percolatortest.Request) percolatortest.Action {
-				if stage == "during prewrite" && isPrewrite(r) && r.Row == key(3) || stage == "at the oracle" && r.Method == percolatortest.Oracle {
+				if stage == "during prewrite" && fixture.IsPrewrite(r) && r.Row == fixture.Key(3) || stage == "at the oracle" && r.Method == percolatortest.Oracle {
 					cancel()
 				}
 				return percolatortest.Pass
 			})
 			_, err := tx.Commit(ctx)
-			wantErr(t, err, context.Canceled)
+			fixture.WantErr(t, err, context.Canceled)
 			if errors.Is(err, percolator.ErrOutcomeUnknown) {
 				t.Errorf("%v, want a definite abort", err)
 			}
 			env.FaultsOf(env.Client).Handle(nil)
-			after := testContext(t)
-			eventually(t, "no locks and no data", func() bool {
-				return cellsOf(t, after, env, "t", "lock") == 0 && cellsOf(t, after, env, "t", "data") == 0
+			after := fixture.Context(t)
+			fixture.Eventually(t, "no locks and no data", func() bool {
+				return fixture.CellsOf(t, after, env, "t", "lock") == 0 && fixture.CellsOf(t, after, env, "t", "data") == 0
 			})
 			if n := env.Client.Stats().Aborts; stage != "before" && n != 1 {
 				t.Errorf("%d aborts counted", n)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -38,13 +39,13 @@ type readWire struct {
 
 func (w *readWire) client(t testing.TB, env *percolatortest.Env) *percolator.Client {
 	t.Helper()
-	c, err := percolator.NewClient(testContext(t), percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle},
+	c, err := percolator.NewClient(fixture.Context(t), percolator.Config{Project: env.Project, Instance: env.Instance, Oracle: env.Oracle},
 		append(env.Options(), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
 			func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 				s, err := open(ctx, desc, cc, method, opts...)
 				return &wiredStream{ClientStream: s, wire: w}, err
 			})))...)
-	must(t, err)
+	fixture.Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -78,24 +79,26 @@ func (s *wiredStream) RecvMsg(m any) error {
 	return err
 }
 
-// convince has a client read so much of a table of narrow rows that it reads whole ones from then on.
+// convince has a client read so much of a table of narrow rows that it reads whole ones from then
+// on.
 func convince(t *testing.T, ctx context.Context, c *percolator.Client) {
 	t.Helper()
 	for i := 0; !c.Engine().Reads.AllReadWhole("t"); i++ {
-		wantNow(t, ctx, c, cell(fmt.Sprint("other", i), "c"), "")
+		fixture.WantNow(t, ctx, c, fixture.Cell(fmt.Sprint("other", i), "c"), "")
 		if i > 1000 {
 			t.Fatal("a table of narrow rows is not read by whole rows")
 		}
 	}
 }
 
-// A row may be too large to be read whole, although what is asked for is small: Bigtable refuses to return more than 256 MiB of one.
+// A row may be too large to be read whole, although what is asked for is small: Bigtable refuses to
+// return more than 256 MiB of one.
 func TestRowTooLargeToBeReadWhole(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
-	put(t, ctx, env.Client, "huge", "c", "v", "small", "c", "v")
-	must(t, env.Client.Flush(ctx))
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
+	fixture.Put(t, ctx, env.Client, "huge", "c", "v", "small", "c", "v")
+	fixture.Must(t, env.Client.Flush(ctx))
 	wire := &readWire{refuse: func(r *btpb.ReadRowsRequest) error {
 		for _, k := range r.GetRows().GetRowKeys() {
 			if string(k) == "huge" && namesNoColumn(r) {
@@ -107,13 +110,13 @@ func TestRowTooLargeToBeReadWhole(t *testing.T) {
 	for _, read := range []func(*percolator.Client) error{
 		func(c *percolator.Client) error {
 			s, err := c.Snapshot(ctx)
-			must(t, err)
-			return errOf(s.Get(ctx, cell("huge", "c")))
+			fixture.Must(t, err)
+			return fixture.ErrOf(s.Get(ctx, fixture.Cell("huge", "c")))
 		},
 		func(c *percolator.Client) error {
 			s, err := c.Snapshot(ctx)
-			must(t, err)
-			return errOf(s.GetMulti(ctx, cell("small", "c"), cell("huge", "c")))
+			fixture.Must(t, err)
+			return fixture.ErrOf(s.GetMulti(ctx, fixture.Cell("small", "c"), fixture.Cell("huge", "c")))
 		},
 	} {
 		c := wire.client(t, env)
@@ -130,9 +133,9 @@ func TestRowTooLargeToBeReadWhole(t *testing.T) {
 // The same for a row that takes longer than the caller has: the next caller gets an answer.
 func TestWholeRowThatTakesTooLong(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx, c := testContext(t), env.Client
-	put(t, ctx, c, "slow", "c", "v")
+	env := fixture.NewEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "slow", "c", "v")
 	convince(t, ctx, c)
 	hold := percolatortest.NewHold()
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -143,37 +146,37 @@ func TestWholeRowThatTakesTooLong(t *testing.T) {
 	})
 	defer hold.Release()
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	wantErr(t, errOf(s.Get(short, cell("slow", "c"))), context.DeadlineExceeded)
-	wantValue(t, ctx, s, cell("slow", "c"), "v")
+	fixture.WantErr(t, fixture.ErrOf(s.Get(short, fixture.Cell("slow", "c"))), context.DeadlineExceeded)
+	fixture.WantValue(t, ctx, s, fixture.Cell("slow", "c"), "v")
 }
 
 // What a call brings that nobody asked for is bounded, before it is known that rows are heavy too.
 func TestTrialOfHeavyRows(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	const rows = 64
 	var cells []percolator.Cell
-	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 		for i := range rows {
-			must(t, tx.Set(cell(key(i), "body"), make([]byte, 256<<10)))
-			must(t, tx.Set(cell(key(i), "c"), []byte("v")))
-			cells = append(cells, cell(key(i), "c"))
+			fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "body"), make([]byte, 256<<10)))
+			fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "c"), []byte("v")))
+			cells = append(cells, fixture.Cell(fixture.Key(i), "c"))
 		}
 		return nil
 	}))
-	must(t, env.Client.Flush(ctx))
+	fixture.Must(t, env.Client.Flush(ctx))
 	wire := new(readWire)
 	c := wire.client(t, env)
 	convince(t, ctx, c)
 	wire.bytes.Store(0)
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	values, err := s.GetMulti(ctx, cells...)
-	must(t, err)
+	fixture.Must(t, err)
 	for i, v := range values {
 		if string(v) != "v" {
 			t.Errorf("row %d: %q", i, v)
@@ -187,30 +190,32 @@ func TestTrialOfHeavyRows(t *testing.T) {
 // A cell that is locked once does not make the scans of its table bring two versions of everything.
 func TestScansBringOneVersion(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	const rows = 20
 	for range 2 {
-		must(t, update(ctx, env.Client, func(tx *percolator.Txn) error {
+		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
 			for i := range rows {
-				must(t, tx.Set(cell(key(i), "body"), make([]byte, 16<<10)))
+				fixture.Must(t, tx.Set(fixture.Cell(fixture.Key(i), "body"), make([]byte, 16<<10)))
 			}
 			return nil
 		}))
 	}
-	must(t, env.Client.Flush(ctx))
+	fixture.Must(t, env.Client.Flush(ctx))
 	wire := new(readWire)
 	c := wire.client(t, env)
 	scan := func() int64 {
 		wire.bytes.Store(0)
 		s, err := c.Snapshot(ctx)
-		must(t, err)
-		must(t, firstError(s.Scan(ctx, "t", percolator.All())))
+		fixture.Must(t, err)
+		fixture.Must(t, fixture.FirstError(s.Scan(ctx, "t", percolator.All())))
 		return wire.bytes.Load()
 	}
 	before := scan()
-	must(t, update(ctx, env.Client, func(tx *percolator.Txn) error { return errOf(tx.GetForUpdate(ctx, cell(key(7), "body"))) }))
-	must(t, env.Client.Flush(ctx))
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+		return fixture.ErrOf(tx.GetForUpdate(ctx, fixture.Cell(fixture.Key(7), "body")))
+	}))
+	fixture.Must(t, env.Client.Flush(ctx))
 	for i := range 3 {
 		if after := scan(); after > before*3/2 {
 			t.Errorf("scan %d brings %d KB, before one cell of %d was locked it was %d KB", i, after>>10, rows, before>>10)
@@ -218,11 +223,12 @@ func TestScansBringOneVersion(t *testing.T) {
 	}
 }
 
-// A store that is slow, but answers, still gets batches: more and smaller requests would make it slower.
+// A store that is slow, but answers, still gets batches: more and smaller requests would make it
+// slower.
 func TestSlowStoreStillGetsBatches(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	ctx := testContext(t)
+	env := fixture.NewEnv(t)
+	ctx := fixture.Context(t)
 	var slow atomic.Bool
 	var n atomic.Int64
 	wire := &readWire{delay: func(ctx context.Context) {
@@ -236,12 +242,12 @@ func TestSlowStoreStillGetsBatches(t *testing.T) {
 	}}
 	c := wire.client(t, env)
 	s, err := c.Snapshot(ctx)
-	must(t, err)
+	fixture.Must(t, err)
 	slow.Store(true)
 	var wg sync.WaitGroup
 	for i := range 256 {
 		wg.Go(func() {
-			if v, err := s.GetMulti(ctx, cell(key(i), "c")); err != nil || v[0] != nil {
+			if v, err := s.GetMulti(ctx, fixture.Cell(fixture.Key(i), "c")); err != nil || v[0] != nil {
 				t.Errorf("%q, %v", v, err)
 			}
 		})

@@ -23,8 +23,9 @@ type rules struct {
 	} `json:"groups"`
 }
 
-// The module's alerts are the rules of docs/observability, whose tests hold them against what a cluster measures. The module has a copy, so
-// that it can be used without the rest of the repository.
+// The module's alerts are the rules of docs/observability, whose tests hold them against what a
+// cluster measures. The module has a copy, so that it can be used without the rest of the
+// repository.
 func TestAlertsAreThoseOfTheDocs(t *testing.T) {
 	t.Parallel()
 	want := read(t, "../docs/observability/alerts.yaml")
@@ -38,8 +39,9 @@ func TestAlertsAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// alerts.tf can make a policy of every rule: it knows the severities, reads the durations, and finds what to tell whoever is called. And there
-// is a rule for each thing that an operator cannot do without.
+// alerts.tf can make a policy of every rule: it knows the severities, reads the durations, and
+// finds what to tell whoever is called. And there is a rule for each thing that an operator cannot
+// do without.
 func TestAlertsFitPolicies(t *testing.T) {
 	t.Parallel()
 	var file rules

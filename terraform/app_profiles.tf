@@ -1,4 +1,4 @@
-# Two profiles, both with single-cluster routing and transactional writes: every process that meets a lock may have to settle it, which
+# Two profiles, both with single-cluster routing and transactional writes: every process that meets a lock may have to resolve it, which
 # takes a conditional mutation, so even one that only scans cannot do without. They differ in what Bigtable serves first.
 
 locals {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// secretManager is a curl that answers as Google's metadata server and Secret Manager do. It asks for the token before it shows a secret.
+// secretManager is a curl that answers as Google's metadata server and Secret Manager do. It asks
+// for the token before it shows a secret.
 const secretManager = `#!/bin/bash
 url=${@: -1}
 case $url in
@@ -25,8 +26,9 @@ https://secretmanager.googleapis.com/v1/projects/p/secrets/there/versions/latest
 esac
 `
 
-// What a machine of the oracle does to get its certificates, with a Secret Manager of our own: the file appears with the secret in it, stays
-// untouched while the secret is the same, and is replaced by another; without a secret it fails, and leaves what is there.
+// What a machine of the oracle does to get its certificates, with a Secret Manager of our own: the
+// file appears with the secret in it, stays untouched while the secret is the same, and is replaced
+// by another; without a secret it fails, and leaves what is there.
 func TestFetchSecret(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

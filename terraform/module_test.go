@@ -74,8 +74,9 @@ func configuration(t *testing.T, suffix string) map[string]string {
 	return out
 }
 
-// Nothing in Bigtable is collected natively, no table has a change stream or another type of cells, no app profile routes to any cluster, and
-// no role is given that includes more than the README says.
+// Nothing in Bigtable is collected natively, no table has a change stream or another type of cells,
+// no app profile routes to any cluster, and no role is given that includes more than the README
+// says.
 func TestWhatTheModuleMustNotHave(t *testing.T) {
 	t.Parallel()
 	forbidden := regexp.MustCompile(strings.Join([]string{
@@ -118,7 +119,8 @@ func TestServerFlags(t *testing.T) {
 
 var declared = regexp.MustCompile(`(?m)^(variable|output) "([a-z_]+)" \{\n  description = "(.+)"$`)
 
-// The README has a row for every variable and output, with the description's words, and none for what does not exist.
+// The README has a row for every variable and output, with the description's words, and none for
+// what does not exist.
 func TestReadmeHasInputsAndOutputs(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{}

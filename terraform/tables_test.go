@@ -59,8 +59,8 @@ func terraform(t *testing.T, dir, input string, args ...string) string {
 	return out.String()
 }
 
-// planned returns the tables that the module creates for a schema file: as terraform evaluates it now, which testdata/tables.json has to
-// repeat, or what is there on machines without terraform.
+// planned returns the tables that the module creates for a schema file: as terraform evaluates it
+// now, which testdata/tables.json has to repeat, or what is there on machines without terraform.
 func planned(t *testing.T, file string) map[string]plannedTable {
 	t.Helper()
 	const golden = "testdata/tables.json"
@@ -148,8 +148,8 @@ func readTables(t *testing.T, ctx context.Context, admin *bigtable.AdminClient) 
 	return out
 }
 
-// The tables that terraform plans are those that CreateSchema makes; and CreateSchema finds nothing to change in tables that were created
-// as terraform creates them.
+// The tables that terraform plans are those that CreateSchema makes; and CreateSchema finds nothing
+// to change in tables that were created as terraform creates them.
 func TestTablesAreThoseOfCreateSchema(t *testing.T) {
 	for _, file := range schemaFiles {
 		tables := planned(t, file)

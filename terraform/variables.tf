@@ -223,7 +223,7 @@ variable "worker_members" {
 }
 
 variable "reader_members" {
-  description = "Members that may read tables and write nothing. They cannot settle the locks of dead transactions that they meet."
+  description = "Members that may read tables and write nothing. They cannot resolve the locks of dead transactions that they meet."
   type        = list(string)
   default     = []
 }

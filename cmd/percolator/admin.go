@@ -22,19 +22,15 @@ type adminFlags struct {
 
 func (f *adminFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "admin", "127.0.0.1:7071", `loopback address of /healthz, /readyz and /metrics; "" or "off" for none`)
-	flags.BoolVar(&f.public, "admin-public", false, "allow --admin to be an address other than loopback; it has neither TLS nor passwords")
-	bindEnv(flags, "admin", "PERCOLATOR_TSO_ADMIN")
-	bindEnv(flags, "admin-public", "PERCOLATOR_TSO_ADMIN_PUBLIC")
+	flags.StringVar(&f.address, "admin", "127.0.0.1:7071", `loopback address of /healthz, /readyz and /metrics; "" or "off" for none [$PERCOLATOR_TSO_ADMIN]`)
+	flags.BoolVar(&f.public, "admin-public", false, "allow --admin to be an address other than loopback; it has neither TLS nor passwords [$PERCOLATOR_TSO_ADMIN_PUBLIC]")
 }
 
 // Bounds of the admin server.
 const (
 	adminConnections    = 64
 	adminHeaderBytes    = 8 << 10
-	adminHeaderTimeout  = 5 * time.Second
 	adminRequestTimeout = 10 * time.Second
-	adminIdleTimeout    = time.Minute
 	adminStopTimeout    = time.Second
 )
 
@@ -43,21 +39,28 @@ func (f *adminFlags) listener(ctx context.Context) (net.Listener, error) {
 	if f.address == "" || f.address == "off" {
 		return nil, nil
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.address)
-	if err != nil {
-		return nil, usagef("--admin: %w", err)
-	}
-	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() && !f.public {
-		return nil, errors.Join(usagef("--admin %s is not a loopback address: that needs --admin-public", f.address), l.Close())
-	}
-	return netutil.LimitListener(l, adminConnections), nil
+	return listen(ctx, "admin", f.address, adminConnections, func(ip net.IP) error {
+		if !ip.IsLoopback() && !f.public {
+			return usagef("--admin %s is not a loopback address: that needs --admin-public", f.address)
+		}
+		return nil
+	})
 }
 
-func closeAdmin(l net.Listener) error {
-	if l == nil {
-		return nil
+// listen opens the listener of a flag, unless refuse has something against its address. More
+// connections than most wait, unless that is 0.
+func listen(ctx context.Context, flag, address string, most int, refuse func(ip net.IP) error) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, usagef("--%s: %w", flag, err)
 	}
-	return l.Close()
+	if err := refuse(l.Addr().(*net.TCPAddr).IP); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if most > 0 {
+		l = netutil.LimitListener(l, most)
+	}
+	return l, nil
 }
 
 // newAdmin returns the handler of the admin server.
@@ -90,25 +93,4 @@ func answer(w http.ResponseWriter, well string, wrong error) {
 		well = wrong.Error()
 	}
 	_, _ = fmt.Fprintln(w, well) // whoever asked may be gone
-}
-
-// serveAdmin serves until ended is closed.
-func serveAdmin(ended <-chan struct{}, l net.Listener, handler http.Handler) error {
-	server := &http.Server{
-		Handler: handler, MaxHeaderBytes: adminHeaderBytes, ReadHeaderTimeout: adminHeaderTimeout,
-		ReadTimeout: adminRequestTimeout, WriteTimeout: adminRequestTimeout, IdleTimeout: adminIdleTimeout,
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serving on %s: %w", l.Addr(), err)
-	case <-ended:
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), adminStopTimeout)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		return server.Close()
-	}
-	return nil
 }

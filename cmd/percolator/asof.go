@@ -20,8 +20,9 @@ func (f *asOfFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.text, "as-of", "", `read what was there then: a time (RFC 3339), a timestamp, or a duration before now such as 10m`)
 }
 
-// reading is a client's configuration for commands that only read. How far back they may is for the announced safepoint to say: the
-// retention of this process, which removes nothing, knows nothing of that of the workers.
+// reading is a client's configuration for commands that only read. How far back they may is for the
+// announced safepoint to say: the retention of this process, which removes nothing, knows nothing
+// of that of the workers.
 func reading(cfg *percolator.Config) { cfg.Retention = 100 * 365 * 24 * time.Hour }
 
 // option returns nothing if the flag was not given.
@@ -31,6 +32,15 @@ func (f *asOfFlag) option(ctx context.Context, c *percolator.Client) ([]percolat
 		return nil, err
 	}
 	return []percolator.ReadOption{percolator.AsOfTimestamp(ts)}, nil
+}
+
+// view calls do with the snapshot.
+func (f *asOfFlag) view(ctx context.Context, c *percolator.Client, do func(ctx context.Context, s *percolator.Snapshot) error) error {
+	opts, err := f.option(ctx, c)
+	if err != nil {
+		return err
+	}
+	return c.View(ctx, do, opts...)
 }
 
 // timestamp returns 0 if the flag was not given.

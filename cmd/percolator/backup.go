@@ -12,12 +12,12 @@ import (
 	"github.com/gopercolator/percolator/percolator/backup"
 )
 
-// backupTimeout is the default of --timeout: a large backup takes hours, and one that was cut off is resumed.
+// backupTimeout is the default of --timeout: a large backup takes hours, and one that was cut off
+// is resumed.
 const backupTimeout = 24 * time.Hour
 
 func newBackup() *cobra.Command {
-	var f dataFlags
-	var out outputFlag
+	var f queryFlags
 	var opts backup.Options
 	var at asOfFlag
 	var chunk int64
@@ -45,20 +45,16 @@ See docs/BACKUP.md for what is in a backup and what is not.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
 			opts.Tables, opts.ChunkBytes = args[1:], chunk<<20
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) (err error) {
 				if opts.AsOf, err = at.timestamp(ctx, c); err != nil {
 					return err
 				}
-				return makeBackup(ctx, cmd, c, args[0], opts, &out)
+				return makeBackup(ctx, cmd, c, args[0], opts, &f.output)
 			})
 		},
 	}
 	f.add(cmd, backupTimeout)
-	out.add(cmd)
 	at.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.MissWeak, "miss-weak", false, "do without weak notifications that are run for while the backup is made, and without the wait")

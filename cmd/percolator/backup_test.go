@@ -52,7 +52,7 @@ func (s *session) compareBackup(name, dir string) {
 	text = storedBytes.ReplaceAllString(text, "<n> B")
 	text = chunkCounts.ReplaceAllString(text, "<n> chunks")
 	text = objectNames.ReplaceAllString(text, "<object>")
-	golden(s.c.t, name, settled(text))
+	golden(s.c.t, name, normalized(text))
 }
 
 func TestBackupAndRestore(t *testing.T) {

@@ -114,7 +114,8 @@ func TestCellUsage(t *testing.T) {
 	}
 }
 
-// TestLongScan: a table longer than what is lined up at a time has one head, and JSON is one document.
+// TestLongScan: a table longer than what is lined up at a time has one head, and JSON is one
+// document.
 func TestLongScan(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -70,23 +69,24 @@ func found(level checkLevel, remedy, format string, args ...any) finding {
 // check is one of those that "check" runs.
 type check struct {
 	name, about string
+	connected   bool // it needs a client
 	run         func(ctx context.Context, x *checker) []finding
 }
 
 // checks are all, in the order in which they run.
 func checks() []check {
 	return []check{
-		{"connection", "the instance and the oracle answer", checkConnection},
-		{"schema", "a schema is stored, and is that of --schema", checkSchema},
-		{"families", "the tables of the schema exist, with their column families", checkFamilies},
-		{"gc-policies", "Bigtable collects nothing by itself", checkGCPolicies},
-		{"app-profile", "single-cluster routing, transactional writes", checkAppProfile},
-		{"oracle", "timestamps increase, above what was served and close to the clock", checkOracle},
-		{"locks", "no lock stands for much longer than its TTL, none is undecodable", checkLocks},
-		{"indexes", "no index is unfinished", checkIndexes},
-		{"collection", "collection keeps up with the retention", checkCollection},
-		{"workers", "workers agree about their version and observers", checkWorkers},
-		{"observers", "each observed or weak column has a worker", checkObservers},
+		{"connection", "the instance and the oracle answer", false, checkConnection},
+		{"schema", "a schema is stored, and is that of --schema", false, checkSchema},
+		{"families", "the tables of the schema exist, with their column families", false, checkFamilies},
+		{"gc-policies", "Bigtable collects nothing by itself", false, checkGCPolicies},
+		{"app-profile", "single-cluster routing, transactional writes", false, checkAppProfile},
+		{"oracle", "timestamps increase, above what was served and close to the clock", true, checkOracle},
+		{"locks", "no lock stands for much longer than its TTL, none is undecodable", true, checkLocks},
+		{"indexes", "no index is unfinished", false, checkIndexes},
+		{"collection", "collection keeps up with the retention", true, checkCollection},
+		{"workers", "workers agree about their version and observers", true, checkWorkers},
+		{"observers", "each observed or weak column has a worker", true, checkObservers},
 	}
 }
 
@@ -99,8 +99,7 @@ func checkNames() (names []string) {
 
 // checkFlags are what "check" is told.
 type checkFlags struct {
-	data       dataFlags
-	output     outputFlag
+	queryFlags
 	keep       retentionFlag
 	only, skip []string
 	strict     bool
@@ -137,8 +136,7 @@ the store did not answer, and with --strict also if one gave a warning.`,
 			return f.run(cmd, chosen)
 		},
 	}
-	f.data.add(cmd, defaultDataTimeout)
-	f.output.add(cmd)
+	f.add(cmd, defaultDataTimeout)
 	f.keep.add(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "only these checks")
@@ -154,7 +152,7 @@ the store did not answer, and with --strict also if one gave a warning.`,
 
 // choose returns the checks that are to be run.
 func (f *checkFlags) choose() (chosen []check, err error) {
-	if err := errors.Join(f.output.check(), f.keep.check()); err != nil {
+	if err := f.keep.check(); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Concat(f.only, f.skip) {
@@ -186,7 +184,7 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
 		}
 	}
 	var out checkJSON
-	err := f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+	err := f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
 		x.client = c
 		out = x.run(ctx, cmd, chosen)
 		return nil
@@ -197,7 +195,7 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
 	case exitCode(err) == exitUsage:
 		return err
 	case x.client == nil:
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.data.oracle.timeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.oracle.timeout)
 		defer cancel()
 		x.clientErr = err
 		out = x.run(ctx, cmd, chosen)
@@ -220,7 +218,12 @@ func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []check) c
 	out := checkJSON{Worst: levelOK, Checks: []checkedIt{}}
 	for _, c := range chosen {
 		say(c.name)
-		r := checkedIt{Name: c.name, Level: levelOK, Findings: c.run(ctx, x)}
+		r := checkedIt{Name: c.name, Level: levelOK}
+		if c.connected && x.client == nil {
+			r.Findings = []finding{{Level: levelNotChecked, Saw: `it needs a connection, see the check "connection"`, unable: true}}
+		} else {
+			r.Findings = c.run(ctx, x)
+		}
 		for _, f := range r.Findings {
 			r.Level = worst(r.Level, f.Level)
 		}

@@ -18,12 +18,14 @@ import (
 
 type instanceAdminKey struct{}
 
-// withInstanceAdmin has the commands that run under ctx reach the administration of instances by opts, also beside an emulator.
+// withInstanceAdmin has the commands that run under ctx reach the administration of instances by
+// opts, also beside an emulator.
 func withInstanceAdmin(ctx context.Context, opts ...option.ClientOption) context.Context {
 	return context.WithValue(ctx, instanceAdminKey{}, opts)
 }
 
-// instanceAdminOptions tells how instances are administered; ok: they are, which no emulator knows anything of.
+// instanceAdminOptions tells how instances are administered; ok: they are, which no emulator knows
+// anything of.
 func instanceAdminOptions(ctx context.Context) (opts []option.ClientOption, ok bool) {
 	if opts, ok := ctx.Value(instanceAdminKey{}).([]option.ClientOption); ok {
 		return opts, true
@@ -34,7 +36,8 @@ func instanceAdminOptions(ctx context.Context) (opts []option.ClientOption, ok b
 // maxAppProfiles is how many profiles of an instance are looked at.
 const maxAppProfiles = 1000
 
-// checkAppProfile: a conditional mutation is atomic in one cluster, so all traffic must go to the same one (docs/ARCHITECTURE.md).
+// checkAppProfile: a conditional mutation is atomic in one cluster, so all traffic must go to the
+// same one (docs/ARCHITECTURE.md).
 func checkAppProfile(ctx context.Context, x *checker) []finding {
 	opts, ok := instanceAdminOptions(ctx)
 	if !ok {
@@ -42,7 +45,7 @@ func checkAppProfile(ctx context.Context, x *checker) []finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	d := x.flags.data
+	d := x.flags
 	admin, err := bigtable.NewInstanceAdminClient(ctx, d.project, opts...)
 	if err != nil {
 		return cannot(err)
@@ -67,7 +70,7 @@ func checkAppProfile(ctx context.Context, x *checker) []finding {
 
 func (x *checker) profileCommand(verb, name, cluster string) string {
 	return fmt.Sprintf("gcloud bigtable app-profiles %s %s --project=%s --instance=%s --route-to=%s --transactional-writes", verb, name,
-		x.flags.data.project, x.flags.data.instance, cluster)
+		x.flags.project, x.flags.instance, cluster)
 }
 
 func (x *checker) judgeProfile(name string, profile *btapb.AppProfile) []finding {
@@ -86,9 +89,10 @@ func (x *checker) judgeProfile(name string, profile *btapb.AppProfile) []finding
 	return sawOK("app profile %q routes to cluster %s and allows transactional writes", name, single.ClusterId)
 }
 
-// otherProfiles warns of profiles by which another cluster could take conditional mutations as well.
+// otherProfiles warns of profiles by which another cluster could take conditional mutations as
+// well.
 func (x *checker) otherProfiles(ctx context.Context, admin *bigtable.InstanceAdminClient, name, cluster string) (out []finding) {
-	all := admin.ListAppProfiles(ctx, x.flags.data.instance)
+	all := admin.ListAppProfiles(ctx, x.flags.instance)
 	for range maxAppProfiles {
 		profile, err := all.Next()
 		switch {

@@ -83,7 +83,7 @@ func TestCheckAppProfile(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(withInstanceAdmin(context.Background(), c.admin.serve(t)...), clusterLimit)
 			defer cancel()
-			f := &checkFlags{data: dataFlags{project: "p", instance: "i", appProfile: c.use}}
+			f := &checkFlags{queryFlags: queryFlags{dataFlags: dataFlags{instanceName: instanceName{"p", "i", c.use}}}}
 			got := checkAppProfile(ctx, &checker{flags: f})
 			var levels []checkLevel
 			for _, f := range got {

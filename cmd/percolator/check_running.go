@@ -15,13 +15,11 @@ import (
 
 // Checks of what runs: the oracle, transactions, collection and workers.
 
-// clockTolerance is how far timestamps may be from this machine's clock. The oracle's mark is ahead by seconds only.
+// clockTolerance is how far timestamps may be from this machine's clock. The oracle's high-water
+// mark is ahead by seconds only.
 const clockTolerance = time.Minute
 
 func checkOracle(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	var ts [2]tso.Timestamp
 	for i := range ts {
 		var err error
@@ -29,7 +27,7 @@ func checkOracle(ctx context.Context, x *checker) []finding {
 			return cannot(err)
 		}
 	}
-	d := x.flags.data
+	d := x.flags
 	served, err := admin.ServedTimestamp(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
 	if err != nil {
 		return cannot(err)
@@ -37,7 +35,8 @@ func checkOracle(ctx context.Context, x *checker) []finding {
 	return judgeOracle(ts[0], ts[1], served, x.now())
 }
 
-// judgeOracle judges two timestamps, taken one after the other, by one that was handed out before and by the clock.
+// judgeOracle judges two timestamps, taken one after the other, by one that was handed out before
+// and by the clock.
 func judgeOracle(first, second, served tso.Timestamp, now time.Time) (out []finding) {
 	const raise = "percolator tso raise --to now+1m --fence"
 	if second <= first {
@@ -73,9 +72,6 @@ const (
 )
 
 func checkLocks(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	var seen, stranded, undecodable int
 	var oldest time.Duration
 	var out []finding
@@ -97,7 +93,7 @@ tables:
 				}
 			case l.State == admin.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
 				out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
-					"the lock of %s says that it was placed in the future: nobody will settle it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
+					"the lock of %s says that it was placed in the future: nobody will resolve it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
 			case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
 				stranded++
 				oldest = max(oldest, l.Age)
@@ -143,9 +139,6 @@ const (
 )
 
 func checkCollection(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	b, err := admin.New(x.client).CollectionBounds(ctx)
 	if err != nil {
 		return cannot(err)
@@ -194,9 +187,6 @@ func judgeCollection(b admin.CollectionBounds, col admin.Collection) (out []find
 }
 
 func checkWorkers(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	live, err := runningWorkers(ctx, x.client)
 	if err != nil {
 		return cannot(err)
@@ -204,7 +194,8 @@ func checkWorkers(ctx context.Context, x *checker) []finding {
 	return judgeWorkers(live)
 }
 
-// runningWorkers are the workers that announce themselves, which those with observers.Config.Partition do, and those that only report.
+// runningWorkers are the workers that announce themselves, which those with
+// observers.Config.Partition do, and those that only report.
 func runningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerInfo, error) {
 	seen, err := admin.New(c).InspectWorkers(ctx)
 	if err != nil {
@@ -224,7 +215,8 @@ func runningWorkers(ctx context.Context, c *percolator.Client) ([]admin.WorkerIn
 	return live, nil
 }
 
-// judgeWorkers looks for disagreement, which is normal only while a new version is being rolled out.
+// judgeWorkers looks for disagreement, which is normal only while a new version is being rolled
+// out.
 func judgeWorkers(live []admin.WorkerInfo) (out []finding) {
 	versions := map[string]int{}
 	sets := map[string]map[string]bool{} // of observers, by the columns that are taken
@@ -259,9 +251,6 @@ func judgeWorkers(live []admin.WorkerInfo) (out []finding) {
 }
 
 func checkObservers(ctx context.Context, x *checker) []finding {
-	if x.client == nil {
-		return x.withoutClient()
-	}
 	live, err := runningWorkers(ctx, x.client)
 	if err != nil {
 		return cannot(err)

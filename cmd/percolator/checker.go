@@ -38,8 +38,7 @@ type checker struct {
 // storedSchema reads the schema, once; it needs no oracle.
 func (x *checker) storedSchema(ctx context.Context) (admin.StoredSchema, error) {
 	x.schemaOnce.Do(func() {
-		d := x.flags.data
-		x.stored, x.schemaErr = admin.ReadSchema(ctx, d.project, d.instance, d.appProfile, bigtableOptions(ctx)...)
+		x.stored, x.schemaErr = x.flags.readSchema(ctx)
 		if x.schemaErr == nil && x.stored.Schema == nil {
 			x.schemaErr = errors.New("no schema is stored")
 		}
@@ -66,7 +65,7 @@ func (x *checker) askTables(ctx context.Context) (map[string]*bigtable.TableInfo
 	if stored, err := x.storedSchema(ctx); err == nil {
 		names = append(names, storedTables(stored.Schema)...)
 	}
-	admin, err := bigtable.NewAdminClient(ctx, x.flags.data.project, x.flags.data.instance, bigtableOptions(ctx)...)
+	admin, err := bigtable.NewAdminClient(ctx, x.flags.project, x.flags.instance, bigtableOptions(ctx)...)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +98,6 @@ func (x *checker) askTables(ctx context.Context) (map[string]*bigtable.TableInfo
 	return out, nil
 }
 
-// withoutClient is the result of a check that needs one.
-func (x *checker) withoutClient() []finding {
-	return []finding{{Level: levelNotChecked, Saw: `it needs a connection, see the check "connection"`, unable: true}}
-}
-
 // cannot is the result of a check that the store or the oracle does not let be carried out.
 func cannot(err error) []finding {
 	return []finding{{Level: levelNotChecked, Saw: shortError(err), unable: true}}
@@ -113,7 +107,7 @@ func checkConnection(_ context.Context, x *checker) []finding {
 	if x.client == nil {
 		return []finding{found(levelFailed, "percolator tso status", "%s", shortError(x.clientErr))}
 	}
-	return sawOK("instance %s/%s and the oracle at %s answer", x.flags.data.project, x.flags.data.instance, x.flags.data.oracle.targets)
+	return sawOK("instance %s/%s and the oracle at %s answer", x.flags.project, x.flags.instance, x.flags.oracle.targets)
 }
 
 func checkSchema(ctx context.Context, x *checker) []finding {
@@ -129,7 +123,7 @@ func checkSchema(ctx context.Context, x *checker) []finding {
 	if x.wanted == nil {
 		return sawOK("%s", about)
 	}
-	plan, err := admin.PlanSchema(ctx, x.flags.data.project, x.flags.data.instance, x.flags.data.appProfile, x.wanted, bigtableOptions(ctx)...)
+	plan, err := x.flags.planSchema(ctx, x.wanted)
 	if err != nil {
 		return cannot(err)
 	}
@@ -170,11 +164,12 @@ func familiesOf(table string) []string {
 	return cellFamilies
 }
 
-// eachTable calls do for percolator_meta and each table of the schema.
-func (x *checker) eachTable(ctx context.Context, do func(table string, info *bigtable.TableInfo) []finding) ([]finding, int, error) {
+// eachTable calls do for percolator_meta and each table of the schema; fine is what it saw if
+// nothing is found.
+func (x *checker) eachTable(ctx context.Context, fine string, do func(table string, info *bigtable.TableInfo) []finding) []finding {
 	infos, err := x.tableInfos(ctx)
 	if err != nil {
-		return nil, 0, err
+		return cannot(err)
 	}
 	names := []string{metaTable}
 	var out []finding
@@ -186,14 +181,17 @@ func (x *checker) eachTable(ctx context.Context, do func(table string, info *big
 	for _, name := range names {
 		out = append(out, do(name, infos[name])...)
 	}
-	return out, len(names), nil
+	if len(out) == 0 {
+		return sawOK("tables: %d, %s", len(names), fine)
+	}
+	return out
 }
 
 // createsWhatIsMissing adds tables and families that the stored schema should have.
 const createsWhatIsMissing = "percolator schema show > schema.yaml && percolator schema apply schema.yaml"
 
 func checkFamilies(ctx context.Context, x *checker) []finding {
-	out, n, err := x.eachTable(ctx, func(table string, info *bigtable.TableInfo) (out []finding) {
+	return x.eachTable(ctx, "with all column families", func(table string, info *bigtable.TableInfo) (out []finding) {
 		remedy := createsWhatIsMissing
 		if table == metaTable {
 			remedy = "percolator init"
@@ -208,21 +206,15 @@ func checkFamilies(ctx context.Context, x *checker) []finding {
 		}
 		return out
 	})
-	switch {
-	case err != nil:
-		return cannot(err)
-	case len(out) == 0:
-		return sawOK("tables: %d, with all column families", n)
-	}
-	return out
 }
 
-// checkGCPolicies: any policy of Bigtable's own removes what is still needed. An age compares our timestamps with its clock, a number
-// of versions counts records that change nothing (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a
-// timestamp, a number of versions removes nothing.
+// checkGCPolicies: any policy of Bigtable's own removes what is still needed. An age compares our
+// timestamps with its clock, a number of versions counts records that change nothing
+// (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a timestamp, a
+// number of versions removes nothing.
 func checkGCPolicies(ctx context.Context, x *checker) []finding {
-	d := x.flags.data
-	out, n, err := x.eachTable(ctx, func(table string, info *bigtable.TableInfo) (out []finding) {
+	d := x.flags
+	return x.eachTable(ctx, "none has a policy", func(table string, info *bigtable.TableInfo) (out []finding) {
 		if info == nil {
 			return nil
 		}
@@ -241,13 +233,6 @@ func checkGCPolicies(ctx context.Context, x *checker) []finding {
 		}
 		return out
 	})
-	switch {
-	case err != nil:
-		return cannot(err)
-	case len(out) == 0:
-		return sawOK("tables: %d, none has a policy", n)
-	}
-	return out
 }
 
 func checkIndexes(ctx context.Context, x *checker) []finding {

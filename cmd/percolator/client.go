@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/alts"
 
 	"github.com/gopercolator/percolator/tso"
 )
@@ -23,22 +27,14 @@ type clientFlags struct {
 
 func (f *clientFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.targets, "tso", "", "host:port of the oracle's servers, separated by commas")
-	flags.StringVar(&f.ca, "tls-ca", "", "file of the authorities that the servers' certificates are from; turns TLS on")
-	flags.StringVar(&f.cert, "tls-cert", "", "file of the certificate to show to the servers")
-	flags.StringVar(&f.key, "tls-key", "", "file of its private key")
-	flags.StringVar(&f.serverName, "tls-server-name", "", "name in the servers' certificates, if it is not the host in --tso; turns TLS on")
-	flags.BoolVar(&f.alts, "alts", false, "secure the connection by ALTS, on Google Cloud")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext to addresses other than loopback")
-	flags.DurationVar(&f.timeout, "timeout", timeout, "how long to wait")
-	bindEnv(flags, "tso", tsoAddrEnv)
-	bindEnv(flags, "tls-ca", tso.EnvCA)
-	bindEnv(flags, "tls-cert", tso.EnvCert)
-	bindEnv(flags, "tls-key", tso.EnvKey)
-	bindEnv(flags, "tls-server-name", tso.EnvServerName)
-	bindEnv(flags, "alts", "PERCOLATOR_TSO_ALTS")
-	bindEnv(flags, "insecure", tso.EnvInsecure)
-	bindEnv(flags, "timeout", "PERCOLATOR_TSO_TIMEOUT")
+	flags.StringVar(&f.targets, "tso", "", "host:port of the oracle's servers, separated by commas [$"+tsoAddrEnv+"]")
+	flags.StringVar(&f.ca, "tls-ca", "", "file of the authorities that the servers' certificates are from; turns TLS on [$"+tso.EnvCA+"]")
+	flags.StringVar(&f.cert, "tls-cert", "", "file of the certificate to show to the servers [$"+tso.EnvCert+"]")
+	flags.StringVar(&f.key, "tls-key", "", "file of its private key [$"+tso.EnvKey+"]")
+	flags.StringVar(&f.serverName, "tls-server-name", "", "name in the servers' certificates, if it is not the host in --tso; turns TLS on [$"+tso.EnvServerName+"]")
+	flags.BoolVar(&f.alts, "alts", false, "secure the connection by ALTS, on Google Cloud [$PERCOLATOR_TSO_ALTS]")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext to addresses other than loopback [$"+tso.EnvInsecure+"]")
+	flags.DurationVar(&f.timeout, "timeout", timeout, "how long to wait [$PERCOLATOR_TSO_TIMEOUT]")
 }
 
 // dialOptions returns the options of a connection to any server.
@@ -84,4 +80,27 @@ func (f *clientFlags) dial(ctx context.Context, cmd *cobra.Command) (*tso.Client
 		return nil, err
 	}
 	return tso.Dial(ctx, f.targets, opts...)
+}
+
+// altsServer and altsClient return credentials of ALTS, by which Google Cloud's
+// machines know each other without certificates. It exists nowhere else.
+func altsServer() (credentials.TransportCredentials, error) {
+	return altsHere(alts.NewServerCreds(alts.DefaultServerOptions()))
+}
+
+func altsClient() (credentials.TransportCredentials, error) {
+	return altsHere(alts.NewClientCreds(alts.DefaultClientOptions()))
+}
+
+// altsHere returns creds if this machine has ALTS. The library tells at the first
+// handshake, which would be too late: a server would seem to work and refuse everybody.
+// So a handshake is begun on a connection that is closed already.
+func altsHere(creds credentials.TransportCredentials) (credentials.TransportCredentials, error) {
+	here, there := net.Pipe()
+	_, _ = here.Close(), there.Close()
+	_, _, err := creds.ServerHandshake(here)
+	if errors.Is(err, alts.ErrUntrustedPlatform) {
+		return nil, usagef("--alts works on Google Cloud only, and this machine does not seem to be there: use TLS")
+	}
+	return creds, nil
 }

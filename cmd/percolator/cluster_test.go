@@ -18,7 +18,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// cluster is a Bigtable emulator and an oracle that listens on loopback, for commands that run in this process.
+// cluster is a Bigtable emulator and an oracle that listens on loopback, for commands that run in
+// this process.
 type cluster struct {
 	t                 *testing.T
 	project, instance string
@@ -91,7 +92,8 @@ func (c *cluster) newClient(cfg percolator.Config) *percolator.Client {
 	return client
 }
 
-// set commits values, "table row column" → value, in one transaction and waits until its locks are gone.
+// set commits values, "table row column" → value, in one transaction and waits until its locks
+// are gone.
 func (c *cluster) set(values map[percolator.Cell]string) tso.Timestamp {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
@@ -119,7 +121,8 @@ type result struct {
 	out, stderr string
 }
 
-// run runs a command against the cluster, in this process. The flags that find the cluster are added where the command has them.
+// run runs a command against the cluster, in this process. The flags that find the cluster are
+// added where the command has them.
 func (c *cluster) run(args ...string) result { return c.runWith("", args...) }
 
 // runWith is run with something on the standard input.
@@ -164,9 +167,10 @@ var changing = []struct {
 	{regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:s|ms|µs) ago\b`), "age"},
 }
 
-// settled replaces what differs from run to run: each timestamp, say, by <ts1>, <ts2>… in the order of their first appearance, so
-// that equal ones stay equal. Runs of blanks become two, as the width of columns depends on what was replaced.
-func settled(text string) string {
+// normalized replaces what differs from run to run: each timestamp, say, by <ts1>, <ts2>… in the
+// order of their first appearance, so that equal ones stay equal. Runs of blanks become two, as the
+// width of columns depends on what was replaced.
+func normalized(text string) string {
 	for _, c := range changing {
 		names := map[string]string{}
 		text = c.pattern.ReplaceAllStringFunc(text, func(found string) string {
@@ -189,13 +193,15 @@ func settled(text string) string {
 
 var blanks = regexp.MustCompile(` {2,}`)
 
-// session collects what commands print, as a reader would see it in a terminal, for one golden file.
+// session collects what commands print, as a reader would see it in a terminal, for one golden
+// file.
 type session struct {
 	c    *cluster
 	text strings.Builder
 }
 
-// run runs a command that has to end with the exit status and adds it and its output to the session.
+// run runs a command that has to end with the exit status and adds it and its output to the
+// session.
 func (s *session) run(code int, args ...string) result { return s.runWith(code, "", args...) }
 
 func (s *session) runWith(code int, input string, args ...string) result {
@@ -218,5 +224,5 @@ func (s *session) runWith(code int, input string, args ...string) result {
 // compare compares the session with testdata/NAME.
 func (s *session) compare(name string) {
 	s.c.t.Helper()
-	golden(s.c.t, name, settled(s.text.String()))
+	golden(s.c.t, name, normalized(s.text.String()))
 }

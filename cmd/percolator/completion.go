@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // newCompletion takes the place of cobra's own command, which is hidden and has no examples.
@@ -48,15 +47,17 @@ their environment variables name an instance, the names of its tables and indexe
 // completionTimeout is how long somebody who has pressed tab waits for the names of tables.
 const completionTimeout = 2 * time.Second
 
-// schemaToComplete is nil if the instance is not known or does not answer: then nothing is completed.
+// schemaToComplete is nil if the instance is not known or does not answer: then nothing is
+// completed.
 func schemaToComplete(cmd *cobra.Command) *percolator.Schema {
 	if applyEnv(cmd) != nil {
 		return nil
 	}
-	project, _ := cmd.Flags().GetString("project")
-	instance, _ := cmd.Flags().GetString("instance")
-	profile, _ := cmd.Flags().GetString("app-profile")
-	if project == "" || instance == "" {
+	var n instanceName
+	n.project, _ = cmd.Flags().GetString("project")
+	n.instance, _ = cmd.Flags().GetString("instance")
+	n.appProfile, _ = cmd.Flags().GetString("app-profile")
+	if n.check() != nil {
 		return nil
 	}
 	parent := cmd.Context()
@@ -65,7 +66,7 @@ func schemaToComplete(cmd *cobra.Command) *percolator.Schema {
 	}
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
-	stored, err := admin.ReadSchema(ctx, project, instance, profile, bigtableOptions(ctx)...)
+	stored, err := n.readSchema(ctx)
 	if err != nil {
 		return nil
 	}

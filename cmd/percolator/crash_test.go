@@ -26,8 +26,8 @@ const (
 	afterCommit                    // the primary's record is written, and secondaries are still locked
 )
 
-// crash has a client of its own, without a session, commit values, the first cell being the primary, and die at a point of that. Its locks
-// are alive for ttl.
+// crash has a client of its own, without a session, commit values, the first cell being the
+// primary, and die at a point of that. Its locks are alive for ttl.
 func (c *cluster) crash(at crashPoint, ttl time.Duration, value string, cells ...percolator.Cell) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)

@@ -60,32 +60,21 @@ A file is used by one process at a time, and one that is damaged is refused. Wit
 
 func (f *devFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.bigtable, "bigtable", "127.0.0.1:8086", "loopback address of the emulator; port 0 for a free one")
-	flags.StringVar(&f.oracle, "oracle", "127.0.0.1:7070", "loopback address of the oracle; port 0 for a free one")
-	flags.StringVar(&f.console, "console", "127.0.0.1:7072", `loopback address of the console; port 0 for a free one, "off" for none`)
-	flags.StringVar(&f.project, "project", "dev", "what the project is called")
-	flags.StringVar(&f.instance, "instance", "dev", "what the Bigtable instance is called")
-	flags.StringVar(&f.data, "data", "", "file of the snapshot: read at the start, written at the end; without it all is lost at the end")
-	flags.StringVar(&f.schema, "schema", "", "file of a schema to apply at the start")
-	flags.DurationVar(&f.saveEvery, "save-every", time.Minute, "how often a changed store is written to --data as well; 0 for only at the end")
+	flags.StringVar(&f.bigtable, "bigtable", "127.0.0.1:8086", "loopback address of the emulator; port 0 for a free one [$PERCOLATOR_DEV_BIGTABLE]")
+	flags.StringVar(&f.oracle, "oracle", "127.0.0.1:7070", "loopback address of the oracle; port 0 for a free one [$PERCOLATOR_DEV_ORACLE]")
+	flags.StringVar(&f.console, "console", "127.0.0.1:7072", `loopback address of the console; port 0 for a free one, "off" for none [$PERCOLATOR_DEV_CONSOLE]`)
+	flags.StringVar(&f.project, "project", "dev", "what the project is called [$PERCOLATOR_PROJECT]")
+	flags.StringVar(&f.instance, "instance", "dev", "what the Bigtable instance is called [$PERCOLATOR_INSTANCE]")
+	flags.StringVar(&f.data, "data", "", "file of the snapshot: read at the start, written at the end; without it all is lost at the end [$PERCOLATOR_DEV_DATA]")
+	flags.StringVar(&f.schema, "schema", "", "file of a schema to apply at the start [$PERCOLATOR_DEV_SCHEMA]")
+	flags.DurationVar(&f.saveEvery, "save-every", time.Minute, "how often a changed store is written to --data as well; 0 for only at the end [$PERCOLATOR_DEV_SAVE_EVERY]")
 	_ = cmd.MarkFlagFilename("data")
 	_ = cmd.MarkFlagFilename("schema", "yaml", "yml", "json")
-	bindEnv(flags, "bigtable", "PERCOLATOR_DEV_BIGTABLE")
-	bindEnv(flags, "oracle", "PERCOLATOR_DEV_ORACLE")
-	bindEnv(flags, "console", "PERCOLATOR_DEV_CONSOLE")
-	bindEnv(flags, "project", "PERCOLATOR_PROJECT")
-	bindEnv(flags, "instance", "PERCOLATOR_INSTANCE")
-	bindEnv(flags, "data", "PERCOLATOR_DEV_DATA")
-	bindEnv(flags, "schema", "PERCOLATOR_DEV_SCHEMA")
-	bindEnv(flags, "save-every", "PERCOLATOR_DEV_SAVE_EVERY")
 	f.output.add(cmd)
 	f.log.add(cmd)
 }
 
 func (f *devFlags) check() error {
-	if err := f.output.check(); err != nil {
-		return err
-	}
 	addresses := map[string]string{"bigtable": f.bigtable, "oracle": f.oracle, "console": f.console}
 	if f.console == consoleOff {
 		delete(addresses, "console")

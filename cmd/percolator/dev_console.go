@@ -19,36 +19,26 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Bounds of dev's console.
-const (
-	devConsoleConnections = 256
-	devConsoleOpenLimit   = 10 * time.Second
-)
+// devConsoleOpenLimit bounds how long opening dev's console takes.
+const devConsoleOpenLimit = 10 * time.Second
 
 // startConsole serves the console.
 func (d *devProcess) startConsole(l net.Listener, opts []option.ClientOption, oracle string) {
 	c := &devConsole{flags: d.flags, options: opts, oracle: oracle, logger: d.logger}
-	server := &http.Server{
-		Handler: c, MaxHeaderBytes: 32 << 10, ReadHeaderTimeout: adminHeaderTimeout, // row keys stand in addresses
-		ReadTimeout: adminRequestTimeout, WriteTimeout: uiRequestTimeout, IdleTimeout: adminIdleTimeout,
-	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
 	go func() {
-		if err := server.Serve(netutil.LimitListener(l, devConsoleConnections)); !errors.Is(err, http.ErrServerClosed) {
+		err := consoleServer(c, c.close).Serve(ctx, netutil.LimitListener(l, uiConnections))
+		ended <- err
+		if ctx.Err() == nil {
 			d.failed <- fmt.Errorf("the console has ended: %w", err)
 		}
 	}()
-	d.atEnd(func() error {
-		err := c.close() // first: live pages would keep the server
-		ctx, cancel := context.WithTimeout(context.Background(), adminStopTimeout)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close()
-		}
-		return err
-	})
+	d.atEnd(func() error { stop(); return <-ended })
 }
 
-// devConsole is the console from when there is a schema: without one no client can be opened. Until then it says so.
+// devConsole is the console from when there is a schema: without one no client can be opened. Until
+// then it says so.
 type devConsole struct {
 	flags   devFlags
 	options []option.ClientOption

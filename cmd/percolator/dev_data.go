@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
-// dataFile is the file of a snapshot, which belongs to one process at a time. The lock is on a file beside it, because the file itself
-// is replaced with every snapshot.
+// dataFile is the file of a snapshot, which belongs to one process at a time. The lock is on a file
+// beside it, because the file itself is replaced with every snapshot.
 type dataFile struct {
 	path string
 	lock *flock.Flock
@@ -44,7 +44,8 @@ func openDataFile(path string) (*dataFile, error) {
 	return d, nil
 }
 
-// checkWritable finds out now what would otherwise be found out at the end, when there is something to lose.
+// checkWritable finds out now what would otherwise be found out at the end, when there is something
+// to lose.
 func (d *dataFile) checkWritable() error {
 	f, err := os.OpenFile(d.path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -53,7 +54,8 @@ func (d *dataFile) checkWritable() error {
 	return errors.Join(f.Close(), os.Remove(d.path+".tmp"))
 }
 
-// close gives the file back. The lock's file stays: removing it could take it from under another process.
+// close gives the file back. The lock's file stays: removing it could take it from under another
+// process.
 func (d *dataFile) close() error { return d.lock.Close() }
 
 // start starts an emulator with what is in the file, if there is one.
@@ -74,7 +76,8 @@ func (d *dataFile) start(ctx context.Context, opts ...emulator.Option) (*emulato
 	return server, contents, err
 }
 
-// save replaces the file by a snapshot of what is frozen, and only by a whole one that is on the disk.
+// save replaces the file by a snapshot of what is frozen, and only by a whole one that is on the
+// disk.
 func (d *dataFile) save(ctx context.Context, frozen *emulator.Frozen) (contents emulator.Contents, err error) {
 	temporary := d.path + ".tmp"
 	defer func() {

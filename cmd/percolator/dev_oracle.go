@@ -18,8 +18,8 @@ import (
 // devOracleName is the name of dev's oracle, the default of the other commands.
 const devOracleName = "default"
 
-// openDevOracle opens the store of the oracle's record, which is kept where "percolator init" puts it, so that a snapshot has it and the
-// other commands find it, and makes it ready.
+// openDevOracle opens the store of the oracle's record, which is kept where "percolator init" puts
+// it, so that a snapshot has it and the other commands find it, and makes it ready.
 func openDevOracle(ctx context.Context, f devFlags, found emulator.Contents, opts []option.ClientOption) (store tso.Store, closeStore func() error, err error) {
 	if err := admin.CreateMetaTable(ctx, f.project, f.instance, opts...); err != nil {
 		return nil, nil, err
@@ -41,7 +41,8 @@ func openDevOracle(ctx context.Context, f devFlags, found emulator.Contents, opt
 	return store, client.Close, nil
 }
 
-// emulatedStore is a store in Bigtable without its warning of replication, of which an emulator has none.
+// emulatedStore is a store in Bigtable without its warning of replication, of which an emulator has
+// none.
 type emulatedStore struct {
 	tso.Store
 	tso.SessionStore
@@ -55,9 +56,11 @@ func newEmulatedStore(table *bigtable.Table) tso.Store {
 	return store
 }
 
-// resumeOracle frees the lease of a process that has not ended in order, which nobody holds any more as the store was down with it, and
-// lifts the mark above what is stored. The record of a snapshot is above that by itself, as the snapshot is of one instant and the mark
-// is stored before a timestamp is handed out (docs/PROTOCOL.md, I1), unless another oracle has served this instance as well.
+// resumeOracle frees the lease of a process that has not ended in order, which nobody holds any
+// more as the store was down with it, and lifts the mark above what is stored. The record of a
+// snapshot is above that by itself, as the snapshot is of one instant and the mark is stored before
+// a timestamp is handed out (docs/PROTOCOL.md, I1), unless another oracle has served this instance
+// as well.
 func resumeOracle(ctx context.Context, store tso.Store, newest tso.Timestamp) error {
 	st, err := store.Load(ctx)
 	if err != nil || st.Holder == "" && st.HighWater >= newest {
@@ -71,8 +74,9 @@ func resumeOracle(ctx context.Context, store tso.Store, newest tso.Timestamp) er
 	return store.CompareAndSwap(ctx, st, next)
 }
 
-// newestTimestamp returns the greatest timestamp of a cell in the tables of transactions of dev's instance, 0 if there are none. Tables
-// of other instances have their own oracle, and in other tables a cell's timestamp is none of an oracle.
+// newestTimestamp returns the greatest timestamp of a cell in the tables of transactions of dev's
+// instance, 0 if there are none. Tables of other instances have their own oracle, and in other
+// tables a cell's timestamp is none of an oracle.
 func newestTimestamp(f devFlags, found emulator.Contents) tso.Timestamp {
 	prefix := "projects/" + f.project + "/instances/" + f.instance + "/tables/"
 	var newest tso.Timestamp

@@ -48,9 +48,9 @@ func dev(cmd *cobra.Command, f devFlags) error {
 	return d.run(cmd.Context())
 }
 
-// run serves until ctx ends, or until a part fails. The parts end in the reverse order of their start: first the console, then the
-// oracle, so that no transaction gets a commit timestamp any more, then comes the snapshot, which nothing that is answered misses, and
-// at last the emulator.
+// run serves until ctx ends, or until a part fails. The parts end in the reverse order of their
+// start: first the console, then the oracle, so that no transaction gets a commit timestamp any
+// more, then comes the snapshot, which nothing that is answered misses, and at last the emulator.
 func (d *devProcess) run(ctx context.Context) (err error) {
 	d.failed = make(chan error, 2)
 	defer func() {
@@ -117,7 +117,8 @@ func (d *devProcess) start(ctx context.Context) (devAddresses, error) {
 	return a, nil
 }
 
-// listen opens a listener, which its server closes; it is closed here as well in case that none comes. nil: off.
+// listen opens a listener, which its server closes; it is closed here as well in case that none
+// comes. nil: off.
 func (d *devProcess) listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	if address == consoleOff {
 		return nil, nil

@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// strangersGone is how long after a crash programs that live on may still send what belongs to commits that the snapshot lacks: no
-// request of a commit is sent later (docs/PROTOCOL.md, I14), and this is a little more.
+// strangersGone is how long after a crash programs that live on may still send what belongs to
+// commits that the snapshot lacks: no request of a commit is sent later (docs/PROTOCOL.md, I14),
+// and this is a little more.
 const strangersGone = 32 * time.Second
 
-// runningMark is a file beside the snapshot that is there while a process uses it, and after one that has not ended in order. Its time is
-// when that process was last seen.
+// runningMark is a file beside the snapshot that is there while a process uses it, and after one
+// that has not ended in order. Its time is when that process was last seen.
 type runningMark struct {
 	path string
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// afterCrash waits, if the process before has crashed, until nobody carries on with what the snapshot does not have: phase two of a
-// commit that is lost would leave records without data.
+// afterCrash waits, if the process before has crashed, until nobody carries on with what the
+// snapshot does not have: phase two of a commit that is lost would leave records without data.
 func afterCrash(ctx context.Context, path string, logger *slog.Logger) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

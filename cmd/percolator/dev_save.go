@@ -25,8 +25,8 @@ type saver struct {
 	changed atomic.Bool // since the last snapshot
 }
 
-// onChange takes note of every change but those of the oracle, whose record changes all the time: an idle store is not written again
-// and again. Whatever else is stored brings the record with it.
+// onChange takes note of every change but those of the oracle, whose record changes all the time:
+// an idle store is not written again and again. Whatever else is stored brings the record with it.
 func (s *saver) onChange(table, row string) {
 	if strings.HasSuffix(table, "/tables/"+tso.BigtableTable) && (row == devOracleName || strings.HasPrefix(row, "\xff")) {
 		return
@@ -63,7 +63,8 @@ func (s *saver) run(ctx context.Context, store *emulator.Server, ticks <-chan ti
 	}
 }
 
-// between writes a snapshot in between. All changes wait for it, so that it is the store as of one instant.
+// between writes a snapshot in between. All changes wait for it, so that it is the store as of one
+// instant.
 func (s *saver) between(ctx context.Context, store *emulator.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, saveLimit)
 	defer cancel()
@@ -77,7 +78,8 @@ func (s *saver) between(ctx context.Context, store *emulator.Server) error {
 	return nil
 }
 
-// final writes the last snapshot. The store stays frozen: what would be answered after it would be lost.
+// final writes the last snapshot. The store stays frozen: what would be answered after it would be
+// lost.
 func (s *saver) final(store *emulator.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), finalSaveLimit)
 	defer cancel()

@@ -212,8 +212,8 @@ func TestDevProcess(t *testing.T) {
 	}
 }
 
-// Timestamps are above everything that is stored, also when the clock has gone back, and when another oracle, whose clock was fast, has
-// served the same tables.
+// Timestamps are above everything that is stored, also when the clock has gone back, and when
+// another oracle, whose clock was fast, has served the same tables.
 func TestDevTimestampsGoOn(t *testing.T) {
 	t.Parallel()
 	f := devDefaults(t)
@@ -257,12 +257,12 @@ func TestDevTimestampsGoOn(t *testing.T) {
 	}
 }
 
-// A crash leaves the snapshot that was written last, in which transfers of money are whole.
-// An idle store is not written again: the oracle's own record does not count as a change.
-// What cannot be written in the end is said, with the exit status of a failure, and what was there stays.
-// A snapshot that is given up leaves the former one.
-// A file belongs to one process at a time; who is refused does no harm.
-// Before there is a schema the console says so; then it is there, without a restart.
+// A crash leaves the snapshot that was written last, in which transfers of money are whole. An idle
+// store is not written again: the oracle's own record does not count as a change. What cannot be
+// written in the end is said, with the exit status of a failure, and what was there stays. A
+// snapshot that is given up leaves the former one. A file belongs to one process at a time; who is
+// refused does no harm. Before there is a schema the console says so; then it is there, without a
+// restart.
 func TestDevConsoleWithoutSchema(t *testing.T) {
 	t.Parallel()
 	f := devDefaults(t)

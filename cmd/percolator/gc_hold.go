@@ -14,17 +14,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-func newGCHold() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "hold",
-		Short: "Keep old versions from collection, for readers that take long",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newHoldLs(), newHoldTake(), newHoldExtend(), newHoldRelease())
-	return cmd
-}
-
 // holdJSON is a hold in the output for programs.
 type holdJSON struct {
 	ID        string        `json:"id"`
@@ -72,9 +61,138 @@ func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold,
 }
 
 // holdArg is the Args of a command that takes a hold.
-func holdArg(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef("%s takes the id of a hold", cmd.CommandPath())
+var holdArg = takes(1, 1, "the id of a hold")
+
+func checkTTL(ttl time.Duration) error {
+	if ttl <= 0 {
+		return usagef("--ttl %v is not above 0", ttl)
 	}
 	return nil
+}
+
+func newHoldLs() *cobra.Command {
+	var f queryFlags
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the holds, oldest snapshot first",
+		Long: `List the holds, oldest snapshot first: the first one is what keeps collection back. Among
+them may be some that have expired and that no collector has removed yet.`,
+		Example: `  percolator gc hold ls
+  percolator gc hold ls -o json | jq -r '.[0].reason'`,
+		Args: noArgs,
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			holds, err := admin.New(c).Holds(ctx)
+			if err != nil {
+				return err
+			}
+			list := newHoldsJSON(holds)
+			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printHolds(w, list) })
+		}),
+	}
+	f.add(cmd, defaultCellTimeout)
+	return cmd
+}
+
+func newHoldTake() *cobra.Command {
+	var f queryFlags
+	var at asOfFlag
+	var ttl time.Duration
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "take",
+		Short: "Keep what snapshots from now on read, or from an earlier time on",
+		Long: `Keep what snapshots from now on read, or from an earlier time on: nothing of it is collected
+before the hold expires or is released. Everybody can then read --as-of its timestamp.
+
+Old versions pile up meanwhile: take no longer than you need, and extend it instead.`,
+		Example: `  percolator gc hold take --reason "export of June" --ttl 3h
+  percolator gc hold take --as-of 30m -o json | jq -r .id`,
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return checkTTL(ttl) },
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			ts, err := at.timestamp(ctx, c)
+			if err != nil {
+				return err
+			}
+			h, err := admin.New(c).TakeHold(ctx, ts, ttl, reason)
+			if err != nil {
+				return err
+			}
+			return emitHold(cmd, f.output, h)
+		}),
+	}
+	f.add(cmd, defaultCellTimeout)
+	at.add(cmd)
+	cmd.Flags().Lookup("as-of").Usage = "from then on: a time (RFC 3339), a timestamp, or a duration before now such as 10m"
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it lasts, at most a week")
+	cmd.Flags().StringVar(&reason, "reason", "", "what it is for, for the people who find it")
+	return cmd
+}
+
+func emitHold(cmd *cobra.Command, output outputFlag, h admin.Hold) error {
+	out := newHoldJSON(h)
+	return output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return printHolds(w, []holdJSON{out}) })
+}
+
+func newHoldExtend() *cobra.Command {
+	var f queryFlags
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:   "extend ID",
+		Short: "Have a hold expire later, or earlier",
+		Long: `Have a hold expire --ttl from now, which may also be earlier than it would. The exit status
+is 7 if there is no such hold any more.`,
+		Example: `  percolator gc hold extend 6f1c3a52-8a0e-4c67-9a53-0b7f5a8f9f10 --ttl 2h`,
+		Args:    holdArg,
+		PreRunE: func(*cobra.Command, []string) error { return checkTTL(ttl) },
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			h, err := findHold(ctx, c, args[0])
+			if err == nil {
+				h, err = admin.New(c).ExtendHold(ctx, h, ttl)
+			}
+			if err != nil {
+				return err
+			}
+			return emitHold(cmd, f.output, h)
+		}),
+	}
+	f.add(cmd, defaultCellTimeout)
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it lasts from now, at most a week")
+	return cmd
+}
+
+func newHoldRelease() *cobra.Command {
+	var f dataFlags
+	var yes, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "release ID",
+		Short: "End a hold before it expires",
+		Long: `End a hold before it expires. What it kept is collected by the next cycle: whoever still
+reads there, a backup for example, fails. The exit status is 7 if there is no such hold.`,
+		Example: `  percolator gc hold release 6f1c3a52-8a0e-4c67-9a53-0b7f5a8f9f10
+  percolator gc hold ls -o json | jq -r '.[] | select(.reason == "export of June").id' | xargs percolator gc hold release --yes`,
+		Args: holdArg,
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			h, err := findHold(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			did := "would be released"
+			if !dryRun {
+				if err := ask(ctx, cmd, yes, "Release the hold at %s (%s)?", atTime(h.Timestamp), orDash(h.Reason)); err != nil {
+					return err
+				}
+				if err := admin.New(c).ReleaseHold(ctx, h); err != nil {
+					return err
+				}
+				did = "released"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: hold %s at %s\n", did, h.ID, atTime(h.Timestamp))
+			return err
+		}),
+	}
+	f.add(cmd, defaultCellTimeout)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
+	return cmd
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,8 +12,7 @@ import (
 )
 
 type gcRunFlags struct {
-	data          dataFlags
-	output        outputFlag
+	queryFlags
 	keep          retentionFlag
 	dryRun, yes   bool
 	rowsPerSecond int
@@ -34,19 +32,11 @@ are refused from then on: this cannot be undone. If the last cycle kept more tha
 kept now, --retention must be given. The exit status is 6 if another collector is at work.`,
 		Example: `  percolator gc run --dry-run
   percolator gc run --retention 24h --yes`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.output.check(); err != nil {
-				return err
-			}
-			if err := f.keep.check(); err != nil {
-				return err
-			}
-			return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.run(ctx, cmd, c) }, f.keep.configure)
-		},
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return f.keep.check() },
+		RunE:    f.run(f.collect, f.keep.configure),
 	}
-	f.data.add(cmd, defaultWalkTimeout)
-	f.output.add(cmd)
+	f.add(cmd, defaultWalkTimeout)
 	f.keep.add(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
@@ -60,7 +50,7 @@ type gcPlanJSON struct {
 	Collects bool `json:"collects"` // there is something newer to collect up to, or a cycle to finish
 }
 
-func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.Client) error {
+func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 	b, err := admin.New(c).CollectionBounds(ctx)
 	if err != nil {
 		return err
@@ -93,7 +83,8 @@ func (f *gcRunFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 	return f.output.emit(cmd.OutOrStdout(), out, out.print)
 }
 
-// agree refuses to shorten by mistake how far back snapshots reach: this process does not know the retention of the workers.
+// agree refuses to shorten by mistake how far back snapshots reach: this process does not know the
+// retention of the workers.
 func (f *gcRunFlags) agree(cmd *cobra.Command, b admin.CollectionBounds) error {
 	kept := b.Announced.Sub(b.Safepoint).Round(time.Second)
 	given := cmd.Flags().Lookup("retention")
@@ -110,18 +101,15 @@ func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator
 	}
 	unfinished := now.Cycle.Phase != "none" && now.Cycle.Phase != string(admin.CollectionDone)
 	out := gcPlanJSON{now, unfinished || b.Next > b.Mark}
-	return f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
-		text := fmt.Sprintf("the safepoint would be %s, %s before now", atTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
-		if !out.Collects {
-			text = fmt.Sprintf("there is nothing to collect: the mark is %s", atTime(b.Mark))
-		}
-		if unfinished {
-			text += fmt.Sprintf("\na cycle in phase %s up to %s would be finished first", now.Cycle.Phase, atTime(now.Cycle.Safepoint))
-		}
-		if b.HeldBy != nil {
-			text += fmt.Sprintf("\nheld back by hold %s until %s: %s", b.HeldBy.ID, b.HeldBy.Expires.Time().UTC().Format(time.RFC3339), orDash(b.HeldBy.Reason))
-		}
-		_, err := fmt.Fprintln(w, text)
-		return err
-	})
+	text := fmt.Sprintf("the safepoint would be %s, %s before now", atTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
+	if !out.Collects {
+		text = fmt.Sprintf("there is nothing to collect: the GC watermark is %s", atTime(b.Mark))
+	}
+	if unfinished {
+		text += fmt.Sprintf("\na cycle in phase %s up to %s would be finished first", now.Cycle.Phase, atTime(now.Cycle.Safepoint))
+	}
+	if b.HeldBy != nil {
+		text += fmt.Sprintf("\nheld back by hold %s until %s: %s", b.HeldBy.ID, b.HeldBy.Expires.Time().UTC().Format(time.RFC3339), orDash(b.HeldBy.Reason))
+	}
+	return f.output.emitText(cmd.OutOrStdout(), out, text)
 }

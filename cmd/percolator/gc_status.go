@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,10 +17,10 @@ import (
 // gcJSON is what "gc status" and "gc run" print for programs. Timestamps are 0 where there is none.
 type gcJSON struct {
 	Now           tso.Timestamp `json:"now"`
-	Safepoint     tso.Timestamp `json:"safepoint"` // reads at or below it are refused
-	Mark          tso.Timestamp `json:"mark"`      // nothing newer has been removed
+	Safepoint     tso.Timestamp `json:"safepoint"`   // reads at or below it are refused
+	GCWatermark   tso.Timestamp `json:"gcWatermark"` // nothing newer has been removed
 	Retention     string        `json:"retention"`
-	BehindSeconds float64       `json:"behindSeconds"` // of the mark, to where the retention would have it
+	BehindSeconds float64       `json:"behindSeconds"` // of the GC watermark, to where the retention would have it
 	Next          tso.Timestamp `json:"next"`          // the safepoint of a cycle that began now
 	HeldBy        string        `json:"heldBy"`        // the hold that keeps it back; "": none does
 	Cycle         cycleJSON     `json:"cycle"`
@@ -28,56 +29,47 @@ type gcJSON struct {
 
 // cycleJSON is the cycle under way, or the last one.
 type cycleJSON struct {
-	Phase     string        `json:"phase"` // none, drain, resolve, erase or done
-	Safepoint tso.Timestamp `json:"safepoint"`
-	Started   tso.Timestamp `json:"started"`
-	Updated   tso.Timestamp `json:"updated"`
-	Table     string        `json:"table"`  // at work on
-	Holder    string        `json:"holder"` // the collector at work
-	Expires   tso.Timestamp `json:"expires"`
-	Locks     int64         `json:"locks"`
-	Rows      int64         `json:"rows"`
-	Versions  int64         `json:"versions"`
-	Vanished  int64         `json:"vanished"`
-	Postponed int64         `json:"postponed"`
-	Corrupt   int64         `json:"corrupt"`
+	Phase      string        `json:"phase"` // none, drain, resolve, erase or done
+	Safepoint  tso.Timestamp `json:"safepoint"`
+	Started    tso.Timestamp `json:"started"`
+	Updated    tso.Timestamp `json:"updated"`
+	Table      string        `json:"table"`  // at work on
+	Holder     string        `json:"holder"` // the collector at work
+	Expires    tso.Timestamp `json:"expires"`
+	Locks      int64         `json:"locks"`
+	Rows       int64         `json:"rows"`
+	Versions   int64         `json:"versions"`
+	Tombstones int64         `json:"tombstones"`
+	Postponed  int64         `json:"postponed"`
+	Corrupt    int64         `json:"corrupt"`
 }
 
 func newGCStatus() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var keep retentionFlag
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how far the collection of old versions has come",
 		Long: `Show how far the collection of old versions has come: the safepoint, at or below which
-reads are refused; the mark, up to which old versions are removed; how far the mark is
+reads are refused; the GC watermark, up to which old versions are removed; how far it is
 behind the retention, and the hold that keeps it there; the cycle under way or the last
 one, with who works on it and what it did.
 
-Workers collect by themselves. A mark that stays behind without a hold means that no
-collector comes to its end: look at the phase, and at the logs of the workers.`,
+Workers collect by themselves. A watermark that stays behind without a hold means that
+no collector comes to its end: look at the phase, and at the logs of the workers.`,
 		Example: `  percolator gc status
   percolator gc status --retention 24h -o json | jq .behindSeconds`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return keep.check() },
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			out, err := readGC(ctx, c)
+			if err != nil {
 				return err
 			}
-			if err := keep.check(); err != nil {
-				return err
-			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				out, err := readGC(ctx, c)
-				if err != nil {
-					return err
-				}
-				return output.emit(cmd.OutOrStdout(), out, out.print)
-			}, keep.configure)
-		},
+			return f.output.emit(cmd.OutOrStdout(), out, out.print)
+		}, keep.configure),
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	keep.add(cmd)
 	return cmd
 }
@@ -95,7 +87,7 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	if err != nil {
 		return gcJSON{}, err
 	}
-	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, Mark: b.Mark, Retention: b.Retention.String(), Next: b.Next, Cycle: newCycleJSON(col), Holds: newHoldsJSON(holds)}
+	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Mark, Retention: b.Retention.String(), Next: b.Next, Cycle: newCycleJSON(col), Holds: newHoldsJSON(holds)}
 	if b.Mark != 0 {
 		out.BehindSeconds = max(0, b.Now.Add(-b.Retention).Sub(b.Mark)).Seconds()
 	}
@@ -106,12 +98,11 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 }
 
 func newCycleJSON(col admin.Collection) cycleJSON {
-	out := cycleJSON{Phase: string(col.Phase), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated, Table: col.Table, Holder: col.Holder, Expires: col.Expires,
-		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Vanished: col.Vanished, Postponed: col.Postponed, Corrupt: col.Corrupt}
-	if out.Phase == "" {
-		out.Phase = "none"
+	return cycleJSON{
+		Phase: cmp.Or(string(col.Phase), "none"), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated,
+		Table: col.Table, Holder: col.Holder, Expires: col.Expires,
+		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Tombstones: col.Vanished, Postponed: col.Postponed, Corrupt: col.Corrupt,
 	}
-	return out
 }
 
 func (g gcJSON) print(w io.Writer) error {
@@ -124,8 +115,8 @@ func (g gcJSON) print(w io.Writer) error {
 	}
 	t := newTable(w)
 	t.row("safepoint", at(g.Safepoint))
-	t.row("mark", at(g.Mark))
-	if g.Mark != 0 {
+	t.row("GC watermark", at(g.GCWatermark))
+	if g.GCWatermark != 0 {
 		behind := time.Duration(g.BehindSeconds * float64(time.Second)).Truncate(time.Second)
 		t.row("behind", fmt.Sprintf("%v, for a retention of %s", behind, g.Retention))
 	}
@@ -147,10 +138,26 @@ func (c cycleJSON) print(t table, at func(tso.Timestamp) string) {
 		t.row("  collector", c.Holder+", until "+c.Expires.Time().UTC().Format(time.RFC3339))
 		t.row("  table", orDash(c.Table))
 	}
-	t.row("  locks settled", c.Locks)
+	t.row("  locks resolved", c.Locks)
 	t.row("  rows read", c.Rows)
 	t.row("  versions removed", c.Versions)
-	t.row("  deleted cells removed", c.Vanished)
+	t.row("  tombstones removed", c.Tombstones)
 	t.row("  cells postponed", c.Postponed)
 	t.row("  cells corrupt", c.Corrupt)
 }
+
+// retentionFlag is how far back snapshots are to reach.
+type retentionFlag struct{ retention time.Duration }
+
+func (f *retentionFlag) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.retention, "retention", time.Hour, "how far back snapshots are to reach; that of the workers [$PERCOLATOR_RETENTION]")
+}
+
+func (f *retentionFlag) check() error {
+	if f.retention < time.Minute {
+		return usagef("--retention %v is less than a minute", f.retention)
+	}
+	return nil
+}
+
+func (f *retentionFlag) configure(cfg *percolator.Config) { cfg.Retention = f.retention }

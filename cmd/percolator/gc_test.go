@@ -71,7 +71,8 @@ func TestGC(t *testing.T) {
 	s.replace(`(behind +|"behindSeconds": )[\d.]+`, "${1}0")
 	s.compare("gc.txt")
 
-	// A cell that was overwritten two hours ago has one version left, and --as-of ends at the safepoint.
+	// A cell that was overwritten two hours ago has one version left, and --as-of ends at the
+	// safepoint.
 	if out := cl.must(exitOK, "get", "accounts", "alice", "balance", "--raw", "--as-of", "10m").out; out != "3" {
 		t.Errorf("10 minutes ago there was %q, want 3", out)
 	}
@@ -80,7 +81,8 @@ func TestGC(t *testing.T) {
 	}
 }
 
-// TestGCRunKeepsRetention: who runs a cycle by hand does not cut short by mistake what workers keep.
+// TestGCRunKeepsRetention: who runs a cycle by hand does not cut short by mistake what workers
+// keep.
 func TestGCRunKeepsRetention(t *testing.T) {
 	t.Parallel()
 	cl := newCluster(t, cellSchema())

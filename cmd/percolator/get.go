@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// defaultCellTimeout is how long a command that deals with a few cells may take, unless --timeout says otherwise.
+// defaultCellTimeout is how long a command that deals with a few cells may take, unless --timeout
+// says otherwise.
 const defaultCellTimeout = 30 * time.Second
 
 // rowJSON is what "get" found. Missing are those of the named columns that have no value.
@@ -24,8 +25,7 @@ type rowJSON struct {
 }
 
 func newGet() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var at asOfFlag
 	var raw bool
 	cmd := &cobra.Command{
@@ -42,32 +42,20 @@ How far back --as-of can go is a matter of collection: see percolator gc status.
   percolator get documents com.example/ contents --as-of 10m
   percolator get documents com.example/ contents --raw > page.html`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := output.check(); {
-			case err != nil:
-				return err
-			case len(args) < 2:
-				return usagef("%s takes a table, a row, and columns", cmd.CommandPath())
-			case raw && len(args) != 3:
+		Args:              takes(2, anyNumber, "a table, a row, and columns"),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if raw && len(args) != 3 {
 				return usagef("--raw needs exactly one column")
 			}
-			named, err := names(args)
-			if err != nil {
-				return err
-			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				opts, err := at.option(ctx, c)
-				if err != nil {
-					return err
-				}
-				return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-					return showRow(ctx, cmd.OutOrStdout(), s, named[0], named[1], named[2:], raw, output)
-				}, opts...)
-			}, reading)
+			return nil
 		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			return at.view(ctx, c, func(ctx context.Context, s *percolator.Snapshot) error {
+				return showRow(ctx, cmd.OutOrStdout(), s, args[0], args[1], args[2:], raw, f.output)
+			})
+		}, reading),
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	at.add(cmd)
 	cmd.Flags().BoolVar(&raw, "raw", false, "write the bytes of the value and nothing else")
 	return cmd
@@ -103,7 +91,8 @@ func showRow(ctx context.Context, w io.Writer, r percolator.Reader, table, row s
 	return nil
 }
 
-// readRow reads columns of a row with their commit timestamps, all if none are named, and tells which of the named ones have no value.
+// readRow reads columns of a row with their commit timestamps, all if none are named, and tells
+// which of the named ones have no value.
 func readRow(ctx context.Context, r percolator.Reader, table, row string, columns []string) (entries []percolator.Entry, missing []string, err error) {
 	if row == "" {
 		return nil, nil, usagef("the row key is empty")

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// grid is a table in whose cells there may be several lines, and between whose rows there may be text over its whole width.
+// grid is a table in whose cells there may be several lines, and between whose rows there may be
+// text over its whole width.
 type grid struct {
 	head   []string
 	rows   []gridRow
@@ -22,7 +23,8 @@ type line struct {
 	style style
 }
 
-// gridRow has a cell for each column of the head, and below them a note, which begins under the third column.
+// gridRow has a cell for each column of the head, and below them a note, which begins under the
+// third column.
 type gridRow struct {
 	cells [][]line
 	note  line
@@ -32,7 +34,8 @@ const gridGap = "  "
 
 func (g *grid) add(note line, cells ...[]line) { g.rows = append(g.rows, gridRow{cells, note}) }
 
-// write draws the grid; a column that is empty in all rows is left out if it is among those that may be.
+// write draws the grid; a column that is empty in all rows is left out if it is among those that
+// may be.
 func (g *grid) write(w io.Writer, p painter, optional ...string) error {
 	widths := make([]int, len(g.head))
 	for i, title := range g.head {

@@ -15,15 +15,15 @@ import (
 // healthcheckLimit is how long a health check may take.
 const healthcheckLimit = 3 * time.Second
 
-// addHealthcheck gives the root command the flag by which a container, which has no other program inside, asks whether the server in it
-// is well. It ends with 0 or 1 and nothing else, as a container's health check has to.
+// addHealthcheck gives the root command the flag by which a container, which has no other program
+// inside, asks whether the server in it is well. It ends with 0 or 1 and nothing else, as a
+// container's health check has to.
 func addHealthcheck(root *cobra.Command) {
 	var wanted bool
 	var address string
 	flags := root.Flags()
 	flags.BoolVar(&wanted, "healthcheck", false, "ask a server on this machine whether it is well: exit status 0, or 1")
-	flags.StringVar(&address, "admin", "127.0.0.1:7071", "the server's --admin, for --healthcheck")
-	bindEnv(flags, "admin", "PERCOLATOR_TSO_ADMIN")
+	flags.StringVar(&address, "admin", "127.0.0.1:7071", "the server's --admin, for --healthcheck [$PERCOLATOR_TSO_ADMIN]")
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if !wanted {

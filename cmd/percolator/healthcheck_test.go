@@ -46,7 +46,8 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-// A server that accepts and says nothing is not well after healthcheckLimit, with the exit status 1 and not that of a timeout.
+// A server that accepts and says nothing is not well after healthcheckLimit, with the exit status 1
+// and not that of a timeout.
 func TestHealthcheckLimit(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // locksJSON is what "locks ls" found.
@@ -20,8 +22,7 @@ type locksJSON struct {
 }
 
 func newLocksLs() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var opts admin.LockOptions
 	limit := 100
 	cmd := &cobra.Command{
@@ -38,30 +39,28 @@ are named, and change nothing. AGE is how long ago a transaction began. A lock i
 
 Locks are normal: every commit places some for a moment. Old ones, which a --older-than of
 a minute shows, are left by clients that have died. They harm nobody, and the next reader,
-scanner or collector settles them; percolator locks resolve does so now.`,
+scanner or collector resolves them; percolator locks resolve does so now.`,
 		Example: `  percolator locks ls
   percolator locks ls documents --older-than 1m
   percolator locks ls -o json | jq '.locks[] | select(.state == "dead")'`,
-		RunE: func(cmd *cobra.Command, tables []string) error {
-			switch err := output.check(); {
-			case err != nil:
-				return err
+		PreRunE: func(*cobra.Command, []string) error {
+			switch {
 			case limit < 1:
 				return usagef("--limit %d is not above 0", limit)
 			case opts.OlderThan < 0:
 				return usagef("--older-than %v is negative", opts.OlderThan)
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				found, err := findLocks(ctx, c, tables, opts, limit)
-				if err != nil {
-					return err
-				}
-				return output.emit(cmd.OutOrStdout(), found, found.print)
-			})
+			return nil
 		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
+			found, err := findLocks(ctx, c, tables, opts, limit)
+			if err != nil {
+				return err
+			}
+			return f.output.emit(cmd.OutOrStdout(), found, found.print)
+		}),
 	}
 	f.add(cmd, defaultDataTimeout)
-	output.add(cmd)
 	cmd.Flags().DurationVar(&opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many locks are listed")
 	return cmd
@@ -108,7 +107,7 @@ func (found locksJSON) print(w io.Writer) error {
 		return err
 	}
 	if n := count[admin.LockStateCommitted] + count[admin.LockStateRolledBack] + count[admin.LockStateDead]; n > 0 {
-		_, err := fmt.Fprintf(w, "%d can be settled now: percolator locks resolve\n", n)
+		_, err := fmt.Fprintf(w, "%d can be resolved now: percolator locks resolve\n", n)
 		return err
 	}
 	return nil
@@ -132,4 +131,60 @@ func (found locksJSON) cells(l admin.LockInspection) [][]line {
 		return append(cells, lines("-"), []line{{state, s}}, lines("-"), lines("-"), lines("-"))
 	}
 	return append(cells, lines(briefAge(l.Age)+" ago"), []line{{state, s}}, lines(string(l.SessionState)), lines(l.Kind), lines(primary))
+}
+
+// lockJSON is a lock in the output for programs. Names are as shown; a lock that cannot be decoded
+// has neither primary nor kind.
+type lockJSON struct {
+	Table    string        `json:"table"`
+	Row      string        `json:"row"`
+	Column   string        `json:"column"`
+	State    string        `json:"state"` // alive, committed, rolled back, dead or undecodable
+	Kind     string        `json:"kind,omitempty"`
+	Start    tso.Timestamp `json:"start"`
+	Started  *time.Time    `json:"started,omitempty"`
+	Commit   tso.Timestamp `json:"commit,omitempty"` // with state committed
+	Expires  *time.Time    `json:"expires,omitempty"`
+	Session  string        `json:"session,omitempty"` // none, open, ended or unknown
+	Primary  *primaryJSON  `json:"primary,omitempty"` // where its transaction status is
+	Observed bool          `json:"observed"`          // its commit notifies observers
+	Reason   string        `json:"reason,omitempty"`
+}
+
+type primaryJSON struct {
+	Table  string `json:"table"`
+	Row    string `json:"row"`
+	Column string `json:"column"`
+	Locked bool   `json:"locked"` // it holds the transaction's lock
+}
+
+func newLockJSON(l *admin.LockInspection) *lockJSON {
+	if l == nil {
+		return nil
+	}
+	out := &lockJSON{
+		Table: l.Cell.Table, Row: shown(l.Cell.Row), Column: shown(l.Cell.Column), State: string(l.State), Kind: l.Kind,
+		Start: l.StartTS, Commit: l.CommitTS, Session: string(l.SessionState), Observed: l.Observed, Reason: l.Reason,
+	}
+	if l.StartTS != 0 {
+		started := l.StartTS.Time()
+		out.Started = &started
+	}
+	if l.Kind != "" {
+		expires := l.Expires.Time()
+		out.Expires = &expires
+		out.Primary = &primaryJSON{l.Primary.Table, shown(l.Primary.Row), shown(l.Primary.Column), l.PrimaryLocked}
+	}
+	return out
+}
+
+// storedTables are the tables of a schema with those of its indexes, all of which may have locks.
+func storedTables(s *percolator.Schema) (tables []string) {
+	for _, t := range s.Tables {
+		tables = append(tables, t.Name)
+		for _, ix := range t.Indexes {
+			tables = append(tables, t.Name+"."+ix.Name)
+		}
+	}
+	return tables
 }

@@ -17,13 +17,13 @@ import (
 
 // resolvedJSON is what "locks resolve" prints for programs.
 type resolvedJSON struct {
-	Settled     []settledJSON `json:"settled"`
-	More        bool          `json:"more"`        // more were settled than are listed
-	Counts      countsJSON    `json:"counts"`      // of all
-	Undecodable []*lockJSON   `json:"undecodable"` // nobody can settle these
+	Resolved    []resolvedLock `json:"resolved"`
+	More        bool           `json:"more"`        // more were resolved than are listed
+	Counts      countsJSON     `json:"counts"`      // of all
+	Undecodable []*lockJSON    `json:"undecodable"` // nobody can resolve these
 }
 
-type settledJSON struct {
+type resolvedLock struct {
 	Lock   *lockJSON `json:"lock"`
 	Became string    `json:"became"` // rolled forward, rolled back, gone or alive; with --dry-run what it would be
 }
@@ -38,15 +38,14 @@ type countsJSON struct {
 
 // resolveFlags are what "locks resolve" is told.
 type resolveFlags struct {
-	data        dataFlags
-	output      outputFlag
+	queryFlags
 	opts        admin.LockOptions
 	yes, dryRun bool
 }
 
 // Bounds of a resolution.
 const (
-	resolvedAtOnce = 256  // locks that are settled side by side, and printed in order
+	resolvedAtOnce = 256  // locks that are resolved side by side, and printed in order
 	resolvedInJSON = 1000 // locks that the JSON lists; all are counted
 	resolvers      = 32
 )
@@ -55,8 +54,8 @@ func newLocksResolve() *cobra.Command {
 	var f resolveFlags
 	cmd := &cobra.Command{
 		Use:   "resolve [TABLE [ROW]]",
-		Short: "Settle the locks of transactions that are over",
-		Long: `Settle the locks of transactions that are over: of those that have committed by rolling
+		Short: "Resolve the locks of transactions that are over",
+		Long: `Resolve the locks of transactions that are over: of those that have committed by rolling
 them forward, of those that are dead or were rolled back by rolling them back. All tables
 of the schema with their indexes are gone through unless one is named, or a row of one.
 
@@ -68,24 +67,16 @@ the exit status is 5.`,
   percolator locks resolve documents --older-than 10m --yes
   percolator locks resolve documents com.example/`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := f.output.check(); {
-			case err != nil:
-				return err
-			case len(args) > 2:
-				return usagef("%s takes a table and a row at most", cmd.CommandPath())
-			case f.opts.OlderThan < 0:
+		Args:              takes(0, 2, "a table and a row at most"),
+		PreRunE: func(*cobra.Command, []string) error {
+			if f.opts.OlderThan < 0 {
 				return usagef("--older-than %v is negative", f.opts.OlderThan)
 			}
-			named, err := names(args)
-			if err != nil {
-				return err
-			}
-			return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.run(ctx, cmd, c, named) })
+			return nil
 		},
+		RunE: f.run(f.resolve),
 	}
-	f.data.add(cmd, defaultWalkTimeout)
-	f.output.add(cmd)
+	f.add(cmd, defaultWalkTimeout)
 	flags := cmd.Flags()
 	flags.DurationVar(&f.opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
@@ -93,7 +84,7 @@ the exit status is 5.`,
 	return cmd
 }
 
-func (f *resolveFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+func (f *resolveFlags) resolve(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 	if !f.yes && !f.dryRun {
 		n := 0
 		for l, err := range f.locks(ctx, c, args) {
@@ -104,18 +95,18 @@ func (f *resolveFlags) run(ctx context.Context, cmd *cobra.Command, c *percolato
 				n++
 			}
 		}
-		if err := ask(ctx, cmd, n == 0, "Settle %d locks?", n); err != nil {
+		if err := ask(ctx, cmd, n == 0, "Resolve %d locks?", n); err != nil {
 			return err
 		}
 	}
 	r := resolution{
 		c: c, dryRun: f.dryRun, text: cmd.OutOrStdout(), undone: map[tso.Timestamp]bool{},
-		found: resolvedJSON{Settled: []settledJSON{}, Undecodable: []*lockJSON{}},
+		found: resolvedJSON{Resolved: []resolvedLock{}, Undecodable: []*lockJSON{}},
 	}
 	if f.output.format == outputJSON {
 		r.text = io.Discard
 	}
-	err := r.settleAll(ctx, f.locks(ctx, c, args))
+	err := r.resolveAll(ctx, f.locks(ctx, c, args))
 	if err != nil && r.found.Counts == (countsJSON{}) {
 		return err
 	}
@@ -157,18 +148,18 @@ type resolution struct {
 	undone map[tso.Timestamp]bool // transactions that it has rolled back, by start timestamp
 }
 
-// settleAll settles what can be settled, many at a time, and says what became of each, in order.
-func (r *resolution) settleAll(ctx context.Context, locks iter.Seq2[admin.LockInspection, error]) error {
+// resolveAll resolves what can be resolved, many at a time, and says what became of each, in order.
+func (r *resolution) resolveAll(ctx context.Context, locks iter.Seq2[admin.LockInspection, error]) error {
 	var batch []admin.LockInspection
 	for l, err := range locks {
 		switch {
 		case err != nil:
-			return errors.Join(err, r.settle(ctx, batch))
+			return errors.Join(err, r.resolve(ctx, batch))
 		case l.State == admin.LockStateAlive:
 			r.found.Counts.Alive++
 			continue
 		case !l.Resolvable():
-			if err := r.settle(ctx, batch); err != nil { // first, so that what is printed stays in order
+			if err := r.resolve(ctx, batch); err != nil { // first, so that what is printed stays in order
 				return err
 			}
 			batch = batch[:0]
@@ -176,16 +167,16 @@ func (r *resolution) settleAll(ctx context.Context, locks iter.Seq2[admin.LockIn
 			continue
 		}
 		if batch = append(batch, l); len(batch) == resolvedAtOnce {
-			if err := r.settle(ctx, batch); err != nil {
+			if err := r.resolve(ctx, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
 		}
 	}
-	return r.settle(ctx, batch)
+	return r.resolve(ctx, batch)
 }
 
-// refuse notes a lock that nobody can settle.
+// refuse notes a lock that nobody can resolve.
 func (r *resolution) refuse(l admin.LockInspection) {
 	r.found.Counts.Undecodable++
 	if len(r.found.Undecodable) < resolvedInJSON {
@@ -194,7 +185,7 @@ func (r *resolution) refuse(l admin.LockInspection) {
 	_, _ = fmt.Fprintf(r.text, "undecodable, left alone: %s: %s\n", cellText(l.Cell), oneLine(l.Reason))
 }
 
-func (r *resolution) settle(ctx context.Context, batch []admin.LockInspection) error {
+func (r *resolution) resolve(ctx context.Context, batch []admin.LockInspection) error {
 	became := make([]admin.Resolution, len(batch))
 	errs := make([]error, len(batch))
 	var g errgroup.Group
@@ -242,35 +233,29 @@ func expected(l admin.LockInspection) admin.Resolution {
 }
 
 func (r *resolution) report(l admin.LockInspection, became admin.Resolution) error {
-	switch became {
-	case admin.LockRolledForward:
-		r.found.Counts.RolledForward++
-	case admin.LockRolledBack:
-		r.found.Counts.RolledBack++
-	case admin.LockGone:
-		r.found.Counts.Gone++
-	default:
-		r.found.Counts.Alive++
-	}
-	if len(r.found.Settled) < resolvedInJSON {
-		r.found.Settled = append(r.found.Settled, settledJSON{newLockJSON(&l), became.String()})
+	n := &r.found.Counts
+	*map[admin.Resolution]*int{
+		admin.LockRolledForward: &n.RolledForward, admin.LockRolledBack: &n.RolledBack, admin.LockGone: &n.Gone, admin.LockAlive: &n.Alive,
+	}[became]++
+	if len(r.found.Resolved) < resolvedInJSON {
+		r.found.Resolved = append(r.found.Resolved, resolvedLock{newLockJSON(&l), became.String()})
 	} else {
 		r.found.More = true
 	}
-	would := ""
-	if r.dryRun {
-		would = "would be "
-	}
-	_, err := fmt.Fprintf(r.text, "%s%s: %s (transaction %d)\n", would, became, cellText(l.Cell), l.StartTS)
+	_, err := fmt.Fprintf(r.text, "%s%s: %s (transaction %d)\n", r.would(), became, cellText(l.Cell), l.StartTS)
 	return err
+}
+
+func (r *resolution) would() string {
+	if r.dryRun {
+		return "would be "
+	}
+	return ""
 }
 
 func (r *resolution) summarize(w io.Writer) error {
 	n := r.found.Counts
-	would := ""
-	if r.dryRun {
-		would = "would be "
-	}
+	would := r.would()
 	text := fmt.Sprintf("%d %srolled forward, %d %srolled back", n.RolledForward, would, n.RolledBack, would)
 	for _, part := range []struct {
 		n    int

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -35,11 +36,26 @@ func execute(ctx context.Context, args []string, in io.Reader, out, log io.Write
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	printed := &stickyWriter{Writer: out}
+	root.SetOut(printed)
 	root.SetErr(log)
-	err := root.ExecuteContext(ctx)
+	err := cmp.Or(root.ExecuteContext(ctx), printed.failed)
 	if err != nil {
 		_, _ = fmt.Fprintln(log, "percolator:", err)
 	}
 	return exitCode(err)
+}
+
+// stickyWriter remembers that it could not be written, so that a command need not look after each
+// line.
+type stickyWriter struct {
+	io.Writer
+	failed error
+}
+
+// Write implements io.Writer.
+func (o *stickyWriter) Write(p []byte) (n int, err error) {
+	n, err = o.Writer.Write(p)
+	o.failed = cmp.Or(o.failed, err)
+	return n, err
 }

@@ -118,7 +118,8 @@ func (p *program) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// programLimit is how long a test waits for a program, which may share two slow processors with many others.
+// programLimit is how long a test waits for a program, which may share two slow processors with
+// many others.
 const programLimit = 4 * time.Minute
 
 // wait returns the exit status.

@@ -12,20 +12,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-func newNotify() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "notify",
-		Short: "Look at notifications, and deal with those whose observers have failed",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newNotifyLs(), newNotifyWait(), newNotifyRetry(), newNotifyDrop())
-	return cmd
-}
-
 // parkedFlags choose parked cells: one by its name, or all of an observer's, or all.
 type parkedFlags struct {
-	data     dataFlags
+	dataFlags
 	all      bool
 	observer string
 	dryRun   bool
@@ -34,7 +23,7 @@ type parkedFlags struct {
 const parkedArgs = "[TABLE ROW COLUMN OBSERVER]"
 
 func (f *parkedFlags) add(cmd *cobra.Command) {
-	f.data.add(cmd, defaultDataTimeout)
+	f.dataFlags.add(cmd, defaultDataTimeout)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "every parked cell")
 	flags.StringVar(&f.observer, "observer", "", "every parked cell of this observer")
@@ -60,35 +49,42 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 	if err != nil {
 		return nil, err
 	}
-	var tables []string
-	names := make([]string, len(args))
-	for i, arg := range args {
-		var err error
-		if names[i], err = fromShown(arg); err != nil {
-			return nil, err
-		}
-	}
-	if len(names) > 0 {
-		tables = names[:1]
-	}
+	tables := args[:min(1, len(args))]
 	var chosen []observers.Parked
 	for p, err := range observers.ListParked(ctx, c, tables...) {
 		if err != nil {
 			return nil, err
 		}
-		if len(names) > 0 && !slices.Equal(names, []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}) ||
+		if len(args) > 0 && !slices.Equal(args, []string{p.Cell.Table, p.Cell.Row, p.Cell.Column, p.Observer}) ||
 			f.observer != "" && p.Observer != observer {
 			continue
 		}
 		chosen = append(chosen, p)
 	}
-	if len(names) > 0 && len(chosen) == 0 {
-		return nil, fmt.Errorf("%w: observer %q is not parked on that cell; percolator notify ls shows what is", percolator.ErrNotFound, names[3])
+	if len(args) > 0 && len(chosen) == 0 {
+		return nil, fmt.Errorf("%w: observer %q is not parked on that cell; percolator notify ls shows what is", percolator.ErrNotFound, args[3])
 	}
 	return chosen, nil
 }
 
-// each does something with every chosen cell and says so. What has changed meanwhile does not keep it from the others.
+// run is the RunE of a command that does something with what was chosen, and that agree may stop.
+func (f *parkedFlags) run(
+	did string, agree func(ctx context.Context, cmd *cobra.Command, n int) error, do func(ctx context.Context, c *percolator.Client, p observers.Parked) error,
+) func(*cobra.Command, []string) error {
+	return f.dataFlags.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+		chosen, err := f.choose(ctx, c, args)
+		if err != nil {
+			return err
+		}
+		if err := agree(ctx, cmd, len(chosen)); err != nil {
+			return err
+		}
+		return f.each(cmd, chosen, did, func(p observers.Parked) error { return do(ctx, c, p) })
+	})
+}
+
+// each does something with every chosen cell and says so. What has changed meanwhile does not keep
+// it from the others.
 func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did string, do func(p observers.Parked) error) error {
 	if f.dryRun {
 		did = "would be " + did
@@ -106,10 +102,49 @@ func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did st
 			}
 		}
 		n++
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s %s %s\n", did, shown(p.Cell.Table), shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer)); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s %s %s\n", did, shown(p.Cell.Table), shown(p.Cell.Row), shown(p.Cell.Column), shown(p.Observer))
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d %s\n", n, did)
 	return errors.Join(changed, err)
+}
+
+func newNotifyRetry() *cobra.Command {
+	var f parkedFlags
+	cmd := &cobra.Command{
+		Use:   "retry " + parkedArgs,
+		Short: "Have parked observers run again",
+		Long: `Have parked observers run again.
+
+The next scan of a worker tries the cell as if it had just changed, with all attempts.
+The observer sees the newest value. Other observers of the cell are not affected.`,
+		Example: `  percolator notify retry documents com.example/ crawl:response process
+  percolator notify retry --observer process --dry-run
+  percolator notify retry --all`,
+		ValidArgsFunction: completeTables,
+		PreRunE:           f.check,
+		RunE:              f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func newNotifyDrop() *cobra.Command {
+	var f parkedFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "drop " + parkedArgs,
+		Short: "Give parked changes up",
+		Long: `Give parked changes up: their observers count as having run, without any effect. The
+next change of the cell is run for as ever. This cannot be undone.`,
+		Example: `  percolator notify drop documents com.example/ crawl:response process
+  percolator notify drop --observer process --dry-run`,
+		ValidArgsFunction: completeTables,
+		PreRunE:           f.check,
+		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {
+			return ask(ctx, cmd, yes || f.dryRun || n == 0, "Give up %d changes for good?", n)
+		}, observers.Drop),
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// defaultDataTimeout is how long a command that goes through tables may take, unless --timeout says otherwise.
+// defaultDataTimeout is how long a command that goes through tables may take, unless --timeout says
+// otherwise.
 const defaultDataTimeout = 5 * time.Minute
 
 // notifications is what "notify ls" found. Names are as shown.
@@ -48,8 +49,7 @@ type parkedCell struct {
 }
 
 func newNotifyLs() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	limit := 100
 	cmd := &cobra.Command{
 		Use:   "ls [TABLE…]",
@@ -61,24 +61,21 @@ named, and changes nothing. Row keys that are not readable are shown in Go's quo
 		Example: `  percolator notify ls
   percolator notify ls documents -o json`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, tables []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
+		PreRunE: func(*cobra.Command, []string) error {
 			if limit < 0 {
 				return usagef("--limit %d is negative", limit)
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				found, err := findNotifications(ctx, c, tables, limit)
-				if err != nil {
-					return err
-				}
-				return output.emit(cmd.OutOrStdout(), found, func(w io.Writer) error { return found.print(w, time.Now()) })
-			})
+			return nil
 		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
+			found, err := findNotifications(ctx, c, tables, limit)
+			if err != nil {
+				return err
+			}
+			return f.output.emit(cmd.OutOrStdout(), found, func(w io.Writer) error { return found.print(w, time.Now()) })
+		}),
 	}
 	f.add(cmd, defaultDataTimeout)
-	output.add(cmd)
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells are listed")
 	return cmd
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// parkedStore is a store with a worker in this process whose observer fails as long as it is broken.
+// parkedStore is a store with a worker in this process whose observer fails as long as it is
+// broken.
 type parkedStore struct {
 	t      *testing.T
 	ctx    context.Context

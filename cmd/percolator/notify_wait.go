@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,8 +20,7 @@ type waitJSON struct {
 }
 
 func newNotifyWait() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	cmd := &cobra.Command{
 		Use:   "wait",
 		Short: "Wait until the workers have nothing left to do",
@@ -35,15 +33,11 @@ After --timeout it says what is left, and the exit status is 5.`,
 		Example: `  percolator notify wait --timeout 10m && percolator scan documents
   percolator notify wait -o json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error { return waitIdle(ctx, cmd, c, output) })
-		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			return waitIdle(ctx, cmd, c, f.output)
+		}),
 	}
 	f.add(cmd, defaultDataTimeout)
-	output.add(cmd)
 	return cmd
 }
 
@@ -63,20 +57,17 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 		left = busy.Left
 	}
 	out := waitJSON{err == nil, left.Notifications, left.Locks}
-	werr := output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
-		text := "no notification is left"
-		if !out.Idle {
-			text = left.String()
-			if left == (observers.Remaining{}) {
-				text = "nothing is left, but transactions keep writing"
-			}
-			if silent := time.Since(busy.Looked); silent > waitSilence {
-				text += fmt.Sprintf(" (%s; the store has not answered since)", age(time.Now(), busy.Looked))
-			}
+	text := "no notification is left"
+	if !out.Idle {
+		text = left.String()
+		if left == (observers.Remaining{}) {
+			text = "nothing is left, but transactions keep writing"
 		}
-		_, err := fmt.Fprintln(w, text)
-		return err
-	})
+		if silent := time.Since(busy.Looked); silent > waitSilence {
+			text += fmt.Sprintf(" (%s; the store has not answered since)", age(time.Now(), busy.Looked))
+		}
+	}
+	werr := output.emitText(cmd.OutOrStdout(), out, text)
 	if err != nil && werr == nil {
 		return errFindings
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestWrongFlagsOfObservers: a flag that cannot work is wrong usage, for which trying again is useless.
+// TestWrongFlagsOfObservers: a flag that cannot work is wrong usage, for which trying again is
+// useless.
 func TestWrongFlagsOfObservers(t *testing.T) {
 	t.Parallel()
 	s := newParkedStore(t)
@@ -89,8 +90,8 @@ would be retried: docs r "c\xff" "an index"
 	}
 }
 
-// TestOneChangedCellStopsTheOthers: "drop --all" meets a cell that has changed since it was listed, and is not parked any more. The
-// others were asked for as well.
+// TestOneChangedCellStopsTheOthers: "drop --all" meets a cell that has changed since it was listed,
+// and is not parked any more. The others were asked for as well.
 func TestOneChangedCellStopsTheOthers(t *testing.T) {
 	t.Parallel()
 	cmd := newNotifyDrop()

@@ -3,60 +3,39 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/term"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-func newObservers() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "observers",
-		Short: "Change which observers a column has",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newObserversBackfill(), newObserversForget())
-	return cmd
-}
-
 // walkFlags are those of the commands that go through a table for an observer.
 type walkFlags struct {
-	data dataFlags
+	dataFlags
 	opts admin.ObserverOptions
 }
 
 func (f *walkFlags) add(cmd *cobra.Command) {
-	f.data.add(cmd, defaultWalkTimeout)
+	f.dataFlags.add(cmd, defaultWalkTimeout)
 	cmd.Flags().IntVar(&f.opts.RowsPerPage, "rows-per-page", 1000, "rows that are looked at with one request")
 	cmd.Flags().DurationVar(&f.opts.Pause, "pause", 0, "pause between two pages, to leave room for others")
 }
 
-// walk is BackfillObserver or ForgetObserver.
-type walk func(ctx context.Context, table, column, observer string, opts admin.ObserverOptions) (admin.ObserverProgress, error)
+// observerArgs is the Args of a command for one observer.
+var observerArgs = takes(3, 3, "a table, a column and an observer")
 
-// run does it, with a bar on a terminal.
-func (f *walkFlags) run(cmd *cobra.Command, args []string, did string, which func(c *percolator.Client) walk) error {
-	if len(args) != 3 {
-		return usagef("%s takes a table, a column and an observer", cmd.CommandPath())
-	}
-	names := make([]string, len(args))
-	for i, arg := range args {
-		var err error
-		if names[i], err = fromShown(arg); err != nil {
-			return err
-		}
-	}
-	return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+// walk is admin.Admin.BackfillObserver or ForgetObserver.
+type walk func(a *admin.Admin, ctx context.Context, table, column, observer string, opts admin.ObserverOptions) (admin.ObserverProgress, error)
+
+// run is the RunE of a walk, with a bar on a terminal.
+func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) error {
+	return f.dataFlags.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 		bar, done := walkBar(cmd)
 		opts := f.opts
 		opts.Count, opts.Progress = bar != nil, bar
-		p, err := which(c)(ctx, names[0], names[1], names[2], opts)
+		p, err := which(admin.New(c), ctx, args[0], args[1], args[2], opts)
 		done()
 		again := ""
 		if p.Resumed {
@@ -70,19 +49,49 @@ func (f *walkFlags) run(cmd *cobra.Command, args []string, did string, which fun
 	})
 }
 
-// walkBar shows how far a walk has come, on a terminal; elsewhere report is nil.
-func walkBar(cmd *cobra.Command) (report func(admin.ObserverProgress), done func()) {
-	stderr, ok := cmd.ErrOrStderr().(*os.File)
-	if !ok || !term.IsTerminal(int(stderr.Fd())) {
-		return nil, func() {}
+// defaultWalkTimeout is long, because what was done when it ends is not lost.
+const defaultWalkTimeout = 24 * time.Hour
+
+func newObserversBackfill() *cobra.Command {
+	var f walkFlags
+	cmd := &cobra.Command{
+		Use:   "backfill TABLE COLUMN OBSERVER",
+		Short: "Notify the cells that existed before an observer was added",
+		Long: `Notify the cells that existed before an observer was added. Without it, an observer
+runs for what changes from now on.
+
+Start it when every worker has the observer. Cells for which the observer has run are
+left alone; other observers of the column have nothing to do. The command keeps its
+position in the instance: interrupted, it goes on where it was when it is repeated.`,
+		Example:           `  percolator observers backfill documents crawl:response classify`,
+		ValidArgsFunction: completeTables,
+		Args:              observerArgs,
+		RunE:              f.run("notified", (*admin.Admin).BackfillObserver),
 	}
-	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
-	bar := bars.AddBar(0, mpb.AppendDecorators(decor.CountersNoUnit("%d/%d rows"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
-	return func(p admin.ObserverProgress) {
-			bar.SetTotal(max(p.Total, p.Rows), false)
-			bar.SetCurrent(p.Rows)
-		}, func() {
-			bar.SetTotal(-1, true)
-			bars.Wait()
-		}
+	f.add(cmd)
+	return cmd
+}
+
+func newObserversForget() *cobra.Command {
+	var f walkFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "forget TABLE COLUMN OBSERVER",
+		Short: "Delete the acknowledgments of an observer that was removed",
+		Long: `Delete the acknowledgments of an observer that was removed, and what is parked for it.
+
+Start it when no worker has the observer any more. If it comes back under the same name
+it begins anew: it may run again for changes that it has seen. The command keeps its
+position in the instance: interrupted, it goes on where it was when it is repeated.`,
+		Example:           `  percolator observers forget documents crawl:response classify`,
+		ValidArgsFunction: completeTables,
+		Args:              observerArgs,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return ask(cmd.Context(), cmd, yes, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
+		},
+		RunE: f.run("acknowledgments deleted", (*admin.Admin).ForgetObserver),
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
 }

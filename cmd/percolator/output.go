@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept from version to version; the
-// table may change.
+// outputFlag chooses between a table for people and JSON for programs. What is in the JSON is kept
+// from version to version; the table may change.
 type outputFlag struct{ format string }
 
 const (
@@ -20,16 +20,17 @@ const (
 )
 
 func (f *outputFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.format, "output", "o", outputTable, "table or json")
-	bindEnv(cmd.Flags(), "output", "PERCOLATOR_OUTPUT")
+	cmd.Flags().StringVarP(&f.format, "output", "o", outputTable, "table or json [$PERCOLATOR_OUTPUT]")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (f *outputFlag) check() error {
-	if f.format != outputTable && f.format != outputJSON {
-		return usagef("--output %q is neither table nor json", f.format)
+// checkOutput refuses other formats, for every command that has the flag.
+func checkOutput(cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup("output")
+	if flag == nil || flag.Value.String() == outputTable || flag.Value.String() == outputJSON {
+		return nil
 	}
-	return nil
+	return usagef("--output %q is neither table nor json", flag.Value)
 }
 
 // emit writes v as JSON, or has asTable write it.
@@ -43,23 +44,24 @@ func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer) error) e
 	return out.Encode(v)
 }
 
-// table lines columns up. Cells are shown as they are: what comes from the store goes through shown or oneLine first.
+// emitText writes v as JSON, or text as a line.
+func (f *outputFlag) emitText(w io.Writer, v any, text string) error {
+	return f.emit(w, v, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, text)
+		return err
+	})
+}
+
+// table lines columns up. Cells are shown as they are: what comes from the store goes through shown
+// or oneLine first.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, head ...string) table {
 	t := table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if len(head) > 0 {
-		t.row(toAny(head)...)
+		_, _ = fmt.Fprintln(t.w, strings.Join(head, "\t"))
 	}
 	return t
-}
-
-func toAny(texts []string) []any {
-	out := make([]any, len(texts))
-	for i, text := range texts {
-		out[i] = text
-	}
-	return out
 }
 
 // row adds a line; what cannot be written is reported by flush.

@@ -27,7 +27,8 @@ func readRepository(t *testing.T, name string) string {
 	return string(b)
 }
 
-// instructions returns the instructions of the Dockerfile: the first word, and the rest in one line.
+// instructions returns the instructions of the Dockerfile: the first word, and the rest in one
+// line.
 func instructions(t *testing.T) (out [][2]string) {
 	t.Helper()
 	var lines []string
@@ -55,7 +56,8 @@ func dockerfile(t *testing.T, kind, with string) string {
 	return ""
 }
 
-// The command by which the image is built is one that go accepts, and what it makes is what is copied and run.
+// The command by which the image is built is one that go accepts, and what it makes is what is
+// copied and run.
 func TestDockerfileBuilds(t *testing.T) {
 	t.Parallel()
 	line := dockerfile(t, "RUN", "go build")
@@ -181,7 +183,8 @@ func TestDockerignore(t *testing.T) {
 	}
 }
 
-// What the workflows call is there: targets of the Makefile with what can be set, and actions by major version.
+// What the workflows call is there: targets of the Makefile with what can be set, and actions by
+// major version.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	makefile := readRepository(t, "Makefile")

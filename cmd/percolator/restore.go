@@ -15,8 +15,7 @@ import (
 )
 
 func newRestore() *cobra.Command {
-	var f dataFlags
-	var out outputFlag
+	var f queryFlags
 	var opts backup.RestoreOptions
 	var dryRun, yes, abandon bool
 	cmd := &cobra.Command{
@@ -46,16 +45,13 @@ done when the backup was made.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := f.check(); err != nil {
 				return err
-			}
-			if f.project == "" || f.instance == "" {
-				return usagef("--project and --instance are needed")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.oracle.timeout)
 			defer cancel()
 			if abandon {
-				return abandonRestore(cmd, &f, yes)
+				return abandonRestore(cmd, f.dataFlags, yes)
 			}
 			store, closeStore, err := openStore(ctx, args[0])
 			if err != nil {
@@ -66,11 +62,11 @@ done when the backup was made.`,
 			if err != nil {
 				return err
 			}
-			if err := checkTarget(ctx, &f, schema); err != nil {
+			if err := checkTarget(ctx, f.instanceName, schema); err != nil {
 				return err
 			}
 			if dryRun {
-				return rehearse(ctx, cmd, store, &out)
+				return rehearse(ctx, cmd, store, &f.output)
 			}
 			if err := ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s, which nobody can use meanwhile?",
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
@@ -80,12 +76,11 @@ done when the backup was made.`,
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				return restoreBackup(ctx, cmd, c, store, args[0], opts, &out)
+				return restoreBackup(ctx, cmd, c, store, args[0], opts, &f.output)
 			})
 		},
 	}
 	f.add(cmd, backupTimeout)
-	out.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&dryRun, "dry-run", false, "verify the backup, look at the schema of the instance, and write nothing")
 	flags.BoolVar(&yes, "yes", false, "do not ask")
@@ -95,7 +90,7 @@ done when the backup was made.`,
 }
 
 // abandonRestore is --abandon.
-func abandonRestore(cmd *cobra.Command, f *dataFlags, yes bool) error {
+func abandonRestore(cmd *cobra.Command, f dataFlags, yes bool) error {
 	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
 		if err := ask(ctx, cmd, yes, "Give up the restore into %s/%s? Everybody can use it then, with empty tables.", f.project, f.instance); err != nil {
 			return err
@@ -109,8 +104,8 @@ func abandonRestore(cmd *cobra.Command, f *dataFlags, yes bool) error {
 }
 
 // checkTarget refuses an instance with another schema before anybody is asked.
-func checkTarget(ctx context.Context, f *dataFlags, schema *percolator.Schema) error {
-	stored, err := admin.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
+func checkTarget(ctx context.Context, f instanceName, schema *percolator.Schema) error {
+	stored, err := f.readSchema(ctx)
 	switch {
 	case errors.Is(err, percolator.ErrSchemaMismatch): // it has no percolator_meta
 		return nil

@@ -12,8 +12,7 @@ import (
 )
 
 func newRow() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var at asOfFlag
 	var columns []string
 	opts := admin.InspectOptions{Versions: 20}
@@ -25,7 +24,7 @@ downwards, and across what is stored of each: data, lock, write record, notifica
 a lock it says where its primary is and what has become of its transaction; of a column
 what a reader now finds, or one at --as-of, and how far its observers have come.
 
-Nothing is changed: locks that a read would settle are only looked at. Values are not
+Nothing is changed: locks that a read would resolve are only looked at. Values are not
 shown without --values, only their sizes. A value is text where it is readable, and
 otherwise hexadecimal; it is cut, -o json has more of it (--value-bytes).
 
@@ -35,33 +34,23 @@ are shown in Go's quotes, and understood so. The exit status is 7 if nothing is 
   percolator row documents com.example/ --column contents --versions 100 --values
   percolator row documents com.example/ --as-of 10m -o json | jq '.columns[].reader'`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
+		Args:              takes(2, 2, "a table and a row"),
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			opts.Columns, err = names(columns)
+			return err
+		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
+			if opts.AsOf, err = at.timestamp(ctx, c); err != nil {
 				return err
 			}
-			if len(args) != 2 {
-				return usagef("%s takes a table and a row", cmd.CommandPath())
-			}
-			named, err := names(append(args, columns...))
+			in, err := admin.New(c).InspectRow(ctx, args[0], args[1], opts)
 			if err != nil {
 				return err
 			}
-			opts.Columns = named[2:]
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				var err error
-				if opts.AsOf, err = at.timestamp(ctx, c); err != nil {
-					return err
-				}
-				in, err := admin.New(c).InspectRow(ctx, named[0], named[1], opts)
-				if err != nil {
-					return err
-				}
-				return showInspection(cmd.OutOrStdout(), in, opts, output)
-			}, reading)
-		},
+			return showInspection(cmd.OutOrStdout(), in, opts, f.output)
+		}, reading),
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	at.add(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&columns, "column", nil, "only this column; may be repeated")

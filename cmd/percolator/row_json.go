@@ -8,28 +8,29 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// inspectionJSON is what "row" prints for programs. Names are as shown, timestamps 0 where there is none.
+// inspectionJSON is what "row" prints for programs. Names are as shown, timestamps 0 where there is
+// none.
 type inspectionJSON struct {
-	Table     string            `json:"table"`
-	Row       string            `json:"row"`
-	Now       tso.Timestamp     `json:"now"`
-	NowTime   time.Time         `json:"nowTime"`
-	AsOf      tso.Timestamp     `json:"asOf"`
-	Safepoint tso.Timestamp     `json:"safepoint"`
-	Mark      tso.Timestamp     `json:"mark"`
-	Truncated string            `json:"truncated"` // what was left out; "": nothing, but for versions
-	Columns   []inspectedColumn `json:"columns"`
+	Table       string            `json:"table"`
+	Row         string            `json:"row"`
+	Now         tso.Timestamp     `json:"now"`
+	NowTime     time.Time         `json:"nowTime"`
+	AsOf        tso.Timestamp     `json:"asOf"`
+	Safepoint   tso.Timestamp     `json:"safepoint"`
+	GCWatermark tso.Timestamp     `json:"gcWatermark"`
+	Truncated   string            `json:"truncated"` // what was left out; "": nothing, but for versions
+	Columns     []inspectedColumn `json:"columns"`
 }
 
 type inspectedColumn struct {
-	Column    string             `json:"column"`
-	Observed  bool               `json:"observed"`
-	Weak      bool               `json:"weak"`
-	More      bool               `json:"more"` // older versions than --versions shows
-	Reader    readerJSON         `json:"reader"`
-	Versions  []inspectedVersion `json:"versions"`
-	Acks      []ackJSON          `json:"acks"`
-	Standings []standingJSON     `json:"standings"`
+	Column         string              `json:"column"`
+	Observed       bool                `json:"observed"`
+	Weak           bool                `json:"weak"`
+	More           bool                `json:"more"` // older versions than --versions shows
+	Reader         readerJSON          `json:"reader"`
+	Versions       []inspectedVersion  `json:"versions"`
+	Acks           []ackJSON           `json:"acks"`
+	ObserverStates []observerStateJSON `json:"observerStates"`
 }
 
 // readerJSON is what a reader finds. Of Value and Base64 there is at most one, with --values.
@@ -83,7 +84,7 @@ type ackJSON struct {
 	Undecodable []undecodableJSON `json:"undecodable,omitempty"`
 }
 
-type standingJSON struct {
+type observerStateJSON struct {
 	Observer string        `json:"observer"`
 	Done     bool          `json:"done"`
 	Through  tso.Timestamp `json:"through"`
@@ -95,7 +96,7 @@ type standingJSON struct {
 func newInspectionJSON(in admin.RowInspection) inspectionJSON {
 	out := inspectionJSON{
 		Table: in.Table, Row: shown(in.Row), Now: in.Now, NowTime: in.Now.Time(), AsOf: in.AsOf,
-		Safepoint: in.Safepoint, Mark: in.Mark, Truncated: in.Truncated, Columns: []inspectedColumn{},
+		Safepoint: in.Safepoint, GCWatermark: in.Mark, Truncated: in.Truncated, Columns: []inspectedColumn{},
 	}
 	for _, col := range in.Columns {
 		out.Columns = append(out.Columns, newInspectedColumn(col))
@@ -106,7 +107,7 @@ func newInspectionJSON(in admin.RowInspection) inspectionJSON {
 func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
 	out := inspectedColumn{
 		Column: shown(col.Column), Observed: col.Observed, Weak: col.Weak, More: col.More, Reader: newReaderJSON(col.Reader),
-		Versions: []inspectedVersion{}, Acks: []ackJSON{}, Standings: []standingJSON{},
+		Versions: []inspectedVersion{}, Acks: []ackJSON{}, ObserverStates: []observerStateJSON{},
 	}
 	for _, v := range col.Versions {
 		out.Versions = append(out.Versions, newInspectedVersion(v))
@@ -116,11 +117,11 @@ func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
 		out.Acks = append(out.Acks, ack)
 	}
 	for _, s := range col.States {
-		j := standingJSON{Observer: shown(s.Observer), Done: s.Done, Through: s.Through, Attempts: s.Attempts, Reason: s.Reason}
+		j := observerStateJSON{Observer: shown(s.Observer), Done: s.Done, Through: s.Through, Attempts: s.Attempts, Reason: s.Reason}
 		if !s.Done {
 			j.Since = &s.Since
 		}
-		out.Standings = append(out.Standings, j)
+		out.ObserverStates = append(out.ObserverStates, j)
 	}
 	return out
 }

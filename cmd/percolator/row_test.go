@@ -39,7 +39,7 @@ func TestRowSession(t *testing.T) {
 	s.run(exitFailure, "row", "unknown", "Bob")
 	s.compare("row.txt")
 	if again := cl.must(exitOK, "row", "accounts", "Eve"); !strings.Contains(again.out, "dead") {
-		t.Errorf("looking has settled a lock:\n%s", again.out)
+		t.Errorf("looking has resolved a lock:\n%s", again.out)
 	}
 }
 

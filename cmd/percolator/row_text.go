@@ -29,18 +29,14 @@ const (
 
 func (t rowText) write(w io.Writer) error {
 	title := t.in.Table + " " + shown(t.in.Row)
-	if _, err := fmt.Fprintf(w, "%s  at %s\n", t.paint.paint(bold, title), atTime(t.in.Now)); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "%s  at %s\n", t.paint.paint(bold, title), atTime(t.in.Now))
 	for _, col := range t.in.Columns {
 		if err := t.writeColumn(w, col); err != nil {
 			return err
 		}
 	}
 	if t.in.Truncated != "" {
-		if _, err := fmt.Fprintf(w, "\nleft out: %s\n", oneLine(t.in.Truncated)); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintf(w, "\nleft out: %s\n", oneLine(t.in.Truncated))
 	}
 	return nil
 }
@@ -53,9 +49,7 @@ func (t rowText) writeColumn(w io.Writer, col admin.ColumnInspection) error {
 	case col.Weak:
 		title += ", weak"
 	}
-	if _, err := fmt.Fprintf(w, "\n%s\n", title); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "\n%s\n", title)
 	if len(col.Versions) > 0 {
 		g := grid{
 			head:   []string{"TIMESTAMP", "AGE", "DATA", "LOCK", "WRITE", "NOTIFY"},
@@ -135,7 +129,8 @@ func (t rowText) record(v admin.VersionInspection) []line {
 	return lines(fmt.Sprintf("%s of %d", v.Write.Kind, v.Write.StartTS))
 }
 
-// lock says where the primary is, what has become of the transaction, and what whoever meets the lock does.
+// lock says where the primary is, what has become of the transaction, and what whoever meets the
+// lock does.
 func (t rowText) lock(l admin.LockInspection) []line {
 	if l.Kind == "" {
 		return []line{{"undecodable", red}, {shortened(oneLine(l.Reason), refWidth), red}}
@@ -160,7 +155,7 @@ func lockWords(l admin.LockInspection) (state, does string, s style) {
 	case admin.LockStateDead:
 		return "dead, " + lifeText(l), "roll back by any reader", red
 	}
-	return "corrupt: " + oneLine(l.Reason), "nobody can settle it", red
+	return "corrupt: " + oneLine(l.Reason), "nobody can resolve it", red
 }
 
 // lifeText says by what a lock was judged.
@@ -195,7 +190,7 @@ func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) error {
 		about("observer "+shown(a.Observer), s, what)
 	}
 	for _, p := range col.States {
-		s, what := t.standing(p)
+		s, what := t.observerState(p)
 		about("observer "+shown(p.Observer), s, what)
 	}
 	if col.Observed && len(col.Acks) == 0 {
@@ -248,7 +243,7 @@ func (t rowText) ack(a admin.AckInspection) (style, string) {
 	return s, strings.Join(parts, "; ")
 }
 
-func (t rowText) standing(p admin.ObserverState) (style, string) {
+func (t rowText) observerState(p admin.ObserverState) (style, string) {
 	if p.Done {
 		return plain, fmt.Sprintf("done up to %d, beside a parked one", p.Through)
 	}

@@ -61,8 +61,7 @@ func (f *scanFlags) entries(ctx context.Context, r percolator.Reader, table stri
 }
 
 func newScan() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var at asOfFlag
 	var what scanFlags
 	cmd := &cobra.Command{
@@ -77,37 +76,22 @@ does. With --limit 0 a table of any size is written as it is read.`,
   percolator scan documents title --from a --to b --limit 0 -o json
   percolator scan documents --index by-url --prefix http://example.com/`,
 		ValidArgsFunction: completeTables,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
-			if len(args) < 1 {
-				return usagef("%s takes a table, and columns", cmd.CommandPath())
-			}
-			named, err := names(args)
-			if err == nil {
-				_, err = what.rows()
-			}
-			if err != nil {
-				return err
-			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				opts, err := at.option(ctx, c)
+		Args:              takes(1, anyNumber, "a table, and columns"),
+		PreRunE: func(*cobra.Command, []string) error {
+			_, err := what.rows()
+			return err
+		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			return at.view(ctx, c, func(ctx context.Context, s *percolator.Snapshot) error {
+				entries, err := what.entries(ctx, s, args[0], args[1:])
 				if err != nil {
 					return err
 				}
-				return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-					entries, err := what.entries(ctx, s, named[0], named[1:])
-					if err != nil {
-						return err
-					}
-					return showScan(cmd.OutOrStdout(), s, entries, what.limit, output)
-				}, opts...)
-			}, reading)
-		},
+				return showScan(cmd.OutOrStdout(), s, entries, what.limit, f.output)
+			})
+		}, reading),
 	}
 	f.add(cmd, defaultDataTimeout)
-	output.add(cmd)
 	at.add(cmd)
 	what.define(cmd.Flags())
 	return cmd
@@ -174,12 +158,7 @@ func (t *entryTable) end(more bool) error {
 	return t.table.flush()
 }
 
-func (t *entryTable) cut() error {
-	if t.lines == 0 {
-		return nil
-	}
-	return t.table.flush()
-}
+func (t *entryTable) cut() error { return t.end(false) }
 
 func (j *entryJSON) cut() error { return nil } // the document stays open, so that nobody takes it for a whole one
 
@@ -204,22 +183,20 @@ type entryJSON struct {
 	begun    bool
 }
 
-func (j *entryJSON) begin() (err error) {
-	if !j.begun {
-		_, err = fmt.Fprintf(j.w, "{\n  \"snapshot\": %d,\n  \"cells\": [", j.snapshot)
+func (j *entryJSON) begin(more string) error {
+	if j.begun {
+		_, err := io.WriteString(j.w, ","+more)
+		return err
 	}
+	j.begun = true
+	_, err := fmt.Fprintf(j.w, "{\n  \"snapshot\": %d,\n  \"cells\": [%s", j.snapshot, more)
 	return err
 }
 
 func (j *entryJSON) add(e percolator.Entry) error {
-	separator := ",\n    "
-	if !j.begun {
-		separator = "\n    "
-	}
-	if err := j.begin(); err != nil {
+	if err := j.begin("\n    "); err != nil {
 		return err
 	}
-	j.begun = true
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
 	out.SetIndent("    ", "  ")
@@ -227,17 +204,17 @@ func (j *entryJSON) add(e percolator.Entry) error {
 	if err := out.Encode(newCellJSON(e)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(j.w, "%s%s", separator, bytes.TrimRight(text.Bytes(), "\n"))
+	_, err := j.w.Write(bytes.TrimRight(text.Bytes(), "\n"))
 	return err
 }
 
 func (j *entryJSON) end(more bool) error {
 	closing := "\n  ]"
 	if !j.begun {
+		if err := j.begin(""); err != nil {
+			return err
+		}
 		closing = "]"
-	}
-	if err := j.begin(); err != nil {
-		return err
 	}
 	_, err := fmt.Fprintf(j.w, "%s,\n  \"more\": %t\n}\n", closing, more)
 	return err

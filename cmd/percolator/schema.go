@@ -11,17 +11,6 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-func newSchema() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "schema",
-		Short: "Show and change the tables, observed columns and indexes of an instance",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newSchemaShow(), newSchemaDiff(), newSchemaApply(), newSchemaBackfill(), newSchemaVerify())
-	return cmd
-}
-
 const schemaFileHelp = `A schema file is YAML (or JSON):
 
   tables:
@@ -35,37 +24,26 @@ const schemaFileHelp = `A schema file is YAML (or JSON):
 
 Other columns need no declaration. A field that is not known is an error.`
 
-// instanceFlags name a Bigtable instance, for commands that need no oracle.
-type instanceFlags struct {
-	project, instance, appProfile string
-	timeout                       time.Duration
+// schemaFlags are those of commands that look at a schema, and need no oracle.
+type schemaFlags struct {
+	instanceName
+	output  outputFlag
+	timeout time.Duration
 }
 
-func (f *instanceFlags) add(cmd *cobra.Command, timeout time.Duration) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.project, "project", "", "project of the Bigtable instance")
-	flags.StringVar(&f.instance, "instance", "", "Bigtable instance")
-	flags.StringVar(&f.appProfile, "app-profile", "", "Bigtable application profile: single-cluster routing, transactional writes")
-	flags.DurationVar(&f.timeout, "timeout", timeout, "how long the command may take")
-	bindEnv(flags, "project", "PERCOLATOR_PROJECT")
-	bindEnv(flags, "instance", "PERCOLATOR_INSTANCE")
-	bindEnv(flags, "app-profile", "PERCOLATOR_APP_PROFILE")
-}
-
-func (f *instanceFlags) check() error {
-	switch {
-	case f.project == "" || f.instance == "":
-		return usagef("--project and --instance are needed")
-	case f.timeout <= 0:
-		return usagef("--timeout %v is not above 0", f.timeout)
-	}
-	return nil
+func (f *schemaFlags) add(cmd *cobra.Command) {
+	f.instanceName.add(cmd.Flags())
+	f.output.add(cmd)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", defaultCellTimeout, "how long the command may take")
 }
 
 // with calls do for as long as --timeout allows.
-func (f *instanceFlags) with(cmd *cobra.Command, do func(ctx context.Context) error) error {
+func (f *schemaFlags) with(cmd *cobra.Command, do func(ctx context.Context) error) error {
 	if err := f.check(); err != nil {
 		return err
+	}
+	if f.timeout <= 0 {
+		return usagef("--timeout %v is not above 0", f.timeout)
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()
@@ -73,12 +51,7 @@ func (f *instanceFlags) with(cmd *cobra.Command, do func(ctx context.Context) er
 }
 
 // schemaArg is the Args of a command that takes a schema file.
-func schemaArg(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef(`%s takes a schema file, "-" for the standard input`, cmd.CommandPath())
-	}
-	return nil
-}
+var schemaArg = takes(1, 1, `a schema file, "-" for the standard input`)
 
 // schemaFrom reads the schema file that is an argument.
 func schemaFrom(cmd *cobra.Command, path string) (*percolator.Schema, error) {

@@ -12,8 +12,7 @@ import (
 )
 
 type applyFlags struct {
-	data                  dataFlags
-	output                outputFlag
+	queryFlags
 	yes, dryRun, backfill bool
 }
 
@@ -39,27 +38,25 @@ just become observed sees older cells only after observers backfill.
   percolator schema apply schema.yaml --yes --backfill --timeout 6h`,
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := f.output.check(); {
-			case err != nil:
+			if err := f.check(); err != nil {
 				return err
-			case f.data.project == "" || f.data.instance == "":
-				return usagef("--project and --instance are needed")
-			case f.data.oracle.timeout <= 0:
-				return usagef("--timeout %v is not above 0", f.data.oracle.timeout)
-			case f.backfill && f.data.oracle.targets == "":
+			}
+			switch {
+			case f.oracle.timeout <= 0:
+				return usagef("--timeout %v is not above 0", f.oracle.timeout)
+			case f.backfill && f.oracle.targets == "":
 				return usagef("--backfill needs --tso or %s", tsoAddrEnv)
 			}
 			s, err := schemaFrom(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), f.data.oracle.timeout)
+			ctx, cancel := context.WithTimeout(cmd.Context(), f.oracle.timeout)
 			defer cancel()
 			return f.apply(ctx, cmd, s)
 		},
 	}
-	f.data.add(cmd, defaultDataTimeout)
-	f.output.add(cmd)
+	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes that need it")
@@ -67,8 +64,7 @@ just become observed sees older cells only after observers backfill.
 }
 
 func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolator.Schema) error {
-	project, instance, opts := f.data.project, f.data.instance, bigtableOptions(ctx)
-	plan, err := admin.PlanSchema(ctx, project, instance, f.data.appProfile, s, opts...)
+	plan, err := f.planSchema(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -81,16 +77,16 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	}
 	apply := len(plan.Changes) > 0 && !f.dryRun && plan.Refused() == nil
 	if apply {
-		if err := ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", project, instance); err != nil {
+		if err := ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", f.project, f.instance); err != nil {
 			return err
 		}
-		if err := admin.ApplySchema(ctx, project, instance, f.data.appProfile, s, opts...); err != nil {
+		if err := admin.ApplySchema(ctx, f.project, f.instance, f.appProfile, s, bigtableOptions(ctx)...); err != nil {
 			return err
 		}
 	}
 	stored := plan.Stored
 	if apply {
-		if stored, err = admin.ReadSchema(ctx, project, instance, f.data.appProfile, opts...); err != nil {
+		if stored, err = f.readSchema(ctx); err != nil {
 			return err
 		}
 	}
@@ -117,9 +113,7 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		_, err := fmt.Fprintln(w, "nothing was changed")
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "the schema has version %d\n", stored.Version); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "the schema has version %d\n", stored.Version)
 	for _, ch := range plan.Changes {
 		what := ""
 		switch step := nextStep(ch); {
@@ -130,16 +124,14 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		default:
 			what = fmt.Sprintf("observers of %s see older cells after, for each of them: %s", shown(ch.Name), step)
 		}
-		if _, err := fmt.Fprintln(w, what); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintln(w, what)
 	}
 	return nil
 }
 
 // backfillAll finishes every index that is being built, also one that an earlier call has added.
 func (f *applyFlags) backfillAll(cmd *cobra.Command, stored admin.StoredSchema) error {
-	return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
 		for _, t := range stored.Schema.Tables {
 			for _, ix := range t.Indexes {
 				if !stored.Indexes[t.Name+"."+ix.Name].Building {
@@ -150,9 +142,7 @@ func (f *applyFlags) backfillAll(cmd *cobra.Command, stored admin.StoredSchema) 
 					return err
 				}
 				if f.output.format != outputJSON {
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "index %s of %s: %s\n", ix.Name, t.Name, report); err != nil {
-						return err
-					}
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "index %s of %s: %s\n", ix.Name, t.Name, report)
 				}
 			}
 		}

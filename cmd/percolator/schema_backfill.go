@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +35,7 @@ func (b backfillJSON) String() string {
 }
 
 func newSchemaBackfill() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var opts admin.BackfillOptions
 	cmd := &cobra.Command{
 		Use:   "backfill TABLE INDEX",
@@ -53,24 +51,15 @@ one value of a unique index; schema verify lists them.`,
   percolator schema backfill documents by-url --pause 50ms --concurrency 1`,
 		Args:              tableAndIndex,
 		ValidArgsFunction: completeIndexes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+			report, err := backfillIndex(ctx, cmd, c, args[0], args[1], opts)
+			if err != nil {
 				return err
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				report, err := backfillIndex(ctx, cmd, c, args[0], args[1], opts)
-				if err != nil {
-					return err
-				}
-				return output.emit(cmd.OutOrStdout(), report, func(w io.Writer) error {
-					_, err := fmt.Fprintln(w, report)
-					return err
-				})
-			})
-		},
+			return f.output.emitText(cmd.OutOrStdout(), report, report.String())
+		}),
 	}
 	f.add(cmd, defaultWalkTimeout)
-	output.add(cmd)
 	cmd.Flags().IntVar(&opts.Concurrency, "concurrency", 4, "how many transactions commit entries at once, at most 64")
 	cmd.Flags().IntVar(&opts.RowsPerTransaction, "rows-per-transaction", 128, "how many rows one transaction looks at, at most 1000")
 	cmd.Flags().DurationVar(&opts.Pause, "pause", 0, "pause between two transactions, to leave room for others")
@@ -78,12 +67,7 @@ one value of a unique index; schema verify lists them.`,
 }
 
 // tableAndIndex is the Args of a command for one index.
-func tableAndIndex(cmd *cobra.Command, args []string) error {
-	if len(args) != 2 {
-		return usagef("%s takes a table and an index", cmd.CommandPath())
-	}
-	return nil
-}
+var tableAndIndex = takes(2, 2, "a table and an index")
 
 func backfillIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts admin.BackfillOptions) (backfillJSON, error) {
 	say, end := statusLine(cmd)

@@ -62,34 +62,26 @@ func nextStep(ch admin.SchemaChange) string {
 
 // changeLine is a change as a line of a diff.
 func changeLine(ch admin.SchemaChange) string {
-	subject := "table " + ch.Table
-	switch ch.Kind {
-	case admin.TableAdded:
-		return "+ " + subject
-	case admin.TableRemoved:
-		return "- " + subject + "  (refused)"
-	case admin.ObservedAdded:
-		return "+ " + subject + ": observed column " + shown(ch.Name)
-	case admin.WeakAdded:
-		return "+ " + subject + ": weak column " + shown(ch.Name)
-	case admin.IndexAdded:
-		return "+ " + subject + ": " + indexText(ch.Index)
-	case admin.ObservedRemoved:
-		return "- " + subject + ": observed column " + shown(ch.Name) + "  (refused)"
-	case admin.WeakRemoved:
-		return "- " + subject + ": weak column " + shown(ch.Name) + "  (refused)"
-	case admin.IndexRemoved:
-		return "- " + subject + ": " + indexText(ch.Index) + "  (refused)"
-	case admin.IndexChanged:
-		return "~ " + subject + ": " + indexText(ch.Index) + "  (refused: it is another one now)"
-	case admin.TimingChanged:
-		return "~ timing  (refused)"
-	case admin.BigtableTableMissing:
-		return "+ bigtable table " + ch.Name + "  (missing in the instance)"
-	case admin.FamilyMissing:
-		return "+ bigtable column family " + ch.Name + "  (missing in the instance)"
+	observed, weak, index := "observed column "+shown(ch.Name), "weak column "+shown(ch.Name), indexText(ch.Index)
+	of := "table " + ch.Table + ": "
+	line, ok := map[admin.SchemaChangeKind]string{
+		admin.TableAdded:           "+ table " + ch.Table,
+		admin.TableRemoved:         "- table " + ch.Table + "  (refused)",
+		admin.ObservedAdded:        "+ " + of + observed,
+		admin.ObservedRemoved:      "- " + of + observed + "  (refused)",
+		admin.WeakAdded:            "+ " + of + weak,
+		admin.WeakRemoved:          "- " + of + weak + "  (refused)",
+		admin.IndexAdded:           "+ " + of + index,
+		admin.IndexRemoved:         "- " + of + index + "  (refused)",
+		admin.IndexChanged:         "~ " + of + index + "  (refused: it is another one now)",
+		admin.TimingChanged:        "~ timing  (refused)",
+		admin.BigtableTableMissing: "+ bigtable table " + ch.Name + "  (missing in the instance)",
+		admin.FamilyMissing:        "+ bigtable column family " + ch.Name + "  (missing in the instance)",
+	}[ch.Kind]
+	if !ok {
+		return "? " + string(ch.Kind)
 	}
-	return "? " + string(ch.Kind)
+	return line
 }
 
 func indexText(ix percolator.Index) string {
@@ -102,16 +94,13 @@ func indexText(ix percolator.Index) string {
 
 func printPlan(w io.Writer, plan admin.SchemaPlan) error {
 	for _, ch := range plan.Changes {
-		if _, err := fmt.Fprintln(w, changeLine(ch)); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintln(w, changeLine(ch))
 	}
 	return nil
 }
 
 func newSchemaDiff() *cobra.Command {
-	var f instanceFlags
-	var output outputFlag
+	var f schemaFlags
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show what schema apply would do",
@@ -125,19 +114,16 @@ The exit status is 0 if there is nothing to do and 5 if there is.
   percolator schema show | percolator schema diff -`,
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			s, err := schemaFrom(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context) error {
-				plan, err := admin.PlanSchema(ctx, f.project, f.instance, f.appProfile, s, bigtableOptions(ctx)...)
+				plan, err := f.planSchema(ctx, s)
 				if err != nil {
 					return err
 				}
-				if err := output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) error { return printPlan(w, plan) }); err != nil {
+				if err := f.output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) error { return printPlan(w, plan) }); err != nil {
 					return err
 				}
 				if len(plan.Changes) > 0 {
@@ -147,7 +133,6 @@ The exit status is 0 if there is nothing to do and 5 if there is.
 			})
 		},
 	}
-	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
+	f.add(cmd)
 	return cmd
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A schema file is YAML, of which JSON is a part. It says what percolator.Schema says; terraform/ reads its tables, indexes and splits
-// as well. Names of columns and split keys that are no UTF-8, or begin with a quote, are in Go's quotes, as commands show them.
+// A schema file is YAML, of which JSON is a part. It says what percolator.Schema says; terraform/
+// reads its tables, indexes and splits as well. Names of columns and split keys that are no UTF-8,
+// or begin with a quote, are in Go's quotes, as commands show them.
 
 type schemaFile struct {
 	Tables []tableFile `json:"tables" yaml:"tables"`
@@ -50,8 +51,8 @@ type timingFile struct {
 // maxSchemaFile bounds a schema file; a schema fits in one cell of Bigtable anyway.
 const maxSchemaFile = 1 << 20
 
-// readSchema reads a schema file. Whatever it does not know is an error, which names the line or the field: a misspelt "observed"
-// would be notifications that never come.
+// readSchema reads a schema file. Whatever it does not know is an error, which names the line or
+// the field: a misspelt "observed" would be notifications that never come.
 func readSchema(path string) (*percolator.Schema, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -131,8 +132,8 @@ func oneDocument(text []byte) error {
 	return nil
 }
 
-// knownFields refuses fields that a struct does not have. Go's decoder would take them in any case of letters, and other readers of the
-// file would not.
+// knownFields refuses fields that a struct does not have. Go's decoder would take them in any case
+// of letters, and other readers of the file would not.
 func knownFields(path string, v any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -32,8 +32,7 @@ type indexJSON struct {
 }
 
 func newSchemaShow() *cobra.Command {
-	var f instanceFlags
-	var output outputFlag
+	var f schemaFlags
 	var ddl bool
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -53,28 +52,24 @@ instead, and asks nobody. The exit status is 7 if no schema is stored.`,
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(spannerstore.Statements(), ";\n\n")+";")
 				return err
 			}
-			if err := output.check(); err != nil {
-				return err
-			}
 			return f.with(cmd, func(ctx context.Context) error {
-				stored, err := storedSchema(ctx, f)
+				stored, err := storedSchema(ctx, f.instanceName)
 				if err != nil {
 					return err
 				}
-				return output.emit(cmd.OutOrStdout(), newStoredJSON(stored), func(w io.Writer) error { return printSchema(w, stored) })
+				return f.output.emit(cmd.OutOrStdout(), newStoredJSON(stored), func(w io.Writer) error { return printSchema(w, stored) })
 			})
 		},
 	}
-	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
+	f.add(cmd)
 	cmd.Flags().Lookup("output").Usage = strings.Replace(cmd.Flags().Lookup("output").Usage, "table", "table (YAML)", 1)
 	cmd.Flags().BoolVar(&ddl, "spanner-ddl", false, "print the DDL of the oracle's tables in Spanner")
 	return cmd
 }
 
 // storedSchema is ErrNotFound where there is none.
-func storedSchema(ctx context.Context, f instanceFlags) (admin.StoredSchema, error) {
-	stored, err := admin.ReadSchema(ctx, f.project, f.instance, f.appProfile, bigtableOptions(ctx)...)
+func storedSchema(ctx context.Context, f instanceName) (admin.StoredSchema, error) {
+	stored, err := f.readSchema(ctx)
 	if status.Code(err) == codes.NotFound || err == nil && stored.Schema == nil {
 		return stored, fmt.Errorf("schema of %s/%s: %w (percolator schema apply stores one)", f.project, f.instance, percolator.ErrNotFound)
 	}
@@ -94,14 +89,10 @@ func newStoredJSON(stored admin.StoredSchema) storedJSON {
 
 func printSchema(w io.Writer, stored admin.StoredSchema) error {
 	out := newStoredJSON(stored)
-	if _, err := fmt.Fprintf(w, "# version %d\n", out.Version); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "# version %d\n", out.Version)
 	for _, ix := range out.Indexes {
 		if ix.State != "ready" {
-			if _, err := fmt.Fprintf(w, "# index %s of %s is %s; this finishes it: %s\n", ix.Name, ix.Table, ix.State, backfillCommand(ix.Table, ix.Name)); err != nil {
-				return err
-			}
+			_, _ = fmt.Fprintf(w, "# index %s of %s is %s; this finishes it: %s\n", ix.Name, ix.Table, ix.State, backfillCommand(ix.Table, ix.Name))
 		}
 	}
 	text, err := yaml.Marshal(out.Schema)

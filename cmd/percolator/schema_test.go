@@ -79,7 +79,8 @@ func TestSchemaCommands(t *testing.T) {
 	s.compare("schema.txt")
 }
 
-// TestSchemaApplyBackfill: one command adds an index and fills it, also if an earlier one was broken off in between.
+// TestSchemaApplyBackfill: one command adds an index and fills it, also if an earlier one was
+// broken off in between.
 func TestSchemaApplyBackfill(t *testing.T) {
 	t.Parallel()
 	cl := newCluster(t, nil)
@@ -120,7 +121,8 @@ func TestSchemaUsage(t *testing.T) {
 	}
 }
 
-// An index whose Bigtable table was lost is not believed when the table is there again, and can be filled.
+// An index whose Bigtable table was lost is not believed when the table is there again, and can be
+// filled.
 func TestSchemaApplyLostIndex(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "schema.yaml")

@@ -36,8 +36,7 @@ type findingJSON struct {
 }
 
 func newSchemaVerify() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var at asOfFlag
 	var opts admin.VerifyIndexOptions
 	cmd := &cobra.Command{
@@ -54,29 +53,21 @@ needs a hold: percolator gc hold take, then --as-of its timestamp.`,
   percolator schema verify documents by-url -o json | jq '.findings[].row'`,
 		Args:              tableAndIndex,
 		ValidArgsFunction: completeIndexes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
+			if opts.Timestamp, err = at.timestamp(ctx, c); err != nil {
 				return err
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				return verifyIndex(ctx, cmd, c, args[0], args[1], at, opts, output)
-			}, reading)
-		},
+			return verifyIndex(ctx, cmd, c, args[0], args[1], opts, f.output)
+		}, reading),
 	}
 	f.add(cmd, defaultWalkTimeout)
-	output.add(cmd)
 	at.add(cmd)
 	cmd.Flags().IntVar(&opts.MaxFindings, "limit", 100, "how many findings are listed, at most 10000; all are counted")
 	return cmd
 }
 
-func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, at asOfFlag, opts admin.VerifyIndexOptions, output outputFlag) error {
-	ts, err := at.timestamp(ctx, c)
-	if err != nil {
-		return err
-	}
+func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, table, index string, opts admin.VerifyIndexOptions, output outputFlag) error {
 	say, end := statusLine(cmd)
-	opts.Timestamp = ts
 	opts.Progress = func(r admin.IndexReport) {
 		say(fmt.Sprintf("%d cells, %d entries, %d findings", r.Cells, r.Entries, r.Damaged()))
 	}
@@ -109,9 +100,7 @@ func (v verifyJSON) print(w io.Writer, r admin.IndexReport) error {
 	if v.Building {
 		building = ", which is being built"
 	}
-	if _, err := fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, r.Damaged(), atTime(v.Snapshot)); err != nil {
-		return err
-	}
+	_, _ = fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, r.Damaged(), atTime(v.Snapshot))
 	if len(v.Findings) == 0 {
 		return nil
 	}

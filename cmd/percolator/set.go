@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +14,7 @@ import (
 )
 
 func newSet() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	var file string
 	var isHex, insert bool
 	cmd := &cobra.Command{
@@ -31,18 +31,12 @@ input. With --insert the cell must not have a value yet; otherwise the exit stat
   percolator set images logo magic 89504e47 --hex`,
 		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			given := cmd.Flags().Changed("file")
 			if len(args) != 4 && !(len(args) == 3 && given) || len(args) == 4 && given {
 				return usagef("%s takes a table, a row, a column, and a value or --file", cmd.CommandPath())
 			}
-			named, err := names(args[:3])
-			if err != nil {
-				return err
-			}
 			var value []byte
+			var err error
 			if given {
 				value, err = readValue(cmd, file)
 			} else {
@@ -54,8 +48,7 @@ input. With --insert the cell must not have a value yet; otherwise the exit stat
 			if err != nil {
 				return err
 			}
-			cell := percolator.Cell{Table: named[0], Row: named[1], Column: named[2]}
-			return commitOne(cmd, f, output, func(tx *percolator.Txn) error {
+			return commitOne(cmd, f, args[:3], func(tx *percolator.Txn, cell percolator.Cell) error {
 				if insert {
 					return tx.Insert(cell, value)
 				}
@@ -64,25 +57,24 @@ input. With --insert the cell must not have a value yet; otherwise the exit stat
 		},
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	cmd.Flags().StringVar(&file, "file", "", `take the value from this file, "-" for the standard input`)
 	cmd.Flags().BoolVar(&isHex, "hex", false, "the value is in hexadecimal digits")
 	cmd.Flags().BoolVar(&insert, "insert", false, "only if the cell has no value")
 	return cmd
 }
 
-// commitOne runs a transaction that reads nothing itself, and prints its commit timestamp.
-func commitOne(cmd *cobra.Command, f dataFlags, output outputFlag, write func(tx *percolator.Txn) error) error {
-	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-		ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return write(tx) })
+// commitOne writes to a cell in a transaction that reads nothing itself, and prints its commit
+// timestamp.
+func commitOne(cmd *cobra.Command, f queryFlags, cell []string, write func(tx *percolator.Txn, cell percolator.Cell) error) error {
+	return f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+		ts, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+			return write(tx, percolator.Cell{Table: args[0], Row: args[1], Column: args[2]})
+		})
 		if err != nil {
 			return err
 		}
-		return output.emit(cmd.OutOrStdout(), commitJSON{ts, ts.Time().UTC()}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "committed at %s\n", atTime(ts))
-			return err
-		})
-	})
+		return f.output.emitText(cmd.OutOrStdout(), commitJSON{ts, ts.Time().UTC()}, "committed at "+atTime(ts))
+	})(cmd, cell)
 }
 
 // readValue reads a value from a file, no more of it than a value may have.
@@ -105,12 +97,30 @@ func readValue(cmd *cobra.Command, file string) ([]byte, error) {
 
 // fromHex allows a line break at the end, which files have. Its errors do not show the value.
 func fromHex(text string) ([]byte, error) {
-	for len(text) > 0 && (text[len(text)-1] == '\n' || text[len(text)-1] == '\r') {
-		text = text[:len(text)-1]
-	}
+	text = strings.TrimRight(text, "\r\n")
 	value, err := hex.DecodeString(text)
 	if err != nil {
 		return nil, usagef("the value is not an even number of hexadecimal digits")
 	}
 	return value, nil
+}
+
+func newDel() *cobra.Command {
+	var f queryFlags
+	cmd := &cobra.Command{
+		Use:   "del TABLE ROW COLUMN",
+		Short: "Delete a cell in a transaction of its own",
+		Long: `Delete a cell in a transaction of its own. A deletion is a write like any other:
+observers are notified and indexes maintained, and it succeeds where there is no value.
+Earlier snapshots keep showing the value until it is collected: get --as-of brings it
+back.`,
+		Example:           `  percolator del documents com.example/ title`,
+		Args:              oneCell,
+		ValidArgsFunction: completeTables,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return commitOne(cmd, f, args, (*percolator.Txn).Delete)
+		},
+	}
+	f.add(cmd, defaultCellTimeout)
+	return cmd
 }

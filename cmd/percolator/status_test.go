@@ -61,7 +61,7 @@ func TestStatusOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "status.table", table.String())
-	if err := writeJSON(&text, sampleAnswers()); err != nil {
+	if err := (&outputFlag{outputJSON}).emit(&text, sampleAnswers(), nil); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "status.json", text.String())

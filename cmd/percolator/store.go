@@ -4,34 +4,29 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 
 	"cloud.google.com/go/bigtable"
 	"cloud.google.com/go/spanner"
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/spannerstore"
 )
 
 // storeFlags name the store of an oracle's record.
 type storeFlags struct {
-	project, instance, appProfile string
-	spanner                       string
-	name                          string
+	instanceName
+	spanner string
+	name    string
 }
 
 func (f *storeFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.project, "project", "", "project of the Bigtable instance")
-	flags.StringVar(&f.instance, "instance", "", "Bigtable instance")
-	flags.StringVar(&f.appProfile, "app-profile", "", "Bigtable application profile: single-cluster routing, transactional writes")
-	flags.StringVar(&f.spanner, "spanner", "", "Spanner database, projects/P/instances/I/databases/D, instead of Bigtable")
-	flags.StringVar(&f.name, "name", "default", "name of the oracle")
-	bindEnv(flags, "project", "PERCOLATOR_PROJECT")
-	bindEnv(flags, "instance", "PERCOLATOR_INSTANCE")
-	bindEnv(flags, "app-profile", "PERCOLATOR_APP_PROFILE")
-	bindEnv(flags, "spanner", "PERCOLATOR_SPANNER")
-	bindEnv(flags, "name", "PERCOLATOR_TSO_NAME")
+	f.instanceName.add(flags)
+	flags.StringVar(&f.spanner, "spanner", "", "Spanner database, projects/P/instances/I/databases/D, instead of Bigtable [$PERCOLATOR_SPANNER]")
+	flags.StringVar(&f.name, "name", "default", "name of the oracle [$PERCOLATOR_TSO_NAME]")
 }
 
 // choose decides between the two kinds of store. Typed flags win over the environment.
@@ -75,4 +70,33 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (store tso.S
 	logger.Info("the oracle's record is kept in Bigtable",
 		"project", f.project, "instance", f.instance, "table", tso.BigtableTable)
 	return tso.NewBigtableStore(client.Open(tso.BigtableTable), f.name), client.Close, nil
+}
+
+// noData is the value of --data that says that nothing is to be looked at.
+const noData = "none"
+
+var instanceResource = regexp.MustCompile(`^projects/([^/]+)/instances/([^/]+)$`)
+
+// served returns the function by which a server learns what was handed out in any case:
+// from the Bigtable instance whose transactions use the oracle, data, or otherwise from
+// the one that holds the record. nil: there is none.
+func (f *storeFlags) served(data string, logger *slog.Logger) (func(context.Context) (tso.Timestamp, error), error) {
+	project, instance, profile := f.project, f.instance, f.appProfile
+	switch parts := instanceResource.FindStringSubmatch(data); {
+	case data == noData, data == "" && instance == "":
+		return nil, nil
+	case parts != nil:
+		if project != parts[1] || instance != parts[2] {
+			project, instance, profile = parts[1], parts[2], ""
+		}
+	case data != "":
+		return nil, usagef("--data %q is neither projects/P/instances/I nor %q", data, noData)
+	}
+	return func(ctx context.Context) (tso.Timestamp, error) {
+		ts, err := admin.ServedTimestamp(ctx, project, instance, profile, bigtableOptions(ctx)...)
+		if err == nil {
+			logger.Info("the record is compared with what transactions have used", "project", project, "instance", instance, "served", int64(ts))
+		}
+		return ts, err
+	}, nil
 }

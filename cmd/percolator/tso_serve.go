@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/gopercolator/percolator/internal/exporters"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -24,17 +25,10 @@ type serveFlags struct {
 	log   logFlags
 	admin adminFlags
 
-	listen, advertise   string
-	insecure, alts      bool
+	listen, data        string
 	cert, key, clientCA string
-	reflection          bool
-	data                string
-
-	window, lease                        time.Duration
-	maxConnections, maxStreams, maxCalls int
-	handshakeTimeout, idleTimeout        time.Duration
-	sessionLease                         time.Duration
-	maxSessions, maxRowLocks, maxHints   int
+	alts, reflection    bool
+	server              tso.ServerConfig
 }
 
 func newTSOServe() *cobra.Command {
@@ -68,8 +62,7 @@ Certificates are read again while the server runs: see docs/ORACLE.md.`,
 	f.store.add(cmd)
 	f.log.add(cmd)
 	f.admin.add(cmd)
-	cmd.Flags().StringVar(&f.data, "data", "", `Bigtable instance, projects/P/instances/I, whose transactions use this oracle: a record older than what stands there is refused; "none" for no comparison (default the instance of --project and --instance)`)
-	bindEnv(cmd.Flags(), "data", "PERCOLATOR_DATA")
+	cmd.Flags().StringVar(&f.data, "data", "", `Bigtable instance, projects/P/instances/I, whose transactions use this oracle: a record older than what stands there is refused; "none" for no comparison (default the instance of --project and --instance) [$PERCOLATOR_DATA]`)
 	f.addListener(cmd)
 	f.addLimits(cmd)
 	return cmd
@@ -77,48 +70,29 @@ Certificates are read again while the server runs: see docs/ORACLE.md.`,
 
 func (f *serveFlags) addListener(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "address to listen on")
-	flags.StringVar(&f.advertise, "advertise", "", "host:port under which clients find this server (default the listening address)")
-	flags.StringVar(&f.cert, "tls-cert", "", "file of this server's certificate; turns TLS on")
-	flags.StringVar(&f.key, "tls-key", "", "file of its private key")
-	flags.StringVar(&f.clientCA, "tls-client-ca", "", "file of the authorities that clients' certificates have to be from (mutual TLS)")
-	flags.BoolVar(&f.alts, "alts", false, "secure connections by ALTS, on Google Cloud")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow plaintext on addresses other than loopback")
-	flags.BoolVar(&f.reflection, "reflection", false, "offer gRPC reflection")
-	bindEnv(flags, "listen", "PERCOLATOR_TSO_LISTEN")
-	bindEnv(flags, "advertise", "PERCOLATOR_TSO_ADVERTISE")
-	bindEnv(flags, "tls-cert", "PERCOLATOR_TSO_SERVER_CERT")
-	bindEnv(flags, "tls-key", "PERCOLATOR_TSO_SERVER_KEY")
-	bindEnv(flags, "tls-client-ca", "PERCOLATOR_TSO_CLIENT_CA")
-	bindEnv(flags, "alts", "PERCOLATOR_TSO_ALTS")
-	bindEnv(flags, "insecure", "PERCOLATOR_TSO_SERVER_INSECURE")
-	bindEnv(flags, "reflection", "PERCOLATOR_TSO_REFLECTION")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "address to listen on [$PERCOLATOR_TSO_LISTEN]")
+	flags.StringVar(&f.server.Advertise, "advertise", "", "host:port under which clients find this server (default the listening address) [$PERCOLATOR_TSO_ADVERTISE]")
+	flags.StringVar(&f.cert, "tls-cert", "", "file of this server's certificate; turns TLS on [$PERCOLATOR_TSO_SERVER_CERT]")
+	flags.StringVar(&f.key, "tls-key", "", "file of its private key [$PERCOLATOR_TSO_SERVER_KEY]")
+	flags.StringVar(&f.clientCA, "tls-client-ca", "", "file of the authorities that clients' certificates have to be from (mutual TLS) [$PERCOLATOR_TSO_CLIENT_CA]")
+	flags.BoolVar(&f.alts, "alts", false, "secure connections by ALTS, on Google Cloud [$PERCOLATOR_TSO_ALTS]")
+	flags.BoolVar(&f.server.AllowPlaintext, "insecure", false, "allow plaintext on addresses other than loopback [$PERCOLATOR_TSO_SERVER_INSECURE]")
+	flags.BoolVar(&f.reflection, "reflection", false, "offer gRPC reflection [$PERCOLATOR_TSO_REFLECTION]")
 }
 
 func (f *serveFlags) addLimits(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.window, "window", 3*time.Second, "how much time's worth of timestamps is reserved ahead")
-	flags.DurationVar(&f.lease, "lease", 3*time.Second, "how long after the leader's death another server leads")
-	flags.IntVar(&f.maxConnections, "max-connections", 4096, "how many clients may be connected; more wait")
-	flags.IntVar(&f.maxStreams, "max-streams", 256, "how many calls a connection may have on the way; more wait")
-	flags.IntVar(&f.maxCalls, "max-calls", 16384, "how many calls are worked on at once; more are refused")
-	flags.DurationVar(&f.handshakeTimeout, "handshake-timeout", 10*time.Second, "when a connection that does not speak is cut")
-	flags.DurationVar(&f.idleTimeout, "idle-timeout", 15*time.Minute, "when a connection without calls is closed")
-	flags.DurationVar(&f.sessionLease, "session-lease", 5*time.Second, "how long a session lives after its last renewal")
-	flags.IntVar(&f.maxSessions, "max-sessions", 10_000, "how many sessions may be open; more are refused")
-	flags.IntVar(&f.maxRowLocks, "max-row-locks", 1_000_000, "how many rows may be locked; more are refused")
-	bindEnv(flags, "session-lease", "PERCOLATOR_TSO_SESSION_LEASE")
-	bindEnv(flags, "max-sessions", "PERCOLATOR_TSO_MAX_SESSIONS")
-	bindEnv(flags, "max-row-locks", "PERCOLATOR_TSO_MAX_ROW_LOCKS")
-	flags.IntVar(&f.maxHints, "max-hints", 65_536, "how many hints at work may wait; more are thrown away")
-	bindEnv(flags, "max-hints", "PERCOLATOR_TSO_MAX_HINTS")
-	bindEnv(flags, "window", "PERCOLATOR_TSO_WINDOW")
-	bindEnv(flags, "lease", "PERCOLATOR_TSO_LEASE")
-	bindEnv(flags, "max-connections", "PERCOLATOR_TSO_MAX_CONNECTIONS")
-	bindEnv(flags, "max-streams", "PERCOLATOR_TSO_MAX_STREAMS")
-	bindEnv(flags, "max-calls", "PERCOLATOR_TSO_MAX_CALLS")
-	bindEnv(flags, "handshake-timeout", "PERCOLATOR_TSO_HANDSHAKE_TIMEOUT")
-	bindEnv(flags, "idle-timeout", "PERCOLATOR_TSO_IDLE_TIMEOUT")
+	flags.DurationVar(&f.server.Window, "window", 3*time.Second, "how much time's worth of timestamps is reserved ahead [$PERCOLATOR_TSO_WINDOW]")
+	flags.DurationVar(&f.server.Lease, "lease", 3*time.Second, "how long after the leader's death another server leads [$PERCOLATOR_TSO_LEASE]")
+	flags.IntVar(&f.server.MaxConnections, "max-connections", 4096, "how many clients may be connected; more wait [$PERCOLATOR_TSO_MAX_CONNECTIONS]")
+	flags.IntVar(&f.server.MaxStreams, "max-streams", 256, "how many calls a connection may have on the way; more wait [$PERCOLATOR_TSO_MAX_STREAMS]")
+	flags.IntVar(&f.server.MaxCalls, "max-calls", 16384, "how many calls are worked on at once; more are refused [$PERCOLATOR_TSO_MAX_CALLS]")
+	flags.DurationVar(&f.server.HandshakeTimeout, "handshake-timeout", 10*time.Second, "when a connection that does not speak is cut [$PERCOLATOR_TSO_HANDSHAKE_TIMEOUT]")
+	flags.DurationVar(&f.server.IdleTimeout, "idle-timeout", 15*time.Minute, "when a connection without calls is closed [$PERCOLATOR_TSO_IDLE_TIMEOUT]")
+	flags.DurationVar(&f.server.SessionLease, "session-lease", 5*time.Second, "how long a session lives after its last renewal [$PERCOLATOR_TSO_SESSION_LEASE]")
+	flags.IntVar(&f.server.MaxSessions, "max-sessions", 10_000, "how many sessions may be open; more are refused [$PERCOLATOR_TSO_MAX_SESSIONS]")
+	flags.IntVar(&f.server.MaxRowLocks, "max-row-locks", 1_000_000, "how many rows may be locked; more are refused [$PERCOLATOR_TSO_MAX_ROW_LOCKS]")
+	flags.IntVar(&f.server.MaxHints, "max-hints", 65_536, "how many hints at work may wait; more are thrown away [$PERCOLATOR_TSO_MAX_HINTS]")
 }
 
 func serve(cmd *cobra.Command, f serveFlags) (err error) {
@@ -138,28 +112,31 @@ func serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = l.Close() }() // its server has closed it, unless there was none
 	adminListener, err := f.admin.listener(ctx)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
-	closeListeners := func() error { return errors.Join(l.Close(), closeAdmin(adminListener)) }
+	if adminListener != nil {
+		defer func() { _ = adminListener.Close() }()
+	}
 	store, closeStore, err := f.store.open(ctx, logger)
 	if err != nil {
-		return errors.Join(err, closeListeners())
+		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	telemetry, stopTelemetry, err := startTelemetry(ctx, "percolator-tso", logger)
 	if err != nil {
-		return errors.Join(err, closeListeners())
+		return err
 	}
 	defer stopTelemetry()
 	cfg := f.config(creds, telemetry.MeterProvider(), logger)
 	if cfg.Served, err = f.store.served(f.data, logger); err != nil {
-		return errors.Join(err, closeListeners())
+		return err
 	}
 	server, err := tso.NewServer(store, cfg)
 	if err != nil {
-		return errors.Join(err, closeListeners())
+		return err
 	}
 	logger.Info("serving the oracle", "name", f.store.name, "address", l.Addr().String(), "security", f.security(creds))
 	return advise(f.serveBoth(ctx, server, l, adminListener, telemetry.Handler(), logger))
@@ -172,26 +149,22 @@ func (f *serveFlags) serveBoth(ctx context.Context, server *tso.Server, l, admin
 		return server.Serve(ctx, l)
 	}
 	logger.Info("serving /healthz, /readyz and /metrics", "address", adminListener.Addr().String())
-	ended := make(chan struct{})
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(ended)
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer end()
 		return server.Serve(ctx, l)
 	})
-	group.Go(func() error { return serveAdmin(ended, adminListener, newAdmin(server, metrics)) })
-	return group.Wait()
+	g.Go(func() error {
+		return exporters.Server{Handler: newAdmin(server, metrics), HeaderBytes: adminHeaderBytes, AnswerWithin: adminRequestTimeout, StopWithin: adminStopTimeout}.Serve(ended, adminListener)
+	})
+	return g.Wait()
 }
 
 func (f *serveFlags) config(creds credentials.TransportCredentials, meters metric.MeterProvider, logger *slog.Logger) tso.ServerConfig {
-	cfg := tso.ServerConfig{
-		Window: f.window, Lease: f.lease, Advertise: f.advertise,
-		Credentials: creds, AllowPlaintext: f.insecure,
-		MaxConnections: f.maxConnections, MaxStreams: f.maxStreams, MaxCalls: f.maxCalls,
-		HandshakeTimeout: f.handshakeTimeout, IdleTimeout: f.idleTimeout,
-		SessionLease: f.sessionLease, MaxSessions: f.maxSessions, MaxRowLocks: f.maxRowLocks, MaxHints: f.maxHints,
-		RequireRecord: true, Version: programVersion(),
-		Logger: logger, MeterProvider: meters,
-	}
+	cfg := f.server
+	cfg.Credentials, cfg.Logger, cfg.MeterProvider = creds, logger, meters
+	cfg.RequireRecord, cfg.Version = true, programVersion()
 	if f.reflection {
 		cfg.Register = func(s *grpc.Server) { reflection.Register(s) }
 	}
@@ -228,20 +201,15 @@ func (f *serveFlags) security(creds credentials.TransportCredentials) string {
 
 // listener opens the listener, unless others could read along.
 func (f *serveFlags) listener(ctx context.Context, secure bool) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
-	if err != nil {
-		return nil, usagef("--listen: %w", err)
-	}
-	ip := l.Addr().(*net.TCPAddr).IP
-	switch {
-	case !ip.IsLoopback() && !secure && !f.insecure:
-		err = usagef("--listen %s is not a loopback address: it needs --tls-cert and --tls-key, or --alts; plaintext there needs --insecure", f.listen)
-	case ip.IsUnspecified() && f.advertise == "":
-		err = usagef("--listen %s is every address of this machine: clients need the one in --advertise", f.listen)
-	default:
-		return l, nil
-	}
-	return nil, errors.Join(err, l.Close())
+	return listen(ctx, "listen", f.listen, 0, func(ip net.IP) error {
+		switch {
+		case !ip.IsLoopback() && !secure && !f.server.AllowPlaintext:
+			return usagef("--listen %s is not a loopback address: it needs --tls-cert and --tls-key, or --alts; plaintext there needs --insecure", f.listen)
+		case ip.IsUnspecified() && f.server.Advertise == "":
+			return usagef("--listen %s is every address of this machine: clients need the one in --advertise", f.listen)
+		}
+		return nil
+	})
 }
 
 // programVersion is the version of this program, as operators see it.

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +19,7 @@ import (
 
 func newTSOStatus() *cobra.Command {
 	var f clientFlags
-	var form string
+	var output outputFlag
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what each server of the oracle says about itself",
@@ -31,11 +31,10 @@ The exit status is 0 if one of the servers leads, 3 if none does.`,
 		Example: `  percolator tso status --tso tso-a:7070,tso-b:7070 --tls-ca ca.pem
   percolator tso status -o json | jq '.[] | select(.leading)'`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return showStatus(cmd, f, form) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return showStatus(cmd, f, output) },
 	}
 	f.add(cmd, 3*time.Second)
-	cmd.Flags().StringVarP(&form, "output", "o", "table", "table or json")
-	bindEnv(cmd.Flags(), "output", "PERCOLATOR_OUTPUT")
+	output.add(cmd)
 	return cmd
 }
 
@@ -61,10 +60,7 @@ type serverStatus struct {
 	Version       string `json:"version,omitempty"`
 }
 
-func showStatus(cmd *cobra.Command, f clientFlags, form string) error {
-	if form != "table" && form != "json" {
-		return usagef("--output %q is neither table nor json", form)
-	}
+func showStatus(cmd *cobra.Command, f clientFlags, output outputFlag) error {
 	opts, err := f.dialOptions(cmd)
 	if err != nil {
 		return err
@@ -74,17 +70,11 @@ func showStatus(cmd *cobra.Command, f clientFlags, form string) error {
 		return usagef("--tso names %d servers, not 1 to %d", len(targets), maxServers)
 	}
 	answers := askAll(cmd.Context(), targets, opts)
-	write := writeTable
-	if form == "json" {
-		write = writeJSON
-	}
-	if err := write(cmd.OutOrStdout(), answers); err != nil {
+	if err := output.emit(cmd.OutOrStdout(), answers, func(w io.Writer) error { return writeTable(w, answers) }); err != nil {
 		return err
 	}
-	for _, answer := range answers {
-		if answer.Leading {
-			return nil
-		}
+	if slices.ContainsFunc(answers, func(st serverStatus) bool { return st.Leading }) {
+		return nil
 	}
 	return fmt.Errorf("%w: none of the servers leads", tso.ErrUnavailable)
 }
@@ -155,40 +145,23 @@ func (st serverStatus) state() string {
 	return "not ready"
 }
 
-func (st serverStatus) remark() string {
-	if st.Error != "" {
-		return st.Error
-	}
-	return st.Reason
-}
-
 func writeTable(w io.Writer, answers []serverStatus) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "SERVER\tSTATE\tLEADER\tEPOCH\tRECORD\tHIGH-WATER MARK\tVERSION\tREMARK")
+	t := newTable(w, "SERVER", "STATE", "LEADER", "EPOCH", "RECORD", "HIGH-WATER MARK", "VERSION", "REMARK")
 	for _, st := range answers {
-		row := fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", st.Target, st.state(), dash(st.Leader),
-			number(st.Epoch), number(st.Record), dash(st.HighWaterTime), dash(st.Version), st.remark())
-		_, _ = fmt.Fprintln(table, strings.TrimRight(row, "\t"))
+		cells := []any{st.Target, st.state(), dash(st.Leader), number(st.Epoch), number(st.Record), dash(st.HighWaterTime), dash(st.Version)}
+		if remark := cmp.Or(st.Error, st.Reason); remark != "" {
+			cells = append(cells, remark)
+		}
+		t.row(cells...)
 	}
-	return table.Flush()
+	return t.flush()
 }
 
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func dash(text string) string { return cmp.Or(text, "-") }
 
 func number(n int64) string {
 	if n == 0 {
 		return "-"
 	}
 	return fmt.Sprint(n)
-}
-
-func writeJSON(w io.Writer, answers []serverStatus) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(answers)
 }

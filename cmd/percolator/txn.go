@@ -27,8 +27,7 @@ type scriptJSON struct {
 }
 
 type txnFlags struct {
-	data        dataFlags
-	output      outputFlag
+	queryFlags
 	at          asOfFlag
 	dryRun      bool
 	maxAttempts int
@@ -58,26 +57,17 @@ requirement does not hold, an inserted cell exists, or conflicts do not end.`,
   set accounts alice balance 3
   set accounts bob balance 9   # was 2
   END`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("%s takes one file", cmd.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		Args: takes(0, 1, "one file"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.start(cmd, args) },
 	}
-	f.data.add(cmd, defaultCellTimeout)
-	f.output.add(cmd)
+	f.add(cmd, defaultCellTimeout)
 	f.at.add(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "read and check, and commit nothing")
 	cmd.Flags().IntVar(&f.maxAttempts, "max-attempts", 0, "give up after so many conflicts; 0: when --timeout has passed")
 	return cmd
 }
 
-func (f *txnFlags) run(cmd *cobra.Command, args []string) error {
-	if err := f.output.check(); err != nil {
-		return err
-	}
+func (f *txnFlags) start(cmd *cobra.Command, args []string) error {
 	if f.maxAttempts < 0 {
 		return usagef("--max-attempts %d is negative", f.maxAttempts)
 	}
@@ -90,9 +80,9 @@ func (f *txnFlags) run(cmd *cobra.Command, args []string) error {
 		if writes >= 0 {
 			return usagef("line %d: %s cannot be together with --as-of, which only reads", script[writes].line, script[writes].verb)
 		}
-		return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.view(ctx, cmd, c, script) }, reading)
+		return f.with(cmd, func(ctx context.Context, c *percolator.Client) error { return f.view(ctx, cmd, c, script) }, reading)
 	}
-	return f.data.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
 		switch {
 		case writes < 0:
 			return f.view(ctx, cmd, c, script)
@@ -166,7 +156,8 @@ func (f *txnFlags) commit(ctx context.Context, cmd *cobra.Command, c *percolator
 	return f.end(cmd, last, out, err)
 }
 
-// end prints what the last attempt has read, unless it failed for a reason that makes it worthless, and how it ended.
+// end prints what the last attempt has read, unless it failed for a reason that makes it worthless,
+// and how it ended.
 func (f *txnFlags) end(cmd *cobra.Command, a attempt, out scriptJSON, err error) error {
 	if err != nil && !errors.Is(err, errRequirement) {
 		return err

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// errRequirement ends a script whose "require" does not hold. It is no conflict while the transaction runs: that would be tried again.
+// errRequirement ends a script whose "require" does not hold. It is no conflict while the
+// transaction runs: that would be tried again.
 var errRequirement = errors.New("the cell is not as required")
 
 // attempt is one run of a script. Only that of the last attempt is shown.
@@ -118,7 +119,8 @@ func (a *attempt) count(e percolator.Entry) error {
 	return nil
 }
 
-// insert looks at the cell before Commit does, which could not name the line, and does not come to it in a dry run.
+// insert looks at the cell before Commit does, which could not name the line, and does not come to
+// it in a dry run.
 func insert(ctx context.Context, tx *percolator.Txn, s statement) error {
 	switch _, err := tx.Get(ctx, s.cell); {
 	case err == nil:
@@ -129,8 +131,9 @@ func insert(ctx context.Context, tx *percolator.Txn, s statement) error {
 	return tx.Insert(s.cell, s.value)
 }
 
-// require reads a cell, in a transaction so that it conflicts with whoever changes the cell meanwhile: else it would have held at the
-// start timestamp, and need not any more when the transaction commits (section 2.2 of the paper).
+// require reads a cell, in a transaction so that it conflicts with whoever changes the cell
+// meanwhile: else it would have held at the start timestamp, and need not any more when the
+// transaction commits (section 2.2 of the paper).
 func require(ctx context.Context, r percolator.Reader, tx *percolator.Txn, s statement) error {
 	read := r.Get
 	if tx != nil {

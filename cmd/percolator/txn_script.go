@@ -48,7 +48,8 @@ func (s statement) writes() bool {
 
 func (s statement) fail(err error) error { return fmt.Errorf("line %d: %s: %w", s.line, s.verb, err) }
 
-// readScript reads the statements of a script. What is wrong with it is found before anything is read or written.
+// readScript reads the statements of a script. What is wrong with it is found before anything is
+// read or written.
 func readScript(in io.Reader) (script []statement, err error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxScriptBytes+1)) // all of it first: a script that is cut must not run
 	switch {
@@ -80,8 +81,8 @@ func readScript(in io.Reader) (script []statement, err error) {
 	return script, nil
 }
 
-// splitLine takes a line apart as a POSIX shell would, without doing anything that a shell does. What a shell would do something for must
-// be quoted.
+// splitLine takes a line apart as a POSIX shell would, without doing anything that a shell does.
+// What a shell would do something for must be quoted.
 func splitLine(line string) (words []string, err error) {
 	if !utf8.ValidString(line) {
 		return nil, fmt.Errorf("not UTF-8; --hex takes other values, and names are understood as percolator shows them")
@@ -148,32 +149,23 @@ func parseStatement(words []string) (s statement, err error) {
 		return s, fmt.Errorf("%s: %w", s.verb, err)
 	}
 	args := flags.Args()
-	least, most := operands(s.verb)
+	number, known := operands[s.verb]
 	switch {
-	case most == 0:
+	case !known:
 		return s, fmt.Errorf("unknown statement %q; there are:\n%s", s.verb, scriptHelp)
-	case len(args) < least || len(args) > most:
+	case len(args) < number[0] || len(args) > number[1]:
 		return s, fmt.Errorf("%s takes other arguments; the statements are:\n%s", s.verb, scriptHelp)
 	}
 	return s, s.take(args, isHex)
 }
 
-// operands is how many arguments a verb takes.
-func operands(verb string) (least, most int) {
-	const columns = 1000
-	switch verb {
-	case "get":
-		return 2, columns
-	case "scan":
-		return 1, columns
-	case "get-for-update", "del", "notify":
-		return 3, 3
-	case "set", "insert":
-		return 4, 4
-	case "require":
-		return 4, 5
-	}
-	return 0, 0
+// maxOperands bounds the columns of get and scan.
+const maxOperands = 1000
+
+// operands is how many arguments a verb takes, at least and at most.
+var operands = map[string][2]int{
+	"get": {2, maxOperands}, "scan": {1, maxOperands}, "get-for-update": {3, 3}, "del": {3, 3}, "notify": {3, 3},
+	"set": {4, 4}, "insert": {4, 4}, "require": {4, 5},
 }
 
 func (s *statement) take(args []string, isHex bool) (err error) {

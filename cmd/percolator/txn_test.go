@@ -118,7 +118,8 @@ func TestWrongScripts(t *testing.T) {
 	}
 }
 
-// meddler is an oracle on whose first timestamps something happens before they arrive: for a transaction that has just begun, too late.
+// meddler is an oracle on whose first timestamps something happens before they arrive: for a
+// transaction that has just begun, too late.
 type meddler struct {
 	tso.Oracle
 	left   atomic.Int64
@@ -133,7 +134,8 @@ func (m *meddler) Next(ctx context.Context) (tso.Timestamp, error) {
 	return ts, err
 }
 
-// TestTxnConflicts: a script that conflicts runs again with new reads, and only the last attempt is shown.
+// TestTxnConflicts: a script that conflicts runs again with new reads, and only the last attempt is
+// shown.
 func TestTxnConflicts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -168,7 +170,7 @@ func TestTxnConflicts(t *testing.T) {
 			var out bytes.Buffer
 			cmd := newTxn()
 			cmd.SetOut(&out)
-			f := txnFlags{maxAttempts: 3, output: outputFlag{outputTable}}
+			f := txnFlags{maxAttempts: 3, queryFlags: queryFlags{output: outputFlag{outputTable}}}
 			oracle.left.Store(c.conflicts)
 			err = f.commit(ctx, cmd, client, script)
 			if exitCode(err) != c.code || !strings.Contains(out.String(), c.want) || c.code != exitOK && out.Len() > 0 {
@@ -181,7 +183,8 @@ func TestTxnConflicts(t *testing.T) {
 	}
 }
 
-// TestTxnRequireHolds: a cell that is required and not written conflicts with who changes it meanwhile.
+// TestTxnRequireHolds: a cell that is required and not written conflicts with who changes it
+// meanwhile.
 func TestTxnRequireHolds(t *testing.T) {
 	t.Parallel()
 	cl := newCluster(t, cellSchema())
@@ -201,7 +204,7 @@ func TestTxnRequireHolds(t *testing.T) {
 	}
 	cmd := newTxn()
 	cmd.SetOut(new(bytes.Buffer))
-	f := txnFlags{output: outputFlag{outputTable}}
+	f := txnFlags{queryFlags: queryFlags{output: outputFlag{outputTable}}}
 	oracle.left.Store(1)
 	if err := f.commit(ctx, cmd, client, script); exitCode(err) != exitConflict || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("%v; want that the requirement of line 1 does not hold", err)
@@ -227,7 +230,8 @@ func TestSplitLine(t *testing.T) {
 	}
 }
 
-// A script beyond the limit is refused as a whole, whatever ends its lines: the end that is cut off might have been the half of a value.
+// A script beyond the limit is refused as a whole, whatever ends its lines: the end that is cut off
+// might have been the half of a value.
 func TestLongScript(t *testing.T) {
 	t.Parallel()
 	head, line := "set t a v 1\r\n", "#"+strings.Repeat("x", 200)+"\r\n"

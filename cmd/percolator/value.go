@@ -7,13 +7,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// shownValue is a value as a person reads it: as it is where that is readable and unmistakable, in Go's quotes otherwise.
+// shownValue is a value as a person reads it: as it is where that is readable and unmistakable, in
+// Go's quotes otherwise.
 func shownValue(v []byte) string {
 	s := string(v)
 	unreadable := func(r rune) bool { return r == utf8.RuneError || r != ' ' && !unicode.IsPrint(r) }
@@ -23,14 +22,16 @@ func shownValue(v []byte) string {
 	return s
 }
 
-// cellJSON is a cell in the output for programs. Names are as shown; of Value and Base64 there is one.
+// cellJSON is a cell in the output for programs. Names are as shown; of Value and Base64 there is
+// one.
 type cellJSON struct {
 	Table  string  `json:"table"`
 	Row    string  `json:"row"`
 	Column string  `json:"column"`
 	Value  *string `json:"value,omitempty"`  // if it is UTF-8
 	Base64 *[]byte `json:"base64,omitempty"` // otherwise
-	// Committed is the timestamp of the transaction that wrote the value, absent for what a script has written itself.
+	// Committed is the timestamp of the transaction that wrote the value, absent for what a script has
+	// written itself.
 	Committed   tso.Timestamp `json:"committed,omitempty"`
 	CommittedAt *time.Time    `json:"committedAt,omitempty"`
 }
@@ -81,9 +82,26 @@ func names(args []string) ([]string, error) {
 }
 
 // oneCell is the Args of a command that takes one cell.
-func oneCell(cmd *cobra.Command, args []string) error {
-	if len(args) != 3 {
-		return usagef("%s takes a table, a row and a column", cmd.CommandPath())
+var oneCell = takes(3, 3, "a table, a row and a column")
+
+// Row keys and names of columns may hold any bytes. They are shown as they are where that is
+// readable, and in Go's quotes otherwise; both forms are understood as arguments.
+
+func shown(key string) string {
+	unreadable := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	if key == "" || strings.HasPrefix(key, `"`) || strings.ContainsFunc(key, unreadable) {
+		return strconv.Quote(key)
 	}
-	return nil
+	return key
+}
+
+func fromShown(arg string) (string, error) {
+	if !strings.HasPrefix(arg, `"`) {
+		return arg, nil
+	}
+	key, err := strconv.Unquote(arg)
+	if err != nil {
+		return "", usagef("%s is not a string in quotes", arg)
+	}
+	return key, nil
 }

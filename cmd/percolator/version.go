@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Set by the linker (-X main.stampedVersion=v1.2.3) where the source that is built is no checkout, from which Go would know them: in
-// the Dockerfile, for instance.
+// Set by the linker (-X main.stampedVersion=v1.2.3) where the source that is built is no checkout,
+// from which Go would know them: in the Dockerfile, for instance.
 var stampedVersion, stampedRevision, stampedDate string
 
 // versionInfo is what "version" prints.
@@ -25,7 +25,8 @@ type versionInfo struct {
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 
-	// Modules are those on whose version it depends how Bigtable, Spanner and the oracle are spoken to.
+	// Modules are those on whose version it depends how Bigtable, Spanner and the oracle are spoken
+	// to.
 	Modules map[string]string `json:"modules"`
 }
 
@@ -48,9 +49,6 @@ Bigtable, Spanner and the oracle are spoken to.
   percolator version -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			if short {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildVersion())
 				return err

@@ -36,8 +36,7 @@ type workerJSON struct {
 }
 
 func newWorkersLs() *cobra.Command {
-	var f dataFlags
-	var output outputFlag
+	var f queryFlags
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the workers that live",
@@ -51,26 +50,20 @@ A worker may run without being listed: one that is configured to do neither.`,
 		Example: `  percolator workers ls
   percolator workers ls -o json | jq -r '.[].version' | sort | uniq -c`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			seen, err := admin.New(c).InspectWorkers(ctx)
+			if err != nil {
 				return err
 			}
-			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
-				seen, err := admin.New(c).InspectWorkers(ctx)
-				if err != nil {
-					return err
-				}
-				reports, err := admin.New(c).Reports(ctx)
-				if err != nil {
-					return err
-				}
-				list := workerList(seen, reports)
-				return output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printWorkers(w, list, seen.Now) })
-			})
-		},
+			reports, err := admin.New(c).Reports(ctx)
+			if err != nil {
+				return err
+			}
+			list := workerList(seen, reports)
+			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printWorkers(w, list, seen.Now) })
+		}),
 	}
 	f.add(cmd, defaultCellTimeout)
-	output.add(cmd)
 	return cmd
 }
 
@@ -126,8 +119,5 @@ func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) error {
 
 // orDash keeps the columns of a table apart, and what others have stored harmless.
 func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return oneLine(text)
+	return cmp.Or(oneLine(text), "-")
 }

@@ -53,7 +53,8 @@ instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle named by
 	return root
 }
 
-// openSummary creates the summary file before the work begins: a path that cannot be written is better known now.
+// openSummary creates the summary file before the work begins: a path that cannot be written is
+// better known now.
 func (a *app) openSummary() (err error) {
 	if a.summaryPath != "" {
 		a.summaryFile, err = os.Create(a.summaryPath)

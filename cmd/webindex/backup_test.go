@@ -22,7 +22,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/verify"
 )
 
-// TestRestoredIndexPassesVerify backs the index up, restores it into another instance, and has "webindex verify" judge that one.
+// TestRestoredIndexPassesVerify backs the index up, restores it into another instance, and has
+// "webindex verify" judge that one.
 func TestRestoredIndexPassesVerify(t *testing.T) {
 	store := runStore(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -55,8 +56,9 @@ func TestRestoredIndexPassesVerify(t *testing.T) {
 	do("verify", "--instance", "elsewhere")
 }
 
-// TestIndexBackedUpWhileItIsBuilt takes the backup of an index that is not up to date, and has workers finish it after the snapshot and before it is
-// read: all their notifications and part of their results are gone or too new by then. Workers on the restored index do what was not done in
+// TestIndexBackedUpWhileItIsBuilt takes the backup of an index that is not up to date, and has
+// workers finish it after the snapshot and before it is read: all their notifications and part of
+// their results are gone or too new by then. Workers on the restored index do what was not done in
 // the snapshot, and it is right.
 func TestIndexBackedUpWhileItIsBuilt(t *testing.T) {
 	t.Parallel()

@@ -25,21 +25,19 @@ func newDeleteCommand(a *app) *cobra.Command {
 the place of a canonical page.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, urls []string) error {
-			client, closeStore, err := t.open(cmd.Context(), a.log)
-			if err != nil {
-				return err
-			}
-			defer closeStore()
-			m := startMeter(client)
-			deleted, deleteErr := a.deletePages(cmd.Context(), client, urls)
-			return errors.Join(deleteErr, client.Flush(cmd.Context()), a.summarize(m.stop(summary.Summary{Deleted: deleted})))
+			return t.with(cmd.Context(), a.log, func(client *percolator.Client) error {
+				m := startMeter(client)
+				deleted, deleteErr := a.deletePages(cmd.Context(), client, urls)
+				return errors.Join(deleteErr, client.Flush(cmd.Context()), a.summarize(m.stop(summary.Summary{Deleted: deleted})))
+			})
 		},
 	}
 	t.addFlags(cmd)
 	return cmd
 }
 
-// deletePages deletes each page in a transaction of its own. A page that is missing does not keep the others.
+// deletePages deletes each page in a transaction of its own. A page that is missing does not keep
+// the others.
 func (a *app) deletePages(ctx context.Context, client *percolator.Client, urls []string) (*summary.Deleted, error) {
 	var (
 		d     summary.Deleted

@@ -12,8 +12,9 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/load"
 )
 
-// The whole store lives in this process, so most of its memory is in use and collecting garbage is expensive: it is done
-// seldom, until the process has demoMemory bytes, and from there on as often as needed.
+// The whole store lives in this process, so most of its memory is in use and collecting garbage is
+// expensive: it is done seldom, until the process has demoMemory bytes, and from there on as often
+// as needed.
 const (
 	demoMemory    = 1750 << 20
 	demoGCPercent = 300
@@ -89,8 +90,9 @@ func (a *app) demo(ctx context.Context, d demo) error {
 	return errors.Join(wrong, w.stop())
 }
 
-// demoInput loads one input, waits until the observers are done with it, and says what that took. A problem is something
-// wrong with the input or the index; the error is for what makes it impossible to go on.
+// demoInput loads one input, waits until the observers are done with it, and says what that took. A
+// problem is something wrong with the input or the index; the error is for what makes it impossible
+// to go on.
 func (a *app) demoInput(ctx context.Context, store *localStore, w *workers, src load.Source, check bool) (problem, err error) {
 	began, err := store.clients[0].Snapshot(ctx)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/load"
 )
 
-// errBadInput makes the exit status 1 after everything that could be loaded was loaded. What was bad has been logged.
+// errBadInput makes the exit status 1 after everything that could be loaded was loaded. What was
+// bad has been logged.
 var errBadInput = errors.New("some of the input could not be read, see above")
 
 func newLoadCommand(a *app) *cobra.Command {
@@ -33,12 +34,7 @@ loads of the same pages at once the later one goes on, and the earlier one ends.
 			if len(sources) == 0 {
 				return errors.New("nothing to load: name a WARC file or a directory with --input")
 			}
-			client, closeStore, err := t.open(cmd.Context(), a.log)
-			if err != nil {
-				return err
-			}
-			defer closeStore()
-			return a.loadAll(cmd.Context(), client, sources, restart)
+			return t.with(cmd.Context(), a.log, func(c *percolator.Client) error { return a.loadAll(cmd.Context(), c, sources, restart) })
 		},
 	}
 	t.addFlags(cmd)

@@ -53,7 +53,8 @@ func startLocalStore(ctx context.Context, clients int, log *slog.Logger) (_ *loc
 	return s, nil
 }
 
-// startOracle starts an oracle that hands out timestamps in this process only, and forgets them with it.
+// startOracle starts an oracle that hands out timestamps in this process only, and forgets them
+// with it.
 func (s *localStore) startOracle(ctx context.Context) (tso.Oracle, error) {
 	oracle, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Logger: s.log})
 	if err != nil {

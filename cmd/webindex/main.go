@@ -1,6 +1,7 @@
-// Command webindex keeps a searchable index of crawled web pages up to date, page by page. It is the example of what
-// Percolator is for, see section 1 of the paper: pages are loaded in any order, by transactions; observers find
-// duplicates, turn links around and publish what the search page shows; and no one ever computes the index as a whole.
+// Command webindex keeps a searchable index of crawled web pages up to date, page by page. It is
+// the example of what Percolator is for, see section 1 of the paper: pages are loaded in any order,
+// by transactions; observers find duplicates, turn links around and publish what the search page
+// shows; and no one ever computes the index as a whole.
 //
 // The packages below internal, in the order in which to read them:
 //

@@ -145,7 +145,8 @@ func TestDemoGoesOnAfterBadInput(t *testing.T) {
 	expect(t, list[1], map[string]float64{"pages": 4, "bad_inputs": 0, "differences": 0})
 }
 
-// TestDemo does what a newcomer does: without an input it indexes the bundled crawl; then they search it, and end it.
+// TestDemo does what a newcomer does: without an input it indexes the bundled crawl; then they
+// search it, and end it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -176,7 +177,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// awaitAddress reads what a server prints until it says where it listens, and lets the rest be printed.
+// awaitAddress reads what a server prints until it says where it listens, and lets the rest be
+// printed.
 func awaitAddress(t *testing.T, stdout *os.File) string {
 	t.Helper()
 	lines := bufio.NewScanner(stdout)
@@ -208,8 +210,9 @@ func fetch(t *testing.T, url string) string {
 	return string(b)
 }
 
-// TestCommandsOnARunningStore goes through all commands as a person would, with a store that is not theirs. It sets an
-// environment variable, as such a person would, so it cannot run beside other tests.
+// TestCommandsOnARunningStore goes through all commands as a person would, with a store that is not
+// theirs. It sets an environment variable, as such a person would, so it cannot run beside other
+// tests.
 func TestCommandsOnARunningStore(t *testing.T) {
 	store := runStore(t)
 	file := filepath.Join(t.TempDir(), "summary.json")

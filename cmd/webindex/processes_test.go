@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 // processLimit bounds what a process is waited for. It is only reached when something is broken.
 const processLimit = 2 * time.Minute
 
-// Three worker processes share the work; one of them is killed in the middle of the crawl, and another one joins. In the end the index
-// is what the pages say.
+// Three worker processes share the work; one of them is killed in the middle of the crawl, and
+// another one joins. In the end the index is what the pages say.
 func TestWorkerProcesses(t *testing.T) {
 	t.Parallel()
 	s := startStore(t)
@@ -90,8 +90,8 @@ const (
 	siteTwins = 10 // pages with the content of another one
 )
 
-// manyPages is a directory of pages. They link to earlier ones only, so that ranks settle soon. In another version every fourth of them
-// is another one.
+// manyPages is a directory of pages. They link to earlier ones only, so that ranks settle soon. In
+// another version every fourth of them is another one.
 func manyPages(t *testing.T, version int) string {
 	t.Helper()
 	dir := t.TempDir()

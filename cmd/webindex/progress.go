@@ -18,8 +18,8 @@ const (
 	lineInterval = 5 * time.Second
 )
 
-// showProgress shows how far an input has been read and what the workers do about it: as bars on a terminal, as lines now
-// and then elsewhere. The returned function ends that. w may be nil.
+// showProgress shows how far an input has been read and what the workers do about it: as bars on a
+// terminal, as lines now and then elsewhere. The returned function ends that. w may be nil.
 func (a *app) showProgress(ctx context.Context, input string, l *load.Loader, w *workers) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -61,8 +61,8 @@ func (a *app) showLines(ctx context.Context, input string, l *load.Loader, w *wo
 	})
 }
 
-// showWork says now and then what the workers have done, if that has changed, until the returned function is called. Then it says
-// so a last time.
+// showWork says now and then what the workers have done, if that has changed, until the returned
+// function is called. Then it says so a last time.
 func (a *app) showWork(w *workers, interval time.Duration) (done func()) {
 	ctx, cancel := context.WithCancel(context.Background()) // it goes on while the workers finish
 	said := int64(0)
@@ -99,7 +99,8 @@ func each(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// isTerminal reports whether f is a terminal, or at least a device: nobody minds a progress bar in /dev/null.
+// isTerminal reports whether f is a terminal, or at least a device: nobody minds a progress bar in
+// /dev/null.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

@@ -30,6 +30,16 @@ func (t *target) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&t.oracle, "tso", os.Getenv("PERCOLATOR_TSO_ADDR"), "`addresses` of the timestamp oracle, host:port,…")
 }
 
+// with connects to the oracle and the store for as long as do takes.
+func (t *target) with(ctx context.Context, log *slog.Logger, do func(client *percolator.Client) error) error {
+	client, closeStore, err := t.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return do(client)
+}
+
 // open connects to the oracle and the store. The caller must call close when it is done.
 func (t *target) open(ctx context.Context, log *slog.Logger) (client *percolator.Client, close func(), err error) {
 	if t.oracle == "" {

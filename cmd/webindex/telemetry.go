@@ -10,8 +10,9 @@ import (
 	"github.com/gopercolator/percolator/internal/exporters"
 )
 
-// startTelemetry hands the metrics of the store's client and of its worker to Prometheus, at an address unless that is "", and metrics and traces to
-// an OpenTelemetry collector, if the environment names one. stop exports the rest.
+// startTelemetry hands the metrics of the store's client and of its worker to Prometheus, at an
+// address unless that is "", and metrics and traces to an OpenTelemetry collector, if the
+// environment names one. stop exports the rest.
 func (t *target) startTelemetry(ctx context.Context, address string, stderr io.Writer, log *slog.Logger) (stop func(), err error) {
 	version := ""
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A worker's metrics are at hand while it runs: the client's, the observers', and those of the process.
+// A worker's metrics are at hand while it runs: the client's, the observers', and those of the
+// process.
 func TestWorkerMetrics(t *testing.T) {
 	t.Parallel()
 	s := startStore(t)

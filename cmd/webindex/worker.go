@@ -39,12 +39,7 @@ With OTEL_EXPORTER_OTLP_ENDPOINT metrics and traces are sent to an OpenTelemetry
 				return err
 			}
 			defer stopTelemetry()
-			client, closeStore, err := t.open(cmd.Context(), a.log)
-			if err != nil {
-				return err
-			}
-			defer closeStore()
-			return a.work(cmd.Context(), client, t, untilIdle, every)
+			return t.with(cmd.Context(), a.log, func(c *percolator.Client) error { return a.work(cmd.Context(), c, t, untilIdle, every) })
 		},
 	}
 	t.addFlags(cmd)
@@ -57,7 +52,8 @@ With OTEL_EXPORTER_OTLP_ENDPOINT metrics and traces are sent to an OpenTelemetry
 // endingLimit bounds what a worker that was interrupted still asks the store.
 const endingLimit = 10 * time.Second
 
-// work runs one worker. When it ends because nothing is left to do, the summary says what the index holds then.
+// work runs one worker. When it ends because nothing is left to do, the summary says what the index
+// holds then.
 func (a *app) work(ctx context.Context, client *percolator.Client, t target, untilIdle bool, every time.Duration) error {
 	began, err := client.Snapshot(ctx)
 	if err != nil {
@@ -88,8 +84,8 @@ func (a *app) work(ctx context.Context, client *percolator.Client, t target, unt
 	return errors.Join(err, a.summarize(s))
 }
 
-// describeIndex adds to a summary what the index holds, and how long the pages took that became searchable since a time.
-// Both come from one snapshot.
+// describeIndex adds to a summary what the index holds, and how long the pages took that became
+// searchable since a time. Both come from one snapshot.
 func describeIndex(ctx context.Context, client *percolator.Client, since tso.Timestamp, s *summary.Summary) error {
 	return client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		totals, err := index.CountTotals(ctx, snap)

@@ -98,7 +98,8 @@ func (w *workers) queued() int {
 	return n
 }
 
-// failures says which observer of the store's has been given up on; nil if none. The index is not complete then.
+// failures says which observer of the store's has been given up on; nil if none. The index is not
+// complete then.
 func (w *workers) failures(ctx context.Context) error {
 	for p, err := range observers.ListParked(ctx, w.client) {
 		if err != nil {

@@ -314,7 +314,8 @@ func (cl *cluster) series(m metricdata.Metrics) (kind string, attributes []strin
 	return kind, slices.Compact(attributes)
 }
 
-// rows returns the rows of the tables of docs/TELEMETRY.md whose first column has this title, cell by cell, with the scope named before them.
+// rows returns the rows of the tables of docs/TELEMETRY.md whose first column has this title, cell
+// by cell, with the scope named before them.
 func rows(t *testing.T, title string) (out [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../TELEMETRY.md")

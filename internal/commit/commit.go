@@ -290,7 +290,7 @@ func (cm *commit) commitPoint(ctx context.Context, commitTS tso.Timestamp) error
 	pctx, span := cm.c.Store.Trace.Start(ctx, "percolator.commit_primary", cm.primary.Cell.Table)
 	err := cm.commitPrimary(pctx, commitTS)
 	if errors.Is(err, model.ErrOutcomeUnknown) && ctx.Err() == nil && !time.Now().Before(cm.until) {
-		err = cm.decideLate(pctx, err)
+		err = cm.afterLifetime(pctx, err)
 	}
 	cm.c.Store.Metrics.Phase(pctx, "primary", begun, err)
 	span.End(err)
@@ -356,7 +356,7 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 			cm.committed(commitTS)
 			return nil
 		}
-		resend, err := cm.outcomeOfCommit(lifetime, commitTS, err)
+		resend, err := cm.afterCommitRequest(lifetime, err)
 		if !resend {
 			return err
 		}
@@ -370,64 +370,4 @@ func (cm *commit) committed(commitTS tso.Timestamp) {
 	cm.c.Recent.wrote(cm.rows, commitTS)
 	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS}) // Phase two is under way: spare others the look
 	cm.announce(cm.rows[0], commitTS)
-}
-
-// outcomeOfCommit reads the primary to decide a commit that was not acknowledged (I17). cause is the error of the request, nil
-// if it did not match.
-func (cm *commit) outcomeOfCommit(ctx context.Context, commitTS tso.Timestamp, cause error) (resend bool, err error) {
-	if ctx.Err() != nil {
-		return false, cm.unknown(ctx, cause)
-	}
-	var d locks.TxnStatus
-	pause := retry.New(5*time.Millisecond, time.Second)
-	for {
-		if d, err = cm.c.Locks.Status(ctx, cm.primary.Cell, cm.startTS); err == nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) {
-			break
-		}
-		if pause.Wait(ctx) != nil {
-			return false, cm.unknown(ctx, err)
-		}
-	}
-	switch {
-	case err != nil:
-		return false, cm.unknown(ctx, err)
-	case d.State == locks.TxnCommitted:
-		cm.committed(d.CommitTS)
-		return false, nil
-	case d.State == locks.TxnLocked && cause != nil && !model.Ambiguous(cause):
-		return false, cm.giveUp(ctx, cause)
-	case d.State == locks.TxnLocked:
-		return true, cause
-	case d.State == locks.TxnUnknown:
-		m, err := cm.c.Meta.Refresh(ctx)
-		if err != nil || cm.startTS <= m.Watermark {
-			return false, cm.unknown(ctx, errors.Join(cause, err))
-		}
-	}
-	cm.cleanUp(ctx)
-	return false, &model.ConflictError{Cell: cm.primary.Cell, StartTS: cm.startTS}
-}
-
-// giveUp rolls back a transaction whose commit was refused for good, although an earlier sending may still be on its way. The
-// primary decides who came first, as always (I8).
-func (cm *commit) giveUp(ctx context.Context, cause error) error {
-	d, err := cm.rollBack(ctx)
-	switch {
-	case err != nil:
-		return cm.unknown(ctx, errors.Join(cause, err))
-	case d.State == locks.TxnCommitted:
-		cm.committed(d.CommitTS)
-		return nil
-	case d.State != locks.TxnRolledBack:
-		return cm.unknown(ctx, cause)
-	}
-	return model.WithContext(ctx, cause)
-}
-
-func (cm *commit) unknown(ctx context.Context, cause error) error {
-	err := fmt.Errorf("percolator: transaction %d with primary %s: %w", cm.startTS, cm.primary.Cell, model.ErrOutcomeUnknown)
-	if cause != nil {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return model.WithContext(ctx, err)
 }

@@ -74,9 +74,9 @@ const (
 	touched                 // a lock of ours is or may be there
 )
 
-// stragglers is how long a prewrite that has failed waits for its requests under way. A request that is cut off may land
+// prewriteGrace is how long a prewrite that has failed waits for its requests under way. A request that is cut off may land
 // after the clean-up and leave a lock for others to resolve, so it is worth a moment.
-const stragglers = time.Second
+const prewriteGrace = time.Second
 
 // prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or failure; rows not yet sent are
 // then left alone, nothing is sent again, and those under way are waited for a little.
@@ -98,7 +98,7 @@ func (cm *commit) prewrite(ctx context.Context) error {
 		if first == nil {
 			first = err
 			cm.failed.Store(true)
-			time.AfterFunc(stragglers, cancel)
+			time.AfterFunc(prewriteGrace, cancel)
 		}
 	}
 	rows := func() { // one after the other
@@ -166,8 +166,8 @@ const fewColumns = 4
 // Among them may be columns of the row's earlier chunks, so only the first may ask for any lock.
 func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
-	stirs, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
-	if err == nil && !stirs {
+	conflicts, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
+	if err == nil && !conflicts {
 		cm.note(rw, touched)
 		return nil
 	}
@@ -199,7 +199,7 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 			return nil
 		case err == nil:
 			cm.note(rw, refused)
-			if err := cm.clearTheWay(ctx, rw, columns); err != nil {
+			if err := cm.resolveConflicts(ctx, rw, columns); err != nil {
 				if first && !errors.Is(err, model.ErrConflict) {
 					cm.note(rw, touched) // what was in the way may be the own lock, of a request that was delivered twice
 				}
@@ -242,9 +242,9 @@ func (cm *commit) lock(w *Write) []byte {
 // Now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic time since it was asked for.
 func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
 
-// clearTheWay looks at what refused a prewrite. It returns nil when the request should be sent again because all that stood
+// resolveConflicts looks at what refused a prewrite. It returns nil when the request should be sent again because all that stood
 // in the way has been settled, and a *ConflictError when another transaction has won or is alive.
-func (cm *commit) clearTheWay(ctx context.Context, rw *rowWrites, columns []string) error {
+func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) error {
 	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.Newest(columns, 0, 1))
 	if err != nil {
 		return err

@@ -382,3 +382,15 @@ func (tx *Txn) CommitEntries(ctx context.Context, writes []*Write) error {
 	c.Store.Count.Ended(err)
 	return err
 }
+
+// Buffered returns the own write of c, if any.
+func (tx *Txn) Buffered(c model.Cell) (value []byte, written bool, err error) {
+	w, ok, err := tx.own(c)
+	if err != nil || !ok || w.Kind != layout.KindPut {
+		return nil, ok, err
+	}
+	return reads.NonNil(slices.Clone(w.Value)), true, nil
+}
+
+// IsBlind reports whether the transaction was begun with Blind.
+func (tx *Txn) IsBlind() bool { return tx.opts.Blind }

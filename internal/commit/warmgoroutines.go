@@ -13,7 +13,7 @@ import (
 //
 // At most warmMost functions for each processor run on them. More requests in flight than that are more than a processor can send and receive while one of them
 // is under way, even where that takes milliseconds; they would only be stacks for the garbage collector to look at. One that takes longer than
-// warmPatience gives up its place: it waits for a row that has no server, and must not hold up those who want others.
+// warmTimeout gives up its place: it waits for a row that has no server, and must not hold up those who want others.
 type warmGoroutines struct {
 	ctx   context.Context // ends with the client
 	tasks chan func()
@@ -23,7 +23,7 @@ type warmGoroutines struct {
 
 const (
 	warmMost     = 64
-	warmPatience = 100 * time.Millisecond
+	warmTimeout = 100 * time.Millisecond
 )
 
 // keepWarm is how long a goroutine waits for something to do.
@@ -39,7 +39,7 @@ func (w *warmGoroutines) run(f func()) bool {
 		w.busy.Add(-1)
 		return false
 	}
-	leave := reads.HoldSlot(warmPatience, func() { w.busy.Add(-1) })
+	leave := reads.HoldSlot(warmTimeout, func() { w.busy.Add(-1) })
 	task := func() {
 		defer leave()
 		f()

@@ -25,7 +25,7 @@ const (
 	hintsWaiting  = 4096             // that wait to be sent; what is beyond is left to the scan
 	hintsRest     = 5 * time.Second  // After a request that failed
 	hintsRefused  = time.Second      // before a topic that was refused is sent again
-	hintsPatience = 2 * time.Second  // with one request
+	hintsTimeout = 2 * time.Second  // with one request
 	hintsWait     = 20 * time.Second // for hints, in one request
 )
 
@@ -94,7 +94,7 @@ func (h *hinter) send(ctx context.Context) {
 		}
 		h.mu.Unlock()
 
-		rctx, cancel := context.WithTimeout(ctx, hintsPatience)
+		rctx, cancel := context.WithTimeout(ctx, hintsTimeout)
 		refused, err := h.service.LeaveHints(rctx, batch)
 		if err == nil {
 			h.count.HintsLeft.Add(int64(len(batch)))
@@ -180,7 +180,7 @@ func (c *Dispatcher) AwaitNotifications(ctx context.Context, most int, columns .
 		topics[i] = c.Hints.topic(col.Table, col.Column)
 		of[topics[i]] = col
 	}
-	limited, cancel := context.WithTimeout(ctx, hintsWait+hintsPatience)
+	limited, cancel := context.WithTimeout(ctx, hintsWait+hintsTimeout)
 	defer cancel()
 	stop := context.AfterFunc(c.Store.Background, cancel)
 	defer stop()

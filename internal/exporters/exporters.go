@@ -1,10 +1,12 @@
-// Package exporters connects a program of this module with what collects metrics and traces: Prometheus, which asks, and an OTLP
-// collector, which is told. The libraries only know OpenTelemetry's interfaces; a program hands them the providers from here.
+// Package exporters connects a program of this module with what collects metrics and traces:
+// Prometheus, which asks, and an OTLP collector, which is told. The libraries only know
+// OpenTelemetry's interfaces; a program hands them the providers from here.
 //
-// OTLP is off until one of OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT and OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set. The
-// other variables of OpenTelemetry's specification apply as well: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
-// OTEL_METRIC_EXPORT_INTERVAL, OTEL_EXPORTER_OTLP_HEADERS, …_CERTIFICATE and so on, OTEL_METRICS_EXPORTER=none, OTEL_TRACES_EXPORTER=none,
-// OTEL_SDK_DISABLED.
+// OTLP is off until one of OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT and
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set. The other variables of OpenTelemetry's specification
+// apply as well: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
+// OTEL_METRIC_EXPORT_INTERVAL, OTEL_EXPORTER_OTLP_HEADERS, …_CERTIFICATE and so on,
+// OTEL_METRICS_EXPORTER=none, OTEL_TRACES_EXPORTER=none, OTEL_SDK_DISABLED.
 package exporters
 
 import (
@@ -48,7 +50,8 @@ type Exporters struct {
 	tracers  *sdktrace.TracerProvider // nil: traces go nowhere
 }
 
-// Start makes the providers. It does not wait for a collector: one that cannot be reached is tried again.
+// Start makes the providers. It does not wait for a collector: one that cannot be reached is tried
+// again.
 func Start(ctx context.Context, s Service) (*Exporters, error) {
 	failed := func(err error) (*Exporters, error) { return nil, fmt.Errorf("setting telemetry up: %w", err) }
 	res, err := describe(ctx, s)
@@ -117,7 +120,8 @@ func wanted(signal string) (bool, error) {
 // MeterProvider is for the libraries' configurations.
 func (e *Exporters) MeterProvider() metric.MeterProvider { return e.meters }
 
-// TracerProvider is for the libraries' configurations; nil when traces go nowhere, so that they cost nothing.
+// TracerProvider is for the libraries' configurations; nil when traces go nowhere, so that they
+// cost nothing.
 func (e *Exporters) TracerProvider() trace.TracerProvider {
 	if e.tracers == nil {
 		return nil

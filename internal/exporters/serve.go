@@ -20,7 +20,8 @@ const (
 	stopWithin   = time.Second
 )
 
-// Listen opens the listener of a server for Prometheus, on loopback unless public is set: it has neither TLS nor passwords.
+// Listen opens the listener of a server for Prometheus, on loopback unless public is set: it has
+// neither TLS nor passwords.
 func Listen(ctx context.Context, address string, public bool) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -36,21 +37,38 @@ func Listen(ctx context.Context, address string, public bool) (net.Listener, err
 func (e *Exporters) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", e.Handler())
+	return Server{Handler: mux, HeaderBytes: headerBytes, AnswerWithin: 2 * scrapeTimeout, StopWithin: stopWithin}.Serve(ctx, l)
+}
+
+// Server is an HTTP server with bounds for everything that a client may do.
+type Server struct {
+	Handler      http.Handler
+	HeaderBytes  int
+	AnswerWithin time.Duration // how long an answer may take
+	StopWithin   time.Duration // how long requests under way may take when it stops
+	Close        func() error  // called before it waits for them; nil: nothing is to be done
+}
+
+// Serve serves until ctx ends, and closes the listener.
+func (s Server) Serve(ctx context.Context, l net.Listener) (err error) {
 	server := &http.Server{
-		Handler: mux, MaxHeaderBytes: headerBytes, ReadHeaderTimeout: headerWithin,
-		ReadTimeout: 2 * scrapeTimeout, WriteTimeout: 2 * scrapeTimeout, IdleTimeout: idleAfter,
+		Handler: s.Handler, MaxHeaderBytes: s.HeaderBytes, ReadHeaderTimeout: headerWithin,
+		ReadTimeout: 2 * scrapeTimeout, WriteTimeout: s.AnswerWithin, IdleTimeout: idleAfter,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
 	select {
-	case err := <-failed:
-		return fmt.Errorf("serving metrics on %s: %w", l.Addr(), err)
+	case err = <-failed:
+		err = fmt.Errorf("serving on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	if s.Close != nil {
+		err = errors.Join(err, s.Close())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.StopWithin)
 	defer cancel()
 	if server.Shutdown(ctx) != nil {
-		return server.Close()
+		return errors.Join(err, server.Close())
 	}
-	return nil
+	return err
 }

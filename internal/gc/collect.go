@@ -112,7 +112,7 @@ func (s *collecting) finish(ctx context.Context) error {
 		if err := s.eachTable(ctx, s.resolveLocks); err != nil {
 			return err
 		}
-		if err := s.publishMark(ctx); err != nil {
+		if err := s.publishWatermark(ctx); err != nil {
 			return err
 		}
 		if err := s.enter(ctx, CollectionErase); err != nil {
@@ -175,7 +175,7 @@ func (s *collecting) eachPage(ctx context.Context, table, from string, filter st
 func (s *collecting) resolveLocks(ctx context.Context, table, from string) error {
 	filter := store.Locks(s.state.Safepoint)
 	return s.eachPage(ctx, table, from, filter, func(ctx context.Context, page []layout.Row) error {
-		var settled atomic.Int64
+		var resolved atomic.Int64
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(collectParallel)
 		for _, row := range page {
@@ -185,19 +185,19 @@ func (s *collecting) resolveLocks(ctx context.Context, table, from string) error
 				}
 				for _, l := range v.Locks {
 					g.Go(func() error {
-						return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l, &settled)
+						return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l, &resolved)
 					})
 				}
 			}
 		}
 		err := g.Wait()
-		s.state.Locks += settled.Load()
+		s.state.Locks += resolved.Load()
 		return err
 	})
 }
 
 // resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse to commit.
-func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, settled *atomic.Int64) error {
+func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, resolved *atomic.Int64) error {
 	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // nobody keeps the lease meanwhile
 	defer cancel()
 	pause := retry.New(locks.MinLockWait, time.Second)
@@ -207,7 +207,7 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 			return err
 		}
 		if became.Resolution != model.LockAlive {
-			settled.Add(1)
+			resolved.Add(1)
 			return nil
 		}
 		if pause.Wait(ctx) != nil {
@@ -219,12 +219,12 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 	}
 }
 
-// publishMark lets everybody remove what is older, and tells who finds no record of an old transaction that it may be gone (I16).
-func (s *collecting) publishMark(ctx context.Context) error {
-	mark := s.state.Safepoint
+// publishWatermark lets everybody remove what is older, and tells who finds no record of an old transaction that it may be gone (I16).
+func (s *collecting) publishWatermark(ctx context.Context) error {
+	watermark := s.state.Safepoint
 	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, meta.ColumnWatermark, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, uint64(mark)))
-	newer := store.CellAtLeast(meta.ColumnWatermark, mark)
+	mut.Put(layout.MetaFamily, meta.ColumnWatermark, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, uint64(watermark)))
+	newer := store.CellAtLeast(meta.ColumnWatermark, watermark)
 	if _, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		return s.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, newer, nil, mut)
 	}); err != nil {
@@ -242,7 +242,7 @@ func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
 		err := s.erasePage(ctx, table, page, observed, &did)
 		s.state.Rows += int64(len(page))
 		s.state.Versions += did.versions.Load()
-		s.state.Vanished += did.vanished.Load()
+		s.state.Vanished += did.tombstones.Load()
 		s.state.Postponed += did.postponed.Load()
 		s.state.Corrupt += did.corrupt.Load()
 		return err
@@ -250,23 +250,23 @@ func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
 }
 
 // erased counts what was done to a page.
-type erased struct{ versions, vanished, postponed, corrupt atomic.Int64 }
+type erased struct{ versions, tombstones, postponed, corrupt atomic.Int64 }
 
 func (s *collecting) erasePage(ctx context.Context, table string, page []layout.Row, observed map[string]bool, did *erased) error {
 	var muts []store.RowMutation
-	versions, vanished := 0, 0
+	versions, tombstones := 0, 0
 	g, vctx := errgroup.WithContext(ctx)
 	g.SetLimit(collectParallel)
 	for _, row := range page {
 		garbage := collectible(layout.DecodeRow(table, row), s.state.Safepoint)
-		vanished += garbage.vanishUnobserved(observed)
+		tombstones += garbage.eraseUnobserved(observed)
 		garbage.limit()
 		if mut := garbage.mutation(); mut != nil {
 			muts = append(muts, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
 			versions += versionsOf(garbage.erasures)
 		}
-		for _, v := range garbage.vanishing {
-			g.Go(func() error { return s.eraseVanishing(vctx, table, row.Key, v, did) })
+		for _, v := range garbage.tombstones {
+			g.Go(func() error { return s.eraseTombstone(vctx, table, row.Key, v, did) })
 		}
 		did.postponed.Add(int64(garbage.postponed))
 		did.corrupt.Add(int64(len(garbage.corrupt)))
@@ -278,7 +278,7 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []layout.
 	err := s.c.Bulk.Do(ctx, muts)
 	if err == nil {
 		did.versions.Add(int64(versions))
-		did.vanished.Add(int64(vanished))
+		did.tombstones.Add(int64(tombstones))
 	}
 	return errors.Join(err, g.Wait())
 }
@@ -294,9 +294,9 @@ func (g rowGarbage) mutation() *store.Mutation {
 	return mut
 }
 
-// vanishUnobserved moves the ends of cells whose column is not observed to the plain erasures, and counts them.
-func (g *rowGarbage) vanishUnobserved(observed map[string]bool) (n int) {
-	g.vanishing = slices.DeleteFunc(g.vanishing, func(v vanishing) bool {
+// eraseUnobserved moves the ends of cells whose column is not observed to the plain erasures, and counts them.
+func (g *rowGarbage) eraseUnobserved(observed map[string]bool) (n int) {
+	g.tombstones = slices.DeleteFunc(g.tombstones, func(v tombstone) bool {
 		if observed[v.column] {
 			return false
 		}
@@ -307,8 +307,8 @@ func (g *rowGarbage) vanishUnobserved(observed map[string]bool) (n int) {
 	return n
 }
 
-// eraseVanishing removes the last record of a cell, unless an observer has yet to see the deletion.
-func (s *collecting) eraseVanishing(ctx context.Context, table, row string, v vanishing, did *erased) error {
+// eraseTombstone removes the last record of a cell, unless an observer has yet to see the deletion.
+func (s *collecting) eraseTombstone(ctx context.Context, table, row string, v tombstone, did *erased) error {
 	mut := store.NewMutation(2)
 	for _, e := range v.erasures {
 		e.apply(mut)
@@ -322,7 +322,7 @@ func (s *collecting) eraseVanishing(ctx context.Context, table, row string, v va
 	case notified:
 		did.postponed.Add(1)
 	default:
-		did.vanished.Add(1)
+		did.tombstones.Add(1)
 		did.versions.Add(int64(versionsOf(v.erasures)))
 	}
 	return nil

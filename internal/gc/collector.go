@@ -86,7 +86,7 @@ type Collection struct {
 	Holder    string          // the collector at work; "" for nobody
 	Expires   tso.Timestamp   // When its lease ends
 
-	Locks     int64 // settled
+	Locks     int64 // resolved
 	Rows      int64 // Read in search of garbage
 	Versions  int64 // cells of Bigtable removed
 	Vanished  int64 // deleted cells removed with their last record

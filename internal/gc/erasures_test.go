@@ -17,7 +17,7 @@ func TestErasuresOfOneRowAreLimited(t *testing.T) {
 		row["c"+strconv.Itoa(i)] = &layout.Versions{Writes: []layout.WriteRecord{{CommitTS: 20, StartTS: 10, Kind: layout.KindDelete}}}
 	}
 	g := collectible(row, tso.Timestamp(100))
-	if n := g.vanishUnobserved(nil); n != model.MaxMutationsPerRow+1 {
+	if n := g.eraseUnobserved(nil); n != model.MaxMutationsPerRow+1 {
 		t.Errorf("%d cells vanish", n)
 	}
 	g.limit()

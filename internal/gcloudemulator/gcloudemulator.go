@@ -1,5 +1,5 @@
-// Package gcloudemulator finds and runs the Bigtable emulator of gcloud's SDK, or any program with its flags, in a process of its
-// own. Tests and benchmarks use it where a machine has it.
+// Package gcloudemulator finds and runs the Bigtable emulator of gcloud's SDK, or any program with
+// its flags, in a process of its own. Tests and benchmarks use it where a machine has it.
 package gcloudemulator
 
 import (
@@ -26,12 +26,8 @@ type Emulator struct {
 	cmd  *exec.Cmd
 }
 
-// Find returns the path of gcloud's cbtemulator: in PATH, or in the SDK, which CLOUDSDK_ROOT_DIR names or the command gcloud belongs to.
-func Find(getenv func(string) string) (string, error) {
-	if path, err := exec.LookPath("cbtemulator"); err == nil {
-		return path, nil
-	}
-	var roots []string
+// SDKRoots lists where gcloud's SDK may be: in CLOUDSDK_ROOT_DIR, and above the command gcloud.
+func SDKRoots(getenv func(string) string) (roots []string) {
 	if root := getenv("CLOUDSDK_ROOT_DIR"); root != "" {
 		roots = append(roots, root)
 	}
@@ -40,6 +36,16 @@ func Find(getenv func(string) string) (string, error) {
 			roots = append(roots, filepath.Dir(filepath.Dir(real))) // …/google-cloud-sdk/bin/gcloud
 		}
 	}
+	return roots
+}
+
+// Find returns the path of gcloud's cbtemulator: in PATH, or in the SDK, which CLOUDSDK_ROOT_DIR
+// names or the command gcloud belongs to.
+func Find(getenv func(string) string) (string, error) {
+	if path, err := exec.LookPath("cbtemulator"); err == nil {
+		return path, nil
+	}
+	roots := SDKRoots(getenv)
 	for _, root := range roots {
 		path := filepath.Join(root, "platform", "bigtable-emulator", "cbtemulator")
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
@@ -51,7 +57,8 @@ func Find(getenv func(string) string) (string, error) {
 
 var running = regexp.MustCompile(`running on (\S+:\d+)`)
 
-// Start runs the emulator at path on a free loopback port, which it prints. It serves when Start returns, and until Stop.
+// Start runs the emulator at path on a free loopback port, which it prints. It serves when Start
+// returns, and until Stop.
 func Start(path string) (*Emulator, error) {
 	cmd := exec.Command(path, "-host", "127.0.0.1", "-port", "0")
 	cmd.WaitDelay = stopLimit
@@ -89,7 +96,8 @@ func Start(path string) (*Emulator, error) {
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
-// Stop ends the emulator; what was stored is gone. It waits at most some seconds, and is called once.
+// Stop ends the emulator; what was stored is gone. It waits at most some seconds, and is called
+// once.
 func (e *Emulator) Stop() {
 	_ = e.cmd.Process.Signal(os.Interrupt)
 	kill := time.AfterFunc(stopLimit, func() { _ = e.cmd.Process.Kill() })

@@ -53,8 +53,8 @@ type ObserverState struct {
 	Observers []string  // all that observe the column, as that worker knows them
 }
 
-// standingCell is the stored form.
-type standingCell struct {
+// stateCell is the stored form.
+type stateCell struct {
 	Attempts  int       `json:",omitempty"`
 	Reason    string    `json:",omitempty"`
 	Since     time.Time `json:",omitzero"`
@@ -65,7 +65,7 @@ func (s ObserverState) Encode() []byte {
 	if s.Done {
 		return nil
 	}
-	st := standingCell{Attempts: s.Attempts, Since: s.Since,
+	st := stateCell{Attempts: s.Attempts, Since: s.Since,
 		Reason: strings.ToValidUTF8(s.Reason[:min(len(s.Reason), MaxParkedReason)], "")} // not half a character
 	for _, name := range s.Observers {
 		st.Observers = append(st.Observers, []byte(name))
@@ -82,7 +82,7 @@ func (s *ObserverState) Decode(b []byte) error {
 	if s.Done {
 		return nil
 	}
-	var st standingCell
+	var st stateCell
 	if err := json.Unmarshal(b, &st); err != nil {
 		return fmt.Errorf("a standing of %d bytes that cannot be decoded", len(b))
 	}

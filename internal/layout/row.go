@@ -11,7 +11,7 @@ type Row struct {
 type Item struct {
 	Family, Column string
 	Timestamp      int64 // in microseconds, as it is stored; FromCell decodes it
-	Value          []byte
+	Value          []byte // never nil
 }
 
 // Size is how many bytes of values were found.

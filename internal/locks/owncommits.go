@@ -13,8 +13,8 @@ import (
 // until that is decided, and of a transaction that has committed it takes the lock for its record at once, as phase two is about to
 // make it one. The alternative, which serves for strangers' locks, is to look at the primary again and again.
 
-// ownPatience is how long a reader waits in memory.
-const ownPatience = time.Second
+// ownTimeout is how long a reader waits in memory.
+const ownTimeout = time.Second
 
 // ownCommits are the commits of this client whose locks may be found.
 type ownCommits struct {
@@ -77,7 +77,7 @@ func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS
 	}
 	o.waiting.Add(1)
 	defer o.waiting.Add(-1)
-	tooLong := time.NewTimer(ownPatience)
+	tooLong := time.NewTimer(ownTimeout)
 	defer tooLong.Stop()
 	select {
 	case <-own.decided:

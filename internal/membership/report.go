@@ -177,10 +177,7 @@ func (p *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
 			}
 		case removed < removedAtOnce:
 			removed++
-			mut := store.NewMutation(2)
-			mut.EraseColumn(layout.MetaFamily, column)
-			same := store.CellIs(column, seen[column])
-			if _, err := p.c.Store.CheckAndMutate(ctx, model.MetaTable, reportsRow, same, mut, nil); err != nil {
+			if _, err := p.c.Store.CompareAndSet(ctx, reportsRow, column, seen[column], nil); err != nil {
 				return err
 			}
 		}
@@ -231,11 +228,7 @@ func readReports(ctx context.Context, e *engine.Engine) (map[string][]byte, erro
 }
 
 func changeReports(ctx context.Context, e *engine.Engine, mut *store.Mutation) error {
-	errs, err := e.Store.MutateRows(ctx, model.MetaTable, []string{reportsRow}, []*store.Mutation{mut})
-	if err == nil && len(errs) > 0 {
-		err = errs[0]
-	}
-	return err
+	return e.Store.Mutate(ctx, model.MetaTable, reportsRow, mut)
 }
 
 // reportTime is the oracle's time, estimated if the client has asked lately.

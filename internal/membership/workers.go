@@ -139,11 +139,7 @@ func Withdraw(ctx context.Context, e *engine.Engine, w WorkerInfo) error {
 }
 
 func changeWorkers(ctx context.Context, e *engine.Engine, mut *store.Mutation) error {
-	errs, err := e.Store.MutateRows(ctx, model.MetaTable, []string{workersRow}, []*store.Mutation{mut})
-	if err == nil && len(errs) > 0 {
-		err = errs[0]
-	}
-	return err
+	return e.Store.Mutate(ctx, model.MetaTable, workersRow, mut)
 }
 
 // Workers lists the workers that live: those whose lease lasts and whose session has not ended, as far as the oracle says. It removes
@@ -246,10 +242,7 @@ func removeWorkers(ctx context.Context, e *engine.Engine, dead map[string][]byte
 		if left--; left < 0 {
 			return
 		}
-		mut := store.NewMutation(2)
-		mut.EraseColumn(layout.MetaFamily, column)
-		same := store.CellIs(column, dead[column])
-		if _, err := e.Store.CheckAndMutate(ctx, model.MetaTable, workersRow, same, mut, nil); err != nil {
+		if _, err := e.Store.CompareAndSet(ctx, workersRow, column, dead[column], nil); err != nil {
 			return
 		}
 	}

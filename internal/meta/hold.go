@@ -155,7 +155,7 @@ func (c *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 		}
 		longer := stored
 		longer.Expires = now.Add(ttl)
-		if same, err := c.replaceHold(ctx, stored, longer); err != nil {
+		if same, err := c.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode()); err != nil {
 			return h, err
 		} else if same {
 			_, err = c.Refresh(ctx)
@@ -163,15 +163,6 @@ func (c *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 		}
 	}
 	return h, fmt.Errorf("percolator: %w: the hold at %d was changed by others %d times", model.ErrConflict, h.Timestamp, MaxTries)
-}
-
-// replaceHold puts next in the place of old, on the condition that it is still there: a late copy of this request does nothing.
-func (c *Watcher) replaceHold(ctx context.Context, old, next Hold) (same bool, err error) {
-	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, old.column(), store.MetaTimestamp, next.encode())
-	return c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellIs(old.column(), old.encode()), mut, nil)
-	})
 }
 
 func errNoHoldID() error {
@@ -213,12 +204,7 @@ func (c *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp)
 			live = append(live, h)
 			continue
 		}
-		mut := store.NewMutation(2)
-		mut.EraseColumn(layout.MetaFamily, h.column())
-		same := store.CellIs(h.column(), h.encode())
-		if _, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-			return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
-		}); err != nil {
+		if _, err := c.Store.CompareAndSet(ctx, RowKey, h.column(), h.encode(), nil); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,6 @@ package meta
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,10 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
-	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -114,11 +111,7 @@ func (c *Watcher) IndexReady(ctx context.Context, name string, since tso.Timesta
 		next := IndexStates{}
 		maps.Copy(next, m.Indexes)
 		next[name] = IndexState{Since: since}
-		mut := store.NewMutation(2)
-		mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Encode())
-		mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
-		same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, m.Version))
-		_, err = c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
+		_, err = m.replace(ctx, c.Store, nil, next)
 		if err == nil {
 			continue // applied, or overtaken by another change: see which
 		}

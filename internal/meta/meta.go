@@ -103,24 +103,30 @@ func decodeUint64(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
+// replace stores a schema (nil: as it is) and the states of indexes as the next version, on the
+// condition that old is still what is stored. applied may be false although an attempt whose answer
+// was lost succeeded.
+func (old State) replace(ctx context.Context, s *store.Store, schema *model.Schema, indexes IndexStates) (applied bool, err error) {
+	mut := store.NewMutation(3)
+	if schema != nil {
+		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, schema.Encode())
+	}
+	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, indexes.Encode())
+	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, old.Version+1))
+	if old.Schema == nil {
+		there, err := s.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(ColumnVersion), nil, mut)
+		return err == nil && !there, err
+	}
+	same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, old.Version))
+	return s.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
+}
+
 // storeSchema replaces the stored schema, unless somebody else has replaced it since old was read.
 func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Schema) error {
 	if old.Schema != nil && string(old.Schema.Encode()) == string(next.Encode()) {
 		return nil
 	}
-	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, next.Encode())
-	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, old.Indexes.after(old.Schema, next).Encode())
-	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, old.Version+1))
-	var applied bool
-	var err error
-	if old.Schema == nil {
-		applied, err = s.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(ColumnVersion), nil, mut)
-		applied = !applied
-	} else {
-		applied, err = s.CheckAndMutate(ctx, model.MetaTable, RowKey,
-			store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, old.Version)), mut, nil)
-	}
+	applied, err := old.replace(ctx, s, next, old.Indexes.after(old.Schema, next))
 	if err == nil && applied {
 		return nil
 	}

@@ -35,13 +35,13 @@ type Reader struct {
 
 	batch   *readBatcher
 	predict *predictor
-	habits  readHabits
+	policy  readPolicy
 }
 
 func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg model.Settings) *Reader {
 	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: newPredictor()}
 	r.batch = newReadBatcher(r)
-	r.habits.first, r.habits.probe = firstTrial, probeRows
+	r.policy.first, r.policy.probe = firstTrial, probeRows
 	return r
 }
 
@@ -206,10 +206,10 @@ func (w *rowWants) split() []*rowWants {
 
 // query asks for columns of one row of a table, or of several, as they are read best.
 func (c *Reader) query(ts tso.Timestamp, table string, columns []string, several bool) rowQuery {
-	habits := c.habits.of(table)
-	q := rowQuery{table: table, columns: columns, ts: ts, window: habits.window()}
+	policy := c.policy.of(table)
+	q := rowQuery{table: table, columns: columns, ts: ts, window: policy.window()}
 	if !c.cfg.DisablePrefetch {
-		q.whole, q.probes = habits.whole(several)
+		q.whole, q.probes = policy.whole(several)
 	}
 	return q
 }
@@ -267,7 +267,7 @@ func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 		case layout.ViewNeedData:
 			return c.readData(ctx, ts, cell, seen.Record)
 		case layout.ViewDeeper:
-			c.habits.of(cell.Table).deeper()
+			c.policy.of(cell.Table).deeper()
 			window *= 4
 		case layout.ViewCorrupt:
 			if !wait {

@@ -49,21 +49,21 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// patience decides how often something is tried again.
-type patience struct {
+// timeout decides how often something is tried again.
+type Transient struct {
 	pause  *Backoff
 	failed int
 }
 
-func NewPatience() *patience { return &patience{pause: New(2*time.Millisecond, 2*time.Second)} }
+func NewTransient() *Transient { return &Transient{pause: New(2*time.Millisecond, 2*time.Second)} }
 
 // After pauses if what failed with err may succeed later, and returns the error otherwise.
-func (p *patience) After(ctx context.Context, err error) error {
+func (p *Transient) After(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return model.WithContext(ctx, err)
 	}
 	if !errors.Is(err, model.ErrConflict) {
-		if p.failed++; p.failed == TransientFailures || !mayPass(err) {
+		if p.failed++; p.failed == TransientFailures || !isTransient(err) {
 			return err
 		}
 	}
@@ -73,8 +73,8 @@ func (p *patience) After(ctx context.Context, err error) error {
 	return nil
 }
 
-// mayPass says whether an error is the store's or the oracle's momentary state rather than something that somebody has to change.
-func mayPass(err error) bool {
+// isTransient says whether an error is the store's or the oracle's momentary state rather than something that somebody has to change.
+func isTransient(err error) bool {
 	for _, definite := range []error{model.ErrClosed, model.ErrUnique, model.ErrCorrupt, model.ErrTooLarge, model.ErrSchemaMismatch, model.ErrInvalidArgument} {
 		if errors.Is(err, definite) {
 			return false

@@ -108,8 +108,8 @@ func (s *ttlLocks) UnlockRows(_ context.Context, holder string, rows []uint64) e
 	return nil
 }
 
-// Rows stay locked, however long it takes, until they are finished, and no longer. A worker of which nothing is heard any
-// more has none after the time to live.
+// Rows stay locked until they are finished, however long that takes, and no longer. A worker that
+// sends no more requests has none after the time to live.
 func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cDone atomic.Bool
@@ -156,7 +156,7 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 		stop()
 		time.Sleep(lockTTL)
 		if locked("a") {
-			t.Error("a row is locked by a worker of which nothing is heard")
+			t.Error("a row is locked by a worker that sends no more requests")
 		}
 		mine.Close(ctx)
 		if len(mine.held) != 0 {
@@ -170,7 +170,8 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 	})
 }
 
-// TestRemoteLocksEndForRowsThatWaitLong: a worker whose runs hang keeps others off what it has found for two times to live at most.
+// TestRemoteLocksEndForRowsThatWaitLong: a worker whose runs hang keeps others off what it has
+// found for two times to live at most.
 func TestRemoteLocksEndForRowsThatWaitLong(t *testing.T) {
 	t.Parallel()
 	s := &lossyLocks{held: map[uint64]string{}, answer: 1}

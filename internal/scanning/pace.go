@@ -11,8 +11,9 @@ const (
 	maxRest  = 30 * time.Second // after a search that took very long
 )
 
-// Pace is the pause between two searches of a scanner: short while the workers depend on what they find, doubling while they
-// do not, so that an idle store costs little. With Fixed set it is always that.
+// Pace is the pause between two searches of a scanner: short while the workers depend on what it
+// finds, doubling while they do not, so that an idle store costs little. Fixed, if positive, is
+// always the pause. One goroutine uses it.
 type Pace struct {
 	Fixed  time.Duration
 	Random *rand.Rand
@@ -20,8 +21,8 @@ type Pace struct {
 	current time.Duration
 }
 
-// Next returns the pause after a search that spent read on reading. hurry: it found something new, and there is little else
-// to do.
+// Next returns the pause after a search that spent read on reading. hurry: it found something new,
+// and there is little else to do.
 func (p *Pace) Next(hurry bool, read time.Duration) time.Duration {
 	if p.Fixed > 0 {
 		return p.Fixed
@@ -32,10 +33,10 @@ func (p *Pace) Next(hurry bool, read time.Duration) time.Duration {
 	default:
 		p.current = min(2*p.current, maxPause)
 	}
-	// Scanners that fell into step would meet again and again.
+	// Scanners in step would meet again and again.
 	pause := p.current*3/4 + time.Duration(p.Random.Int64N(int64(p.current/2)))
-	// Reading may take no more than half of a scanner's time when it is needed, and no more than a quarter when it is not:
-	// where clean rows are expensive to pass (the emulator looks at every cell) it would starve the runs.
+	// Reading takes at most half of a scanner's time when it is needed, and a quarter otherwise. It
+	// would starve the runs where clean rows are expensive to pass (the emulator looks at every cell).
 	share := read
 	if !hurry {
 		share = min(3*read, maxRest)
@@ -43,5 +44,5 @@ func (p *Pace) Next(hurry bool, read time.Duration) time.Duration {
 	return max(pause, share)
 }
 
-// Reset makes the pauses short again.
+// Reset makes the next pause short again.
 func (p *Pace) Reset() { p.current = 0 }

@@ -20,9 +20,9 @@ const (
 	sampleWithin = 10 * time.Second
 )
 
-// Places says where a scanner starts: a random tablet, and a random key in it. Tablets hold similar amounts of data, so
-// that spreads scanners over the data. A table with few tablets (or the emulator, which names none, or random rows) is split
-// by rows that were met before. Its methods may be called concurrently.
+// Places picks where a scanner starts: a random key in a random tablet. Tablets hold similar
+// amounts of data, so that spreads scanners over the data. With few tablets (the emulator names
+// none, or random rows), Places also picks rows met before. Its methods may be called concurrently.
 type Places struct {
 	sample func(ctx context.Context, table string) ([]string, error) // the ends of the tablets
 	now    func() time.Time
@@ -38,7 +38,7 @@ type tableSample struct {
 	rows    []string
 }
 
-// NewPlaces returns the places of a worker; sample tells the ends of a table's tablets.
+// NewPlaces returns the places of a worker; sample returns the ends of a table's tablets.
 func NewPlaces(sample func(context.Context, string) ([]string, error), now func() time.Time, random *rand.Rand) *Places {
 	return &Places{sample: sample, now: now, random: random, tables: map[string]*tableSample{}}
 }
@@ -52,8 +52,8 @@ func (p *Places) table(name string) *tableSample {
 	return t
 }
 
-// Pick returns a random row key of a part of the table to start from; "" is the beginning. Where to start is not worth an error: if
-// the tablets cannot be asked for, those known before have to do.
+// Pick returns a random row key of a part of the table to start from; "" is the beginning. A
+// failure to ask for the tablets is no error: Pick then uses those known before.
 func (p *Places) Pick(ctx context.Context, table string, part percolator.Range) string {
 	p.refresh(ctx, table)
 	p.mu.Lock()
@@ -76,7 +76,7 @@ func (p *Places) Pick(ctx context.Context, table string, part percolator.Range) 
 	return between(from, to, p.random.Uint64N)
 }
 
-// within returns those of keys that are inside of part.
+// within returns the keys inside part.
 func within(keys []string, part percolator.Range) []string {
 	if part == percolator.All() {
 		return keys
@@ -86,7 +86,7 @@ func within(keys []string, part percolator.Range) []string {
 	})
 }
 
-// refresh asks for the tablets if that was too long ago. Only one scanner at a time does.
+// refresh asks for the tablets if the known ones are old. Only one scanner at a time does.
 func (p *Places) refresh(ctx context.Context, table string) {
 	p.mu.Lock()
 	t, now := p.table(table), p.now()
@@ -111,7 +111,7 @@ func (p *Places) refresh(ctx context.Context, table string) {
 	t.tablets = keys
 }
 
-// Met remembers a row that carried something.
+// Met remembers a row that carried a notification or lock.
 func (p *Places) Met(table, row string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +123,8 @@ func (p *Places) Met(table, row string) {
 	}
 }
 
-// between returns a key in [from, to), evenly distributed over the eight bytes behind what from and to have in common; ""
-// as to is the end of the table. random(n) returns a number below n.
+// between returns a key in [from, to), evenly distributed over the eight bytes after their common
+// prefix. to "" is the end of the table. random(n) returns a number below n.
 func between(from, to string, random func(n uint64) uint64) string {
 	shared := 0
 	for shared < len(from) && shared < len(to) && from[shared] == to[shared] {
@@ -144,7 +144,7 @@ func between(from, to string, random func(n uint64) uint64) string {
 	return from[:shared] + string(binary.BigEndian.AppendUint64(nil, at))
 }
 
-// leading is the first eight bytes of s as a number.
+// leading returns the first eight bytes of s as a number.
 func leading(s string) uint64 {
 	var b [8]byte
 	copy(b[:], s)

@@ -88,8 +88,8 @@ func TestPositionsWithoutTablets(t *testing.T) {
 	}
 }
 
-// The boundaries of tablets are asked for once a minute, however often a place is picked, and again after that: a table
-// may have been split.
+// The boundaries of tablets are asked for once a minute, however often a place is picked, and again
+// after that: a table may have been split.
 func TestTabletsAreAskedForOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64

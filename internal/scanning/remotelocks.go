@@ -12,27 +12,28 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// RemoteLocks are the rows that a worker keeps the scanners of others off: the lightweight lock service of section 2.4 of the
-// paper, which the oracle is. They only save work; correctness rests on the transactions. A row is locked from when a
-// scanner has read it until nothing of it waits for its first attempt or runs: if it were given free as soon as it is queued,
-// the next worker that comes along would queue it as well, and all but one of the runs would find that there is nothing to do,
-// or conflict. That ends after a while: a worker whose runs hang must not keep an idle one off what it has found.
+// RemoteLocks keep the scanners of other workers off rows: the lightweight lock service of section
+// 2.4 of the paper, which the oracle provides. They only save work; correctness rests on the
+// transactions. A row stays locked from when a scanner reads it until none of its cells runs or
+// waits for its first attempt. If it were unlocked once queued, the next worker would queue it too,
+// and all but one of the runs would find nothing to do, or conflict. A time limit ends that: a
+// worker whose runs hang must not keep an idle one off its rows.
 //
-// A page is locked by one request; a page without dirty rows costs none. What is done is unlocked with the next page, or a moment
-// later. Its methods may be called concurrently.
+// One request locks a page; a page without dirty rows costs none. Finished rows are unlocked with
+// the next page, or within a second. The methods may be called concurrently.
 type RemoteLocks struct {
 	service    tso.RowLocks            // nil: none
 	unfinished func(rows []Row) []bool // which of rows have cells that wait for their first attempt, or run
 	now        func() time.Time
 	holder     string
 
-	// calls is held during a request and what it changes: a row must not be unlocked by a request that was decided on before it was locked
-	// once more.
+	// calls is held during a request and the changes it makes: a request must not unlock a row that
+	// has been locked again since it was decided on.
 	calls sync.Mutex
 
 	mu      sync.Mutex
 	held    map[uint64]*heldRow // by hash
-	resting time.Time           // until when a service that failed is left alone
+	resting time.Time           // until when a failed service is not asked
 }
 
 type heldRow struct {
@@ -49,7 +50,7 @@ const (
 	lockCallRows = 1024                   // in one request
 	lockRenewal  = lockTTL / 3
 	lockHold     = lockTTL // after which a row that still waits, or runs, is not renewed any more
-	lockLost     = 4       // rows that somebody else has, after which a renewal is left for the next time
+	lockLost     = 4       // rows found lost after which a renewal stops until the next time
 	keepEvery    = time.Second
 )
 
@@ -58,8 +59,8 @@ func NewRemoteLocks(service tso.RowLocks, unfinished func(rows []Row) []bool, no
 	return &RemoteLocks{service: service, unfinished: unfinished, now: now, holder: uuid.NewString(), held: map[uint64]*heldRow{}}
 }
 
-// Lock locks rows in their order and returns how many it got: all of them when the service cannot be asked. They are the
-// caller's until Done.
+// Lock locks rows in order and returns how many it got; all of them if the service cannot be asked.
+// They are the caller's until Done.
 func (l *RemoteLocks) Lock(ctx context.Context, rows []layout.Pending) int {
 	if l.service == nil || len(rows) == 0 || l.atRest() {
 		return len(rows)
@@ -91,7 +92,7 @@ func (l *RemoteLocks) Lock(ctx context.Context, rows []layout.Pending) int {
 	return n
 }
 
-// Done says that a scanner has queued what is in rows.
+// Done reports that a scanner has queued what is in rows.
 func (l *RemoteLocks) Done(ctx context.Context, rows []layout.Pending) {
 	if l.service == nil || len(rows) == 0 {
 		return
@@ -107,7 +108,7 @@ func (l *RemoteLocks) Done(ctx context.Context, rows []layout.Pending) {
 	l.Keep(ctx)
 }
 
-// Run keeps what is locked until ctx ends.
+// Run calls Keep every second until ctx ends.
 func (l *RemoteLocks) Run(ctx context.Context) {
 	if l.service == nil {
 		return
@@ -124,8 +125,8 @@ func (l *RemoteLocks) Run(ctx context.Context) {
 	}
 }
 
-// Keep unlocks what is finished and renews the rest, if it is time. What cannot be unlocked expires. It sends nothing when
-// nothing is locked.
+// Keep unlocks finished rows and renews the rest if it is time. What it cannot unlock expires. If
+// nothing is locked it sends nothing.
 func (l *RemoteLocks) Keep(ctx context.Context) { l.update(ctx, false) }
 
 // Close unlocks everything.
@@ -162,8 +163,8 @@ func (l *RemoteLocks) update(ctx context.Context, everything bool) {
 	}
 }
 
-// sort takes what is to be unlocked out of held, and lists what is to be renewed. While the service is left alone there is nothing
-// to do, except for rows whose lock was not answered: one attempt is made to unlock them.
+// sort removes the rows to unlock from held, and lists those to renew. While the service rests it
+// returns only rows whose lock was not answered: one attempt is made to unlock them.
 func (l *RemoteLocks) sort(everything bool) (unlock, renew []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +194,7 @@ func (l *RemoteLocks) sort(everything bool) (unlock, renew []uint64) {
 	}
 	for name, h := range l.held {
 		switch {
-		case h.hands <= 0 && now.Sub(h.queued) >= lockHold: // it waits behind others that take long: somebody else may have time
+		case h.hands <= 0 && now.Sub(h.queued) >= lockHold: // it waits behind long runs: another worker may have time
 			delete(l.held, name)
 		case !resting && now.Sub(h.renewed) >= lockRenewal && !everything:
 			renew = append(renew, name)

@@ -9,9 +9,9 @@ import (
 // Row names a row.
 type Row struct{ Table, Key string }
 
-// RowLocks keep the scanners of one worker apart: a row is locked from when a scanner has read it until its cells are queued and
-// its stranded locks are settled. From there on the queue sees to it that the worker does not work on a cell twice. Its methods
-// may be called concurrently.
+// RowLocks keep the scanners of one worker apart. A row is locked from when a scanner has read it
+// until its cells are queued and its stranded locks resolved. From then on the queue keeps the
+// worker from handling a cell twice. The methods may be called concurrently.
 type RowLocks struct {
 	mu   sync.Mutex
 	held map[Row]struct{}
@@ -32,7 +32,7 @@ func (l *RowLocks) TryLock(table, row string) bool {
 	return true
 }
 
-// Unlock lets other scanners have the row.
+// Unlock releases the row to other scanners.
 func (l *RowLocks) Unlock(table, row string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

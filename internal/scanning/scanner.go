@@ -17,26 +17,28 @@ const (
 	maxTeleports = 4 // in one pass through a table
 	queuedPages  = 2 // pages in a row that are in the queue already, after which a pass ends
 	maxPage      = reads.MaxPendingRows
-	firstPageOf  = 16 // the first page is so much smaller, as another scanner may be there; each is four times as large as the last
-	wholeEvery   = 16 // passes, after which one goes through the whole table, whatever part of it is the worker's
+	firstPageOf  = 16 // MaxPage / first page: another scanner may be there; pages grow fourfold
+	wholeEvery   = 16 // every 16th pass goes through the whole table, whatever the worker's part
 	afterLastRow = "\x00"
 )
 
-// Page is a number of consecutive rows that carry something, locked against other scanners.
+// Page holds consecutive rows with notifications or locks, locked against other scanners.
 type Page struct {
 	Rows []layout.Pending
 	More bool // there may be more behind the last row
 	Met  bool // the row behind the last one is locked by another scanner
 }
 
-// Next is where what is behind a page that has rows begins.
+// Next returns where to read on after a page that has rows.
 func (p Page) Next() string { return p.Rows[len(p.Rows)-1].Row + afterLastRow }
 
-// Source is what a scanner reads, and who takes what it has found.
+// Source reads for a scanner and takes what it finds.
 type Source interface {
-	// ReadPage reads at most most rows from the beginning of r; visit says for each whether to go on with it.
+	// ReadPage reads at most most rows from the start of r. visit reports for each whether to go on
+	// with it.
 	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
-	// Work takes rows in hand, and waits while there is no room for them. inQueue: most of them wait for their turn already.
+	// Work handles rows, and waits while there is no room for them. inQueue: most of them already wait
+	// for their turn.
 	Work(ctx context.Context, rows []layout.Pending) (foundNew, inQueue bool)
 }
 
@@ -47,10 +49,10 @@ type Counts struct {
 	Teleports atomic.Int64
 }
 
-// Scanner goes through tables, page by page, from a random place on and around. It hands on what it has found before it reads the
-// next page, so it is no faster than the runs; two workers that began at different places share the work. The fields are set
-// before the first search, and a scanner is used by one goroutine. Places, Rows, Remote, Counts and Shares are those of its
-// worker.
+// Scanner goes through tables page by page, from a random key to the end and around. It hands on
+// what it found before it reads the next page, so it is no faster than the runs; two workers that
+// start at different keys share the work. Set the fields before the first search. One goroutine
+// uses a scanner. All scanners of a worker share Places, Rows, Remote, Counts and Shares.
 type Scanner struct {
 	Source Source
 	Tables []string
@@ -62,17 +64,18 @@ type Scanner struct {
 	Now    func() time.Time
 	Random *rand.Rand
 
-	// MaxPage is how many rows are read at once; 0: 1,024.
+	// MaxPage is how many rows are read at once. 0: 1,024.
 	MaxPage int
-	// Stay is for comparison: a scanner that meets another one goes on behind the rows that the other has locked, instead of
-	// going elsewhere.
+	// Stay is for comparison: a scanner that meets another one goes on after the locked rows instead
+	// of going elsewhere.
 	Stay bool
 
 	read   time.Duration
 	passes int
 }
 
-// Search goes once through all tables, in random order. read is the time that it spent on reading.
+// Search goes once through all tables, in random order. read is the time spent on reading. Errors
+// are the Source's.
 func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration, err error) {
 	s.Counts.Searches.Add(1)
 	s.read = 0
@@ -86,8 +89,8 @@ func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration
 	return foundNew, s.read, nil
 }
 
-// share is the part of a table that the next pass goes through. Now and then it is all of it: so everything is found by
-// whoever lives, whatever the workers believe about each other.
+// share returns the part of a table for the next pass: now and then all of it, so that any live
+// worker finds everything, whatever the workers believe about each other.
 func (s *Scanner) share(table string) percolator.Range {
 	s.passes++
 	if s.Shares == nil || s.passes%wholeEvery == 0 {
@@ -96,7 +99,7 @@ func (s *Scanner) share(table string) percolator.Range {
 	return s.Shares(table)
 }
 
-// pass goes once through a part of a table, from a random place and around.
+// pass goes once through a part of a table, from a random key and around.
 func (s *Scanner) pass(ctx context.Context, table string) (foundNew bool, err error) {
 	part := s.share(table)
 	for range maxTeleports {
@@ -138,7 +141,7 @@ func (s *Scanner) sweep(ctx context.Context, table string, r percolator.Range) (
 	}
 }
 
-// readLocked reads a page and locks its rows; next is what to read after it.
+// readLocked reads a page and locks its rows; next is where to read on.
 func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Range, most int) (p Page, next string, err error) {
 	begun := s.Now()
 	defer func() { s.read += s.Now().Sub(begun) }()
@@ -166,7 +169,7 @@ func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Ran
 	return p, next, err
 }
 
-// lockOthers locks what can be locked of rows, other than theirs.
+// lockOthers locks what it can of rows other than theirs.
 func (s *Scanner) lockOthers(ctx context.Context, rows []layout.Pending, theirs map[string]bool) (locked []layout.Pending) {
 	rows = slices.DeleteFunc(rows, func(r layout.Pending) bool { return theirs[r.Row] })
 	for len(rows) > 0 {

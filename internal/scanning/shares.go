@@ -7,13 +7,15 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Share is the part of a table that the i-th of n workers searches, when bounds, sorted, divide the table into parts with similar
-// amounts of rows. The shares of all n cover the table, in order and without overlap (two neighbours between which there is
-// no key to cut at may overlap). Without bounds nobody knows where rows are, and everybody has everything.
+// Share returns the part of a table that the i-th of n workers searches. bounds, sorted, divide the
+// table into parts with similar amounts of rows. The n shares cover the table in order and without
+// overlap, except for neighbours with no key between them to cut at. Without bounds nobody knows
+// where the rows are, and everybody has everything.
 //
-// Shares are contiguous, so that a search costs as many requests as one of the whole table. They move when a worker comes or
-// goes, nearly all of them; that costs nothing, because a scanner keeps nothing about its part. Assigning small parts by rendezvous hashing
-// would move few, and cost a request for each part in every search.
+// Shares are contiguous, so that a search costs as many requests as one of the whole table. Nearly
+// all of them move when a worker registers or deregisters, which costs nothing, because a scanner
+// keeps nothing about its part. Small parts assigned by rendezvous hashing would move less, but
+// cost a request each in every search.
 func Share(bounds []string, i, n int) percolator.Range {
 	for len(bounds) > 0 && bounds[0] == "" { // nothing is before it
 		bounds = bounds[1:]
@@ -31,7 +33,8 @@ func Share(bounds []string, i, n int) percolator.Range {
 	return r
 }
 
-// cut is where i of n equal parts end, i < n. A part that lies within two bounds is cut by the values of keys.
+// cut returns where the i-th of n equal parts begins, i < n. Between two bounds it interpolates the
+// values of keys.
 func cut(bounds []string, i, n int) string {
 	parts := len(bounds) + 1
 	part, rest := i*parts/n, uint64(i*parts%n)
@@ -52,8 +55,9 @@ func cut(bounds []string, i, n int) string {
 	})
 }
 
-// Known returns at most most row keys that divide a table into parts with similar amounts of rows, as far as is known: the
-// boundaries of tablets if there are enough (tablets), else rows that were met, if there were enough, else nothing.
+// Known returns at most most row keys that divide a table into parts with similar amounts of rows:
+// the boundaries of tablets if there are enough (tablets), otherwise enough rows met before,
+// otherwise nothing.
 func (p *Places) Known(table string, most int) (keys []string, tablets bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +82,7 @@ func (p *Places) Known(table string, most int) (keys []string, tablets bool) {
 	return some, tablets
 }
 
-// Forget forgets the rows that were met in a table: they were those of a part of it.
+// Forget drops the rows met in a table: they are from a part of it only.
 func (p *Places) Forget(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// The shares of all workers cover every table, whatever the bounds; a key is in one share, unless two bounds leave no room
-// between them.
+// The shares of all workers cover every table, whatever the bounds; a key is in one share, unless
+// two bounds leave no room between them.
 func TestSharesCoverEverything(t *testing.T) {
 	t.Parallel()
 	key := rapid.StringOfN(rapid.RuneFrom([]rune{'\x00', 'a', 'b', 'ÿ'}), 0, 10, -1)

@@ -20,8 +20,8 @@ func (s *slowUnlock) UnlockRows(ctx context.Context, holder string, rows []uint6
 	return s.lossyLocks.UnlockRows(ctx, holder, rows)
 }
 
-// TestRowIsNotUnlockedUnderItsScanner: a row that is finished is taken again by a scanner of the same worker while the request that unlocks
-// it is under way.
+// TestRowIsNotUnlockedUnderItsScanner: a row that is finished is taken again by a scanner of the
+// same worker while the request that unlocks it is under way.
 func TestRowIsNotUnlockedUnderItsScanner(t *testing.T) {
 	s := &slowUnlock{lossyLocks{held: map[uint64]string{}, answer: 1}, make(chan struct{}), make(chan struct{})}
 	l := NewRemoteLocks(s, func(rows []Row) []bool { return make([]bool, len(rows)) }, time.Now)

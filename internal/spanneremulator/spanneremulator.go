@@ -1,5 +1,5 @@
-// Package spanneremulator starts Spanner's emulator for tests. There is none to be built from a module, so a machine has to
-// have gcloud's.
+// Package spanneremulator starts Spanner's emulator for tests. There is none to be built from a
+// module, so a machine has to have gcloud's.
 package spanneremulator
 
 import (
@@ -8,10 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/gcloudemulator"
 )
 
-// Start returns the address of a Spanner emulator: the one in SPANNER_EMULATOR_HOST, otherwise one that is started from
-// gcloud's SDK and ends with the test. The test is skipped on a machine that has neither. It says which it is.
+// Start returns the address of a Spanner emulator: the one in SPANNER_EMULATOR_HOST, otherwise one
+// that is started from gcloud's SDK and ends with the test. The test is skipped on a machine that
+// has neither. It says which it is.
 func Start(t testing.TB) (address string) {
 	t.Helper()
 	if address := os.Getenv("SPANNER_EMULATOR_HOST"); address != "" {
@@ -42,19 +45,10 @@ func Start(t testing.TB) (address string) {
 	return address
 }
 
-// find looks below the root of gcloud's SDK for the emulator proper. gateway_main, beside it, starts it too, to add REST,
-// and leaves it running when it is ended itself.
+// find looks below the root of gcloud's SDK for the emulator proper. gateway_main, beside it,
+// starts it too, to add REST, and leaves it running when it is ended itself.
 func find() string {
-	var roots []string
-	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
-		roots = append(roots, root)
-	}
-	if gcloud, err := exec.LookPath("gcloud"); err == nil {
-		if gcloud, err = filepath.EvalSymlinks(gcloud); err == nil {
-			roots = append(roots, filepath.Dir(filepath.Dir(gcloud)))
-		}
-	}
-	for _, root := range roots {
+	for _, root := range gcloudemulator.SDKRoots(os.Getenv) {
 		dir := filepath.Join(root, "bin", "cloud_spanner_emulator")
 		if _, err := exec.LookPath(filepath.Join(dir, "gateway_main")); err != nil {
 			continue

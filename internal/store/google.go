@@ -98,7 +98,11 @@ func rowOf(r bigtable.Row) layout.Row {
 	out := layout.Row{Key: r.Key(), Items: make([]layout.Item, 0, n)}
 	for _, family := range families {
 		for _, it := range r[family] {
-			out.Items = append(out.Items, layout.Item{Family: family, Column: it.Column[len(family)+1:], Timestamp: int64(it.Timestamp), Value: it.Value})
+			value := it.Value
+			if value == nil { // an empty value is not absence
+				value = []byte{}
+			}
+			out.Items = append(out.Items, layout.Item{Family: family, Column: it.Column[len(family)+1:], Timestamp: int64(it.Timestamp), Value: value})
 		}
 	}
 	return out

@@ -161,21 +161,24 @@ func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) 
 	return keys, s.Err(ctx, table, err)
 }
 
-// CompareAndSet replaces a cell of the meta family: next takes the place of old. nil is a cell that
-// does not exist. swapped is false if something else was there; after a repetition it may also be
-// false because the first attempt succeeded, so the caller looks.
-func (s *Store) CompareAndSet(ctx context.Context, table, row, column string, old, next []byte) (swapped bool, err error) {
+// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the place
+// of old. A nil old is a cell that does not exist, a nil next one that is to go. An ambiguous request
+// is repeated; swapped is false if something else was there, which after a repetition may be next: a
+// caller that must know looks.
+func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next []byte) (swapped bool, err error) {
 	m := NewMutation(1)
 	if next == nil {
 		m.EraseColumn(layout.MetaFamily, column)
 	} else {
 		m.Put(layout.MetaFamily, column, MetaTimestamp, next)
 	}
-	if old == nil {
-		there, err := s.CheckAndMutate(ctx, table, row, CellExists(column), nil, m)
-		return err == nil && !there, err
-	}
-	return s.CheckAndMutate(ctx, table, row, CellIs(column, old), m, nil)
+	return s.Retry(ctx, func(ctx context.Context) (bool, error) {
+		if old != nil {
+			return s.CheckAndMutate(ctx, model.MetaTable, row, CellIs(column, old), m, nil)
+		}
+		there, err := s.CheckAndMutate(ctx, model.MetaTable, row, CellExists(column), nil, m)
+		return !there, err
+	})
 }
 
 // MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old one.

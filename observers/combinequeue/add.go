@@ -3,27 +3,30 @@ package combinequeue
 import (
 	"fmt"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Add makes v a contribution to key, if tx commits. It reads nothing, so tx may be blind, and whatever else
-// adds to the key does not conflict with it. Several contributions of one transaction to one key are combined at once and
-// cost one cell.
+// Add contributes v to key if tx commits. It reads nothing, so tx may be blind, and it conflicts
+// with nothing that adds to the key. It combines several contributions of one transaction to one
+// key at once; together they cost one cell.
 //
-// Errors: percolator.ErrInvalidArgument for an empty key or a value that cannot be encoded, percolator.ErrTooLarge for a key
-// longer than MaxKeyBytes, and those of percolator.Txn.Set. After an error the contribution is not in tx.
+// Errors: percolator.ErrInvalidArgument for an empty key or a value that cannot be encoded,
+// percolator.ErrTooLarge for a key longer than MaxKeyBytes, and those of percolator.Txn.Set. After
+// an error the contribution is not in tx.
 func (q *Queue[V]) Add(tx *percolator.Txn, key string, v V) error {
 	if key == "" {
 		return invalid("the key is empty")
 	}
-	start, bucket := tx.StartTimestamp(), bucketOf(key, q.cfg.Buckets)
-	slice := sliceRow(bucket, start)
+	start, bucket := tx.StartTimestamp(), sliced.Of(key, q.cfg.Buckets)
+	slice := sliced.Row(bucket, start)
 	column := entryColumn(start, key)
 	if n := len(column) - startDigits; n > MaxKeyBytes {
 		return fmt.Errorf("combinequeue: %w: the key has %d bytes with 0x00 and 0x01 counted twice, the limit is %d",
 			percolator.ErrTooLarge, n, MaxKeyBytes)
 	}
-	// The start timestamp of a blind transaction may move in Commit. The name stays, and nobody else's begins with it (I1).
+	// Commit may move the start timestamp of a blind transaction. The name stays, and nobody else's
+	// begins with it (I1).
 	cell := q.cfg.Values
 	cell.Name = column
 	row := shardRow(slice, shardOf(start))

@@ -16,11 +16,11 @@ type batch[V any] struct {
 	taken  map[percolator.Cell]bool // the cells: a range may be read again
 	bytes  int
 	more   bool // the limits kept something out
-	locked bool // a row was left aside because of a lock
+	locked bool // a row was skipped because of a lock
 }
 
-// collect reads a slice up to the limits. If locks stand in the way for longer than LockWait, it reads row by row and
-// leaves aside the rows that hold them.
+// collect reads a slice up to the limits. If it has to wait for locks longer than LockWait, it
+// reads row by row and skips the locked rows.
 func (q *Queue[V]) collect(ctx context.Context, tx *percolator.Txn, slice string) (*batch[V], error) {
 	b := &batch[V]{index: map[string]int{}, taken: map[percolator.Cell]bool{}}
 	locked, err := q.readWithin(ctx, tx, percolator.Prefix(slice), q.cfg.LockWait, b)
@@ -37,8 +37,9 @@ func (q *Queue[V]) collect(ctx context.Context, tx *percolator.Txn, slice string
 	return b, nil
 }
 
-// readWithin reads a range into b, and gives up when it has waited for locks and wait is over. A slow store is given more time, and
-// then the locks are, too: what matters is that a lock does not take all the time that there is.
+// readWithin reads a range into b, and gives up when it has waited for locks for as long as wait.
+// For a slow store it extends the time, for the locks as well: a lock must not take all the time
+// that there is.
 func (q *Queue[V]) readWithin(
 	ctx context.Context, tx *percolator.Txn, r percolator.Range, wait time.Duration, b *batch[V],
 ) (locked bool, err error) {
@@ -56,7 +57,8 @@ func (q *Queue[V]) readWithin(
 	}
 }
 
-// read adds the contributions in a range to b, up to the limits. When there are too many keys, it goes on with those that b has.
+// read adds the contributions in a range to b, up to the limits. When b has too many keys, it goes
+// on with these.
 func (q *Queue[V]) read(ctx context.Context, tx *percolator.Txn, r percolator.Range, b *batch[V]) error {
 	for e, err := range tx.Scan(ctx, q.cfg.Values.Table, r) {
 		if err != nil {

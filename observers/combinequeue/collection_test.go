@@ -14,11 +14,11 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// TestCollectionBesideFolding: what was folded is collected while contributions are added and folded. None is lost and none counts twice,
-// and in the end nothing is left of the queue.
+// TestCollectionBesideFolding: what was folded is collected while contributions are added and
+// folded. None is lost and none counts twice, and in the end nothing is left of the queue.
 func TestCollectionBesideFolding(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	q, err := combinequeue.New(config())
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// patience bounds what a test waits for; nothing waits for it to pass.
-const patience = 2 * time.Minute
+// testTimeout bounds what a test waits for; nothing waits for it to pass.
+const testTimeout = 2 * time.Minute
 
-// env is a store with a queue of integers, the totals that they are folded into, and an oracle whose time only the test moves.
+// env is a store with a queue of integers, the totals that they are folded into, and an oracle
+// whose time only the test moves.
 type env struct {
 	testing.TB
 	*percolatortest.Env
@@ -34,7 +35,7 @@ func config() combinequeue.Config[int64] {
 
 func newEnv(t testing.TB, cfg combinequeue.Config[int64]) *env {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	q, err := combinequeue.New(cfg)
 	if err != nil {

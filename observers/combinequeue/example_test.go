@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Trades that run at once all add to the commission of one broker. None of them conflicts, and the commission is known exactly before and
-// after the worker has folded it.
+// Trades that run at once all add to the commission of one broker. None of them conflicts, and the
+// commission is known exactly before and after the worker has folded it.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -94,7 +94,8 @@ func Example() {
 	// after: 100 folded, 100 in all
 }
 
-// connect starts a Bigtable emulator and an oracle in this process. A real program has both elsewhere: it calls only NewClient.
+// connect starts a Bigtable emulator and an oracle in this process. A real program has both
+// elsewhere: it calls only NewClient.
 func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client, func()) {
 	store, err := emulator.Start()
 	if err != nil {

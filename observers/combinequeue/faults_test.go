@@ -30,8 +30,8 @@ func (e *env) crashAt(n int) *percolator.Client {
 	return c
 }
 
-// A writer dies at each of its requests in turn. What it added counts for all of its keys or for none, and counts if it was told that it
-// had committed.
+// A writer dies at each of its requests in turn. What it added counts for all of its keys or for
+// none, and counts if it was told that it had committed.
 func TestCrashOfAWriter(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, config())
@@ -65,7 +65,8 @@ func TestCrashOfAWriter(t *testing.T) {
 	}
 }
 
-// A worker dies at each of its requests in turn, another one goes on: nothing is lost and nothing doubled.
+// A worker dies at each of its requests in turn, another one goes on: nothing is lost and nothing
+// doubled.
 func TestCrashOfAFold(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, config())
@@ -136,7 +137,8 @@ func (e *env) stuck() (tx *percolator.Txn, hold *percolatortest.Hold) {
 	return tx, hold
 }
 
-// A writer is stopped between its prewrite and its commit: the rest of its slice is folded meanwhile, and it is folded when it goes on.
+// A writer is stopped between its prewrite and its commit: the rest of its slice is folded
+// meanwhile, and it is folded when it goes on.
 func TestFoldPassesALockedRow(t *testing.T) {
 	t.Parallel()
 	cfg := config()

@@ -2,22 +2,24 @@ package combinequeue
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Sum is what one fold found for one key.
+// Sum is what a fold found for one key.
 type Sum[V any] struct {
 	Key     string
 	Value   V   // the contributions, combined
 	Entries int // how many transactions they are of
 }
 
-// Observe registers the observers that fold, one for each bucket. apply adds the combined contributions v to whatever is kept of
-// key, through tx; it is called for one key after the other, at most Config.MaxKeys of them in a transaction, and may add to
-// this queue or others. An error of apply fails the whole run: nothing of it is written, and it is repeated.
+// Observe registers the observers that fold, one for each bucket. apply adds v, the combined
+// contributions, to whatever is kept of key, through tx. It is called for one key after the other,
+// at most Config.MaxKeys of them in a transaction, and may add to this queue or others. If it
+// returns an error, the run writes nothing and is repeated. [observers.NewWorker] reports a nil
+// apply.
 //
 // To read the totals of all keys in one request, use ObserveBatch.
 func (q *Queue[V]) Observe(r *observers.Registry, apply func(ctx context.Context, tx *percolator.Txn, key string, v V) error,
@@ -37,10 +39,12 @@ func (q *Queue[V]) Observe(r *observers.Registry, apply func(ctx context.Context
 	}, opts...)
 }
 
-// ObserveBatch is Observe with a function that is called once for all keys of a fold, of which each occurs once. [Queue.Into] returns one.
+// ObserveBatch is Observe with one call for all keys of a fold, each of which occurs once.
+// [Queue.Into] returns a suitable apply.
 //
-// The observers are named after Config.Values.Name and their bucket, and at most one run of each is under way in a worker. opts
-// apply to each; observers.Collapse(d) makes a fold wait for more contributions, at most d longer.
+// The observers are named after Config.Values.Name and their bucket, and a worker runs one of each
+// at a time. opts apply to each; observers.Collapse(d) makes a fold wait up to d for more
+// contributions.
 func (q *Queue[V]) ObserveBatch(r *observers.Registry, apply func(ctx context.Context, tx *percolator.Txn, sums []Sum[V]) error,
 	opts ...observers.Option,
 ) {
@@ -50,14 +54,12 @@ func (q *Queue[V]) ObserveBatch(r *observers.Registry, apply func(ctx context.Co
 			return q.fold(ctx, tx, ch, apply)
 		}
 	}
-	opts = append(opts[:len(opts):len(opts)], observers.MaxConcurrent(1))
-	for b := range q.cfg.Buckets {
-		r.Observe(fmt.Sprintf("%s-%03x", q.cfg.Values.Name, b), q.cfg.Values.Table, foldColumn(b), f, opts...)
-	}
+	sliced.Observe(r, q.cfg.Values.Name, q.Table(), func(int) observers.Func { return f }, opts)
 }
 
-// fold takes a batch of a slice. Applying and deleting are one transaction: of two runs that read the same contributions, the one that
-// commits later finds the other's lock or record on the cells that it deletes, whatever snapshot it read (I2).
+// fold applies and deletes a batch of a slice in one transaction. Of two runs that read the same
+// contributions, the one that commits later finds the other's lock or record on the cells that it
+// deletes, whatever its snapshot (I2).
 func (q *Queue[V]) fold(ctx context.Context, tx *percolator.Txn, ch observers.Change,
 	apply func(context.Context, *percolator.Txn, []Sum[V]) error,
 ) error {
@@ -85,8 +87,8 @@ func (q *Queue[V]) fold(ctx context.Context, tx *percolator.Txn, ch observers.Ch
 	return nil
 }
 
-// Into returns a function for ObserveBatch that keeps totals in a column: the key is the row, and absence counts as nothing.
-// It reads the totals of a fold in one request.
+// Into returns a function for ObserveBatch that keeps totals in a column. The key is the row. It
+// reads the totals of a fold in one request and treats a missing one as no contribution.
 func (q *Queue[V]) Into(total percolator.Column[V]) func(ctx context.Context, tx *percolator.Txn, sums []Sum[V]) error {
 	return func(ctx context.Context, tx *percolator.Txn, sums []Sum[V]) error {
 		cells := make([]percolator.Cell, len(sums))

@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Pending returns what is queued for key in the snapshot of r and not yet folded, combined, and of how many transactions it is: 0, with
-// the zero value, if nothing is. Together with a total that is read from the same r it is exact.
+// Pending returns what is queued for key in the snapshot of r and not yet folded: the combined
+// value and the number of transactions, or the zero value and 0. With a total read from the same r
+// it is exact.
 //
-// It reads everything that was queued in the key's bucket within the retention, and waits for transactions that are
-// committing to it, until ctx ends (percolator.ErrLocked).
+// It reads everything queued in the key's bucket within the retention. It waits for transactions
+// that are committing to the bucket until ctx ends (percolator.ErrLocked).
 func (q *Queue[V]) Pending(ctx context.Context, r percolator.Reader, key string) (Sum[V], error) {
 	sum := Sum[V]{Key: key}
-	for c, err := range q.contributions(ctx, r, percolator.Prefix(bucketPrefix(bucketOf(key, q.cfg.Buckets)))) {
+	for c, err := range q.contributions(ctx, r, percolator.Prefix(sliced.Prefix(sliced.Of(key, q.cfg.Buckets)))) {
 		if err != nil {
 			return Sum[V]{}, err
 		}
@@ -32,8 +34,9 @@ func (q *Queue[V]) Pending(ctx context.Context, r percolator.Reader, key string)
 	return sum, nil
 }
 
-// Value returns the total of key, kept by [Queue.Into], as if everything in the snapshot of r had been folded;
-// percolator.ErrNotFound if there is neither a total nor a contribution. It costs what Pending costs.
+// Value returns the total of key, kept by [Queue.Into], as if everything in the snapshot of r had
+// been folded. It costs as much as Pending. percolator.ErrNotFound: there is neither a total nor a
+// contribution.
 func (q *Queue[V]) Value(ctx context.Context, r percolator.Reader, total percolator.Column[V], key string) (V, error) {
 	v, err := total.Get(ctx, r, key)
 	absent := errors.Is(err, percolator.ErrNotFound)
@@ -52,8 +55,8 @@ func (q *Queue[V]) Value(ctx context.Context, r percolator.Reader, total percola
 	return q.cfg.Combine(v, sum.Value), nil
 }
 
-// All streams every contribution that is queued in the snapshot of r, one Sum for each with Entries 1, in no useful order; for
-// checks of a whole store. An error ends the stream.
+// All streams every contribution queued in the snapshot of r, one Sum with Entries 1 for each, in
+// no useful order. It is for checks of a whole store. An error ends the stream.
 func (q *Queue[V]) All(ctx context.Context, r percolator.Reader) iter.Seq2[Sum[V], error] {
 	return q.contributions(ctx, r, percolator.All())
 }

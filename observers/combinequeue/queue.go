@@ -1,11 +1,13 @@
 package combinequeue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -20,33 +22,37 @@ const (
 
 // Config describes a queue. Values and Combine are required.
 type Config[V any] struct {
-	// Values is how contributions are encoded, such as percolator.Int64(table, name) or percolator.JSON[T](table, name). Its Table is
-	// the queue's, which nothing else may use. Its Name, at most 48 bytes, names the observers that fold.
+	// Values encodes contributions, such as percolator.Int64(table, name) or percolator.JSON[T](table,
+	// name). Nothing else may use its Table. Its Name, at most 48 bytes, names the observers that
+	// fold.
 	Values percolator.Column[V]
-	// Combine puts two contributions together. It must be associative and commutative, must not modify its arguments, and is
-	// called by many goroutines.
+	// Combine combines two contributions. It must be associative and commutative, must not modify its
+	// arguments, and must be safe for concurrent use.
 	Combine func(a, b V) V
 
-	// Buckets is among how many buckets the keys are divided: as many folds can run at once, and a transaction writes at most as
-	// many rows. All processes must agree on it. Changing it while contributions are queued loses none of them, but
-	// Pending and Value miss those that lie in another bucket now. 0: 16; at most 1024.
+	// Buckets is the number of buckets for keys. It limits how many folds run at once, and how many
+	// rows a transaction writes. All processes must agree on it. Changing it while contributions are
+	// queued loses none, but Pending and Value then miss those in a key's former bucket. 0: 16; at
+	// most 1,024.
 	Buckets int
 
-	// MaxEntries, MaxKeys and MaxBytes bound what one fold takes: contributions, different keys, and bytes of keys and values (of
-	// which one contribution may be more). 0: 1,000 (at most 20,000), 200, and 1 MiB.
+	// MaxEntries, MaxKeys and MaxBytes limit what one fold takes: contributions, different keys, and
+	// bytes of keys and values (a single contribution may be larger). 0: 1,000 (at most 20,000), 200
+	// (at most 20,000), and 1 MiB.
 	MaxEntries, MaxKeys, MaxBytes int
-	// LockWait is how long a fold waits for transactions under way before it leaves their rows aside. 0: 250 ms.
+	// LockWait is how long a fold waits for transactions under way before it skips their rows. 0: 250
+	// ms.
 	LockWait time.Duration
 }
 
-// Queue is a combine queue. It holds no contributions in memory; its methods may be called concurrently. All goroutines that add within one
-// transaction must use the same Queue.
+// Queue is a combine queue. It holds no contributions in memory. Its methods may be called
+// concurrently. All goroutines that add within one transaction must use the same Queue.
 type Queue[V any] struct {
 	cfg    Config[V]
 	adding []sync.Mutex // by bucket: a contribution is combined with what its transaction has buffered
 }
 
-// New returns a queue. It reports what is wrong with cfg (percolator.ErrInvalidArgument) and touches no store.
+// New returns a queue without touching the store. percolator.ErrInvalidArgument: cfg is invalid.
 func New[V any](cfg Config[V]) (*Queue[V], error) {
 	switch name := cfg.Values.Name; {
 	case cfg.Values.Table == "" || name == "":
@@ -58,26 +64,15 @@ func New[V any](cfg Config[V]) (*Queue[V], error) {
 	case cfg.LockWait < 0:
 		return nil, invalid("Config.LockWait is negative")
 	}
-	for _, n := range []struct {
-		field      string
-		value      *int
-		zero, most int
-	}{
-		{"Buckets", &cfg.Buckets, 16, MaxBuckets},
-		{"MaxEntries", &cfg.MaxEntries, 1000, maxBatchEntries},
-		{"MaxKeys", &cfg.MaxKeys, 200, maxBatchEntries},
-		{"MaxBytes", &cfg.MaxBytes, 1 << 20, percolator.MaxTxnBytes / 8},
-	} {
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-		if *n.value < 0 || *n.value > n.most {
-			return nil, invalid("Config.%s is not between 0 and %d", n.field, n.most)
-		}
+	if err := cmp.Or(
+		sliced.SetDefault("Buckets", &cfg.Buckets, 16, MaxBuckets),
+		sliced.SetDefault("MaxEntries", &cfg.MaxEntries, 1000, maxBatchEntries),
+		sliced.SetDefault("MaxKeys", &cfg.MaxKeys, 200, maxBatchEntries),
+		sliced.SetDefault("MaxBytes", &cfg.MaxBytes, 1<<20, percolator.MaxTxnBytes/8),
+	); err != nil {
+		return nil, fmt.Errorf("combinequeue: %w", err)
 	}
-	if cfg.LockWait == 0 {
-		cfg.LockWait = 250 * time.Millisecond
-	}
+	cfg.LockWait = cmp.Or(cfg.LockWait, 250*time.Millisecond)
 	return &Queue[V]{cfg: cfg, adding: make([]sync.Mutex, cfg.Buckets)}, nil
 }
 
@@ -85,15 +80,9 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("combinequeue: %w: "+format, append([]any{percolator.ErrInvalidArgument}, args...)...)
 }
 
-// Table is the queue's table, to be put into the schema: a weak column for each bucket, and a few splits. A worker that is to
-// fold without taking all of the schema's columns names its Weak columns in observers.Config.Columns.
+// Table returns the queue's table for the schema: a weak column for each bucket, and a few splits.
+// A worker that folds but does not take all of the schema's columns names its Weak columns in
+// observers.Config.Columns.
 func (q *Queue[V]) Table() percolator.Table {
-	t := percolator.Table{Name: q.cfg.Values.Table}
-	for b := range q.cfg.Buckets {
-		t.Weak = append(t.Weak, foldColumn(b))
-		if b > 0 && b%max(1, q.cfg.Buckets/4) == 0 {
-			t.Splits = append(t.Splits, bucketPrefix(b))
-		}
-	}
-	return t
+	return sliced.Table(q.cfg.Values.Table, q.cfg.Buckets, foldColumn)
 }

@@ -23,8 +23,8 @@ const (
 	each    = 4
 )
 
-// 64 writers add to one key while it is folded: not one conflict, and every contribution counts once. Each transaction is tried
-// once, so a conflict would show.
+// 64 writers add to one key while it is folded: not one conflict, and every contribution counts
+// once. Each transaction is tried once, so a conflict would show.
 func TestWritersOfOneKeyDoNotConflict(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, config())
@@ -57,7 +57,8 @@ func TestWritersOfOneKeyDoNotConflict(t *testing.T) {
 	}
 }
 
-// The same work with a counter that is read and written, for comparison: of transactions that run at once, one commits.
+// The same work with a counter that is read and written, for comparison: of transactions that run
+// at once, one commits.
 func TestPlainCounterConflicts(t *testing.T) {
 	t.Parallel()
 	const writers = 16
@@ -101,7 +102,8 @@ func TestPlainCounterConflicts(t *testing.T) {
 	}
 }
 
-// In every snapshot, the total and what is pending are what had been committed by then, while two workers fold.
+// In every snapshot, the total and what is pending are what had been committed by then, while two
+// workers fold.
 func TestEverySnapshotIsExact(t *testing.T) {
 	t.Parallel()
 	cfg := config()
@@ -185,7 +187,8 @@ func TestEverySnapshotIsExact(t *testing.T) {
 	t.Logf("%d snapshots, %d of them in the midst of folding", len(reads), folding)
 }
 
-// A fold takes no more than its limits, and what it leaves is folded afterwards without a further contribution.
+// A fold takes no more than its limits, and what it leaves is folded afterwards without a further
+// contribution.
 func TestFoldsAreBounded(t *testing.T) {
 	t.Parallel()
 	const keys, times = 10, 6
@@ -268,7 +271,8 @@ func TestSlicesOfTime(t *testing.T) {
 	}
 }
 
-// A transaction writes one row for each bucket at most, and one cell for each key however often it adds.
+// A transaction writes one row for each bucket at most, and one cell for each key however often it
+// adds.
 func TestRowsAndCellsOfATransaction(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, config())

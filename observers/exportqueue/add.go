@@ -4,18 +4,20 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 )
 
 // maxPerTxn is how many entries one transaction can add to a partition.
 const maxPerTxn = percolator.MaxColumnsPerRow
 
-// Add makes an entry part of tx: it will be delivered if tx commits. It reads nothing and conflicts with nothing. value is
-// copied; entries of one transaction for one key are all delivered, in the order of Add.
+// Add adds an entry that is delivered if tx commits. It reads nothing and conflicts with nothing.
+// It copies value. All entries of one transaction for one key are delivered, in the order of Add.
 //
-// Errors: percolator.ErrInvalidArgument for a blind transaction, whose start timestamp says nothing about the order;
-// percolator.ErrTooLarge for a key longer than MaxKeyBytes, a value larger than MaxValueBytes or more than 30,000 entries of a
-// transaction in one partition; those of percolator.Txn.Set. After an error the entry is not in tx.
+// Errors: percolator.ErrInvalidArgument for a blind transaction, whose start timestamp says nothing
+// about the order; percolator.ErrTooLarge for a key longer than MaxKeyBytes, a value larger than
+// MaxValueBytes or more than 30,000 entries of a transaction in one partition; those of
+// percolator.Txn.Set. After an error the entry is not in tx.
 func (q *Queue) Add(tx *percolator.Txn, key string, value []byte) error {
 	switch {
 	case tx.IsBlind():
@@ -23,8 +25,8 @@ func (q *Queue) Add(tx *percolator.Txn, key string, value []byte) error {
 	case len(key) > MaxKeyBytes || len(value) > MaxValueBytes:
 		return tooLarge("a key of %d or a value of %d bytes, the limits are %d and %d", len(key), len(value), MaxKeyBytes, MaxValueBytes)
 	}
-	start, partition := tx.StartTimestamp(), partitionOf(key, q.cfg.Partitions)
-	slice := sliceRow(partition, start)
+	start, partition := tx.StartTimestamp(), sliced.Of(key, q.cfg.Partitions)
+	slice := sliced.Row(partition, start)
 	cell := percolator.Cell{Table: q.cfg.Table, Row: entryRow(slice, start)}
 
 	q.adding[partition].Lock()

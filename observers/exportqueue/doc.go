@@ -1,8 +1,9 @@
-// Package exportqueue hands what transactions write to systems outside of the store: a search service, a cache, a message
-// broker.
+// Package exportqueue hands what transactions write to systems outside the store: a search service,
+// a cache, a message broker.
 //
-// A transaction cannot send a request to another system: it may run again after a conflict, or not commit at all. Instead it
-// puts an [Entry] into a queue, as part of its writes, and an observer delivers the entries of transactions that committed.
+// A transaction cannot send a request to another system: it may run again after a conflict, or not
+// commit at all. Instead it adds an [Entry] to a queue as one of its writes, and an observer
+// delivers the entries of transactions that committed.
 //
 //	queue, err := exportqueue.New(exportqueue.Config{Table: "search_exports", Name: "search"})
 //	schema.Tables = append(schema.Tables, queue.Table())
@@ -14,40 +15,49 @@
 //
 // # What is guaranteed
 //
-//   - An entry is delivered if and only if the transaction that added it commits: at least once, as long as some worker runs.
-//     It is deleted by the transaction that commits after the delivery function has returned nil. A worker that dies in
-//     between, a commit that fails and two workers that run for one partition at once deliver it again, possibly much later
-//     and after newer entries.
-//   - The entries of one call are of one partition, in the order of their start timestamps and, within a transaction, of Add. All
-//     entries of a key are in one partition.
-//   - If transaction B began after transaction A had committed, the entries of A are delivered for the first time no later than
-//     those of B of the same partition: in an earlier call, or earlier in the same one. That holds whenever both wrote a
-//     common cell, because then B conflicts unless it began after A had committed: start order is commit order.
+//   - An entry is delivered if and only if the transaction that added it commits: at least once, as
+//     long as some worker runs. The transaction that commits after the delivery function has
+//     returned nil deletes it. If a worker dies in between, a commit fails or two workers run for
+//     one partition at once, the entry is delivered again, possibly much later and after newer
+//     entries.
+//   - The entries of one call are of one partition, in the order of their start timestamps and,
+//     within a transaction, of Add. All entries of a key are in one partition.
+//   - If transaction B began after transaction A had committed, A's entries are first delivered no
+//     later than B's of the same partition: in an earlier call, or earlier in the same one. That
+//     holds whenever both wrote a common cell, because B conflicts unless it began after A had
+//     committed: start order is commit order.
 //
 // # What is not
 //
-// Two transactions that overlap in time and write no common cell may be delivered in either order: the one with the
-// earlier start timestamp may commit after the other one was delivered. Nor is there an order between partitions.
+// Two transactions that overlap in time and write no common cell may be delivered in either order:
+// the one with the earlier start timestamp may commit after the other one was delivered. Nor is
+// there an order between partitions.
 //
-// So the receiver should keep the highest (StartTS, Seq) of each key and ignore what is not higher; that takes care of repetitions, too.
-// What it keeps then is the state that the last transaction left, provided that the transactions that export a key write a common
-// cell – the row whose state is exported, say. If they do not, neither order is right in the sense of the store.
+// So the receiver should keep the highest (StartTS, Seq) of each key and ignore what is not higher.
+// That also handles repetitions. It then keeps the state that the last transaction left, provided
+// that the transactions that export a key write a common cell, such as the row whose state is
+// exported. If they do not, neither order is right in the sense of the store.
 //
 // # How it works
 //
-// Entries lie in rows named after the partition and the start timestamp. A transaction also notifies, weakly, the slice of 2²⁴
-// ticks (4.1 s) that its start timestamp lies in. A run looks up the slices of its partition that carry notifications or
-// locks, oldest first, and reads those: a notification is written before the commit request, and erased only by a run that has
-// seen what it was for (docs/PROTOCOL.md, I11, I13). What was delivered remains as deleted cells until it is collected; by
-// looking at slices a run passes over it.
+// Entries lie in rows named after the partition and the start timestamp. A transaction also
+// notifies, weakly, the slice of 2²⁴ ticks (4.1 s) that its start timestamp lies in. A run looks
+// up the slices of its partition that carry notifications or locks, and reads them, oldest first. A
+// notification is written before the commit request, and only a run that has seen what it was for
+// erases it (docs/PROTOCOL.md, I11, I13). Delivered entries stay as tombstones until they are
+// collected; by looking at slices a run avoids them.
 //
-// To know the order it has to know the fate of everything that began before its snapshot (I15). A writer that has died in the middle of a
-// commit therefore holds up its partition for the time to live of its locks, or until its session ends.
+// To know the order, a run has to know the status of every transaction that began before its
+// snapshot (I15). A writer that has died in the middle of a commit therefore holds up its partition
+// for the time to live of its locks, or until its session ends.
 //
-// Each partition has a weak column and an observer, of which one run at a time is under way in a worker. A delivery that fails
-// is repeated with the worker's pauses, and after Config.MaxAttempts the slice is parked; entries of later slices cannot overtake it, so the
-// partition stands still until somebody retries it. To give up an entry, let the delivery function return nil; to drop the parked slice
-// (observers.Drop) leaves its entries queued, without anybody to deliver them until the slice is notified again.
+// Each partition has a weak column and an observer, which a worker runs once at a time. A failed
+// delivery is repeated with the worker's pauses; after Config.MaxAttempts the slice is parked.
+// Entries of later slices cannot overtake it, so the partition stops until somebody retries it. To
+// give up an entry, let the delivery function return nil. Dropping the parked slice
+// (observers.Drop) leaves its entries queued, and nobody delivers them until the slice is notified
+// again.
 //
-// A delivery must end within the observer's timeout (observers.Timeout, 30 s). Its entries are not locked meanwhile.
+// A delivery must end within the observer's timeout (observers.Timeout, 30 s). Its entries are not
+// locked meanwhile.
 package exportqueue

@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// patience bounds what a test waits for; nothing waits for it to pass.
-const patience = 2 * time.Minute
+// testTimeout bounds what a test waits for; nothing waits for it to pass.
+const testTimeout = 2 * time.Minute
 
 // env is a store with an export queue and an oracle whose time only the test moves.
 type env struct {
@@ -28,7 +28,7 @@ type env struct {
 
 func newEnv(t testing.TB, change func(*exportqueue.Config)) *env {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	cfg := exportqueue.Config{Table: "exports", Name: "export"}
 	if change != nil {

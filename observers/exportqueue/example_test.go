@@ -14,7 +14,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// cache is an outside system. For each key it keeps the entry with the highest number, so a repeated or late delivery changes nothing.
+// cache is an outside system. For each key it keeps the entry with the highest number, so a
+// repeated or late delivery changes nothing.
 type cache struct {
 	mu   sync.Mutex
 	kept map[string]exportqueue.Entry
@@ -59,7 +60,8 @@ func Example() {
 	var changes sync.WaitGroup
 	for range 10 {
 		changes.Go(func() {
-			// All of them write the product's price, so the order of their start timestamps is the order of their commits.
+			// All of them write the product's price, so the order of their start timestamps is the order of
+			// their commits.
 			if _, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 				p, err := price.GetOr(ctx, tx, "teapot", 20)
 				if err != nil {
@@ -88,7 +90,8 @@ func Example() {
 	// teapot: 30
 }
 
-// connect starts a Bigtable emulator and an oracle in this process. A real program has both elsewhere: it calls only NewClient.
+// connect starts a Bigtable emulator and an oracle in this process. A real program has both
+// elsewhere: it calls only NewClient.
 func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client, func()) {
 	store, err := emulator.Start()
 	if err != nil {

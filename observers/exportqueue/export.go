@@ -2,38 +2,39 @@ package exportqueue
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// Observe registers the observers that deliver, one for each partition, named after Config.Name and the partition. client reads where
-// entries are; it is the worker's, or another one of the same store.
+// Observe registers the observers that deliver, one for each partition, named after Config.Name and
+// the partition. client, the worker's or another one of the same store, searches for entries.
+// [observers.NewWorker] reports a nil client or deliver.
 //
-// deliver is called with 1 to Config.MaxEntries entries of one partition in order. It returns nil when the receiver has them for good;
-// after any error, and sometimes without one, the same entries are delivered again. At most one call for each partition is
-// under way in a worker, and calls for different partitions run at once. opts apply to each observer: observers.Timeout bounds a
-// delivery, observers.Collapse waits for more entries.
+// deliver is called with 1 to Config.MaxEntries entries of one partition, in order. It returns nil
+// when the receiver has them for good. After an error, and sometimes without one, the same entries
+// are delivered again. A worker makes one call at a time for each partition, and concurrent calls
+// for different ones. opts apply to each observer: observers.Timeout limits a delivery,
+// observers.Collapse waits for more entries.
 func (q *Queue) Observe(r *observers.Registry, client *percolator.Client, deliver func(ctx context.Context, batch []Entry) error,
 	opts ...observers.Option,
 ) {
-	opts = append(opts[:len(opts):len(opts)], observers.MaxConcurrent(1))
-	for p := range q.cfg.Partitions {
-		var f observers.Func
-		if deliver != nil && client != nil { // else NewWorker reports it
-			f = func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-				return q.export(ctx, client, tx, ch, p, deliver)
-			}
+	sliced.Observe(r, q.cfg.Name, q.Table(), func(p int) observers.Func {
+		if deliver == nil || client == nil { // NewWorker reports it
+			return nil
 		}
-		r.Observe(fmt.Sprintf("%s-%03x", q.cfg.Name, p), q.cfg.Table, exportColumn(p), f, opts...)
-	}
+		return func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
+			return q.export(ctx, client, tx, ch, p, deliver)
+		}
+	}, opts)
 }
 
-// export delivers the oldest entries of a partition, whichever of its slices was notified, and deletes them.
+// export delivers and deletes the oldest entries of a partition, whichever of its slices was
+// notified.
 func (q *Queue) export(ctx context.Context, client *percolator.Client, tx *percolator.Txn, ch observers.Change, partition int,
 	deliver func(context.Context, []Entry) error,
 ) error {
@@ -63,16 +64,18 @@ type batch struct {
 	more    bool // the limits kept something out
 }
 
-// collect reads the oldest entries of a partition that are visible to tx: those of own, the slice that was notified, and of all slices
-// that are dirty now, in order.
+// collect reads the oldest entries of a partition that are visible to tx, in order: those of own,
+// the slice that was notified, and of all slices that are dirty now.
 //
-// The run erases the notifications of own up to its snapshot, so it has to read that slice whether the search shows it dirty or not: the search is
-// atomic in each row only. What other slices it passes over cannot be lost, as their notifications stay; and nothing comes out of
-// order. Say that A
-// committed before B began, or before B prewrote a cell of both, and that B is visible. Then A's commit request was over before the
-// snapshot was taken, and so was its notification, which came first (I11): it is there, unless a run that saw the entry erased it,
-// having delivered the entry or notified again. A commit without B behind it may be passed over: its notification can
-// arrive after its slice was looked at, though its timestamp is below the snapshot's.
+// The run erases the notifications of own up to its snapshot, so it has to read that slice even if
+// the search does not show it dirty: the search is atomic in each row only. Entries in other slices
+// that it misses are not lost, because their notifications stay. Nor do they come out of order. Say
+// that A committed before B began, or before B prewrote a cell of both, and that B is visible. Then
+// A's commit request was over before the snapshot was taken, and so was its notification, which
+// came first (I11). The notification is there, unless a run that saw the entry erased it, having
+// delivered the entry or notified again. The search may miss a commit without such a B: its
+// notification can arrive after the search has read its slice, though its timestamp is below the
+// snapshot's.
 func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *percolator.Txn, partition int, own string) (*batch, error) {
 	list, err := q.dirty(ctx, client, partition, own)
 	if err != nil {
@@ -87,15 +90,15 @@ func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *perc
 	return b, nil
 }
 
-// dirty lists, in order, the slices of a partition that carry notifications or locks, and own.
+// dirty lists, in order, own and the slices of a partition that carry notifications or locks.
 func (q *Queue) dirty(ctx context.Context, client *percolator.Client, partition int, own string) ([]string, error) {
 	found := []string{own}
-	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Prefix(partitionPrefix(partition))) {
+	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Prefix(sliced.Prefix(partition))) {
 		if err != nil {
 			return nil, err
 		}
-		if len(row.Row) >= sliceLength {
-			found = append(found, row.Row[:sliceLength])
+		if len(row.Row) >= sliced.RowBytes {
+			found = append(found, row.Row[:sliced.RowBytes])
 		}
 	}
 	slices.Sort(found)
@@ -122,8 +125,9 @@ func (q *Queue) read(ctx context.Context, tx *percolator.Txn, slice string, b *b
 	return nil
 }
 
-// Pending streams the entries in the snapshot of r that have not been delivered, or whose delivery has not been recorded: partition by
-// partition, each in order. It reads everything that was queued within the retention. An error ends the stream.
+// Pending streams the entries in the snapshot of r whose delivery is not recorded, partition by
+// partition, each in order. It reads everything queued within the retention. An error ends the
+// stream.
 func (q *Queue) Pending(ctx context.Context, r percolator.Reader) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range r.Scan(ctx, q.cfg.Table, percolator.All()) {

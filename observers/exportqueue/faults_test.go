@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// The worker dies after the delivery, when it begins to delete: the next one delivers the same entries once more, with the same numbers.
+// The worker dies after the delivery, when it begins to delete: the next one delivers the same
+// entries once more, with the same numbers.
 func TestCrashBetweenDeliveryAndDeletion(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
@@ -39,7 +40,8 @@ func TestCrashBetweenDeliveryAndDeletion(t *testing.T) {
 	}
 }
 
-// The worker dies at each of its requests in turn, another one goes on: every entry is delivered, for the first time in order.
+// The worker dies at each of its requests in turn, another one goes on: every entry is delivered,
+// for the first time in order.
 func TestCrashOfAnExporter(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(c *exportqueue.Config) { c.MaxEntries = 2 })
@@ -78,7 +80,8 @@ func TestCrashOfAnExporter(t *testing.T) {
 	}
 }
 
-// The writer dies at each of its requests in turn: its entry is delivered if and only if what it wrote beside it is there.
+// The writer dies at each of its requests in turn: its entry is delivered if and only if what it
+// wrote beside it is there.
 func TestCrashOfAWriter(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
@@ -116,7 +119,8 @@ func TestCrashOfAWriter(t *testing.T) {
 	}
 }
 
-// A writer that is stopped between prewrite and commit is waited for: what began after it is delivered after it.
+// A writer that is stopped between prewrite and commit is waited for: what began after it is
+// delivered after it.
 func TestALockHoldsUpWhatCameLater(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)

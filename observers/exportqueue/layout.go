@@ -3,7 +3,6 @@ package exportqueue
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -16,23 +15,14 @@ import (
 //	column  START SEQ              01a2b3c4d5e6f70700000002
 //	value   length of the key as a uvarint, key, value
 //
-// in hexadecimal digits: SLICE and PART are the first twelve digits of START, so that a row holds what began within 16 ms, and
-// rows and columns are in the order of delivery. The notification of a slice is in the row PARTITION.SLICE.
+// in hexadecimal digits: SLICE and PART are the first twelve digits of START, so that a row holds
+// what began within 16 ms, and rows and columns are in the order of delivery. The notification of a
+// slice is in the row PARTITION.SLICE.
 const (
-	sliceBits   = 24
 	partBits    = 16
 	startDigits = 16
 	seqDigits   = 8
 )
-
-func partitionPrefix(partition int) string { return fmt.Sprintf("%03x.", partition) }
-
-// sliceLength is how long the row of a slice is, which is a prefix of its entries' rows.
-const sliceLength = 3 + 1 + (64-sliceBits)/4
-
-func sliceRow(partition int, start tso.Timestamp) string {
-	return fmt.Sprintf("%03x.%010x", partition, uint64(start)>>sliceBits)
-}
 
 func entryRow(slice string, start tso.Timestamp) string {
 	return fmt.Sprintf("%s.%02x", slice, uint64(start)>>partBits&0xff)
@@ -73,12 +63,4 @@ func decode(e percolator.Entry) (Entry, error) {
 
 func corrupt(c percolator.Cell, what string) error {
 	return fmt.Errorf("exportqueue: %s: %w: %s", c, percolator.ErrCorrupt, what)
-}
-
-// partitionOf is the same in every process, of every version.
-func partitionOf(key string, partitions int) int {
-	h := fnv.New64a()
-	h.Write([]byte(key))
-	s := h.Sum64()
-	return int((s ^ s>>32) % uint64(partitions))
 }

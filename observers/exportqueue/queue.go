@@ -1,10 +1,12 @@
 package exportqueue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
 
+	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -21,16 +23,16 @@ const (
 
 // Config describes a queue. Table and Name are required.
 type Config struct {
-	// Table is the queue's table, which nothing else may use.
+	// Table is the queue's table. Nothing else may use it.
 	Table string
 	// Name names the observers that deliver. At most 48 bytes.
 	Name string
-	// Partitions is among how many partitions the keys are divided: so many deliveries can be under way at once. All processes must agree on
-	// it. It can be raised, but while entries are queued the order of a key that moves to another partition is not kept. 0: 16; at
-	// most 256.
+	// Partitions is the number of partitions for keys, and of deliveries that may be under way at
+	// once. All processes must agree on it. It may be raised, but a key that moves to another
+	// partition loses the order of its queued entries. 0: 16; at most 256.
 	Partitions int
-	// MaxEntries and MaxBytes bound one delivery: entries (0: 500, at most 10,000), and bytes of keys and values (0: 1 MiB, at most 40
-	// MiB; a single entry may be larger).
+	// MaxEntries and MaxBytes limit one delivery: entries (0: 500, at most 10,000), and bytes of keys
+	// and values (0: 1 MiB, at most 40 MiB; a single entry may be larger).
 	MaxEntries, MaxBytes int
 }
 
@@ -38,23 +40,23 @@ type Config struct {
 type Entry struct {
 	Key   string
 	Value []byte // the receiver's own copy
-	// StartTS is the start timestamp of the transaction that added the entry, and Seq its place, from 0, among the entries that
-	// this transaction added to the partition. Together they are unique in the partition and the same in every delivery: see
-	// the package documentation for what a receiver does with them.
+	// StartTS is the start timestamp of the transaction that added the entry. Seq numbers, from 0, the
+	// entries that this transaction added to the partition. Together they are unique in the partition
+	// and the same in every delivery: the package comment says how a receiver uses them.
 	StartTS tso.Timestamp
 	Seq     int
-	// CommitTS is when the transaction committed: the entry's effect is in snapshots from then on.
+	// CommitTS is when the transaction committed. Snapshots from then on see its effect.
 	CommitTS tso.Timestamp
 }
 
-// Queue is an export queue. It holds no entries in memory; its methods may be called concurrently. All goroutines that add
-// within one transaction must use the same Queue.
+// Queue is an export queue. It holds no entries in memory. Its methods may be called concurrently.
+// All goroutines that add within one transaction must use the same Queue.
 type Queue struct {
 	cfg    Config
-	adding []sync.Mutex // by partition: the next free place in a transaction's buffer
+	adding []sync.Mutex // by partition: the next free number in a transaction's buffer
 }
 
-// New returns a queue. It reports what is wrong with cfg (percolator.ErrInvalidArgument) and touches no store.
+// New returns a queue without touching the store. percolator.ErrInvalidArgument: cfg is invalid.
 func New(cfg Config) (*Queue, error) {
 	if cfg.Table == "" || cfg.Name == "" {
 		return nil, invalid("Config.Table or Config.Name is missing")
@@ -62,21 +64,12 @@ func New(cfg Config) (*Queue, error) {
 	if len(cfg.Name) > MaxNameBytes || strings.Contains(cfg.Name, "\x00") {
 		return nil, invalid("Config.Name is longer than %d bytes or contains the byte 0x00", MaxNameBytes)
 	}
-	for _, n := range []struct {
-		field      string
-		value      *int
-		zero, most int
-	}{
-		{"Partitions", &cfg.Partitions, 16, MaxPartitions},
-		{"MaxEntries", &cfg.MaxEntries, 500, maxEntries},
-		{"MaxBytes", &cfg.MaxBytes, 1 << 20, maxBytes},
-	} {
-		if *n.value == 0 {
-			*n.value = n.zero
-		}
-		if *n.value < 0 || *n.value > n.most {
-			return nil, invalid("Config.%s is not between 0 and %d", n.field, n.most)
-		}
+	if err := cmp.Or(
+		sliced.SetDefault("Partitions", &cfg.Partitions, 16, MaxPartitions),
+		sliced.SetDefault("MaxEntries", &cfg.MaxEntries, 500, maxEntries),
+		sliced.SetDefault("MaxBytes", &cfg.MaxBytes, 1<<20, maxBytes),
+	); err != nil {
+		return nil, fmt.Errorf("exportqueue: %w", err)
 	}
 	return &Queue{cfg: cfg, adding: make([]sync.Mutex, cfg.Partitions)}, nil
 }
@@ -85,15 +78,9 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("exportqueue: %w: "+format, append([]any{percolator.ErrInvalidArgument}, args...)...)
 }
 
-// Table is the queue's table, to be put into the schema: a weak column for each partition, and a few splits. A worker that is to
-// deliver without taking all of the schema's columns names its Weak columns in observers.Config.Columns.
+// Table returns the queue's table for the schema: a weak column for each partition, and a few
+// splits. A worker that delivers but does not take all of the schema's columns names its Weak
+// columns in observers.Config.Columns.
 func (q *Queue) Table() percolator.Table {
-	t := percolator.Table{Name: q.cfg.Table}
-	for p := range q.cfg.Partitions {
-		t.Weak = append(t.Weak, exportColumn(p))
-		if p > 0 && p%max(1, q.cfg.Partitions/4) == 0 {
-			t.Splits = append(t.Splits, partitionPrefix(p))
-		}
-	}
-	return t
+	return sliced.Table(q.cfg.Table, q.cfg.Partitions, exportColumn)
 }

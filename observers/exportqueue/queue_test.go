@@ -16,8 +16,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Transactions that count a cell up export its value. Small batches, two workers: every value is delivered, for the first time in the
-// order of the counter, and a receiver that keeps the highest number of each key ends with the store's state.
+// Transactions that count a cell up export its value. Small batches, two workers: every value is
+// delivered, for the first time in the order of the counter, and a receiver that keeps the highest
+// number of each key ends with the store's state.
 func TestOrderOfTransactionsThatConflict(t *testing.T) {
 	t.Parallel()
 	const keys, times, writers = 2, 8, 3
@@ -82,8 +83,8 @@ func TestOrderOfTransactionsThatConflict(t *testing.T) {
 	}
 }
 
-// What the order does not promise: of two transactions that overlap and have nothing in common, the one that began first
-// can be delivered last. Its number tells.
+// What the order does not promise: of two transactions that overlap and have nothing in common, the
+// one that began first can be delivered last. Its number tells.
 func TestOverlappingTransactionsMayBeDeliveredInEitherOrder(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
@@ -101,8 +102,9 @@ func TestOverlappingTransactionsMayBeDeliveredInEitherOrder(t *testing.T) {
 	}
 }
 
-// A transaction that began long ago commits after entries of later slices were delivered, and another one follows it: the follower's
-// entry is in another slice and does not overtake it, whichever slice's notification is found first.
+// A transaction that began long ago commits after entries of later slices were delivered, and
+// another one follows it: the follower's entry is in another slice and does not overtake it,
+// whichever slice's notification is found first.
 func TestLateCommitIsNotOvertaken(t *testing.T) {
 	t.Parallel()
 	for range 4 {
@@ -170,7 +172,8 @@ func TestBatchesAreBoundedAndInOrder(t *testing.T) {
 	}
 }
 
-// Entries of one transaction are numbered in the order of Add, those of one that did not commit are never delivered.
+// Entries of one transaction are numbered in the order of Add, those of one that did not commit are
+// never delivered.
 func TestEntriesOfATransaction(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
@@ -216,7 +219,8 @@ func TestEntriesOfATransaction(t *testing.T) {
 	}
 }
 
-// A receiver that fails gets the same entries again, and nothing else of the partition before; after MaxAttempts they are parked, not lost.
+// A receiver that fails gets the same entries again, and nothing else of the partition before;
+// after MaxAttempts they are parked, not lost.
 func TestFailedDeliveries(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(c *exportqueue.Config) { c.Partitions, c.MaxEntries = 1, 1 })

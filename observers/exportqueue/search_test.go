@@ -18,8 +18,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// slowRead is a read of a range that stands between two rows for a while, as a read of Bigtable may: it is atomic in each row only. The
-// test makes sure that the rows before the place hold nothing when it gets there; so the part before it is left out.
+// slowRead is a read of a range that stands between two rows for a while, as a read of Bigtable
+// may: it is atomic in each row only. The test makes sure that the rows before the place hold
+// nothing when it gets there; so the part before it is left out.
 type slowRead struct {
 	from  []byte
 	there chan struct{} // closed when the read has come
@@ -49,10 +50,11 @@ func (s slowStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// TestNoEntryIsLostBetweenTwoRowsOfASearch: a run looks for the dirty slices of its partition with a read that is atomic in each row only.
-// It reads the slice's row before transaction A has written its notification there, and A's entry after A has committed, and might pass
-// over the slice. That its snapshot is later than A's commit timestamp does not help. Then it erases the slice's notifications up to its
-// snapshot, A's among them: it has to have read the slice.
+// TestNoEntryIsLostBetweenTwoRowsOfASearch: a run looks for the dirty slices of its partition with
+// a read that is atomic in each row only. It reads the slice's row before transaction A has written
+// its notification there, and A's entry after A has committed, and might pass over the slice. That
+// its snapshot is later than A's commit timestamp does not help. Then it erases the slice's
+// notifications up to its snapshot, A's among them: it has to have read the slice.
 func TestNoEntryIsLostBetweenTwoRowsOfASearch(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(c *exportqueue.Config) { c.Partitions = 1 })
@@ -107,7 +109,8 @@ func TestNoEntryIsLostBetweenTwoRowsOfASearch(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-ended })
 	<-read.there
 
-	// The first worker has done its work, and its notification goes. Nothing is in the slice's row when the read passes it.
+	// The first worker has done its work, and its notification goes. Nothing is in the slice's row
+	// when the read passes it.
 	close(deliver)
 	inRow := func() (n int) {
 		for p, err := range admin.New(e.client).ScanPending(e.ctx, "exports", percolator.Row(slice)) {

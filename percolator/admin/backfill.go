@@ -183,7 +183,7 @@ func (b *backfill) run(ctx context.Context) (meta.IndexState, error) {
 
 // Now asks the oracle, again after failures that may pass.
 func (b *backfill) now(ctx context.Context) (tso.Timestamp, error) {
-	for retry := retry.NewPatience(); ; {
+	for retry := retry.NewTransient(); ; {
 		ts, err := b.c.Clock.Next(ctx)
 		if err == nil {
 			return ts, nil

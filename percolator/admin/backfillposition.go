@@ -88,9 +88,5 @@ func (b *backfill) forget(ctx context.Context) error {
 }
 
 func (b *backfill) write(ctx context.Context, mut *store.Mutation) error {
-	errs, err := b.c.Store.MutateRows(ctx, model.MetaTable, []string{b.row()}, []*store.Mutation{mut})
-	if err == nil && len(errs) > 0 {
-		err = errs[0]
-	}
-	return err
+	return b.c.Store.Mutate(ctx, model.MetaTable, b.row(), mut)
 }

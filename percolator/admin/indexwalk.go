@@ -93,7 +93,7 @@ func (w *indexWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 
 // readPatiently reads the first batch of r, again after failures that may pass.
 func (w *indexWalk) readPatiently(ctx context.Context, r model.Range) (walkBatch, error) {
-	retry := retry.NewPatience()
+	retry := retry.NewTransient()
 	for {
 		b, err := w.read(ctx, r, w.opts.RowsPerTransaction)
 		if err == nil {
@@ -162,7 +162,7 @@ func (w *indexWalk) apply(ctx context.Context, b walkBatch) (n walkCounts, err e
 // redo goes through the rows of a batch again in new snapshots, with fewer rows a transaction after each failure and more
 // again after each success.
 func (w *indexWalk) redo(ctx context.Context, failed walkBatch, err error) (total walkCounts, _ error) {
-	again := retry.NewPatience()
+	again := retry.NewTransient()
 	rows, limit := failed.rows, w.opts.RowsPerTransaction
 	for {
 		var n walkCounts
@@ -186,7 +186,7 @@ func (w *indexWalk) redo(ctx context.Context, failed walkBatch, err error) (tota
 		if rows.Start = b.end; b.end == failed.end {
 			return total, nil
 		}
-		again, limit = retry.NewPatience(), min(2*limit, w.opts.RowsPerTransaction)
+		again, limit = retry.NewTransient(), min(2*limit, w.opts.RowsPerTransaction)
 	}
 }
 

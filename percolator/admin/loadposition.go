@@ -51,7 +51,7 @@ func (a *Admin) SaveLoadPosition(ctx context.Context, name string, former, next 
 	if len(next) > MaxLoadPosition {
 		return fmt.Errorf("percolator: %w: the position of a load has %d bytes, more than %d", model.ErrTooLarge, len(next), MaxLoadPosition)
 	}
-	replaced, err := a.e.Store.CompareAndSet(ctx, model.MetaTable, loadRowPrefix+name, loadState, former, next)
+	replaced, err := a.e.Store.CompareAndSet(ctx, loadRowPrefix+name, loadState, former, next)
 	if err != nil {
 		return fmt.Errorf("percolator: saving the position of load %q: %w", name, err)
 	}

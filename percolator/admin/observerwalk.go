@@ -224,11 +224,7 @@ func (w *observerWalk) store(ctx context.Context, row string, v []byte) error {
 	} else {
 		mut.Put(layout.MetaFamily, backfillState, store.MetaTimestamp, v)
 	}
-	errs, err := w.c.Store.MutateRows(ctx, model.MetaTable, []string{row}, []*store.Mutation{mut})
-	if err == nil && len(errs) > 0 {
-		err = errs[0]
-	}
-	return err
+	return w.c.Store.Mutate(ctx, model.MetaTable, row, mut)
 }
 
 // lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In doubt it is later.

@@ -32,26 +32,14 @@ type chunkWriter struct {
 	table       string
 	out         bytes.Buffer
 	z           *zstd.Encoder
-	w           *countingWriter
 	counts      Counts
 	first, last string
 }
 
-type countingWriter struct {
-	io.Writer
-	n int64
-}
-
-func (w *countingWriter) Write(b []byte) (int, error) {
-	n, err := w.Writer.Write(b)
-	w.n += int64(n)
-	return n, err
-}
-
 func newChunkWriter(table string) (*chunkWriter, error) {
 	c := &chunkWriter{table: table}
-	z, err := zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
-	c.z, c.w = z, &countingWriter{Writer: z}
+	var err error
+	c.z, err = zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
 	return c, err
 }
 
@@ -61,10 +49,11 @@ func (c *chunkWriter) add(row admin.ExportedRow) error {
 	}
 	c.last = row.Row
 	c.counts.countRow(row)
-	if _, err := c.w.Write([]byte{rowTag}); err != nil {
+	if _, err := c.z.Write([]byte{rowTag}); err != nil {
 		return err
 	}
-	_, err := protodelim.MarshalTo(c.w, encodeRow(row))
+	n, err := protodelim.MarshalTo(c.z, encodeRow(row))
+	c.counts.RawBytes += int64(1 + n)
 	return err
 }
 
@@ -92,11 +81,11 @@ func (c *chunkWriter) finish() (Chunk, []byte, error) {
 	}
 	data := bytes.Clone(c.out.Bytes())
 	sum := sha256.Sum256(data)
-	c.counts.RawBytes, c.counts.Bytes = c.w.n, int64(len(data))
+	c.counts.Bytes = int64(len(data))
 	out := Chunk{Table: c.table, SHA256: hex.EncodeToString(sum[:]), First: []byte(c.first), Last: []byte(c.last), Counts: c.counts}
 	c.out.Reset()
 	c.z.Reset(&c.out)
-	c.w.n, c.counts = 0, Counts{}
+	c.counts = Counts{}
 	return out, data, nil
 }
 
@@ -122,7 +111,8 @@ func readChunk(ctx context.Context, s Store, c *Chunk) ([]byte, error) {
 	return b, nil
 }
 
-// eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory: one row.
+// eachRow decodes a chunk, and checks that its rows are those that were counted, in order. Memory:
+// one row.
 func (c *Chunk) eachRow(data []byte, f func(admin.ExportedRow) error) error {
 	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
@@ -166,10 +156,10 @@ func encodeRow(row admin.ExportedRow) *backuppb.Row {
 	pb := &backuppb.Row{Key: []byte(row.Row), Cells: make([]*backuppb.Cell, len(row.Cells))}
 	for i, e := range row.Cells {
 		c := &backuppb.Cell{Column: []byte(e.Column), Kind: backuppb.Kind(e.Kind), Value: e.Value, Notified: e.Notified}
-		c.Acknowledged = toBytes(e.Acknowledged)
+		c.Acknowledged = convert[[]byte](e.Acknowledged)
 		for _, s := range e.Parked {
 			c.Parked = append(c.Parked, &backuppb.Parked{Observer: []byte(s.Observer), Attempts: int64(s.Attempts), Reason: s.Reason,
-				SinceUnixNanos: s.Since.UnixNano(), Observers: toBytes(s.Observers)})
+				SinceUnixNanos: s.Since.UnixNano(), Observers: convert[[]byte](s.Observers)})
 		}
 		pb.Cells[i] = c
 	}
@@ -180,26 +170,19 @@ func decodeRow(pb *backuppb.Row) admin.ExportedRow {
 	row := admin.ExportedRow{Row: string(pb.Key), Cells: make([]admin.ExportedCell, len(pb.Cells))}
 	for i, c := range pb.Cells {
 		e := admin.ExportedCell{Column: string(c.Column), Kind: admin.ExportKind(c.Kind & 0xff), Value: c.Value, Notified: c.Notified}
-		e.Acknowledged = toStrings(c.Acknowledged)
+		e.Acknowledged = convert[string](c.Acknowledged)
 		for _, p := range c.Parked {
 			e.Parked = append(e.Parked, admin.ObserverState{Observer: string(p.Observer), Attempts: int(p.Attempts), Reason: p.Reason,
-				Since: time.Unix(0, p.SinceUnixNanos).UTC(), Observers: toStrings(p.Observers)})
+				Since: time.Unix(0, p.SinceUnixNanos).UTC(), Observers: convert[string](p.Observers)})
 		}
 		row.Cells[i] = e
 	}
 	return row
 }
 
-func toBytes(names []string) (out [][]byte) {
+func convert[To, From string | []byte](names []From) (out []To) {
 	for _, n := range names {
-		out = append(out, []byte(n))
-	}
-	return out
-}
-
-func toStrings(names [][]byte) (out []string) {
-	for _, n := range names {
-		out = append(out, string(n))
+		out = append(out, To(n))
 	}
 	return out
 }

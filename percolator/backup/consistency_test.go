@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// While a backup is taken others move money between accounts of two tables. The restored store has all of it.
+// While a backup is taken others move money between accounts of two tables. The restored store has
+// all of it.
 func TestTransfersDuringTheBackup(t *testing.T) {
 	t.Parallel()
 	const accounts, balance = 40, 100
@@ -86,7 +89,8 @@ func TestTransfersDuringTheBackup(t *testing.T) {
 	equal(t, contents(t, c), contents(t, env.Client, percolator.AsOfTimestamp(m.Snapshot)))
 }
 
-// A collection with the clock far beyond the retention takes nothing that the backup needs, and takes it afterwards.
+// A collection with the clock far beyond the retention takes nothing that the backup needs, and
+// takes it afterwards.
 func TestCollectionDuringTheBackup(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick})
@@ -124,7 +128,8 @@ func collect(t *testing.T, env *percolatortest.Env) {
 	must(t, err)
 }
 
-// If the hold has ended, the backup says so and is not completed; a restart begins with a new snapshot.
+// If the hold has ended, the backup says so and is not completed; a restart begins with a new
+// snapshot.
 func TestHoldEnds(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"while it runs", "before it is resumed"} {
@@ -179,4 +184,105 @@ func TestHoldEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A backup during which a column becomes observed and is backfilled can be restored, or is refused.
+func TestSchemaGrowsMeanwhile(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, plain)
+	c, ctx := env.Client, testContext(t)
+	set(t, c, plainRows(60))
+	store := newMemory()
+	var once sync.Once
+	opts := small
+	opts.Concurrency = 1
+	opts.Progress = func(at backup.Progress) {
+		once.Do(func() {
+			next := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}, Timing: quick}
+			must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, next, env.Options()...))
+			for len(c.Schema().Tables[0].Observed) == 0 { // a client adopts it when it begins something
+				must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+					_, err := s.Get(ctx, cell("t", "0000", "c"))
+					return err
+				}))
+			}
+			_, err := admin.New(c).BackfillObserver(ctx, "t", "c", "o", admin.ObserverOptions{})
+			must(t, err)
+			_, err = c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+				ack, err := (*commit.Txn)(tx).Acknowledge(ctx, cell("t", "0059", "c"), "o", []string{"o"})
+				if err == nil && !ack.Run {
+					err = errors.New("nothing to do")
+				}
+				return err
+			})
+			must(t, err)
+			must(t, c.Flush(ctx))
+		})
+	}
+	m, err := backup.Run(ctx, c, store, opts)
+	if err != nil {
+		t.Skipf("refused: %v", err)
+	}
+	v, err := backup.Verify(ctx, store, nil)
+	must(t, err)
+	t.Logf("verified: %d problems, notified %d", len(v.Problems), m.Total.Notified)
+	g := newTarget(t, env)
+	r := g.client(store)
+	must(t, errOf(backup.Restore(ctx, r, store, backup.RestoreOptions{})))
+}
+
+// A backup into a store that cannot be written leaves no hold, which would stop collection for six
+// hours.
+func TestUnwritableStoreLeavesNoHold(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, plain)
+	ctx := testContext(t)
+	file := t.TempDir() + "/file"
+	must(t, os.WriteFile(file, nil, 0o600))
+	full := &hooked{newMemory(), func(op, name string) error {
+		if op == "put" {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}}
+	for range 3 {
+		_, err := backup.Run(ctx, env.Client, full, backup.Options{})
+		if err == nil {
+			t.Fatal("no error")
+		}
+	}
+	holds, err := admin.New(env.Client).Holds(ctx)
+	must(t, err)
+	if len(holds) > 0 {
+		t.Errorf("%d holds are left, until %v", len(holds), holds[0].Expires.Time())
+	}
+}
+
+// A commit that was acknowledged before the snapshot is in the backup as a whole, although not one
+// secondary has been committed yet.
+func TestAcknowledgedCommitIsInTheBackup(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, plain)
+	ctx := testContext(t)
+	writer, store := env.NewClient(), newMemory()
+	env.FaultsOf(writer).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows && r.Table == "t" {
+			return percolatortest.LoseRequest
+		}
+		return percolatortest.Pass
+	})
+	want := values{cell("t", "a", "c"): "1", cell("t", "b", "c"): "2", cell("t", "z", "c"): "3"}
+	ts, err := writer.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+		for at, value := range want {
+			if err := tx.Set(at, []byte(value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, err)
+	if m := run(t, env.Client, store, small); m.Snapshot < ts {
+		t.Fatalf("the snapshot %d is older than the commit %d", m.Snapshot, ts)
+	}
+	equal(t, contents(t, restored(t, env, store)), want)
 }

@@ -74,7 +74,7 @@ func TestEveryByteComesBack(t *testing.T) {
 		}
 	}
 	if _, err := backup.Run(testContext(t), env.Client, store, small); !errors.Is(err, backup.ErrComplete) {
-		t.Errorf("a second backup into the same place: %v", err)
+		t.Errorf("a second backup into the same store: %v", err)
 	}
 	holds, err := admin.New(env.Client).Holds(testContext(t))
 	if err != nil || len(holds) > 0 {
@@ -82,7 +82,8 @@ func TestEveryByteComesBack(t *testing.T) {
 	}
 }
 
-// A row that is larger than a chunk is a chunk, and its columns that are more than a request takes come back.
+// A row that is larger than a chunk is a chunk, and its columns that are more than a request takes
+// come back.
 func TestLargeRows(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
@@ -125,7 +126,8 @@ func TestSomeTables(t *testing.T) {
 	expect(t, err, percolator.ErrSchemaMismatch)
 }
 
-// What docs/BACKUP.md says about reading by hand: a chunk is a zstd frame around one message, and the manifest's checksum is sha256sum's.
+// What docs/BACKUP.md says about reading by hand: a chunk is a zstd frame around one message, and
+// the manifest's checksum is sha256sum's.
 func TestReadByHand(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)

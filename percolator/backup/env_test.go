@@ -17,12 +17,12 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// patience bounds what tests wait for.
-const patience = 3 * time.Minute
+// testTimeout bounds what tests wait for.
+const testTimeout = 3 * time.Minute
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -138,7 +138,8 @@ func (g *target) audit(schema *percolator.Schema) *percolatortest.AuditReport {
 	return report
 }
 
-// restored restores what is in the store into an instance of its own, looks at it, and returns a client that was opened afterwards.
+// restored restores what is in the store into an instance of its own, looks at it, and returns a
+// client that was opened afterwards.
 func restored(t *testing.T, env *percolatortest.Env, s backup.Store) *percolator.Client {
 	t.Helper()
 	g := newTarget(t, env)
@@ -161,3 +162,13 @@ func run(t *testing.T, c *percolator.Client, s backup.Store, opts backup.Options
 
 // quick are timings with which a test need not wait long for the drain.
 var quick = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+
+func plainRows(n int) values {
+	v := values{}
+	for i := range n {
+		v[cell("t", fmt.Sprintf("%04d", i), "c")] = fmt.Sprintf("%060d", i)
+	}
+	return v
+}
+
+var plain = &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}, Timing: quick}

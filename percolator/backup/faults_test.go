@@ -11,13 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"cloud.google.com/go/bigtable"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
@@ -82,7 +78,8 @@ func (m *memory) Delete(_ context.Context, name string) error {
 	return m.op(func() error { delete(m.objects, name); return nil })
 }
 
-// A backup dies at each of its operations on the store in turn, done or not; the next one resumes and completes it, with the same rows.
+// A backup dies at each of its operations on the store in turn, done or not; the next one resumes
+// and completes it, with the same rows.
 func TestDiesAtEveryStoreOperation(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)
@@ -123,7 +120,8 @@ func TestDiesAtEveryStoreOperation(t *testing.T) {
 	}
 }
 
-// rowsOf is what the chunks of each table hold, one after the other: it does not matter how the rows were cut into chunks.
+// rowsOf is what the chunks of each table hold, one after the other: it does not matter how the
+// rows were cut into chunks.
 func rowsOf(t *testing.T, m *memory, manifest *backup.Manifest) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -138,7 +136,8 @@ func rowsOf(t *testing.T, m *memory, manifest *backup.Manifest) map[string]strin
 	return out
 }
 
-// Whatever is wrong with an object is found: by Verify, and by Restore before it writes anything of the object.
+// Whatever is wrong with an object is found: by Verify, and by Restore before it writes anything of
+// the object.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)
@@ -180,97 +179,24 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// A restore is broken off after each chunk, and at each request to the store of objects; the next one goes on. Until the last one has ended
-// nobody can read or write.
-func TestRestoreIsResumed(t *testing.T) {
-	t.Parallel()
-	env := percolatortest.New(t, mixed)
-	fill(t, env.Client)
-	ctx, store := testContext(t), newMemory()
-	m := run(t, env.Client, store, small)
-	g := newTarget(t, env)
-	c := g.client(store)
-	other := g.open()
-	for n := range m.Chunks {
-		broken, interrupt := context.WithCancel(ctx)
-		_, err := backup.Restore(broken, c, store, backup.RestoreOptions{Concurrency: 1, Progress: func(at backup.Progress) {
-			if at.Done != n+1 {
-				t.Errorf("%d chunks are done, want %d", at.Done, n+1)
-			}
-			interrupt()
-		}})
-		interrupt()
-		if n < len(m.Chunks)-1 {
-			expect(t, err, context.Canceled)
-		}
-		_, err = other.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell("bytes", "r", "c"), nil) })
-		expect(t, err, admin.ErrRestoring)
-		snap, err := other.Snapshot(ctx)
-		must(t, err)
-		_, err = snap.Get(ctx, cell("bytes", "r", "c"))
-		expect(t, err, admin.ErrRestoring)
-		c = g.client(store) // in another process
-	}
-	report, err := backup.Restore(ctx, c, store, backup.RestoreOptions{})
-	must(t, err)
-	if !report.Resumed || report.Written != m.Total {
-		t.Errorf("resumed %v, %+v written of %+v", report.Resumed, report.Written, m.Total)
-	}
-	g.audit(mixed)
-	equal(t, contents(t, g.open()), contents(t, env.Client))
-	_, err = backup.Restore(ctx, g.open(), store, backup.RestoreOptions{})
-	expect(t, err, admin.ErrNotEmpty)
-}
-
-// A restore goes into empty tables only, of the same schema, and harms nobody where it is refused.
-func TestRestoreIsRefused(t *testing.T) {
-	t.Parallel()
-	schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}, {Name: "u"}}, Timing: quick}
-	env := percolatortest.New(t, schema)
-	set(t, env.Client, values{cell("u", "r", "c"): "v"})
-	ctx, store := testContext(t), newMemory()
-	m := run(t, env.Client, store, small)
-	_, err := backup.Restore(ctx, env.Client, store, backup.RestoreOptions{})
-	expect(t, err, admin.ErrNotEmpty)
-	if !strings.Contains(err.Error(), `"u"`) {
-		t.Errorf("the table is not named: %v", err)
-	}
-	set(t, env.Client, values{cell("u", "r", "c"): "still works"})
-
-	lacking := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
-	_, err = backup.Restore(ctx, lacking.Client, store, backup.RestoreOptions{})
-	expect(t, err, percolator.ErrSchemaMismatch)
-	expect(t, admin.PrepareRestore(ctx, lacking.Project, lacking.Instance, m.ID, schema, lacking.Options()...), percolator.ErrSchemaMismatch)
-
-	expect(t, admin.New(lacking.Client).AbandonRestore(ctx), nil)
-
-	// Of an instance that has the schema: it waits, since there may be clients, and two backups cannot be mixed.
-	same := percolatortest.New(t, schema)
-	waited := false
-	broken, interrupt := context.WithCancel(ctx)
-	_, err = backup.Restore(broken, same.Client, store, backup.RestoreOptions{
-		Waiting:  func(d time.Duration) { waited = d > quick.RequestLifetime },
-		Progress: func(backup.Progress) { interrupt() },
-	})
-	interrupt()
-	if !waited {
-		t.Errorf("it did not wait: %v", err)
-	}
-	if err := admin.New(same.Client).AbandonRestore(ctx); !errors.Is(err, admin.ErrNotEmpty) {
-		t.Errorf("abandoned with rows in it: %v", err)
-	}
-	second := newMemory()
-	run(t, env.Client, second, small)
-	expect(t, errOf(backup.Restore(ctx, same.Client, second, backup.RestoreOptions{})), admin.ErrRestoring)
-
-	// Somebody empties a table in the middle: what was restored is not taken for done.
-	mut := bigtable.NewMutation()
-	mut.DeleteRow()
-	must(t, same.Store().Open("u").Apply(ctx, "r", mut))
-	expect(t, errOf(backup.Restore(ctx, same.Client, store, backup.RestoreOptions{})), percolator.ErrConflict)
-	must(t, admin.New(same.Client).AbandonRestore(ctx))
-	must(t, errOf(backup.Restore(ctx, same.NewClient(), store, backup.RestoreOptions{})))
-	equal(t, contents(t, same.NewClient()), values{cell("u", "r", "c"): "v"})
-}
-
 func errOf(_ *backup.Report, err error) error { return err }
+
+// hooked is a memory store with a hook before each operation.
+type hooked struct {
+	*memory
+	before func(op, name string) error
+}
+
+func (h *hooked) Put(ctx context.Context, name string, b []byte) error {
+	if err := h.before("put", name); err != nil {
+		return err
+	}
+	return h.memory.Put(ctx, name, b)
+}
+
+func (h *hooked) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := h.before("get", name); err != nil {
+		return nil, err
+	}
+	return h.memory.Get(ctx, name)
+}

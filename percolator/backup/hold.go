@@ -10,7 +10,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// keepHold extends the hold now and then until stop is called. The context that it returns ends when the hold is gone.
+// keepHold extends the hold periodically until stop is called. The context that it returns ends
+// when the hold is gone.
 func (r *run) keepHold(ctx context.Context, h admin.Hold) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -24,8 +25,8 @@ func (r *run) keepHold(ctx context.Context, h admin.Hold) (held context.Context,
 				return
 			case <-tick.C:
 			}
-			// Another error may pass; the end of the backup looks again.
-			if _, err := admin.New(r.client).ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
+			// Other errors are transient; export extends the hold once more at its end.
+			if _, err := r.admin.ExtendHold(held, h, r.opts.HoldTTL); errors.Is(err, percolator.ErrSnapshotTooOld) {
 				cancel(holdError(err))
 			}
 		}
@@ -46,7 +47,7 @@ const releaseTimeout = 10 * time.Second
 func (r *run) release(ctx context.Context, h admin.Hold) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if err := admin.New(r.client).ReleaseHold(ctx, h); err != nil {
+	if err := r.admin.ReleaseHold(ctx, h); err != nil {
 		return fmt.Errorf("backup: the hold at %d was not released; it expires by itself: %w", h.Timestamp, err)
 	}
 	return nil

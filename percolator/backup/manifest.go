@@ -36,25 +36,29 @@ func chunkName(table string, rangeIndex, seq int, sum string) string {
 	return fmt.Sprintf("chunks/%s/%05d-%06d-%s.zst", table, rangeIndex, seq, sum[:16])
 }
 
-// Plan is what a backup sets out to do. It is stored before anything is read, so that who resumes it does the same.
+// Plan is what a backup sets out to do. It is stored before anything is read, so that a resumed
+// backup does the same.
 type Plan struct {
 	Format       int             `json:"format"`
 	ID           string          `json:"id"`
 	Snapshot     tso.Timestamp   `json:"snapshot"`
 	SnapshotTime time.Time       `json:"snapshot_time"` // the same, by the oracle's clock
 	Started      time.Time       `json:"started"`       // by the clock of this process
-	Schema       json.RawMessage `json:"schema"`        // as percolator.EncodeSchema writes it, but for white space
+	Schema       json.RawMessage `json:"schema"`        // as admin.EncodeSchema writes it, but for white space
 	Tables       []Table         `json:"tables"`
-	// IncompleteIndexes lists, as TABLE.INDEX, those that were not complete at the snapshot. A restore leaves them to BackfillIndex.
+	// IncompleteIndexes lists, as TABLE.INDEX, those that were not complete at the snapshot. A restore
+	// leaves them to BackfillIndex.
 	IncompleteIndexes []string `json:"incomplete_indexes,omitempty"`
-	// MissedWeak says that weak notifications may be missing that were pending at the snapshot (Options.MissWeak).
+	// MissedWeak says that weak notifications that were pending at the snapshot may be missing
+	// (Options.MissWeak).
 	MissedWeak bool `json:"missed_weak,omitempty"`
 }
 
 // Table is a table of a backup.
 type Table struct {
 	Name string `json:"name"`
-	// Splits are ends of tablets at the time of the backup, at most 100: a restore creates the table with them.
+	// Splits are row keys at which tablets ended at the time of the backup, at most 100. A restore
+	// creates the table with them.
 	Splits [][]byte `json:"splits,omitempty"`
 }
 
@@ -65,7 +69,7 @@ type storedPlan struct {
 	Ranges []rowRange `json:"ranges"`
 }
 
-// holdRecord is a percolator.Hold in JSON.
+// holdRecord is an admin.Hold in JSON.
 type holdRecord struct {
 	ID        string        `json:"id"`
 	Timestamp tso.Timestamp `json:"timestamp"`
@@ -84,7 +88,7 @@ type rowRange struct {
 	End   []byte `json:"end,omitempty"`
 }
 
-// Counts are of a chunk, a table or a backup.
+// Counts count a chunk, a table or a backup.
 type Counts struct {
 	Rows     int64 `json:"rows"`     // rows with weak notifications count once more
 	Values   int64 `json:"values"`   // cells with a value
@@ -116,7 +120,8 @@ type Chunk struct {
 	Counts
 }
 
-// descriptor is stored after a chunk. That of a range which ends in the middle of nothing has no chunk.
+// descriptor is stored after a chunk. A range that ends without further rows has a last one without
+// a chunk.
 type descriptor struct {
 	Range int    `json:"range"`
 	Seq   int    `json:"seq"`
@@ -140,13 +145,9 @@ func (p *Plan) DecodeSchema() (*percolator.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range s.Tables {
-		for _, t := range p.Tables {
-			if t.Name == s.Tables[i].Name {
-				for _, key := range t.Splits {
-					s.Tables[i].Splits = append(s.Tables[i].Splits, string(key))
-				}
-			}
+	for _, t := range p.Tables {
+		if of := tableOf(s, t.Name); of != nil {
+			of.Splits = append(of.Splits, convert[string](t.Splits)...)
 		}
 	}
 	return s, nil
@@ -167,7 +168,8 @@ func (m *Manifest) PerTable() []Counts {
 	return out
 }
 
-// ReadManifest reads the manifest and checks it. ErrIncomplete: there is none. ErrDamaged: it is not what was written.
+// ReadManifest reads the manifest and checks it. ErrIncomplete: there is none. ErrDamaged: it is
+// not what was written.
 func ReadManifest(ctx context.Context, s Store) (*Manifest, error) {
 	b, err := get(ctx, s, manifestName, maxSmallObject)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,13 +186,17 @@ func ReadManifest(ctx context.Context, s Store) (*Manifest, error) {
 		return nil, fmt.Errorf("backup: %s: %w: it is not what %s says", manifestName, ErrDamaged, checksumName)
 	}
 	m := new(Manifest)
-	if err := json.Unmarshal(b, m); err != nil {
-		return nil, fmt.Errorf("backup: %s: %w: %w", manifestName, ErrDamaged, err)
+	if err := decode(manifestName, b, m, &m.Plan); err != nil {
+		return nil, err
 	}
-	return m, m.checkFormat()
+	return m, nil
 }
 
-func (p *Plan) checkFormat() error {
+// decode decodes an object with a plan in it, and checks the plan's format.
+func decode(name string, b []byte, v any, p *Plan) error {
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("backup: %s: %w: %w", name, ErrDamaged, err)
+	}
 	if p.Format != Format {
 		return fmt.Errorf("backup: the format is version %d; this program reads version %d", p.Format, Format)
 	}
@@ -207,27 +213,31 @@ func readPlan(ctx context.Context, s Store) (*storedPlan, error) {
 		return nil, err
 	}
 	p := new(storedPlan)
-	if err := json.Unmarshal(b, p); err != nil {
-		return nil, fmt.Errorf("backup: %s: %w: %w", planName, ErrDamaged, err)
+	if err := decode(planName, b, p, &p.Plan); err != nil {
+		return nil, err
 	}
-	return p, p.checkFormat()
+	return p, nil
 }
 
 func putJSON(ctx context.Context, s Store, name string, v any) error {
-	b, err := json.MarshalIndent(v, "", " ")
+	b, err := encode(v)
 	if err != nil {
 		return err
 	}
-	return put(ctx, s, name, append(b, '\n'))
+	return put(ctx, s, name, b)
+}
+
+func encode(v any) ([]byte, error) {
+	b, err := json.MarshalIndent(v, "", " ")
+	return append(b, '\n'), err
 }
 
 // writeManifest stores the checksum first: the manifest is what makes the backup complete.
 func writeManifest(ctx context.Context, s Store, m *Manifest) error {
-	b, err := json.MarshalIndent(m, "", " ")
+	b, err := encode(m)
 	if err != nil {
 		return err
 	}
-	b = append(b, '\n')
 	sum := sha256.Sum256(b)
 	if err := put(ctx, s, checksumName, fmt.Appendf(nil, "%s  %s\n", hex.EncodeToString(sum[:]), manifestName)); err != nil {
 		return err

@@ -110,8 +110,8 @@ func runs(t *testing.T, c *percolator.Client) map[string]int {
 	return counted
 }
 
-// What an observer has acknowledged it does not see again, and all that was pending at the snapshot it does: also what was run for between the
-// snapshot and its reading.
+// What an observer has acknowledged it does not see again, and all that was pending at the snapshot
+// it does: also what was run for between the snapshot and its reading.
 func TestObserversGoOn(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -196,7 +196,8 @@ func TestObserversGoOn(t *testing.T) {
 	}
 }
 
-// Without a hold, the erasure of a weak notification leaves nothing behind; and what it leaves under one goes with the next collection.
+// Without a hold, the erasure of a weak notification leaves nothing behind; and what it leaves
+// under one goes with the next collection.
 func TestTracesOfWeakNotifications(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -259,8 +260,9 @@ func TestEarlierTime(t *testing.T) {
 	expect(t, err, percolator.ErrInvalidArgument)
 }
 
-// A transaction has its commit timestamp, below the snapshot, and has not yet written its weak notification when the backup begins. The backup waits
-// for it, since it meets its lock, and finds the notification because it looks for those last.
+// A transaction has its commit timestamp, below the snapshot, and has not yet written its weak
+// notification when the backup begins. The backup waits for it, since it meets its lock, and finds
+// the notification because it looks for those last.
 func TestWeakNotificationOnItsWay(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -295,5 +297,84 @@ func TestWeakNotificationOnItsWay(t *testing.T) {
 	must(t, <-committed)
 	if m.Total.Values != 1 || m.Total.Weak != 1 {
 		t.Errorf("%+v, want the value and the notification", m.Total)
+	}
+}
+
+// A deletion that was pending at the snapshot is in the backup, although its observers have run
+// since and it was collected before its row was read.
+func TestPendingDeletionCollected(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, observed)
+	c, ctx := env.Client, testContext(t)
+	set(t, c, values{cell("docs", "r", "in"): "v", cell("other", "r", "c"): "v"})
+	acknowledge(t, c, "r", "one", "two")
+	remove(t, c, "r")
+	env.Clock.Advance(3 * 24 * time.Hour) // a backlog, or parked
+	store := newMemory()
+	var once sync.Once
+	opts := small
+	opts.Concurrency = 1
+	opts.Progress = func(backup.Progress) {
+		once.Do(func() {
+			acknowledge(t, c, "r", "one", "two")
+			collect(t, env)
+		})
+	}
+	_ = ctx
+	m := run(t, c, store, opts)
+	t.Logf("%+v", m.Total)
+	r := restored(t, env, store)
+	want := map[string]int{"one r deleted": 1, "two r deleted": 1}
+	if got := runs(t, r); !maps.Equal(got, want) {
+		t.Errorf("ran %v, want %v", got, want)
+	}
+}
+
+// Under a hold, runs of a weak column leave one trace in its row, however many there are.
+func TestTracesDoNotGrow(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, observed)
+	c, ctx := env.Client, testContext(t)
+	_, err := admin.New(c).TakeHold(ctx, 0, admin.MaxHoldTTL, "somebody's report")
+	must(t, err)
+	for range 50 {
+		notify(t, c, "r")
+		ts, err := env.Oracle.Next(ctx)
+		must(t, err)
+		must(t, admin.New(c).ClearNotification(ctx, cell("docs", "r", "again"), ts))
+		must(t, c.Flush(ctx))
+	}
+	row, err := env.Store().Open("docs").ReadRow(ctx, "r")
+	must(t, err)
+	if n := len(row["write"]); n > 1 {
+		t.Errorf("%d traces of one cell; the newest says all", n)
+	}
+}
+
+// While somebody may be exporting, the erasure of a weak notification leaves the one that came
+// after the run.
+func TestTraceLeavesLaterNotification(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, observed)
+	ctx := testContext(t)
+	_, err := admin.New(env.Client).TakeHold(ctx, 0, 0, "an export")
+	must(t, err)
+	c := env.NewClient() // knows of the hold
+	notify(t, c, "r")
+	run, err := env.Oracle.Next(ctx)
+	must(t, err)
+	notify(t, c, "r")
+	at := cell("docs", "r", "again")
+	must(t, admin.New(c).ClearNotification(ctx, at, run))
+	must(t, c.Flush(ctx))
+	if left, err := admin.New(c).Notified(ctx, at); err != nil || !left {
+		t.Errorf("a notification after the run is there: %v, %v", left, err)
+	}
+	later, err := env.Oracle.Next(ctx)
+	must(t, err)
+	must(t, admin.New(c).ClearNotification(ctx, at, later))
+	must(t, c.Flush(ctx))
+	if left, err := admin.New(c).Notified(ctx, at); err != nil || left {
+		t.Errorf("a notification of which everything was run is there: %v, %v", left, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,10 +15,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// maxSplits is how many initial splits Bigtable takes for a table, and how many ranges of a table a backup has at least room for.
+// maxSplits is how many initial splits Bigtable takes for a table, and how many ranges of a table a
+// backup has at least room for.
 const maxSplits = 100
 
-// begin makes the plan of a new backup and stores it. Until that is done a crash leaves only a hold, which expires.
+// begin makes the plan of a new backup and stores it. Until that is done a crash leaves only a
+// hold, which expires.
 func (r *run) begin(ctx context.Context) (*storedPlan, error) {
 	schema, err := chosen(r.client.Schema(), r.opts.Tables)
 	if err != nil {
@@ -54,13 +57,23 @@ func chosen(s *percolator.Schema, names []string) (*percolator.Schema, error) {
 	}
 	out := &percolator.Schema{Timing: s.Timing}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		at := slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == name })
-		if at < 0 {
+		t := tableOf(s, name)
+		if t == nil {
 			return nil, fmt.Errorf("backup: table %q: %w: it is not in the schema", name, percolator.ErrSchemaMismatch)
 		}
-		out.Tables = append(out.Tables, s.Tables[at])
+		out.Tables = append(out.Tables, *t)
 	}
 	return out, nil
+}
+
+// tableOf returns a table of the schema; nil if it has none of that name.
+func tableOf(s *percolator.Schema, name string) *percolator.Table {
+	for i := range s.Tables {
+		if s.Tables[i].Name == name {
+			return &s.Tables[i]
+		}
+	}
+	return nil
 }
 
 func hasWeak(s *percolator.Schema) bool {
@@ -76,19 +89,20 @@ func (r *run) takeHold(ctx context.Context, schema *percolator.Schema) (h admin.
 			return h, 0, false, fmt.Errorf("backup: %w: the schema has weak columns, and which of their notifications were pending at an earlier time is not known: "+
 				"take the backup of now, or do without those (MissWeak, --miss-weak)", percolator.ErrInvalidArgument)
 		}
-		h, err = admin.New(r.client).TakeHold(ctx, r.opts.AsOf, r.opts.HoldTTL, reason)
+		h, err = r.admin.TakeHold(ctx, r.opts.AsOf, r.opts.HoldTTL, reason)
 		return h, h.Timestamp, hasWeak(schema), err
 	case hasWeak(schema) && !r.opts.MissWeak:
-		h, ts, err = admin.New(r.client).BeginExport(ctx, r.opts.HoldTTL, reason, r.opts.Waiting)
+		h, ts, err = r.admin.BeginExport(ctx, r.opts.HoldTTL, reason, r.opts.Waiting)
 		return h, ts, false, err
 	}
-	h, err = admin.New(r.client).TakeHold(ctx, 0, r.opts.HoldTTL, reason)
+	h, err = r.admin.TakeHold(ctx, 0, r.opts.HoldTTL, reason)
 	return h, h.Timestamp, hasWeak(schema), err
 }
 
-// survey cuts the tables into ranges. Those with weak notifications come last: they are read when all others have been.
+// survey cuts the tables into ranges. Those with weak notifications come last: they are read when
+// all others have been.
 func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Schema) error {
-	incomplete, err := admin.New(r.client).IncompleteIndexes(ctx, p.Snapshot)
+	incomplete, err := r.admin.IncompleteIndexes(ctx, p.Snapshot)
 	if err != nil {
 		return err
 	}
@@ -99,7 +113,7 @@ func (r *run) survey(ctx context.Context, p *storedPlan, schema *percolator.Sche
 				p.IncompleteIndexes = append(p.IncompleteIndexes, name)
 			}
 		}
-		keys, err := admin.New(r.client).SampleRowKeys(ctx, t.Name)
+		keys, err := r.admin.SampleRowKeys(ctx, t.Name)
 		if err != nil {
 			return err
 		}
@@ -149,7 +163,7 @@ func (r *run) resume(ctx context.Context, p *storedPlan) error {
 	if err != nil || string(admin.EncodeSchema(now)) != string(admin.EncodeSchema(schema)) {
 		return fmt.Errorf("backup: %w: its tables are not those that were asked for, or the schema has changed: restart it (--restart), or choose another place", ErrOtherPlan)
 	}
-	_, err = admin.New(r.client).ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL)
+	_, err = r.admin.ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL)
 	if errors.Is(err, percolator.ErrSnapshotTooOld) {
 		return fmt.Errorf("backup: %w: the snapshot of %s may have been collected; begin again with a new one (--restart): %w",
 			ErrHoldGone, p.SnapshotTime.Format(time.RFC3339), err)
@@ -167,7 +181,7 @@ func (r *run) restart(ctx context.Context, p *storedPlan) error {
 		return err
 	}
 	for _, name := range names {
-		if name == planName || name == checksumName || hasAnyPrefix(name, "progress/", "chunks/") {
+		if name == planName || name == checksumName || strings.HasPrefix(name, "progress/") || strings.HasPrefix(name, "chunks/") {
 			if err := r.store.Delete(ctx, name); err != nil {
 				return fmt.Errorf("backup: deleting %s: %w", name, err)
 			}

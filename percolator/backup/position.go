@@ -14,18 +14,19 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// position is which chunks of a backup have been restored. It is kept in the instance that is restored, under the name of the backup and the
-// commit timestamp of this restore: one into tables that were emptied since must not believe in it. Losing it costs time only, since
-// chunks may be written again.
+// position records which chunks have been restored. It is stored in the restored instance under the
+// name of the backup and the commit timestamp of this restore, so that a restore into tables that
+// were emptied since does not believe it. Losing it costs only time, since chunks may be written
+// again.
 type position struct {
-	client   *percolator.Client
+	admin    *admin.Admin
 	name     string
 	manifest *Manifest
 
 	mu     sync.Mutex
 	at     positionRecord
 	stored []byte // as far as is known; nil: nothing
-	seen   Progress
+	shown  *tally
 }
 
 // positionRecord is the stored form. Also grows while one chunk is slower than those after it.
@@ -47,7 +48,7 @@ func (r *positionRecord) finish(i int) {
 	slices.Sort(r.Also)
 }
 
-// maxAlso bounds what is stored while one chunk is slow: of what is left out is only known that it may have to be written again.
+// maxAlso bounds what is stored while one chunk is slow. The chunks left out may be written again.
 const maxAlso = 1000
 
 func (r positionRecord) bounded() positionRecord {
@@ -55,34 +56,26 @@ func (r positionRecord) bounded() positionRecord {
 	return r
 }
 
-func openPosition(ctx context.Context, client *percolator.Client, m *Manifest, commit tso.Timestamp) (*position, error) {
-	p := &position{client: client, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
-	p.seen = Progress{All: len(m.Chunks), SnapshotTime: m.SnapshotTime}
-	stored, err := admin.New(client).LoadPosition(ctx, p.name)
+func openPosition(ctx context.Context, a *admin.Admin, m *Manifest, commit tso.Timestamp, show func(Progress)) (*position, error) {
+	p := &position{admin: a, name: fmt.Sprintf("restore:%s:%d", m.ID, commit), manifest: m}
+	p.shown = newTally(len(m.Chunks), m.SnapshotTime, show)
+	stored, err := a.LoadPosition(ctx, p.name)
 	if err != nil || stored == nil {
 		return p, err
 	}
 	if err := json.Unmarshal(stored, &p.at); err != nil {
 		return nil, fmt.Errorf("backup: %w: the position %q of the restore cannot be read", percolator.ErrCorrupt, p.name)
 	}
-	p.stored, p.seen.Resumed = stored, true
+	p.stored, p.shown.at.Resumed = stored, true
 	for i := range m.Chunks {
 		if p.at.done(i) {
-			p.count(i)
+			p.shown.count(&m.Chunks[i], true)
 		}
 	}
 	return p, nil
 }
 
-func (p *position) count(i int) {
-	p.seen.Done++
-	p.seen.Chunks++
-	p.seen.Counts.Add(p.manifest.Chunks[i].Counts)
-}
-
-func (p *position) resumed() bool { return p.seen.Resumed }
-
-// tables lists those of which something has been restored.
+// tables lists the tables that this restore has written to.
 func (p *position) tables() (names []string) {
 	for i, c := range p.manifest.Chunks {
 		if p.at.done(i) && !slices.Contains(names, c.Table) {
@@ -98,14 +91,8 @@ func (p *position) done(i int) bool {
 	return p.at.done(i)
 }
 
-func (p *position) progress() Progress {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen
-}
-
 // finish stores that chunk i is done.
-func (p *position) finish(ctx context.Context, i int, show func(Progress)) error {
+func (p *position) finish(ctx context.Context, i int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := p.at
@@ -118,18 +105,17 @@ func (p *position) finish(ctx context.Context, i int, show func(Progress)) error
 		return err
 	}
 	p.at, p.stored = next, b
-	p.count(i)
-	show(p.seen)
+	p.shown.add(&p.manifest.Chunks[i], true)
 	return nil
 }
 
-// save replaces the stored position. An answer that was lost is looked up.
+// save replaces the stored position. When the answer is lost, it reads the position back.
 func (p *position) save(ctx context.Context, next []byte) error {
-	err := admin.New(p.client).SaveLoadPosition(ctx, p.name, p.stored, next)
+	err := p.admin.SaveLoadPosition(ctx, p.name, p.stored, next)
 	if err == nil {
 		return nil
 	}
-	stored, lerr := admin.New(p.client).LoadPosition(ctx, p.name)
+	stored, lerr := p.admin.LoadPosition(ctx, p.name)
 	switch {
 	case lerr == nil && bytes.Equal(stored, next):
 		return nil

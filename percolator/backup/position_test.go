@@ -7,7 +7,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// While one chunk is slow, those after it go on; what is stored of them is bounded, and never says that one is done which is not.
+// While one chunk is slow, those after it go on; what is stored of them is bounded, and never says
+// that one is done which is not.
 func TestPositionIsBounded(t *testing.T) {
 	t.Parallel()
 	var r positionRecord

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 )
 
-// rangeProgress is how far a range has come: its descriptors, in order. One goroutine uses it at a time.
+// rangeProgress is the descriptors of a range, in order. One goroutine uses it at a time.
 type rangeProgress struct{ list []descriptor }
 
 func (f *rangeProgress) done() bool { return len(f.list) > 0 && f.list[len(f.list)-1].Done }
@@ -21,8 +22,8 @@ func (f *rangeProgress) next(rr rowRange) []byte {
 	return f.list[len(f.list)-1].Next
 }
 
-// readProgress reads the descriptors that earlier attempts have left. Those of a range have to continue each other: two backups that write to one
-// place at the same time might not.
+// readProgress reads the descriptors of earlier attempts. Those of a range must continue each
+// other; two backups that write to one store at the same time may break that.
 func readProgress(ctx context.Context, s Store, p *storedPlan) ([]*rangeProgress, error) {
 	found := make([]*rangeProgress, len(p.Ranges))
 	for i := range found {
@@ -50,35 +51,47 @@ func readProgress(ctx context.Context, s Store, p *storedPlan) ([]*rangeProgress
 	return found, nil
 }
 
-// progressReport adds up what is done.
-type progressReport struct {
-	mu sync.Mutex
-	at Progress
+// tally counts what is done and reports it.
+type tally struct {
+	mu   sync.Mutex
+	at   Progress
+	show func(Progress)
 }
 
-func (r *progressReport) begin(p *storedPlan, found []*rangeProgress, show func(Progress)) {
-	r.at.All, r.at.SnapshotTime = len(p.Ranges), p.SnapshotTime
+// newTally starts a count at 0. show may be nil.
+func newTally(all int, snapshot time.Time, show func(Progress)) *tally {
+	if show == nil {
+		show = func(Progress) {}
+	}
+	return &tally{at: Progress{All: all, SnapshotTime: snapshot}, show: show}
+}
+
+// tallyOf counts what earlier attempts at a backup have done.
+func tallyOf(p *storedPlan, found []*rangeProgress, show func(Progress)) *tally {
+	t := newTally(len(p.Ranges), p.SnapshotTime, show)
 	for _, f := range found {
 		for _, d := range f.list {
-			r.count(d)
+			t.count(d.Chunk, d.Done)
 		}
 	}
-	show(r.at)
+	return t
 }
 
-func (r *progressReport) add(d descriptor, show func(Progress)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count(d)
-	show(r.at)
+// count counts a chunk, unless it is nil, and one unit of Progress.All if that is done.
+func (t *tally) count(c *Chunk, done bool) {
+	if done {
+		t.at.Done++
+	}
+	if c != nil {
+		t.at.Chunks++
+		t.at.Counts.Add(c.Counts)
+	}
 }
 
-func (r *progressReport) count(d descriptor) {
-	if d.Done {
-		r.at.Done++
-	}
-	if d.Chunk != nil {
-		r.at.Chunks++
-		r.at.Counts.Add(d.Chunk.Counts)
-	}
+// add counts, and reports the result.
+func (t *tally) add(c *Chunk, done bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count(c, done)
+	t.show(t.at)
 }

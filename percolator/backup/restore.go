@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 type RestoreOptions struct {
 	// Concurrency is how many chunks are read and written at once. 0: 4. At most 64.
 	Concurrency int
-	// Waiting, if set, is told before Restore waits until every client must know that the instance is being restored.
+	// Waiting, if set, is called with the time that Restore is about to wait until every client knows
+	// of it.
 	Waiting func(time.Duration)
 	// Progress, if set, is called after every chunk, one call at a time. It must not block.
 	Progress func(Progress)
@@ -35,21 +37,18 @@ const (
 	restoreBytes = 4 << 20
 )
 
-// Restore writes a backup into the instance of client, or goes on with a restore of it that was broken off. The instance has to have the schema of
-// the backup (percolator.PrepareRestore sees to that) and empty tables. Until it returns nil every client refuses to read and to commit
-// (percolator.ErrRestoring).
+// Restore writes a backup into the instance of client, or resumes an interrupted restore of it. The
+// instance must have the schema of the backup (see admin.PrepareRestore) and empty tables. Until
+// Restore returns nil every client refuses to read and to commit (admin.ErrRestoring).
 //
-// Memory: for each of Concurrency chunks the chunk, compressed, and some rows.
+// Memory: for each of Concurrency chunks the compressed chunk, and rows with about 4 MiB of values.
 //
-// Errors: ErrIncomplete, ErrDamaged; percolator.ErrNotEmpty, ErrRestoring, ErrSchemaMismatch; ErrConflict if another restore of the same backup is
-// at work, or tables were emptied since this one was broken off; those of the client and the store.
+// Errors: ErrIncomplete, ErrDamaged; admin.ErrNotEmpty, admin.ErrRestoring,
+// percolator.ErrSchemaMismatch; percolator.ErrConflict if another restore of the same backup is
+// running, or the tables were emptied since this one was interrupted; those of the client and the
+// store.
 func Restore(ctx context.Context, client *percolator.Client, store Store, opts RestoreOptions) (*Report, error) {
-	if opts.Concurrency == 0 {
-		opts.Concurrency = 4
-	}
-	if opts.Progress == nil {
-		opts.Progress = func(Progress) {}
-	}
+	opts.Concurrency = cmp.Or(opts.Concurrency, 4)
 	if opts.Concurrency < 0 || opts.Concurrency > 64 {
 		return nil, fmt.Errorf("backup: %w: Concurrency is at most 64", percolator.ErrInvalidArgument)
 	}
@@ -60,18 +59,19 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 	if string(admin.EncodeSchema(client.Schema())) != string(admin.EncodeSchema(schema)) {
 		return nil, fmt.Errorf("backup: %w: the instance has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch)
 	}
-	fence, err := admin.New(client).BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
+	a := admin.New(client)
+	fence, err := a.BeginRestore(ctx, m.ID, m.IncompleteIndexes, opts.Waiting)
 	if err != nil {
 		return nil, err
 	}
-	at, err := openPosition(ctx, client, m, fence.CommitTimestamp())
+	at, err := openPosition(ctx, a, m, fence.CommitTimestamp(), opts.Progress)
 	if err != nil {
 		return nil, err
 	}
 	if err := fence.CheckWritten(ctx, at.tables()...); err != nil {
 		return nil, err
 	}
-	report := &Report{Resumed: at.resumed(), Manifest: m}
+	report := &Report{Resumed: at.shown.at.Resumed, Manifest: m}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(opts.Concurrency)
 	for i := range m.Chunks {
@@ -82,13 +82,13 @@ func Restore(ctx context.Context, client *percolator.Client, store Store, opts R
 			if err := restoreChunk(gctx, fence, store, &m.Chunks[i]); err != nil {
 				return err
 			}
-			return at.finish(gctx, i, opts.Progress)
+			return at.finish(gctx, i)
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	report.Written = at.progress().Counts
+	report.Written = at.shown.at.Counts
 	if report.Written != m.Total {
 		return nil, fmt.Errorf("backup: %s: %w: its total is not the sum of its chunks", manifestName, ErrDamaged)
 	}
@@ -130,7 +130,8 @@ func restoreChunk(ctx context.Context, fence *admin.Restore, store Store, c *Chu
 	return nil
 }
 
-// Prepared reads what PrepareRestore needs: the manifest, and the schema with the splits of its tables.
+// Prepared reads what PrepareRestore needs: the manifest, and the schema with the splits of its
+// tables.
 func Prepared(ctx context.Context, store Store) (*Manifest, *percolator.Schema, error) {
 	m, err := ReadManifest(ctx, store)
 	if err != nil {

@@ -1,11 +1,11 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,22 +19,25 @@ import (
 type Options struct {
 	// Tables limits the backup to some tables. Empty: all of the schema.
 	Tables []string
-	// AsOf is the snapshot. 0: now. It has to be above the safepoint (percolator.ErrSnapshotTooOld). A backup that is resumed keeps the one that
-	// it has.
+	// AsOf is the snapshot. 0: now. It must be above the safepoint (percolator.ErrSnapshotTooOld). A
+	// resumed backup keeps the one that it has.
 	AsOf tso.Timestamp
-	// MissWeak does without the weak notifications that were pending at the snapshot and have been run since: Run need not wait
-	// until every client leaves traces of them (percolator.Client.BeginExport). What is still pending is in the backup all the same.
+	// MissWeak does without the weak notifications that were pending at the snapshot and whose
+	// observers have run since. Run then need not wait until every client leaves traces of them
+	// (admin.Admin.BeginExport). Those that are still pending are in the backup all the same.
 	MissWeak bool
-	// Restart gives up a backup that was begun here and has not finished, and removes what is there of it.
+	// Restart gives up the unfinished backup in the store, and deletes what it has written.
 	Restart bool
 	// Concurrency is how many ranges of rows are read at once. 0: 4. At most 64.
 	Concurrency int
-	// ChunkBytes is how much goes into a chunk before compression; the row that exceeds it is the last. 0: 32 MiB. At least 1 KiB, at most
-	// 1 GiB.
+	// ChunkBytes ends a chunk: the row that reaches it, before compression, is the last. 0: 32 MiB.
+	// From 1 KiB to 1 GiB.
 	ChunkBytes int64
-	// HoldTTL is how long the snapshot is held after the backup was broken off, and so how long it can be resumed. 0: 6 h.
+	// HoldTTL is how long the hold outlives an interrupted backup, and so how long it can be resumed.
+	// 0: 6 h.
 	HoldTTL time.Duration
-	// Waiting, if set, is told before Run waits until every client knows of the hold.
+	// Waiting, if set, is called with the time that Run is about to wait until every client knows of
+	// the hold.
 	Waiting func(time.Duration)
 	// Progress, if set, is called after every chunk, one call at a time. It must not block.
 	Progress func(Progress)
@@ -52,18 +55,7 @@ type Progress struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Concurrency == 0 {
-		o.Concurrency = 4
-	}
-	if o.ChunkBytes == 0 {
-		o.ChunkBytes = 32 << 20
-	}
-	if o.HoldTTL == 0 {
-		o.HoldTTL = 6 * time.Hour
-	}
-	if o.Progress == nil {
-		o.Progress = func(Progress) {}
-	}
+	o.Concurrency, o.ChunkBytes, o.HoldTTL = cmp.Or(o.Concurrency, 4), cmp.Or(o.ChunkBytes, 32<<20), cmp.Or(o.HoldTTL, 6*time.Hour)
 	if o.now == nil {
 		o.now = time.Now
 	}
@@ -73,19 +65,21 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run makes a backup, or resumes the one that was begun in the store. It waits for locks of live transactions as a reader does. When it fails or ctx
-// ends, what was written stays, and the next Run goes on there.
+// Run makes a backup, or resumes the one that was begun in the store. It waits for locks of live
+// transactions as a reader does. When it fails or ctx ends, what it has written stays, and the next
+// Run goes on from there. Two Runs must not write to one store at the same time.
 //
-// Memory: for each of Concurrency ranges a chunk, compressed, and a page of rows (about 4 MiB, or one row).
+// Memory: for each of Concurrency ranges one compressed chunk, and a page of rows (about 4 MiB, or
+// one row).
 //
-// Errors: ErrComplete, ErrHoldGone, ErrOtherPlan, ErrDamaged; percolator.ErrSnapshotTooOld if the snapshot cannot be held; percolator.ErrInvalidArgument;
-// those of the client and the store.
+// Errors: ErrComplete, ErrHoldGone, ErrOtherPlan, ErrDamaged; percolator.ErrSnapshotTooOld if the
+// snapshot cannot be held; percolator.ErrInvalidArgument; those of the client and the store.
 func Run(ctx context.Context, client *percolator.Client, store Store, opts Options) (*Manifest, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	r := &run{client: client, store: store, opts: opts}
+	r := &run{client: client, admin: admin.New(client), store: store, opts: opts}
 	plan, err := r.open(ctx)
 	if err != nil {
 		return nil, err
@@ -99,10 +93,12 @@ func Run(ctx context.Context, client *percolator.Client, store Store, opts Optio
 
 // run is one call of Run.
 type run struct {
-	client *percolator.Client
-	store  Store
-	opts   Options
-	shown  progressReport
+	client  *percolator.Client
+	admin   *admin.Admin
+	store   Store
+	opts    Options
+	resumed bool
+	shown   *tally
 }
 
 // open finds the plan of the backup, or makes one.
@@ -131,7 +127,7 @@ func (r *run) open(ctx context.Context) (*storedPlan, error) {
 	if p == nil {
 		return r.begin(ctx)
 	}
-	r.shown.at.Resumed = true
+	r.resumed = true
 	return p, r.resume(ctx, p)
 }
 
@@ -141,12 +137,14 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.shown.begin(p, found, r.opts.Progress)
+	r.shown = tallyOf(p, found, r.opts.Progress)
+	r.shown.at.Resumed = r.resumed
+	r.shown.show(r.shown.at)
 	held, stop := r.keepHold(ctx, p.Hold.hold())
 	defer stop()
-	for _, weak := range []bool{false, true} { // the second needs all of the first (percolator.Client.ExportWeak)
+	for _, weak := range []bool{false, true} { // the second needs all of the first (admin.Admin.ExportWeak)
 		if weak && !r.opts.MissWeak {
-			if err := admin.New(r.client).AwaitWeak(held, p.Snapshot); err != nil {
+			if err := r.admin.AwaitWeak(held, p.Snapshot); err != nil {
 				return nil, err
 			}
 		}
@@ -165,7 +163,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 		}
 	}
 	// Nothing is complete that was not held to the end.
-	if _, err := admin.New(r.client).ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
+	if _, err := r.admin.ExtendHold(ctx, p.Hold.hold(), r.opts.HoldTTL); err != nil {
 		return nil, holdError(err)
 	}
 	if err := r.stillOurs(ctx, p); err != nil {
@@ -186,7 +184,7 @@ func (r *run) export(ctx context.Context, p *storedPlan) (*Manifest, error) {
 	return m, nil
 }
 
-// stillOurs finds out whether somebody else has begun, or completed, a backup here meanwhile.
+// stillOurs fails if another process has begun or completed a backup here meanwhile.
 func (r *run) stillOurs(ctx context.Context, p *storedPlan) error {
 	m, err := ReadManifest(ctx, r.store)
 	if m != nil {
@@ -214,9 +212,9 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 		return err
 	}
 	from := found.next(rr)
-	rows := admin.New(r.client).ExportRows
+	rows := r.admin.ExportRows
 	if rr.Weak {
-		rows = admin.New(r.client).ExportWeak
+		rows = r.admin.ExportWeak
 	}
 	for row, err := range rows(ctx, p.Snapshot, rr.Table, percolator.Between(string(from), string(rr.End))) {
 		if err != nil {
@@ -229,7 +227,7 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 		if err := w.add(row); err != nil {
 			return err
 		}
-		if w.w.n < r.opts.ChunkBytes {
+		if w.counts.RawBytes < r.opts.ChunkBytes {
 			continue
 		}
 		if err := r.endChunk(ctx, p, index, found, w, descriptor{From: from, Next: next}); err != nil {
@@ -240,9 +238,10 @@ func (r *run) exportRange(ctx context.Context, p *storedPlan, index int, found *
 	return r.endChunk(ctx, p, index, found, w, descriptor{From: from, Done: true})
 }
 
-// confine leaves out what the schema of the backup does not know: columns that came to be observed or weak since it was planned.
+// confine drops what the schema of the backup does not know: columns that became observed or weak
+// after the plan.
 func confine(s *percolator.Schema, table string, row admin.ExportedRow) admin.ExportedRow {
-	t := s.Tables[slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == table })]
+	t := tableOf(s, table)
 	row.Cells = slices.DeleteFunc(row.Cells, func(e admin.ExportedCell) bool {
 		return e.Kind == admin.ExportedDelete && !slices.Contains(t.Observed, e.Column) || e.Kind == admin.ExportedWeak && !slices.Contains(t.Weak, e.Column)
 	})
@@ -272,15 +271,6 @@ func (r *run) endChunk(ctx context.Context, p *storedPlan, index int, found *ran
 		return err
 	}
 	found.list = append(found.list, d)
-	r.shown.add(d, r.opts.Progress)
+	r.shown.add(d.Chunk, d.Done)
 	return nil
-}
-
-func hasAnyPrefix(name string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
 }

@@ -13,19 +13,22 @@ import (
 	"strings"
 )
 
-// Store is where a backup is kept. Names are slash-separated paths of letters, digits, '.', '-' and '_'. Methods may be called concurrently.
+// Store keeps a backup. Names are slash-separated paths of letters, digits, '.', '-' and '_'.
+// Methods are called concurrently.
 type Store interface {
-	// Put stores an object. It is there entirely or not at all, also after a crash, and is durable when Put returns nil.
+	// Put stores an object: entirely or not at all, also across a crash, and durably when it returns
+	// nil.
 	Put(ctx context.Context, name string, data []byte) error
 	// Get opens an object; the error satisfies errors.Is with fs.ErrNotExist if there is none.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// List lists the names of all objects that begin with prefix, in order.
 	List(ctx context.Context, prefix string) ([]string, error)
-	// Delete removes an object; one that is not there is no error.
+	// Delete removes an object. Deleting a missing one is no error.
 	Delete(ctx context.Context, name string) error
 }
 
-// maxSmallObject bounds the objects that are JSON: a manifest with a million chunks has some 300 MB.
+// maxSmallObject bounds the objects that are JSON: a manifest with a million chunks has some 300
+// MB.
 const maxSmallObject = 1 << 30
 
 // get reads an object of at most limit bytes.
@@ -55,8 +58,8 @@ func put(ctx context.Context, s Store, name string, data []byte) error {
 	return nil
 }
 
-// Dir is a Store in a directory, which is created with the first object. What a crash leaves behind of an object is a file whose name begins
-// with ".tmp-".
+// Dir is a Store in a directory, which the first Put creates. A crash may leave a file whose name
+// begins with ".tmp-".
 func Dir(path string) Store { return dir(path) }
 
 type dir string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,25 +27,22 @@ type Problem struct {
 	Text   string `json:"text"`
 }
 
-// Verify reads a whole backup and compares it with its checksums and counts. What it finds is in the Verification; an error means that it could
-// not look (ErrIncomplete: there is no manifest; ErrDamaged: the manifest itself). Memory: four chunks.
+// Verify reads a whole backup and compares it with its checksums and counts. It returns what it
+// finds in the Verification, and an error if it could not look (ErrIncomplete: there is no
+// manifest; ErrDamaged: the manifest itself). progress may be nil. Memory: four chunks.
 func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verification, error) {
 	m, err := ReadManifest(ctx, s)
 	if err != nil {
 		return nil, err
-	}
-	if progress == nil {
-		progress = func(Progress) {}
 	}
 	v := &Verification{Manifest: m}
 	if err := m.checkContent(); err != nil {
 		return nil, err
 	}
 	texts := make([]string, len(m.Chunks))
-	var mu sync.Mutex
+	shown := newTally(len(m.Chunks), m.SnapshotTime, progress)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(verifyConcurrency)
-	done := 0
 	for i := range m.Chunks {
 		g.Go(func() error {
 			c := &m.Chunks[i]
@@ -54,15 +50,10 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 			if err != nil && !errors.Is(err, ErrDamaged) {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if done++; err != nil {
-				texts[i] = err.Error()
-			} else {
-				v.Chunks++
-				v.Verified.Add(c.Counts)
+			if err != nil {
+				texts[i], c = err.Error(), new(Chunk) // counts nothing
 			}
-			progress(Progress{Done: done, All: len(m.Chunks), Chunks: done, Counts: v.Verified, SnapshotTime: m.SnapshotTime})
+			shown.add(c, true)
 			return nil
 		})
 	}
@@ -74,13 +65,14 @@ func Verify(ctx context.Context, s Store, progress func(Progress)) (*Verificatio
 			v.Problems = append(v.Problems, Problem{m.Chunks[i].Name, text})
 		}
 	}
+	v.Verified, v.Chunks = shown.at.Counts, len(m.Chunks)-len(v.Problems)
 	if len(v.Problems) == 0 && v.Verified != m.Total {
 		v.Problems = append(v.Problems, Problem{manifestName, "its total is not the sum of its chunks"})
 	}
 	return v, nil
 }
 
-// checkContent finds what no backup contains, and what a restore would only notice half-way.
+// checkContent finds what no backup contains, and what a restore would notice only half-way.
 func (m *Manifest) checkContent() error {
 	damaged := func(format string, args ...any) error {
 		return fmt.Errorf("backup: %s: %w: %s", manifestName, ErrDamaged, fmt.Sprintf(format, args...))
@@ -132,7 +124,8 @@ type Summary struct {
 	Progress Progress  // of one that is not complete
 }
 
-// Describe tells what is in a store, without reading chunks. ErrIncomplete: no backup was begun there.
+// Describe tells what is in a store, without reading chunks. ErrIncomplete: no backup was begun
+// there.
 func Describe(ctx context.Context, s Store) (*Summary, error) {
 	m, err := ReadManifest(ctx, s)
 	if err == nil {
@@ -152,7 +145,5 @@ func Describe(ctx context.Context, s Store) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	var report progressReport
-	report.begin(p, found, func(Progress) {})
-	return &Summary{Plan: p.Plan, Ranges: len(p.Ranges), Progress: report.at}, nil
+	return &Summary{Plan: p.Plan, Ranges: len(p.Ranges), Progress: tallyOf(p, found, nil).at}, nil
 }

@@ -2,11 +2,12 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// concern is something that somebody should look at, with what to do about it.
+// concern is something that an operator should look at, and what to do about it.
 type concern struct {
 	Urgent bool // data does not move, or cannot be trusted
 	Text   string
@@ -14,7 +15,7 @@ type concern struct {
 	Page   string // where to see more
 }
 
-// What is too long.
+// Ages beyond which something needs attention.
 const (
 	lateNotification = time.Minute
 	lateCollection   = 3 * time.Hour
@@ -22,17 +23,17 @@ const (
 
 // concerns lists what is wrong, the urgent first.
 func concerns(st *state, now time.Time) []concern {
-	var urgent, others []concern
-	for _, list := range [][]concern{oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st)} {
-		for _, c := range list {
-			if c.Urgent {
-				urgent = append(urgent, c)
-			} else {
-				others = append(others, c)
-			}
+	list := slices.Concat(oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st))
+	slices.SortStableFunc(list, func(a, b concern) int {
+		switch {
+		case a.Urgent == b.Urgent:
+			return 0
+		case a.Urgent:
+			return -1
 		}
-	}
-	return append(urgent, others...)
+		return 1
+	})
+	return list
 }
 
 func oracleConcerns(st *state) (list []concern) {
@@ -54,7 +55,8 @@ func oracleConcerns(st *state) (list []concern) {
 	return list
 }
 
-// pendingConcerns judges ages as of the walk that found the notifications: since then most of them are gone.
+// pendingConcerns judges ages as of the walk that found the notifications: most of them are gone
+// since.
 func pendingConcerns(st *state, now time.Time) (list []concern) {
 	p := st.Pending.Value
 	if age := since(now, p.Oldest); age > lateNotification {
@@ -74,7 +76,7 @@ func pendingConcerns(st *state, now time.Time) (list []concern) {
 	}
 	if n, oldest := p.expired(now); n > 0 {
 		list = append(list, concern{false, fmt.Sprintf("%s older than the time to live, the oldest %s.", plural(n, "lock is", "locks are"), formatDuration(oldest)),
-			"Whoever reads the cell settles it, and workers do for observed tables; percolator locks resolve does it now.", pageLocks})
+			"The next reader of the cell resolves it, and workers do for observed tables; percolator locks resolve does it now.", pageLocks})
 	}
 	if n := len(p.Corrupt); n > 0 {
 		list = append(list, concern{true, plural(n, "notification or lock", "notifications or locks") + " cannot be decoded.",
@@ -106,7 +108,7 @@ func storageConcerns(st *state, now time.Time) (list []concern) {
 	return list
 }
 
-// sourceConcerns are the sources that did not answer, so that what is shown of them is old.
+// sourceConcerns lists the sources that did not answer, so that what the page shows of them is old.
 func sourceConcerns(st *state) (list []concern) {
 	for _, s := range st.sources() {
 		if s.Failed != nil {
@@ -116,7 +118,7 @@ func sourceConcerns(st *state) (list []concern) {
 	return list
 }
 
-// sourceState is how a source of the poll does.
+// sourceState is the state of one source of the poll.
 type sourceState struct {
 	Name   string
 	At     time.Time

@@ -8,8 +8,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// In a real browser every page loads under its policy without a word of complaint, at the width of a telephone as well, where
-// nothing sticks out.
+// In a real browser every page loads under its policy without a word of complaint, at the width of
+// a telephone as well, where nothing sticks out.
 func TestPagesInBrowser(t *testing.T) {
 	c := newCluster(t, 1)
 	o := new(observer)
@@ -38,14 +38,16 @@ func TestPagesInBrowser(t *testing.T) {
 	eventually(t, "a complaint", func() bool { return len(b.complained()) > 0 })
 }
 
-// Charts draw what is known when the page is loaded, and go on by themselves. Nothing in the page is lost when it is renewed.
+// Charts draw what is known when the page is loaded, and go on by themselves. Nothing in the page
+// is lost when it is renewed.
 func TestLiveInBrowser(t *testing.T) {
 	c := newCluster(t, 1)
 	h := c.handler(func(cfg *Config) { cfg.PathPrefix = "/admin/percolator/" })
 	b := openBrowser(t, h, 1280)
 	b.open("/")
 	b.await(`document.querySelectorAll(".chart canvas").length === ` + number(len(charts)))
-	// Something is drawn: pixels that are not transparent, in the chart of what the poll itself asks the oracle for.
+	// Something is drawn: pixels that are not transparent, in the chart of what the poll itself asks
+	// the oracle for.
 	inked := `(() => { const c = document.querySelector("[data-chart=oracle] canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.reduce((n, v, i) => n + (i % 4 === 3 && v > 0 ? 1 : 0), 0) })()`
 	b.await(inked + ` > 1000`)
 	before := evaluate[string](b, `document.querySelector("[data-chart=oracle] canvas").toDataURL()`)
@@ -113,7 +115,8 @@ func TestKeysInBrowser(t *testing.T) {
 	b.quiet()
 }
 
-// A person finds a parked cell, opens its row, retries it, and sees that it is gone; another one is dropped after a question.
+// A person finds a parked cell, opens its row, retries it, and sees that it is gone; another one is
+// dropped after a question.
 func TestParkedInBrowser(t *testing.T) {
 	c := newCluster(t, 1)
 	o := new(observer)

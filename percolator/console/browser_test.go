@@ -32,8 +32,8 @@ type browser struct {
 // browserLimit is for how long a browser may live.
 const browserLimit = 3 * testLimit
 
-// openBrowser starts Chromium on the handler at the given width in pixels. Without Chromium the test is skipped: what the server
-// sends is tested all the same.
+// openBrowser starts Chromium on the handler at the given width in pixels. Without Chromium the
+// test is skipped: what the server sends is tested all the same.
 func openBrowser(t *testing.T, h *Handler, width int64) *browser {
 	t.Helper()
 	path := chromium()
@@ -72,7 +72,8 @@ func chromium() string {
 	return ""
 }
 
-// listen keeps what a person would see in the browser's console: violations of the policy, failed requests, errors of scripts.
+// listen keeps what a person would see in the browser's console: violations of the policy, failed
+// requests, errors of scripts.
 func (b *browser) listen() {
 	tab := chromedp.FromContext(b.ctx).Target
 	collect(b, cdp.Events(b.ctx, tab, log.EntryAdded), func(e log.EventEntryAdded) string {

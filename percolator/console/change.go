@@ -12,11 +12,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// notices say on the next page what was done. They are chosen by a word in the address, which cannot say anything else.
+// notices tell the next page what was done. A word in its address chooses one, so the address
+// cannot make the page say anything else.
 var notices = map[string]string{
-	"resolved": "The lock is settled.",
+	"resolved": "The lock is resolved.",
 	"alive":    "The lock was left alone: its transaction is alive.",
-	"gone":     "The lock had been settled by somebody else.",
+	"gone":     "The lock had already been resolved.",
 	"unparked": "The cell is not parked any more: it was notified anew, retried or dropped meanwhile.",
 	"retried":  "The observer will run again when a scan meets the cell.",
 	"dropped":  "The change was given up: the observer counts as having run for it.",
@@ -25,7 +26,8 @@ var notices = map[string]string{
 // done is where a change ends: on a page, with a notice.
 type done struct{ page, notice string }
 
-// change wraps what changes something: only if it is enabled, and only from the console's own pages.
+// change wraps a handler that changes something. It requires Config.AllowChanges and a request from
+// the console's own pages.
 func (h *Handler) change(do func(ctx context.Context, r *http.Request) (done, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !h.cfg.AllowChanges {
@@ -94,48 +96,39 @@ func cellOf(r *http.Request) (cell percolator.Cell, ts tso.Timestamp, err error)
 	return cell, tso.Timestamp(n), nil
 }
 
-// resolveLock settles a lock, if it is still there and can be settled without waiting for anybody.
+// resolveLock resolves a lock that is still there, unless its transaction may be alive.
 func (h *Handler) resolveLock(ctx context.Context, r *http.Request) (done, error) {
 	cell, start, err := cellOf(r)
 	if err != nil {
 		return done{}, err
 	}
-	for l, err := range admin.New(h.c).ListLocks(ctx, cell.Table, percolator.Row(cell.Row), admin.LockOptions{}) {
+	for l, err := range h.admin.ListLocks(ctx, cell.Table, percolator.Row(cell.Row), admin.LockOptions{}) {
 		if err != nil {
 			return done{}, err
 		}
 		if l.Cell != cell || l.StartTS != start {
 			continue
 		}
-		settled, err := admin.New(h.c).ResolveLock(ctx, l.Lock)
+		how, err := h.admin.ResolveLock(ctx, l.Lock)
 		if err != nil {
 			return done{}, err
 		}
 		return done{pageLocks, map[admin.Resolution]string{
 			admin.LockAlive: "alive", admin.LockGone: "gone", admin.LockRolledForward: "resolved", admin.LockRolledBack: "resolved",
-		}[settled]}, nil
+		}[how]}, nil
 	}
 	return done{pageLocks, "gone"}, nil
 }
 
-func parkedOf(r *http.Request) (p observers.Parked, err error) {
-	p.Cell, p.Through, err = cellOf(r)
-	if err == nil {
-		p.Observer, err = fromShown(r.PostForm.Get("observer"))
-	}
-	if err == nil && p.Observer == "" {
-		err = errForm
-	}
-	return p, err
-}
-
-// findParked looks whether what the form names is still parked, and returns it as it is stored.
-func (h *Handler) findParked(ctx context.Context, r *http.Request) (found observers.Parked, ok bool, err error) {
-	p, err := parkedOf(r)
-	if err != nil {
+// findParked returns what the form names as it is stored, if it is still parked.
+func (h *Handler) findParked(ctx context.Context, r *http.Request) (p observers.Parked, ok bool, err error) {
+	if p.Cell, p.Through, err = cellOf(r); err != nil {
 		return p, false, err
 	}
-	rows, _, err := admin.New(h.c).ReadPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row), 1)
+	if p.Observer, err = fromShown(r.PostForm.Get("observer")); err != nil || p.Observer == "" {
+		return p, false, errForm
+	}
+	rows, _, err := h.admin.ReadPending(ctx, p.Cell.Table, percolator.Row(p.Cell.Row), 1)
 	if err != nil {
 		return p, false, err
 	}
@@ -151,18 +144,13 @@ func (h *Handler) findParked(ctx context.Context, r *http.Request) (found observ
 	return p, false, nil
 }
 
-func (h *Handler) retryParked(ctx context.Context, r *http.Request) (done, error) {
-	p, ok, err := h.findParked(ctx, r)
-	if err != nil || !ok {
-		return done{pageObservers, "unparked"}, err
+// endParked retries or drops what is parked.
+func (h *Handler) endParked(notice string, end func(context.Context, *percolator.Client, observers.Parked) error) func(context.Context, *http.Request) (done, error) {
+	return func(ctx context.Context, r *http.Request) (done, error) {
+		p, ok, err := h.findParked(ctx, r)
+		if err != nil || !ok {
+			return done{pageObservers, "unparked"}, err
+		}
+		return done{pageObservers, notice}, end(ctx, h.c, p)
 	}
-	return done{pageObservers, "retried"}, observers.Retry(ctx, h.c, p)
-}
-
-func (h *Handler) dropParked(ctx context.Context, r *http.Request) (done, error) {
-	p, ok, err := h.findParked(ctx, r)
-	if err != nil || !ok {
-		return done{pageObservers, "unparked"}, err
-	}
-	return done{pageObservers, "dropped"}, observers.Drop(ctx, h.c, p)
 }

@@ -41,7 +41,8 @@ func (c *cluster) parkedFields(t *testing.T) url.Values {
 	return nil
 }
 
-// Whatever is loaded by GET or HEAD, in whatever way, the tables remain as they are: locks are looked at and not settled.
+// Whatever is loaded by GET or HEAD, in whatever way, the tables remain as they are: locks are
+// looked at and not resolved.
 func TestLookingChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := troubled(t)
@@ -68,7 +69,8 @@ func TestLookingChangesNothing(t *testing.T) {
 	}
 }
 
-// A request that would change something is refused unless changes are enabled and it comes from the console's own page.
+// A request that would change something is refused unless changes are enabled and it comes from the
+// console's own page.
 func TestChangesRefused(t *testing.T) {
 	t.Parallel()
 	c := troubled(t)
@@ -149,7 +151,7 @@ func TestRetryAndDrop(t *testing.T) {
 	}
 }
 
-// A dead client's lock is settled through the form, one whose owner may live is left alone.
+// A dead client's lock is resolved through the form, one whose owner may live is left alone.
 func TestResolveLock(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -172,7 +174,7 @@ func TestResolveLock(t *testing.T) {
 	}
 	before := locks()
 	if body := get(t, h, "/locks"); strings.Count(body, `action="resolve-lock"`) != 1 || len(before) != 2 {
-		t.Errorf("of %d locks not one can be settled:\n%s", len(before), body)
+		t.Errorf("of %d locks not one can be resolved:\n%s", len(before), body)
 	}
 	for _, step := range []struct{ row, notice string }{{"alive", "alive"}, {"dead", "resolved"}, {"dead", "gone"}} {
 		if to := post(t, h, "/resolve-lock", fields(before[step.row])); to != "locks?done="+step.notice {

@@ -38,18 +38,7 @@ var charts = []chart{
 		"Both should be 0 most of the time."},
 }
 
-func chartsByID(ids ...string) (list []chart) {
-	for _, c := range charts {
-		for _, id := range ids {
-			if c.ID == id {
-				list = append(list, c)
-			}
-		}
-	}
-	return list
-}
-
-// summary is a line in numbers: what the chart tells to those who cannot see it.
+// summary is a line in numbers, for those who cannot see the chart.
 type summary struct {
 	Now, Least, Most float64 // NaN: not known
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -13,11 +14,12 @@ import (
 
 // Limits of a Handler.
 const (
-	// MaxStreams is how many pages are kept live at once; others show what was true when they were loaded.
+	// MaxStreams is how many pages are kept live at once; further pages show what was true when they
+	// were loaded.
 	MaxStreams = 64
-	// MaxFormBytes is the size of a form that changes something.
+	// MaxFormBytes is the largest form that the console accepts, in bytes.
 	MaxFormBytes = 64 << 10
-	// MaxListed is how many rows of a table the poll looks at, and how many of anything a page lists.
+	// MaxListed is how many rows of a table a poll reads, and how many rows a list shows.
 	MaxListed = 200
 	// MinPasswordBytes is the length of the shortest password.
 	MinPasswordBytes = 12
@@ -27,7 +29,8 @@ const (
 	History = 30 * time.Minute
 )
 
-// Config is how a Handler works. The zero value shows what the client knows, to whoever is on the same machine.
+// Config is how a Handler works. The zero value shows what the client knows to browsers on the same
+// machine.
 type Config struct {
 	// Title says which instance this is, beside the name of the program; "" for nothing.
 	Title string
@@ -35,33 +38,34 @@ type Config struct {
 	// Worker is the worker of this process, whose counters are then read directly. nil: none.
 	Worker *observers.Worker
 
-	// OracleAddresses are host:port of the oracle's servers, at most MaxOracles, and DialOptions how to reach them. Without them the page of
-	// the oracle says so.
+	// OracleAddresses are the host:port of the oracle's servers, at most MaxOracles; DialOptions say
+	// how to reach them. Without addresses the oracle page says that none are configured.
 	OracleAddresses []string
 	DialOptions     []tso.DialOption
 
-	// PathPrefix is where the handler stands in the program's URLs, for instance "/percolator/". "" is "/".
+	// PathPrefix is the handler's path in the program's URLs, for instance "/percolator/". "": "/".
 	PathPrefix string
 
-	// Username and Password are what basic authentication asks for; the password has at least MinPasswordBytes. Without them only
-	// loopback may look.
+	// Username and Password turn on basic authentication; the password has at least MinPasswordBytes.
+	// Without them the handler serves only loopback addresses.
 	Username, Password string
 
-	// AllowChanges adds the buttons that settle locks and retry or drop what is parked.
+	// AllowChanges adds the buttons that resolve locks and retry or drop what is parked.
 	AllowChanges bool
-	// ShowValues lets values be seen in the row inspector, one row at a time.
+	// ShowValues lets the row inspector show values, one row at a time.
 	ShowValues bool
 
-	// PollInterval is the time between two polls while somebody watches. 0: 2 s. At least 100 ms, at most 1 min.
+	// PollInterval is the time between two polls while a page is open. 0: 2 s. From 100 ms to 1 min.
 	PollInterval time.Duration
 
-	// Logger receives what was changed through the console, by whom and where, without row keys. nil: discard.
+	// Logger receives each change made through the console, with the user and the remote address,
+	// without row keys. nil: discard.
 	Logger *slog.Logger
 }
 
 const defaultPollInterval = 2 * time.Second
 
-// withDefaults also checks.
+// withDefaults sets what is zero and refuses what cannot work.
 func (cfg Config) withDefaults() (Config, error) {
 	invalid := func(format string, args ...any) (Config, error) {
 		return cfg, fmt.Errorf("console: %w: %s", percolator.ErrInvalidArgument, fmt.Sprintf(format, args...))
@@ -78,9 +82,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	case strings.ContainsAny(cfg.PathPrefix, "?#{} "):
 		return invalid("the path prefix %q", cfg.PathPrefix)
 	}
-	if cfg.PollInterval == 0 {
-		cfg.PollInterval = defaultPollInterval
-	}
+	cfg.PollInterval = cmp.Or(cfg.PollInterval, defaultPollInterval)
 	if cfg.PollInterval < 100*time.Millisecond || cfg.PollInterval > time.Minute {
 		return invalid("PollInterval %v, not 100 ms to 1 min", cfg.PollInterval)
 	}

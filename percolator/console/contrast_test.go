@@ -9,7 +9,8 @@ import (
 
 var colour = regexp.MustCompile(`--([\w-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)`)
 
-// Text has the contrast that WCAG 2 asks for at level AA, 4.5 to 1, on every surface where it stands, in both schemes; so have the lines of charts.
+// Text has the contrast that WCAG 2 asks for at level AA, 4.5 to 1, on every surface where it
+// stands, in both schemes; so have the lines of charts.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	css, err := files.ReadFile("assets/console.css")

@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// shown makes a row key or a column readable, as the command line does: as it is, or in Go's quotes.
+// shown makes a row key or a column readable, as the command line does: as it is, or in Go's
+// quotes.
 func shown(key string) string {
 	unreadable := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 	if key == "" || strings.HasPrefix(key, `"`) || strings.ContainsFunc(key, unreadable) {

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// policy allows what the pages are made of and nothing else: no inline code, no other origin, no frame around it.
+// policy allows only what the pages are made of: no inline code, no other origin, no frame around
+// it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// setSecurityHeaders are on every answer.
+// setSecurityHeaders sets what every answer carries.
 func setSecurityHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -25,7 +26,7 @@ func setSecurityHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// guard decides who gets in.
+// guard decides which requests are served.
 type guard struct {
 	username, password [sha256.Size]byte // hashes have one length, so comparing them tells nothing of the length either
 	basic              bool
@@ -39,7 +40,7 @@ func newGuard(cfg Config) *guard {
 	}
 }
 
-// admit answers those who may not come in, and returns whether the request may be served.
+// admit answers requests that are not allowed, and returns whether to serve the request.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
 	if g.basic {
 		if g.knows(r) {
@@ -69,8 +70,9 @@ var proxyHeaders = []string{
 	"True-Client-Ip", "Cf-Connecting-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "Via",
 }
 
-// notLocal says why a request is not one of this machine's own; "" if it is. The host is looked at because a page from
-// elsewhere can have its own name resolve to 127.0.0.1, and the browser then takes the console for a part of that page.
+// notLocal says why a request is not from this machine; "" if it is. It checks the host because a
+// page from elsewhere can make its own name resolve to 127.0.0.1, and the browser then takes the
+// console for a part of that page.
 func notLocal(r *http.Request) string {
 	addr, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !addr.Addr().Unmap().IsLoopback() {
@@ -102,8 +104,8 @@ func loopbackName(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// ownForm tells whether a request that changes something comes from the console's own pages. Every browser sends at least one
-// of the two headers with a form; what sends neither is refused as well.
+// ownForm tells whether a request that changes something comes from the console's own pages. Every
+// browser sends at least one of the two headers with a form; what sends neither is refused as well.
 func (g *guard) ownForm(r *http.Request) bool {
 	if g.crossOrigin.Check(r) != nil {
 		return false

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Without a password, only requests from this machine that name this machine get in, whichever way they are sent.
+// Without a password, only requests from this machine that name this machine get in, whichever way
+// they are sent.
 func TestWithoutPasswordOnlyLoopback(t *testing.T) {
 	t.Parallel()
 	h := newCluster(t, 1).handler(func(cfg *Config) { cfg.AllowChanges = true })
@@ -50,7 +51,8 @@ func (h *Handler) asset(name string) string {
 	return h.cfg.PathPrefix + "assets/" + h.views.version + "/" + name
 }
 
-// With a password everybody who knows it gets in, from anywhere, and nobody else, not even from this machine.
+// With a password everybody who knows it gets in, from anywhere, and nobody else, not even from
+// this machine.
 func TestBasicAuthentication(t *testing.T) {
 	t.Parallel()
 	const user, password = "ops", "correct horse battery"

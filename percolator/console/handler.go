@@ -11,18 +11,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// Handler serves the console. It is an http.Handler for any number of requests at once.
+// Handler serves the console. It is safe for concurrent use.
 type Handler struct {
 	c       *percolator.Client
+	admin   *admin.Admin
 	cfg     Config
 	log     *slog.Logger
 	guard   *guard
 	poll    *poller
 	views   *views
-	streams chan struct{} // a place for each page that is kept live
+	streams chan struct{} // a slot for each page that is kept live
 	mux     *http.ServeMux
 
 	lifetime context.Context
@@ -38,7 +41,8 @@ var _ http.Handler = (*Handler)(nil)
 //
 //	http.Handle("/percolator/", handler) // with Config.PathPrefix "/percolator/"
 //
-// The client must stay open until Close has returned. Errors: percolator.ErrInvalidArgument.
+// The client must stay open until Close returns. Errors: percolator.ErrInvalidArgument for a Config
+// that cannot work.
 func NewHandler(c *percolator.Client, cfg Config) (*Handler, error) {
 	if c == nil {
 		return nil, fmt.Errorf("console: %w: no client", percolator.ErrInvalidArgument)
@@ -51,12 +55,12 @@ func NewHandler(c *percolator.Client, cfg Config) (*Handler, error) {
 }
 
 func newHandler(c *percolator.Client, cfg Config, src source) (*Handler, error) {
-	pages, err := newViews(cfg)
+	pages, err := newViews()
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
-		c: c, cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: pages,
+		c: c, admin: admin.New(c), cfg: cfg, log: cfg.Logger, guard: newGuard(cfg), poll: newPoller(src, cfg.PollInterval), views: pages,
 		streams: make(chan struct{}, MaxStreams),
 	}
 	h.lifetime, h.end = context.WithCancel(context.Background())
@@ -64,7 +68,8 @@ func newHandler(c *percolator.Client, cfg Config, src source) (*Handler, error) 
 	return h, nil
 }
 
-// Close ends the poll and the pages that are kept live, and waits for them. Requests that come later are refused.
+// Close ends the poll and the live pages, and waits for them. Later requests get the status 503.
+// The error is always nil.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -99,8 +104,8 @@ func (h *Handler) routes() *http.ServeMux {
 	mux.HandleFunc("GET /events", h.stream)
 	mux.HandleFunc("GET /assets/{version}/{name...}", h.views.serveAsset)
 	mux.HandleFunc("POST /resolve-lock", h.change(h.resolveLock))
-	mux.HandleFunc("POST /retry-parked", h.change(h.retryParked))
-	mux.HandleFunc("POST /drop-parked", h.change(h.dropParked))
+	mux.HandleFunc("POST /retry-parked", h.change(h.endParked("retried", observers.Retry)))
+	mux.HandleFunc("POST /drop-parked", h.change(h.endParked("dropped", observers.Drop)))
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, http.StatusNotFound, "There is no such page.", "The pages are in the bar at the top.")
 	})
@@ -136,10 +141,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, inner)
 }
 
-// closeWrite is for how long Close waits for somebody who does not read.
+// closeWrite is how long Close waits for a client that does not read.
 const closeWrite = time.Second
 
-// endWithHandler has Close end a request, also one whose answer nobody reads. What it returns is called when the request is served.
+// endWithHandler lets Close end a request, also one whose answer the client does not read. The
+// caller calls served when the request is done.
 func (h *Handler) endWithHandler(w http.ResponseWriter, cancel context.CancelFunc) (served func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(h.lifetime, func() {
@@ -154,7 +160,8 @@ func (h *Handler) endWithHandler(w http.ResponseWriter, cancel context.CancelFun
 	}
 }
 
-// inside is a path below the prefix. One that would be cleaned is none, because the redirection to it would lose the prefix.
+// inside strips the prefix from a path. It refuses a path that the mux would clean, because that
+// redirection would lose the prefix.
 func (h *Handler) inside(p string) (string, bool) {
 	rest, ok := strings.CutPrefix(p, h.cfg.PathPrefix)
 	return "/" + rest, ok && path.Clean("/"+rest) == "/"+rest

@@ -14,10 +14,11 @@ type lockList struct {
 	More  []string // tables with more
 }
 
-// lockLister is percolator.Client.ListLocks.
+// lockLister is admin.Admin.ListLocks.
 type lockLister func(ctx context.Context, table string, r percolator.Range, opts admin.LockOptions) iter.Seq2[admin.LockInspection, error]
 
-// listLocks lists locks and what became of their transactions, which costs reads of primaries: only for those who look at locks.
+// listLocks lists locks with the status of their transactions. That reads primaries, so it runs
+// only while the locks page is open.
 func listLocks(ctx context.Context, schema *percolator.Schema, list lockLister) (found lockList, err error) {
 	for _, t := range schema.Tables {
 		n := 0

@@ -2,9 +2,10 @@ package console
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"net/http"
-	"sort"
+	"slices"
 	"strconv"
 	"time"
 
@@ -100,7 +101,8 @@ func (p *page) Age(ts tso.Timestamp) string { return formatDuration(since(p.Now,
 // AgeOf is how long ago something was by this process's clock.
 func (p *page) AgeOf(t time.Time) string { return formatDuration(p.Local.Sub(t)) }
 
-// Waited is how old a notification was when the walk found it: since then it may have been dealt with.
+// Waited is how old a notification was when the walk found it: since then it may have been dealt
+// with.
 func (p *page) Waited(ts tso.Timestamp) string {
 	return formatDuration(since(p.now(p.Pending.At), ts))
 }
@@ -127,13 +129,12 @@ type figureLine struct {
 	Now, Least, Most string
 }
 
-// Figures are the charts of a page.
+// Figures are the charts of a page, in the order of the overview; without ids, all of them.
 func (p *page) Figures(ids ...string) (list []figure) {
-	shown := charts
-	if len(ids) > 0 {
-		shown = chartsByID(ids...)
-	}
-	for _, c := range shown {
+	for _, c := range charts {
+		if len(ids) > 0 && !slices.Contains(ids, c.ID) {
+			continue
+		}
 		f := figure{chart: c, Key: "–"}
 		for i, l := range c.Lines {
 			s := summarize(p.Samples, l.Series)
@@ -196,10 +197,9 @@ func (p *page) Observers() (list []observerLine) {
 			l.Errors, l.Panics = l.Errors+o.Errors, l.Panics+o.Panics
 		}
 	}
-	for _, l := range byName {
-		list = append(list, *l)
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, *byName[name])
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
 }
 
@@ -250,7 +250,8 @@ func (p *page) Leader() *oracleServer {
 	return nil
 }
 
-// Ahead is by how much a timestamp is later than the present: how much of the oracle's window is left.
+// Ahead is by how much a timestamp is later than the present: how much of the oracle's window is
+// left.
 func (p *page) Ahead(ts tso.Timestamp) string { return formatDuration(ts.Time().Sub(p.Now)) }
 
 // IsOwn tells whether a report is this process's own reading.
@@ -267,7 +268,7 @@ func (p *page) Phases() []phase {
 	at := p.Storage.Value.Phase
 	return []phase{
 		{"drain", "waits for requests that are older than the safepoint", at == admin.CollectionDrain},
-		{"resolve", "settles every lock that is older", at == admin.CollectionResolve},
+		{"resolve", "resolves every older lock", at == admin.CollectionResolve},
 		{"erase", "removes what no reader can see any more", at == admin.CollectionErase},
 		{"done", "until the next cycle", at == admin.CollectionDone},
 	}

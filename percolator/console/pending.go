@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -13,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// pending is what the walk over notifications and locks found: at most MaxListed rows of each table.
+// pending is what the walk over notifications and locks finds, in at most MaxListed rows of each
+// table.
 type pending struct {
 	Columns []waitingColumn
 	Parked  []observers.Parked
@@ -36,7 +36,7 @@ type waitingColumn struct {
 // locksPerRow is how many locks of a row are kept: a row can have thousands of them.
 const locksPerRow = 8
 
-// expired is how many locks have outlived their time to live, and how long ago the oldest of them was placed.
+// expired returns how many locks have outlived their time to live, and the age of the oldest.
 func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 	for _, l := range p.Locks {
 		if age := since(now, l.Placed); age > l.TTL {
@@ -46,7 +46,7 @@ func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 	return n, oldest
 }
 
-// pendingReader is percolator.Client.ReadPending.
+// pendingReader is admin.Admin.ReadPending.
 type pendingReader func(ctx context.Context, table string, r percolator.Range, most int) ([]admin.Pending, bool, error)
 
 // walkPending reads one page of each table.
@@ -65,33 +65,31 @@ func walkPending(ctx context.Context, schema *percolator.Schema, read pendingRea
 	return found, nil
 }
 
-// addTable takes in the rows of a table. Every column that can have notifications is listed, so that nothing waiting shows as 0.
+// addTable adds the rows of a table. It lists every column that can have notifications, so that
+// none waiting shows as 0.
 func (p *pending) addTable(t percolator.Table, rows []admin.Pending) {
 	columns := map[string]*waitingColumn{}
+	column := func(name string) *waitingColumn {
+		if columns[name] == nil {
+			columns[name] = &waitingColumn{Table: t.Name, Column: name}
+		}
+		return columns[name]
+	}
 	for _, name := range t.Observed {
-		columns[name] = &waitingColumn{Table: t.Name, Column: name}
+		column(name)
 	}
 	for _, name := range t.Weak {
-		columns[name] = &waitingColumn{Table: t.Name, Column: name, Weak: true}
+		column(name).Weak = true
 	}
 	for _, row := range rows {
 		p.Locks = append(p.Locks, row.Locks[:min(len(row.Locks), locksPerRow)]...)
 		p.Corrupt = append(p.Corrupt, row.Corrupt...)
 		for _, n := range row.Notified {
-			col := columns[n.Cell.Column]
-			if col == nil {
-				col = &waitingColumn{Table: t.Name, Column: n.Cell.Column}
-				columns[n.Cell.Column] = col
-			}
-			p.addNotification(col, row, n)
+			p.addNotification(column(n.Cell.Column), row, n)
 		}
 	}
-	p.Columns = append(p.Columns, slices.SortedFunc(deref(maps.Values(columns)), func(a, b waitingColumn) int { return cmp.Compare(a.Column, b.Column) })...)
-}
-
-func deref[T any](seq func(func(*T) bool)) func(func(T) bool) {
-	return func(yield func(T) bool) {
-		seq(func(v *T) bool { return yield(*v) })
+	for _, name := range slices.Sorted(maps.Keys(columns)) {
+		p.Columns = append(p.Columns, *columns[name])
 	}
 }
 
@@ -109,7 +107,7 @@ func (p *pending) addNotification(col *waitingColumn, row admin.Pending, n admin
 	p.Oldest = older(p.Oldest, n.Timestamp)
 }
 
-// parked is a standing in the form in which it is retried and dropped.
+// parked is an observer state in the form that observers.Retry and Drop take.
 func parked(s admin.ObserverState) observers.Parked {
 	return observers.Parked{Cell: s.Cell, Observer: s.Observer, Attempts: s.Attempts, Reason: s.Reason, Since: s.Since, Through: s.Through}
 }

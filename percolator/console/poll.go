@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// idleAfter is for how long the poll goes on when nobody watches any more.
+	// idleAfter is how long the poll goes on when no page is open any more.
 	idleAfter = 30 * time.Second
-	// patience is for how long a poll waits for its sources before it shows what it has.
-	patience = time.Second
+	// pollTimeout is how long a poll waits for its sources before it shows what it has.
+	pollTimeout = time.Second
 )
 
-// snapshot is what one poll found. But for what was rendered from it, it is not changed any more.
+// snapshot is what one poll found. It is immutable, except for its rendered pages.
 type snapshot struct {
 	Seq     int64
 	Turn    int64 // of the poll that it is from
@@ -24,7 +24,7 @@ type snapshot struct {
 	rendered rendered
 }
 
-// poller keeps the newest snapshot while somebody watches.
+// poller keeps the newest snapshot while a page is open.
 type poller struct {
 	interval time.Duration
 	src      source
@@ -110,7 +110,7 @@ func (p *poller) step() (more bool) {
 	p.turn++
 	turn, asked := p.turn, p.askDue()
 	p.mu.Unlock()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(pollTimeout)
 	defer timer.Stop()
 	select {
 	case <-asked:
@@ -131,7 +131,8 @@ func (p *poller) watched(page string) bool {
 	return false
 }
 
-// askDue asks the sources whose turn it is, and returns what is closed when all of them have answered. The caller holds mu.
+// askDue asks the sources that are due, and returns a channel that closes when all of them have
+// answered. The caller holds mu.
 func (p *poller) askDue() <-chan struct{} {
 	var asked sync.WaitGroup
 	now := time.Now()

@@ -52,10 +52,10 @@ func (f *fakeSource) counts() map[string]int {
 
 func (f *fakeSource) own() admin.Report { return admin.Report{Name: ownName} }
 func (f *fakeSource) works() bool       { return false }
-func (f *fakeSource) reports(ctx context.Context) ([]admin.Report, error) {
+func (f *fakeSource) Reports(ctx context.Context) ([]admin.Report, error) {
 	return nil, f.ask(ctx, "reports")
 }
-func (f *fakeSource) workers(ctx context.Context) (admin.Workers, error) {
+func (f *fakeSource) InspectWorkers(ctx context.Context) (admin.Workers, error) {
 	return admin.Workers{Now: tso.At(time.Now())}, f.ask(ctx, "workers")
 }
 func (f *fakeSource) storage(ctx context.Context) (storage, error) {
@@ -136,7 +136,8 @@ func inBubble(t *testing.T, interval time.Duration, f func(t *testing.T, h *Hand
 	})
 }
 
-// However many pages are live, the sources are asked as often as for one, and all pages are told the same.
+// However many pages are live, the sources are asked as often as for one, and all pages are told
+// the same.
 func TestOnePollForAllViewers(t *testing.T) {
 	var alone map[string]int
 	for _, viewers := range []int{1, MaxStreams} {
@@ -178,7 +179,8 @@ func TestOnePollForAllViewers(t *testing.T) {
 	}
 }
 
-// When the last viewer has left, the poll goes on for a little while and then stops; the next one starts it again.
+// When the last viewer has left, the poll goes on for a little while and then stops; the next one
+// starts it again.
 func TestNobodyWatches(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, h *Handler, src *fakeSource) {
 		if time.Sleep(time.Hour); len(src.counts()) != 0 {
@@ -214,15 +216,15 @@ func TestLocksForThoseWhoLook(t *testing.T) {
 			t.Errorf("asked %d times for a page that was loaded once", n)
 		}
 		time.Sleep(2 * time.Minute)
-		settled := src.counts()["locks"]
-		if time.Sleep(2 * time.Minute); src.counts()["locks"] != settled {
+		before := src.counts()["locks"]
+		if time.Sleep(2 * time.Minute); src.counts()["locks"] != before {
 			t.Error("locks are looked at for good")
 		}
 	})
 }
 
-// A source that hangs or fails is shown as such, the others go on, and it is never asked twice at once. A walk over tables that hangs
-// is not begun again soon, anything else is.
+// A source that hangs or fails is shown as such, the others go on, and it is never asked twice at
+// once. A walk over tables that hangs is not begun again soon, anything else is.
 func TestSourceThatDoesNotAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name, source, shown, why string
@@ -273,7 +275,7 @@ func TestTooManyViewers(t *testing.T) {
 		later := watch(h, pageOverview)
 		time.Sleep(time.Second)
 		if len(later.ids()) == 0 {
-			t.Errorf("a place that is free again was not given away: %d %s", later.code, later.received())
+			t.Errorf("a free slot was not reused: %d %s", later.code, later.received())
 		}
 	})
 }

@@ -11,7 +11,8 @@ import (
 
 var links = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
 
-// Under a prefix every link of every page leads to something under that prefix, also when a proxy has added another one.
+// Under a prefix every link of every page leads to something under that prefix, also when a proxy
+// has added another one.
 func TestPathPrefix(t *testing.T) {
 	t.Parallel()
 	c := troubled(t)

@@ -19,11 +19,11 @@ type probe struct {
 
 	due  time.Time
 	busy bool
-	// outdated: while it was busy something was changed, so what it answers may be from before.
+	// outdated: something was changed while it was busy, so its answer may be from before.
 	outdated bool
 }
 
-// newProbe makes a probe that keeps what read returns in the part of the state that part points to.
+// newProbe makes a probe that stores what read returns in one part of the state.
 func newProbe[T any](every time.Duration, page string, read func(context.Context) (T, error), part func(*state) *reading[T]) *probe {
 	return &probe{every: every, page: page, ask: func(ctx context.Context) func(*state) {
 		value, err := read(ctx)
@@ -32,8 +32,9 @@ func newProbe[T any](every time.Duration, page string, read func(context.Context
 	}}
 }
 
-// next is when the source may be asked again. A walk over tables may take a twentieth of the time; what reads a row or two is asked soon
-// again also after it did not answer, so that the end of an outage shows.
+// next is when the source may be asked again. A walk over tables may take a twentieth of the time.
+// A source of a row or two is asked at its usual pace even after a failure, so that the end of an
+// outage shows soon.
 func (p *probe) next(began, ended time.Time) time.Time {
 	if p.walks {
 		return began.Add(max(p.every, 20*ended.Sub(began)))
@@ -60,8 +61,8 @@ func walking(p *probe) *probe {
 func newProbes(src source, interval time.Duration) []*probe {
 	return []*probe{
 		newProbe(interval, "", src.oracle, func(st *state) *reading[[]oracleServer] { return &st.Oracle }),
-		newProbe(2*interval, "", src.reports, func(st *state) *reading[[]admin.Report] { return &st.Processes }),
-		newProbe(3*interval, "", src.workers, func(st *state) *reading[admin.Workers] { return &st.Workers }),
+		newProbe(2*interval, "", src.Reports, func(st *state) *reading[[]admin.Report] { return &st.Processes }),
+		newProbe(3*interval, "", src.InspectWorkers, func(st *state) *reading[admin.Workers] { return &st.Workers }),
 		newProbe(3*interval, "", src.storage, func(st *state) *reading[storage] { return &st.Storage }),
 		walking(newProbe(5*interval, "", src.pending, func(st *state) *reading[pending] { return &st.Pending })),
 		walking(newProbe(3*interval, pageLocks, src.locks, func(st *state) *reading[lockList] { return &st.Locks })),

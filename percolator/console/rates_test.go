@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// counted is a report of a process that was written at a second and has committed so many transactions.
+// counted is a report of a process that was written at a second and has committed so many
+// transactions.
 func counted(name string, started, second int, transactions int64) admin.Report {
 	start := tso.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	commits := admin.LatencyCounts{Count: transactions}

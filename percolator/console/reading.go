@@ -7,7 +7,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// reading is what a source answered last. When it fails, what it answered before stays, with its time.
+// reading is the last answer of a source. When the source fails, its last answer stays, with its
+// time.
 type reading[T any] struct {
 	Value  T
 	At     time.Time // of Value; zero: it has never answered
@@ -36,7 +37,8 @@ type state struct {
 	Locks     reading[lockList]
 }
 
-// now is the present by the oracle's clock, as far as it is known: cells are stamped with it.
+// now is the present by the oracle's clock, which stamps cells; by the local one until that is
+// known.
 func (st *state) now(local time.Time) time.Time {
 	if !st.Workers.Known() {
 		return local
@@ -77,8 +79,8 @@ func (s oracleServer) State() string {
 	return "not ready"
 }
 
-// Running are the versions of the workers that live, by their names: those that announce themselves, and those that only report, as all
-// without Config.Partition do.
+// Running maps the names of the live workers to their versions: those that announce themselves, and
+// those that only report because they have no Config.Partition.
 func (st *state) Running() map[string]string {
 	running := map[string]string{}
 	for _, r := range st.Processes.Value {

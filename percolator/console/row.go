@@ -26,7 +26,7 @@ func rowLink(table, row string) string {
 	return "row?" + url.Values{"table": {table}, "row": {shown(row)}}.Encode()
 }
 
-// showRow inspects a row. It reads and asks, and settles nothing that it meets.
+// showRow inspects a row. It resolves no lock that it meets.
 func (h *Handler) showRow(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := hurry(r)
 	defer cancel()
@@ -58,7 +58,7 @@ func (h *Handler) inspect(ctx context.Context, p *rowPage) error {
 	if err != nil {
 		return err
 	}
-	p.Found, err = admin.New(h.c).InspectRow(ctx, p.Table, key, admin.InspectOptions{AsOf: asOf, Values: p.Values, Cells: rowCells})
+	p.Found, err = h.admin.InspectRow(ctx, p.Table, key, admin.InspectOptions{AsOf: asOf, Values: p.Values, Cells: rowCells})
 	return err
 }
 
@@ -82,7 +82,8 @@ func parseAsOf(text string, now time.Time) (tso.Timestamp, error) {
 	return 0, fmt.Errorf("%w: %q is neither a timestamp, nor a time like %s, nor a duration like 10m", errForm, text, "2026-01-31T15:04:05Z")
 }
 
-// used tells whether a reader takes its answer from a version: the record that decides, or the data that it names.
+// used tells whether a reader takes its answer from a version: the record that decides, or the data
+// that it names.
 func used(r admin.ReaderView, v admin.VersionInspection) bool {
 	if v.Timestamp == 0 || r.State != admin.ReaderValue && r.State != admin.ReaderDeleted {
 		return false

@@ -20,7 +20,8 @@ func rowOf(table, row string, more ...string) string {
 	return "/row?" + q.Encode()
 }
 
-// A row shows versions, locks with their primaries, and what a reader finds; keys of any bytes can be asked for and are shown harmlessly.
+// A row shows versions, locks with their primaries, and what a reader finds; keys of any bytes can
+// be asked for and are shown harmlessly.
 func TestRow(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -46,6 +46,14 @@ func unknown(seq int64, at time.Time) sample {
 	return s
 }
 
+// add counts v in, also where nothing was known.
+func (s *sample) add(series int, v float64) {
+	if math.IsNaN(s.Values[series]) {
+		s.Values[series] = 0
+	}
+	s.Values[series] += v
+}
+
 // appendJSON writes the sample as [milliseconds, value…]; what is not known is null.
 func (s sample) appendJSON(b []byte) []byte {
 	b = append(b, '[')
@@ -61,7 +69,8 @@ func (s sample) appendJSON(b []byte) []byte {
 	return append(b, ']')
 }
 
-// history is the samples of the last while, oldest first. A slice that was handed out is never written to again.
+// history is the samples of the last while, oldest first. A slice that was handed out is never
+// written to again.
 type history struct {
 	samples []sample
 	most    int

@@ -113,7 +113,8 @@ func (b *browser) draw(dir, name, path string, width int64) {
 	}
 }
 
-// compact keeps the 256 most frequent colours of a picture: a page has few others, at the edges of letters.
+// compact keeps the 256 most frequent colours of a picture: a page has few others, at the edges of
+// letters.
 func compact(b []byte) ([]byte, error) {
 	from, err := png.Decode(bytes.NewReader(b))
 	if err != nil {

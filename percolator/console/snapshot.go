@@ -16,7 +16,7 @@ func (p *poller) publish(turn int64) {
 	next := &snapshot{Seq: 1, Turn: turn, At: now, State: p.state}
 	if p.latest != nil {
 		next.Seq = p.latest.Seq + 1
-		if now.Sub(p.latest.At) > 3*(p.interval+patience) { // nobody watched: the charts have a gap there
+		if now.Sub(p.latest.At) > 3*(p.interval+pollTimeout) { // nobody watched: the charts have a gap there
 			p.history.add(unknown(next.Seq, p.latest.At.Add(p.interval)))
 			next.Seq++
 		}
@@ -48,7 +48,8 @@ func (p *poller) sample(next *snapshot) sample {
 	return s
 }
 
-// backlog is the age of the oldest notification that any scanner met: they see whole tables, the poll only their beginnings.
+// backlog is the age of the oldest notification that any scanner met: they see whole tables, the
+// poll only their beginnings.
 func backlog(reports []admin.Report) (oldest time.Duration) {
 	for _, r := range reports {
 		oldest = max(oldest, time.Duration(r.Worker.BacklogMillis)*time.Millisecond)
@@ -56,8 +57,9 @@ func backlog(reports []admin.Report) (oldest time.Duration) {
 	return oldest
 }
 
-// withOwn adds this process's own reading, and counts nothing twice. A reading with a worker is newer than the reports of this process
-// and takes their place; one without knows less than they do.
+// withOwn adds this process's own reading, and counts nothing twice. A reading with a worker is
+// newer than the reports of this process and takes their place; one without knows less than they
+// do.
 func withOwn(own admin.Report, works bool, reports []admin.Report) []admin.Report {
 	all := make([]admin.Report, 0, len(reports)+1)
 	reported := false
@@ -74,7 +76,8 @@ func withOwn(own admin.Report, works bool, reports []admin.Report) []admin.Repor
 	return all
 }
 
-// next waits for a snapshot that will do, until ctx ends, and returns the newest in any case; nil: there is none.
+// next waits for a snapshot that will do, until ctx ends, and returns the newest in any case; nil:
+// there is none.
 func (p *poller) next(ctx context.Context, willDo func(*snapshot) bool) (*snapshot, error) {
 	for {
 		p.mu.Lock()
@@ -93,7 +96,8 @@ func (p *poller) next(ctx context.Context, willDo func(*snapshot) bool) (*snapsh
 	}
 }
 
-// fresh returns a snapshot that is good enough for a page that is loaded now; nil if nothing could be learned in time.
+// fresh returns a snapshot that is good enough for a page that is loaded now; nil if nothing could
+// be learned in time.
 func (p *poller) fresh(ctx context.Context, page string) *snapshot {
 	p.mu.Lock()
 	old := !p.running || p.latest == nil
@@ -130,7 +134,7 @@ func (p *poller) hurry(ctx context.Context, turn int64) *snapshot {
 	case p.wake <- struct{}{}:
 	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*pollTimeout)
 	defer cancel()
 	found, _ := p.next(ctx, func(s *snapshot) bool { return s.Turn > turn }) // what there is will do
 	return found

@@ -12,12 +12,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// source is where the poll learns what it shows. Every method that takes a context may be slow or fail without harm to the others.
+// source is where the poll learns what it shows. Every method that takes a context may be slow or
+// fail without harm to the others.
 type source interface {
 	own() admin.Report // of this process; never slow
 	works() bool       // whether own knows of a worker
-	reports(ctx context.Context) ([]admin.Report, error)
-	workers(ctx context.Context) (admin.Workers, error)
+	Reports(ctx context.Context) ([]admin.Report, error)
+	InspectWorkers(ctx context.Context) (admin.Workers, error) // changes nothing
 	storage(ctx context.Context) (storage, error)
 	pending(ctx context.Context) (pending, error)
 	locks(ctx context.Context) (lockList, error)
@@ -26,6 +27,8 @@ type source interface {
 
 // clientSource asks the instance and the oracle.
 type clientSource struct {
+	*admin.Admin
+
 	c       *percolator.Client
 	cfg     Config
 	started time.Time
@@ -34,7 +37,7 @@ type clientSource struct {
 
 func newClientSource(c *percolator.Client, cfg Config) clientSource {
 	host, _ := os.Hostname() // without one, this process's own report counts as another's
-	return clientSource{c: c, cfg: cfg, started: time.Now(), host: host}
+	return clientSource{Admin: admin.New(c), c: c, cfg: cfg, started: time.Now(), host: host}
 }
 
 // own is what this process would report, read now.
@@ -68,29 +71,21 @@ func workerReport(st observers.Stats) admin.WorkerReport {
 	return r
 }
 
-func (s clientSource) reports(ctx context.Context) ([]admin.Report, error) {
-	return admin.New(s.c).Reports(ctx)
-}
-
-func (s clientSource) workers(ctx context.Context) (admin.Workers, error) {
-	return admin.New(s.c).InspectWorkers(ctx) // looking changes nothing
-}
-
 func (s clientSource) storage(ctx context.Context) (storage, error) {
-	done, err := admin.New(s.c).Collection(ctx)
+	done, err := s.Collection(ctx)
 	if err != nil {
 		return storage{}, err
 	}
-	holds, err := admin.New(s.c).Holds(ctx)
+	holds, err := s.Holds(ctx)
 	return storage{done, holds}, err
 }
 
 func (s clientSource) pending(ctx context.Context) (pending, error) {
-	return walkPending(ctx, s.c.Schema(), admin.New(s.c).ReadPending)
+	return walkPending(ctx, s.c.Schema(), s.ReadPending)
 }
 
 func (s clientSource) locks(ctx context.Context) (lockList, error) {
-	return listLocks(ctx, s.c.Schema(), admin.New(s.c).ListLocks)
+	return listLocks(ctx, s.c.Schema(), s.ListLocks)
 }
 
 // oracle asks all servers at once. A server that does not answer is a part of the answer.

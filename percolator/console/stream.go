@@ -20,8 +20,8 @@ const (
 	maxPageBytes = 4 << 20
 )
 
-// stream keeps a page up to date by server-sent events: "samples" with points of the charts, those after Last-Event-ID, and "main" with
-// the page's content. Everybody gets them from the same poll.
+// stream keeps a page up to date by server-sent events: "samples" with points of the charts, those
+// after Last-Event-ID, and "main" with the page's content. Everybody gets them from the same poll.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("page")
 	if !slices.ContainsFunc(tabs, func(t tab) bool { return t.Name == name && name != pageRow }) {
@@ -123,7 +123,8 @@ func newEvents(r *http.Request, w http.ResponseWriter) *events {
 	return &events{r.Context(), w, http.NewResponseController(w)}
 }
 
-// begin sends the headers. The server's own deadlines are meant for answers that end; a stream has one for each event.
+// begin sends the headers. The server's own deadlines are meant for answers that end; a stream has
+// one for each event.
 func (e *events) begin() error {
 	_ = e.rc.SetReadDeadline(time.Time{}) // where the server knows no deadlines there is nothing to lift
 	return e.write(nil, "retry: %d", reconnectMs)

@@ -25,7 +25,7 @@ type views struct {
 }
 
 // newViews parses the templates: "layout" around "main", which each page defines.
-func newViews(Config) (*views, error) {
+func newViews() (*views, error) {
 	version, err := hashFiles()
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -57,8 +57,7 @@ func functions(version string) template.FuncMap {
 		"asset":    func(name string) string { return "assets/" + version + "/" + name },
 		"shown":    shown,
 		"duration": formatDuration,
-		"count":    func(n int64) string { return grouped(n) },
-		"number":   func(n int) string { return grouped(int64(n)) },
+		"count":    grouped,
 		"bytes":    formatBytes,
 		"time":     formatTime,
 		"value":    formatValue,

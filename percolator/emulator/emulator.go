@@ -12,7 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// maxMessageSize bounds one request and one response, in bytes: what the Bigtable client allows too.
+// maxMessageSize bounds one request and one response, in bytes: what the Bigtable client allows
+// too.
 const maxMessageSize = 256 << 20
 
 // Server is a running emulator. Its methods are safe for concurrent use.
@@ -38,13 +39,15 @@ func Address(addr string) Option {
 	return func(s *settings) { s.address = addr }
 }
 
-// OnChange has the emulator call f before each mutation with the full name of its table and the row, of a bulk mutation its first row
-// only, and before each change of a table, with the row "". Many goroutines may call f at once, and the request waits for it.
+// OnChange makes the emulator call f before each mutation with the full name of the table and the
+// row (the first row of a bulk mutation), and before each change of a table with the row "". f may
+// run concurrently, and the request waits for it.
 func OnChange(f func(table, row string)) Option {
 	return func(s *settings) { s.changed = f }
 }
 
-// Start runs the official emulator in this process on a loopback port. It serves when Start returns, and until Close.
+// Start runs the official emulator in this process, on a free loopback port unless Address says
+// otherwise. It serves from when Start returns until Close. Errors: those of listening.
 func Start(opts ...Option) (*Server, error) {
 	s, err := prepare(opts)
 	if err != nil {
@@ -80,16 +83,18 @@ func prepare(opts []Option) (*Server, error) {
 // Addr returns the host:port on which the emulator listens, usable as BIGTABLE_EMULATOR_HOST.
 func (s *Server) Addr() string { return s.bigtable.Addr }
 
-// ClientOptions returns options with which a Bigtable data or admin client connects to this emulator, whatever
-// BIGTABLE_EMULATOR_HOST says: without encryption, without credentials, messages up to 256 MiB. Every client made with them has a
-// connection of its own, so the same options serve any number of clients, and further gRPC dial options (interceptors, say) may be
-// appended.
+// ClientOptions returns the options with which a Bigtable data or admin client connects to this
+// emulator, whatever BIGTABLE_EMULATOR_HOST says: no encryption, no credentials, messages up to 256
+// MiB. Each client has its own connection, so any number of clients can share the options, and
+// callers may append gRPC dial options (interceptors, say).
 func (s *Server) ClientOptions() []option.ClientOption { return Connect(s.Addr()) }
 
-// Connect returns the options of ClientOptions for the emulator that listens on addr (host:port), in this process or another.
+// Connect returns the options of ClientOptions for the emulator that listens on addr (host:port),
+// in this process or another.
 func Connect(addr string) []option.ClientOption {
 	return []option.ClientOption{
-		// The client dials BIGTABLE_EMULATOR_HOST by itself and prefers that connection to any endpoint: take it away again.
+		// The client dials BIGTABLE_EMULATOR_HOST by itself and prefers that connection to any endpoint:
+		// take it away again.
 		option.WithGRPCConn(nil),
 		option.WithEndpoint(addr),
 		option.WithoutAuthentication(),
@@ -103,7 +108,8 @@ func Connect(addr string) []option.ClientOption {
 	}
 }
 
-// Close stops the emulator, ends every connection, and frees what was stored. Closing twice is harmless. The error is always nil.
+// Close stops the emulator, ends every connection, and frees what is stored. A second Close does
+// nothing. The error is always nil.
 func (s *Server) Close() error {
 	s.close.Do(func() {
 		_ = s.listener.Close() // first: the server does not close it, and waits for whoever accepts

@@ -171,7 +171,8 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// A call that the emulator inherits from a nil interface ends in an answer, and the next call is served.
+// A call that the emulator inherits from a nil interface ends in an answer, and the next call is
+// served.
 func TestMissingMethodIsUnimplemented(t *testing.T) {
 	t.Parallel()
 	s := start(t)

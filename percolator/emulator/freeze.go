@@ -2,30 +2,33 @@ package emulator
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 )
 
-// Frozen is an emulator in which nothing changes: mutations, conditional ones too, and changes of tables wait until Thaw. Reads go on.
-// So what Save writes is the store as of one instant, as a power cut would leave it: all tables agree, and a transaction that is on its
-// way is there with its locks.
+// Frozen is an emulator in which nothing changes: mutations, also conditional ones, and changes of
+// tables wait until Thaw. Reads go on. So Save writes the store as of one instant, as a power cut
+// would leave it: all tables agree, and a running transaction is there with its locks.
 type Frozen struct {
 	server *Server
 	thaw   sync.Once
 }
 
-// Freeze waits for the changes that are being made, then keeps further ones waiting. A second Freeze waits for the Thaw of the first.
-// A request that waits for longer than its caller is not applied.
+// Freeze waits for the changes that are being made, then blocks further ones. A second Freeze waits
+// for the Thaw of the first. A request whose context ends while it waits is not applied.
 func (s *Server) Freeze() *Frozen {
 	s.guard.changes.Lock()
 	return &Frozen{server: s}
 }
 
-// Thaw lets changes go on. A second Thaw does nothing. Close does not need it: requests that wait are then never applied.
+// Thaw lets changes go on. A second Thaw does nothing. Close needs no Thaw: it never applies
+// waiting requests.
 func (f *Frozen) Thaw() { f.thaw.Do(f.server.guard.changes.Unlock) }
 
-// change announces a change of a row, or without a row of the table, and returns what ends it.
+// change announces a change of a row, or of the table if there is no row, and returns what ends it.
 func (g *guard) change(table string, row []byte) (done func()) {
 	g.changes.RLock()
 	if g.onChange != nil {
@@ -76,13 +79,10 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 	return resp, nil
 }
 
-// tableNames lists the full names of all tables of all instances, in no order. The emulator lists those of one instance only.
+// tableNames lists the full names of all tables of all instances, in order. The emulator lists
+// those of one instance only.
 func (g *guard) tableNames() []string {
 	g.admin.Lock()
 	defer g.admin.Unlock()
-	names := make([]string, 0, len(g.names))
-	for name := range g.names {
-		names = append(names, name)
-	}
-	return names
+	return slices.Sorted(maps.Keys(g.names))
 }

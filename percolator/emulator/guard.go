@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// guard stands in front of the emulator's methods: see the package documentation for what it repairs.
+// guard intercepts the emulator's methods; the package documentation says what it repairs.
 type guard struct {
 	limits  pageLimits
 	holding func(*btpb.ReadRowsRequest)
@@ -25,31 +25,35 @@ type guard struct {
 	onChange func(table, row string) // called before each change
 }
 
-func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	switch r := req.(type) {
-	case *btpb.MutateRowRequest:
-		return g.mutate(ctx, r.TableName, r.RowKey, req, handler)
-	case *btpb.CheckAndMutateRowRequest:
-		return g.mutate(ctx, r.TableName, r.RowKey, req, handler)
-	case *btpb.ReadModifyWriteRowRequest:
-		return g.mutate(ctx, r.TableName, r.RowKey, req, handler)
+func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	if strings.HasPrefix(info.FullMethod, "/google.bigtable.admin.") {
+		return g.administer(ctx, req, handler)
 	}
-	if !strings.HasPrefix(info.FullMethod, "/google.bigtable.admin.") {
+	r, ok := req.(interface {
+		GetTableName() string
+		GetRowKey() []byte
+	})
+	if !ok {
 		return handler(ctx, req)
 	}
-	return g.administer(ctx, req, handler)
+	err = g.mutate(ctx, r.GetTableName(), r.GetRowKey(), func() error {
+		resp, err = handler(ctx, req)
+		return err
+	})
+	return resp, err
 }
 
-func (g *guard) mutate(ctx context.Context, table string, row []byte, req any, handler grpc.UnaryHandler) (any, error) {
+// mutate applies mutations of a table, the first of them of the row, under the table's lock.
+func (g *guard) mutate(ctx context.Context, table string, row []byte, apply func() error) error {
 	defer g.change(table, row)()
 	t, done := g.tables.use(table)
 	defer done()
 	t.Lock()
 	defer t.Unlock()
-	if err := ctx.Err(); err != nil { // the caller left while this waited for the locks: it was not applied, and is not now
-		return nil, contextStatus(err)
+	if err := ctx.Err(); err != nil { // the caller left while this waited for the locks: it is not applied
+		return contextStatus(err)
 	}
-	return handler(ctx, req)
+	return apply()
 }
 
 func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -59,52 +63,39 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	}
 	switch info.FullMethod {
 	case btpb.Bigtable_ReadRows_FullMethodName:
-		req := new(btpb.ReadRowsRequest)
-		if err := ss.RecvMsg(req); err != nil {
-			return err
-		}
-		return g.readRows(bt, ss, req)
+		return serve(bt, ss, g.readRows)
 	case btpb.Bigtable_MutateRows_FullMethodName:
-		req := new(btpb.MutateRowsRequest)
-		if err := ss.RecvMsg(req); err != nil {
-			return err
-		}
-		return g.mutateRows(bt, ss, req)
+		return serve(bt, ss, g.mutateRows)
 	case btpb.Bigtable_SampleRowKeys_FullMethodName:
-		req := new(btpb.SampleRowKeysRequest)
-		if err := ss.RecvMsg(req); err != nil {
-			return err
-		}
-		return sampleRowKeys(bt, ss, req)
+		return serve(bt, ss, sampleRowKeys)
 	}
 	return handler(srv, ss)
 }
 
+// serve receives the one request of a stream, and answers it.
+func serve[T any](bt btpb.BigtableServer, ss grpc.ServerStream, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
+	req := new(T)
+	if err := ss.RecvMsg(req); err != nil {
+		return err
+	}
+	return answer(bt, ss, req)
+}
+
 func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.MutateRowsRequest) error {
+	var first []byte
+	if len(req.Entries) > 0 {
+		first = req.Entries[0].RowKey
+	}
 	answers := &buffer[btpb.MutateRowsResponse]{ServerStream: ss}
-	if err := g.applyRows(bt, answers, req); err != nil {
+	err := g.mutate(ss.Context(), req.TableName, first, func() error { return bt.MutateRows(req, answers) })
+	if err != nil {
 		return err
 	}
 	return answers.flush()
 }
 
-func (g *guard) applyRows(bt btpb.BigtableServer, answers *buffer[btpb.MutateRowsResponse], req *btpb.MutateRowsRequest) error {
-	var first []byte
-	if len(req.Entries) > 0 {
-		first = req.Entries[0].RowKey
-	}
-	defer g.change(req.TableName, first)()
-	t, done := g.tables.use(req.TableName)
-	defer done()
-	t.Lock()
-	defer t.Unlock()
-	if err := answers.Context().Err(); err != nil {
-		return contextStatus(err)
-	}
-	return bt.MutateRows(req, answers)
-}
-
-// sampleRowKeys needs no lock of ours (it looks at no column names), but the emulator holds its own while it sends.
+// sampleRowKeys needs no table lock, as it reads no column names, but the emulator holds its own
+// lock while it sends.
 func sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
 	samples := &buffer[btpb.SampleRowKeysResponse]{ServerStream: ss}
 	if err := bt.SampleRowKeys(req, samples); err != nil {
@@ -143,8 +134,8 @@ func recoverStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h
 	return handler(srv, ss)
 }
 
-// recoverAs turns a panic of the emulator into *err. The emulator inherits the methods that it lacks from a nil interface; calling one
-// is a runtime error.
+// recoverAs turns a panic of the emulator into *err. The emulator inherits the methods that it
+// lacks from a nil interface; calling one is a runtime error.
 func recoverAs(err *error, method string) {
 	switch p := recover().(type) {
 	case nil:

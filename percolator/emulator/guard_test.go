@@ -33,8 +33,8 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// duringRead runs f in the middle of the emulator's reading of a row: the emulator logs a filter that it does not know, once for each
-// cell, after it has made its copy of the row.
+// duringRead runs f in the middle of the emulator's reading of a row: the emulator logs a filter
+// that it does not know, once for each cell, after it has made its copy of the row.
 func duringRead(t *testing.T, addr, table string, f func()) (columns []string) {
 	t.Helper()
 	var once sync.Once
@@ -84,8 +84,8 @@ func erase(ctx context.Context, tbl *bigtable.Table, row, column string) error {
 	return tbl.Apply(ctx, row, m)
 }
 
-// The reason for the lock: in the bare emulator, erasing one column in the middle of a read repeats another. (When this fails the
-// emulator was repaired, and the lock can go.)
+// The reason for the lock: in the bare emulator, erasing one column in the middle of a read repeats
+// another. (When this fails the emulator was repaired, and the lock can go.)
 func TestBareEmulatorMisreadsUnchangedColumns(t *testing.T) {
 	s, err := bttest.NewServer("127.0.0.1:0")
 	if err != nil {
@@ -127,7 +127,8 @@ func TestGuardedReadSeesUnchangedColumnsOnce(t *testing.T) {
 	}
 }
 
-// Heavy toggling of other columns of the same row and family: every read sees the unchanged one exactly once.
+// Heavy toggling of other columns of the same row and family: every read sees the unchanged one
+// exactly once.
 func TestTogglingNeverDisturbsUnchangedColumn(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -285,7 +286,8 @@ func TestMutationOfGoneCallerIsNotApplied(t *testing.T) {
 	}
 }
 
-// The consumer of a scan that is larger than any network buffer writes to the scanned table before it reads on.
+// The consumer of a scan that is larger than any network buffer writes to the scanned table before
+// it reads on.
 func TestScanConsumerMayWriteToTheTable(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -306,4 +308,14 @@ func TestScanConsumerMayWriteToTheTable(t *testing.T) {
 	if err != nil || failed != nil || n != rows {
 		t.Fatalf("scanned %d rows of %d: %v, %v", n, rows, err, failed)
 	}
+}
+
+// users returns how many requests hold or await the named table.
+func (ts *tables) users(name string) int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.byName[name]; t != nil {
+		return t.users
+	}
+	return 0
 }

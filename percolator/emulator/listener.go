@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// listener accepts connections of this process at once and those from the network only when open was called: a store that is being
-// restored must not be read. Until then, whoever connects waits.
+// listener accepts connections of this process at once, and those from the network only after open:
+// a store that is being restored must not be read. Until then they wait.
 type listener struct {
 	network net.Listener
 	inside  *bufconn.Listener
@@ -37,7 +37,7 @@ func listen(addr string) (*listener, error) {
 // open lets connections from the network in.
 func (l *listener) open() { l.opened.Do(func() { go l.accept(l.network) }) }
 
-// accept hands what arrives at one of the two over until it is closed.
+// accept passes connections of one of the two on until the listener is closed.
 func (l *listener) accept(from net.Listener) {
 	for {
 		conn, err := from.Accept()

@@ -8,12 +8,11 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
-// pageLimits bound what one turn at a table's lock reads and buffers. The row that reaches a limit still belongs to the page: rows are
-// never divided.
+// pageLimits bound what one turn at a table's lock reads and buffers. The row that reaches a limit
+// still belongs to the page: rows are never divided.
 type pageLimits struct {
 	rows  int // rows looked at, whether the filter lets them through or not
 	bytes int // of the buffered answer
@@ -21,17 +20,19 @@ type pageLimits struct {
 
 var defaultPageLimits = pageLimits{rows: 1024, bytes: 8 << 20}
 
-// The emulator gathers and sorts all rows of the requested ranges before it looks at the first. Reading a large range page by page with
-// a moving start would therefore take quadratic time. So a range that fills more than fullPages pages is cut at row keys about splitRows
-// apart, which the emulator's own sampling (one key in a hundred) yields; they are kept for the next scan.
+// The emulator gathers and sorts all rows of the requested ranges before it looks at the first.
+// Reading a large range page by page with a moving start would therefore take quadratic time. So a
+// range that fills more than fullPages pages is cut at row keys about splitRows apart, which the
+// emulator's own sampling (one key in a hundred) yields; they are kept for the next scan.
 const (
 	fullPages     = 2
 	samplePerRows = 100
 	splitRows     = 1000
 )
 
-// readRows answers req in pages: each is read in one turn at the table's lock and sent without it. A row is as of one instant; different
-// rows may be as of different ones, which Bigtable does not promise otherwise either.
+// readRows answers req in pages: each is read in one turn at the table's lock and sent without it.
+// A row is as of one instant; different rows may be as of different ones, which Bigtable does not
+// promise otherwise either.
 func (g *guard) readRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
 	t, done := g.tables.use(req.TableName)
 	defer done()
@@ -59,9 +60,10 @@ type scan struct {
 	rows        rowSet
 }
 
-// whole reads everything in one turn at the lock: for requests whose answer is not the sum of its pages.
+// whole reads everything in one turn at the lock: for requests whose answer is not the sum of its
+// pages.
 func (s *scan) whole() error {
-	p := &page{ServerStream: s.out, ctx: s.ctx, asIs: true}
+	p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, asIs: true}
 	err := s.read(p)
 	if sendErr := p.send(s.wantScanned); sendErr != nil {
 		return sendErr
@@ -82,7 +84,8 @@ func (s *scan) run() error {
 	return nil
 }
 
-// windows reads the windows in the order of the request. When one fills too many pages it finds new splits and returns what is left.
+// windows reads the windows in the order of the request. When one fills too many pages it finds new
+// splits and returns what is left.
 func (s *scan) windows(windows []interval) (rest interval, more bool, err error) {
 	for i := range windows {
 		w := windows[i]
@@ -95,7 +98,7 @@ func (s *scan) windows(windows []interval) (rest interval, more bool, err error)
 				break
 			}
 			s.req.Rows = part
-			p := &page{ServerStream: s.out, ctx: s.ctx, limits: s.guard.limits}
+			p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, limits: s.guard.limits}
 			readErr := s.read(p)
 			if err := p.send(s.wantScanned); err != nil {
 				return rest, false, err
@@ -174,12 +177,12 @@ var errPageFull = errors.New("page full")
 
 // page receives the rows of one turn at the lock.
 type page struct {
-	grpc.ServerStream
+	buffer[btpb.ReadRowsResponse]
+
 	ctx    context.Context
 	limits pageLimits
 	asIs   bool // keep every message as it comes
 
-	messages []*btpb.ReadRowsResponse
 	scanned  *btpb.ReadRowsResponse // the newest report of a row that the filter kept back, if no row came after it
 	last     string                 // key of the last row looked at
 	examined int
@@ -196,7 +199,7 @@ func (p *page) Send(m *btpb.ReadRowsResponse) error {
 		return nil
 	}
 	if err := p.ctx.Err(); err != nil {
-		return status.FromContextError(err).Err()
+		return contextStatus(err)
 	}
 	p.examined++
 	switch {
@@ -232,19 +235,15 @@ func (p *page) send(wantScanned bool) error {
 	if p.scanned != nil && wantScanned {
 		p.messages = append(p.messages, p.scanned)
 	}
-	for _, m := range p.messages {
-		if err := p.SendMsg(m); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.flush()
 }
 
 // featuresHeader carries the client's btpb.FeatureFlags.
 const featuresHeader = "bigtable-features"
 
-// withScannedRows returns a context in which the client asks to hear of every row that the filter keeps back, so that these count for
-// the limits of a page too, and whether it asked for that itself.
+// withScannedRows returns a context in which the client asks to hear of every row that the filter
+// keeps back, so that these count for the limits of a page too, and whether it asked for that
+// itself.
 func withScannedRows(ctx context.Context) (_ context.Context, asked bool) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	flags := new(btpb.FeatureFlags)

@@ -25,7 +25,8 @@ func withLimits(rows, bytes int) Option {
 	return func(s *settings) { s.limits = pageLimits{rows: rows, bytes: bytes} }
 }
 
-// readAll returns the answer to req: a line for each cell and each report of a row that the filter kept back.
+// readAll returns the answer to req: a line for each cell and each report of a row that the filter
+// kept back.
 func readAll(t rapid.TB, client btpb.BigtableClient, req *btpb.ReadRowsRequest, flags *btpb.FeatureFlags) (lines []string, err error) {
 	b, err := proto.Marshal(flags)
 	if err != nil {
@@ -139,7 +140,8 @@ func TestPagesEqualTheWhole(t *testing.T) {
 	})
 }
 
-// Rows that the filter keeps back fill pages as well, and only a client that asked for it hears of them: once a page is enough.
+// Rows that the filter keeps back fill pages as well, and only a client that asked for it hears of
+// them: once a page is enough.
 func TestSparseScanIsPagedToo(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -172,8 +174,8 @@ func TestSparseScanIsPagedToo(t *testing.T) {
 	}
 }
 
-// The emulator gathers every row of the range that a page asks for. Over a whole scan that must stay proportional to the table, or a
-// scan of a large table takes quadratic time.
+// The emulator gathers every row of the range that a page asks for. Over a whole scan that must
+// stay proportional to the table, or a scan of a large table takes quadratic time.
 func TestLargeScanIsNotQuadratic(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000

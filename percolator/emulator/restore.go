@@ -21,15 +21,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Limits of one request by which rows are put back.
+// Limits of one request that restores rows.
 const (
 	restoreRows  = 1000
 	restoreBytes = 4 << 20
 )
 
-// Restore is Start with the tables of a snapshot that Save has written, from where r stands to its end. Whoever connects meanwhile is
-// served when all of it is there. The snapshot is read twice: it is compared with its checksum before anything of it is used. Errors:
-// ErrBadSnapshot; those of r; ctx's.
+// Restore is Start with the tables of a snapshot that Save has written, read from where r stands to
+// its end. It serves when all of it is there. It reads the snapshot twice, and checks its checksum
+// before it uses anything. Errors: ErrBadSnapshot; those of r, of listening and of ctx.
 func Restore(ctx context.Context, r io.ReadSeeker, opts ...Option) (*Server, Contents, error) {
 	body, err := checkSnapshot(ctx, r)
 	if err != nil {
@@ -190,8 +190,9 @@ func (w *restorer) table(ctx context.Context, in *bufio.Reader) error {
 	return collectGarbage(ctx, admin, info)
 }
 
-// collectGarbage sets the rules of a table's families once more: the emulator begins to follow any only when one is set on a table that
-// exists. Without one it is left alone, as it then logs every family of every row that has none.
+// collectGarbage sets the rules of a table's families once more: the emulator begins to follow any
+// only when one is set on a table that exists. Without one it is left alone, as it then logs every
+// family of every row that has none.
 func collectGarbage(ctx context.Context, admin btapb.BigtableTableAdminClient, t *btapb.Table) error {
 	set := &btapb.ModifyColumnFamiliesRequest{Name: t.Name}
 	for id, family := range t.ColumnFamilies {

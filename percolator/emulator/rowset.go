@@ -25,7 +25,8 @@ func (v interval) intersect(w interval) (interval, bool) {
 	return out, !out.empty()
 }
 
-// contains tells whether key lies strictly inside v: cutting v at key leaves two parts that are not empty.
+// contains tells whether key lies strictly inside v: cutting v at key leaves two parts that are not
+// empty.
 func (v interval) contains(key string) bool {
 	return v.start < key && (v.end == "" || key < v.end)
 }
@@ -69,7 +70,8 @@ func newRowSet(rows *btpb.RowSet) (_ rowSet, ok bool) {
 	return rs, true
 }
 
-// clip returns the part of rs inside v in the wire form; ok is false when there is none (an empty set would mean the whole table).
+// clip returns the part of rs inside v in the wire form; ok is false when there is none (an empty
+// set would mean the whole table).
 func (rs rowSet) clip(v interval) (_ *btpb.RowSet, ok bool) {
 	out := new(btpb.RowSet)
 	for i := sort.SearchStrings(rs.keys, v.start); i < len(rs.keys) && (v.end == "" || rs.keys[i] < v.end); i++ {
@@ -94,7 +96,8 @@ func (v interval) wire() *btpb.RowRange {
 	return r
 }
 
-// cut divides v into windows, ascending, such that rs has at most chunk keys in each, and its ranges are cut at splits.
+// cut divides v into windows, ascending, such that rs has at most chunk keys in each, and its
+// ranges are cut at splits.
 func (rs rowSet) cut(v interval, splits []string, chunk int) []interval {
 	var bounds []string
 	for i := chunk; i < len(rs.keys); i += chunk {

@@ -19,10 +19,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A snapshot is a line that names its format, a DEFLATE stream, and the SHA-256 of all that. The stream holds, for each table, a table
-// record and one row record for each row, in the order of their names and keys, and an end record. A record is one byte for its kind
-// and a protocol buffer after its length, as protodelim writes it: for a table as its administration describes it, for a row the
-// mutations that make it. So equal stores have equal snapshots.
+// A snapshot is a line that names its format, a DEFLATE stream, and the SHA-256 of all that. The
+// stream holds, for each table, a table record and one row record for each row, in the order of
+// their names and keys, and an end record. A record is one byte for its kind and a protocol buffer
+// after its length, as protodelim writes it: for a table as its administration describes it, for a
+// row the mutations that make it. So equal stores have equal snapshots.
 const (
 	snapshotFormat = "percolator emulator snapshot v1\n"
 	snapshotPrefix = "percolator emulator snapshot v"
@@ -32,7 +33,7 @@ const (
 	recordEnd   byte = 'e'
 )
 
-// ErrBadSnapshot says that something is not a snapshot, or not all of one, or was changed since it was written.
+// ErrBadSnapshot: the data is no snapshot, is incomplete, or has changed since it was written.
 var ErrBadSnapshot = errors.New("not an undamaged snapshot")
 
 // Contents says what a snapshot holds: its tables in the order of their names.
@@ -47,9 +48,9 @@ type TableContents struct {
 	Newest   int64 // the greatest timestamp of a cell, in microseconds as in Bigtable; 0 without cells
 }
 
-// Save writes a snapshot of all tables of all instances to w: families with their garbage collection rules, deletion protection and
-// granularity, and every version of every cell. In memory it holds about the largest row. What the emulator knows of instances and
-// clusters themselves is not part of it.
+// Save writes a snapshot of all tables of all instances to w: families with their garbage
+// collection rules, deletion protection and granularity, and every version of every cell. It needs
+// memory for about the largest row. It leaves out instances and clusters themselves.
 func (f *Frozen) Save(ctx context.Context, w io.Writer) (Contents, error) {
 	conn, err := f.server.dialInside()
 	if err != nil {
@@ -60,10 +61,8 @@ func (f *Frozen) Save(ctx context.Context, w io.Writer) (Contents, error) {
 	if err != nil {
 		return Contents{}, fmt.Errorf("emulator: writing a snapshot: %w", err)
 	}
-	names := f.server.guard.tableNames()
-	slices.Sort(names)
 	var all Contents
-	for _, name := range names {
+	for _, name := range f.server.guard.tableNames() {
 		t, err := s.table(ctx, conn, name)
 		if err != nil {
 			return Contents{}, fmt.Errorf("emulator: writing a snapshot of %s: %w", name, err)
@@ -157,7 +156,8 @@ func (s *snapshotWriter) table(ctx context.Context, conn *grpc.ClientConn, name 
 	}
 }
 
-// rowOf returns the mutations that make a row. The emulator sends each row in one message, and each cell in one chunk, by name.
+// rowOf returns the mutations that make a row. The emulator sends each row in one message, and each
+// cell in one chunk, by name.
 func rowOf(chunks []*btpb.ReadRowsResponse_CellChunk) *btpb.MutateRowsRequest_Entry {
 	row := &btpb.MutateRowsRequest_Entry{RowKey: chunks[0].RowKey, Mutations: make([]*btpb.Mutation, len(chunks))}
 	for i, c := range chunks {

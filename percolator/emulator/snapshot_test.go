@@ -43,7 +43,8 @@ func restore(t testing.TB, snapshot []byte) (*Server, Contents) {
 	return s, contents
 }
 
-// variety fills an emulator with tables of two instances in which everything occurs that a snapshot has to keep.
+// variety fills an emulator with tables of two instances in which everything occurs that a snapshot
+// has to keep.
 func variety(t testing.TB, s *Server) {
 	t.Helper()
 	ctx, conn := testContext(t), dial(t, s.Addr())
@@ -124,7 +125,8 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 	}
 }
 
-// Whatever byte is changed and wherever a snapshot is cut off, it is refused before anything starts.
+// Whatever byte is changed and wherever a snapshot is cut off, it is refused before anything
+// starts.
 func TestSnapshotDamage(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -155,7 +157,8 @@ func TestSnapshotDamage(t *testing.T) {
 	}
 }
 
-// A snapshot with the right checksum whose records make no sense comes from a program with a mistake: it is refused all the same.
+// A snapshot with the right checksum whose records make no sense comes from a program with a
+// mistake: it is refused all the same.
 func TestSnapshotNonsense(t *testing.T) {
 	t.Parallel()
 	table := &btapb.Table{Name: fullName("t"), ColumnFamilies: map[string]*btapb.ColumnFamily{"f": {}}}
@@ -189,7 +192,8 @@ func TestSnapshotNonsense(t *testing.T) {
 	}
 }
 
-// Writers that write a number to one table and, when that is answered, to another: no snapshot has it in the second one only.
+// Writers that write a number to one table and, when that is answered, to another: no snapshot has
+// it in the second one only.
 func TestSnapshotIsOneInstant(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -362,7 +366,8 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Nobody from outside is served before all is restored: whoever comes waits, and then finds the tables.
+// Nobody from outside is served before all is restored: whoever comes waits, and then finds the
+// tables.
 func TestConnectionsWaitForRestore(t *testing.T) {
 	t.Parallel()
 	s, err := prepare(nil)

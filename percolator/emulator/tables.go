@@ -5,22 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// tables holds what is known of each table: its lock, and where a scan of it may be cut. The zero value is ready for use.
+// tables holds what is known of each table: its lock, and where a scan of it may be cut. The zero
+// value is ready for use.
 type tables struct {
 	mu     sync.Mutex
 	byName map[string]*table
 }
 
-// table keeps the row reads (read side) and the mutations (write side) of one table apart. A request takes one such lock only, and
-// never sends to a client while it holds it.
+// table keeps the row reads (read side) and the mutations (write side) of one table apart. A
+// request takes one such lock only, and never sends to a client while it holds it.
 type table struct {
 	sync.RWMutex
 	users  int // requests that hold a reference; guarded by tables.mu
 	splits atomic.Pointer[[]string]
 }
 
-// use returns the named table. The caller calls done when it needs it no more. A table in no use about which nothing is known
-// is forgotten, so that requests for names that do not exist leave nothing behind.
+// use returns the named table; the caller calls done afterwards. A table without users and without
+// splits is forgotten, so that requests for unknown names leave nothing behind.
 func (ts *tables) use(name string) (t *table, done func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -45,18 +46,8 @@ func (ts *tables) leave(name string, t *table) {
 	}
 }
 
-// users returns how many requests hold or await the named table.
-func (ts *tables) users(name string) int {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.byName[name]; t != nil {
-		return t.users
-	}
-	return 0
-}
-
-// knownSplits returns row keys about splitRows apart, ascending; none for a table that was never found to be large. They are a hint
-// and may be out of date.
+// knownSplits returns row keys about splitRows apart, ascending; none for a table that was never
+// found to be large. They are a hint and may be out of date.
 func (t *table) knownSplits() []string {
 	if s := t.splits.Load(); s != nil {
 		return *s

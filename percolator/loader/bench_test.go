@@ -18,9 +18,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// BenchmarkLoader compares loading one by one – a transaction for each item, the next one when it has committed – with Load, on the same
-// store in one run: rows of 200 bytes, blind or after a look at what is there. At 5 ms each request and each timestamp takes that much longer, as
-// over a network; without that the processor is the limit, which this process shares with the emulator.
+// BenchmarkLoader compares loading one by one – a transaction for each item, the next one when it
+// has committed – with Load, on the same store in one run: rows of 200 bytes, blind or after a
+// look at what is there. At 5 ms each request and each timestamp takes that much longer, as over a
+// network; without that the processor is the limit, which this process shares with the emulator.
 func BenchmarkLoader(b *testing.B) {
 	for _, latency := range []time.Duration{0, 5 * time.Millisecond} {
 		for name, kind := range map[string]benchKind{
@@ -90,8 +91,8 @@ func (s *spent) since(began spent) {
 	s.wall, s.cpu = s.wall+n.wall-began.wall, s.cpu+n.cpu-began.cpu
 }
 
-// report gives both rates, their ratio, and what an item costs the processor, the emulator's part included: this is less at the mercy of others
-// that use the machine.
+// report gives both rates, their ratio, and what an item costs the processor, the emulator's part
+// included: this is less at the mercy of others that use the machine.
 func report(b *testing.B, alone spent, one int, together spent, many int) {
 	slow, fast := float64(one)/alone.wall.Seconds(), float64(many)/together.wall.Seconds()
 	b.ReportMetric(0, "ns/op")
@@ -129,8 +130,8 @@ func benchReadAndSet(ctx context.Context, tx *percolator.Txn, rows []string) err
 	return nil
 }
 
-// slowClient is a client of its own, without what tests put between a client and its store, whose requests to the store and the oracle take
-// longer.
+// slowClient is a client of its own, without what tests put between a client and its store, whose
+// requests to the store and the oracle take longer.
 func slowClient(b *testing.B, env *percolatortest.Env, latency time.Duration) *percolator.Client {
 	b.Helper()
 	opts := env.Options()

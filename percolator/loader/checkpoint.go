@@ -12,11 +12,11 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// saveTimeout bounds the last position of a load that is stopped: it only spares repetition.
+// saveTimeout bounds the last save of a stopped load, which only spares repetition.
 const saveTimeout = 5 * time.Second
 
-// record is a position as it is stored. Seq makes every one different from all before it, so that a request which was under way for
-// long cannot be taken for a later one. Owner tells two loaders apart.
+// record is a stored position. Seq makes each differ from all before it, so that a delayed request
+// cannot pass for a later one. Owner tells two loaders apart.
 type record struct {
 	Seq    int64  `json:"seq"`
 	Owner  string `json:"owner"`
@@ -26,22 +26,23 @@ type record struct {
 	Done   bool   `json:"done,omitempty"` // the load came to its end; the next one begins anew
 }
 
-// checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at a time.
+// checkpoint keeps the position of a load in the store. Its methods are called by one goroutine at
+// a time.
 type checkpoint struct {
-	client *percolator.Client
+	admin  *admin.Admin
 	name   string
 	owner  string
 	seq    int64
 	stored []byte // as far as is known
 }
 
-// openCheckpoint makes the load this one's own, and says where an earlier one came to.
-func openCheckpoint(ctx context.Context, client *percolator.Client, name string, restart bool, p patience) (c *checkpoint, at record, err error) {
-	c = &checkpoint{client: client, name: name, owner: rand.Text()}
+// openCheckpoint takes the load over, and returns where an earlier loader stopped.
+func openCheckpoint(ctx context.Context, a *admin.Admin, name string, restart bool, o *outage) (c *checkpoint, at record, err error) {
+	c = &checkpoint{admin: a, name: name, owner: rand.Text()}
 	if name == "" {
 		return c, at, nil
 	}
-	err = p.try(ctx, func(ctx context.Context) error {
+	err = o.try(ctx, func(ctx context.Context) error {
 		for {
 			at, err = c.claim(ctx, restart)
 			if !errors.Is(err, percolator.ErrConflict) { // otherwise the former owner has just saved another one
@@ -53,10 +54,10 @@ func openCheckpoint(ctx context.Context, client *percolator.Client, name string,
 	return c, at, err
 }
 
-// claim replaces the stored position by the same one under this loader's name, or by the beginning if the load came to
-// its end or is to begin anew.
+// claim stores the position again under this loader's name. It begins anew if the load has finished
+// or is to restart.
 func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err error) {
-	stored, err := admin.New(c.client).LoadPosition(ctx, c.name)
+	stored, err := c.admin.LoadPosition(ctx, c.name)
 	if err != nil {
 		return at, err
 	}
@@ -74,11 +75,12 @@ func (c *checkpoint) claim(ctx context.Context, restart bool) (at record, err er
 		return at, err
 	}
 	c.stored = next
-	return at, admin.New(c.client).SaveLoadPosition(ctx, c.name, stored, next)
+	return at, c.admin.SaveLoadPosition(ctx, c.name, stored, next)
 }
 
-// save stores r, again after failures that may pass. ErrTakenOver: somebody else has begun since.
-func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
+// save stores r, and tries again after transient errors. ErrTakenOver: another loader has begun
+// since.
+func (c *checkpoint) save(ctx context.Context, o *outage, r record) error {
 	if c.name == "" {
 		return nil
 	}
@@ -88,16 +90,16 @@ func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
 	if err != nil {
 		return err
 	}
-	return p.try(ctx, func(ctx context.Context) error {
+	return o.try(ctx, func(ctx context.Context) error {
 		for {
-			err := admin.New(c.client).SaveLoadPosition(ctx, c.name, c.stored, next)
+			err := c.admin.SaveLoadPosition(ctx, c.name, c.stored, next)
 			if err == nil {
 				c.stored = next
 			}
 			if err == nil || !errors.Is(err, percolator.ErrConflict) {
 				return err
 			}
-			// An earlier request of this loader may have been applied without an answer: also this one.
+			// An earlier request of this loader may have been applied without an answer, also this one.
 			if done, err := c.look(ctx, next); done || err != nil {
 				return err
 			}
@@ -105,9 +107,10 @@ func (c *checkpoint) save(ctx context.Context, p patience, r record) error {
 	})
 }
 
-// look reads what is stored. It is done if that is next, and an error unless it is this loader's.
+// look reads the stored position. It reports whether that is next, and fails unless it is this
+// loader's.
 func (c *checkpoint) look(ctx context.Context, next []byte) (done bool, err error) {
-	now, err := admin.New(c.client).LoadPosition(ctx, c.name)
+	now, err := c.admin.LoadPosition(ctx, c.name)
 	if err != nil {
 		return false, err
 	}

@@ -1,7 +1,8 @@
-// Package loader brings many items into a store by transactions, as fast as the store takes them: the loader transactions of the
-// paper, by which a crawl enters the index (section 3.1).
+// Package loader brings many items into a store by transactions, as fast as the store takes them:
+// the loader transactions of the paper, by which a crawl enters the index (section 3.1).
 //
-//	report, err := loader.Load(ctx, client, loader.Config{Name: "orders of march"}, loader.Job[Order]{
+//	cfg := loader.Config{Name: "orders of march"}
+//	report, err := loader.Load(ctx, client, cfg, loader.Job[Order]{
 //		Source: loader.Replay(readOrders, nil),
 //		Write: loader.Each(func(ctx context.Context, tx *percolator.Txn, o Order) error {
 //			return Orders.Set(tx, o.ID, o)
@@ -10,27 +11,32 @@
 //
 // # Speed
 //
-// A transaction for each item waits: for the oracle twice, for the read, for every prewrite, for the commit. Load has many transactions
-// under way, and each takes as many items as are waiting: they share the two timestamps, the read and the commit point, and
-// their second phase travels in few requests. When the source is slow an item still goes at once.
+// One transaction for each item would wait for the oracle twice, for the read, for every prewrite
+// and for the commit. Load runs many transactions at once, and each takes as many items as are
+// waiting: they share the two timestamps, the read and the commit point, and their second phase
+// takes few requests. When the source is slow, an item still goes at once.
 //
 // # What is promised
 //
-// Every item that the source yields is committed or given to Job.Failed, as long as Load returns nil. Items are written in no particular
-// order, and an item may be written more than once: Write must be idempotent, so that writing an item that is in the store already
-// is harmless. It happens after a crash, after a commit whose outcome is unknown, and when two loaders have one name.
+// When Load returns nil, every item that the source has yielded is committed or was given to
+// Job.Failed. Items are written in no particular order, and an item may be written more than once,
+// so Write must be idempotent. That happens after a crash, after a commit whose outcome is unknown,
+// and when two loaders share a name.
 //
-// With a name, Load keeps in the store (percolator_meta, row "load:NAME") the position up to which every item has been dealt with. It never
-// lies beyond an item that was neither committed nor reported. When Load is called again under the name, in any process, the source is asked
-// to begin there. A load that has come to its end begins anew the next time. Of two loaders under one name the later one goes
-// on, and the earlier one ends with ErrTakenOver when it saves its next position.
+// With a name, Load stores (percolator_meta, row "load:NAME") the position up to which every item
+// is done. The position never lies beyond an item that was neither committed nor reported. The next
+// Load under the name, in any process, asks the source to begin there. A load that has finished
+// begins anew the next time. Of two loaders under one name the later one goes on, and the earlier
+// one ends with ErrTakenOver when it next saves its position.
 //
 // # Failures
 //
-// A transaction that conflicts, or that one of its items makes fail, is divided until the item is alone; then that is tried up to
-// Config.MaxAttempts times, and given to Job.Failed, which decides whether the load goes on without it. Errors of the store or the oracle
-// are nobody's fault: what they hit is tried again with growing pauses, and when the store has not answered for Config.Patience the
-// load ends, to be resumed. Errors that carry a gRPC status are taken for the store's, also when Write returns them.
+// Load divides a transaction that conflicts, or that one of its items makes fail, until the item is
+// alone. It tries that item up to Config.MaxAttempts times and then gives it to Job.Failed, which
+// decides whether the load goes on. Errors of the store or the oracle are no item's fault: Load
+// tries again with growing pauses, and ends, to be resumed, after an outage of
+// Config.OutageTimeout. It takes errors that carry a gRPC status for the store's, also when Write
+// returns them.
 //
-// A panic in a function of the job is not caught.
+// Load does not catch panics in functions of the job.
 package loader

@@ -9,50 +9,56 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Job is what is loaded, and how. Source and Write are needed.
+// Job says what to load, and how. Source and Write are required.
 type Job[T any] struct {
 	Source Source[T]
 	Write  Write[T]
 
-	// Committed, if set, is called after a transaction has committed, once for each item that Load knows to be in the store. Calls come from
-	// several goroutines. (Of a transaction whose outcome was unknown it is the repetition that is told.)
+	// Committed, if set, is called after each transaction, once for each item that Load knows to be in
+	// the store, from several goroutines. When the outcome of a commit is unknown, Load repeats it and
+	// calls Committed for the repetition.
 	Committed func(items []T)
-	// Failed, if set, is called with an item that could not be loaded, one call at a time. The load goes on without the item if it returns
-	// nil, and ends with the error otherwise. A load that is resumed may report an item again. nil: the load ends.
+	// Failed, if set, is called with an item that could not be loaded, one call at a time. If it
+	// returns nil the load goes on without the item; otherwise it ends with the error. A resumed load
+	// may report an item again. nil: the load ends.
 	Failed func(Failure[T]) error
-	// SourceFailed, if set, is called with an error that the source has yielded, from the goroutine that calls Load. The load goes
-	// on behind it if it returns nil, and ends with the error otherwise. nil: the load ends.
+	// SourceFailed, if set, is called with each error that the source yields, from the goroutine that
+	// calls Load. If it returns nil the load goes on; otherwise it ends with the error. nil: the load
+	// ends.
 	SourceFailed func(error) error
 }
 
-// Source yields the items behind a position, in the same order each time, and ends when ctx does. It may yield errors between items; they
-// do not count.
+// Source yields the items behind a position, in the same order each time, and ends when ctx does.
+// It may yield errors between items; they do not count as items.
 type Source[T any] func(ctx context.Context, from Position) iter.Seq2[Item[T], error]
 
 // Item is one item of a source.
 type Item[T any] struct {
 	Value T
-	// Bytes is what the item counts for under Config.MaxInFlightBytes and BytesPerTransaction, and in Progress.
+	// Bytes is what the item counts for under Config.MaxInFlightBytes and BytesPerTransaction, and in
+	// Progress.
 	Bytes int64
-	// Token, if set, is where a source goes on that is to begin behind this item, such as an offset: it becomes part of the position. At
-	// most MaxToken bytes.
+	// Token, if set, tells the source where to go on behind this item, such as an offset. It becomes
+	// part of the position. At most MaxToken bytes.
 	Token []byte
 }
 
 // MaxToken is how long a token may be, in bytes.
 const MaxToken = 4 << 10
 
-// Position is a place in a source between two items. The zero value is its beginning.
+// Position is a point in a source between two items. The zero value is its beginning.
 type Position struct {
 	Items int64  // that lie before it
 	Token []byte // of the last of them; nil if that has none
 }
 
-// Write buffers the writes of the items, one or more, in a transaction, which Load commits. The same items, or some of them, may be
-// given to it again, also when they have been committed. It must not keep tx or items.
+// Write buffers the writes of one or more items in a transaction, which Load commits. Load may give
+// it the same items again, also committed ones. Write must not keep tx or items. Several goroutines
+// call it at once.
 type Write[T any] func(ctx context.Context, tx *percolator.Txn, items []T) error
 
-// Each is a Write that goes through the items one after the other. One that reads does better to read for all of them at once.
+// Each is a Write that handles the items one after the other. A Write that reads is faster if it
+// reads for all of them at once.
 func Each[T any](write func(ctx context.Context, tx *percolator.Txn, item T) error) Write[T] {
 	return func(ctx context.Context, tx *percolator.Txn, items []T) error {
 		for _, item := range items {
@@ -64,8 +70,8 @@ func Each[T any](write func(ctx context.Context, tx *percolator.Txn, item T) err
 	}
 }
 
-// Replay is a source of a sequence that can only begin at the beginning: what lies before the position is read and passed over. bytes may
-// be nil: then items have no size.
+// Replay is a Source for a sequence that can only begin at the beginning: it skips what lies before
+// the position. bytes may be nil: then items have no size.
 func Replay[T any](sequence func(ctx context.Context) iter.Seq2[T, error], bytes func(T) int64) Source[T] {
 	return func(ctx context.Context, from Position) iter.Seq2[Item[T], error] {
 		return func(yield func(Item[T], error) bool) {
@@ -96,7 +102,7 @@ type Failure[T any] struct {
 	Err      error
 }
 
-// ErrTakenOver: another loader has begun under the same name, and goes on with the load.
+// ErrTakenOver: another loader has begun under the same name, and continues the load.
 var ErrTakenOver = errors.New("another loader has taken over")
 
 // ItemError is the error of a load that ended because of an item.

@@ -10,15 +10,18 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// Load loads the items of a source, many at once. When ctx ends it reads no further item, gives the transactions that are under way
-// Config.DrainTimeout to end, and saves the position. It returns nil when the source has ended and every item was committed or passed over
-// by Job.Failed; then the load begins anew the next time. Otherwise it goes on at Report.Position the next time, if it has a name.
+// Load loads the items of a source, many at once. When ctx ends it reads no more items, gives
+// running transactions Config.DrainTimeout to end, and saves the position. It returns nil when the
+// source has ended and every item was committed or passed over by Job.Failed; the next Load then
+// begins anew. Otherwise the next Load goes on at Report.Position, if the load has a name.
 //
-// Errors: the context's; *ItemError for an item that could not be loaded; what the source has yielded; what Job.Failed or
-// Job.SourceFailed has returned; ErrTakenOver; errors of the client that do not pass, or have lasted for Config.Patience;
-// percolator.ErrInvalidArgument for what cannot work. The report is of what has been done in any case.
+// Errors: the context's; *ItemError for an item that could not be loaded; what the source yields;
+// what Job.Failed or Job.SourceFailed returns; ErrTakenOver; errors of the client that are not
+// transient, or that outlast Config.OutageTimeout; percolator.ErrInvalidArgument. The report is
+// valid in any case.
 func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job Job[T]) (Report, error) {
 	if ctx == nil || client == nil || job.Source == nil || job.Write == nil {
 		return Report{}, fmt.Errorf("loader: %w: Load needs a context, a client, Job.Source and Job.Write", percolator.ErrInvalidArgument)
@@ -29,7 +32,7 @@ func Load[T any](ctx context.Context, client *percolator.Client, cfg Config, job
 	}
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	saved, from, err := openCheckpoint(ctx, client, cfg.Name, cfg.Restart, patience{cfg.Patience, reading})
+	saved, from, err := openCheckpoint(ctx, admin.New(client), cfg.Name, cfg.Restart, newOutage(cfg.OutageTimeout, reading))
 	if err != nil {
 		return Report{}, named(ctx, err)
 	}
@@ -73,7 +76,7 @@ type load[T any] struct {
 	stop    context.CancelCauseFunc
 
 	queue  chan entry[T]
-	taking sync.Mutex          // whoever has it takes a batch: so batches are contiguous
+	taking sync.Mutex          // its holder takes a batch, so batches are contiguous
 	room   *semaphore.Weighted // bytes of items that have been read and not been dealt with
 	ahead  *semaphore.Weighted // items that may be taken before the first one that has not been dealt with
 
@@ -95,9 +98,9 @@ func (l *load[T]) run(from Position) error {
 	for range l.cfg.Concurrency {
 		workers.Go(func() { l.work(working) })
 	}
-	quiet, settled := context.WithCancel(context.WithoutCancel(l.reading))
-	defer settled()
-	saving.Go(func() { l.keepSaving(quiet) })
+	saves, endSaves := context.WithCancel(context.WithoutCancel(l.reading))
+	defer endSaves()
+	saving.Go(func() { l.keepSaving(saves) })
 
 	err := func() error {
 		defer close(l.queue)
@@ -107,7 +110,7 @@ func (l *load[T]) run(from Position) error {
 		l.stop(err)
 	}
 	workers.Wait()
-	settled()
+	endSaves()
 	saving.Wait()
 	if err = context.Cause(l.reading); err == nil {
 		err = l.save(l.reading, true)
@@ -120,7 +123,7 @@ func (l *load[T]) run(from Position) error {
 	return err
 }
 
-// keepSaving saves the position now and then, until ctx ends.
+// keepSaving saves the position periodically, until ctx ends.
 func (l *load[T]) keepSaving(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -143,10 +146,10 @@ func (l *load[T]) keepSaving(ctx context.Context) {
 
 func (l *load[T]) save(ctx context.Context, done bool) error {
 	at, failed := l.order.position()
-	return l.saved.save(ctx, patience{l.cfg.Patience, ctx}, record{Items: at.Items, Failed: failed, Token: at.Token, Done: done})
+	return l.saved.save(ctx, newOutage(l.cfg.OutageTimeout, ctx), record{Items: at.Items, Failed: failed, Token: at.Token, Done: done})
 }
 
-// saveUnfinished spares the next call what this one has done. The caller's context may have ended.
+// saveUnfinished spares the next Load what this one has done. The caller's context may have ended.
 func (l *load[T]) saveUnfinished() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.reading), saveTimeout)
 	defer cancel()

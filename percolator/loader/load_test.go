@@ -69,7 +69,8 @@ func TestSlowSource(t *testing.T) {
 	}
 }
 
-// What has been read and not been dealt with is bounded in bytes, and so are the transactions under way, in number and size.
+// What has been read and not been dealt with is bounded in bytes, and so are the transactions under
+// way, in number and size.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -121,7 +122,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Items that keep failing are reported, and nothing else is lost. One that can never succeed is tried once.
+// Items that keep failing are reported, and nothing else is lost. One that can never succeed is
+// tried once.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -214,7 +216,8 @@ func TestSourceFails(t *testing.T) {
 	}
 }
 
-// Transactions that write the same cells conflict, with each other and with those of others. No update is lost.
+// Transactions that write the same cells conflict, with each other and with those of others. No
+// update is lost.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -282,7 +285,7 @@ func TestInvalid(t *testing.T) {
 		"BytesPer":           {BytesPerTransaction: percolator.MaxTxnBytes + 1},
 		"MaxInFlightBytes":   {MaxInFlightBytes: -1},
 		"MaxAttempts":        {MaxAttempts: -1},
-		"Patience":           {Patience: -time.Second},
+		"OutageTimeout":      {OutageTimeout: -time.Second},
 		"Timeout":            {Timeout: -1},
 		"DrainTimeout":       {DrainTimeout: -1},
 		"CheckpointInterval": {CheckpointInterval: -1},

@@ -4,7 +4,8 @@ import (
 	"sync"
 )
 
-// order turns transactions that end in any order into a position: it passes an item only when all before it have been dealt with.
+// order turns transactions that end in any order into a position. The position passes an item only
+// when all items before it are done.
 type order struct {
 	mu       sync.Mutex
 	at       Position
@@ -23,7 +24,7 @@ func newOrder(at Position, failed int64) *order {
 	return &order{at: at, failed: failed, finished: map[int64]finished{}, moved: make(chan struct{}, 1)}
 }
 
-// finish takes note of a batch and returns by how many items the position moves.
+// finish records a batch and returns by how many items the position moves.
 func (o *order) finish(first int64, f finished) (passed int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +48,7 @@ func (o *order) finish(first int64, f finished) (passed int64) {
 	return passed
 }
 
-// position is where the load has come to, with the number of items before it that were passed over.
+// position returns how far the load has come, and how many items before that were passed over.
 func (o *order) position() (at Position, failed int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Whatever the order in which batches end, the position is the end of the longest beginning without a gap.
+// Whatever the order in which batches end, the position is the end of the longest beginning without
+// a gap.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

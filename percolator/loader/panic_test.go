@@ -10,8 +10,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
-// TestASourceThatPanicsLeavesNothingRunning: the panic is the caller's, who may recover from it (as net/http does). Then nothing of
-// the load may go on: Progress is called, and the position saved, by nobody.
+// TestASourceThatPanicsLeavesNothingRunning: the panic is the caller's, who may recover from it (as
+// net/http does). Then nothing of the load may go on: Progress is called, and the position saved,
+// by nobody.
 func TestASourceThatPanicsLeavesNothingRunning(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

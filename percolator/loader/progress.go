@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Progress is how far a load has come. All counts are of this call of Load.
+// Progress is how far a load has come. All counts are those of this call of Load.
 type Progress struct {
 	Items    int64 // committed
 	Failed   int64 // given to Job.Failed, and passed over
@@ -28,14 +28,16 @@ func (p Progress) Rate() float64 {
 // Report is what a call of Load has done.
 type Report struct {
 	Progress
-	// Resumed tells that an earlier call had begun; From is where it had come to, and this one began.
+	// Resumed tells that this call went on with an earlier load; From is where it began.
 	Resumed bool
 	From    Position
 	// FailedBefore counts the items before From that were given to Job.Failed and passed over.
 	FailedBefore int64
-	// Position is up to where every item has been dealt with. If the load has a name it has been saved, unless the log says otherwise.
+	// Position is where every item before it is done. If the load has a name it has been saved, unless
+	// the log says otherwise.
 	Position Position
-	// Failures are the failed items that were passed over, in no particular order, the first 100 of them.
+	// Failures are the failed items that were passed over, in no particular order, the first 100 of
+	// them.
 	Failures []*ItemError
 }
 

@@ -6,14 +6,14 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// entry is an item with its place in the source.
+// entry is an item with its index in the source.
 type entry[T any] struct {
 	Item[T]
 	index int64
 	room  int64 // of load.room that it holds
 }
 
-// read hands the items of the source to the workers, as long as there is room for them.
+// read passes the items of the source to the workers, while there is room for them.
 func (l *load[T]) read(from Position) error {
 	index := from.Items
 	for item, err := range l.job.Source(l.reading, from) {
@@ -47,11 +47,11 @@ func (l *load[T]) read(from Position) error {
 	return nil
 }
 
-// take waits for an item and takes those behind it that are there, as many as fit in a transaction. It is false when there will be no
-// more, or nothing more is to be begun.
+// take waits for an item and adds those that wait behind it, as many as fit in a transaction. It
+// returns false when there are no more, or the load is to stop.
 //
-// As nobody waits for a full batch, an item of a slow source goes at once; when the workers are the slower ones, the queue is full when one
-// of them comes back.
+// No worker waits for a full batch, so an item of a slow source goes at once. When the workers are
+// slower, the queue is full when one of them returns.
 func (l *load[T]) take() (b []entry[T], ok bool) {
 	l.taking.Lock()
 	defer l.taking.Unlock()
@@ -74,7 +74,7 @@ func (l *load[T]) take() (b []entry[T], ok bool) {
 		}
 		b, bytes = append(b, e), bytes+e.Bytes
 	}
-	// The batch that holds the position back has been taken earlier, so it is not among those that wait here.
+	// A worker took the batch that holds the position back earlier, so it does not wait here.
 	if l.ahead.Acquire(l.reading, int64(len(b))) != nil {
 		return nil, false
 	}

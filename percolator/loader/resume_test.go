@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// The client dies, or the load is stopped, at each of its requests. The position never claims more than what is there; the next load goes on
-// at it, and then everything is there.
+// The client dies, or the load is stopped, at each of its requests. The position never claims more
+// than what is there; the next load goes on at it, and then everything is there.
 func TestEndedAnywhere(t *testing.T) {
 	t.Parallel()
 	const items = 10
@@ -127,7 +127,8 @@ func TestSourceGoesOn(t *testing.T) {
 	}
 }
 
-// The later of two loaders with one name goes on; the earlier one ends when it has something to save.
+// The later of two loaders with one name goes on; the earlier one ends when it has something to
+// save.
 func TestTwoLoadersWithOneName(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -162,8 +163,8 @@ func TestTwoLoadersWithOneName(t *testing.T) {
 	}
 }
 
-// Requests and answers are lost now and then, and timestamps cannot be had for a while: the load takes longer, and that is all. No
-// item is blamed.
+// Requests and answers are lost now and then, and timestamps cannot be had for a while: the load
+// takes longer, and that is all. No item is blamed.
 func TestStoreFailsNowAndThen(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -200,7 +201,7 @@ func TestStoreFailsForGood(t *testing.T) {
 		}
 		return percolatortest.Pass
 	})
-	cfg := loader.Config{Name: "o", ItemsPerTransaction: 5, Patience: time.Millisecond}
+	cfg := loader.Config{Name: "o", ItemsPerTransaction: 5, OutageTimeout: time.Millisecond}
 	job := loader.Job[string]{Source: source("o-", 400), Write: loader.Each(set), Failed: func(f loader.Failure[string]) error {
 		t.Errorf("item %d was blamed: %v", f.Index, f.Err)
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// work loads batches until there are none left, or the load is to stop.
+// work loads batches until none are left, or the load is to stop.
 func (l *load[T]) work(ctx context.Context) {
 	for {
 		b, ok := l.take()
@@ -31,8 +31,8 @@ func (l *load[T]) work(ctx context.Context) {
 	}
 }
 
-// load commits the items, all of them or by and by fewer, until those are alone that cannot be. It returns how many of them Job.Failed has
-// passed over.
+// load commits the items. It divides a batch that fails until the failing items are alone, and
+// returns how many of them Job.Failed has passed over.
 func (l *load[T]) load(ctx context.Context, b []entry[T]) (failed int64, err error) {
 	attempts, err := l.commit(ctx, b)
 	var own *itemsError
@@ -61,14 +61,14 @@ type itemsError struct{ err error }
 
 func (e *itemsError) Error() string { return e.err.Error() }
 
-// commit writes items in one transaction. It tries again while the store fails; what the items fail with is an *itemsError, of one that is
-// alone after Config.MaxAttempts.
+// commit writes items in one transaction, and tries again during an outage. If the items themselves
+// fail, it returns an *itemsError, for a single item after Config.MaxAttempts.
 func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err error) {
-	tries := 1 // of several items: whoever conflicts or fails is found by dividing them
+	tries := 1 // of several items: dividing them finds the one that fails
 	if len(b) == 1 {
 		tries = l.cfg.MaxAttempts
 	}
-	store, items := outage{patience: patience{l.cfg.Patience, l.reading}}, pause{}
+	store, items := newOutage(l.cfg.OutageTimeout, l.reading), newPause(l.reading)
 	for {
 		runs, whose, err := l.attempt(ctx, b, tries-attempts)
 		l.counts.retries.Add(int64(max(0, runs-1)))
@@ -88,7 +88,7 @@ func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err e
 			if attempts += runs; whose == faultPoison || attempts >= tries {
 				return attempts, &itemsError{err}
 			}
-			err = items.wait(ctx, l.reading, err)
+			err = items.wait(ctx, err)
 		}
 		if err != nil {
 			return attempts, err
@@ -97,7 +97,7 @@ func (l *load[T]) commit(ctx context.Context, b []entry[T]) (attempts int, err e
 	}
 }
 
-// attempt runs a transaction, again after conflicts, and judges its error.
+// attempt runs a transaction, repeats it after conflicts, and classifies its error.
 func (l *load[T]) attempt(ctx context.Context, b []entry[T], tries int) (runs int, whose fault, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func valuesOf[T any](b []entry[T]) []T {
 	return values
 }
 
-// committed tells who counts.
+// committed counts the items and tells the job.
 func (l *load[T]) committed(b []entry[T]) {
 	bytes := int64(0)
 	for _, e := range b {

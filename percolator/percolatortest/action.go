@@ -6,7 +6,8 @@ type Action interface{ action() }
 // Effect is an action that needs no further word from the test.
 type Effect int
 
-// What can happen to a request. A lost request or answer shows to the client as the code Unavailable, at once.
+// What can happen to a request. A lost request or answer shows to the client as the code
+// Unavailable, at once.
 const (
 	// Pass delivers the request and its answer.
 	Pass Effect = iota
@@ -14,27 +15,23 @@ const (
 	LoseRequest
 	// LoseAnswer delivers the request and loses the answer.
 	LoseAnswer
-	// Duplicate delivers the request twice, the second time after the first was answered. The client gets the first answer.
+	// Duplicate delivers the request twice, the second time after the first was answered. The client
+	// gets the first answer.
 	Duplicate
-	// Crash kills the client: neither this request nor any later one is delivered; they end with an error at once. Those that were
-	// sent before may still arrive, and those that are held can still be released.
+	// Crash kills the client: neither this request nor any later one is delivered; they end with an
+	// error at once. Those that were sent before may still arrive, and those that are held can still
+	// be released.
 	Crash
 )
 
 func (Effect) action() {}
 
 func (e Effect) String() string {
-	switch e {
-	case Pass:
-		return "pass"
-	case LoseRequest:
-		return "lose the request"
-	case LoseAnswer:
-		return "lose the answer"
-	case Duplicate:
-		return "duplicate"
-	case Crash:
-		return "crash"
+	names := [...]string{
+		Pass: "pass", LoseRequest: "lose the request", LoseAnswer: "lose the answer", Duplicate: "duplicate", Crash: "crash",
 	}
-	return "unknown effect"
+	if e < 0 || int(e) >= len(names) {
+		return "unknown effect"
+	}
+	return names[e]
 }

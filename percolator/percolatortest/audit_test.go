@@ -19,8 +19,8 @@ var auditSchema = &percolator.Schema{Tables: []percolator.Table{
 	{Name: "people", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}, {Name: "city", Column: "city"}}},
 }}
 
-// newAudited is an environment with something of everything: overwritten, deleted and only locked cells, a rolled-back transaction, an
-// observed cell and indexed ones.
+// newAudited is an environment with something of everything: overwritten, deleted and only locked
+// cells, a rolled-back transaction, an observed cell and indexed ones.
 func newAudited(t *testing.T) *Env {
 	t.Helper()
 	env := New(t, auditSchema)
@@ -155,7 +155,7 @@ func (s stored) apply(at percolator.Cell, mut *bigtable.Mutation) {
 	}
 }
 
-func (s stored) mark(ts tso.Timestamp) {
+func (s stored) watermark(ts tso.Timestamp) {
 	for _, column := range []string{"safepoint", "mark"} {
 		s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: column}, "meta", 1, binary.BigEndian.AppendUint64(nil, uint64(ts)))
 	}
@@ -244,30 +244,30 @@ func TestAuditFinds(t *testing.T) {
 			e := percolator.Cell{Table: "people.mail", Row: "ann@example.com\x00\x01", Column: "row"}
 			s.set(e, "data", s.newest(e).Start, []byte("bob"))
 		}, false},
-		"a mark above the safepoint": {RuleMarkOrder, func(s stored) {
+		"a watermark above the safepoint": {RuleWatermark, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "mark"}, "meta", 1, binary.BigEndian.AppendUint64(nil, 9))
 		}, false},
 
-		"old records":   {RuleGarbage, func(s stored) { s.mark(s.newest(rc).Commit) }, true},
-		"an old marker": {RuleGarbage, func(s stored) { s.mark(s.newest(cell("q", "c")).Start) }, true},
+		"old records":   {RuleGarbage, func(s stored) { s.watermark(s.newest(rc).Commit) }, true},
+		"an old marker": {RuleGarbage, func(s stored) { s.watermark(s.newest(cell("q", "c")).Start) }, true},
 		"old data": {RuleGarbage, func(s stored) {
-			s.mark(10)
+			s.watermark(10)
 			s.set(rc, "data", 5, []byte("v"))
 		}, true},
 		"an old lock": {RuleGarbage, func(s stored) {
-			s.mark(10)
+			s.watermark(10)
 			s.set(cell("z", "c"), "lock", 5, lockBytes(5, rc))
 		}, true},
 		"a deleted cell": {RuleGarbage, func(s stored) {
-			s.mark(10)
+			s.watermark(10)
 			s.set(cell("z", "c"), "write", 5, writeBytes(4, 'D'))
 		}, true},
 		"a lock record": {RuleGarbage, func(s stored) {
-			s.mark(10)
+			s.watermark(10)
 			s.set(cell("z", "c"), "write", 5, writeBytes(4, 'L'))
 		}, true},
 		"two old runs": {RuleGarbage, func(s stored) {
-			s.mark(10)
+			s.watermark(10)
 			s.set(cell("r", "\x00ack\x00o\x00watched"), "write", 5, writeBytes(4, 'L'))
 			s.set(cell("r", "\x00ack\x00o\x00watched"), "write", 7, writeBytes(6, 'L'))
 		}, true},
@@ -290,7 +290,8 @@ func TestAuditFinds(t *testing.T) {
 	}
 }
 
-// What is no fault: an acknowledged change without its notify cell, a late record, and garbage that has not been collected yet.
+// What is no fault: an acknowledged change without its notify cell, a late record, and garbage that
+// has not been collected yet.
 func TestAuditTolerates(t *testing.T) {
 	t.Parallel()
 	s := stored{t, newAudited(t), testContext(t)}
@@ -299,7 +300,7 @@ func TestAuditTolerates(t *testing.T) {
 	s.erase(watched, "notify")
 	s.set(cell("r", "\x00ack\x00o\x00watched"), "write", n.Commit+2, writeBytes(n.Commit+1, 'L'))
 	s.erase(cell("s", "c"), "data")
-	s.mark(n.Commit)
+	s.watermark(n.Commit)
 	names := map[[2]string][]string{{"t", "watched"}: {"o"}}
 	r := s.env.Audit(t, func(cfg *AuditConfig) { cfg.Observers = names })
 	if r.LateRecords != 1 {

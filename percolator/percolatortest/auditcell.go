@@ -47,8 +47,7 @@ func (a *auditor) row(t *auditedTable, r bigtable.Row) {
 			c := at(family, it)
 			if !c.add(a, family, it) {
 				c.broken = true
-				a.find(RuleDecodable, t.name, c.row, c.column, []tso.Timestamp{tso.Timestamp(it.Timestamp / 1000)},
-					"the cell of family %q at Bigtable's timestamp %d cannot be decoded", family, it.Timestamp)
+				a.find(RuleDecodable, t.name, c.row, c.column, "the cell of family %q at Bigtable's timestamp %d cannot be decoded", family, it.Timestamp)
 			}
 		}
 	}
@@ -119,8 +118,8 @@ func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 	return true
 }
 
-// auditLock decodes a lock as far as the audit needs it: version, kind, flag, time, TTL, then table, row and column of the primary and the
-// session, each after its length.
+// auditLock decodes a lock as far as the audit needs it: version, kind, flag, time, TTL, then
+// table, row and column of the primary and the session, each after its length.
 func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
 	if len(b) < 11 || b[0] != 1 || !strings.ContainsRune("PDL", rune(b[1])) || b[2] > 1 {
 		return l, false
@@ -171,38 +170,37 @@ func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
 	}
 }
 
-func (a *auditor) findCell(c *auditedCell, r Rule, ts []tso.Timestamp, text string, args ...any) {
-	a.find(r, c.table.name, c.row, c.column, ts, text, args...)
+func (a *auditor) findCell(c *auditedCell, r Rule, text string, args ...any) {
+	a.find(r, c.table.name, c.row, c.column, text, args...)
 }
 
 // writers checks locks, records and markers against each other.
 func (a *auditor) writers(c *auditedCell) {
 	for i, l := range c.locks {
 		if i > 0 {
-			a.findCell(c, RuleOneLock, []tso.Timestamp{c.locks[i-1].start, l.start}, "transactions %d and %d both hold it", c.locks[i-1].start, l.start)
+			a.findCell(c, RuleOneLock, "transactions %d and %d both hold it", c.locks[i-1].start, l.start)
 		}
 		if !a.tables[l.primary.Table] {
-			a.findCell(c, RulePrimary, []tso.Timestamp{l.start}, "the lock of transaction %d names a primary in table %q", l.start, l.primary.Table)
+			a.findCell(c, RulePrimary, "the lock of transaction %d names a primary in table %q", l.start, l.primary.Table)
 		}
 		if slices.Contains(c.markers, l.start) {
-			a.findCell(c, RuleLockOrWrite, []tso.Timestamp{l.start}, "transaction %d holds it and was rolled back on it", l.start)
+			a.findCell(c, RuleLockOrWrite, "transaction %d holds it and was rolled back on it", l.start)
 		}
 	}
 	for i, r := range c.records {
 		if i > 0 && r.Start <= c.records[i-1].Commit {
 			before := c.records[i-1]
-			a.findCell(c, RuleOverlap, []tso.Timestamp{before.Start, before.Commit, r.Start, r.Commit},
-				"transaction %d, committed at %d, and transaction %d, committed at %d, overlap", before.Start, before.Commit, r.Start, r.Commit)
+			a.findCell(c, RuleOverlap, "transaction %d, committed at %d, and transaction %d, committed at %d, overlap", before.Start, before.Commit, r.Start, r.Commit)
 		}
 		if slices.Contains(c.markers, r.Start) {
-			a.findCell(c, RuleMarker, []tso.Timestamp{r.Start, r.Commit}, "transaction %d committed at %d and was rolled back on it", r.Start, r.Commit)
+			a.findCell(c, RuleMarker, "transaction %d committed at %d and was rolled back on it", r.Start, r.Commit)
 		}
 		for _, l := range c.locks {
 			switch {
 			case l.start == r.Start:
-				a.findCell(c, RuleLockOrWrite, []tso.Timestamp{l.start, r.Commit}, "transaction %d committed at %d and still holds it", l.start, r.Commit)
+				a.findCell(c, RuleLockOrWrite, "transaction %d committed at %d and still holds it", l.start, r.Commit)
 			case l.start <= r.Commit:
-				a.findCell(c, RuleOverlap, []tso.Timestamp{l.start, r.Start, r.Commit}, "transaction %d holds it although transaction %d committed at %d", l.start, r.Start, r.Commit)
+				a.findCell(c, RuleOverlap, "transaction %d holds it although transaction %d committed at %d", l.start, r.Start, r.Commit)
 			}
 		}
 	}
@@ -222,27 +220,27 @@ func (a *auditor) values(c *auditedCell) {
 		if _, ok := c.data[r.Start]; ok {
 			continue
 		}
-		if r.Commit <= a.report.Mark {
+		if r.Commit <= a.report.GCWatermark {
 			a.report.LateRecords++
 			continue
 		}
-		a.findCell(c, RuleData, []tso.Timestamp{r.Start, r.Commit}, "the put record at %d names data at %d, which does not exist", r.Commit, r.Start)
+		a.findCell(c, RuleData, "the put record at %d names data at %d, which does not exist", r.Commit, r.Start)
 	}
 	for ts := range c.data {
 		switch {
 		case named[ts]:
-		case ts > a.report.Mark:
+		case ts > a.report.GCWatermark:
 			a.report.Orphans++
 		case a.cfg.Collected:
-			a.findCell(c, RuleGarbage, []tso.Timestamp{ts}, "nothing names the data at %d", ts)
+			a.findCell(c, RuleGarbage, "nothing names the data at %d", ts)
 		}
 	}
 }
 
-// observed checks that somebody will run, or has run, for the newest change: the notify cell is written with the record, and goes when every
-// observer has acknowledged.
+// observed checks that somebody will run, or has run, for the newest change: the notify cell is
+// written with the record, and goes when every observer has acknowledged.
 func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names []string) {
-	change, ok := c.newest(maxTimestamp)
+	change, ok := c.newest(tso.MaxTimestamp)
 	if !ok || slices.ContainsFunc(c.notify, func(ts tso.Timestamp) bool { return ts >= change.Commit }) {
 		return
 	}
@@ -265,45 +263,44 @@ func (a *auditor) observed(c *auditedCell, cells map[string]*auditedCell, names 
 				return
 			}
 		}
-		a.findCell(c, RuleObserved, []tso.Timestamp{change.Commit}, "no notify cell and no acknowledgment for the change at %d", change.Commit)
+		a.findCell(c, RuleObserved, "no notify cell and no acknowledgment for the change at %d", change.Commit)
 	}
 	for _, name := range names {
 		if runs[name] < change.Commit {
-			a.findCell(c, RuleObserved, []tso.Timestamp{change.Commit, runs[name]}, "no notify cell for the change at %d, and observer %q last ran at %d", change.Commit, name, runs[name])
+			a.findCell(c, RuleObserved, "no notify cell for the change at %d, and observer %q last ran at %d", change.Commit, name, runs[name])
 		}
 	}
 }
 
-const maxTimestamp = tso.MaxTimestamp
-
-// garbage checks what a cycle of collection has left at or below its mark. A deletion that an observer has yet to see may stay.
+// garbage checks what a cycle of collection has left at or below its watermark. A deletion that an
+// observer has yet to see may stay.
 func (a *auditor) garbage(c *auditedCell) {
-	mark := a.report.Mark
+	watermark := a.report.GCWatermark
 	ack := strings.HasPrefix(c.column, "\x00ack\x00")
 	for _, ts := range c.markers {
-		if ts <= mark {
-			a.findCell(c, RuleGarbage, []tso.Timestamp{ts}, "a rollback marker at %d", ts)
+		if ts <= watermark {
+			a.findCell(c, RuleGarbage, "a rollback marker at %d", ts)
 		}
 	}
 	var kept []AuditedRecord
 	for _, r := range c.records {
 		switch {
-		case r.Commit > mark:
+		case r.Commit > watermark:
 		case r.Kind == 'L' && !ack:
-			a.findCell(c, RuleGarbage, []tso.Timestamp{r.Commit}, "a lock record at %d", r.Commit)
+			a.findCell(c, RuleGarbage, "a lock record at %d", r.Commit)
 		default:
 			kept = append(kept, r)
 		}
 	}
 	for _, l := range c.locks {
-		if l.start <= mark {
-			a.findCell(c, RuleGarbage, []tso.Timestamp{l.start}, "a lock of transaction %d", l.start)
+		if l.start <= watermark {
+			a.findCell(c, RuleGarbage, "a lock of transaction %d", l.start)
 		}
 	}
 	for _, r := range kept[:max(len(kept)-1, 0)] {
-		a.findCell(c, RuleGarbage, []tso.Timestamp{r.Commit}, "a record at %d below a newer one", r.Commit)
+		a.findCell(c, RuleGarbage, "a record at %d below a newer one", r.Commit)
 	}
 	if len(kept) == 1 && kept[0].Kind == 'D' && len(c.notify) == 0 {
-		a.findCell(c, RuleGarbage, []tso.Timestamp{kept[0].Commit}, "the deletion at %d", kept[0].Commit)
+		a.findCell(c, RuleGarbage, "the deletion at %d", kept[0].Commit)
 	}
 }

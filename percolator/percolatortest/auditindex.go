@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// auditedIndex gathers the cells that an index covers, and its entries, with all their versions: which snapshot they are compared at is only
-// known when all locks have been seen.
+// auditedIndex gathers the cells that an index covers, and its entries, with all their versions:
+// which snapshot they are compared at is only known when all locks have been seen.
 type auditedIndex struct {
 	table string
 	percolator.Index
@@ -43,14 +43,14 @@ func (c *auditedCell) value(ts tso.Timestamp) (v string, ok bool) {
 	return string(b), ok
 }
 
-// compareIndexes compares entries with indexed cells at a snapshot below the oldest lock: whatever has committed up to there is complete. If
-// that snapshot has been collected, nothing can be said.
+// compareIndexes compares entries with indexed cells at a snapshot below the oldest lock: whatever
+// has committed up to there is complete. If that snapshot has been collected, nothing can be said.
 func (a *auditor) compareIndexes() {
-	at := maxTimestamp
+	at := tso.MaxTimestamp
 	if a.oldest != 0 {
 		at = a.oldest - 1
 	}
-	if at < a.report.Mark {
+	if at < a.report.GCWatermark {
 		return
 	}
 	for _, ix := range a.indexes {
@@ -80,15 +80,15 @@ func (a *auditor) compareIndex(ix *auditedIndex, at tso.Timestamp) {
 		e := entries[key]
 		switch {
 		case e == nil:
-			a.findCell(c, RuleIndex, []tso.Timestamp{r.Commit}, "index %q has no entry for the value committed at %d", ix.Name, r.Commit)
+			a.findCell(c, RuleIndex, "index %q has no entry for the value committed at %d", ix.Name, r.Commit)
 		case pointsTo(e, at) != c.row:
-			a.findCell(c, RuleIndex, []tso.Timestamp{r.Commit}, "the entry of index %q for the value committed at %d names another row", ix.Name, r.Commit)
+			a.findCell(c, RuleIndex, "the entry of index %q for the value committed at %d names another row", ix.Name, r.Commit)
 		}
 		delete(entries, key)
 	}
 	for _, e := range entries {
 		r, _ := e.newest(at)
-		a.find(RuleIndex, name, e.row, e.column, []tso.Timestamp{r.Commit}, "the entry committed at %d belongs to no cell", r.Commit)
+		a.find(RuleIndex, name, e.row, e.column, "the entry committed at %d belongs to no cell", r.Commit)
 	}
 }
 

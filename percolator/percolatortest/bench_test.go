@@ -15,7 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
-// bench is a plain Bigtable table with two ways to it: one through faults, and one that shows what was applied.
+// bench is a plain Bigtable table with two ways to it: one through faults, and one that shows what
+// was applied.
 type bench struct {
 	faults    *Faults
 	table     *bigtable.Table // through the faults

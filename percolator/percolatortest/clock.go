@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Clock is the wall clock of an environment's oracle. It follows real time plus whatever it was advanced by, or, after Stop, moves only
-// when it is told to. Its methods are safe for concurrent use.
+// Clock is the wall clock of an environment's oracle. It follows real time plus whatever it was
+// advanced by, or, after Stop, moves only when it is told to. Its methods are safe for concurrent
+// use.
 //
 // Moving it back is allowed too: the oracle's timestamps increase nevertheless (I1).
 type Clock struct {

@@ -1,21 +1,24 @@
-// Package percolatortest runs the real protocol in a test: a Bigtable emulator, an oracle with a clock that the test controls, and
-// any number of clients whose requests the test can stop, lose, repeat and delay.
+// Package percolatortest runs the real protocol in a test: a Bigtable emulator, an oracle with a
+// clock that the test controls, and any number of clients whose requests the test can stop, lose,
+// repeat and delay.
 //
 //	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}})
 //	_, err := env.Client.Update(ctx, transfer)
 //
-// An environment starts within milliseconds and shares nothing with others, so tests run in parallel. Everything stops when the
-// test ends.
+// An environment starts within milliseconds and shares nothing with others, so tests run in
+// parallel. Everything stops when the test ends.
 //
 // # Time
 //
-// Locks are judged by the oracle's time, never by a machine's clock, so a test ages them without waiting:
+// Locks are judged by the oracle's time, never by a machine's clock, so a test ages them without
+// waiting:
 //
 //	env.Clock.Advance(11 * time.Second) // a lock with a TTL of 10 s is dead now
 //
 // # Faults
 //
-// Each client has its own connection to the store and its own way to the oracle; a function decides what happens to each request:
+// Each client has its own connection to the store and its own way to the oracle; a function decides
+// what happens to each request:
 //
 //	faults := env.FaultsOf(client)
 //	faults.Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -25,7 +28,13 @@
 //		return percolatortest.Pass
 //	})
 //
-// Requests are seen as they leave the client: a request that Google's Bigtable client repeats by itself (ReadRows, MutateRow,
-// MutateRows and SampleRowKeys after Unavailable; never CheckAndMutateRow) is seen again. A [Hold] keeps requests back until the
-// test releases them, also long after the caller has given up.
+// Requests are seen as they leave the client: a request that Google's Bigtable client repeats by
+// itself (ReadRows, MutateRow, MutateRows and SampleRowKeys after Unavailable; never
+// CheckAndMutateRow) is seen again. A [Hold] keeps requests back until the test releases them, also
+// long after the caller has given up.
+//
+// # Processes
+//
+// A test that kills processes starts its environment with [Listen] and hands [Env.Location] to a
+// child, which calls [Join].
 package percolatortest

@@ -17,17 +17,19 @@ import (
 	"github.com/gopercolator/percolator/percolator/admin"
 )
 
-// Dump prints a table as Figure 4 of the paper does: a block for each column, in it the rows, their versions downwards, and the families data,
-// lock and write across (and notify, where there is such a cell). It shows what is stored, uncommitted or not, and changes
-// nothing. Timestamps are those of the oracle. It ends the test if the table cannot be read.
+// Dump prints a table as Figure 4 of the paper does: a block for each column, in it the rows, their
+// versions downwards, and the families data, lock and write across (and notify, where there is such
+// a cell). It shows what is stored, uncommitted or not, and changes nothing. Timestamps are those
+// of the oracle. It ends the test if the table cannot be read.
 func (e *Env) Dump(table string) string {
 	e.t.Helper()
 	return e.readCells(table).print(func(ts int64) int64 { return ts })
 }
 
-// DumpFrom is Dump with the timestamps replaced by consecutive numbers from first on, so that the output of a test's steps can be
-// compared with what is expected: equal timestamps get equal numbers, and later ones greater ones. It numbers those that this table names,
-// so it suits steps that only add versions.
+// DumpFrom is Dump with the timestamps replaced by consecutive numbers from first on, so that the
+// output of a test's steps can be compared with what is expected: equal timestamps get equal
+// numbers, and later ones greater ones. It numbers those that this table names, so it suits steps
+// that only add versions.
 func (e *Env) DumpFrom(table string, first int64) string {
 	e.t.Helper()
 	cells := e.readCells(table)

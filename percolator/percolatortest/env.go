@@ -19,8 +19,8 @@ import (
 // setupLimit bounds each step of starting and stopping an environment.
 const setupLimit = 30 * time.Second
 
-// Env is a store, an oracle and clients for one test. Its methods are safe for concurrent use; those that say that they end the test must
-// be called from the test's goroutine.
+// Env is a store, an oracle and clients for one test. Its methods are safe for concurrent use;
+// those that say that they end the test must be called from the test's goroutine.
 type Env struct {
 	Client *percolator.Client // the first client
 	Oracle tso.Oracle         // in this process, without faults
@@ -29,8 +29,9 @@ type Env struct {
 	// Project and Instance name the Bigtable instance, which is this environment's alone.
 	Project, Instance string
 
-	t       testing.TB
-	address string
+	t        testing.TB
+	address  string // of the store
+	listener string // of the oracle, if it has one
 
 	mu      sync.Mutex
 	clients int
@@ -40,29 +41,22 @@ type Env struct {
 	inspector func() *percolator.Client
 }
 
-// New starts an environment with the tables of s and one client. It ends the test if that fails, and stops everything when the test ends.
+// New starts an environment with the tables of s and one client. It ends the test if that fails,
+// and stops everything when the test ends.
 func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
 	t.Helper()
 	var set envSettings
 	for _, o := range opts {
 		o.applyEnv(&set)
 	}
-	e := &Env{
-		Clock:    new(Clock),
-		Project:  "percolatortest",
-		Instance: "test-" + uuid.NewString()[:13],
-		t:        t,
-		address:  set.address,
-		faults:   make(map[*percolator.Client]*Faults),
-	}
-	e.store = sync.OnceValue(e.openStore)
-	e.inspector = sync.OnceValue(func() *percolator.Client { return e.newClient(e.Oracle, e.Options()) })
+	e := newEnv(t, "percolatortest", "test-"+uuid.NewString()[:13])
+	e.Clock, e.address = new(Clock), set.address
 	if e.address == "" {
 		e.startEmulator()
 	} else {
 		t.Cleanup(e.deleteTables)
 	}
-	e.startOracle()
+	e.startOracle(set.listen)
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
 	if err := percolator.CreateSchema(ctx, e.Project, e.Instance, s, e.Options()...); err != nil {
@@ -72,12 +66,19 @@ func New(t testing.TB, s *percolator.Schema, opts ...Option) *Env {
 	return e
 }
 
-// Options returns the options with which a Bigtable client, or percolator.NewClient, connects to the store: without faults, each client
-// with a connection of its own.
+func newEnv(t testing.TB, project, instance string) *Env {
+	e := &Env{Project: project, Instance: instance, t: t, faults: make(map[*percolator.Client]*Faults)}
+	e.store = sync.OnceValue(e.openStore)
+	e.inspector = sync.OnceValue(func() *percolator.Client { return e.newClient(e.Oracle, e.Options()) })
+	return e
+}
+
+// Options returns the options with which a Bigtable client, or percolator.NewClient, connects to
+// the store: without faults, each client with a connection of its own.
 func (e *Env) Options() []option.ClientOption { return emulator.Connect(e.address) }
 
-// NewClient makes one more client of the same store and oracle, with its own connection and its own faults. It ends the test if that
-// fails; the client is closed when the test ends, if not before.
+// NewClient makes one more client of the same store and oracle, with its own connection and its own
+// faults. It ends the test if that fails; the client is closed when the test ends, if not before.
 func (e *Env) NewClient(opts ...ClientOption) *percolator.Client {
 	e.t.Helper()
 	e.mu.Lock()
@@ -117,7 +118,8 @@ func (e *Env) newClient(oracle tso.Oracle, opts []option.ClientOption, configure
 	return c
 }
 
-// FaultsOf returns the faults of a client that this environment has made. It ends the test when c is another's.
+// FaultsOf returns the faults of a client that this environment has made. It ends the test when c
+// is another's.
 func (e *Env) FaultsOf(c *percolator.Client) *Faults {
 	e.t.Helper()
 	e.mu.Lock()
@@ -129,7 +131,8 @@ func (e *Env) FaultsOf(c *percolator.Client) *Faults {
 	return f
 }
 
-// Store returns a plain Bigtable client of the store, without faults, to look at cells and to plant some. It is closed when the test ends.
+// Store returns a plain Bigtable client of the store, without faults, to look at cells and to plant
+// some. It is closed when the test ends.
 func (e *Env) Store() *bigtable.Client { return e.store() }
 
 func (e *Env) openStore() *bigtable.Client {
@@ -156,14 +159,15 @@ func (e *Env) startEmulator() {
 	e.address = s.Addr()
 }
 
-func (e *Env) startOracle() {
+func (e *Env) startOracle(listen bool) {
 	s, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{Now: e.Clock.Now})
 	if err != nil {
 		e.t.Fatalf("percolatortest: %v", err)
 	}
+	run := e.runOracle(s, listen)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() { done <- run(ctx) }()
 	e.t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -159,7 +159,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A lock that its owner left behind stops readers until its time is over; the clock's, not the test's.
+// A lock that its owner left behind stops readers until its time is over; the clock's, not the
+// test's.
 func TestAdvanceMakesLocksDead(t *testing.T) {
 	t.Parallel()
 	env := New(t, schema)
@@ -258,4 +259,25 @@ func squeeze(s string) string {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// What a process does that has joined an environment, the others see.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	env := New(t, schema, Listen())
+	env.Clock.Stop()
+	joined := Join(t, env.Location())
+	c := joined.NewClient()
+	joined.FaultsOf(c).Forget()
+	ts := mustSet(t, c, "v", cell("r", "c"))
+	if n := len(joined.FaultsOf(c).Requests()); n == 0 {
+		t.Error("the client that has joined has no faults")
+	}
+	s, err := env.Client.Snapshot(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := s.Get(testContext(t), cell("r", "c")); err != nil || string(v) != "v" || s.StartTimestamp() <= ts {
+		t.Errorf("at %d %q, %v; committed at %d", s.StartTimestamp(), v, err, ts)
+	}
 }

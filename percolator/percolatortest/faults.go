@@ -18,7 +18,8 @@ const (
 	lateLimit = 30 * time.Second
 )
 
-// Faults decides what happens to the requests of one client, and remembers them. Its methods are safe for concurrent use.
+// Faults decides what happens to the requests of one client, and remembers them. Its methods are
+// safe for concurrent use.
 type Faults struct {
 	client string
 
@@ -28,18 +29,24 @@ type Faults struct {
 	handler  func(Request) Action
 	seq      int
 	recorded []Request
-	paused   chan struct{} // closed by Resume; nil unless paused
-	dead     chan struct{} // closed by Crash
-	over     chan struct{} // closed when the test ends
+	paused   chan struct{}   // closed by Resume; nil unless paused
+	dead     context.Context // ends with Crash
+	over     context.Context // ends with the test
+	kill     context.CancelFunc
+	finish   context.CancelFunc
 	late     sync.WaitGroup
 }
 
 func newFaults(client string) *Faults {
-	return &Faults{client: client, dead: make(chan struct{}), over: make(chan struct{})}
+	f := &Faults{client: client}
+	f.dead, f.kill = context.WithCancel(context.Background())
+	f.over, f.finish = context.WithCancel(context.Background())
+	return f
 }
 
-// Handle has f asked for every request from now on; nil lets all of them pass. f is called for one request at a time, in the order of their
-// Seq. It must not wait and must not use the client, but may call the other methods of Faults. A nil Action is Pass.
+// Handle makes f decide about every request from now on; nil lets all of them pass. f is called for
+// one request at a time, in the order of their Seq. It must not wait and must not use the client,
+// but may call the other methods of Faults. A nil Action is Pass.
 func (f *Faults) Handle(handler func(Request) Action) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +67,8 @@ func (f *Faults) Forget() {
 	f.recorded = nil
 }
 
-// Pause stops the client like a process that gets no processor: from now on its requests wait, undelivered and unrecorded, until
-// Resume. One whose context ends first is never delivered.
+// Pause stops the client like a process that gets no processor: from now on its requests wait,
+// undelivered and unrecorded, until Resume. One whose context ends first is never delivered.
 func (f *Faults) Pause() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,39 +88,23 @@ func (f *Faults) Resume() {
 }
 
 // Crash kills the client as the action of that name does.
-func (f *Faults) Crash() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !isClosed(f.dead) {
-		close(f.dead)
-	}
-}
+func (f *Faults) Crash() { f.kill() }
 
 // Crashed tells whether the client is dead.
-func (f *Faults) Crashed() bool {
-	return isClosed(f.dead)
-}
+func (f *Faults) Crashed() bool { return f.dead.Err() != nil }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// errCrashed is what a dead client's requests end with. The code is one that nobody repeats a request after.
+// errCrashed is what a dead client's requests end with. The code is one that nobody repeats a
+// request after.
 func (f *Faults) errCrashed() error {
 	return status.Errorf(codes.PermissionDenied, "percolatortest: %s has crashed", f.client)
 }
 
-// end lets everything pass from now on, gives up what is held, and waits for deliveries that are under way.
+// end lets everything pass from now on, gives up held requests, and waits for running deliveries.
 func (f *Faults) end() {
 	f.Resume()
 	f.mu.Lock()
 	f.handler = nil
-	close(f.over)
+	f.finish()
 	f.mu.Unlock()
 	f.late.Wait()
 }
@@ -156,7 +147,7 @@ func (f *Faults) awaitResume(ctx context.Context) error {
 		}
 		select {
 		case <-paused:
-		case <-f.dead:
+		case <-f.dead.Done():
 			return f.errCrashed()
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
@@ -167,7 +158,7 @@ func (f *Faults) awaitResume(ctx context.Context) error {
 func (f *Faults) record(r *Request) (handler func(Request) Action, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if isClosed(f.dead) {
+	if f.Crashed() {
 		return nil, f.errCrashed()
 	}
 	f.seq++
@@ -185,7 +176,8 @@ type answer struct {
 	err      error
 }
 
-// carryOut does what the action, which is not Pass, says with a request. deliver sends it once; it is called with a context that outlives the caller's.
+// carryOut does what the action, which is not Pass, says with a request. deliver sends it once; it
+// is called with a context that outlives the caller's.
 func (f *Faults) carryOut(ctx context.Context, r Request, a Action, deliver func(context.Context) answer) answer {
 	once := func() answer {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
@@ -234,11 +226,11 @@ func (f *Faults) carryOutEffect(ctx context.Context, e Effect, once func() answe
 	return answer{err: f.errCrashed()}
 }
 
-// await runs do to its end, but waits for it only as long as the caller does and the client lives.
+// await runs do to its end, but waits for it only as long as the caller waits and the client lives.
 func (f *Faults) await(ctx context.Context, do func() answer) answer {
 	k := &kept{result: make(chan answer, 1)}
 	f.mu.Lock()
-	if isClosed(f.over) { // nobody waits for it any more
+	if f.over.Err() != nil { // nobody waits for it any more
 		f.mu.Unlock()
 		return do()
 	}
@@ -255,9 +247,9 @@ func (f *Faults) awaitKept(ctx context.Context, k *kept) answer {
 	select {
 	case got := <-k.result:
 		return got
-	case <-f.dead:
+	case <-f.dead.Done():
 		return answer{err: f.errCrashed()}
-	case <-f.over:
+	case <-f.over.Done():
 		return answer{err: status.Error(codes.Unavailable, "percolatortest: the test is over")}
 	case <-ctx.Done():
 		return answer{err: status.FromContextError(ctx.Err()).Err()}

@@ -13,9 +13,10 @@ import (
 // waitLimit bounds how long a test waits for a request to arrive.
 const waitLimit = 30 * time.Second
 
-// Hold stops requests until Release or Drop. As an action it keeps the request back; its methods Answer and Copy are the variants. A
-// caller that gives up meanwhile gets its context's error; the request stays and is delivered by Release, late. Once released or dropped, a
-// Hold lets everything pass. Its methods are safe for concurrent use.
+// Hold stops requests until Release or Drop. As an action it keeps the request back; its methods
+// Answer and Copy are the variants. A caller that gives up meanwhile gets its context's error; the
+// request stays and is delivered by Release, late. Once released or dropped, a Hold lets everything
+// pass. Its methods are safe for concurrent use.
 type Hold struct {
 	mu      sync.Mutex
 	kept    []*kept
@@ -31,7 +32,8 @@ func (h *Hold) action() {}
 // Answer is the action that delivers the request at once and keeps the answer back.
 func (h *Hold) Answer() Action { return heldAnswer{h} }
 
-// Copy is the action that lets the request pass and keeps a copy of it, which Release delivers in addition.
+// Copy is the action that lets the request pass and keeps a copy of it, which Release delivers in
+// addition.
 func (h *Hold) Copy() Action { return heldCopy{h} }
 
 type (
@@ -71,7 +73,8 @@ func (h *Hold) Requests() []Request {
 	return out
 }
 
-// Wait waits until at least n requests are held and returns all that are. It ends the test if they have not arrived after 30 s.
+// Wait waits until at least n requests are held and returns all that are. It ends the test if they
+// have not arrived after 30 s.
 func (h *Hold) Wait(t testing.TB, n int) []Request {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
@@ -92,14 +95,16 @@ func (h *Hold) Wait(t testing.TB, n int) []Request {
 	}
 }
 
-// Release delivers what is held, in order of arrival, and holds nothing from now on. It returns when the store has answered all of it.
+// Release delivers what is held, in order of arrival, and holds nothing from now on. It returns
+// when the store has answered all of it.
 func (h *Hold) Release() {
 	for _, k := range h.end() {
 		k.result <- k.finish()
 	}
 }
 
-// Drop loses what is held: it is never delivered, and callers that still wait see Unavailable. Nothing is held from now on.
+// Drop loses what is held: it is never delivered, and callers that still wait see Unavailable.
+// Nothing is held from now on.
 func (h *Hold) Drop() {
 	for _, k := range h.end() {
 		k.result <- answer{err: status.Error(codes.Unavailable, "percolatortest: the request was dropped")}

@@ -2,7 +2,8 @@ package percolatortest
 
 import "github.com/gopercolator/percolator/percolator"
 
-// Option changes what New starts. A [ClientOption] is one too: it is for the environment's first client.
+// Option changes what New starts. A [ClientOption] is one too: it is for the environment's first
+// client.
 type Option interface{ applyEnv(*envSettings) }
 
 // ClientOption changes a client.
@@ -13,6 +14,7 @@ type ClientOption interface {
 
 type envSettings struct {
 	address string
+	listen  bool
 	client  []ClientOption
 }
 
@@ -31,13 +33,15 @@ type clientOption func(*clientSettings)
 func (o clientOption) applyEnv(s *envSettings)       { s.client = append(s.client, o) }
 func (o clientOption) applyClient(s *clientSettings) { o(s) }
 
-// Address uses the Bigtable emulator that listens on addr (host:port) instead of one in this process. The environment's instance is a new
-// one there, and its tables are deleted when the test ends.
+// Address uses the Bigtable emulator that listens on addr (host:port) instead of one in this
+// process. The environment's instance is a new one there, and its tables are deleted when the test
+// ends.
 func Address(addr string) Option {
 	return envOption(func(s *envSettings) { s.address = addr })
 }
 
-// Configure has f change the client's configuration before the client is made: its LockTTL, for instance.
+// Configure makes f change the client's configuration, such as its LockTTL, before the client is
+// made.
 func Configure(f func(*percolator.Config)) ClientOption {
 	return clientOption(func(s *clientSettings) { s.configure = append(s.configure, f) })
 }
@@ -47,7 +51,8 @@ func Name(name string) ClientOption {
 	return clientOption(func(s *clientSettings) { s.name = name })
 }
 
-// Handler is the client's [Faults.Handle] from its very first request, which it makes while it is being made.
+// Handler is the client's [Faults.Handle] from its very first request, which it makes while it is
+// being made.
 func Handler(f func(Request) Action) ClientOption {
 	return clientOption(func(s *clientSettings) { s.handler = f })
 }

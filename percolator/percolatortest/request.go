@@ -29,19 +29,20 @@ type Request struct {
 	Row    string // the row; the first of several in the request; where the first range starts when it names ranges only
 	Rows   int    // how many rows it names one by one; 0 for ranges
 
-	// Message is a copy of the protocol buffer that is sent, such as *bigtablepb.CheckAndMutateRowRequest; nil for the oracle. It
-	// must not be modified.
+	// Message is a copy of the protocol buffer that is sent, such as
+	// *bigtablepb.CheckAndMutateRowRequest; nil for the oracle. It must not be modified.
 	Message proto.Message
 }
 
-// Sets tells whether the request writes cells of the family, whatever its predicate says: "lock" is set by a prewrite, "write" by
-// a commit, a roll forward and a rollback marker.
+// Sets tells whether the request writes cells of the family, whatever its predicate says: "lock" is
+// set by a prewrite, "write" by a commit, a roll forward and a rollback marker.
 func (r Request) Sets(family string) bool {
 	return slices.ContainsFunc(r.mutations(), func(m *btpb.Mutation) bool { return m.GetSetCell().GetFamilyName() == family })
 }
 
-// Erases tells whether the request erases cells of the family in some columns, whatever its predicate says: "lock" is erased by a commit, a
-// roll forward and a rollback, "data" by a rollback only.
+// Erases tells whether the request erases cells of the family in some columns, whatever its
+// predicate says: "lock" is erased by a commit, a roll forward and a rollback, "data" by a rollback
+// only.
 func (r Request) Erases(family string) bool {
 	return slices.ContainsFunc(r.mutations(), func(m *btpb.Mutation) bool { return m.GetDeleteFromColumn().GetFamilyName() == family })
 }
@@ -75,22 +76,19 @@ func (r Request) String() string {
 // describe fills in what the message says.
 func (r *Request) describe(m proto.Message) {
 	r.Message = m
+	if of, ok := m.(interface{ GetTableName() string }); ok {
+		r.Table = tableID(of.GetTableName())
+	}
 	switch m := m.(type) {
-	case *btpb.MutateRowRequest:
-		r.Table, r.Row, r.Rows = tableID(m.TableName), string(m.RowKey), 1
-	case *btpb.CheckAndMutateRowRequest:
-		r.Table, r.Row, r.Rows = tableID(m.TableName), string(m.RowKey), 1
-	case *btpb.ReadModifyWriteRowRequest:
-		r.Table, r.Row, r.Rows = tableID(m.TableName), string(m.RowKey), 1
-	case *btpb.SampleRowKeysRequest:
-		r.Table = tableID(m.TableName)
+	case interface{ GetRowKey() []byte }:
+		r.Row, r.Rows = string(m.GetRowKey()), 1
 	case *btpb.MutateRowsRequest:
-		r.Table, r.Rows = tableID(m.TableName), len(m.Entries)
+		r.Rows = len(m.Entries)
 		if len(m.Entries) > 0 {
 			r.Row = string(m.Entries[0].RowKey)
 		}
 	case *btpb.ReadRowsRequest:
-		r.Table, r.Rows = tableID(m.TableName), len(m.Rows.GetRowKeys())
+		r.Rows = len(m.Rows.GetRowKeys())
 		switch {
 		case r.Rows > 0:
 			r.Row = string(m.Rows.RowKeys[0])

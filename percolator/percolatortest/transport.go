@@ -61,7 +61,8 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 	return nil
 }
 
-// detached leaves out the options that write into variables of the caller, who may be gone when the request is delivered.
+// detached leaves out the options that write into variables of the caller, who may be gone when the
+// request is delivered.
 func detached(opts []grpc.CallOption) (out []grpc.CallOption) {
 	for _, o := range opts {
 		switch o.(type) {
@@ -98,7 +99,8 @@ func (f *Faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	}, nil
 }
 
-// call is the client's side of a request with a stream of answers. It is sent when the client has said all that it wants to say.
+// call is the client's side of a request with a stream of answers. It is sent when the client has
+// said all that it wants to say.
 type call struct {
 	faults    *Faults
 	ctx       context.Context
@@ -121,7 +123,8 @@ func (c *call) SendMsg(m any) error {
 	return nil
 }
 
-// CloseSend decides about the request and carries that out. Errors show in RecvMsg, as they do without faults.
+// CloseSend decides about the request and carries that out. Errors show in RecvMsg, as they do
+// without faults.
 func (c *call) CloseSend() error {
 	r, action, err := c.faults.decide(c.ctx, c.method, c.request)
 	switch {

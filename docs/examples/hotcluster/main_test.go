@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Both versions end with the same lists, and splitting the observer in two takes most of the conflicts away.
+// Both versions end with the same lists, and splitting the observer in two takes most of the
+// conflicts away.
 func TestSplittingAHotspot(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -84,8 +84,8 @@ func split(r *observers.Registry, rewritten *atomic.Int64) {
 		}
 		return placed.Set(tx, document, now)
 	})
-	// The list is derived from what the first observer has left, not changed by what it was told: so it does not matter how many
-	// notifications a run answers, nor whether two runs answer one.
+	// The list is derived from what the first observer has left, not changed by what it was told: so
+	// it does not matter how many notifications a run answers, nor whether two runs answer one.
 	observers.Observe(r, "list", poke, func(ctx context.Context, tx *percolator.Txn, ch observers.Change, _ []byte) error {
 		var list []string
 		for e, err := range member.Scan(ctx, tx, percolator.Prefix(ch.Cell.Row+"/")) {
@@ -99,8 +99,8 @@ func split(r *observers.Registry, rewritten *atomic.Int64) {
 	}, observers.Collapse(collapse))
 }
 
-// collapse is how long a worker gathers notifications of a cluster before it builds the list. Without it the split helps just as well; with
-// it the list is built less often.
+// collapse is how long a worker gathers notifications of a cluster before it builds the list.
+// Without it the split helps just as well; with it the list is built less often.
 const collapse = 50 * time.Millisecond
 
 // listed returns the sorted list with the document, or without it.

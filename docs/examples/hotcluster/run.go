@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -25,7 +25,8 @@ type result struct {
 // rate is the number of runs that lost against another transaction for each that committed.
 func (r *result) rate() float64 { return float64(r.conflicts) / float64(max(1, r.commits)) }
 
-// Every document is in the hot cluster first; then every third moves to another cluster, which is as hot.
+// Every document is in the hot cluster first; then every third moves to another cluster, which is
+// as hot.
 const hot, other = "hot", "other"
 
 // run starts a store and workers, has documents change, and waits until all observers have run.
@@ -38,9 +39,9 @@ func run(ctx context.Context, v version, documents, workers int) (_ *result, err
 	r := &result{version: v.name}
 	var rewritten atomic.Int64
 	var all []*observers.Worker
-	working, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, workers)
+	var working errgroup.Group
 	for range workers { // each with a client of its own, as if it were on another machine
 		c, err := s.client(ctx)
 		if err != nil {
@@ -53,7 +54,7 @@ func run(ctx context.Context, v version, documents, workers int) (_ *result, err
 			return nil, err
 		}
 		all = append(all, w)
-		go func() { ended <- w.Run(working) }()
+		working.Go(func() error { return w.Run(running) })
 	}
 
 	writer, err := s.client(ctx)
@@ -71,8 +72,8 @@ func run(ctx context.Context, v version, documents, workers int) (_ *result, err
 		}
 	}
 	stop()
-	for range workers {
-		err = errors.Join(err, <-ended)
+	if err := working.Wait(); err != nil {
+		return nil, err
 	}
 	for _, w := range all {
 		st := w.Stats()
@@ -80,41 +81,24 @@ func run(ctx context.Context, v version, documents, workers int) (_ *result, err
 		r.conflicts += st.Conflicts
 	}
 	r.rewritten = rewritten.Load()
-	if err != nil {
-		return nil, err
-	}
 	r.clusters, err = lists(ctx, writer)
 	return r, err
 }
 
 // write sets the content of every n-th document, many at once.
 func write(ctx context.Context, c *percolator.Client, documents, nth int, key string) (changes int, err error) {
-	var writers sync.WaitGroup
-	work := make(chan int)
-	errs := make(chan error, 16)
-	for range cap(errs) {
-		writers.Go(func() {
-			var failed error
-			for i := range work {
-				_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-					return content.Set(tx, fmt.Sprintf("document-%05d", i), key)
-				})
-				failed = errors.Join(failed, err)
-			}
-			errs <- failed
+	var writers errgroup.Group
+	writers.SetLimit(16)
+	for i := 0; i < documents; i += nth {
+		changes++
+		writers.Go(func() error {
+			_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+				return content.Set(tx, fmt.Sprintf("document-%05d", i), key)
+			})
+			return err
 		})
 	}
-	for i := 0; i < documents; i += nth {
-		work <- i
-		changes++
-	}
-	close(work)
-	writers.Wait()
-	close(errs)
-	for e := range errs {
-		err = errors.Join(err, e)
-	}
-	return changes, err
+	return changes, writers.Wait()
 }
 
 // lists reads the lists of all clusters.
@@ -132,7 +116,8 @@ func lists(ctx context.Context, c *percolator.Client) (map[string][]string, erro
 	return clusters, err
 }
 
-// store is an emulator and an oracle in this process. A real program has both elsewhere, and only makes a client.
+// store is an emulator and an oracle in this process. A real program has both elsewhere, and only
+// makes a client.
 type store struct {
 	emulator *emulator.Server
 	oracle   *tso.Server

@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
-// crash moves 7 dollars from Bob to Joe and ends the process after the commit point, when it is about to send phase two: Bob's row is
-// committed, Joe's is still locked. On an emulator only.
+// crash moves 7 dollars from Bob to Joe and ends the process after the commit point, when it is
+// about to send phase two: Bob's row is committed, Joe's is still locked. On an emulator only.
 func crash(ctx context.Context, out io.Writer) error {
 	return transferAndDie(ctx, func() {
 		fmt.Fprintln(out, "the transfer has committed; dying before Joe's row hears of it")

@@ -1,5 +1,5 @@
-// Command quickstart is the program of docs/QUICKSTART.md: an observer that keeps, for each tag, the notes that have it. With the
-// argument "crash" it moves money instead and dies in the middle.
+// Command quickstart is the program of docs/QUICKSTART.md: an observer that keeps, for each tag,
+// the notes that have it. With the argument "crash" it moves money instead and dies in the middle.
 package main
 
 import (
@@ -27,7 +27,8 @@ func main() {
 	}
 }
 
-// work runs the observer until ctx ends. The oracle is found by PERCOLATOR_TSO_ADDR, an emulator by BIGTABLE_EMULATOR_HOST.
+// work runs the observer until ctx ends. The oracle is found by PERCOLATOR_TSO_ADDR, an emulator by
+// BIGTABLE_EMULATOR_HOST.
 func work(ctx context.Context, out io.Writer) error {
 	client, err := percolator.NewClient(ctx, percolator.Config{
 		Project:  os.Getenv("PERCOLATOR_PROJECT"),

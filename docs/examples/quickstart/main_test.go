@@ -20,8 +20,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestQuickstart runs the program as the page does: notes are written while it works, and are tagged; one that changes is tagged anew;
-// and a transfer that dies after its commit point is finished by whoever reads next.
+// TestQuickstart runs the program as the page does: notes are written while it works, and are
+// tagged; one that changes is tagged anew; and a transfer that dies after its commit point is
+// finished by whoever reads next.
 func TestQuickstart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -101,7 +102,8 @@ func TestCrash(t *testing.T) {
 	<-ended
 }
 
-// newCluster starts an emulator and an oracle, with the schema of schema.yaml, and sets the environment for the program.
+// newCluster starts an emulator and an oracle, with the schema of schema.yaml, and sets the
+// environment for the program.
 func newCluster(ctx context.Context, t *testing.T) *percolator.Client {
 	t.Helper()
 	store, err := emulator.Start()

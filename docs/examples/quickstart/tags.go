@@ -14,8 +14,8 @@ var (
 	tagged = percolator.JSON[[]string]("notes", "tagged") // the tags that the note stands under
 )
 
-// tag puts a note under its tags. It compares with what it wrote last time and writes the difference, so that it may run once or
-// several times for a change, or once for several changes.
+// tag puts a note under its tags. It compares with what it wrote last time and writes the
+// difference, so that it may run once or several times for a change, or once for several changes.
 func tag(ctx context.Context, tx *percolator.Txn, note string, now []string) error {
 	before, err := tagged.GetOr(ctx, tx, note, nil)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package snippet is what surrounds a piece of Go in the documentation: here, the body of a function.
+// Package snippet is what surrounds a piece of Go in the documentation: here, the body of a
+// function.
 package snippet
 
 import (
@@ -9,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -19,6 +21,7 @@ var (
 	_ = time.Second
 	_ = tso.At
 	_ = observers.NewRegistry
+	_ = admin.New
 
 	firstWord = func(text []byte) string { return string(text) }
 )

@@ -1,4 +1,5 @@
-// Package snippet is what surrounds a piece of Go in the documentation: here, the function that Update runs.
+// Package snippet is what surrounds a piece of Go in the documentation: here, the function that
+// Update runs.
 package snippet
 
 import (

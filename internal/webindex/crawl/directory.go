@@ -19,7 +19,8 @@ type htmlFile struct {
 	size int64
 }
 
-// openDirectory lists the HTML files in and below dir. What cannot be listed is kept for Responses to report.
+// openDirectory lists the HTML files in and below dir. What cannot be listed is kept for Responses
+// to report.
 func openDirectory(dir string) (*Input, error) {
 	in := &Input{name: dir}
 	root, err := filepath.EvalSymlinks(dir) // WalkDir does not follow a link, not even the first one
@@ -82,8 +83,8 @@ func isHTMLName(path string) bool {
 	return false
 }
 
-// escapePath writes a path with the bytes that a URL's path may have (RFC 3986, section 3.3), so that it is the URL that
-// a link to the file resolves to.
+// escapePath writes a path with the bytes that a URL's path may have (RFC 3986, section 3.3), so
+// that it is the URL that a link to the file resolves to.
 func escapePath(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {

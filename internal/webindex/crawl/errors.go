@@ -6,8 +6,9 @@ import (
 	"io/fs"
 )
 
-// Causes of an InputError that callers may want to tell apart with errors.Is. Truncation is io.ErrUnexpectedEOF, and
-// files that are absent or forbidden are fs.ErrNotExist and fs.ErrPermission.
+// Causes of an InputError that callers may want to tell apart with errors.Is. Truncation is
+// io.ErrUnexpectedEOF, and files that are absent or forbidden are fs.ErrNotExist and
+// fs.ErrPermission.
 var (
 	// ErrNotWARC is the cause when no WARC record was found in a file.
 	ErrNotWARC = errors.New("not a WARC file: no record found in it")
@@ -48,8 +49,8 @@ type SkippedError struct {
 	// Status and ContentType are those of the response, 0 and "" if its head cannot be read.
 	Status      int
 	ContentType string
-	// Size is the recorded size of the body in bytes; for a compressed body that exceeds MaxPage only when decoded, it is
-	// MaxPage+1.
+	// Size is the recorded size of the body in bytes; for a compressed body that exceeds MaxPage only
+	// when decoded, it is MaxPage+1.
 	Size int64
 	// Source and Offset are those of the Response that would have been yielded.
 	Source string

@@ -25,8 +25,9 @@ var errTooLarge = errors.New("larger than a page may be")
 
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])?[ \t]+([0-9]{3})(?:[ \t\r].*)?$`)
 
-// parseHTTP divides a recorded response. The body is the rest of the block, whatever Content-Length says: the record
-// knows how much was received, and recorders that decode a body keep the length that it had before.
+// parseHTTP divides a recorded response. The body is the rest of the block, whatever Content-Length
+// says: the record knows how much was received, and recorders that decode a body keep the length
+// that it had before.
 func parseHTTP(block []byte) (status int, header http.Header, body []byte, err error) {
 	for {
 		head, rest, err := cutHead(block)
@@ -71,9 +72,9 @@ func cutHead(block []byte) (head, rest []byte, err error) {
 	}
 }
 
-// decodeBody undoes the transfer and content encodings that header names, and removes from header what describes the
-// body as it was sent. Some recorders keep the header of a body that they have decoded: a body that does not even begin
-// like the encoding is taken for one of those.
+// decodeBody undoes the transfer and content encodings that header names, and removes from header
+// what describes the body as it was sent. Some recorders keep the header of a body that they have
+// decoded: a body that does not even begin like the encoding is taken for one of those.
 func decodeBody(header http.Header, body []byte) ([]byte, error) {
 	var err error
 	if isChunked(header) {

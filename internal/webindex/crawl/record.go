@@ -17,7 +17,8 @@ import (
 	"strings"
 )
 
-// maxBlock is the largest block that is read: a page, the head of its response, and what chunks add to it.
+// maxBlock is the largest block that is read: a page, the head of its response, and what chunks add
+// to it.
 const maxBlock = MaxPage + 1<<20
 
 // record is a WARC record (ISO 28500).
@@ -35,8 +36,9 @@ type record struct {
 type damage struct {
 	at  int64 // where the damaged record starts
 	err error
-	// How to go on. If placed, the next record is where the source stands. Otherwise the search for it begins at from:
-	// a position in the content of the gzip member that starts at member, or, if there is no such member, in the file.
+	// How to go on. If placed, the next record is where the source stands. Otherwise the search for it
+	// begins at from: a position in the content of the gzip member that starts at member, or, if there
+	// is no such member, in the file.
 	placed bool
 	member int64 // -1: none
 	from   int64
@@ -57,8 +59,8 @@ func (s *source) damaged(at int64, err error) error {
 	return d
 }
 
-// seekRecord goes to the start of the next record, which may stand directly before it, after empty lines, or in the next
-// gzip member. The end of the file is io.EOF.
+// seekRecord goes to the start of the next record, which may stand directly before it, after empty
+// lines, or in the next gzip member. The end of the file is io.EOF.
 func (s *source) seekRecord() error {
 	for {
 		b, err := s.peek(1)
@@ -169,9 +171,10 @@ func (s *source) headerBytes() ([]byte, error) {
 // trailer is what stands between a block and the next record.
 const trailer = "\r\n\r\n"
 
-// readBlock reads the block of rec and keeps up to limit bytes of it. Then it looks behind the block, so that rec is known
-// to be undamaged: an end that is not where the header says, and a gzip member with a wrong checksum, are damage. If all
-// of the block was kept, it may also be that it does not match its digest.
+// readBlock reads the block of rec and keeps up to limit bytes of it. Then it looks behind the
+// block, so that rec is known to be undamaged: an end that is not where the header says, and a gzip
+// member with a wrong checksum, are damage. If all of the block was kept, it may also be that it
+// does not match its digest.
 func (s *source) readBlock(rec *record, limit int64) error {
 	if s.gz == nil && rec.length > s.in.total-s.offset() {
 		return s.blockDamaged(rec, fmt.Errorf("record of %d bytes is cut off: %w", rec.length, io.ErrUnexpectedEOF))
@@ -227,8 +230,8 @@ func (s *source) copyBlock(w io.Writer, length int64) error {
 	return nil
 }
 
-// readTrailer goes over the two line ends behind a block. What follows is not its concern if they are there; where they
-// are not quite, a record, a gzip member or nothing must follow.
+// readTrailer goes over the two line ends behind a block. What follows is not its concern if they
+// are there; where they are not quite, a record, a gzip member or nothing must follow.
 func (s *source) readTrailer() error {
 	var ends []byte
 	for {
@@ -256,8 +259,9 @@ func (s *source) readTrailer() error {
 	return errors.New("the record does not end where its Content-Length says")
 }
 
-// blockDamaged makes err, met in or behind the block of rec, a damage. The next record is searched for from the start of
-// the block: if the length in the header is too large, the block has swallowed it.
+// blockDamaged makes err, met in or behind the block of rec, a damage. The next record is searched
+// for from the start of the block: if the length in the header is too large, the block has
+// swallowed it.
 func (s *source) blockDamaged(rec *record, err error) error {
 	if s.failure != nil {
 		return s.failure

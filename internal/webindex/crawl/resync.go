@@ -7,13 +7,15 @@ import (
 	"regexp"
 )
 
-// maxRewinds is how often a gzip member is decompressed once more to search for a record in what was already read.
+// maxRewinds is how often a gzip member is decompressed once more to search for a record in what
+// was already read.
 const maxRewinds = 100
 
 // lineMagic is what a line must start with to be taken for the start of a record behind damage.
 var lineMagic = []byte("WARC/1.")
 
-// resume goes to the next record that can be read behind d. It is false if there is none. An error is one of the file.
+// resume goes to the next record that can be read behind d. It is false if there is none. An error
+// is one of the file.
 func (r *warcReader) resume(d *damage) (bool, error) {
 	if d.placed {
 		return true, nil
@@ -70,8 +72,8 @@ func (r *warcReader) resumeInMember(d *damage) (bool, error) {
 	return r.searchMember()
 }
 
-// searchMember goes to the next line of the member that looks like the start of a record. If there is none, broken says
-// whether the member ended in damage.
+// searchMember goes to the next line of the member that looks like the start of a record. If there
+// is none, broken says whether the member ended in damage.
 func (r *warcReader) searchMember() (bool, error) {
 	r.broken = false
 	lineStart := true
@@ -90,8 +92,8 @@ func (r *warcReader) searchMember() (bool, error) {
 	}
 }
 
-// searchFile returns where in the file, from the offset from on, something starts that may be a gzip member or, unless
-// the file began with one, a record. It is -1 if there is nothing.
+// searchFile returns where in the file, from the offset from on, something starts that may be a
+// gzip member or, unless the file began with one, a record. It is -1 if there is nothing.
 func (r *warcReader) searchFile(from int64) (int64, error) {
 	const overlap = 32 // longer than what is searched for, and a line end before it
 	if r.searched == nil {
@@ -120,7 +122,8 @@ func (r *warcReader) searchFile(from int64) (int64, error) {
 // headerStart is what begins a record for certain, also where the line end before it is damaged.
 var headerStart = regexp.MustCompile(`^WARC/1\.[0-9]\r?\nWARC-`)
 
-// find returns the first place in b, from the index first on, where a record or gzip member may start.
+// find returns the first place in b, from the index first on, where a record or gzip member may
+// start.
 func (r *warcReader) find(b []byte, first int) int {
 	for i := first; i < len(b); i++ {
 		switch rest := b[i:]; {

@@ -21,8 +21,8 @@ var (
 // errLineTooLong is the cause when a header has a line that cannot be one.
 var errLineTooLong = errors.New("a line is too long")
 
-// source is a WARC file as a stream of records: the content of one gzip member after the other, or the file itself where
-// it is not compressed. It always knows where in the file it is.
+// source is a WARC file as a stream of records: the content of one gzip member after the other, or
+// the file itself where it is not compressed. It always knows where in the file it is.
 type source struct {
 	ctx context.Context
 	in  *Input
@@ -49,7 +49,8 @@ func newSource(ctx context.Context, in *Input) *source {
 // rawReader reads the file of a source.
 type rawReader struct{ s *source }
 
-// Read looks at the context as well, so that nothing that reads can go on for long after it has ended.
+// Read looks at the context as well, so that nothing that reads can go on for long after it has
+// ended.
 func (r rawReader) Read(p []byte) (int, error) {
 	s := r.s
 	n, err := s.readAt(p, s.rawOff)
@@ -57,7 +58,8 @@ func (r rawReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readAt fills p from the file, or as much of it as the file has; the end of the file is io.EOF with 0 bytes.
+// readAt fills p from the file, or as much of it as the file has; the end of the file is io.EOF
+// with 0 bytes.
 func (s *source) readAt(p []byte, off int64) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		s.failure = err
@@ -129,8 +131,8 @@ func (s *source) read(p []byte) (int, error) {
 	return n, s.cause(err)
 }
 
-// line returns the next line with its line end, at most bufferSize bytes. The bytes are valid until the next read. If the
-// member ends before the line does, it returns what there is and io.EOF.
+// line returns the next line with its line end, at most bufferSize bytes. The bytes are valid until
+// the next read. If the member ends before the line does, it returns what there is and io.EOF.
 func (s *source) line() ([]byte, error) {
 	b, err := s.buf.ReadSlice('\n')
 	s.pos += int64(len(b))
@@ -166,7 +168,8 @@ type memberError struct{ error }
 
 func (e *memberError) Unwrap() error { return e.error }
 
-// nextMember goes on behind a gzip member that has been read to its end. It is false at the end of the file.
+// nextMember goes on behind a gzip member that has been read to its end. It is false at the end of
+// the file.
 func (s *source) nextMember() (bool, error) {
 	if s.gz == nil {
 		return false, nil
@@ -181,8 +184,9 @@ func (s *source) nextMember() (bool, error) {
 	return true, nil
 }
 
-// more is called when a record goes on at the end of its gzip member. It is true if the next member continues the record
-// (some compressors begin a member every so many bytes). If another record begins there, the source stands before it.
+// more is called when a record goes on at the end of its gzip member. It is true if the next member
+// continues the record (some compressors begin a member every so many bytes). If another record
+// begins there, the source stands before it.
 func (s *source) more() (bool, error) {
 	ok, err := s.nextMember()
 	if !ok || err != nil {

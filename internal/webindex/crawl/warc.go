@@ -83,7 +83,8 @@ func (r *warcReader) failed() error {
 	return &InputError{Path: r.in.name, Offset: r.offset(), Err: withoutPath(r.failure)}
 }
 
-// reportAndResume yields d and goes to the next record that can be read. It is false when there is none.
+// reportAndResume yields d and goes to the next record that can be read. It is false when there is
+// none.
 func (r *warcReader) reportAndResume(d *damage, yield func(*Response, error) bool) bool {
 	resumed, err := r.resume(d)
 	if err != nil {
@@ -106,7 +107,8 @@ func (r *warcReader) reportAndResume(d *damage, yield func(*Response, error) boo
 	return yield(nil, report) && resumed
 }
 
-// next reads the next record. It returns nil for a record that is passed over, and io.EOF at the end of the file.
+// next reads the next record. It returns nil for a record that is passed over, and io.EOF at the
+// end of the file.
 func (r *warcReader) next() (*Response, error) {
 	if err := r.seekRecord(); err != nil {
 		return nil, err
@@ -198,7 +200,8 @@ func (rec *record) target() string {
 	return uri
 }
 
-// isWeb reports whether uri is an http or https URL; archives have others, such as dns: and metadata: URLs.
+// isWeb reports whether uri is an http or https URL; archives have others, such as dns: and
+// metadata: URLs.
 func isWeb(uri string) bool {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	return ok && rest != "" && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))

@@ -34,7 +34,8 @@ func page(n int) *Response {
 	}
 }
 
-// testRecords are what a crawler writes for n pages: a warcinfo record, then a request and a response for each.
+// testRecords are what a crawler writes for n pages: a warcinfo record, then a request and a
+// response for each.
 func testRecords(t *testing.T, n int) [][]byte {
 	t.Helper()
 	var records [][]byte
@@ -82,7 +83,8 @@ func compress(t testing.TB, b []byte) []byte {
 	return out.Bytes()
 }
 
-// layouts are the ways to put records in a file. offsets are where the records start, or their gzip members.
+// layouts are the ways to put records in a file. offsets are where the records start, or their gzip
+// members.
 var layouts = map[string]func(t *testing.T, records [][]byte) (file []byte, offsets []int64){
 	"plain": func(_ *testing.T, records [][]byte) (file []byte, offsets []int64) {
 		for _, r := range records {
@@ -193,8 +195,8 @@ func TestReadAllLayouts(t *testing.T) {
 	}
 }
 
-// Wherever a file is cut off: what is yielded is what was written, and unless a record ends there an error says where
-// the cut record starts.
+// Wherever a file is cut off: what is yielded is what was written, and unless a record ends there
+// an error says where the cut record starts.
 func TestReadCutOffAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, layout := range layouts {
@@ -232,8 +234,8 @@ func TestReadCutOffAnywhere(t *testing.T) {
 	}
 }
 
-// Whatever single byte is changed, only the record that it is in may be lost or changed; with a member per record it is
-// never changed, and the change is never overlooked.
+// Whatever single byte is changed, only the record that it is in may be lost or changed; with a
+// member per record it is never changed, and the change is never overlooked.
 func TestReadWithAnyByteChanged(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"plain", "member per record"} {
@@ -265,8 +267,8 @@ func TestReadWithAnyByteChanged(t *testing.T) {
 							t.Fatalf("byte %d ^ %#x, in record %d: the record at %d is %+v\n%v", at, flip, record, want.Offset, got, errs)
 						}
 					}
-					// In the header of a gzip member some bytes mean nothing here (the time, the system), and so do
-					// the unused bits in the first byte of the empty block before checksum and length.
+					// In the header of a gzip member some bytes mean nothing here (the time, the system), and so
+					// do the unused bits in the first byte of the empty block before checksum and length.
 					meaningless := int64(at)-offsets[record] <= 9 || int64(at) == ends[record]-8-5
 					if name == "member per record" && len(errs) == 0 && !meaningless {
 						t.Fatalf("byte %d ^ %#x, in record %d (%d to %d): no error", at, flip, record, offsets[record], ends[record])
@@ -664,7 +666,8 @@ func TestReadSkipsPagesOverTheLimit(t *testing.T) {
 	}
 }
 
-// What wget --warc-file writes: angle brackets around URLs, a redirect, robots.txt, and records of its own at the end.
+// What wget --warc-file writes: angle brackets around URLs, a redirect, robots.txt, and records of
+// its own at the end.
 func TestReadWgetLayout(t *testing.T) {
 	t.Parallel()
 	const head = "WARC/1.0\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:5f83517c-c529-446b-8e52-d930d5b66c3e>\r\n" +

@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Writer writes a WARC file (version 1.0). The same records make the same bytes: record ids are derived from them. A
-// Writer must not be used concurrently.
+// Writer writes a WARC file (version 1.0). The same records make the same bytes: record ids are
+// derived from them. A Writer must not be used concurrently.
 type Writer struct {
 	w     io.Writer
 	plain bool
@@ -71,8 +71,8 @@ func (w *Writer) Write(rec Record) error {
 	return w.writeMember(b.Bytes())
 }
 
-// WriteResponse writes resp, whose body has no encodings, as it was received at the given time. Source and Offset play
-// no part.
+// WriteResponse writes resp, whose body has no encodings, as it was received at the given time.
+// Source and Offset play no part.
 func (w *Writer) WriteResponse(resp *Response, at time.Time) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", resp.Status, http.StatusText(resp.Status))

@@ -15,8 +15,8 @@ type account struct {
 	to       []string // in order, each once
 }
 
-// settle is the account after a contribution. to is where the links lead; it is ignored for a URL that is no document. A rank
-// that is right within Epsilon stays as it is.
+// settle is the account after a contribution. to is where the links lead; it is ignored for a URL
+// that is no document. A rank that is right within Epsilon stays as it is.
 func (a account) settle(c Contribution, document bool, to []string) account {
 	after := account{received: a.received + c.Rank}
 	if !document {
@@ -44,7 +44,8 @@ func (a account) differences(after account, out Contributions) {
 	}
 }
 
-// readAccounts fetches what pass needs in one request; the typed reads after it are answered by the transaction's cache.
+// readAccounts fetches what pass needs in one request; the typed reads after it are answered by the
+// transaction's cache.
 func readAccounts(ctx context.Context, tx *percolator.Txn, urls []string, in Contributions) error {
 	var cells []percolator.Cell
 	for _, url := range urls {
@@ -72,8 +73,9 @@ func readAccount(ctx context.Context, tx *percolator.Txn, url string) (a account
 	return a, hash != "", err
 }
 
-// readRedirects fetches where the links lead of all documents whose links count anew, as far as that is one step: for most of them
-// that is all there is to know. destinations goes further where it has to.
+// readRedirects fetches where the links lead of all documents whose links count anew, as far as
+// that is one step: for most of them that is all there is to know. destinations goes further where
+// it has to.
 func readRedirects(ctx context.Context, tx *percolator.Txn, urls []string, in Contributions) error {
 	var cells []percolator.Cell
 	asked := map[string]bool{}
@@ -120,9 +122,10 @@ func passOne(ctx context.Context, tx *percolator.Txn, url string, c Contribution
 	return writeAccount(tx, url, before, after)
 }
 
-// writeAccount writes what has changed; nothing is not stored. A document with another rank may become canonical, or cease to be.
-// What was received is written in any case: so folds of the same URL conflict, of which one might have missed what the other has seen.
-// (A lock would do, but its record stays on the cell and has everybody look further back for the value.)
+// writeAccount writes what has changed; nothing is not stored. A document with another rank may
+// become canonical, or cease to be. What was received is written in any case: so folds of the same
+// URL conflict, of which one might have missed what the other has seen. (A lock would do, but its
+// record stays on the cell and has everybody look further back for the value.)
 func writeAccount(tx *percolator.Txn, url string, before, after account) error {
 	errs := []error{setOrDelete(tx, Received, url, after.received, after.received == 0)}
 	if before.rank != after.rank {

@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// keptHeaders decide what a response means; the others (dates, cookies, …) change with every crawl and are left out.
+// keptHeaders decide what a response means; the others (dates, cookies, …) change with every
+// crawl and are left out.
 var keptHeaders = []string{"Content-Type", "Location"}
 
 // Capture is what the store keeps of a crawled response.
@@ -45,7 +46,8 @@ type captureHead struct {
 	Header http.Header `json:"header,omitempty"`
 }
 
-// Encode returns the stored form: one line of JSON, then the body. Equal captures have equal encodings.
+// Encode returns the stored form: one line of JSON, then the body. Equal captures have equal
+// encodings.
 func (c *Capture) Encode() []byte {
 	head, err := json.Marshal(captureHead{c.Status, c.Header})
 	if err != nil {

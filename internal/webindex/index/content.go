@@ -32,7 +32,8 @@ type Anchor struct {
 	Links int    `json:"links"` // how many links carry it
 }
 
-// rankAnchors is the list form of anchor counts: most links first, then by text, at most MaxAnchors.
+// rankAnchors is the list form of anchor counts: most links first, then by text, at most
+// MaxAnchors.
 func rankAnchors(counts map[string]int) []Anchor {
 	list := make([]Anchor, 0, len(counts))
 	for text, n := range counts {

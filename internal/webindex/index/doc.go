@@ -1,48 +1,58 @@
-// Package index keeps a searchable index of web pages up to date while pages are loaded, changed and deleted. It is the
-// computation that section 1 of the paper describes, written as transactions and observers.
+// Package index keeps a searchable index of web pages up to date while pages are loaded, changed
+// and deleted. It is the computation that section 1 of the paper describes, written as transactions
+// and observers.
 //
 // # What happens to a page
 //
-// [Load] stores a crawled response in one transaction, and that is all the crawler has to do. The rest follows step by
-// step, each step a transaction of an observer (see [Registry]):
+// [Load] stores a crawled response in one transaction, and that is all the crawler has to do. The
+// rest follows step by step, each step a transaction of an observer (see [Registry]):
 //
-//   - process reads the page. Its content hash says to which cluster of duplicates it belongs; its links are stored again
-//     with their targets, so that a target finds everything that is said about it in one range of rows.
-//   - relink collects, for a target whose links changed, the texts of all links to it. A redirect passes its links on to where it
-//     leads; reroute has the pages that link to it find their targets again.
-//   - pass keeps the ranks (see [Unit]): it adds up what a URL has received from the documents that link there and, if the
-//     document's rank has thereby changed by more than [Epsilon], passes the difference on to where its own links lead. So a
-//     change spreads along the links, ever weaker, until what is left is too small to matter.
+//   - process reads the page. Its content hash says to which cluster of duplicates it belongs; its
+//     links are stored again with their targets, so that a target finds everything that is said
+//     about it in one range of rows.
+//   - relink collects, for a target whose links changed, the texts of all links to it. A redirect
+//     passes its links on to where it leads; reroute has the pages that link to it find their
+//     targets again.
+//   - pass keeps the ranks (see [Unit]): it adds up what a URL has received from the documents that
+//     link there and, if the document's rank has thereby changed by more than [Epsilon], passes the
+//     difference on to where its own links lead. So a change spreads along the links, ever weaker,
+//     until what is left is too small to matter.
 //   - recluster and rerank pick the canonical URL of a cluster, the member with the highest rank.
-//   - export makes the serving tables right for a URL: title, text, terms, and the anchor texts of its whole cluster.
+//   - export makes the serving tables right for a URL: title, text, terms, and the anchor texts of
+//     its whole cluster.
 //
-// What pass does, for a page p with four links, of which one leads to t. Contributions lie in a queue (package combinequeue),
-// to which anybody can add without a conflict. A page that a thousand others link to is one entry in a fold, and not a thousand
-// transactions that wait for each other.
+// What pass does, for a page p with four links, of which one leads to t. Contributions lie in a
+// queue (package combinequeue), to which anybody can add without a conflict. A page that a thousand
+// others link to is one entry in a fold, and not a thousand transactions that wait for each other.
 //
 //	page p                          queue "passing"                  page t
-//	rank 0.32 → 0.40 ──────────▶    t: +0.017 from p   ──fold──▶     received + 0.021
+//	rank 0.32 → 0.40 ------------>  t: +0.017 from p   --fold-->     received + 0.021
 //	                                t: +0.004 from q                 rank moved by more than Epsilon?
 //	                                u: …                             then it is passed on from here
 //
-// A re-crawl of a page takes the same way. Every step compares with what is stored and writes the difference only, and a
-// step that finds nothing to change starts no other; so the work is proportional to what changed and, for ranks, to the reach of
-// the change: the pages whose rank it moves by more than Epsilon.
+// A re-crawl of a page takes the same way. Every step compares with what is stored and writes the
+// difference only, and a step that finds nothing to change starts no other; so the work is
+// proportional to what changed and, for ranks, to the reach of the change: the pages whose rank it
+// moves by more than Epsilon.
 //
 // # What holds at every instant
 //
-// In any snapshot, each processed document has one entry in the cluster of its content, each entry has its document, and a
-// cluster has at most one canonical URL, which is a member; a cluster without the mark of several has no other member. These hold
-// because one transaction writes both sides, whoever else is writing; compare figure 2 of the paper. And no part of a rank is lost:
-// what a URL has received, and what is queued for it, is together exactly what documents have passed on to it. Everything else holds
-// when the observers are idle: package verify states it, as a program. Ranks are then within [Tolerance], five percent, of what a
-// computation from scratch finds; the canonical URLs and the order of search results are exactly those that follow from the stored
-// ranks.
+// In any snapshot, each processed document has one entry in the cluster of its content, each entry
+// has its document, and a cluster has at most one canonical URL, which is a member; a cluster
+// without the mark of several has no other member. These hold because one transaction writes both
+// sides, whoever else is writing; compare figure 2 of the paper. And no part of a rank is lost:
+// what a URL has received, and what is queued for it, is together exactly what documents have
+// passed on to it. Everything else holds when the observers are idle: package verify states it, as
+// a program. Ranks are then within [Tolerance], five percent, of what a computation from scratch
+// finds; the canonical URLs and the order of search results are exactly those that follow from the
+// stored ranks.
 //
 // # Limits
 //
-// Package page bounds the terms and links of a page, and the length of a URL: a transaction that replaces all links of a page
-// writes 20,000 rows of links. A page passes rank on to [MaxTargetBytes] of URLs. An observer reads all in-links of a page or of a
-// redirect, or all members of a cluster, at once: that is fine for many thousands, not for millions. A fold looks at 200 URLs at most,
-// reads the links of these at once, and passes differences on to 40,000 URLs at most. At most [MaxAnchors] anchor texts are kept for a URL.
+// Package page bounds the terms and links of a page, and the length of a URL: a transaction that
+// replaces all links of a page writes 20,000 rows of links. A page passes rank on to
+// [MaxTargetBytes] of URLs. An observer reads all in-links of a page or of a redirect, or all
+// members of a cluster, at once: that is fine for many thousands, not for millions. A fold looks at
+// 200 URLs at most, reads the links of these at once, and passes differences on to 40,000 URLs at
+// most. At most [MaxAnchors] anchor texts are kept for a URL.
 package index

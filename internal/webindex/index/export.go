@@ -10,11 +10,13 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// publish makes the serving tables right for one URL: a canonical URL is there with its words and the anchor texts of its
-// whole cluster, any other URL is not. Only this observer writes these tables, and only the rows of its own URL.
+// publish makes the serving tables right for one URL: a canonical URL is there with its words and
+// the anchor texts of its whole cluster, any other URL is not. Only this observer writes these
+// tables, and only the rows of its own URL.
 func publish(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	url := ch.Cell.Row
-	// One request for each of the two rows; the typed reads after it are answered by the transaction's cache.
+	// One request for each of the two rows; the typed reads after it are answered by the transaction's
+	// cache.
 	if _, err := tx.GetMulti(ctx,
 		Served.Cell(url), ServedContent.Cell(url), ServedTerms.Cell(url), ServedAnchors.Cell(url),
 		Hash.Cell(url), Derived.Cell(url), Terms.Cell(url), Anchors.Cell(url),
@@ -110,7 +112,8 @@ func movePostings(tx *percolator.Txn, url string, before, after map[string]int) 
 	return nil
 }
 
-// publishAnchors collects the anchor texts of all members: what is said about a duplicate is said about its canonical URL.
+// publishAnchors collects the anchor texts of all members: what is said about a duplicate is said
+// about its canonical URL.
 func publishAnchors(ctx context.Context, tx *percolator.Txn, url string, members []string) error {
 	anchors, err := clusterAnchors(ctx, tx, members)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Links and Postings collect what many pages say about one thing, a URL or a term. Each page has a column of its own, named
-// by its URL, so that pages never conflict however many there are. The columns are spread over a number of rows: one row for
-// each page would cost more than what is in it, and one row for all pages would grow without bound and make every change of
-// it expensive.
+// Links and Postings collect what many pages say about one thing, a URL or a term. Each page has a
+// column of its own, named by its URL, so that pages never conflict however many there are. The
+// columns are spread over a number of rows: one row for each page would cost more than what is in
+// it, and one row for all pages would grow without bound and make every change of it expensive.
 const shards = 64
 
 // MaxURL is the longest URL of a page in bytes: it is part of a column.

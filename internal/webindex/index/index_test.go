@@ -145,8 +145,9 @@ func TestRedirectsForward(t *testing.T) {
 		index.Anchor{Text: "circle", Links: 1}, index.Anchor{Text: "near", Links: 1}, index.Anchor{Text: "old", Links: 1})})
 }
 
-// TestRedirectPassesOnWhatItNeverCounted: the target of a redirect may count a link to it before the redirect's own observer
-// has run. When the link is gone by then, that observer finds everything as it was, and has to tell the target all the same.
+// TestRedirectPassesOnWhatItNeverCounted: the target of a redirect may count a link to it before
+// the redirect's own observer has run. When the link is gone by then, that observer finds
+// everything as it was, and has to tell the target all the same.
 func TestRedirectPassesOnWhatItNeverCounted(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 0)
@@ -263,7 +264,8 @@ func TestWorkIsProportionalToTheChange(t *testing.T) {
 		return 1
 	})
 	w.Check()
-	// One page with the same links: load, process, export; its old cluster has nothing left to choose from.
+	// One page with the same links: load, process, export; its old cluster has nothing left to choose
+	// from.
 	if n := w.Runs() - runs; n > 4 {
 		t.Errorf("%d observer runs for one changed page of %d, want at most 4", n, pages)
 	}

@@ -11,9 +11,9 @@ import (
 // InLinks are the pages that link to a URL, each with the distinct texts of its links.
 type InLinks map[string][]string
 
-// CollectInLinks reads who links to target. A redirect forwards its in-links, so the links to every URL that redirects to
-// target count as well, through any number of hops; a circle of redirects is walked once. Links of target to itself, also
-// in a roundabout way, do not count.
+// CollectInLinks reads who links to target. A redirect forwards its in-links, so the links to every
+// URL that redirects to target count as well, through any number of hops; a circle of redirects is
+// walked once. Links of target to itself, also in a roundabout way, do not count.
 func CollectInLinks(ctx context.Context, r percolator.Reader, target string) (InLinks, error) {
 	found := InLinks{}
 	seen := map[string]bool{target: true}
@@ -41,7 +41,8 @@ func CollectInLinks(ctx context.Context, r percolator.Reader, target string) (In
 	return found, nil
 }
 
-// add counts a link. A page may link to the target and to a redirect to it: that is one page, with the texts of both.
+// add counts a link. A page may link to the target and to a redirect to it: that is one page, with
+// the texts of both.
 func (in InLinks) add(source string, e percolator.Entry) error {
 	texts, err := LinkAnchors(source).Decode(e.Cell.Row, e.Value)
 	if err != nil {

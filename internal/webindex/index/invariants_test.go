@@ -13,9 +13,9 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
 
-// checkInstant checks what has to hold in every snapshot, whatever the observers are doing: each processed document has
-// exactly one entry, in the cluster of its content; each entry has its document; each canonical URL has its entry; no part of
-// a rank is lost.
+// checkInstant checks what has to hold in every snapshot, whatever the observers are doing: each
+// processed document has exactly one entry, in the cluster of its content; each entry has its
+// document; each canonical URL has its entry; no part of a rank is lost.
 func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
 	hashes, entries := map[string]string{}, map[string]bool{}
 	for e, err := range index.Hash.Scan(ctx, snap, percolator.All()) {
@@ -54,7 +54,8 @@ func checkInstant(ctx context.Context, snap *percolator.Snapshot) error {
 	return checkBalance(ctx, snap)
 }
 
-// checkShared checks that a cluster has no member but its canonical URL unless it is marked: others look no further.
+// checkShared checks that a cluster has no member but its canonical URL unless it is marked: others
+// look no further.
 func checkShared(ctx context.Context, snap *percolator.Snapshot) error {
 	members, canonical := map[string][]string{}, map[string]string{}
 	for e, err := range index.Member.Scan(ctx, snap, percolator.All()) {
@@ -84,8 +85,8 @@ func checkShared(ctx context.Context, snap *percolator.Snapshot) error {
 	return nil
 }
 
-// checkBalance checks the account of ranks, to the unit: what a URL has received, and what is queued for it, is together what
-// documents have passed on to it.
+// checkBalance checks the account of ranks, to the unit: what a URL has received, and what is
+// queued for it, is together what documents have passed on to it.
 func checkBalance(ctx context.Context, snap *percolator.Snapshot) error {
 	balance := map[string]int64{}
 	for e, err := range index.PassedTo.Scan(ctx, snap, percolator.All()) {
@@ -122,8 +123,9 @@ func checkBalance(ctx context.Context, snap *percolator.Snapshot) error {
 	return nil
 }
 
-// TestInvariantsAtEveryInstant changes a small web at random, with few URLs and fewer contents so that everything collides,
-// while two workers are at it, and looks at as many snapshots as it can meanwhile.
+// TestInvariantsAtEveryInstant changes a small web at random, with few URLs and fewer contents so
+// that everything collides, while two workers are at it, and looks at as many snapshots as it can
+// meanwhile.
 func TestInvariantsAtEveryInstant(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 2)

@@ -24,8 +24,9 @@ func NewPage(url string, c *Capture) *Page {
 // Bytes is how much the page stores.
 func (p *Page) Bytes() int { return len(p.stored) }
 
-// Load brings one crawled page into the store, in a transaction of its own. It reports whether anything changed: a page
-// that is stored already, byte for byte, is not written again, so nobody processes it again.
+// Load brings one crawled page into the store, in a transaction of its own. It reports whether
+// anything changed: a page that is stored already, byte for byte, is not written again, so nobody
+// processes it again.
 func Load(ctx context.Context, client *percolator.Client, url string, c *Capture) (changed bool, err error) {
 	page := NewPage(url, c)
 	_, err = client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
@@ -36,7 +37,8 @@ func Load(ctx context.Context, client *percolator.Client, url string, c *Capture
 	return changed, err
 }
 
-// LoadInto brings pages into the store as a part of tx, and reports of each whether it changed. One read tells for all of them.
+// LoadInto brings pages into the store as a part of tx, and reports of each whether it changed. One
+// read tells for all of them.
 func LoadInto(ctx context.Context, tx *percolator.Txn, pages ...*Page) (changed []bool, err error) {
 	cells := make([]percolator.Cell, len(pages))
 	for i, p := range pages {
@@ -61,8 +63,8 @@ func LoadInto(ctx context.Context, tx *percolator.Txn, pages ...*Page) (changed 
 	return changed, nil
 }
 
-// Delete takes a page out of the store. The observers take it out of the index, as if it had never been crawled. A URL
-// that is not in the store is percolator.ErrNotFound.
+// Delete takes a page out of the store. The observers take it out of the index, as if it had never
+// been crawled. A URL that is not in the store is percolator.ErrNotFound.
 func Delete(ctx context.Context, client *percolator.Client, url string) error {
 	_, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
 		if _, err := Digest.Get(ctx, tx, url); err != nil {

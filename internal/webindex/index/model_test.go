@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// model is the way of ranks without a store: accounts, and a queue from which any contributions can be taken in any order.
+// model is the way of ranks without a store: accounts, and a queue from which any contributions can
+// be taken in any order.
 type model struct {
 	random    *rand.Rand
 	links     map[string][]page.Link // of documents
@@ -61,7 +62,8 @@ func (m *model) edit(urls int) {
 	}
 }
 
-// step lets an observer run: reroute, or a fold of a random part of what is queued for a random URL.
+// step lets an observer run: reroute, or a fold of a random part of what is queued for a random
+// URL.
 func (m *model) step() {
 	if n := len(m.reroutes); n > 0 && (len(m.queue) == 0 || m.random.IntN(4) == 0) {
 		i := m.random.IntN(n)
@@ -157,8 +159,9 @@ func (m *model) check(t *testing.T, when string) {
 	}
 }
 
-// TestAnyOrderEndsAtPageRank changes random webs at random, lets observers run in random order meanwhile, and in the end for
-// as long as they have work. There always is an end, and ranks are then as good as promised.
+// TestAnyOrderEndsAtPageRank changes random webs at random, lets observers run in random order
+// meanwhile, and in the end for as long as they have work. There always is an end, and ranks are
+// then as good as promised.
 func TestAnyOrderEndsAtPageRank(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -184,8 +187,8 @@ func TestAnyOrderEndsAtPageRank(t *testing.T) {
 	}
 }
 
-// TestToleranceIsNeeded: a web in which every document keeps back all that it may is as far from PageRank as Tolerance says, so
-// nothing narrower would do.
+// TestToleranceIsNeeded: a web in which every document keeps back all that it may is as far from
+// PageRank as Tolerance says, so nothing narrower would do.
 func TestToleranceIsNeeded(t *testing.T) {
 	t.Parallel()
 	rank := int64(0) // of all pages of a cycle, whose PageRanks are 1

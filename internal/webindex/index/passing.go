@@ -13,12 +13,13 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Contribution is what is queued for a URL: part of a rank, and the news that its links may lead elsewhere.
+// Contribution is what is queued for a URL: part of a rank, and the news that its links may lead
+// elsewhere.
 type Contribution struct {
 	// Rank is the difference, in units, between what a document has passed on before and now.
 	Rank int64 `json:"rank,omitempty"`
-	// Links says that this URL has become a document or ceased to be one, or that its links or the redirects behind them have
-	// changed.
+	// Links says that this URL has become a document or ceased to be one, or that its links or the
+	// redirects behind them have changed.
 	Links bool `json:"links,omitempty"`
 }
 
@@ -39,22 +40,25 @@ func combine(a, b Contributions) Contributions {
 }
 
 const (
-	// groups is into how many groups the URLs are divided. A transaction that passes rank on to any number of URLs writes as many
-	// cells at most, and as many folds can run at once.
+	// groups is into how many groups the URLs are divided. A transaction that passes rank on to any
+	// number of URLs writes as many cells at most, and as many folds can run at once.
 	groups = 8
-	// maxPassURLs is how many URLs a fold looks at, and maxDifferences after how many URLs that it has to pass something on to it
-	// looks at no further one. (One alone has at most 2 × page.MaxLinks.) What is left goes back into the queue.
+	// maxPassURLs is how many URLs a fold looks at, and maxDifferences after how many URLs that it has
+	// to pass something on to it looks at no further one. (One alone has at most 2 × page.MaxLinks.)
+	// What is left goes back into the queue.
 	maxPassURLs    = 200
 	maxDifferences = 20_000
-	// urgency is how many times smaller than the largest contribution of a fold another may be to be taken at the same time. Smaller
-	// ones go back into the queue, too, where more is added to them meanwhile: what moves a rank by much should go first, because
-	// it makes others move, and looking at a page for every bit of a rank would be several times the work.
+	// urgency is how many times smaller than the largest contribution of a fold another may be to be
+	// taken at the same time. Smaller ones go back into the queue, too, where more is added to them
+	// meanwhile: what moves a rank by much should go first, because it makes others move, and looking
+	// at a page for every bit of a rank would be several times the work.
 	urgency = 8
 )
 
-// Passing is the queue by which documents pass their rank on. Its keys are groups of URLs, and what is added to them are
-// contributions to URLs of the group. That conflicts with nobody, so however many pages link to one, they do not wait for each
-// other; and a page hears of many differences at once.
+// Passing is the queue by which documents pass their rank on. Its keys are groups of URLs, and what
+// is added to them are contributions to URLs of the group. That conflicts with nobody, so however
+// many pages link to one, they do not wait for each other; and a page hears of many differences at
+// once.
 var Passing = newQueue()
 
 func newQueue() *combinequeue.Queue[Contributions] {
@@ -102,7 +106,8 @@ func revisit(tx *percolator.Txn, url string) error {
 	return enqueue(tx, Contributions{url: {Links: true}})
 }
 
-// urgent are the URLs that a fold looks at: those with new links, and those to which much is contributed, most first.
+// urgent are the URLs that a fold looks at: those with new links, and those to which much is
+// contributed, most first.
 func (cs Contributions) urgent() []string {
 	weight := func(url string) int64 {
 		switch c := cs[url]; {
@@ -129,9 +134,10 @@ func (cs Contributions) urgent() []string {
 	return urls
 }
 
-// pass is what folds the queue: it adds to each URL what it has received and, where a document's rank has moved by more than
-// Epsilon or its links lead elsewhere, passes the differences on. Of all that concerns the rank of a URL this is the only writer,
-// and two folds that have the same URL conflict. So each decides from the outcome of the one before, and in the snapshot of a fold
+// pass is what folds the queue: it adds to each URL what it has received and, where a document's
+// rank has moved by more than Epsilon or its links lead elsewhere, passes the differences on. Of
+// all that concerns the rank of a URL this is the only writer, and two folds that have the same URL
+// conflict. So each decides from the outcome of the one before, and in the snapshot of a fold
 // everything is visible that the contribution was queued for.
 func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contributions]) error {
 	in := Contributions{}

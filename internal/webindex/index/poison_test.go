@@ -15,8 +15,9 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
 
-// A page with many short links, each of which is redirected to a long URL: where its rank goes does not fit into one cell. The
-// fold that meets it fails for ever, and with it everything else that it has taken from the queue: other pages have no rank.
+// A page with many short links, each of which is redirected to a long URL: where its rank goes does
+// not fit into one cell. The fold that meets it fails for ever, and with it everything else that it
+// has taken from the queue: other pages have no rank.
 func TestOnePageDoesNotStopRanks(t *testing.T) {
 	w := webtest.New(t, 0)
 	w.Env.Clock.Stop() // so that all contributions are of one slice of the queue: as when they come within four seconds

@@ -22,9 +22,10 @@ type facts struct {
 	links    []page.Link
 }
 
-// process is the first observer: a response was stored, replaced or deleted. It reads the page once and writes, in one
-// transaction, what follows from the page alone: its cluster, its words, and its links, which are stored with their
-// targets. Only differences to the previous version of the page are written.
+// process is the first observer: a response was stored, replaced or deleted. It reads the page once
+// and writes, in one transaction, what follows from the page alone: its cluster, its words, and its
+// links, which are stored with their targets. Only differences to the previous version of the page
+// are written.
 func process(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	url := ch.Cell.Row
 	after, err := interpret(url, ch)
@@ -69,8 +70,8 @@ func interpret(url string, ch observers.Change) (facts, error) {
 	return facts{hash: p.Cluster, content: NewContent(p), terms: p.Terms, links: p.Links}, nil
 }
 
-// recall reads what earlier runs have written for the URL. GetMulti fetches the cells in one request; the typed reads
-// after it are answered by the transaction's cache.
+// recall reads what earlier runs have written for the URL. GetMulti fetches the cells in one
+// request; the typed reads after it are answered by the transaction's cache.
 func recall(ctx context.Context, tx *percolator.Txn, url string) (f facts, err error) {
 	if _, err = tx.GetMulti(ctx,
 		Hash.Cell(url), Redirect.Cell(url), Derived.Cell(url), Terms.Cell(url), OutLinks.Cell(url), Anchors.Cell(url),
@@ -93,8 +94,9 @@ func recall(ctx context.Context, tx *percolator.Txn, url string) (f facts, err e
 	return f, err
 }
 
-// moveCluster takes the document out of its old cluster and into the new one. The document and its entry change in the
-// same transaction, so no snapshot shows one without the other. The same holds for a canonical URL and its entry.
+// moveCluster takes the document out of its old cluster and into the new one. The document and its
+// entry change in the same transaction, so no snapshot shows one without the other. The same holds
+// for a canonical URL and its entry.
 func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, after facts) error {
 	if before.hash == after.hash {
 		if before.content == after.content && maps.Equal(before.terms, after.terms) {
@@ -106,7 +108,8 @@ func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, af
 			Recluster.Notify(tx, after.hash),
 		)
 	}
-	// The anchors may be changing just now: collectAnchors would tell the former cluster. One of us fails.
+	// The anchors may be changing just now: collectAnchors would tell the former cluster. One of us
+	// fails.
 	if _, err := Anchors.GetForUpdate(ctx, tx, url); err != nil && !errors.Is(err, percolator.ErrNotFound) {
 		return err
 	}
@@ -126,8 +129,8 @@ func moveCluster(ctx context.Context, tx *percolator.Txn, url string, before, af
 	)
 }
 
-// joinCluster adds the entry of url. The first member is canonical, as in figure 2 of the paper; when there is a canonical
-// URL, the two have to be compared, and the cluster is marked as shared.
+// joinCluster adds the entry of url. The first member is canonical, as in figure 2 of the paper;
+// when there is a canonical URL, the two have to be compared, and the cluster is marked as shared.
 func joinCluster(ctx context.Context, tx *percolator.Txn, url, hash string) error {
 	if err := Member.Set(tx, Pair(hash, url), nil); err != nil {
 		return err
@@ -141,8 +144,8 @@ func joinCluster(ctx context.Context, tx *percolator.Txn, url, hash string) erro
 	return errors.Join(Shared.Set(tx, hash, nil), Recluster.Notify(tx, hash))
 }
 
-// leaveCluster removes the entry of url. A cluster never names a canonical URL that is not a member: if it named this
-// one, it has none until chooseCanonical has run.
+// leaveCluster removes the entry of url. A cluster never names a canonical URL that is not a
+// member: if it named this one, it has none until chooseCanonical has run.
 func leaveCluster(ctx context.Context, tx *percolator.Txn, url, hash string) error {
 	canonical, err := Canonical.GetOr(ctx, tx, hash, "")
 	if err != nil {
@@ -213,8 +216,8 @@ func moveLinks(tx *percolator.Txn, url string, before, after []page.Link) error 
 	return errors.Join(OutLinks.Set(tx, url, after), revisit(tx, url))
 }
 
-// resetInLinks handles a URL that has become a document, or is none any more. Its anchor texts are forgotten and, of a document,
-// collected anew; its rank is passed on, or taken back.
+// resetInLinks handles a URL that has become a document, or is none any more. Its anchor texts are
+// forgotten and, of a document, collected anew; its rank is passed on, or taken back.
 func resetInLinks(tx *percolator.Txn, url string, before, after facts) error {
 	if (before.hash == "") == (after.hash == "") {
 		return nil

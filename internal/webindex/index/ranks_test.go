@@ -26,7 +26,8 @@ const (
 	absent = "http://absent.test/" // never crawled
 )
 
-// wantRanks checks the whole index, and stored ranks against PageRanks that were worked out by hand. 0 is no rank at all.
+// wantRanks checks the whole index, and stored ranks against PageRanks that were worked out by
+// hand. 0 is no rank at all.
 func wantRanks(t *testing.T, w *webtest.Web, what string, want map[string]float64) {
 	t.Helper()
 	w.Check()
@@ -78,7 +79,8 @@ func TestRanksOfAChainAndOfACycle(t *testing.T) {
 	wantRanks(t, w, "chain", chain)
 	wantRanks(t, w, "cycle", cycle)
 
-	// The last page closes a second cycle: now all ranks of the chain are 1 as well. Then the first cycle is cut open.
+	// The last page closes a second cycle: now all ranks of the chain are 1 as well. Then the first
+	// cycle is cut open.
 	put(w, "http://chain.test/7", "/0")
 	put(w, "http://cycle.test/7")
 	rank = 0
@@ -99,7 +101,8 @@ func TestRanksFollowRedirects(t *testing.T) {
 	put(w, home, r1, r2, third)
 	w.Redirect(r1, r2)
 	w.Redirect(r2, target)
-	// Two links lead to the same page and are one; the third leads to nothing that was crawled, and is one too.
+	// Two links lead to the same page and are one; the third leads to nothing that was crawled, and is
+	// one too.
 	wantRanks(t, w, "a chain of redirects", map[string]float64{target: base + d*base/2, mirror: base, r1: 0, r2: 0})
 	w.Redirect(r2, mirror)
 	wantRanks(t, w, "its end was moved", map[string]float64{target: base, mirror: base + d*base/2})
@@ -118,7 +121,8 @@ func TestRanksFollowRedirects(t *testing.T) {
 	wantRanks(t, w, "which is gone", map[string]float64{r1: 0, third: base + d*base/2})
 }
 
-// TestManyLinks: a page passes its rank on to more URLs than one fold looks at, and takes a part of it back.
+// TestManyLinks: a page passes its rank on to more URLs than one fold looks at, and takes a part of
+// it back.
 func TestManyLinks(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 1)
@@ -157,8 +161,8 @@ func TestHigherRankIsCanonical(t *testing.T) {
 	want(t, "served", webtest.Value(w, index.Served, mirror), "")
 }
 
-// TestWorkIsProportionalToTheReach changes where one page links to, in webs of two sizes. Two chains hear of it, until the
-// difference is less than Epsilon, and nobody else.
+// TestWorkIsProportionalToTheReach changes where one page links to, in webs of two sizes. Two
+// chains hear of it, until the difference is less than Epsilon, and nobody else.
 func TestWorkIsProportionalToTheReach(t *testing.T) {
 	t.Parallel()
 	for _, rest := range []int{10, 60} {
@@ -181,8 +185,8 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 			put(w, home, right(0))
 			w.Check()
 
-			// home passes on 0.1275, and each page 0.425 of a difference to the next: of the fifth page's 0.0042 nothing need be
-			// passed on, unless there were residuals from before.
+			// home passes on 0.1275, and each page 0.425 of a difference to the next: of the fifth page's
+			// 0.0042 nothing need be passed on, unless there were residuals from before.
 			may, must := map[string]bool{}, map[string]bool{}
 			for i := range length {
 				may[left(i)], may[right(i)] = true, true
@@ -193,8 +197,9 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 					t.Errorf("rank of %s changed: %v, want %v", url, moved, !moved)
 				}
 			}
-			// Load, process, relink of two targets, export, recluster, and a fold for home's links; at each step of the chains two
-			// pages are ranked again and four URLs receive something, each of them by a fold of its own at worst.
+			// Load, process, relink of two targets, export, recluster, and a fold for home's links; at each
+			// step of the chains two pages are ranked again and four URLs receive something, each of them by
+			// a fold of its own at worst.
 			const most = 7 + (4+2)*length
 			n, transactions := w.Runs()-runs, w.Client.Stats().Transactions-before.Transactions
 			if n > most || transactions > most {
@@ -220,8 +225,8 @@ func commits(w *webtest.Web) map[string]tso.Timestamp {
 	return found
 }
 
-// TestPopularPage loads a thousand pages that link to one, 32 at a time, and has them processed and their ranks passed on. Nobody
-// has to wait for the popular page.
+// TestPopularPage loads a thousand pages that link to one, 32 at a time, and has them processed and
+// their ranks passed on. Nobody has to wait for the popular page.
 func TestPopularPage(t *testing.T) {
 	t.Parallel()
 	const pages = 1000

@@ -9,8 +9,9 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// collectAnchors runs when the in-links of a URL have changed. For a document it stores their texts, and has its cluster
-// reconsidered. A redirect has none: it passes the news on. A URL that was never crawled, but is linked to, needs nothing.
+// collectAnchors runs when the in-links of a URL have changed. For a document it stores their
+// texts, and has its cluster reconsidered. A redirect has none: it passes the news on. A URL that
+// was never crawled, but is linked to, needs nothing.
 func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	url := ch.Cell.Row
 	if _, err := tx.GetMulti(ctx, Hash.Cell(url), Redirect.Cell(url), Anchors.Cell(url)); err != nil {
@@ -27,8 +28,9 @@ func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change
 	if err != nil || hash == "" {
 		return err
 	}
-	// Process locks the anchors, too, when it moves the document: the cluster to notify must not change under our feet. The
-	// hash itself is not locked, because records of locks on a cell make reading it dearer, and it is read often.
+	// Process locks the anchors, too, when it moves the document: the cluster to notify must not
+	// change under our feet. The hash itself is not locked, because records of locks on a cell make
+	// reading it dearer, and it is read often.
 	known, err := Anchors.GetForUpdate(ctx, tx, url)
 	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
 		return err
@@ -44,9 +46,9 @@ func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change
 	return errors.Join(setAnchors(tx, Anchors, url, now), Recluster.Notify(tx, hash))
 }
 
-// passOn notifies the document at the end of a chain of redirects. It does so even if these in-links look the same as last
-// time: the document collects from all redirects itself, maybe in between, and has to be told of each change. A circle
-// of redirects leads nowhere.
+// passOn notifies the document at the end of a chain of redirects. It does so even if these
+// in-links look the same as last time: the document collects from all redirects itself, maybe in
+// between, and has to be told of each change. A circle of redirects leads nowhere.
 func passOn(ctx context.Context, tx *percolator.Txn, url, next string) error {
 	for seen := map[string]bool{url: true}; !seen[next]; {
 		seen[next] = true

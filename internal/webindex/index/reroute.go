@@ -10,9 +10,10 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// reroute runs when a URL redirects elsewhere than before, or begins or ceases to redirect. All pages whose links lead here,
-// maybe by way of other redirects, are told to find their targets again. Whichever part of a chain of redirects changes last, its
-// run sees the whole chain, and so does what it sets off.
+// reroute runs when a URL redirects elsewhere than before, or begins or ceases to redirect. All
+// pages whose links lead here, maybe by way of other redirects, are told to find their targets
+// again. Whichever part of a chain of redirects changes last, its run sees the whole chain, and so
+// does what it sets off.
 func reroute(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	in, err := CollectInLinks(ctx, tx, ch.Cell.Row)
 	if err != nil {
@@ -25,7 +26,8 @@ func reroute(ctx context.Context, tx *percolator.Txn, ch observers.Change) error
 	return enqueue(tx, all)
 }
 
-// destinations are the URLs to which a page's links lead, at the ends of all redirects, in order. See [Unit] for what counts.
+// destinations are the URLs to which a page's links lead, at the ends of all redirects, in order.
+// See [Unit] for what counts.
 func destinations(ctx context.Context, r percolator.Reader, url string, links []page.Link) ([]string, error) {
 	next := map[string]string{} // what is known of redirects; "" is none
 	var ask []string
@@ -75,8 +77,9 @@ func ends(next map[string]string, url string, links []page.Link) []string {
 	return limitTargets(slices.Compact(found))
 }
 
-// MaxTargetBytes is how long all URLs may be together to which a page passes its rank on: redirects may be longer than the links
-// that lead to them. Those that come later in the order of URLs get nothing.
+// MaxTargetBytes is how long all URLs may be together to which a page passes its rank on: redirects
+// may be longer than the links that lead to them. Those that come later in the order of URLs get
+// nothing.
 const MaxTargetBytes = 4 << 20
 
 func limitTargets(urls []string) []string {

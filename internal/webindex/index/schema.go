@@ -8,18 +8,23 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// The tables. A row key that is made of two parts joins them with a zero byte, which no URL, hash or term contains: all rows
-// of the first part then follow each other, and a prefix scan finds them.
+// The tables. A row key that is made of two parts joins them with a zero byte, which no URL, hash
+// or term contains: all rows of the first part then follow each other, and a prefix scan finds
+// them.
 const (
-	// Documents has a row for every URL that was crawled: what the crawl brought, and what the observers made of it.
+	// Documents has a row for every URL that was crawled: what the crawl brought, and what the
+	// observers made of it.
 	Documents = "documents"
-	// Clusters has a row for every content hash with the canonical URL, and a row hash+URL for every member.
+	// Clusters has a row for every content hash with the canonical URL, and a row hash+URL for every
+	// member.
 	Clusters = "clusters"
 	// Links holds the web, turned around: who links or redirects to a URL. See [LinkRow].
 	Links = "links"
-	// Serving has a row for every canonical URL: what the search page shows, but for the rank, which changes too often to be copied.
+	// Serving has a row for every canonical URL: what the search page shows, but for the rank, which
+	// changes too often to be copied.
 	Serving = "serving"
-	// Postings says in which canonical documents a term occurs: what the search page looks up. See [PostingRow].
+	// Postings says in which canonical documents a term occurs: what the search page looks up. See
+	// [PostingRow].
 	Postings = "postings"
 )
 
@@ -27,27 +32,32 @@ const (
 var (
 	// Response is the stored form of a crawled response, see [Capture].
 	Response = percolator.Bytes(Documents, "crawl:response")
-	// Digest is a fingerprint of Response: loading a page that has not changed reads these few bytes and is done.
+	// Digest is a fingerprint of Response: loading a page that has not changed reads these few bytes
+	// and is done.
 	Digest = percolator.String(Documents, "crawl:digest")
 )
 
 // What the observers derive for each URL.
 var (
-	// Hash is the cluster of the document. A row without it is not a document: a redirect, an error, or a link's target.
+	// Hash is the cluster of the document. A row without it is not a document: a redirect, an error,
+	// or a link's target.
 	Hash = percolator.String(Documents, "doc:hash")
 	// Derived is what a search result shows of the document.
 	Derived = percolator.JSON[Content](Documents, "doc:content")
 	// Terms is how often each term occurs in the document.
 	Terms = percolator.JSON[map[string]int](Documents, "doc:terms")
-	// OutLinks is what this document has contributed to Links, so that a re-crawl changes only the difference.
+	// OutLinks is what this document has contributed to Links, so that a re-crawl changes only the
+	// difference.
 	OutLinks = percolator.JSON[[]page.Link](Documents, "doc:links")
 	// Redirect is where this URL redirects to, if it does.
 	Redirect = percolator.String(Documents, "doc:redirect")
 	// Rank is the document's PageRank in units, as it has passed it on; see [Unit].
 	Rank = percolator.Int64(Documents, "doc:rank")
-	// PassedTo are the URLs to which it has passed that rank on, to each its [Share]; in order, none twice.
+	// PassedTo are the URLs to which it has passed that rank on, to each its [Share]; in order, none
+	// twice.
 	PassedTo = percolator.JSON[[]string](Documents, "doc:passed")
-	// Received is what all documents that link here have passed on to this URL, crawled or not; absent means 0.
+	// Received is what all documents that link here have passed on to this URL, crawled or not; absent
+	// means 0.
 	Received = percolator.Int64(Documents, "doc:received")
 	// Anchors are the texts of the in-links.
 	Anchors = percolator.JSON[[]Anchor](Documents, "doc:anchors")
@@ -57,8 +67,9 @@ var (
 var (
 	// Canonical is the member of the cluster that the search page shows.
 	Canonical = percolator.String(Clusters, "cluster:canonical")
-	// Shared marks a cluster that has several members, or had them until a moment ago; the value is empty. Most have one, and whoever
-	// finds that out by looking at a cell shares the request with others, unlike who scans for members.
+	// Shared marks a cluster that has several members, or had them until a moment ago; the value is
+	// empty. Most have one, and whoever finds that out by looking at a cell shares the request with
+	// others, unlike who scans for members.
 	Shared = percolator.Bytes(Clusters, "cluster:shared")
 	// Member marks a URL as a member; the row is a [Pair] of hash and URL, the value is empty.
 	Member = percolator.Bytes(Clusters, "cluster:member")
@@ -76,7 +87,8 @@ var (
 	ServedAnchors = percolator.JSON[[]Anchor](Serving, "serve:anchors")
 )
 
-// Columns that are never written, only notified: "have another look at this row". Many reasons to look become one look.
+// Columns that are never written, only notified: "have another look at this row". Many reasons to
+// look become one look.
 var (
 	// Relink says that the in-links of this URL changed.
 	Relink = percolator.Bytes(Documents, "relink")

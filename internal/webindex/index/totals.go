@@ -57,12 +57,14 @@ func CountTotals(ctx context.Context, r percolator.Reader) (t Totals, err error)
 	return t, err
 }
 
-// Latencies says, for every document that became searchable with its present content after the time since, how long that
-// took: from the commit of the transaction that loaded the page to the commit of the one that put it into the serving
-// tables. Both times are commit timestamps, so the oracle's clock is the only clock. The result is sorted.
+// Latencies says, for every document that became searchable with its present content after the time
+// since, how long that took: from the commit of the transaction that loaded the page to the commit
+// of the one that put it into the serving tables. Both times are commit timestamps, so the oracle's
+// clock is the only clock. The result is sorted.
 //
-// Documents that are not canonical never become searchable themselves and are left out; so are pages that were loaded
-// again with other headers and the same content, which were searchable all along.
+// Documents that are not canonical never become searchable themselves and are left out; so are
+// pages that were loaded again with other headers and the same content, which were searchable all
+// along.
 func Latencies(ctx context.Context, r percolator.Reader, since tso.Timestamp) ([]time.Duration, error) {
 	served := r.Scan(ctx, Serving, percolator.All(), Served.Name)
 	loaded, stop := iter.Pull2(r.Scan(ctx, Documents, percolator.All(), Digest.Name))

@@ -23,9 +23,10 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/webtest"
 )
 
-// BenchmarkLoad compares loading a crawl one by one – read a page, commit its transaction, read the next one – with Load, in one run on the
-// same store, while no worker runs. At 5 ms each request and each timestamp takes that much longer, as over a network; without that
-// the processor is the limit, which this process shares with the emulator.
+// BenchmarkLoad compares loading a crawl one by one – read a page, commit its transaction, read
+// the next one – with Load, in one run on the same store, while no worker runs. At 5 ms each
+// request and each timestamp takes that much longer, as over a network; without that the processor
+// is the limit, which this process shares with the emulator.
 func BenchmarkLoad(b *testing.B) {
 	for _, latency := range []time.Duration{0, 5 * time.Millisecond} {
 		b.Run(latency.String(), func(b *testing.B) {
@@ -66,8 +67,8 @@ func (s *spent) since(began spent) {
 
 func (s *spent) add(d spent) { s.wall, s.cpu = s.wall+d.wall, s.cpu+d.cpu }
 
-// report gives both rates, their ratio, and what an item costs the processor, the emulator's part included: this is less at the mercy of others
-// that use the machine.
+// report gives both rates, their ratio, and what an item costs the processor, the emulator's part
+// included: this is less at the mercy of others that use the machine.
 func report(b *testing.B, alone spent, one int, together spent, many int) {
 	slow, fast := float64(one)/alone.wall.Seconds(), float64(many)/together.wall.Seconds()
 	b.ReportMetric(0, "ns/op")
@@ -115,8 +116,8 @@ func pagesFile(b *testing.B, site string, pages int) string {
 	return file(b, site+".warc", records...)
 }
 
-// slowClient is a client of its own, without what tests put between a client and its store, whose requests to the store and the oracle take
-// longer.
+// slowClient is a client of its own, without what tests put between a client and its store, whose
+// requests to the store and the oracle take longer.
 func slowClient(b *testing.B, w *webtest.Web, latency time.Duration) *percolator.Client {
 	b.Helper()
 	opts := w.Env.Options()

@@ -1,4 +1,5 @@
-// Package load brings crawls into the store: many pages at once, and where an interrupted load was, the next one goes on.
+// Package load brings crawls into the store: many pages at once, and where an interrupted load was,
+// the next one goes on.
 package load
 
 import (
@@ -18,15 +19,18 @@ import (
 )
 
 const (
-	// atOnce is how many pages a transaction stores: enough that they share its requests, few enough that observers begin soon.
+	// atOnce is how many pages a transaction stores: enough that they share its requests, few enough
+	// that observers begin soon.
 	atOnce = 128
-	// maxInFlight bounds the bytes of the pages that are being loaded. It holds several of the largest pages.
+	// maxInFlight bounds the bytes of the pages that are being loaded. It holds several of the largest
+	// pages.
 	maxInFlight = 8 * crawl.MaxPage
 	// failureLimit is for how long the store may fail before a load is given up, to be resumed.
 	failureLimit = time.Minute
 )
 
-// Counts is what became of an input. Every response in it is counted once, in one of the first five.
+// Counts is what became of an input. Every response in it is counted once, in one of the first
+// five.
 type Counts struct {
 	Changed    int64 // written to the store
 	Unchanged  int64 // in the store already, byte for byte
@@ -66,9 +70,10 @@ func (l *Loader) Progress() (read, total int64) {
 	return 0, 0
 }
 
-// Load loads a crawl. What is wrong with the crawl is logged and counted, and loading goes on behind it; the error is for
-// what is wrong with the store, or that ctx ended. Then the next load of the same pages, under whatever path, goes on where
-// this one was; it reads the input from the beginning all the same, and counts what is wrong with it.
+// Load loads a crawl. What is wrong with the crawl is logged and counted, and loading goes on
+// behind it; the error is for what is wrong with the store, or that ctx ended. Then the next load
+// of the same pages, under whatever path, goes on where this one was; it reads the input from the
+// beginning all the same, and counts what is wrong with it.
 func (l *Loader) Load(ctx context.Context, src Source) error {
 	survey, err := newSurvey(ctx, src)
 	if err != nil {
@@ -82,7 +87,7 @@ func (l *Loader) Load(ctx context.Context, src Source) error {
 	defer in.Close() //nolint:errcheck // it was only read
 	l.input.Store(in)
 	_, err = loader.Load(ctx, l.Client, loader.Config{
-		Name: "webindex:" + survey.identity(), Restart: l.Restart, ItemsPerTransaction: atOnce, MaxInFlightBytes: maxInFlight, Patience: failureLimit, Logger: l.Log,
+		Name: "webindex:" + survey.identity(), Restart: l.Restart, ItemsPerTransaction: atOnce, MaxInFlightBytes: maxInFlight, OutageTimeout: failureLimit, Logger: l.Log,
 	}, loader.Job[*item]{
 		Source: func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[*item], error] {
 			return l.pages(ctx, in, survey, from.Items)
@@ -103,7 +108,8 @@ type item struct {
 	changed bool // by the last transaction that it was written in
 }
 
-// pages yields the pages of the input that count, and the errors in it. The first ones have been loaded earlier.
+// pages yields the pages of the input that count, and the errors in it. The first ones have been
+// loaded earlier.
 func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier int64) iter.Seq2[loader.Item[*item], error] {
 	return func(yield func(loader.Item[*item], error) bool) {
 		n := 0
@@ -173,7 +179,8 @@ type pageError struct {
 func (e *pageError) Error() string { return "load " + e.url + ": " + e.err.Error() }
 func (e *pageError) Unwrap() error { return e.err }
 
-// report counts and logs something that could not be loaded. The messages of crawl name the file and the offset.
+// report counts and logs something that could not be loaded. The messages of crawl name the file
+// and the offset.
 func (l *Loader) report(err error) {
 	var skipped *crawl.SkippedError
 	if errors.As(err, &skipped) || errors.Is(err, page.ErrURL) {

@@ -51,7 +51,8 @@ func want(t *testing.T, what string, got, want load.Counts) {
 	}
 }
 
-// TestLastResponseCounts: of several responses of one URL the last one is stored, also when the crawl is loaded again.
+// TestLastResponseCounts: of several responses of one URL the last one is stored, also when the
+// crawl is loaded again.
 func TestLastResponseCounts(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 1)
@@ -160,8 +161,8 @@ func TestStoreFailureEndsTheLoad(t *testing.T) {
 	want(t, "nothing", l.Counts(), load.Counts{})
 }
 
-// An interrupted load goes on where it was, and its counts tell what each of the runs has done. Another input with the same beginning
-// does not.
+// An interrupted load goes on where it was, and its counts tell what each of the runs has done.
+// Another input with the same beginning does not.
 func TestInterruptedLoadGoesOn(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 0)

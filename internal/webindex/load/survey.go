@@ -23,14 +23,16 @@ func keyOf(url string) urlKey {
 
 // survey is what is known of an input before it is loaded.
 type survey struct {
-	// latest says, for each URL, which of its responses is the last: the n-th in the input, counting from 1. A crawl may
-	// hold a URL several times, and only its last response counts. Loading each of them in turn would end with the same
-	// page, but it would make the observers work, also when the same crawl is loaded again.
+	// latest says, for each URL, which of its responses is the last: the n-th in the input, counting
+	// from 1. A crawl may hold a URL several times, and only its last response counts. Loading each of
+	// them in turn would end with the same page, but it would make the observers work, also when the
+	// same crawl is loaded again.
 	latest  map[urlKey]int
 	content hash.Hash
 }
 
-// newSurvey reads an input once. What is wrong with the input is not reported: whoever reads it next meets it again.
+// newSurvey reads an input once. What is wrong with the input is not reported: whoever reads it
+// next meets it again.
 func newSurvey(ctx context.Context, src Source) (*survey, error) {
 	s := &survey{latest: map[urlKey]int{}, content: sha256.New()}
 	in, err := src.open()
@@ -61,8 +63,9 @@ func (s *survey) add(url string, r *crawl.Response) {
 	}
 }
 
-// identity is the same for inputs that bring the same pages in the same order: one of them goes on where a load of another
-// one was interrupted. Other pages, be it one at the end, make another identity: nothing of them is taken for loaded.
+// identity is the same for inputs that bring the same pages in the same order: one of them goes on
+// where a load of another one was interrupted. Other pages, be it one at the end, make another
+// identity: nothing of them is taken for loaded.
 func (s *survey) identity() string { return hex.EncodeToString(s.content.Sum(nil)[:16]) }
 
 // identity is the URL under which a response is stored; page.ErrURL if there is none.

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// resolve returns the links that anchors make to documents other than self. It is not complete when a limit was met.
+// resolve returns the links that anchors make to documents other than self. It is not complete when
+// a limit was met.
 func resolve(anchors []anchor, self string, base *url.URL) (links []Link, complete bool) {
 	complete = true
 	size := 0                          // of all targets

@@ -15,7 +15,8 @@ const (
 	MaxTitle = 512
 	// MaxText is the longest text in bytes. Terms are counted in all of the page's text nevertheless.
 	MaxText = 128 << 10
-	// MaxTerms is the largest number of distinct terms: the first ones in the title and then in the text.
+	// MaxTerms is the largest number of distinct terms: the first ones in the title and then in the
+	// text.
 	MaxTerms = 5000
 	// MaxLinks is the largest number of distinct targets.
 	MaxLinks = 10_000
@@ -37,7 +38,8 @@ type Page struct {
 	Text string
 	// Terms counts the terms of title and text, see the function Terms.
 	Terms map[string]int
-	// Links are the links to other documents, one for each distinct target, in order of their first appearance.
+	// Links are the links to other documents, one for each distinct target, in order of their first
+	// appearance.
 	Links []Link
 	// Truncated is set when something was left out because of a limit.
 	Truncated bool
@@ -47,18 +49,19 @@ type Page struct {
 type Link struct {
 	// Target is the identity of the URL linked to.
 	Target string
-	// Anchors are the distinct texts of all links to Target in order of their first appearance, pictures standing for
-	// their alternative texts. Empty texts are left out, so there may be none.
+	// Anchors are the distinct texts of all links to Target in order of their first appearance,
+	// pictures standing for their alternative texts. Empty texts are left out, so there may be none.
 	Anchors []string
 }
 
-// Parse reads the HTML document that was retrieved from docURL; body is free of transfer and content encodings. The only
-// error is a docURL that has no identity: every body is a page, however malformed. Time and memory are proportional to
-// the size of body.
+// Parse reads the HTML document that was retrieved from docURL; body is free of transfer and
+// content encodings. The only error is a docURL that has no identity: every body is a page, however
+// malformed. Time and memory are proportional to the size of body.
 //
-// Links are the href attributes of a and area elements, resolved against the document's base (RFC 3986, section 5, and
-// the first base element with an href). rel=nofollow makes no difference. Left out are links to the document itself,
-// links to anything but http and https, and what cannot be understood as a URL.
+// Links are the href attributes of a and area elements, resolved against the document's base (RFC
+// 3986, section 5, and the first base element with an href). rel=nofollow makes no difference. Left
+// out are links to the document itself, links to anything but http and https, and what cannot be
+// understood as a URL.
 func Parse(docURL string, header http.Header, body []byte) (*Page, error) {
 	self, base, err := documentURL(docURL)
 	if err != nil {
@@ -99,8 +102,8 @@ type anchor struct {
 	text foldedText
 }
 
-// collector reads a document as a stream of tags. It builds no tree: the time that takes depends on how badly the tags
-// are nested, and nothing that is collected here depends on the tree.
+// collector reads a document as a stream of tags. It builds no tree: the time that takes depends on
+// how badly the tags are nested, and nothing that is collected here depends on the tree.
 type collector struct {
 	title, text foldedText
 	anchors     []anchor

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// IsHTML reports whether the header's Content-Type is an HTML type: text/html or application/xhtml+xml.
+// IsHTML reports whether the header's Content-Type is an HTML type: text/html or
+// application/xhtml+xml.
 func IsHTML(header http.Header) bool {
 	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -21,9 +22,9 @@ func IsDocument(status int, header http.Header) bool {
 	return status == http.StatusOK && IsHTML(header)
 }
 
-// RedirectTarget returns the identity of the URL that a response forwards to: status 301, 302, 303, 307 or 308 with a
-// Location, resolved against docURL. It is false for every other response, and for a Location that is no http or https
-// URL or leads back to docURL itself.
+// RedirectTarget returns the identity of the URL that a response forwards to: status 301, 302, 303,
+// 307 or 308 with a Location, resolved against docURL. It is false for every other response, and
+// for a Location that is no http or https URL or leads back to docURL itself.
 func RedirectTarget(docURL string, status int, header http.Header) (string, bool) {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,

@@ -12,8 +12,9 @@ type Fragment struct {
 	Match bool
 }
 
-// Snippet returns a piece of text of about limit characters (with a word at either end more or less) around the first
-// word that contains a term of query, or the start of text when there is none. An ellipsis marks where text was cut.
+// Snippet returns a piece of text of about limit characters (with a word at either end more or
+// less) around the first word that contains a term of query, or the start of text when there is
+// none. An ellipsis marks where text was cut.
 func Snippet(text, query string, limit int) string {
 	wanted := termSet(query)
 	at := 0
@@ -43,8 +44,8 @@ func Snippet(text, query string, limit int) string {
 	return snippet
 }
 
-// Highlight divides text into fragments, so that every word with a term of query is a fragment with Match set. Put
-// together the fragments are text.
+// Highlight divides text into fragments, so that every word with a term of query is a fragment with
+// Match set. Put together the fragments are text.
 func Highlight(text, query string) []Fragment {
 	wanted := termSet(query)
 	var fragments []Fragment
@@ -86,7 +87,8 @@ func matches(word string, set map[string]bool) bool {
 	return found
 }
 
-// eachWord calls f with the bounds of the runs in text that no separator of terms divides, until f returns false.
+// eachWord calls f with the bounds of the runs in text that no separator of terms divides, until f
+// returns false.
 func eachWord(text string, f func(start, end int) bool) {
 	start := -1
 	for i, r := range text {

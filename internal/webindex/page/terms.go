@@ -23,9 +23,10 @@ var stopTerms = map[string]bool{
 
 // Terms returns the terms of a text or of a query, in order and with repetitions.
 //
-// A term is a longest run of letters and digits (with their combining marks) of 2 to 32 characters, compatibility
-// composed (NFKC) and in lower case; runs that are shorter or longer, and the most frequent English words, are left out.
-// Chinese and Japanese, which are written without spaces, are cut in overlapping pairs of characters.
+// A term is a longest run of letters and digits (with their combining marks) of 2 to 32 characters,
+// compatibility composed (NFKC) and in lower case; runs that are shorter or longer, and the most
+// frequent English words, are left out. Chinese and Japanese, which are written without spaces, are
+// cut in overlapping pairs of characters.
 func Terms(text string) []string {
 	var terms []string
 	eachTerm(text, func(term string) bool {
@@ -35,8 +36,8 @@ func Terms(text string) []string {
 	return terms
 }
 
-// countTerms counts the terms of the texts. Terms beyond the first MaxTerms distinct ones are left out, and complete is
-// false.
+// countTerms counts the terms of the texts. Terms beyond the first MaxTerms distinct ones are left
+// out, and complete is false.
 func countTerms(texts ...string) (counts map[string]int, complete bool) {
 	counts, complete = make(map[string]int), true
 	for _, text := range texts {
@@ -104,7 +105,8 @@ func foldText(text string) string {
 		}
 		return r
 	}, text)
-	// Lower case may have left a letter and its mark apart, as may the places where a word could be broken.
+	// Lower case may have left a letter and its mark apart, as may the places where a word could be
+	// broken.
 	return norm.NFKC.String(text)
 }
 
@@ -112,7 +114,8 @@ func startsTerm(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) 
 
 func continuesTerm(r rune) bool { return startsTerm(r) || unicode.IsMark(r) }
 
-// unspaced reports whether r belongs to a script without spaces between words. U+30FC lengthens a Japanese vowel.
+// unspaced reports whether r belongs to a script without spaces between words. U+30FC lengthens a
+// Japanese vowel.
 func unspaced(r rune) bool {
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) || r == '\u30fc'
 }

@@ -15,13 +15,14 @@ const MaxURL = 2048
 // ErrURL is wrapped by the errors of Identity and NormalizeURL.
 var ErrURL = errors.New("no URL of a document")
 
-// Identity returns the identity of a document: its absolute http or https URL without fragment, with scheme and host in
-// lower case. Nothing else is changed in a valid URL: not the port, not the path's dots, escapes and trailing slash, and
-// not the order in the query.
+// Identity returns the identity of a document: its absolute http or https URL without fragment,
+// with scheme and host in lower case. Nothing else is changed in a valid URL: not the port, not the
+// path's dots, escapes and trailing slash, and not the order in the query.
 //
-// What RFC 3986 does not allow in a URL is first written as the clients that fetch pages write it: white space and
-// control characters around it are dropped, other forbidden bytes and stray percent signs escaped, a host name outside
-// of ASCII put in its IDNA form. An identity is its own identity.
+// What RFC 3986 does not allow in a URL is first written as the clients that fetch pages write it:
+// white space and control characters around it are dropped, other forbidden bytes and stray percent
+// signs escaped, a host name outside of ASCII put in its IDNA form. An identity is its own
+// identity.
 func Identity(rawURL string) (string, error) {
 	s := escape(rawURL)
 	u, err := url.Parse(s)
@@ -54,8 +55,9 @@ func Identity(rawURL string) (string, error) {
 	return id, nil
 }
 
-// NormalizeURL resolves ref, an absolute or relative reference found in the document at base, by section 5 of RFC 3986
-// and returns the identity of the result. base is an absolute http or https URL.
+// NormalizeURL resolves ref, an absolute or relative reference found in the document at base, by
+// section 5 of RFC 3986 and returns the identity of the result. base is an absolute http or https
+// URL.
 func NormalizeURL(base *url.URL, ref string) (string, error) {
 	ref = escape(ref)
 	if ref == "" { // a reference to the base itself: its path is not to be touched (RFC 3986, section 5.2.2)
@@ -68,7 +70,8 @@ func NormalizeURL(base *url.URL, ref string) (string, error) {
 	return Identity(u.String())
 }
 
-// lowerHost returns host, which may end in a port, in lower case. u is the parsed URL that it stands in.
+// lowerHost returns host, which may end in a port, in lower case. u is the parsed URL that it
+// stands in.
 func lowerHost(host string, u *url.URL) (string, error) {
 	if !strings.Contains(host, "%") || strings.HasPrefix(host, "[") {
 		return strings.ToLower(host), nil

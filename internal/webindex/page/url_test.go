@@ -54,7 +54,8 @@ func TestIdentityRefuses(t *testing.T) {
 	}
 }
 
-// The examples in section 5.4 of RFC 3986, their fragments dropped; what resolves to something else than http is refused.
+// The examples in section 5.4 of RFC 3986, their fragments dropped; what resolves to something else
+// than http is refused.
 func TestNormalizeURLResolvesLikeRFC3986(t *testing.T) {
 	t.Parallel()
 	base, err := url.Parse("http://a/b/c/d;p?q")
@@ -101,7 +102,8 @@ func TestNormalizeURL(t *testing.T) {
 		"x%2Fy?a=%2F":               "http://example.com/dir/x%2Fy?a=%2F",
 		"50%.html":                  "http://example.com/dir/50%25.html",
 	} {
-		// The base of the first entry is the document; the path of the others is merged with it and loses its dots.
+		// The base of the first entry is the document; the path of the others is merged with it and loses
+		// its dots.
 		if strings.HasPrefix(want, "http://example.com/dir/") && ref != "#part" {
 			want = strings.Replace(want, "/dir/", "/", 1)
 		}

@@ -21,9 +21,10 @@ type version struct {
 	Raw      string // link
 }
 
-// history lists the stored versions of a raw response, newest first, back to the last deletion or to the limit. Every
-// snapshot shows the newest version in it and its commit timestamp; the snapshot just before that shows the one before.
-// tooOld tells that the store does not keep what is older.
+// history lists the stored versions of a raw response, newest first, back to the last deletion or
+// to the limit. Every snapshot shows the newest version in it and its commit timestamp; the
+// snapshot just before that shows the one before. tooOld tells that the store does not keep what is
+// older.
 func history(ctx context.Context, client *percolator.Client, url string, limit int) (versions []version, tooOld bool, err error) {
 	var opts []percolator.ReadOption
 	for len(versions) < limit {
@@ -50,7 +51,8 @@ func history(ctx context.Context, client *percolator.Client, url string, limit i
 	return versions, false, nil
 }
 
-// digestIn finds the version of the response in a snapshot. The digest is written with every response, and is small.
+// digestIn finds the version of the response in a snapshot. The digest is written with every
+// response, and is small.
 func digestIn(ctx context.Context, r percolator.Reader, url string) (percolator.Entry, error) {
 	cell := index.Digest.Cell(url)
 	for e, err := range r.Scan(ctx, cell.Table, percolator.Row(url), cell.Column) {

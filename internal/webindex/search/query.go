@@ -76,8 +76,9 @@ func postings(ctx context.Context, r percolator.Reader, term string) (frequencie
 	return frequencies, false, nil
 }
 
-// intersect keeps the documents that have the next term as well, and adds what the term contributes to their score: the
-// tenth occurrence says less than the first. scores is nil before the first term.
+// intersect keeps the documents that have the next term as well, and adds what the term contributes
+// to their score: the tenth occurrence says less than the first. scores is nil before the first
+// term.
 func intersect(scores map[string]float64, frequencies map[string]int64) map[string]float64 {
 	out := map[string]float64{}
 	for url, n := range frequencies {
@@ -88,7 +89,8 @@ func intersect(scores map[string]float64, frequencies map[string]int64) map[stri
 	return out
 }
 
-// order adds the ranks to the scores and sorts. Ranks change often and by little; so they are not copied to the serving tables.
+// order adds the ranks to the scores and sorts. Ranks change often and by little; so they are not
+// copied to the serving tables.
 func (f *found) order(ctx context.Context, r percolator.Reader, scores map[string]float64) error {
 	cells := make([]percolator.Cell, 0, len(scores))
 	for url := range scores {
@@ -113,7 +115,8 @@ func (f *found) order(ctx context.Context, r percolator.Reader, scores map[strin
 	return nil
 }
 
-// prominence is what a rank contributes to the score: 0 for a document that no other links to, or whose rank is not known yet.
+// prominence is what a rank contributes to the score: 0 for a document that no other links to, or
+// whose rank is not known yet.
 func prominence(rank int64) float64 {
 	return math.Log(float64(max(rank, index.Base)) / float64(index.Base))
 }

@@ -59,7 +59,8 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request) {
 	s.show(w, http.StatusOK, "results.html", p)
 }
 
-// search answers a query from one snapshot, so the results belong together however many transactions commit meanwhile.
+// search answers a query from one snapshot, so the results belong together however many
+// transactions commit meanwhile.
 func (s *Server) search(ctx context.Context, query string, number int) (*resultsPage, error) {
 	start := time.Now()
 	p := &resultsPage{Query: query}

@@ -1,9 +1,10 @@
-// Package search is the search page: it reads the serving tables and the ranks of documents, and shows them to people. It needs
-// no script in the browser and writes nothing.
+// Package search is the search page: it reads the serving tables and the ranks of documents, and
+// shows them to people. It needs no script in the browser and writes nothing.
 //
-// Results are in the order of a score: for each term of the query 1 and the logarithm of how often the document has it, and the
-// logarithm of how many times the least rank the document's rank is. Ranks are those of the snapshot that answers the query,
-// so a rank that has just changed changes the order at once, and nothing has to be exported for it.
+// Results are in the order of a score: for each term of the query 1 and the logarithm of how often
+// the document has it, and the logarithm of how many times the least rank the document's rank is.
+// Ranks are those of the snapshot that answers the query, so a rank that has just changed changes
+// the order at once, and nothing has to be exported for it.
 package search
 
 import (

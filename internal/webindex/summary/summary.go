@@ -8,9 +8,10 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Summary is what was done for one input, or by one command. Every number was counted where the thing happens: by the
-// loader, by the client that sent the requests, by the worker that ran the observers, and in the store afterwards. What
-// this process did not do is 0, however much others did meanwhile; what was not looked at is absent.
+// Summary is what was done for one input, or by one command. Every number was counted where the
+// thing happens: by the loader, by the client that sent the requests, by the worker that ran the
+// observers, and in the store afterwards. What this process did not do is 0, however much others
+// did meanwhile; what was not looked at is absent.
 type Summary struct {
 	// Input is the crawl that was loaded; "" for a command that loads nothing.
 	Input string `json:"input,omitempty"`
@@ -19,14 +20,15 @@ type Summary struct {
 	*Stored
 	Worked
 
-	// Transactions committed with writes, attempts that ended in a conflict, and notifications written by this process.
+	// Transactions committed with writes, attempts that ended in a conflict, and notifications written
+	// by this process.
 	Transactions  int64 `json:"transactions"`
 	Conflicts     int64 `json:"conflicts"`
 	Notifications int64 `json:"notifications"`
 	// Requests are those of this process to Bigtable and the oracle.
 	Requests Requests `json:"requests"`
-	// Seconds is how long the work took; for an input, from the first page until no observer had work left. Verification
-	// and the counting for this summary are not included.
+	// Seconds is how long the work took; for an input, from the first page until no observer had work
+	// left. Verification and the counting for this summary are not included.
 	Seconds float64 `json:"seconds"`
 	// Latency is from load to searchable.
 	Latency Latency `json:"latency_ms"`
@@ -80,15 +82,16 @@ type Deleted struct {
 	Missing int `json:"missing"` // URLs that were not in the store
 }
 
-// Requests counts requests by kind, and all of them together for each page that this process loaded.
+// Requests counts requests by kind, and all of them together for each page that this process
+// loaded.
 type Requests struct {
 	ByKind  map[string]int64 `json:"by_kind"`
 	Total   int64            `json:"total"`
 	PerPage float64          `json:"per_page"` // 0 if no page was loaded
 }
 
-// Latency is how long pages took to become searchable, in milliseconds: from the commit of the transaction that stored the
-// page to the commit of the one that put it into the serving tables.
+// Latency is how long pages took to become searchable, in milliseconds: from the commit of the
+// transaction that stored the page to the commit of the one that put it into the serving tables.
 type Latency struct {
 	P50   float64 `json:"p50"`
 	P95   float64 `json:"p95"`

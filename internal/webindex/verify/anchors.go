@@ -15,7 +15,8 @@ type anchor struct {
 	links int
 }
 
-// sortAnchors lists the texts of the most links first, those of equally many by text, up to the index's limit.
+// sortAnchors lists the texts of the most links first, those of equally many by text, up to the
+// index's limit.
 func (w *web) sortAnchors(counts map[int32]int) []anchor {
 	var list []anchor
 	for text, n := range counts {

@@ -12,7 +12,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// clusters compares members and canonical URLs. What is found is crossed off, and what is left at the end is missing.
+// clusters compares members and canonical URLs. What is found is crossed off, and what is left at
+// the end is missing.
 func (c *check) clusters(ctx context.Context) error {
 	canonical := map[string]string{} // by hash
 	members := map[string]bool{}     // pairs of hash and URL

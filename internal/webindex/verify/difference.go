@@ -15,7 +15,8 @@ type Difference struct {
 	Got  string // stored; "" is nothing
 }
 
-// String is the difference on one line that is safe to print. Of long values it shows where they begin to differ.
+// String is the difference on one line that is safe to print. Of long values it shows where they
+// begin to differ.
 func (d Difference) String() string {
 	same := 0
 	for same < min(len(d.Want), len(d.Got)) && d.Want[same] == d.Got[same] {
@@ -44,7 +45,8 @@ func excerpt(s string, at int) string {
 	return cut
 }
 
-// printable replaces what could damage a terminal or break the line. The zero byte in a pair becomes a bar.
+// printable replaces what could damage a terminal or break the line. The zero byte in a pair
+// becomes a bar.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// digestSum is the digest of a set that does not depend on the order of its elements. It lets a scan in the order of terms
-// be compared, document by document, without keeping the terms.
+// digestSum is the digest of a set that does not depend on the order of its elements. It lets a
+// scan in the order of terms be compared, document by document, without keeping the terms.
 type digestSum struct{ a, b, n uint64 }
 
 func (s *digestSum) add(term string, frequency int64) {

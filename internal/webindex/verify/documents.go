@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
-// documents reads every raw response, compares what the observers noted about the page alone, and builds the web.
+// documents reads every raw response, compares what the observers noted about the page alone, and
+// builds the web.
 func (c *check) documents(ctx context.Context) error {
 	for r, err := range rows(c.reader.Scan(ctx, index.Documents, percolator.All())) {
 		if err != nil {

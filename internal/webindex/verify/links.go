@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// links compares the inverted links and redirects. What is expected is brought into the order of the table, and the two
-// are merged.
+// links compares the inverted links and redirects. What is expected is brought into the order of
+// the table, and the two are merged.
 func (c *check) links(ctx context.Context) error {
 	expected := c.web.sortedEdges()
 	missing := func(e edge) { c.compare(e.what(), e.place(), e.print(c.web), "") }
@@ -65,7 +65,7 @@ func (e edge) what() string {
 	return "link"
 }
 
-// place names both ends.
+// slot names both ends.
 func (e edge) place() string {
 	source, _ := index.LinkSource(e.column)
 	return source + " → " + index.First(e.row)

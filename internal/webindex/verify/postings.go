@@ -10,8 +10,9 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// postings compares the terms under which each document is found. The table is in the order of terms; so what belongs to a
-// document is added up, and only documents whose sums differ are looked at closely.
+// postings compares the terms under which each document is found. The table is in the order of
+// terms; so what belongs to a document is added up, and only documents whose sums differ are looked
+// at closely.
 func (c *check) postings(ctx context.Context) error {
 	stored := map[*document]*digestSum{}
 	err := c.eachPosting(ctx, func(term, url string, n int64) {
@@ -75,7 +76,8 @@ func (c *check) explain(ctx context.Context, suspects map[string]map[string]int)
 	return err
 }
 
-// eachPosting calls f for every posting. One that nobody would look for, because of its row, is a difference.
+// eachPosting calls f for every posting. One that nobody would look for, because of its row, is a
+// difference.
 func (c *check) eachPosting(ctx context.Context, f func(term, url string, n int64)) error {
 	for e, err := range c.reader.Scan(ctx, index.Postings, percolator.All()) {
 		if err != nil {

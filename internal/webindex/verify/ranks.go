@@ -10,8 +10,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// accuracy is how far power iteration may be from its limit: a thousandth of the tolerance for stored ranks, which is
-// allowed on top of it.
+// accuracy is how far power iteration may be from its limit: a thousandth of the tolerance for
+// stored ranks, which is allowed on top of it.
 const accuracy = index.Tolerance / 1000
 
 // rank computes the PageRank of all documents by power iteration, beginning with none.
@@ -55,8 +55,9 @@ func (w *web) limit(targets []int32) []int32 {
 	return targets
 }
 
-// iterate makes one step. It returns how far, in relation to their limits, ranks may be away from these: ranks grow from 0, and
-// if none has grown by more than c, then all further growth is at most what the constant c instead of 1−d would bring.
+// iterate makes one step. It returns how far, in relation to their limits, ranks may be away from
+// these: ranks grow from 0, and if none has grown by more than c, then all further growth is at
+// most what the constant c instead of 1−d would bring.
 func (w *web) iterate(ids []int32, next map[int32]float64) (away float64) {
 	for _, id := range ids {
 		next[id] = 1 - index.Damping
@@ -89,8 +90,8 @@ func (w *web) end(url int32) (end int32, ok bool) {
 	return 0, false
 }
 
-// ranks compares the stored ranks with power iteration, within the tolerance, and balances the account of what was passed
-// on and received, exactly.
+// ranks compares the stored ranks with power iteration, within the tolerance, and balances the
+// account of what was passed on and received, exactly.
 func (c *check) ranks(context.Context) error {
 	due := map[int32]int64{}
 	for id, url := range c.web.urls.list {

@@ -36,7 +36,8 @@ func rows(entries iter.Seq2[percolator.Entry, error]) iter.Seq2[row, error] {
 	}
 }
 
-// column decodes one cell of a row. A cell that is absent is the zero value. What cannot be decoded is a difference.
+// column decodes one cell of a row. A cell that is absent is the zero value. What cannot be decoded
+// is a difference.
 func column[T any](c *check, r row, col percolator.Column[T]) (v T) {
 	cell := col.Cell(r.key)
 	raw, ok := r.cells[cell.Column]

@@ -39,8 +39,8 @@ func (c *check) serving(ctx context.Context) error {
 	return nil
 }
 
-// servedContent compares what a search result shows, and the list of terms, with digests; only if they differ, the page is
-// read once more.
+// servedContent compares what a search result shows, and the list of terms, with digests; only if
+// they differ, the page is read once more.
 func (c *check) servedContent(ctx context.Context, d *document, r row) error {
 	content, terms := column(c, r, index.ServedContent), column(c, r, index.ServedTerms)
 	var sum digestSum

@@ -31,8 +31,8 @@ func smallWeb(t *testing.T) *webtest.Web {
 	return w
 }
 
-// TestFindsPlantedDifferences changes one thing behind the observers' backs at a time. Verify has to name it, with the row,
-// and nothing that is right.
+// TestFindsPlantedDifferences changes one thing behind the observers' backs at a time. Verify has
+// to name it, with the row, and nothing that is right.
 func TestFindsPlantedDifferences(t *testing.T) {
 	t.Parallel()
 	w := smallWeb(t)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// web is everything that has to be known of all pages at once. URLs and anchor texts are numbered, because they occur
-// again and again.
+// web is everything that has to be known of all pages at once. URLs and anchor texts are numbered,
+// because they occur again and again.
 type web struct {
 	urls  numbering
 	texts numbering
@@ -83,8 +83,9 @@ func (w *web) byURL(ids []int32) {
 	slices.SortFunc(ids, func(a, b int32) int { return cmp.Compare(w.urls.list[a], w.urls.list[b]) })
 }
 
-// complete derives from the links what is said about whom, and the ranks. It is called when all pages are known. Who is
-// canonical depends on the ranks that are stored: these are right within a tolerance only, and are checked by themselves.
+// complete derives from the links what is said about whom, and the ranks. It is called when all
+// pages are known. Who is canonical depends on the ranks that are stored: these are right within a
+// tolerance only, and are checked by themselves.
 func (w *web) complete() {
 	slices.SortFunc(w.links, func(a, b link) int {
 		return cmp.Or(
@@ -125,8 +126,8 @@ func (w *web) aliases(target int32) []int32 {
 	return list
 }
 
-// citations lists the texts of the links from other pages to target or to one of its aliases, with the number of pages
-// that use each.
+// citations lists the texts of the links from other pages to target or to one of its aliases, with
+// the number of pages that use each.
 func (w *web) citations(target int32) []anchor {
 	said := map[[2]int32]bool{} // source and text
 	counts := map[int32]int{}

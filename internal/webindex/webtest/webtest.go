@@ -1,4 +1,5 @@
-// Package webtest lets tests make a small web and have it indexed by the real observers on the real protocol.
+// Package webtest lets tests make a small web and have it indexed by the real observers on the real
+// protocol.
 package webtest
 
 import (

@@ -85,10 +85,10 @@ function tooltip(place, swatches, write) {
         const rows = swatches.map((s, i) => [s, u.data[i + 1][at]]);
         box.replaceChildren(line("when", clock(u.data[0][at])), ...rows.map(([s, v]) => {
           const row = line("", `${s.parentElement.textContent.trim()} `);
-          const mark = s.cloneNode(false);
+          const swatch = s.cloneNode(false);
           const number = document.createElement("b");
           number.textContent = v == null ? "–" : write(v);
-          row.prepend(mark);
+          row.prepend(swatch);
           row.append(number);
           return row;
         }));

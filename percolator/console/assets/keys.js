@@ -1,6 +1,6 @@
 // Keys: g and a letter go to a page, / to the form for a row, ? lists them. Nothing happens while somebody types.
 
-const patience = 1500; // milliseconds between g and the letter
+const timeout = 1500; // milliseconds between g and the letter
 
 export function listenToKeys() {
   const help = document.getElementById("help");
@@ -11,7 +11,7 @@ export function listenToKeys() {
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || help.open) return;
-    if (Date.now() - pressed < patience) {
+    if (Date.now() - pressed < timeout) {
       pressed = 0;
       const link = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
       if (link) { event.preventDefault(); link.click(); return; }

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator/backup"
+)
+
+// placeFlags are of commands that need a backup and no instance.
+type placeFlags struct {
+	out     outputFlag
+	timeout time.Duration
+}
+
+func (f *placeFlags) add(cmd *cobra.Command, timeout time.Duration) {
+	f.out.add(cmd)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", timeout, "how long the command may take")
+}
+
+// with opens the place of a backup.
+func (f *placeFlags) with(cmd *cobra.Command, args []string, do func(ctx context.Context, s backup.Store) error) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	store, closeStore, err := openStore(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return do(ctx, store)
+}
+
+// onePlace is the Args of these commands.
+func onePlace(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("%s needs one argument: a directory or gs://BUCKET/PATH", cmd.CommandPath())
+	}
+	return nil
+}
+
+func newBackupVerify() *cobra.Command {
+	var f placeFlags
+	cmd := &cobra.Command{
+		Use:   "verify DEST",
+		Short: "Read a backup and compare it with its checksums",
+		Long: `Read a backup and compare it with its checksums.
+
+Every object is read, decompressed and decoded; its SHA-256, the order of its rows and
+their number must be what the manifest says. No instance is needed.`,
+		Example: `  percolator backup verify /backups/2026-11-21`,
+		Args:    onePlace,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
+				show, end := showBar(cmd, "verify")
+				v, err := backup.Verify(ctx, s, show)
+				end()
+				if err != nil {
+					return err
+				}
+				return printVerification(cmd.OutOrStdout(), &f.out, v)
+			})
+		},
+	}
+	f.add(cmd, backupTimeout)
+	return cmd
+}
+
+// verificationSummary is what is printed of it.
+type verificationSummary struct {
+	ID       string           `json:"id"`
+	Time     time.Time        `json:"snapshot_time"`
+	Chunks   int              `json:"chunks"` // that are as they should be
+	All      int              `json:"all_chunks"`
+	Verified backup.Counts    `json:"verified"`
+	Problems []backup.Problem `json:"problems"`
+}
+
+func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) error {
+	s := verificationSummary{v.Manifest.ID, v.Manifest.SnapshotTime, v.Chunks, len(v.Manifest.Chunks), v.Verified, v.Problems}
+	if s.Problems == nil {
+		s.Problems = []backup.Problem{}
+	}
+	err := out.emit(w, s, func(w io.Writer) error {
+		for _, p := range s.Problems {
+			_, _ = fmt.Fprintln(w, p.Text)
+		}
+		_, err := fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
+		return err
+	})
+	if err == nil && len(s.Problems) > 0 {
+		err = errFindings
+	}
+	return err
+}
+
+func newBackupLs() *cobra.Command {
+	var f placeFlags
+	cmd := &cobra.Command{
+		Use:   "ls DEST",
+		Short: "Tell what is in a backup, complete or not",
+		Long: `Tell what is in a backup, complete or not.
+
+Only the manifest is read, or what an interrupted backup has left; see "backup verify"
+for the rest. No instance is needed.`,
+		Example: `  percolator backup ls /backups/2026-11-21`,
+		Args:    onePlace,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
+				found, err := backup.Describe(ctx, s)
+				if err != nil {
+					return err
+				}
+				if found.Complete {
+					return summarize(found.Manifest, args[0]).print(cmd.OutOrStdout(), &f.out)
+				}
+				return printUnfinished(cmd.OutOrStdout(), &f.out, args[0], found)
+			})
+		},
+	}
+	f.add(cmd, 5*time.Minute)
+	return cmd
+}
+
+func printUnfinished(w io.Writer, out *outputFlag, location string, found *backup.Summary) error {
+	s := &backupSummary{ID: found.Plan.ID, Source: location, Snapshot: int64(found.Plan.Snapshot), Time: found.Plan.SnapshotTime,
+		MissedWeak: found.Plan.MissedWeak, Tables: []backupTableSummary{}, Chunks: found.Progress.Chunks, Total: found.Progress.Counts}
+	return out.emit(w, s, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "not complete: backup %s, snapshot of %s, %d of %d ranges, %d rows, %s\nthe command that began it goes on with it\n",
+			s.ID, s.Time.Format(time.RFC3339), found.Progress.Done, found.Ranges, s.Total.Rows, bytesShown(s.Total.Bytes))
+		return err
+	})
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/backup"
+)
+
+// terminal is w if it is one, else nil.
+func terminal(w io.Writer) *os.File {
+	if o, ok := w.(*stickyWriter); ok {
+		w = o.Writer
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// statusLine shows on a terminal what goes on, for work whose end is not known, and nothing
+// elsewhere.
+func statusLine(cmd *cobra.Command) (say func(text string), end func()) {
+	stderr := terminal(cmd.ErrOrStderr())
+	if stderr == nil {
+		return func(string) {}, func() {}
+	}
+	var text atomic.Pointer[string]
+	text.Store(new(string))
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(1))
+	bar := bars.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.AppendDecorators(
+		decor.Any(func(decor.Statistics) string { return " " + *text.Load() + " " }), decor.Elapsed(decor.ET_STYLE_MMSS)))
+	return func(now string) { text.Store(&now) }, func() {
+		bar.SetTotal(-1, true)
+		bars.Wait()
+	}
+}
+
+// showBar shows on a terminal how far a backup or a restore is, and nothing elsewhere.
+func showBar(cmd *cobra.Command, what string) (show func(backup.Progress), end func()) {
+	stderr := terminal(cmd.ErrOrStderr())
+	if stderr == nil {
+		return func(backup.Progress) {}, func() {}
+	}
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
+	var last backup.Progress
+	counts := decor.Any(func(decor.Statistics) string {
+		return fmt.Sprintf(" %d rows, %s", last.Counts.Rows, bytesShown(last.Counts.Bytes))
+	})
+	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name(what+" ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), counts, decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	show = func(p backup.Progress) {
+		last = p
+		bar.SetTotal(int64(p.All), false)
+		bar.SetCurrent(int64(p.Done))
+	}
+	return show, func() {
+		bar.Abort(false)
+		bars.Wait()
+	}
+}
+
+// walkBar shows how far a walk has come, on a terminal; elsewhere report is nil.
+func walkBar(cmd *cobra.Command) (report func(admin.ObserverProgress), done func()) {
+	stderr := terminal(cmd.ErrOrStderr())
+	if stderr == nil {
+		return nil, func() {}
+	}
+	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
+	bar := bars.AddBar(0, mpb.AppendDecorators(decor.CountersNoUnit("%d/%d rows"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	return func(p admin.ObserverProgress) {
+			bar.SetTotal(max(p.Total, p.Rows), false)
+			bar.SetCurrent(p.Rows)
+		}, func() {
+			bar.SetTotal(-1, true)
+			bars.Wait()
+		}
+}
+
+// style is how a piece of text stands out on a terminal. What it says must be clear without it.
+type style string
+
+// Styles, as the parameters of ANSI's "select graphic rendition".
+const (
+	plain  style = ""
+	bold   style = "1"
+	dim    style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+)
+
+// painter puts styles on text, where what is written is seen by a person.
+type painter bool
+
+// painterFor paints on terminals, unless NO_COLOR is set (https://no-color.org).
+func painterFor(w io.Writer) painter {
+	return painter(os.Getenv("NO_COLOR") == "" && terminal(w) != nil)
+}
+
+func (p painter) paint(s style, text string) string {
+	if !bool(p) || s == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// ask returns an error unless whoever typed the command agrees to what cannot be undone.
+func ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args ...any) error {
+	if yes {
+		return nil
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+" [y/N] ", args...)
+	answered := make(chan string, 1)
+	go func() { // a read of a terminal cannot be broken off
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
+		answered <- line
+	}()
+	line := ""
+	select {
+	case line = <-answered:
+	case <-ctx.Done():
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+		return fmt.Errorf("not confirmed: %w", ctx.Err())
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	_, _ = fmt.Fprintln(cmd.ErrOrStderr())
+	return usagef("not confirmed; --yes does without the question")
+}

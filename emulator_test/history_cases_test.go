@@ -1,0 +1,164 @@
+package emulator_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// TestCheckHistory runs the histories in testdata: legal ones, and one for each anomaly. A history
+// is a line for each transaction:
+//
+//	T1 10-20 @1,2: r(x)=nil w(x)=1     start and commit timestamp; when it began and ended in real time, if that matters
+//	T2 30: s(a..d)=a:1,b:2             of a transaction that wrote nothing; a scan of rows a ≤ row < d
+//	T3 aborted 40: w(x)=5              or unknown
+//
+// Operations: r(x)=v reads, r(x)=v@20 is told the commit timestamp, r(x)=nil finds nothing; w(x)=v,
+// d(x) and l(x) write, delete and lock; has(x) is told that there is a value; i(v..w)=x:v scans an
+// index; run(o,x,20) makes it a run of observer o for the change of x at 20; poke(x) notifies
+// weakly; broken(text). In values _ stands for a blank. A line "record x 10-20" or "marker x 10" is
+// of the raw tables.
+func TestCheckHistory(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			h := parseHistory(t, d.Input)
+			rules := historyRules{}
+			for _, a := range d.CmdArgs {
+				switch a.Key {
+				case "lists":
+					rules.List = func(historyCell) bool { return true }
+				case "unique":
+					rules.Unique = []historyColumn{{"t", "c"}}
+				case "observer":
+					rules.Observers = append(rules.Observers, observerRule{Name: a.Vals[0], Table: "t", Column: "c"})
+				case "weak":
+					rules.Observers = append(rules.Observers, observerRule{Name: a.Vals[0], Table: "t", Column: "c", Weak: true})
+				}
+			}
+			r := checkHistory(h, rules)
+			var out strings.Builder
+			for _, a := range r.Anomalies {
+				fmt.Fprintln(&out, a)
+			}
+			if r.Found() == 0 {
+				fmt.Fprintf(&out, "legal: %d committed, %d aborted, %d resolved\n", r.Committed, r.Aborted, r.Resolved)
+			}
+			return out.String()
+		})
+	})
+}
+
+// testCell is column c of a row; x.d is column d.
+func testCell(name string) historyCell {
+	row, column, ok := strings.Cut(name, ".")
+	if !ok {
+		column = "c"
+	}
+	return historyCell{"t", row, column}
+}
+
+// parseHistory builds a history from its text.
+func parseHistory(t *testing.T, text string) *history {
+	t.Helper()
+	h := newHistory()
+	for line := range strings.Lines(text) {
+		head, ops, _ := strings.Cut(strings.TrimSpace(line), ":")
+		words := strings.Fields(head)
+		if words[0] == "record" || words[0] == "marker" {
+			start, commit, _ := strings.Cut(words[2], "-")
+			h.Found(historyRecord{Cell: testCell(words[1]), Start: historyNumber(t, start), Commit: historyNumber(t, commit), Marker: words[0] == "marker"})
+			continue
+		}
+		tx := h.Begin("c", "test")
+		outcome, commit := outcomeCommitted, tso.Timestamp(0)
+		tx.began = 0
+		var ended int64
+		for _, w := range words[1:] {
+			switch {
+			case w == "aborted":
+				outcome = outcomeAborted
+			case w == "unknown":
+				outcome = outcomeUnknown
+			case w == "asof":
+				tx.placed = true
+			case w[0] == '@':
+				b, e, _ := strings.Cut(w[1:], ",")
+				tx.began, ended = int64(historyNumber(t, b)), int64(historyNumber(t, e))
+			default:
+				s, c, _ := strings.Cut(w, "-")
+				tx.start, commit = historyNumber(t, s), historyNumber(t, c)
+			}
+		}
+		for o := range strings.FieldsSeq(ops) {
+			addOp(t, tx, o)
+		}
+		tx.End(outcome, commit)
+		tx.ended = ended
+	}
+	return h
+}
+
+func addOp(t *testing.T, tx *historyTxn, o string) {
+	t.Helper()
+	name, rest, _ := strings.Cut(o, "(")
+	arg, result, _ := strings.Cut(rest, ")")
+	result = strings.TrimPrefix(result, "=")
+	result, at, _ := strings.Cut(result, "@")
+	value := []byte(strings.ReplaceAll(result, "_", " "))
+	if result == "nil" {
+		value = nil
+	}
+	from, to, _ := strings.Cut(arg, "..")
+	switch name {
+	case "r":
+		tx.ReadAt(testCell(arg), value, historyNumber(t, at))
+	case "w":
+		tx.Put(testCell(arg), value)
+	case "d":
+		tx.Delete(testCell(arg))
+	case "l":
+		tx.Lock(testCell(arg))
+	case "has":
+		tx.Present(testCell(arg))
+	case "s":
+		tx.Scan("t", from, to, nil, testEntries(result))
+	case "i":
+		tx.IndexScan("t", "c", from, to, testEntries(result))
+	case "run":
+		a := strings.Split(arg, ",")
+		ts := historyNumber(t, a[2])
+		tx.Observes(observerRun{Observer: a[0], Cell: testCell(a[1]), Change: ts, Weak: ts == 0})
+	case "poke":
+		tx.Notifies(testCell(arg))
+	case "broken":
+		tx.Broken("%s", arg)
+	default:
+		t.Fatalf("unknown operation %q", o)
+	}
+}
+
+func testEntries(s string) (es []historyEntry) {
+	for e := range strings.SplitSeq(s, ",") {
+		if name, v, ok := strings.Cut(e, ":"); ok {
+			es = append(es, historyEntry{Cell: testCell(name), Value: []byte(v)})
+		}
+	}
+	return es
+}
+
+func historyNumber(t *testing.T, s string) tso.Timestamp {
+	t.Helper()
+	if s == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tso.Timestamp(n)
+}

@@ -1,0 +1,186 @@
+package emulator_test
+
+import (
+	"fmt"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// outcome is what the client was told about a transaction.
+type outcome uint8
+
+// The outcomes.
+const (
+	outcomeUnknown   outcome = iota // also of a client that died, and of a transaction that somebody else commits
+	outcomeCommitted                // acknowledged
+	outcomeAborted                  // definitely
+)
+
+func (o outcome) String() string { return [...]string{"unknown", "committed", "aborted"}[o] }
+
+// historyTxn is one transaction, or one snapshot that was only read. It is recorded by one
+// goroutine.
+type historyTxn struct {
+	h            *history
+	id           int32
+	Client, Kind string
+
+	start, commit tso.Timestamp
+	outcome       outcome
+	began, ended  int64
+	placed        bool // its start timestamp says nothing about when it began
+
+	ops    []op
+	run    *observerRun
+	of     cellID // run.Cell
+	weak   []cellID
+	broken []string
+}
+
+// observerRun says of which observer a transaction is a run, and for which change.
+type observerRun struct {
+	Observer string
+	Cell     historyCell
+	Change   tso.Timestamp // commit timestamp of the change; of a weak notification 0
+	Weak     bool
+}
+
+type opKind uint8
+
+const (
+	opRead opKind = iota
+	opPresent
+	opPut
+	opDelete
+	opLock
+	opScan
+)
+
+type op struct {
+	kind   opKind
+	cell   cellID
+	value  valueID
+	commit tso.Timestamp // of what was read, if the client was told
+	scan   *scan
+}
+
+// scan is a range that was read as a whole.
+type scan struct {
+	table    string
+	from, to string   // rows, or values of an index scan; an empty to has no end
+	columns  []string // none: all
+	index    bool     // the cells of columns[0] whose value lies between from and to, in the order of values
+	entries  []entry
+}
+
+type entry struct {
+	cell   cellID
+	value  valueID
+	commit tso.Timestamp
+}
+
+// Since says that the transaction may have begun as early as at a moment before Begin.
+func (t *historyTxn) Since(moment int64) { t.began = moment }
+
+// Started records the start timestamp.
+func (t *historyTxn) Started(ts tso.Timestamp) { t.start = ts }
+
+// StartedAt records a start timestamp that was chosen, or asked for, before the transaction began:
+// of a snapshot of the past, and of a blind transaction.
+func (t *historyTxn) StartedAt(ts tso.Timestamp) { t.start, t.placed = ts, true }
+
+// Read records what Get said: nil for absence.
+func (t *historyTxn) Read(c historyCell, value []byte) {
+	t.ops = append(t.ops, op{kind: opRead, cell: t.h.cell(c), value: t.h.value(value)})
+}
+
+// ReadAt is Read of a client that was told when the value was committed.
+func (t *historyTxn) ReadAt(c historyCell, value []byte, commit tso.Timestamp) {
+	t.ops = append(t.ops, op{kind: opRead, cell: t.h.cell(c), value: t.h.value(value), commit: commit})
+}
+
+// Present records that the transaction was told that the cell has a value in its snapshot, though
+// not which.
+func (t *historyTxn) Present(c historyCell) {
+	t.ops = append(t.ops, op{kind: opPresent, cell: t.h.cell(c)})
+}
+
+// Put records a write.
+func (t *historyTxn) Put(c historyCell, value []byte) {
+	if value == nil {
+		value = []byte{}
+	}
+	t.ops = append(t.ops, op{kind: opPut, cell: t.h.cell(c), value: t.h.value(value)})
+}
+
+// Delete records a deletion.
+func (t *historyTxn) Delete(c historyCell) {
+	t.ops = append(t.ops, op{kind: opDelete, cell: t.h.cell(c)})
+}
+
+// Lock records that the transaction conflicts with the cell's writers from here on.
+func (t *historyTxn) Lock(c historyCell) { t.ops = append(t.ops, op{kind: opLock, cell: t.h.cell(c)}) }
+
+// historyEntry is one entry of a scan.
+type historyEntry struct {
+	Cell   historyCell
+	Value  []byte
+	Commit tso.Timestamp // 0 where it is not known
+}
+
+// Scan records a scan of the rows from ≤ row < to that was read to its end; an empty to has no end,
+// no columns are all columns.
+func (t *historyTxn) Scan(table, from, to string, columns []string, entries []historyEntry) {
+	t.addScan(scan{table: table, from: from, to: to, columns: columns}, entries)
+}
+
+// IndexScan records a scan of an index over a column: the cells whose values lie between from and
+// to, in the order of values.
+func (t *historyTxn) IndexScan(table, column, from, to string, entries []historyEntry) {
+	t.addScan(scan{table: table, from: from, to: to, columns: []string{column}, index: true}, entries)
+}
+
+func (t *historyTxn) addScan(s scan, entries []historyEntry) {
+	s.entries = make([]entry, len(entries))
+	for i, e := range entries {
+		s.entries[i] = entry{t.h.cell(e.Cell), t.h.value(e.Value), e.Commit}
+	}
+	t.ops = append(t.ops, op{kind: opScan, scan: &s})
+}
+
+// Observes makes the transaction a run of an observer, which somebody else began and will commit.
+// If it commits, it has acknowledged the change.
+func (t *historyTxn) Observes(r observerRun) {
+	t.run, t.of, t.began = &r, t.h.cell(r.Cell), 0
+	if !r.Weak {
+		t.Lock(historyCell{r.Cell.Table, r.Cell.Row, "acknowledgment of " + r.Observer + " on " + r.Cell.Column})
+	}
+}
+
+// Notifies records a weak notification.
+func (t *historyTxn) Notifies(c historyCell) { t.weak = append(t.weak, t.h.cell(c)) }
+
+// Broken records that what the transaction read contradicts an invariant of the application.
+func (t *historyTxn) Broken(format string, args ...any) {
+	t.broken = append(t.broken, fmt.Sprintf(format, args...))
+}
+
+// End records the outcome, as soon as the client knows it. commit is the commit timestamp of a
+// transaction that wrote something and is acknowledged, else 0.
+func (t *historyTxn) End(o outcome, commit tso.Timestamp) {
+	t.h.mu.Lock()
+	defer t.h.mu.Unlock()
+	t.h.events++
+	t.ended, t.outcome, t.commit = t.h.events, o, commit
+}
+
+// Outcome is what End recorded.
+func (t *historyTxn) Outcome() outcome { return t.outcome }
+
+func (t *historyTxn) String() string {
+	s := fmt.Sprintf("T%d (%s by %s, start %d", t.id+1, t.Kind, t.Client, t.start)
+	if t.commit != 0 {
+		s += fmt.Sprintf(", commit %d", t.commit)
+	}
+	return s + ", " + t.outcome.String() + ")"
+}

@@ -1,0 +1,353 @@
+package emulator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// workloadReader records what is read through a transaction or a snapshot.
+type workloadReader struct {
+	percolator.Reader
+	rec *historyTxn
+}
+
+func (r workloadReader) cells(ctx context.Context, cells ...percolator.Cell) ([][]byte, error) {
+	values, err := r.GetMulti(ctx, cells...)
+	if err != nil {
+		corrupt(r.rec, err)
+		return nil, err
+	}
+	for i, c := range cells {
+		r.rec.Read(historyCell(c), values[i])
+	}
+	return values, nil
+}
+
+func (r workloadReader) scan(ctx context.Context, table, from, to string, columns ...string) (es []historyEntry, err error) {
+	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), columns...) {
+		if err != nil {
+			corrupt(r.rec, err)
+			return nil, err
+		}
+		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value, Commit: e.CommitTS})
+	}
+	r.rec.Scan(table, from, to, columns, es)
+	return es, nil
+}
+
+// scanFirst stops after n entries: that is a scan of what lies before the end of the last one's
+// row. There must be one column only.
+func (r workloadReader) scanFirst(ctx context.Context, table, from, to string, n int, column string) (es []historyEntry, err error) {
+	for e, err := range r.Scan(ctx, table, percolator.Between(from, to), column) {
+		if err != nil {
+			corrupt(r.rec, err)
+			return nil, err
+		}
+		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value, Commit: e.CommitTS})
+		if len(es) == n {
+			to = e.Cell.Row + "\x00"
+			break
+		}
+	}
+	r.rec.Scan(table, from, to, []string{column}, es)
+	return es, nil
+}
+
+// scanIndex scans an index of people.
+func (r workloadReader) scanIndex(ctx context.Context, index, column, from, to string) error {
+	var es []historyEntry
+	for e, err := range r.ScanIndex(ctx, people, index, percolator.Between(from, to)) {
+		if err != nil {
+			corrupt(r.rec, err)
+			return err
+		}
+		es = append(es, historyEntry{Cell: historyCell(e.Cell), Value: e.Value})
+	}
+	r.rec.IndexScan(people, column, from, to, es)
+	return nil
+}
+
+func (a *attempt) scan(ctx context.Context, table, from, to string, columns ...string) ([]historyEntry, error) {
+	es, err := workloadReader{a.tx, a.rec}.scan(ctx, table, from, to, columns...)
+	if err == nil && a.locks {
+		for _, e := range es {
+			a.rec.Lock(e.Cell)
+		}
+	}
+	return es, err
+}
+
+// view reads a snapshot.
+func (s *workloadSession) view(ctx context.Context, kind string, f func(context.Context, workloadReader) error, opts ...percolator.ReadOption) {
+	rec := s.History.Begin(s.Name, kind)
+	err := s.Client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+		if len(opts) > 0 {
+			rec.StartedAt(snap.StartTimestamp())
+		} else {
+			rec.Started(snap.StartTimestamp())
+		}
+		return f(ctx, workloadReader{snap, rec})
+	}, opts...)
+	corrupt(rec, err)
+	o := outcomeCommitted
+	if err != nil {
+		o = outcomeAborted
+	}
+	rec.End(o, 0)
+	s.tally(kind, func(c *workloadCount) {
+		if err != nil {
+			c.Aborted++
+		} else {
+			c.Read++
+		}
+	})
+}
+
+// checkBank scans all accounts: the sum never changes.
+func (r workloadReader) checkBank(ctx context.Context) error {
+	es, err := r.scan(ctx, bank, "", "", "balance")
+	if err != nil {
+		return err
+	}
+	sum := int64(0)
+	for _, e := range es {
+		sum += number(e.Value)
+	}
+	if len(es) != accounts || sum != accounts*balance {
+		r.rec.Broken("%d accounts hold %d, not %d", len(es), sum, accounts*balance)
+	}
+	return nil
+}
+
+// checkRing follows the ring: it is one cycle through all nodes.
+func (r workloadReader) checkRing(ctx context.Context) error {
+	es, err := r.scan(ctx, ring, "", "")
+	if err != nil {
+		return err
+	}
+	next := map[string]string{}
+	for _, e := range es {
+		next[e.Cell.Row] = says(e.Value)
+	}
+	at, steps := nodeName(0), 0
+	for range nodes {
+		steps++
+		if at = next[at]; at == nodeName(0) || at == "" {
+			break
+		}
+	}
+	if at != nodeName(0) || steps != nodes {
+		r.rec.Broken("the ring comes to %q after %d steps", at, steps)
+	}
+	return nil
+}
+
+func (r workloadReader) checkDuty(ctx context.Context) error {
+	values, err := r.cells(ctx, duty(0), duty(1))
+	if err == nil && says(values[0]) != "on" && says(values[1]) != "on" {
+		r.rec.Broken("nobody is on duty")
+	}
+	return err
+}
+
+// checkWide scans the registers, in which the columns of a wide row are equal.
+func (r workloadReader) checkWide(ctx context.Context) error {
+	es, err := r.scan(ctx, registers, "wide", "wide~")
+	if err != nil {
+		return err
+	}
+	rows := map[string]string{}
+	for _, e := range es {
+		if v, ok := rows[e.Cell.Row]; ok && v != string(e.Value) {
+			r.rec.Broken("the columns of a wide row differ")
+		}
+		rows[e.Cell.Row] = string(e.Value)
+	}
+	return nil
+}
+
+func (s *workloadSession) viewBank(ctx context.Context) {
+	s.view(ctx, "view bank", func(ctx context.Context, r workloadReader) error { return r.checkBank(ctx) })
+}
+
+func (s *workloadSession) viewRing(ctx context.Context) {
+	s.view(ctx, "view ring", func(ctx context.Context, r workloadReader) error { return r.checkRing(ctx) })
+}
+
+// viewPeople looks at people by their table and by both indexes.
+func (s *workloadSession) viewPeople(ctx context.Context) {
+	s.view(ctx, "view people", func(ctx context.Context, r workloadReader) error {
+		from := fmt.Sprintf("m%02d", s.Rand.IntN(mails))
+		if err := r.scanIndex(ctx, "mail", "mail", from, ""); err != nil {
+			return err
+		}
+		city := s.Rand.IntN(cities)
+		if err := r.scanIndex(ctx, "city", "city", fmt.Sprintf("city%d", city), fmt.Sprintf("city%d", city+1)); err != nil {
+			return err
+		}
+		_, err := r.scan(ctx, people, "", "")
+		return err
+	})
+}
+
+// viewMany reads cells of many rows and tables at once.
+func (s *workloadSession) viewMany(ctx context.Context) {
+	s.view(ctx, "view many", func(ctx context.Context, r workloadReader) error {
+		_, err := r.cells(ctx, s.someCells()...)
+		if err == nil {
+			err = r.checkDuty(ctx)
+		}
+		if err == nil {
+			err = r.checkWide(ctx)
+		}
+		if err == nil {
+			_, err = r.scanFirst(ctx, bank, "", "", 1+s.Rand.IntN(accounts), "balance")
+		}
+		return err
+	})
+}
+
+// someCells are cells that others write.
+func (s *workloadSession) someCells() []percolator.Cell {
+	cells := append([]percolator.Cell{account(s.Rand.IntN(accounts)), account(s.Rand.IntN(accounts)), node(nodeName(s.Rand.IntN(nodes))),
+		person(s.Rand.IntN(persons), "mail"), person(s.Rand.IntN(persons), "city"),
+		workloadCell(registers, "counter0", "n"), workloadCell(registers, "slot0", "s"), workloadCell(registers, "blind0", "b"),
+		workloadCell(pings, "k0", "tally"), receiptCell(max(s.ids.Load()-s.Rand.Int64N(50), 1))},
+		wideCells(s.Rand.IntN(wideRows))...)
+	for n := range activeLists {
+		c := s.listCell(n)
+		cells = append(cells, c, workloadCell(copies, c.Row, "copy"))
+	}
+	s.Rand.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
+	return cells[:1+s.Rand.IntN(len(cells))]
+}
+
+// viewPast reads as of a commit that somebody was told of.
+func (s *workloadSession) viewPast(ctx context.Context) {
+	s.mu.Lock()
+	if len(s.past) == 0 {
+		s.mu.Unlock()
+		return
+	}
+	ts := s.past[len(s.past)-1-s.Rand.IntN(min(len(s.past), 100))]
+	s.mu.Unlock()
+	ts -= tso.Timestamp(s.Rand.IntN(2)) // the commit itself is seen, one tick below it is not
+	s.view(ctx, "view past", func(ctx context.Context, r workloadReader) error {
+		if err := r.checkBank(ctx); err != nil {
+			return err
+		}
+		if err := r.checkRing(ctx); err != nil {
+			return err
+		}
+		_, err := r.cells(ctx, s.someCells()...)
+		return err
+	}, percolator.AsOfTimestamp(ts))
+}
+
+// dwell keeps a snapshot for a while and reads it again and again. In the end it may be too old,
+// but never wrong.
+func (s *workloadSession) dwell(ctx context.Context) {
+	s.view(ctx, "dwell", func(ctx context.Context, r workloadReader) error {
+		for range 4 + s.Rand.IntN(10) {
+			if err := r.checkBank(ctx); err != nil {
+				return orTooOld(err)
+			}
+			if err := r.checkRing(ctx); err != nil {
+				return orTooOld(err)
+			}
+			if _, err := r.cells(ctx, s.someCells()...); err != nil {
+				return orTooOld(err)
+			}
+			if _, err := r.scan(ctx, registers, "", ""); err != nil {
+				return orTooOld(err)
+			}
+			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
+		}
+		return nil
+	})
+}
+
+// orTooOld takes it for an answer that a snapshot can no longer be read.
+func orTooOld(err error) error {
+	if errors.Is(err, percolator.ErrSnapshotTooOld) {
+		return nil
+	}
+	return err
+}
+
+// viewHeld reads a snapshot under a hold, which has to be readable as long as the hold is there.
+func (s *workloadSession) viewHeld(ctx context.Context) {
+	h, err := admin.New(s.Client).TakeHold(ctx, 0, 3*time.Minute, "soak")
+	if err != nil {
+		return
+	}
+	s.view(ctx, "view held", func(ctx context.Context, r workloadReader) (err error) {
+		defer func() { s.checkRefusal(ctx, r, h, err) }()
+		for range 5 {
+			wait(ctx, time.Duration(s.Rand.Int64N(int64(time.Second))))
+			if err := r.checkBank(ctx); err != nil {
+				return err
+			}
+			if _, err := r.scan(ctx, people, "", ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, percolator.AsOfTimestamp(h.Timestamp))
+	_ = admin.New(s.Client).ReleaseHold(ctx, h) // else it expires
+}
+
+// checkRefusal looks at whether a snapshot was refused although its hold was there all the time. It
+// is no fault if the client could not learn the safepoint.
+func (s *workloadSession) checkRefusal(ctx context.Context, r workloadReader, h admin.Hold, err error) {
+	if !errors.Is(err, percolator.ErrSnapshotTooOld) || status.Code(err) != codes.Unknown || ctx.Err() != nil {
+		return
+	}
+	now, oops := s.Client.Snapshot(ctx)
+	if oops == nil && now.StartTimestamp() < h.Expires {
+		r.rec.Broken("a snapshot under a hold until %d was refused at %d: %v", h.Expires, now.StartTimestamp(), err)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// sweep deletes old receipts. What it has scanned is proof enough.
+func (s *workloadSession) sweep(ctx context.Context) {
+	s.transact(ctx, options{kind: "sweep"}, func(ctx context.Context, a *attempt) error {
+		bucket := fmt.Sprintf("%02d-", s.Rand.IntN(buckets))
+		es, err := a.scan(ctx, receipts, bucket, strings.Replace(bucket, "-", ".", 1))
+		if err != nil {
+			return err
+		}
+		deleted := 0
+		for _, e := range es {
+			if id := idOf(e.Value); id < s.ids.Load()-keptBack && deleted < 100 {
+				if err := a.delete(percolator.Cell(e.Cell)); err != nil {
+					return err
+				}
+				deleted++
+			}
+		}
+		if deleted == 0 {
+			return errGiveUp
+		}
+		return nil
+	})
+}

@@ -1,0 +1,145 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A cell whose observer keeps failing is parked: workers leave it alone until it changes again, or somebody has looked. That must
+// outlive the worker that gave up, so it is stored, in the row itself, where the scan that finds the notification finds it in the
+// same request:
+//
+//	family  column                      timestamp   value
+//	notify  0x00 park 0x00 O 0x00 c     through     O is parked for notifications of c up to through
+//	notify  0x00 done 0x00 O 0x00 c     through     O has nothing left to do for them
+//
+// The notification stays. So nothing can be lost, whenever a worker dies: without the standing, O is tried again; with it,
+// the notification is still there for who retries. A standing only holds against notifications up to its timestamp, so a newer change
+// is a new chance, and one whose column has no notification at all means nothing any more and is erased by the scan
+// (docs/PROTOCOL.md, I19).
+//
+// That O is done needs saying only beside a parked one, whose notification stays although O has nothing left to do for it; and
+// when O's change was dropped. It has a column of its own, so that a late request which parks O does not undo it.
+//
+// Rejected: moving the notification away, so that scans need not pass over it. Erasing it is safe only together with the knowledge
+// that the standing is still there, a conditional request; and the collector would have to learn that a
+// deletion is waited for by somebody without a notification.
+
+// SetStandings stores standings, all of one cell, in one request: all or none. Of what is stored of an observer the latest counts.
+// ErrSchemaMismatch: the column can neither be observed nor notified.
+func (c *Committer) SetStandings(ctx context.Context, standings ...layout.ObserverState) error {
+	if len(standings) == 0 {
+		return nil
+	}
+	cell := standings[0].Cell
+	mut := store.NewMutation(2)
+	for _, s := range standings {
+		if s.Cell != cell || s.Observer == "" || strings.Contains(s.Observer, "\x00") {
+			return model.CellError(model.ErrInvalidArgument, cell, "standings of several cells, or an observer's name that is empty or contains the byte 0x00")
+		}
+		mut.Put(layout.NotifyFamily, s.Column(), s.Through, s.Encode())
+	}
+	return c.changeStates(ctx, cell, mut)
+}
+
+// RetryParked has a parked observer run again: it erases the standing, and the notification is there still. Other observers of the
+// cell are not affected. A request of the worker that parked it may be late by the request lifetime (I14) and park it once more.
+func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) error {
+	s.Done = false
+	return c.ClearObserverState(ctx, s)
+}
+
+// DropParked gives up on the change for which an observer is parked, as if the observer had run and written nothing. Of an observed
+// column it commits the acknowledgment first, so that a drop that is broken off can be repeated. ErrConflict: the cell has changed
+// since it was parked, so workers try it again by themselves.
+func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) error {
+	info, err := c.checkObserved(ctx, s.Cell)
+	if err != nil {
+		return err
+	}
+	done := layout.ObserverState{Cell: s.Cell, Observer: s.Observer, Through: s.Through, Done: true}
+	s.Done = false
+	mut := clearState(s)
+	mut.Put(layout.NotifyFamily, done.Column(), done.Through, done.Encode())
+	if !info.IsObserved[s.Cell.Column] {
+		return c.changeStates(ctx, s.Cell, mut)
+	}
+	var changed tso.Timestamp
+	_, err = c.Update(ctx, func(ctx context.Context, tx *Txn) error {
+		ack, err := tx.Acknowledge(ctx, s.Cell, s.Observer, []string{s.Observer})
+		if err != nil {
+			return err
+		}
+		if changed = ack.CommitTS; changed > s.Through {
+			return errChangedSince
+		}
+		tx.keepNotification(s.Cell) // others may wait for it; a worker finds out
+		return nil
+	}, TxnOptions{})
+	switch {
+	case errors.Is(err, errChangedSince):
+		return model.CellError(model.ErrConflict, s.Cell, "it changed at %d, after observer %q was parked at %d; workers try it again", changed, s.Observer, s.Through)
+	case err != nil:
+		return err
+	}
+	return c.changeStates(ctx, s.Cell, mut)
+}
+
+// errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it repeated.
+var errChangedSince = errors.New("the cell has changed since it was parked")
+
+// ForgetStandings erases standings without a notification (I19), in the background.
+func (c *Committer) ForgetStandings(ctx context.Context, standings ...layout.ObserverState) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	for _, s := range standings {
+		if _, err := c.checkObserved(ctx, s.Cell); err != nil {
+			return err
+		}
+		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: time.Now().Add(c.Store.Timing.RequestLifetime), Done: func(error) {}})
+	}
+	return nil
+}
+
+// checkObserved checks that the cell is one on which observers can stand.
+func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.TableInfo, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	info, ok := c.Meta.Catalog.Load().UserTable(cell.Table)
+	switch {
+	case !ok:
+		return nil, model.UnknownTable(cell.Table)
+	case !info.IsObserved[cell.Column] && !info.IsWeak[cell.Column]:
+		return nil, model.CellError(model.ErrSchemaMismatch, cell, "the column is neither observed nor weak in the schema")
+	}
+	return info, ctx.Err()
+}
+
+// changeStates applies a mutation and waits for its answer.
+func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *store.Mutation) error {
+	if _, err := c.checkObserved(ctx, cell); err != nil {
+		return err
+	}
+	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: time.Now().Add(c.Store.Timing.RequestLifetime)}})
+}
+
+// ClearObserverState erases what is stored of an observer of a cell.
+func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverState) error {
+	return c.changeStates(ctx, s.Cell, clearState(s))
+}
+
+// clearState erases what is stored of an observer of a cell, up to the notification that it says.
+func clearState(s layout.ObserverState) *store.Mutation {
+	mut := store.NewMutation(2)
+	mut.ClearNotify(s.Column(), s.Through)
+	return mut
+}

@@ -1,0 +1,148 @@
+package gc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// The collector's lease and its position are one cell, replaced by CheckAndMutateRow on its former value: whoever finds it
+// changed has lost the lease. The successor of a collector that died goes on at the position that it saved last.
+const (
+	collectorRow   = "collector"
+	collectorState = "state"
+)
+
+// collectorCell is the stored cell.
+type collectorCell struct {
+	Collection
+	RowKey []byte // Collection.Row, which JSON would damage
+}
+
+func (st collectorCell) encode() []byte {
+	st.RowKey = []byte(st.Row)
+	b, err := json.Marshal(st)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return b
+}
+
+func decodeCollectorCell(b []byte) (st collectorCell, err error) {
+	if err = json.Unmarshal(b, &st); err != nil {
+		return st, fmt.Errorf("percolator: %w: the collector's state in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, model.MetaTable, collectorRow)
+	}
+	st.Row = string(st.RowKey)
+	return st, nil
+}
+
+func readCollectorState(ctx context.Context, e *engine.Engine) (st collectorCell, stored []byte, err error) {
+	row, err := e.Store.ReadRow(ctx, model.MetaTable, collectorRow, store.Cells("", 0))
+	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
+		return st, nil, err
+	}
+	stored = row.Of(layout.MetaFamily)[0].Value
+	st, err = decodeCollectorCell(stored)
+	return st, stored, err
+}
+
+// collecting is a cycle under way, by the holder of the lease.
+type collecting struct {
+	*Collector
+	name   string // in the lease; a new one for each time that it is taken
+	state  collectorCell
+	stored []byte    // what the cell holds as far as we know; nil: nothing
+	saved  time.Time // When it was last written
+}
+
+// acquire takes the lease if it is free. ErrLocked: somebody else has it.
+func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
+	now, err := g.c.Clock.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, stored, err := readCollectorState(ctx, g.c)
+	if err != nil {
+		return nil, err
+	}
+	if st.Holder != "" && st.Expires > now {
+		return nil, g.taken(st)
+	}
+	s := &collecting{Collector: g, name: uuid.NewString(), state: st, stored: stored}
+	return s, s.save(ctx)
+}
+
+func (g *Collector) taken(st collectorCell) error {
+	return fmt.Errorf("percolator: %w: collector %s is at work, its lease ends at %v", model.ErrLocked, st.Holder, st.Expires.Time())
+}
+
+// save writes the state and extends the lease.
+func (s *collecting) save(ctx context.Context) error {
+	now, err := s.c.Clock.Next(ctx)
+	if err != nil {
+		return err
+	}
+	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, now.Add(s.cfg.Lease)
+	return s.store(ctx)
+}
+
+func (s *collecting) store(ctx context.Context) error {
+	next := s.state.encode()
+	swapped, err := s.c.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
+	if err != nil {
+		return err
+	}
+	if !swapped { // somebody else was here, or an answer was lost
+		now, stored, err := readCollectorState(ctx, s.c)
+		if err != nil {
+			return err
+		}
+		if string(stored) != string(next) {
+			return s.taken(now)
+		}
+	}
+	s.stored, s.saved = next, time.Now()
+	return nil
+}
+
+// keep saves when a third of the lease has passed.
+func (s *collecting) keep(ctx context.Context) error {
+	s.cfg.Progress(s.state.Collection)
+	if time.Since(s.saved) < s.cfg.Lease/3 {
+		return nil
+	}
+	return s.save(ctx)
+}
+
+// enter begins a phase.
+func (s *collecting) enter(ctx context.Context, p CollectionPhase) error {
+	s.state.Phase, s.state.Table, s.state.Row = p, "", ""
+	err := s.save(ctx)
+	s.cfg.Progress(s.state.Collection)
+	return err
+}
+
+// release gives the lease up. If that fails it expires.
+func (s *collecting) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
+	defer cancel()
+	s.state.Holder, s.state.Expires = "", 0
+	if err := s.store(ctx); err != nil {
+		s.c.Config.Logger.Debug("collection: the lease was not given up, and expires", "err", err)
+	}
+}
+
+// advance notes that the rows of table before row are done.
+func (s *collecting) advance(ctx context.Context, table, row string) error {
+	s.state.Table, s.state.Row = table, row
+	return s.keep(ctx)
+}

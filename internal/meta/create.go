@@ -1,0 +1,166 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
+)
+
+// createTimeout bounds CreateSchema; creating a table on a real instance takes seconds.
+const createTimeout = 5 * time.Minute
+
+// ApplySchema is CreateSchema through an app profile. The schema is stored by a conditional mutation, so the profile has to route to a single
+// cluster and allow transactional writes; "" is the instance's default one.
+func ApplySchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	if err != nil {
+		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+	}
+	defer admin.Close()
+	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
+	if err != nil {
+		return err
+	}
+	defer bt.Close()
+
+	if err := createMeta(ctx, admin); err != nil {
+		return err
+	}
+	meta := store.New(context.Background(), bt, &telemetry.Counters{})
+	stored, err := Read(ctx, meta)
+	if err != nil {
+		return err
+	}
+	if stored.Schema != nil {
+		if err := covers(s, stored.Schema); err != nil {
+			return err
+		}
+	}
+	if stored, err = reopenLost(ctx, admin, meta, stored); err != nil {
+		return err
+	}
+	var g errgroup.Group
+	g.SetLimit(8)
+	for _, t := range s.Tables {
+		for _, name := range t.BigtableNames() {
+			var splits []string
+			if name == t.Name {
+				splits = t.Splits
+			}
+			g.Go(func() error {
+				return createTable(ctx, admin, name, splits, layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily)
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return storeSchema(ctx, meta, stored, s)
+}
+
+// createTable creates the table with its families, or adds the families that an existing one lacks.
+func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, splits []string, families ...string) error {
+	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}
+	for _, f := range families {
+		conf.Families[f] = bigtable.NoGcPolicy()
+	}
+	err := admin.CreateTableFromConf(ctx, conf)
+	if err == nil {
+		return nil
+	}
+	if status.Code(err) != codes.AlreadyExists {
+		return fmt.Errorf("percolator: creating table %q: %w", name, model.WithContext(ctx, err))
+	}
+	info, err := admin.TableInfo(ctx, name)
+	if err != nil {
+		return fmt.Errorf("percolator: reading table %q: %w", name, model.WithContext(ctx, err))
+	}
+	have := model.SetOf(info.Families)
+	for _, f := range families {
+		if have[f] {
+			continue
+		}
+		if err := admin.CreateColumnFamily(ctx, name, f); err != nil && status.Code(err) != codes.AlreadyExists {
+			return fmt.Errorf("percolator: creating family %q of table %q: %w", f, name, model.WithContext(ctx, err))
+		}
+	}
+	return nil
+}
+
+// reopenLost has indexes of the stored schema whose Bigtable tables are gone built again: a table that is created now has none of their
+// entries, and a ready index is believed. Nobody must hold it for ready when the empty table appears, so that waits until every client knows.
+func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store, stored State) (State, error) {
+	if stored.Schema == nil {
+		return stored, nil
+	}
+	have, err := familiesOf(ctx, admin, stored.Schema)
+	if err != nil {
+		return stored, err
+	}
+	states, lost := IndexStates{}, false
+	maps.Copy(states, stored.Indexes)
+	for _, t := range stored.Schema.Tables {
+		for _, ix := range t.Indexes {
+			if name := ix.TableName(t.Name); have[name] == nil && !states[name].Building {
+				states[name], lost = IndexState{Building: true}, true
+			}
+		}
+	}
+	if !lost {
+		return stored, nil
+	}
+	applied, err := stored.replace(ctx, s, nil, states)
+	switch {
+	case err != nil:
+		return stored, fmt.Errorf("percolator: marking lost indexes: %w", err)
+	case !applied:
+		return stored, fmt.Errorf("percolator: %w: somebody else changed the schema at the same time; run it again", model.ErrSchemaMismatch)
+	}
+	select {
+	case <-time.After(stored.Schema.Timing.WithDefaults().MetaMaxAge):
+	case <-ctx.Done():
+		return stored, model.WithContext(ctx, ctx.Err())
+	}
+	return Read(ctx, s)
+}
+
+// CreateMetaTable creates the table percolator_meta in the instance, with the family in which a timestamp oracle keeps its
+// record (section 2.3 of the paper), as CreateSchema does: so an oracle can be started before there is a schema. It is idempotent and adds
+// what an existing table lacks. It may take minutes on a real instance, at most 5.
+func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	if err != nil {
+		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+	}
+	defer admin.Close()
+	return createMeta(ctx, admin)
+}
+
+func createMeta(ctx context.Context, admin *bigtable.AdminClient) error {
+	return createTable(ctx, admin, model.MetaTable, nil, Family, oracleFamily)
+}

@@ -1,0 +1,120 @@
+package reads
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// readPolicy is what a client has learned about how to read its tables.
+type readPolicy struct {
+	tables sync.Map // name → *tablePolicy
+	first  int64    // firstTrial; tests begin sooner
+	probe  int64    // probeRows; tests need none
+}
+
+// tablePolicy is what is known of one table.
+type tablePolicy struct {
+	reads   atomic.Int64 // since the last trial of whole rows ended
+	after   atomic.Int64 // how many of them go before the next one
+	probing atomic.Bool  // a read probes whether rows are narrow
+	narrow  atomic.Int64 // rows that were, in this trial
+	probe   int64        // how many have to be before all reads ask for whole ones
+	deep    atomic.Int64 // Reads to come that look at two versions
+	apart   atomic.Pointer[time.Time]
+}
+
+func (h *readPolicy) of(table string) *tablePolicy {
+	if t, ok := h.tables.Load(table); ok {
+		return t.(*tablePolicy)
+	}
+	t := &tablePolicy{probe: h.probe}
+	t.after.Store(h.first)
+	known, _ := h.tables.LoadOrStore(table, t)
+	return known.(*tablePolicy)
+}
+
+// whole counts a read of one row, or of several, and reports whether it is to ask for whole rows (wholerow.go), and whether it thereby
+// probes: then it is to travel alone, and probed is to be called after it.
+func (t *tablePolicy) whole(several bool) (whole, probes bool) {
+	switch {
+	case t.reads.Load() < t.after.Load() && t.reads.Add(1) <= t.after.Load():
+		return false, false
+	case t.narrow.Load() >= t.probe:
+		return true, false
+	case several || t.probing.Swap(true):
+		return false, false
+	}
+	return true, true
+}
+
+// probed ends a probe.
+func (t *tablePolicy) probed(narrow bool) {
+	if narrow {
+		t.narrow.Add(1)
+	}
+	t.probing.Store(false)
+}
+
+// wide ends a trial of whole rows.
+func (t *tablePolicy) wide() {
+	after := t.after.Load()
+	if t.reads.Load() < after || !t.after.CompareAndSwap(after, min(max(after, 1)*trialGrowth, lastTrial)) {
+		return // somebody else has ended it
+	}
+	t.narrow.Store(0)
+	t.reads.Store(0)
+}
+
+// A read for which one version was not enough has the next few of its table ask for two. Where transactions lock many of the cells that they only
+// read (GetForUpdate, LockReads), the newest record often changes nothing, and with one version every reader would have to ask again; where they lock
+// few, two versions would only be bytes.
+const (
+	deepReads = 8 // for each read that had to look deeper
+	mostDeep  = 256
+)
+
+// window is how many versions of a family a read asks for.
+func (t *tablePolicy) window() int {
+	if t.deep.Load() > 0 {
+		t.deep.Add(-1)
+		return 2
+	}
+	return 1
+}
+
+// deeper says that one version was not enough.
+func (t *tablePolicy) deeper() {
+	if t.deep.Load() < mostDeep {
+		t.deep.Add(deepReads)
+	}
+}
+
+// travelAlone is how long reads of a table travel alone after a batch that had to be sent again.
+const travelAlone = time.Second
+
+// part makes reads of the table travel alone for a while, and alone reports whether they do.
+func (t *tablePolicy) part() {
+	until := time.Now().Add(travelAlone)
+	t.apart.Store(&until)
+}
+
+func (t *tablePolicy) alone() bool {
+	until := t.apart.Load()
+	return until != nil && time.Now().Before(*until)
+}
+
+// ReadWholeRowsAfter begins the first trial of whole rows of a table that has not been read yet
+// after so many reads of it, without probes.
+func (c *Reader) ReadWholeRowsAfter(reads int64) { c.policy.first, c.policy.probe = reads, 0 }
+
+// ReadsWhole reports whether the next read of a table asks for whole rows.
+func (c *Reader) ReadsWhole(table string) bool {
+	t := c.policy.of(table)
+	return t.reads.Load() >= t.after.Load()
+}
+
+// AllReadWhole reports whether every read of a table asks for whole rows: the probes are over.
+func (c *Reader) AllReadWhole(table string) bool {
+	return c.ReadsWhole(table) && c.policy.of(table).narrow.Load() >= c.policy.of(table).probe
+}

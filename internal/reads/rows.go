@@ -1,0 +1,135 @@
+package reads
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// rowQuery is what is asked about rows of a table.
+type rowQuery struct {
+	table   string
+	columns []string      // sorted
+	ts      tso.Timestamp // 0: no bound
+	window  int           // Versions of each family
+	whole   bool          // all columns, if the row is narrow (wholerow.go)
+	probes  bool          // to find out whether it is
+	notify  bool          // only whether the columns are notified
+}
+
+func (q rowQuery) filter() store.Query {
+	switch {
+	case q.whole:
+		return store.WholeRow(q.ts, q.window)
+	case q.notify:
+		return store.Notified(q.columns[0])
+	}
+	return store.Newest(q.columns, q.ts, q.window)
+}
+
+// byName is the query for a row that is too wide to be read whole.
+func (q rowQuery) byName() rowQuery {
+	q.whole, q.probes = false, false
+	return q
+}
+
+// Kind names the queries that may travel in one request, apart from their timestamps.
+func (q rowQuery) kind() queryKind {
+	if q.whole {
+		return queryKind{table: q.table, whole: true}
+	}
+	return queryKind{table: q.table, columns: strings.Join(q.columns, "\x00"), notify: q.notify}
+}
+
+type queryKind struct {
+	table, columns string
+	whole, notify  bool
+}
+
+// rowAnswer is what a request says about a row.
+type rowAnswer struct {
+	row    model.Cell // without a column
+	seen   layout.RowVersions
+	window int  // Versions of each family that were asked for
+	whole  bool // of all columns
+	cut    bool // the row was cut off: nothing is known
+
+	notified bool // a notify cell was asked for and is there
+}
+
+// answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values came with it that q does not want.
+func (c *Reader) answer(q rowQuery, r layout.Row) (a rowAnswer, unasked int) {
+	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(r.Of(layout.NotifyFamily)) > 0}
+	if q.whole {
+		var wide bool
+		if a.cut, wide, unasked = look(r, q.window, q.columns); wide {
+			c.policy.of(q.table).wide()
+		}
+	}
+	if !a.cut {
+		a.seen = layout.DecodeRow(q.table, r)
+	}
+	return a, unasked
+}
+
+// readOne reads one row; one that was cut off, or is too large to be read whole, is read again by name.
+func (c *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
+	if q.probes {
+		defer func() { c.policy.of(q.table).probed(err == nil && a.whole) }()
+	}
+	r, err := c.store.ReadRow(ctx, q.table, row, q.filter())
+	if err != nil {
+		if again := c.byNameAfter(ctx, q, err); !again {
+			return rowAnswer{}, err
+		}
+	} else if a, _ = c.answer(q, r); !a.cut {
+		return a, nil
+	}
+	return c.readOne(ctx, q.byName(), row)
+}
+
+// byNameAfter ends the trial of whole rows if that may be why a read has failed, and reports whether to try it by name.
+func (c *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
+	if !q.whole || !TooLarge(err) {
+		return false
+	}
+	c.policy.of(q.table).wide()
+	return ctx.Err() == nil
+}
+
+// errHeavy ends a read of whole rows that brings too much that was not asked for.
+var errHeavy = status.Error(codes.ResourceExhausted, "whole rows are too large")
+
+// readMany reads rows with one request; the answers are in their order.
+func (c *Reader) readMany(ctx context.Context, q rowQuery, rows []string) ([]rowAnswer, error) {
+	found := make(map[string]rowAnswer, len(rows))
+	sum := 0
+	err := c.store.ReadRows(ctx, q.table, store.Rows{Keys: rows}, q.filter(), 0, func(r layout.Row) bool {
+		a, unasked := c.answer(q, r)
+		found[r.Key] = a
+		sum += unasked
+		return sum <= wholeReadBytes
+	})
+	if err == nil && sum > wholeReadBytes {
+		err = errHeavy
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]rowAnswer, len(rows))
+	for i, row := range rows {
+		a, ok := found[row]
+		if !ok {
+			a, _ = c.answer(q, layout.Row{})
+		}
+		out[i] = a
+	}
+	return out, nil
+}

@@ -1,0 +1,68 @@
+// Package sliced is the table layout that combine queues and export queues share.
+//
+// A key belongs to one of a fixed number of parts. Each part has a weak column with an observer,
+// and a row for each slice of 2²⁴ ticks (4.1 s) of start timestamps, which carries the slice's
+// notification. The row's name is a prefix of those that hold the entries of the slice.
+package sliced
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+const sliceBits = 24
+
+// RowBytes is the length of a slice's row name in bytes.
+const RowBytes = 3 + 1 + (64-sliceBits)/4
+
+// Prefix begins the names of all rows of a part.
+func Prefix(part int) string { return fmt.Sprintf("%03x.", part) }
+
+// Row names the slice of a part that start lies in, in hexadecimal digits.
+func Row(part int, start tso.Timestamp) string {
+	return fmt.Sprintf("%s%010x", Prefix(part), uint64(start)>>sliceBits)
+}
+
+// Of returns the part of a key, the same in every process and every version.
+func Of(key string, parts int) int {
+	h := fnv.New64a()
+	h.Write([]byte(key))
+	s := h.Sum64()
+	return int((s ^ s>>32) % uint64(parts))
+}
+
+// Table declares a weak column for each part, and a few splits.
+func Table(name string, parts int, column func(part int) string) percolator.Table {
+	t := percolator.Table{Name: name}
+	for p := range parts {
+		t.Weak = append(t.Weak, column(p))
+		if p > 0 && p%max(1, parts/4) == 0 {
+			t.Splits = append(t.Splits, Prefix(p))
+		}
+	}
+	return t
+}
+
+// Observe registers an observer for each part of t, of which a worker runs one at a time. Its name
+// is name and the part. f returns the part's function; nil is for NewWorker to report.
+func Observe(r *observers.Registry, name string, t percolator.Table, f func(part int) observers.Func, opts []observers.Option) {
+	opts = append(opts[:len(opts):len(opts)], observers.MaxConcurrent(1))
+	for p, column := range t.Weak {
+		r.Observe(fmt.Sprintf("%s-%03x", name, p), t.Name, column, f(p), opts...)
+	}
+}
+
+// SetDefault replaces a 0 in Config.field by zero. percolator.ErrInvalidArgument: the value is
+// negative or above most.
+func SetDefault(field string, value *int, zero, most int) error {
+	if *value < 0 || *value > most {
+		return fmt.Errorf("%w: Config.%s is not between 0 and %d", percolator.ErrInvalidArgument, field, most)
+	}
+	*value = cmp.Or(*value, zero)
+	return nil
+}

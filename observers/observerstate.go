@@ -1,0 +1,129 @@
+package observers
+
+import (
+	"time"
+
+	"github.com/gopercolator/percolator/tso"
+)
+
+// observerState is what a worker knows of one observer of a cell: the newest notification it has
+// run for, and the newest it is parked for. Zero: none known.
+type observerState struct{ ran, parked tso.Timestamp }
+
+// storedStates are the states of a cell's observers, in the order of the column's; nil if the
+// store holds none. They were read when queue.sequence was asOf: a cell that this worker has
+// parked since is newer than they are.
+type storedStates struct {
+	asOf   uint64
+	states []observerState
+}
+
+// hasParked reports whether an observer is parked for the cell's newest notification.
+func (e *entry) hasParked() bool {
+	for i := range e.tasks {
+		if t := &e.tasks[i]; t.ran < e.newest && t.parked >= e.newest {
+			return true
+		}
+	}
+	return false
+}
+
+// adopt merges states into those of a new entry.
+func (e *entry) adopt(states []observerState) {
+	for i, s := range states {
+		t := &e.tasks[i]
+		t.ran, t.parked = max(t.ran, s.ran), max(t.parked, s.parked)
+	}
+}
+
+func (e *entry) observerStates() []observerState {
+	states := make([]observerState, len(e.tasks))
+	for i, t := range e.tasks {
+		states[i] = observerState{t.ran, t.parked}
+	}
+	return states
+}
+
+// recall restores the observer states of a new entry from memory and from the store. A stored
+// state that was read later overrides a remembered parking: somebody may have retried the cell.
+func (q *queue) recall(key cellKey, e *entry, stored *storedStates) {
+	if kept, ok := q.aside.Get(key); ok {
+		if e.adopt(kept.states); stored != nil && kept.asOf <= stored.asOf {
+			for i := range e.tasks {
+				e.tasks[i].parked = 0
+			}
+		}
+	}
+	if stored != nil {
+		e.adopt(stored.states)
+	}
+}
+
+// update applies stored states to a queued cell: another worker may have parked it, or somebody
+// may have retried it.
+func (q *queue) update(e *entry, stored *storedStates) verdict {
+	if stored == nil {
+		return known
+	}
+	changed := false
+	for i := range e.tasks {
+		t, s := &e.tasks[i], observerState{}
+		if stored.states != nil {
+			s = stored.states[i]
+		}
+		before := e.pending(t)
+		t.ran = max(t.ran, s.ran)
+		if stored.asOf >= t.parkedAt {
+			t.parked = s.parked
+		}
+		changed = changed || e.pending(t) != before
+	}
+	if changed && e.state == stateDelayed {
+		q.delayed.remove(e)
+		q.schedule(e, time.Now())
+	}
+	return known
+}
+
+// otherParked reports whether another observer is parked for the notification that tn has handled:
+// the notification then stays in the table.
+func (q *queue) otherParked(tn turn) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, t := range tn.entry.tasks {
+		if i != tn.entry.turn && t.ran < tn.newest && t.parked >= tn.newest {
+			return true
+		}
+	}
+	return false
+}
+
+// othersDone returns the cell's other observers that have run for everything tn knows of, by name,
+// each with the newest notification it has run for.
+func (q *queue) othersDone(tn turn) map[string]tso.Timestamp {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	done := map[string]tso.Timestamp{}
+	for i, t := range tn.entry.tasks {
+		if i != tn.entry.turn && t.ran >= tn.newest {
+			done[tn.entry.column.names[i]] = t.ran
+		}
+	}
+	return done
+}
+
+// verdict judges a notification at ts by the observer states of the cell.
+func (e *entry) verdict(ts tso.Timestamp) (v verdict, upTo tso.Timestamp) {
+	v, upTo = finished, tso.MaxTimestamp
+	for i := range e.tasks {
+		switch t := &e.tasks[i]; {
+		case t.ran >= ts:
+			upTo = min(upTo, t.ran)
+		case t.parked >= ts:
+			v = parked
+		default:
+			return accepted, 0
+		}
+	}
+	return v, upTo
+}

@@ -1,0 +1,65 @@
+package admin_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// The position of a load is replaced by those who know it.
+func TestLoadPosition(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	c, ctx := env.Client, t.Context()
+	const name = "a name\x00with .* anything"
+	want := func(name, position string) {
+		t.Helper()
+		got, err := admin.New(c).LoadPosition(ctx, name)
+		if err != nil || string(got) != position || (got == nil) != (position == "") {
+			t.Errorf("position %q, %v, want %q", got, err, position)
+		}
+	}
+	save := func(former, next string, wantErr error) {
+		t.Helper()
+		var f []byte
+		if former != "" {
+			f = []byte(former)
+		}
+		if err := admin.New(c).SaveLoadPosition(ctx, name, f, []byte(next)); !errors.Is(err, wantErr) {
+			t.Errorf("from %q to %q: %v, want %v", former, next, err, wantErr)
+		}
+	}
+	want(name, "")
+	save("1", "2", percolator.ErrConflict)
+	save("", "1\x00", nil)
+	save("", "2", percolator.ErrConflict)
+	save("1", "2", percolator.ErrConflict)
+	save("1\x00\x00", "2", percolator.ErrConflict)
+	want(name, "1\x00")
+	save("1\x00", "2", nil)
+	save("1\x00", "3", percolator.ErrConflict)
+	want(name, "2")
+	want("another name", "")
+
+	save("2", "", percolator.ErrInvalidArgument)
+	save("2", strings.Repeat("x", admin.MaxLoadPosition+1), percolator.ErrTooLarge)
+	save("2", strings.Repeat("x", admin.MaxLoadPosition), nil)
+	for _, bad := range []string{"", strings.Repeat("x", admin.MaxLoadName+1)} {
+		if _, err := admin.New(c).LoadPosition(ctx, bad); !errors.Is(err, percolator.ErrInvalidArgument) {
+			t.Errorf("a name of %d bytes: %v", len(bad), err)
+		}
+		if err := admin.New(c).SaveLoadPosition(ctx, bad, nil, []byte("1")); !errors.Is(err, percolator.ErrInvalidArgument) {
+			t.Errorf("a name of %d bytes: %v", len(bad), err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.New(c).LoadPosition(ctx, name); !errors.Is(err, percolator.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// fault is whose failure an error is.
+type fault int
+
+const (
+	faultItem   fault = iota // of the items, and of the transaction they were in: try them alone
+	faultPoison              // the same, and it would fail again
+	faultStore               // of the store or the oracle: transient
+	faultFatal               // the load cannot go on
+)
+
+// poison are errors that the same items would cause again.
+var poison = []error{
+	percolator.ErrUnique, percolator.ErrExists, percolator.ErrTooLarge, percolator.ErrCorrupt, percolator.ErrInvalidArgument,
+	percolator.ErrTxnDone, percolator.ErrNotFound,
+}
+
+// faultOf classifies an error of a transaction. If Write itself has returned it (own), an error
+// without a gRPC status is the item's.
+func faultOf(err error, own bool) fault {
+	if s := status.Code(err); errors.Is(err, percolator.ErrClosed) || s == codes.PermissionDenied || s == codes.Unauthenticated || s == codes.Unimplemented {
+		return faultFatal
+	}
+	switch {
+	case slices.ContainsFunc(poison, func(target error) bool { return errors.Is(err, target) }):
+		return faultPoison
+	case errors.Is(err, percolator.ErrConflict):
+		return faultItem
+	case errors.Is(err, percolator.ErrSchemaMismatch), errors.Is(err, ErrTakenOver):
+		return faultFatal
+	case own && !storeSaidSo(err):
+		return faultItem
+	}
+	return faultStore
+}
+
+// storeSaidSo tells whether an error comes from outside the process.
+func storeSaidSo(err error) bool {
+	_, ok := status.FromError(err)
+	return ok || errors.Is(err, percolator.ErrOutcomeUnknown) || errors.Is(err, percolator.ErrSnapshotTooOld)
+}
+
+// outage is a time in which the store fails again and again.
+type outage struct {
+	limit time.Duration
+	since time.Time // of the first failure
+	pause *pause
+}
+
+func newOutage(limit time.Duration, stopped context.Context) *outage {
+	return &outage{limit: limit, pause: newPause(stopped)}
+}
+
+// try runs f until it succeeds or fails with an error that is not transient.
+func (o *outage) try(ctx context.Context, f func(context.Context) error) error {
+	for {
+		err := f(ctx)
+		if err == nil || faultOf(err, false) != faultStore {
+			return err
+		}
+		if err := o.wait(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// wait pauses after a failure. It returns the error of the load when the outage has lasted too
+// long.
+func (o *outage) wait(ctx context.Context, err error) error {
+	if o.since.IsZero() {
+		o.since = time.Now()
+	}
+	if lasted := time.Since(o.since); lasted > o.limit {
+		return fmt.Errorf("the store has failed for %v: %w", lasted.Round(time.Second), err)
+	}
+	return o.pause.wait(ctx, err)
+}
+
+// pause waits between attempts, twice as long each time, with jitter.
+type pause struct {
+	stopped context.Context // no pause outlasts it
+	next    backoff.ExponentialBackOff
+}
+
+func newPause(stopped context.Context) *pause {
+	return &pause{stopped, backoff.ExponentialBackOff{
+		InitialInterval: 2 * time.Millisecond, MaxInterval: time.Second, Multiplier: 2, RandomizationFactor: 0.5,
+	}}
+}
+
+func (p *pause) wait(ctx context.Context, cause error) error {
+	t := time.NewTimer(p.next.NextBackOff())
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", cause, context.Cause(ctx))
+	case <-p.stopped.Done():
+		return fmt.Errorf("%w: %w", cause, context.Cause(p.stopped))
+	case <-t.C:
+		return nil
+	}
+}
