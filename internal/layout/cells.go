@@ -10,8 +10,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A Percolator cell is spread over four families of one Bigtable table, under the user's column name (Figure 5 of the
-// paper; docs/PROTOCOL.md, "Cells").
+// A Percolator cell is spread over four families of one Bigtable table, under the user's column
+// name (Figure 5 of the paper; docs/PROTOCOL.md, "Cells").
 //
 //	family  timestamp   value
 //	data    start_ts    the user's bytes
@@ -56,7 +56,8 @@ type WriteRecord struct {
 	Kind     Kind
 }
 
-// EncodeWrite puts start_ts first, so that a value range can ask for "the record of transaction s" (StartFilter).
+// EncodeWrite puts start_ts first, so that a value range can ask for "the record of transaction s"
+// (StartFilter).
 func EncodeWrite(startTS tso.Timestamp, k Kind) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 9), uint64(startTS)), byte(k))
 }
@@ -80,8 +81,8 @@ func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 	return w, nil
 }
 
-// CellTime is the Bigtable timestamp of ts (I18): Bigtable keeps multiples of 1000 µs only, and Google's client
-// truncates the rest silently.
+// CellTime is the Bigtable timestamp of ts (I18): Bigtable keeps multiples of 1000 µs only, and
+// Google's client truncates the rest silently.
 func CellTime(ts tso.Timestamp) int64 { return int64(ts) * 1000 }
 
 func FromCell(ts int64) (tso.Timestamp, error) {
@@ -108,8 +109,9 @@ type Versions struct {
 // RowVersions is what one request saw of one row, by column.
 type RowVersions map[string]*Versions
 
-// DecodeRow sorts the cells of a Bigtable row by column. Cells of the notify family are left out. A cell that cannot be
-// decoded spoils its column only: rows and columns of strangers travel in one answer.
+// DecodeRow sorts the cells of a Bigtable row by column. Cells of the notify family are left out. A
+// cell that cannot be decoded spoils its column only: rows and columns of strangers travel in one
+// answer.
 func DecodeRow(table string, row Row) RowVersions {
 	out := make(RowVersions, 2)
 	for i := range row.Items {

@@ -41,7 +41,8 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// DecodeLock never panics, whatever the bytes, and never accepts a lock that this package could not have written.
+// DecodeLock never panics, whatever the bytes, and never accepts a lock that this package could not
+// have written.
 func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 	start, err := FromCell(ts)
 	if err != nil {

@@ -39,7 +39,8 @@ func ObserverStateColumn(column string) (of, observer string, done, ok bool) {
 // MaxParkedReason is how many bytes of an error's text are kept with a parked cell.
 const MaxParkedReason = 1024
 
-// ObserverState says that an observer need not be run for the notifications of a cell up to Through.
+// ObserverState says that an observer need not be run for the notifications of a cell up to
+// Through.
 type ObserverState struct {
 	Cell     model.Cell
 	Observer string

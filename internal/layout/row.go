@@ -10,7 +10,7 @@ type Row struct {
 // Item is one stored cell: a version of a column in one family.
 type Item struct {
 	Family, Column string
-	Timestamp      int64 // in microseconds, as it is stored; FromCell decodes it
+	Timestamp      int64  // in microseconds, as it is stored; FromCell decodes it
 	Value          []byte // never nil
 }
 

@@ -9,9 +9,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A reader that meets a lock of its own client's need not ask the store what becomes of it: the commit is under way in this process. It waits
-// until that is decided, and of a transaction that has committed it takes the lock for its record at once, as phase two is about to
-// make it one. The alternative, which serves for strangers' locks, is to look at the primary again and again.
+// A reader that meets a lock of its own client's need not ask the store what becomes of it: the
+// commit is under way in this process. It waits until that is decided, and of a transaction that
+// has committed it takes the lock for its record at once, as phase two is about to make it one. The
+// alternative, which serves for strangers' locks, is to look at the primary again and again.
 
 // ownTimeout is how long a reader waits in memory.
 const ownTimeout = time.Second
@@ -40,8 +41,9 @@ func (o *ownCommits) Begin(startTS tso.Timestamp) {
 	o.known[startTS] = &ownCommit{decided: make(chan struct{})}
 }
 
-// StatusOf ends the waiting, the first time. CommitTS is 0 if the transaction will not commit, or nobody knows; otherwise its locks in so many more rows are known for what they are
-// until RowDone was called for each.
+// StatusOf ends the waiting, the first time. CommitTS is 0 if the transaction will not commit, or
+// nobody knows; otherwise its locks in so many more rows are known for what they are until RowDone
+// was called for each.
 func (o *ownCommits) Decide(startTS, commitTS tso.Timestamp, rows int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,8 +68,9 @@ func (o *ownCommits) RowDone(startTS tso.Timestamp) {
 	}
 }
 
-// await waits until the commit of StartTS is decided, if this client is about to make it; isOwn is false if not, or not any more. Without a
-// commit timestamp it did not commit, or takes long: then the store has to be asked, which may know more, as when only an answer is late.
+// await waits until the commit of StartTS is decided, if this client is about to make it; isOwn is
+// false if not, or not any more. Without a commit timestamp it did not commit, or takes long: then
+// the store has to be asked, which may know more, as when only an answer is late.
 func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS tso.Timestamp, isOwn bool, err error) {
 	o.mu.Lock()
 	own := o.known[startTS]

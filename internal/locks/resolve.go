@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A transaction that dies leaves locks behind, and whoever meets them cleans up (section 2.2 of the paper). The primary
-// cell decides, and only one CheckAndMutateRow on it can win:
+// A transaction that dies leaves locks behind, and whoever meets them cleans up (section 2.2 of the
+// paper). The primary cell decides, and only one CheckAndMutateRow on it can win:
 //
 //	resolve(cell, lock of transaction s):
 //	  read the primary
@@ -25,12 +25,13 @@ import (
 //	                            write the rollback marker on the primary unless a record of s has appeared (I8),
 //	                            and decide again
 //
-// This cell is changed only on the condition that it still holds the lock (I9): between seeing the lock and the verdict the
-// transaction may have committed here and the primary's record been collected, and an unconditional erase would then
-// destroy committed data. Everything matches on the exact start timestamp.
+// This cell is changed only on the condition that it still holds the lock (I9): between seeing the
+// lock and the verdict the transaction may have committed here and the primary's record been
+// collected, and an unconditional erase would then destroy committed data. Everything matches on
+// the exact start timestamp.
 //
-// That one judge believes a lock dead earlier than another costs performance only; it never costs an answer, because every
-// roll back passes the primary.
+// That one judge believes a lock dead earlier than another costs performance only; it never costs
+// an answer, because every roll back passes the primary.
 
 // Resolver finds out what became of transactions and settles their locks.
 type Resolver struct {
@@ -45,9 +46,10 @@ type Resolver struct {
 	Own      ownCommits
 }
 
-// ResolveLock settles a lock that ScanPending returned if it can be settled now; it never waits for its owner. The lock may have been
-// resolved, and even collected, since it was found: what counts is what the cell holds. Errors: ErrCorrupt for a lock that
-// contradicts the protocol, and those of the store.
+// ResolveLock settles a lock that ScanPending returned if it can be settled now; it never waits for
+// its owner. The lock may have been resolved, and even collected, since it was found: what counts
+// is what the cell holds. Errors: ErrCorrupt for a lock that contradicts the protocol, and those of
+// the store.
 func (c *Resolver) ResolveLock(ctx context.Context, l model.Lock) (model.Resolution, error) {
 	if !c.Meta.KnowsTable(ctx, l.Cell.Table) {
 		return model.LockAlive, model.UnknownTable(l.Cell.Table)
@@ -76,8 +78,9 @@ type settlement struct {
 	CommitTS   tso.Timestamp // with LockRolledForward
 }
 
-// Resolve settles the lock l on cell, without waiting. fresh: the lock has just been read, so that on its own primary there is no need to
-// look again whether it is there; who asks again and again about a lock that was read once is not fresh.
+// Resolve settles the lock l on cell, without waiting. fresh: the lock has just been read, so that
+// on its own primary there is no need to look again whether it is there; who asks again and again
+// about a lock that was read once is not fresh.
 func (c *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRecord, fresh bool) (settlement, error) {
 	if !c.Meta.KnowsTable(ctx, l.Primary.Table) {
 		return settlement{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
@@ -136,7 +139,8 @@ func (c *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	}
 }
 
-// isDead asks the oracle for the time, as no two machines' clocks are compared, and then for the session of the lock's owner.
+// isDead asks the oracle for the time, as no two machines' clocks are compared, and then for the
+// session of the lock's owner.
 func (c *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error) {
 	now, err := c.Clock.Next(ctx)
 	if err != nil {
@@ -145,9 +149,9 @@ func (c *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error
 	return now > l.Placed.Add(l.TTL) || c.Sessions.hasEnded(ctx, l.Session), nil
 }
 
-// RollBackPrimary makes it impossible for StartTS to commit, unless it has already been decided: matched says that a record
-// or marker was there. siblings are further columns of the primary's row that the transaction locked. An unknown outcome
-// is sent again: the predicate makes it idempotent.
+// RollBackPrimary makes it impossible for StartTS to commit, unless it has already been decided:
+// matched says that a record or marker was there. siblings are further columns of the primary's row
+// that the transaction locked. An unknown outcome is sent again: the predicate makes it idempotent.
 func (c *Resolver) RollBackPrimary(ctx context.Context, primary model.Cell, startTS tso.Timestamp, siblings []string) (matched bool, err error) {
 	mut := store.NewMutation(2)
 	for _, col := range append([]string{primary.Column}, siblings...) {
@@ -160,7 +164,8 @@ func (c *Resolver) RollBackPrimary(ctx context.Context, primary model.Cell, star
 	})
 }
 
-// rollForward does for one cell what phase two of its transaction would have done, the notification included (I10).
+// rollForward does for one cell what phase two of its transaction would have done, the notification
+// included (I10).
 func (c *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.LockRecord, commitTS tso.Timestamp) (settlement, error) {
 	mut := store.NewMutation(2)
 	mut.Commit(cell.Column, l.Kind, l.StartTS, commitTS, l.Observed)
@@ -181,7 +186,8 @@ func (c *Resolver) rollForward(ctx context.Context, cell model.Cell, l layout.Lo
 	return settlement{model.LockRolledForward, commitTS}, nil
 }
 
-// rollBackCell erases the lock and the data of a transaction that the primary says will never commit (I9).
+// rollBackCell erases the lock and the data of a transaction that the primary says will never
+// commit (I9).
 func (c *Resolver) rollBackCell(ctx context.Context, cell model.Cell, startTS tso.Timestamp) (settlement, error) {
 	mut := store.NewMutation(2)
 	mut.Erase(layout.LockFamily, cell.Column, startTS)

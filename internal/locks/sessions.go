@@ -10,10 +10,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// liveness is what this client knows of who lives: its own session with the oracle, whose id its locks carry, and which
-// sessions of others have ended (section 2.2 of the paper: a lock of a worker whose token is gone may be cleaned up). An
-// oracle that keeps no sessions, or does not answer, leaves a lock's TTL to judge by. Neither is needed for correctness: a
-// lock that is wrongly believed dead is rolled back through its primary like any other (I8).
+// liveness is what this client knows of who lives: its own session with the oracle, whose id its
+// locks carry, and which sessions of others have ended (section 2.2 of the paper: a lock of a
+// worker whose token is gone may be cleaned up). An oracle that keeps no sessions, or does not
+// answer, leaves a lock's TTL to judge by. Neither is needed for correctness: a lock that is
+// wrongly believed dead is rolled back through its primary like any other (I8).
 type liveness struct {
 	Oracle tso.Sessions // nil: none
 	own    tso.Session

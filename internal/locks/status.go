@@ -26,8 +26,8 @@ type TxnStatus struct {
 	Lock     layout.LockRecord // the primary's lock, for TxnLocked
 }
 
-// final reports that the fate cannot change any more. Such a decision is remembered: a reader that meets many locks of one
-// transaction looks at its primary once.
+// final reports that the fate cannot change any more. Such a decision is remembered: a reader that
+// meets many locks of one transaction looks at its primary once.
 func (d TxnStatus) final() bool { return d.State == TxnCommitted || d.State == TxnRolledBack }
 
 // TxnID names a transaction as its locks do.
@@ -36,7 +36,8 @@ type TxnID struct {
 	StartTS tso.Timestamp
 }
 
-// DecidedRemembered bounds what a client remembers of decided transactions; an entry is a cell's name and two numbers.
+// DecidedRemembered bounds what a client remembers of decided transactions; an entry is a cell's
+// name and two numbers.
 const DecidedRemembered = 4096
 
 // StatusOf reads the fate of StartTS off what PrimaryFilter returned. It is pure.

@@ -14,7 +14,8 @@ import (
 
 // How a reader gets past the locks of a cell (I15).
 
-// A reader that meets a live lock looks again after about MinLockWait, then ever later up to maxLockWait.
+// A reader that meets a live lock looks again after about MinLockWait, then ever later up to
+// maxLockWait.
 const (
 	MinLockWait = 2 * time.Millisecond
 	maxLockWait = 250 * time.Millisecond
@@ -28,8 +29,9 @@ type lockWait struct {
 
 func NewLockWait() lockWait { return lockWait{pause: retry.New(MinLockWait, maxLockWait)} }
 
-// ResolveOrWait waits for a lock's transaction if it is this client's own, and else resolves the lock, or pauses while its owner is alive.
-// With a commit timestamp the transaction has committed; without one the cell has to be looked at again.
+// ResolveOrWait waits for a lock's transaction if it is this client's own, and else resolves the
+// lock, or pauses while its owner is alive. With a commit timestamp the transaction has committed;
+// without one the cell has to be looked at again.
 func (c *Resolver) ResolveOrWait(ctx context.Context, cell model.Cell, l layout.LockRecord, w *lockWait) (commitTS tso.Timestamp, err error) {
 	isOwn := false
 	if w.awaited != l.StartTS { // it is waited for once: then the store knows more
@@ -46,7 +48,8 @@ func (c *Resolver) ResolveOrWait(ctx context.Context, cell model.Cell, l layout.
 	return settled.CommitTS, err
 }
 
-// LockWatch measures how long a read takes to get past the locks of a cell. A nil one measures nothing.
+// LockWatch measures how long a read takes to get past the locks of a cell. A nil one measures
+// nothing.
 type LockWatch struct {
 	c     *Resolver
 	ctx   context.Context
@@ -74,7 +77,8 @@ func (w *LockWatch) End(err error) {
 	w.span.End(err)
 }
 
-// LockedErr says that a reader whose context ended had been waiting for a lock, in whichever request it ended.
+// LockedErr says that a reader whose context ended had been waiting for a lock, in whichever
+// request it ended.
 func LockedErr(ctx context.Context, cell model.Cell, blocker layout.LockRecord, err error) error {
 	if ctx.Err() == nil || blocker.StartTS == 0 {
 		return model.WithContext(ctx, err)

@@ -10,30 +10,33 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Limits, enforced before anything is sent. The first four are Bigtable's own, which its emulator does not enforce.
+// Limits, enforced before anything is sent. The first four are Bigtable's own, which its emulator
+// does not enforce.
 const (
 	// MaxRowKeyBytes is the longest row key. Row keys may hold any bytes and may not be empty.
 	MaxRowKeyBytes = 4096
-	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may not be empty.
+	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may not
+	// be empty.
 	MaxColumnBytes = 2048
 	// MaxValueBytes is the largest value. Bigtable advises against values over 10 MB.
 	MaxValueBytes = 100 << 20
 	// MaxMutationsPerRow is Bigtable's limit for one request on one row.
 	MaxMutationsPerRow = 100_000
-	// MaxColumnsPerRow is how many cells of one row a transaction can write: the commit of a row is one request of at
-	// most three mutations a cell (I6).
+	// MaxColumnsPerRow is how many cells of one row a transaction can write: the commit of a row is
+	// one request of at most three mutations a cell (I6).
 	MaxColumnsPerRow = 30_000
 	// MaxTxnBytes is the most that one transaction buffers: keys and values.
 	MaxTxnBytes = 512 << 20
-	// MaxFilterBytes keeps predicates below Bigtable's 20 KB, with room for the frame around the columns.
+	// MaxFilterBytes keeps predicates below Bigtable's 20 KB, with room for the frame around the
+	// columns.
 	MaxFilterBytes = 16 << 10
 )
 
 // Cell names one cell. Table is a table of the schema; Row and Column are byte strings.
 type Cell struct{ Table, Row, Column string }
 
-// String quotes row and column, so that no byte of them can damage a terminal or a log. The row of an index's entry is a
-// value and is left out.
+// String quotes row and column, so that no byte of them can damage a terminal or a log. The row of
+// an index's entry is a value and is left out.
 func (c Cell) String() string {
 	table := c.Table
 	if strings.ContainsFunc(table, func(r rune) bool { return r <= ' ' || r >= 0x7f }) { // of a damaged lock
@@ -52,8 +55,8 @@ type Entry struct {
 	CommitTS tso.Timestamp // When it was committed; 0 for a write buffered in the reading transaction
 }
 
-// Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End is unbounded. The
-// zero Range is everything.
+// Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End
+// is unbounded. The zero Range is everything.
 type Range struct{ Start, End string }
 
 // All is every row.

@@ -28,15 +28,17 @@ var (
 	// (Update does). errors.As with *ConflictError tells which cell.
 	ErrConflict = errors.New("conflict")
 	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends; a
-	// writer that meets it gets ErrConflict as well, and may run again. Of a Collector: another one is at work.
+	// writer that meets it gets ErrConflict as well, and may run again. Of a Collector: another one is
+	// at work.
 	ErrLocked = errors.New("locked")
-	// ErrOutcomeUnknown: whether the transaction committed could not be established before the
-	// context ended or the client was closed, or the record of it may have been collected. It may commit later, or have
-	// committed. A commit whose context does not end waits until the store answers. Never retry blindly: read what the transaction should have written, then decide.
+	// ErrOutcomeUnknown: whether the transaction committed could not be established before the context
+	// ended or the client was closed, or the record of it may have been collected. It may commit
+	// later, or have committed. A commit whose context does not end waits until the store answers.
+	// Never retry blindly: read what the transaction should have written, then decide.
 	ErrOutcomeUnknown = errors.New("commit outcome unknown")
 	// ErrSnapshotTooOld: the snapshot is older than the retention, or the client has not been able to
-	// learn the safepoint for too long, or an index is scanned at a snapshot from before it was complete. Begin again; for
-	// long readers raise the retention or take a hold (Client.TakeHold).
+	// learn the safepoint for too long, or an index is scanned at a snapshot from before it was
+	// complete. Begin again; for long readers raise the retention or take a hold (Client.TakeHold).
 	ErrSnapshotTooOld = errors.New("snapshot too old")
 )
 
@@ -46,8 +48,9 @@ var (
 	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrTooLarge: a limit on sizes or counts (see Limits in the package documentation) is exceeded.
 	ErrTooLarge = errors.New("too large")
-	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema is not the one
-	// stored in the instance. Run CreateSchema (or `webindex init` and the like) with the new schema.
+	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema is not the
+	// one stored in the instance. Run CreateSchema (or `webindex init` and the like) with the new
+	// schema.
 	ErrSchemaMismatch = errors.New("schema mismatch")
 	// ErrTxnDone: the transaction has been committed or rolled back. Begin another.
 	ErrTxnDone = errors.New("transaction is finished")
@@ -55,17 +58,19 @@ var (
 	ErrClosed = errors.New("client is closed")
 )
 
-// ErrCorrupt: stored bytes that this package did not write, or that contradict the protocol. Nothing is
-// repaired silently; the message names the cell. Inspect the row before you change anything.
+// ErrCorrupt: stored bytes that this package did not write, or that contradict the protocol.
+// Nothing is repaired silently; the message names the cell. Inspect the row before you change
+// anything.
 var ErrCorrupt = errors.New("corrupt")
 
-// ConflictError says which cell a transaction lost. errors.Is(err, ErrConflict) holds; errors.Is(err, ErrLocked)
-// holds as well where the other transaction was alive and still held its lock.
+// ConflictError says which cell a transaction lost. errors.Is(err, ErrConflict) holds;
+// errors.Is(err, ErrLocked) holds as well where the other transaction was alive and still held its
+// lock.
 type ConflictError struct {
 	Cell    Cell          // the contested cell
 	StartTS tso.Timestamp // Start timestamp of the transaction that lost
-	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the one that
-	// holds the lock. 0 when this transaction was rolled back by somebody who judged it dead.
+	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the one
+	// that holds the lock. 0 when this transaction was rolled back by somebody who judged it dead.
 	OtherTS tso.Timestamp
 	Locked  bool // the other transaction still holds its lock
 }
@@ -93,7 +98,8 @@ func CellError(sentinel error, c Cell, format string, args ...any) error {
 }
 
 // WithContext adds the caller's context error to err when the context has ended, so that
-// errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold (gRPC's status errors don't).
+// errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold (gRPC's status
+// errors don't).
 func WithContext(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
@@ -101,8 +107,8 @@ func WithContext(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", err, ctx.Err())
 }
 
-// Ambiguous reports whether a CheckAndMutateRow or MutateRow that failed with err may have been applied all the
-// same (I17). Everything else is a definite refusal by the server.
+// Ambiguous reports whether a CheckAndMutateRow or MutateRow that failed with err may have been
+// applied all the same (I17). Everything else is a definite refusal by the server.
 func Ambiguous(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -117,7 +123,8 @@ func Ambiguous(err error) bool {
 	return false
 }
 
-// CheckContext refuses a nil context, which would be a panic somewhere below, at the latest on the wire.
+// CheckContext refuses a nil context, which would be a panic somewhere below, at the latest on the
+// wire.
 func CheckContext(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("percolator: %w: the context is nil", ErrInvalidArgument)

@@ -13,17 +13,20 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// MetaTable holds one row with the schema, the safepoint and the mark, and the oracle's row when that is kept in Bigtable.
+// MetaTable holds one row with the schema, the safepoint and the mark, and the oracle's row when
+// that is kept in Bigtable.
 const MetaTable = tso.BigtableTable
 
-// tableName is what Bigtable accepts as the id of a table, less the dot, which separates a table from its index.
+// tableName is what Bigtable accepts as the id of a table, less the dot, which separates a table
+// from its index.
 var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
 
 // bigtableName is what Bigtable accepts.
 var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
-// Schema is the set of Percolator tables of an instance. It is stored in the instance and versioned, because a writer
-// with another schema would silently omit notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10).
+// Schema is the set of Percolator tables of an instance. It is stored in the instance and
+// versioned, because a writer with another schema would silently omit notifications (section 2.4 of
+// the paper; docs/PROTOCOL.md, I10).
 type Schema struct {
 	Tables []Table
 	Timing Timing `json:",omitzero"`
@@ -38,12 +41,13 @@ type Table struct {
 	Splits   []string `json:",omitempty"` // initial split keys, used when the table is created
 }
 
-// Index is a secondary index over the bytes of one column, maintained in the transaction that writes the column. Its
-// entries live in a table of their own, named after the table and the index.
+// Index is a secondary index over the bytes of one column, maintained in the transaction that
+// writes the column. Its entries live in a table of their own, named after the table and the index.
 //
-// An index that CreateSchema adds to a table of the stored schema is being built until Client.BackfillIndex has finished: cells that
-// are older than the index lack their entries. Until then ScanIndex gives ErrSchemaMismatch, and a unique index refuses those
-// duplicates of which it knows. Client.VerifyIndex compares an index with its table. Docs: docs/PROTOCOL.md, "Indexes".
+// An index that CreateSchema adds to a table of the stored schema is being built until
+// Client.BackfillIndex has finished: cells that are older than the index lack their entries. Until
+// then ScanIndex gives ErrSchemaMismatch, and a unique index refuses those duplicates of which it
+// knows. Client.VerifyIndex compares an index with its table. Docs: docs/PROTOCOL.md, "Indexes".
 type Index struct {
 	Name, Column string
 	Unique       bool `json:",omitempty"` // two rows cannot hold the same value: ErrUnique
@@ -150,7 +154,8 @@ func SetOf(names []string) map[string]bool {
 	return m
 }
 
-// Normalized is s with everything in a fixed order and without the splits, which matter only at creation.
+// Normalized is s with everything in a fixed order and without the splits, which matter only at
+// creation.
 func (s *Schema) Normalized() *Schema {
 	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized()}
 	for i, t := range out.Tables {
@@ -163,8 +168,8 @@ func (s *Schema) Normalized() *Schema {
 	return out
 }
 
-// Encode is the stored form; equal schemas have equal encodings. JSON keeps only valid UTF-8, so other column names are
-// quoted as in Go.
+// Encode is the stored form; equal schemas have equal encodings. JSON keeps only valid UTF-8, so
+// other column names are quoted as in Go.
 func (s *Schema) Encode() []byte {
 	out := s.Normalized()
 	out.eachColumn(func(name string) string {
@@ -180,7 +185,8 @@ func (s *Schema) Encode() []byte {
 	return b
 }
 
-// DecodeSchema reverses encode. It accepts only what CreateSchema stores: a schema that named our own tables, say, would open them to callers.
+// DecodeSchema reverses encode. It accepts only what CreateSchema stores: a schema that named our
+// own tables, say, would open them to callers.
 func DecodeSchema(b []byte) (*Schema, error) {
 	s := new(Schema)
 	if err := json.Unmarshal(b, s); err != nil {

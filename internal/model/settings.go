@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Settings are what the layers of the engine need of a client's configuration, with defaults filled in.
+// Settings are what the layers of the engine need of a client's configuration, with defaults filled
+// in.
 type Settings struct {
 	Project, Instance string
 

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Timing is what every client of an instance must agree on, because a collector infers from it what the others can no longer
-// do. It is stored with the schema and cannot be changed afterwards.
+// Timing is what every client of an instance must agree on, because a collector infers from it what
+// the others can no longer do. It is stored with the schema and cannot be changed afterwards.
 type Timing struct {
-	// RequestLifetime bounds every request: nobody sends or repeats one after it (docs/PROTOCOL.md, I14). 0: 30 s, which is
-	// also the most; at least 100 ms.
+	// RequestLifetime bounds every request: nobody sends or repeats one after it (docs/PROTOCOL.md,
+	// I14). 0: 30 s, which is also the most; at least 100 ms.
 	RequestLifetime time.Duration `json:",omitzero"`
 
-	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to commit and to answer reads
-	// (I16). Clients re-read them at a quarter of it. Changes of the schema are in force that long after they were stored.
-	// 0: 45 s. From 200 ms to 10 min.
+	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to
+	// commit and to answer reads (I16). Clients re-read them at a quarter of it. Changes of the schema
+	// are in force that long after they were stored. 0: 45 s. From 200 ms to 10 min.
 	MetaMaxAge time.Duration `json:",omitzero"`
 }
 
@@ -30,7 +30,8 @@ func (t Timing) WithDefaults() Timing {
 	return t
 }
 
-// Normalized is zero where it says what the default says, so that equal timings have equal encodings.
+// Normalized is zero where it says what the default says, so that equal timings have equal
+// encodings.
 func (t Timing) normalized() Timing {
 	if t.RequestLifetime == DefaultTiming.RequestLifetime {
 		t.RequestLifetime = 0
@@ -55,9 +56,10 @@ func (t Timing) validate() error {
 // Refresh is how often a client re-reads what it must know.
 func (t Timing) Refresh() time.Duration { return t.MetaMaxAge / 4 }
 
-// Drain is how long after an announcement in the meta row nobody acts on what was there before, and nothing that was sent
-// before is under way: a client whose knowledge is almost too old may still send a request, and that one lives on for its
-// lifetime. A fifteenth more makes up for clocks that tick at different rates.
+// Drain is how long after an announcement in the meta row nobody acts on what was there before, and
+// nothing that was sent before is under way: a client whose knowledge is almost too old may still
+// send a request, and that one lives on for its lifetime. A fifteenth more makes up for clocks that
+// tick at different rates.
 func (t Timing) Drain() time.Duration {
 	d := t.RequestLifetime + t.MetaMaxAge
 	return d + d/15

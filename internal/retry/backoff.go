@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gopercolator/percolator/internal/model"
 	"math/rand/v2"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Backoff waits with full jitter around a doubling interval: contenders that were woken together separate.
+// Backoff waits with full jitter around a doubling interval: contenders that were woken together
+// separate.
 type Backoff struct{ next, limit time.Duration }
 
 func New(first, limit time.Duration) *Backoff { return &Backoff{first, limit} }
@@ -28,8 +30,8 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	}
 }
 
-// A batch that fails for a reason that may pass is tried again: for ever after conflicts, which others' progress causes, and
-// TransientFailures times in a row after anything else.
+// A batch that fails for a reason that may pass is tried again: for ever after conflicts, which
+// others' progress causes, and TransientFailures times in a row after anything else.
 const (
 	TransientFailures = 8
 	BatchesAhead      = 16 // for each transaction at once
@@ -73,7 +75,8 @@ func (p *Transient) After(ctx context.Context, err error) error {
 	return nil
 }
 
-// isTransient says whether an error is the store's or the oracle's momentary state rather than something that somebody has to change.
+// isTransient says whether an error is the store's or the oracle's momentary state rather than
+// something that somebody has to change.
 func isTransient(err error) bool {
 	for _, definite := range []error{model.ErrClosed, model.ErrUnique, model.ErrCorrupt, model.ErrTooLarge, model.ErrSchemaMismatch, model.ErrInvalidArgument} {
 		if errors.Is(err, definite) {

@@ -11,13 +11,15 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// What Google's client does with a request on its way, this client sees through an interceptor: where it goes, and that it is sent again.
+// What Google's client does with a request on its way, this client sees through an interceptor:
+// where it goes, and that it is sent again.
 
-// Endpoint learns from the requests where they go: the options that name it cannot be read, and a deadline does not say which address did
-// not answer.
+// Endpoint learns from the requests where they go: the options that name it cannot be read, and a
+// deadline does not say which address did not answer.
 type Endpoint struct{ target atomic.Pointer[string] }
 
-// Option goes before the options of the caller, whose interceptors may answer in the place of the store.
+// Option goes before the options of the caller, whose interceptors may answer in the place of the
+// store.
 func (e *Endpoint) Option() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if e.target.Load() == nil { // once is enough: this is on the path of every read
@@ -42,9 +44,9 @@ func (e *Endpoint) String() string {
 	return "that of the client options, or Bigtable's default"
 }
 
-// Attempts watches how often Google's client sends one request, and what comes of it. It sends reads and unconditional mutations again
-// after an error that may pass, for as long as their context lasts; a row that no server has at present then holds up everything that
-// travels with it.
+// Attempts watches how often Google's client sends one request, and what comes of it. It sends
+// reads and unconditional mutations again after an error that may pass, for as long as their
+// context lasts; a row that no server has at present then holds up everything that travels with it.
 type Attempts struct {
 	n       atomic.Int64
 	Again   func()           // called before each sending but the first

@@ -9,21 +9,24 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// The simple way to write phase two is one MutateRow for each row. Sixty-four rows in one request cost a tenth of that,
-// so all unconditional mutations of a client, whichever transaction they belong to, go through here: for each table
-// at most bulkInFlight requests are under way, and what arrives meanwhile forms the next one. When nothing is under way a
-// mutation is sent at once, so batching never adds a delay.
+// The simple way to write phase two is one MutateRow for each row. Sixty-four rows in one request
+// cost a tenth of that, so all unconditional mutations of a client, whichever transaction they
+// belong to, go through here: for each table at most bulkInFlight requests are under way, and what
+// arrives meanwhile forms the next one. When nothing is under way a mutation is sent at once, so
+// batching never adds a delay.
 //
-// A row that no tablet server has at present must not hold up the others: a request that has to be sent again, or has been under way for
-// slotTimeout, gives up its place. So there may be more of them than bulkInFlight, at most one for each row in the queue.
+// A row that no tablet server has at present must not hold up the others: a request that has to be
+// sent again, or has been under way for slotTimeout, gives up its place. So there may be more of
+// them than bulkInFlight, at most one for each row in the queue.
 const (
 	bulkInFlight = 2
-	slotTimeout = time.Second
+	slotTimeout  = time.Second
 	BulkRows     = 512
 	bulkQueue    = 16384 // rows waiting or under way; a committer that finds it full waits
 )
 
-// RowMutation is one row's share of something that needs no condition: phase two, clean-up, erased notifications.
+// RowMutation is one row's share of something that needs no condition: phase two, clean-up, erased
+// notifications.
 type RowMutation struct {
 	Table, Row string
 	Mut        *Mutation
@@ -50,7 +53,8 @@ type bulkTable struct {
 	starting int // those of them that have not yet looked at the queue: each will take a request's worth
 }
 
-// bulkEpoch counts the mutations accepted between two flushes, so that a flush never waits for later ones.
+// bulkEpoch counts the mutations accepted between two flushes, so that a flush never waits for
+// later ones.
 type bulkEpoch struct {
 	open   int
 	sealed bool
@@ -63,8 +67,8 @@ func NewBulkWriter(ctx context.Context, s *Store) *BulkWriter {
 		epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
-// Add queues mutations; those of one table travel in one request as far as there is room in it. It waits while the queue is full, at
-// most until ctx ends or a mutation's deadline.
+// Add queues mutations; those of one table travel in one request as far as there is room in it. It
+// waits while the queue is full, at most until ctx ends or a mutation's deadline.
 func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
 	ready := muts[:0:0]
 	for _, m := range muts {
@@ -119,7 +123,8 @@ func (b *BulkWriter) push(m RowMutation) {
 	t.queue = append(t.queue, m)
 }
 
-// Start adds a sender for a table that has fewer than it may have, unless those it has will take everything; b.mu is held.
+// Start adds a sender for a table that has fewer than it may have, unless those it has will take
+// everything; b.mu is held.
 func (b *BulkWriter) start(table string) {
 	t := b.tables[table]
 	if t.inFlight < bulkInFlight && len(t.queue) > t.starting*BulkRows {
@@ -143,7 +148,8 @@ func (b *BulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error 
 	}
 }
 
-// Drain sends the queue of a table, a request at a time, until its place has been given to somebody else.
+// Drain sends the queue of a table, a request at a time, until its place has been given to somebody
+// else.
 func (b *BulkWriter) drain(slot *bulkSlot) {
 	defer b.senders.Done()
 	t := slot.t
@@ -196,8 +202,8 @@ func (p *bulkSlot) leave() {
 	}
 }
 
-// apply sends one request and answers everybody in it. The request must end with the earliest deadline in it; those that
-// could have waited longer are then sent again.
+// apply sends one request and answers everybody in it. The request must end with the earliest
+// deadline in it; those that could have waited longer are then sent again.
 func (b *BulkWriter) apply(slot *bulkSlot, batch []RowMutation) {
 	for now := time.Now(); len(batch) > 0; now = time.Now() {
 		live := batch[:0:0]
@@ -215,8 +221,8 @@ func (b *BulkWriter) apply(slot *bulkSlot, batch []RowMutation) {
 	}
 }
 
-// sendOnce returns those whose request ran into somebody else's deadline. While the rest of the request is sent again, those that were applied
-// have their answer and others have its place.
+// sendOnce returns those whose request ran into somebody else's deadline. While the rest of the
+// request is sent again, those that were applied have their answer and others have its place.
 func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowMutation) {
 	rows, muts := make([]string, len(batch)), make([]*Mutation, len(batch))
 	only := make(map[string]int, len(batch)) // position of a row; -1: there are several

@@ -38,8 +38,9 @@ type Backend interface {
 // ConnectTimeout bounds connecting to an instance.
 const ConnectTimeout = 30 * time.Second
 
-// Store is the four operations of Bigtable on which everything rests. It adds deadlines, counts, and nothing else:
-// ReadRows and MutateRows are retried by Google's client, CheckAndMutateRow never is.
+// Store is the four operations of Bigtable on which everything rests. It adds deadlines, counts,
+// and nothing else: ReadRows and MutateRows are retried by Google's client, CheckAndMutateRow never
+// is.
 type Store struct {
 	backend Backend
 	Timing  model.Timing // with defaults; every request is bounded by its lifetime (I14)
@@ -59,8 +60,8 @@ func New(ctx context.Context, backend Backend, count *telemetry.Counters) *Store
 	return s
 }
 
-// bounded gives a request its lifetime (I14). A context that ends earlier is left as it is: a timer and a context more for each request
-// would be a noticeable part of its cost.
+// bounded gives a request its lifetime (I14). A context that ends earlier is left as it is: a timer
+// and a context more for each request would be a noticeable part of its cost.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.Timing.RequestLifetime {
 		return ctx, func() {}
@@ -103,8 +104,8 @@ func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, 
 	return s.Err(ctx, table, err)
 }
 
-// CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and says
-// which it was. Either may be nil. An ambiguous error leaves open whether it was applied.
+// CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and
+// says which it was. Either may be nil. An ambiguous error leaves open whether it was applied.
 func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return false, err
@@ -122,8 +123,8 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	return matched, s.Err(ctx, table, err)
 }
 
-// MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for
-// each row.
+// MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry
+// for each row.
 func (s *Store) MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) (errs []error, err error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -161,10 +162,10 @@ func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) 
 	return keys, s.Err(ctx, table, err)
 }
 
-// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the place
-// of old. A nil old is a cell that does not exist, a nil next one that is to go. An ambiguous request
-// is repeated; swapped is false if something else was there, which after a repetition may be next: a
-// caller that must know looks.
+// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the
+// place of old. A nil old is a cell that does not exist, a nil next one that is to go. An ambiguous
+// request is repeated; swapped is false if something else was there, which after a repetition may
+// be next: a caller that must know looks.
 func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next []byte) (swapped bool, err error) {
 	m := NewMutation(1)
 	if next == nil {
@@ -181,7 +182,8 @@ func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next
 	})
 }
 
-// MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old one.
+// MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old
+// one.
 const MetaTimestamp = tso.Timestamp(1)
 
 // took measures a request. What the caller of ReadRows does with a row is part of it.
@@ -208,8 +210,8 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	return fmt.Errorf("percolator: table %q: %w", table, model.WithContext(ctx, err))
 }
 
-// missingFamily tells a table without one of our families from a missing table. Bigtable answers NotFound for both; its emulator has no
-// code for a family ("unknown family").
+// missingFamily tells a table without one of our families from a missing table. Bigtable answers
+// NotFound for both; its emulator has no code for a family ("unknown family").
 func missingFamily(err error) bool {
 	switch s := status.Convert(err); s.Code() {
 	case codes.NotFound, codes.Unknown, codes.Internal:
@@ -218,8 +220,9 @@ func missingFamily(err error) bool {
 	return false
 }
 
-// Retry repeats an idempotent conditional request while its outcome is unknown, for at most the request lifetime
-// (I14). After a repetition "matched" may be the doing of the first sending; callers treat both alike.
+// Retry repeats an idempotent conditional request while its outcome is unknown, for at most the
+// request lifetime (I14). After a repetition "matched" may be the doing of the first sending;
+// callers treat both alike.
 func (c *Store) Retry(ctx context.Context, send func(context.Context) (bool, error)) (bool, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return false, err
