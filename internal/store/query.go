@@ -7,9 +7,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Query says which cells of a row are wanted. Every read and every predicate of the engine is one
-// of the shapes below, so that a store can be simulated by implementing them, and what is sent to a
-// real one can be read in one place. As a predicate a query asks whether there is any such cell.
+// Query says which cells of a row are wanted. Every read and every predicate of the engine has one
+// of the shapes below, so implementing them simulates a store, and one file shows what a real one
+// is sent. As a predicate a query asks whether there is any such cell.
 type Query struct {
 	shape    shape
 	columns  []string // or only the first two below
@@ -95,8 +95,8 @@ func Primary(column string, startTS tso.Timestamp) Query {
 }
 
 // Conflict is the predicate of prewrite (I2, I3): for any of the columns a lock of another
-// transaction, or a record at or after startTS, be it only a rollback marker. For the first attempt
-// every lock is another transaction's, which is cheaper to ask.
+// transaction, or a record at or after startTS, even a rollback marker. On the first attempt every
+// lock is another transaction's, which is cheaper to ask.
 func Conflict(columns []string, startTS tso.Timestamp, first bool) Query {
 	return Query{shape: conflict, columns: columns, at: startTS, flag: first}
 }
@@ -112,7 +112,7 @@ func Notified(column string) Query { return Query{shape: notified, column: colum
 // AnyNotify is every notify cell of a column.
 func AnyNotify(column string) Query { return Query{shape: anyNotify, column: column} }
 
-// Pending is the newest notify cell and lock of each column: what a scan for work looks at.
+// Pending is the newest notify cell and lock of each column, for a scan that looks for work.
 func Pending() Query { return Query{shape: pending} }
 
 // WrittenSince is the newest record of each column at or after ts, without its value.
