@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// FuzzCellTime: every Bigtable timestamp is refused or is that of exactly one timestamp, and order is kept (I18).
+// FuzzCellTime: every Bigtable timestamp is refused or is that of exactly one timestamp, and order
+// is kept (I18).
 func FuzzCellTime(f *testing.F) {
 	for _, ts := range []int64{0, 1, -1, 999, 1000, 1001, 1500, 2000, -1000, int64(CellTime(tso.MaxTimestamp)), int64(CellTime(tso.MaxTimestamp)) + 1000, 1<<63 - 1, -1 << 63} {
 		f.Add(ts, int64(5000))
@@ -26,8 +27,9 @@ func FuzzCellTime(f *testing.F) {
 	})
 }
 
-// FuzzIndexEntry: the key of every entry gives back its value and its row, keys sort as values and rows do, and no bytes that somebody else has
-// put in the table of an index are taken for an entry that this package would have written differently.
+// FuzzIndexEntry: the key of every entry gives back its value and its row, keys sort as values and
+// rows do, and no bytes that somebody else has put in the table of an index are taken for an entry
+// that this package would have written differently.
 func FuzzIndexEntry(f *testing.F) {
 	for _, v := range []string{"", "a", "\x00", "\x00\x01", "\x00\xff", "\x00\x01r", "a\x00", "\xff", "a\x00\xffb", "\x00\x00\x01"} {
 		f.Add(v, "r", v+"\x00\x01r", "r")
