@@ -1,6 +1,8 @@
 package percolator
 
 import (
+	"cmp"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -62,17 +64,11 @@ type Config struct {
 	TracerProvider trace.TracerProvider
 }
 
-// WithDefaults fills what is zero and refuses what cannot work.
+// withDefaults fills what is zero and refuses what cannot work.
 func (cfg Config) withDefaults() (Config, error) {
-	if cfg.LockTTL == 0 {
-		cfg.LockTTL = 10 * time.Second
-	}
-	if cfg.Retention == 0 {
-		cfg.Retention = time.Hour
-	}
-	if cfg.MaxParallelism == 0 {
-		cfg.MaxParallelism = 64
-	}
+	cfg.LockTTL = cmp.Or(cfg.LockTTL, 10*time.Second)
+	cfg.Retention = cmp.Or(cfg.Retention, time.Hour)
+	cfg.MaxParallelism = cmp.Or(cfg.MaxParallelism, 64)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -92,7 +88,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, nil
 }
 
-// Settings is what the engine needs of the configuration.
+// settings is what the engine needs of the configuration.
 func (cfg Config) settings() model.Settings {
 	return model.Settings{
 		Project: cfg.Project, Instance: cfg.Instance, LockTTL: cfg.LockTTL, Retention: cfg.Retention, MaxParallelism: cfg.MaxParallelism,

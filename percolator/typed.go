@@ -9,10 +9,10 @@ import (
 	"iter"
 	"reflect"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
-
-	"google.golang.org/protobuf/proto"
 )
 
 // Column is a column whose values have a type: a thin layer that encodes and decodes. It is a value and may be copied and used
@@ -111,20 +111,36 @@ func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, er
 	return c.Decode(row, b)
 }
 
-// Set buffers a value; ErrInvalidArgument if it cannot be encoded.
-func (c Column[T]) Set(tx *Txn, row string, v T) error {
+func (c Column[T]) bytes(row string, v T) ([]byte, error) {
 	b, err := c.encode(v)
 	if err != nil {
-		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+		return nil, model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+	}
+	return b, nil
+}
+
+func (c Column[T]) bytes(row string, v T) ([]byte, error) {
+	b, err := c.encode(v)
+	if err != nil {
+		return nil, model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+	}
+	return b, nil
+}
+
+// Set buffers a value; ErrInvalidArgument if it cannot be encoded.
+func (c Column[T]) Set(tx *Txn, row string, v T) error {
+	b, err := c.bytes(row, v)
+	if err != nil {
+		return err
 	}
 	return tx.Set(c.Cell(row), b)
 }
 
 // Insert is Set for a cell that must have no value; Commit fails with ErrExists otherwise.
 func (c Column[T]) Insert(tx *Txn, row string, v T) error {
-	b, err := c.encode(v)
+	b, err := c.bytes(row, v)
 	if err != nil {
-		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+		return err
 	}
 	return tx.Insert(c.Cell(row), b)
 }

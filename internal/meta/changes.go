@@ -2,8 +2,9 @@ package meta
 
 import (
 	"fmt"
-	"github.com/gopercolator/percolator/internal/model"
 	"slices"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 // A schema only grows. What it loses would have to be unlearned by every client at once: a worker that still runs an observer, a writer

@@ -32,9 +32,9 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	admin, err := openAdmin(ctx, project, instance, opts)
 	if err != nil {
-		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+		return err
 	}
 	defer admin.Close()
 	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
@@ -76,6 +76,22 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 		return err
 	}
 	return storeSchema(ctx, meta, stored, s)
+}
+
+func openAdmin(ctx context.Context, project, instance string, opts []option.ClientOption) (*bigtable.AdminClient, error) {
+	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+	}
+	return admin, nil
+}
+
+func openAdmin(ctx context.Context, project, instance string, opts []option.ClientOption) (*bigtable.AdminClient, error) {
+	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+	}
+	return admin, nil
 }
 
 // createTable creates the table with its families, or adds the families that an existing one lacks.
@@ -153,9 +169,9 @@ func CreateMetaTable(ctx context.Context, project, instance string, opts ...opti
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	admin, err := openAdmin(ctx, project, instance, opts)
 	if err != nil {
-		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+		return err
 	}
 	defer admin.Close()
 	return createMeta(ctx, admin)

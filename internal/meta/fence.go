@@ -26,21 +26,21 @@ type Fence struct {
 	Start, Commit, AckStart, AckCommit tso.Timestamp `json:",omitzero"` // once Ready
 }
 
-func (r Fence) Encode() []byte {
-	b, err := json.Marshal(r)
+func (f Fence) Encode() []byte {
+	b, err := json.Marshal(f)
 	if err != nil {
 		panic(err) // only for a year beyond 9999
 	}
 	return b
 }
 
-func decodeRestoreCell(b []byte) (*Fence, error) {
-	r := new(Fence)
-	return r, json.Unmarshal(b, r)
+func decodeFence(b []byte) (*Fence, error) {
+	f := new(Fence)
+	return f, json.Unmarshal(b, f)
 }
 
-func (r *Fence) Refusal() error {
-	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", ErrRestoring, r.ID, r.Started.UTC().Format(time.RFC3339))
+func (f *Fence) Refusal() error {
+	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", ErrRestoring, f.ID, f.Started.UTC().Format(time.RFC3339))
 }
 
 // CheckFence spares a transaction the work that its reads or its commit would refuse, as far as is known. Above all no observer is

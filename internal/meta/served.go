@@ -11,8 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -26,17 +24,7 @@ const metaNow = "now"
 // high-water mark in its record must not start (tso.ServerConfig.Served): the record was lost or restored from a backup, and what it would hand
 // out again lies below committed data. Errors: those of the store, also when the instance has no percolator_meta, and ErrCorrupt.
 func ServedTimestamp(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (tso.Timestamp, error) {
-	if err := model.CheckContext(ctx); err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
-	defer cancel()
-	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
-	if err != nil {
-		return 0, err
-	}
-	defer bt.Close()
-	m, err := Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
+	m, err := readFrom(ctx, project, instance, appProfile, opts)
 	if errors.Is(err, model.ErrCorrupt) { // a server that asks must not wait for it to go away
 		return 0, fmt.Errorf("%w: %w", err, status.Error(codes.DataLoss, "it will not go away by itself"))
 	}

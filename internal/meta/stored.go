@@ -47,21 +47,26 @@ func (m State) stored() StoredSchema {
 // ReadSchema reads the schema that is stored in an instance; it needs no oracle. appProfile is the one to read with, "" for the default
 // one. Errors: ErrSchemaMismatch if the instance has no percolator_meta, ErrCorrupt, those of the store.
 func ReadSchema(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (StoredSchema, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	m, err := readFrom(ctx, project, instance, appProfile, opts)
+	if err != nil {
 		return StoredSchema{}, err
+	}
+	return m.stored(), nil
+}
+
+// readFrom reads the meta row over a connection of its own.
+func readFrom(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (State, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return State{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
 	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
 	if err != nil {
-		return StoredSchema{}, err
+		return State{}, err
 	}
 	defer bt.Close()
-	m, err := Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
-	if err != nil {
-		return StoredSchema{}, err
-	}
-	return m.stored(), nil
+	return Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
 }
 
 // SchemaPlan is what CreateSchema would find and do.
@@ -84,9 +89,9 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
-	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	admin, err := openAdmin(ctx, project, instance, opts)
 	if err != nil {
-		return SchemaPlan{}, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+		return SchemaPlan{}, err
 	}
 	defer admin.Close()
 	have, err := familiesOf(ctx, admin, s)

@@ -2,12 +2,13 @@ package reads
 
 import (
 	"context"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
 // Requests for the same table and columns that arrive while others are in flight travel together as one ReadRows (section 2.5
@@ -24,13 +25,13 @@ import (
 const (
 	batchInFlight = 2
 	batchWindow   = 2
-	slotTimeout = time.Second
-	loneMost      = 128 // Reads that travel alone at once, not counting those that take longer than slotTimeout
+	slotTimeout   = time.Second
+	loneMost      = 128 // reads that travel alone at once, not counting those that take longer than slotTimeout
 )
 
 type readBatcher struct {
-	c  *Reader
-	mu sync.Mutex
+	reader *Reader
+	mu     sync.Mutex
 	// queues by what is asked; an entry lives only while requests are in flight
 	queues map[queryKind]*readQueue
 	lone   chan struct{}
@@ -55,13 +56,13 @@ type batchAnswer struct {
 	err   error
 }
 
-func newReadBatcher(c *Reader) *readBatcher {
-	return &readBatcher{c: c, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
+func newReadBatcher(r *Reader) *readBatcher {
+	return &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
 }
 
-// Read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
+// read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
-	if b.c.policy.of(q.table).alone() {
+	if b.reader.policy.of(q.table).alone() {
 		return b.alone(ctx, q, row)
 	}
 	kind := q.kind()
@@ -85,12 +86,12 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	b.mu.Unlock()
 	select {
 	case a := <-r.answer:
-		b.c.store.Trace.Current(ctx).Count("percolator.batch.rows", a.rows)
+		b.reader.store.Trace.Current(ctx).Count("percolator.batch.rows", a.rows)
 		switch {
 		case a.alone:
 			return b.alone(ctx, q.byName(), row)
 		case a.err == nil && a.cut:
-			return b.c.readOne(ctx, q.byName(), row)
+			return b.reader.readOne(ctx, q.byName(), row)
 		}
 		return a.rowAnswer, a.err
 	case <-ctx.Done():
@@ -106,17 +107,17 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 		return rowAnswer{}, model.WithContext(ctx, ctx.Err())
 	}
 	defer HoldSlot(slotTimeout, func() { <-b.lone })()
-	return b.c.readOne(ctx, q, row)
+	return b.reader.readOne(ctx, q, row)
 }
 
 // first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is sent afterwards, if it has not been in the
 // other place. However long it takes, it keeps only the one.
 func (b *readBatcher) first(ctx context.Context, queue *readQueue, q rowQuery, row string) (rowAnswer, error) {
 	defer b.next(queue)
-	return b.c.readOne(ctx, q, row)
+	return b.reader.readOne(ctx, q, row)
 }
 
-// Next has whatever gathered behind a lone request sent.
+// next has whatever gathered behind a lone request sent.
 func (b *readBatcher) next(queue *readQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,12 +128,12 @@ func (b *readBatcher) next(queue *readQueue) {
 	b.release(queue)
 }
 
-// Drain sends batches until nobody waits, or until its place has been given to somebody else.
+// drain sends batches until nobody waits, or until its place has been given to somebody else.
 func (b *readBatcher) drain(queue *readQueue) {
 	for batch := b.take(queue); batch != nil; batch = b.take(queue) {
 		came, kept := b.carry(queue, batch)
 		if !came {
-			b.c.policy.of(queue.kind.table).part()
+			b.reader.policy.of(queue.kind.table).part()
 			scatter(batch)
 			for kept && batch != nil {
 				batch = b.take(queue)
@@ -198,16 +199,16 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 			rows = append(rows, r.row)
 		}
 	}
-	ctx, cancel := context.WithTimeout(b.c.store.Background, b.c.store.Timing.RequestLifetime)
+	ctx, cancel := context.WithTimeout(b.reader.store.Background, b.reader.store.Timing.RequestLifetime)
 	defer cancel()
 	var givenUp atomic.Bool
 	giveUp := func() {
 		givenUp.Store(true)
 		cancel()
 	}
-	b.c.store.Metrics.Batch(ctx, telemetry.OpReadRows, q.table, len(rows))
-	answers, err := b.c.readMany((&store.Attempts{Again: giveUp}).Watch(ctx), q, rows)
-	if err != nil && (givenUp.Load() || b.c.byNameAfter(b.c.store.Background, q, err)) {
+	b.reader.store.Metrics.Batch(ctx, telemetry.OpReadRows, q.table, len(rows))
+	answers, err := b.reader.readMany((&store.Attempts{Again: giveUp}).Watch(ctx), q, rows)
+	if err != nil && (givenUp.Load() || b.reader.byNameAfter(b.reader.store.Background, q, err)) {
 		return false
 	}
 	for _, r := range batch {
@@ -221,10 +222,10 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 }
 
 // Waiting is how many reads wait for one in flight to end, so that they travel together.
-func (c *Reader) Waiting() (n int) {
-	c.batch.mu.Lock()
-	defer c.batch.mu.Unlock()
-	for _, q := range c.batch.queues {
+func (r *Reader) Waiting() (n int) {
+	r.batch.mu.Lock()
+	defer r.batch.mu.Unlock()
+	for _, q := range r.batch.queues {
 		n += len(q.waiting)
 	}
 	return n

@@ -1,10 +1,11 @@
 package reads
 
 import (
-	"github.com/gopercolator/percolator/internal/model"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 // Percolator's prefetcher reads ahead what transactions of the same shape went on to read (section 2.5 of the paper: ten times

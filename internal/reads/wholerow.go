@@ -26,7 +26,7 @@ import (
 const (
 	wholeRowBytes  = 4 << 10 // bytes of values in a narrow row that were not asked for
 	wholeReadBytes = 1 << 20 // bytes of values in all rows of a request that were not asked for
-	firstTrial     = 256     // Reads of a table before the first trial
+	firstTrial     = 256     // reads of a table before the first trial
 	probeRows      = 32      // narrow rows in a row before all reads ask for whole ones
 	trialGrowth    = 16      // by how much more reads go before the next
 	lastTrial      = 1 << 32

@@ -6,11 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/model"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 // Metrics and spans are OpenTelemetry's, through the providers of Config and nothing global (docs/TELEMETRY.md lists them). Attributes

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"slices"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -19,7 +21,7 @@ var latencyBounds = [...]time.Duration{
 
 // LatencyBounds returns the upper bounds, inclusive, of the buckets of every LatencyCounts, but for the last bucket, which holds what is
 // above them all. They are the same in every process of this version.
-func LatencyBounds() []time.Duration { return append([]time.Duration(nil), latencyBounds[:]...) }
+func LatencyBounds() []time.Duration { return slices.Clone(latencyBounds[:]) }
 
 // LatencyCounts is a histogram of durations since NewClient. What happened between two readings is their difference (Sub).
 type LatencyCounts struct {
@@ -82,7 +84,7 @@ func (l LatencyCounts) Mean() time.Duration {
 	return l.Sum / time.Duration(l.Count)
 }
 
-// Latency is LatencyCounts while it is being counted.
+// latency is LatencyCounts while it is being counted.
 type latency struct {
 	buckets [len(latencyBounds) + 1]atomic.Int64
 	sum     atomic.Int64
