@@ -2,7 +2,6 @@ package percolator
 
 import (
 	"cmp"
-	"cmp"
 	"fmt"
 	"log/slog"
 	"time"

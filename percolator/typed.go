@@ -119,14 +119,6 @@ func (c Column[T]) bytes(row string, v T) ([]byte, error) {
 	return b, nil
 }
 
-func (c Column[T]) bytes(row string, v T) ([]byte, error) {
-	b, err := c.encode(v)
-	if err != nil {
-		return nil, model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
-	}
-	return b, nil
-}
-
 // Set buffers a value; ErrInvalidArgument if it cannot be encoded.
 func (c Column[T]) Set(tx *Txn, row string, v T) error {
 	b, err := c.bytes(row, v)

@@ -86,14 +86,6 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 	return admin, nil
 }
 
-func openAdmin(ctx context.Context, project, instance string, opts []option.ClientOption) (*bigtable.AdminClient, error) {
-	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
-	}
-	return admin, nil
-}
-
 // createTable creates the table with its families, or adds the families that an existing one lacks.
 func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, splits []string, families ...string) error {
 	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}

@@ -288,14 +288,6 @@ func (w *Watcher) CheckTable(table string) error {
 	return nil
 }
 
-// CheckTable returns ErrSchemaMismatch for a table that the schema does not declare.
-func (w *Watcher) CheckTable(table string) error {
-	if _, ok := w.Catalog.Load().UserTable(table); !ok {
-		return model.UnknownTable(table)
-	}
-	return nil
-}
-
 // CheckReadable validates the name of a cell that is to be read.
 func (w *Watcher) CheckReadable(cell model.Cell) error {
 	if err := w.CheckTable(cell.Table); err != nil {

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"slices"
-	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
