@@ -27,8 +27,9 @@ type listener struct {
 	f  func(model.Notification) (taken bool)
 }
 
-// HandleNotify is OnNotify for one who acts on notifications: f returns whether it has taken this one up. What nobody in
-// this process takes up is hinted at to other processes (AwaitNotifications).
+// HandleNotify is OnNotify for one who acts on notifications: f returns whether it has taken this
+// one up. What nobody in this process takes up is hinted at to other processes
+// (AwaitNotifications).
 func (d *Dispatcher) HandleNotify(f func(model.Notification) (taken bool)) (remove func()) {
 	l := &d.listeners
 	l.mu.Lock()

@@ -13,12 +13,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A worker hears at once of notifications that its own process writes ([Client.OnNotify]). Those of other processes it would
-// find when its scan comes by. To be told earlier, a client whose process has nobody for a notification leaves a hint with
-// the oracle, if that passes hints on (tso.Hints), and a worker somewhere takes it ([Client.AwaitNotifications]).
+// A worker hears at once of notifications that its own process writes ([Client.OnNotify]). Those of
+// other processes it would find when its scan comes by. To be told earlier, a client whose process
+// has nobody for a notification leaves a hint with the oracle, if that passes hints on (tso.Hints),
+// and a worker somewhere takes it ([Client.AwaitNotifications]).
 //
-// A hint is worth nothing to correctness, like the scan's own finds: the worker that takes it reads the cell and its
-// acknowledgment. It may come twice, late or never; the notify cell stays until the work is done.
+// A hint is worth nothing to correctness, like the scan's own finds: the worker that takes it reads
+// the cell and its acknowledgment. It may come twice, late or never; the notify cell stays until
+// the work is done.
 const (
 	hintsAtOnce  = 256              // in one request: what tso.Hints allows
 	hintsBytes   = 48 << 10         // of row keys and timestamps, in one request: likewise
@@ -29,8 +31,8 @@ const (
 	hintsWait    = 20 * time.Second // for hints, in one request
 )
 
-// hinter leaves hints. One request is under way at most; what comes meanwhile goes with the next, so that a busy writer
-// sends few requests and an idle one does not wait.
+// hinter leaves hints. One request is under way at most; what comes meanwhile goes with the next,
+// so that a busy writer sends few requests and an idle one does not wait.
 type hinter struct {
 	service tso.Hints // nil: none
 	count   *telemetry.Counters
@@ -163,11 +165,12 @@ func decodeHint(data string) (row string, ts tso.Timestamp, ok bool) {
 	return data[8:], ts, ts > 0 && len(data)-8 <= model.MaxRowKeyBytes
 }
 
-// AwaitNotifications returns notifications of the given columns (Cell.Row does not matter) that clients of other processes
-// have written and nobody there has taken up ([Client.HandleNotify]), most of them at most (1 to 256). It waits until there
-// is one, or some 20 s have passed: none is no error. Each notification is given to one caller, of whatever process, and is
-// a hint: it may have been dealt with, and not all are heard of. errors.Is(err, tso.ErrUnsupported): the oracle passes on no
-// hints, or Config.DisableHints is set; other errors may go away.
+// AwaitNotifications returns notifications of the given columns (Cell.Row does not matter) that
+// clients of other processes have written and nobody there has taken up ([Client.HandleNotify]),
+// most of them at most (1 to 256). It waits until there is one, or some 20 s have passed: none is
+// no error. Each notification is given to one caller, of whatever process, and is a hint: it may
+// have been dealt with, and not all are heard of. errors.Is(err, tso.ErrUnsupported): the oracle
+// passes on no hints, or Config.DisableHints is set; other errors may go away.
 func (d *Dispatcher) AwaitNotifications(ctx context.Context, most int, columns ...model.Cell) ([]model.Notification, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err

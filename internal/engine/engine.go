@@ -117,7 +117,8 @@ func (e *Engine) Abandon() {
 	e.Store.Close()
 }
 
-// Close finishes phase two, for at most closeTimeout, and releases what the engine holds. A second call does nothing.
+// Close finishes phase two, for at most closeTimeout, and releases what the engine holds. A second
+// call does nothing.
 func (e *Engine) Close() error {
 	if e.Store.Closed.Swap(true) {
 		return nil
@@ -154,7 +155,8 @@ func (e *Engine) WhileOpen(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// Telemetry returns Config.MeterProvider and Config.TracerProvider, for packages that work with the client; either may be nil.
+// Telemetry returns Config.MeterProvider and Config.TracerProvider, for packages that work with the
+// client; either may be nil.
 func (e *Engine) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 	return e.providers.Meter, e.providers.Tracer
 }

@@ -38,7 +38,8 @@ func (o *observed) seconds(name, description string) metric.Float64ObservableGau
 	return g
 }
 
-// registerMetrics exports what Stats counts, and what the client knows of itself. nil: there is no MeterProvider.
+// registerMetrics exports what Stats counts, and what the client knows of itself. nil: there is no
+// MeterProvider.
 func (e *Engine) registerMetrics(p metric.MeterProvider) (metric.Registration, error) {
 	if p == nil {
 		return nil, nil
@@ -133,8 +134,8 @@ func (e *Engine) collectionMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-// collectionLag is how far the mark lies behind the retention. An instance that was never collected counts from when this client began,
-// as nobody knows how old it is.
+// collectionLag is how far the mark lies behind the retention. An instance that was never collected
+// counts from when this client began, as nobody knows how old it is.
 func (e *Engine) collectionLag(m meta.State, now tso.Timestamp, running time.Duration) time.Duration {
 	kept := running
 	if m.Watermark > 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ErrRestoring: a restore into the instance has begun and has not finished; what is there is not complete. Run it to its end.
+// ErrRestoring: a restore into the instance has begun and has not finished; what is there is not
+// complete. Run it to its end.
 var ErrRestoring = errors.New("a restore is unfinished")
 
 const ColumnFence = "restore"
@@ -43,8 +44,8 @@ func (f *Fence) Refusal() error {
 	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", ErrRestoring, f.ID, f.Started.UTC().Format(time.RFC3339))
 }
 
-// CheckFence spares a transaction the work that its reads or its commit would refuse, as far as is known. Above all no observer is
-// called, and parked, for what a restore has written already.
+// CheckFence spares a transaction the work that its reads or its commit would refuse, as far as is
+// known. Above all no observer is called, and parked, for what a restore has written already.
 func (w *Watcher) CheckFence() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -17,9 +17,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A hold keeps what a snapshot needs from collection, for readers that take longer than the retention: a backup, an export. It
-// is a cell of the meta row, beside the safepoint: taking a hold is one CheckAndMutateRow that requires a safepoint below it,
-// announcing a safepoint is one that requires no hold at or below it, so neither can slip past the other. Holds expire, because
+// A hold keeps what a snapshot needs from collection, for readers that take longer than the
+// retention: a backup, an export. It is a cell of the meta row, beside the safepoint: taking a hold
+// is one CheckAndMutateRow that requires a safepoint below it, announcing a safepoint is one that
+// requires no hold at or below it, so neither can slip past the other. Holds expire, because
 // whoever took one may have died.
 
 // Limits of holds.
@@ -28,8 +29,9 @@ const (
 	MaxHoldTTL = 7 * 24 * time.Hour
 	// MaxHoldReasonBytes bounds the text that says what a hold is for.
 	MaxHoldReasonBytes = 256
-	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads them with the safepoint. As
-	// they are counted first and stored afterwards, those that are taken at the same time may exceed it.
+	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads
+	// them with the safepoint. As they are counted first and stored afterwards, those that are taken
+	// at the same time may exceed it.
 	MaxHolds = 1000
 )
 
@@ -64,9 +66,10 @@ func decodeHold(column string, b []byte) (Hold, error) {
 	}, nil
 }
 
-// TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL), whatever the retention. ts 0 is
-// now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint already; ErrInvalidArgument for a ttl or reason beyond the
-// limits and a ts in the oracle's future; ErrTooLarge when there are MaxHolds of them.
+// TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL),
+// whatever the retention. ts 0 is now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
+// already; ErrInvalidArgument for a ttl or reason beyond the limits and a ts in the oracle's
+// future; ErrTooLarge when there are MaxHolds of them.
 func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
 	ttl, err := holdTTL(ttl, reason)
 	if err != nil {
@@ -127,8 +130,8 @@ func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// ExtendHold has the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been released, or has expired and been
-// removed. ErrConflict: somebody else extends it all the time.
+// ExtendHold has the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been
+// released, or has expired and been removed. ErrConflict: somebody else extends it all the time.
 func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
 	ttl, err := holdTTL(ttl, h.Reason)
 	if err != nil {
@@ -169,8 +172,8 @@ func errNoHoldID() error {
 	return fmt.Errorf("percolator: %w: a hold without an ID", model.ErrInvalidArgument)
 }
 
-// released is the timestamp of a hold that keeps nothing any more. It stays for twice a request lifetime, so that a late copy of
-// the request that took it finds it there.
+// released is the timestamp of a hold that keeps nothing any more. It stays for twice a request
+// lifetime, so that a late copy of the request that took it finds it there.
 const released = tso.Timestamp(math.MaxInt64)
 
 // ReleaseHold ends a hold before it expires. Releasing it again does nothing.
@@ -191,7 +194,8 @@ func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 	return err
 }
 
-// Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that no collector has removed yet.
+// Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that
+// no collector has removed yet.
 func (w *Watcher) Holds(ctx context.Context) ([]Hold, error) {
 	m, err := w.Refresh(ctx)
 	return slices.DeleteFunc(slices.Clone(m.Holds), func(h Hold) bool { return h.Timestamp == released }), err

@@ -14,8 +14,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ColumnIndexes is the column of the meta row with the state of indexes that were added to existing tables. It stands beside the
-// schema and not in it, so that what a program declares stays equal to what is stored, and it changes with the schema's version.
+// ColumnIndexes is the column of the meta row with the state of indexes that were added to existing
+// tables. It stands beside the schema and not in it, so that what a program declares stays equal to
+// what is stored, and it changes with the schema's version.
 const ColumnIndexes = "indexes"
 
 // Complete says whether every cell of a snapshot at ts has its entry.
@@ -37,9 +38,10 @@ func decodeIndexStates(b []byte) (s IndexStates, err error) {
 	return s, err
 }
 
-// after is the states once next has replaced the schema that s belongs to. An index is ready at once only if its table is new as
-// well. That an existing table is empty now says nothing: until the new schema is in force everywhere, a client that does not
-// know the index may commit rows without entries.
+// after is the states once next has replaced the schema that s belongs to. An index is ready at
+// once only if its table is new as well. That an existing table is empty now says nothing: until
+// the new schema is in force everywhere, a client that does not know the index may commit rows
+// without entries.
 func (s IndexStates) after(old, next *model.Schema) IndexStates {
 	out := IndexStates{}
 	maps.Copy(out, s)
@@ -81,7 +83,8 @@ func (w *Watcher) FindIndex(table, index string) (model.Index, error) {
 	return info.Indexes[at], nil
 }
 
-// FindIndexNow is FindIndex with its state, and asks the store before it says that there is none or that it is being built.
+// FindIndexNow is FindIndex with its state, and asks the store before it says that there is none or
+// that it is being built.
 func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.Index, IndexState, error) {
 	ix, err := w.FindIndex(table, index)
 	if err == nil {
@@ -96,8 +99,9 @@ func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.
 	return ix, w.IndexState(ix, table), err
 }
 
-// IndexReady turns a building index into a ready one, for snapshots from since on, and returns its state as it is then: somebody
-// else's may have come first. The request is conditional on the version, so that it cannot undo a change of the schema.
+// IndexReady turns a building index into a ready one, for snapshots from since on, and returns its
+// state as it is then: somebody else's may have come first. The request is conditional on the
+// version, so that it cannot undo a change of the schema.
 func (w *Watcher) IndexReady(ctx context.Context, name string, since tso.Timestamp) (IndexState, error) {
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for failed := 0; ; {
@@ -124,7 +128,8 @@ func (w *Watcher) IndexReady(ctx context.Context, name string, since tso.Timesta
 	}
 }
 
-// IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may hold one value of a unique one.
+// IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may
+// hold one value of a unique one.
 func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
 	m, err := w.Refresh(ctx)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The meta row carries what every client must know: the schema and how far collection has come. All cells have one
-// fixed timestamp, so that a new value replaces the old one.
+// The meta row carries what every client must know: the schema and how far collection has come. All
+// cells have one fixed timestamp, so that a new value replaces the old one.
 const (
 	Family          = "meta"
 	oracleFamily    = tso.BigtableFamily
@@ -144,8 +144,8 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	}
 }
 
-// Watcher keeps a client's knowledge of the meta row fresh. Ages are measured by the monotonic clock, from before
-// the request that read the row was sent.
+// Watcher keeps a client's knowledge of the meta row fresh. Ages are measured by the monotonic
+// clock, from before the request that read the row was sent.
 type Watcher struct {
 	Store   *store.Store
 	Clock   *timestamps.Source
@@ -177,7 +177,8 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	return m, nil
 }
 
-// Run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows old.
+// Run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows
+// old.
 func (w *Watcher) Run(ctx context.Context) {
 	every := w.Store.Timing.Refresh()
 	wait := every
@@ -216,8 +217,8 @@ func (w *Watcher) Held(ts, now tso.Timestamp) bool {
 	return slices.ContainsFunc(w.last.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
-// CheckRead refuses what was read at ts when it may have been collected (I16), or while a restore is unfinished (restore.go). It is asked
-// after the data arrived, and before a commit.
+// CheckRead refuses what was read at ts when it may have been collected (I16), or while a restore
+// is unfinished (restore.go). It is asked after the data arrived, and before a commit.
 func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 	m, err := w.Known(ctx)
 	if err != nil {

@@ -39,7 +39,8 @@ func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	return change, runs, r.meta.CheckRead(ctx, ts)
 }
 
-// FinishAck is FinishRead for an acknowledgment: the newest record of kind lock counts, and a rollback marker is not a run.
+// FinishAck is FinishRead for an acknowledgment: the newest record of kind lock counts, and a
+// rollback marker is not a run.
 func (r *Reader) FinishAck(ctx context.Context, ts tso.Timestamp, ack model.Cell, v *layout.Versions) (tso.Timestamp, error) {
 	pause := locks.NewLockWait()
 	for window := 1; ; {

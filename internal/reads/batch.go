@@ -11,17 +11,21 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// Requests for the same table and columns that arrive while others are in flight travel together as one ReadRows (section 2.5
-// of the paper, without its artificial delay: when nothing is in flight a request goes out at once).
+// Requests for the same table and columns that arrive while others are in flight travel together as
+// one ReadRows (section 2.5 of the paper, without its artificial delay: when nothing is in flight a
+// request goes out at once).
 //
-// A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without an upper bound. A cell
-// never holds two locks (I2), so the newest lock decides; a request that finds only records above its snapshot, or only
-// records that change nothing, reads on alone (ViewDeeper).
+// A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without
+// an upper bound. A cell never holds two locks (I2), so the newest lock decides; a request that
+// finds only records above its snapshot, or only records that change nothing, reads on alone
+// (ViewDeeper).
 //
-// A row that no tablet server has at present must not hold up the others. A batch that has to be sent again is given up: whoever waits for it, or
-// for a place behind it, reads alone, and so does everybody for a while after it, some at a time. A request that is merely slow keeps its readers
-// and gives up its place after slotTimeout. That it is slow says nothing about its rows, and if the store is, more and smaller requests would make
-// it slower still: a client that took them for a cure would never come back to batches.
+// A row that no tablet server has at present must not hold up the others. A batch that has to be
+// sent again is given up: whoever waits for it, or for a place behind it, reads alone, and so does
+// everybody for a while after it, some at a time. A request that is merely slow keeps its readers
+// and gives up its place after slotTimeout. That it is slow says nothing about its rows, and if the
+// store is, more and smaller requests would make it slower still: a client that took them for a
+// cure would never come back to batches.
 const (
 	batchInFlight = 2
 	batchWindow   = 2
@@ -60,7 +64,8 @@ func newReadBatcher(r *Reader) *readBatcher {
 	return &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
 }
 
-// read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
+// read asks q of one row. The context of the batch is not the caller's: a caller that gives up
+// costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
 	if b.reader.policy.of(q.table).alone() {
 		return b.alone(ctx, q, row)
@@ -110,8 +115,9 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 	return b.reader.readOne(ctx, q, row)
 }
 
-// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is sent afterwards, if it has not been in the
-// other place. However long it takes, it keeps only the one.
+// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is
+// sent afterwards, if it has not been in the other place. However long it takes, it keeps only the
+// one.
 func (b *readBatcher) first(ctx context.Context, queue *readQueue, q rowQuery, row string) (rowAnswer, error) {
 	defer b.next(queue)
 	return b.reader.readOne(ctx, q, row)
@@ -147,7 +153,8 @@ func (b *readBatcher) drain(queue *readQueue) {
 	}
 }
 
-// carry sends a batch, which gives up its place when it takes long. came is false if it is given up itself.
+// carry sends a batch, which gives up its place when it takes long. came is false if it is given up
+// itself.
 func (b *readBatcher) carry(queue *readQueue, batch []*batchedRead) (came, kept bool) {
 	var slot sync.Once
 	slow := time.AfterFunc(slotTimeout, func() { slot.Do(func() { b.next(queue) }) })
@@ -164,7 +171,8 @@ func scatter(batch []*batchedRead) {
 	}
 }
 
-// take returns those who wait, as many as a request may name; nil: there is nobody, and the place in flight is given back.
+// take returns those who wait, as many as a request may name; nil: there is nobody, and the place
+// in flight is given back.
 func (b *readBatcher) take(queue *readQueue) []*batchedRead {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -34,8 +34,9 @@ func (p *readPolicy) of(table string) *tablePolicy {
 	return known.(*tablePolicy)
 }
 
-// whole counts a read of one row, or of several, and reports whether it is to ask for whole rows (wholerow.go), and whether it thereby
-// probes: then it is to travel alone, and probed is to be called after it.
+// whole counts a read of one row, or of several, and reports whether it is to ask for whole rows
+// (wholerow.go), and whether it thereby probes: then it is to travel alone, and probed is to be
+// called after it.
 func (t *tablePolicy) whole(several bool) (whole, probes bool) {
 	switch {
 	case t.reads.Load() < t.after.Load() && t.reads.Add(1) <= t.after.Load():
@@ -66,9 +67,10 @@ func (t *tablePolicy) wide() {
 	t.reads.Store(0)
 }
 
-// A read for which one version was not enough has the next few of its table ask for two. Where transactions lock many of the cells that they only
-// read (GetForUpdate, LockReads), the newest record often changes nothing, and with one version every reader would have to ask again; where they lock
-// few, two versions would only be bytes.
+// A read for which one version was not enough has the next few of its table ask for two. Where
+// transactions lock many of the cells that they only read (GetForUpdate, LockReads), the newest
+// record often changes nothing, and with one version every reader would have to ask again; where
+// they lock few, two versions would only be bytes.
 const (
 	deepReads = 8 // for each read that had to look deeper
 	mostDeep  = 256

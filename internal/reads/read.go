@@ -17,13 +17,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Reading a cell at ts (lines 8–24 of Figure 6 of the paper) takes one request: it returns the newest lock, write record and
-// data version at or below ts. A lock means that a transaction may be committing below ts, so it is waited for or
-// resolved (I15). Otherwise the newest record that changes the cell decides; the newest data is only a guess at its value,
-// accepted when its timestamp is the record's start_ts.
+// Reading a cell at ts (lines 8–24 of Figure 6 of the paper) takes one request: it returns the
+// newest lock, write record and data version at or below ts. A lock means that a transaction may be
+// committing below ts, so it is waited for or resolved (I15). Otherwise the newest record that
+// changes the cell decides; the newest data is only a guess at its value, accepted when its
+// timestamp is the record's start_ts.
 //
-// The alternative of the paper, one read for each of the three families, was rejected: Bigtable reads a row atomically, so
-// one request is both cheaper and free of the races between them.
+// The alternative of the paper, one read for each of the three families, was rejected: Bigtable
+// reads a row atomically, so one request is both cheaper and free of the races between them.
 
 // Reader reads cells, rows and ranges at a timestamp.
 type Reader struct {
@@ -56,7 +57,8 @@ type CellResult struct {
 	Skipped bool               // locked or corrupt, and nobody insisted
 }
 
-// ReadCells reads cells at ts. The first required ones are waited for; the others are skipped when they are locked.
+// ReadCells reads cells at ts. The first required ones are waited for; the others are skipped when
+// they are locked.
 func (r *Reader) ReadCells(ctx context.Context, ts tso.Timestamp, cells []model.Cell, required int) ([]CellResult, error) {
 	out, _, err := r.readCellsAndRows(ctx, ts, cells, required)
 	return out, err
@@ -142,8 +144,8 @@ type rowWants struct {
 	answer  rowAnswer
 }
 
-// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request may name. Without prefetch a column
-// travels alone, without batching a row.
+// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request
+// may name. Without prefetch a column travels alone, without batching a row.
 func (r *Reader) groupReads(cells []model.Cell) []*readGroup {
 	if len(cells) == 1 {
 		one := cells[0]
@@ -250,8 +252,8 @@ func (r *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err
 	return nil
 }
 
-// FinishRead turns what a request saw of one cell into the answer, with further requests where it must: past locks, past
-// records that change nothing, and for data that the guess missed.
+// FinishRead turns what a request saw of one cell into the answer, with further requests where it
+// must: past locks, past records that change nothing, and for data that the guess missed.
 func (r *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Cell, v *layout.Versions, window int, wait bool) (_ CellResult, err error) {
 	pause := locks.NewLockWait()
 	var blocker layout.LockRecord // the lock that was last waited for
@@ -311,8 +313,8 @@ func (r *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	} else if v != nil {
 		return CellResult{Cell: cell, Record: w, Value: NonNil(v.Data[0].Value)}, nil
 	}
-	// The data is gone. Below the mark this is the trace of a phase-two write that landed after collection; a snapshot
-	// that may itself have been collected is refused first.
+	// The data is gone. Below the mark this is the trace of a phase-two write that landed after
+	// collection; a snapshot that may itself have been collected is refused first.
 	m, err := r.meta.Refresh(ctx)
 	if err != nil {
 		return CellResult{}, err

@@ -64,7 +64,8 @@ type rowAnswer struct {
 	notified bool // a notify cell was asked for and is there
 }
 
-// answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values came with it that q does not want.
+// answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values
+// came with it that q does not want.
 func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
 	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(row.Of(layout.NotifyFamily)) > 0}
 	if q.whole {
@@ -79,7 +80,8 @@ func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
 	return a, unasked
 }
 
-// readOne reads one row; one that was cut off, or is too large to be read whole, is read again by name.
+// readOne reads one row; one that was cut off, or is too large to be read whole, is read again by
+// name.
 func (r *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
 	if q.probes {
 		defer func() { r.policy.of(q.table).probed(err == nil && a.whole) }()
@@ -95,7 +97,8 @@ func (r *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnsw
 	return r.readOne(ctx, q.byName(), row)
 }
 
-// byNameAfter ends the trial of whole rows if that may be why a read has failed, and reports whether to try it by name.
+// byNameAfter ends the trial of whole rows if that may be why a read has failed, and reports
+// whether to try it by name.
 func (r *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
 	if !q.whole || !TooLarge(err) {
 		return false

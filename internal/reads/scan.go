@@ -15,10 +15,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A scan reads pages of rows with the filter of a read, and settles each cell as a read does: locks are waited for or
-// resolved and only the cell is read again, so the position is never lost. Pages are read to their end before they are
-// handed out: the consumer may take its time, or write to the table that it scans. The first page is small and the next ones
-// grow, so that a scan that is broken off early has cost little.
+// A scan reads pages of rows with the filter of a read, and settles each cell as a read does: locks
+// are waited for or resolved and only the cell is read again, so the position is never lost. Pages
+// are read to their end before they are handed out: the consumer may take its time, or write to the
+// table that it scans. The first page is small and the next ones grow, so that a scan that is
+// broken off early has cost little.
 const (
 	ScanFirstRows = 64
 	ScanMaxRows   = 4096
@@ -107,7 +108,8 @@ type pageRow struct {
 	Entries []model.Entry
 }
 
-// ReadPage reads up to limit rows from the beginning of r; more says that there may be others behind them.
+// ReadPage reads up to limit rows from the beginning of r; more says that there may be others
+// behind them.
 func (r *Reader) ReadPage(ctx context.Context, table string, keys model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
 	size := 0
 	err = r.store.ReadRows(ctx, table, store.In(keys), filter, limit, func(row layout.Row) bool {
@@ -119,7 +121,8 @@ func (r *Reader) ReadPage(ctx context.Context, table string, keys model.Range, f
 	return page, more, err
 }
 
-// FinishPage turns what was seen into entries, in row and column order. Our own columns are left out.
+// FinishPage turns what was seen into entries, in row and column order. Our own columns are left
+// out.
 func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow) error {
 	for _, row := range page {
 		for _, col := range row.Seen.Columns() {

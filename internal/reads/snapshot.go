@@ -29,7 +29,8 @@ type Snapshot struct {
 
 func NewSnapshot(r *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{reader: r, TS: ts} }
 
-// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf, AsOfTimestamp, MaxStaleness).
+// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf,
+// AsOfTimestamp, MaxStaleness).
 func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -221,8 +222,8 @@ func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte,
 	return out, nil
 }
 
-// keepRow caches what else a row says that was read whole. If that is all there is, every other column is known to be absent; a cell whose
-// meta would take another request leaves that open.
+// keepRow caches what else a row says that was read whole. If that is all there is, every other
+// column is known to be absent; a cell whose meta would take another request leaves that open.
 func (s *Snapshot) keepRow(a rowAnswer) {
 	known := true
 	for column, v := range a.seen {
@@ -284,7 +285,8 @@ func (rc *readCache) take(c model.Cell) (value []byte, ok, prefetched bool) {
 	return cc.value, true, prefetched
 }
 
-// put keeps value, which nobody may modify afterwards, if there is room. What nobody has asked for may take half of it.
+// put keeps value, which nobody may modify afterwards, if there is room. What nobody has asked for
+// may take half of it.
 func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

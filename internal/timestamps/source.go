@@ -12,12 +12,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A transaction that reads nothing may take a start timestamp that was asked for before it began: it has seen nothing that could have
-// become stale, and all that an older start timestamp does is refuse to overwrite what was committed since (I2). So each blind transaction
-// takes one that is at hand and has one asked for in its place, which saves the oracle's round trip.
+// A transaction that reads nothing may take a start timestamp that was asked for before it began:
+// it has seen nothing that could have become stale, and all that an older start timestamp does is
+// refuse to overwrite what was committed since (I2). So each blind transaction takes one that is at
+// hand and has one asked for in its place, which saves the oracle's round trip.
 //
-// The newest is taken first. The oldest first, as a queue would have it, would hand out timestamps as old as the queue is long, and the
-// older a timestamp is, the likelier it loses against something that was committed since.
+// The newest is taken first. The oldest first, as a queue would have it, would hand out timestamps
+// as old as the queue is long, and the older a timestamp is, the likelier it loses against
+// something that was committed since.
 
 // Clock gives timestamps of the oracle.
 type Source struct {
@@ -38,8 +40,8 @@ type startAhead struct {
 	asking int
 }
 
-// take returns the newest timestamp at hand if it was asked for less than age ago, and whether one is to be asked for in its place; whoever
-// asks says so to put.
+// take returns the newest timestamp at hand if it was asked for less than age ago, and whether one
+// is to be asked for in its place; whoever asks says so to put.
 func (a *startAhead) take(age time.Duration) (s stamp, ok, ask bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,7 +59,8 @@ func (a *startAhead) take(age time.Duration) (s stamp, ok, ask bool) {
 	return s, ok, ask
 }
 
-// put keeps what was asked for, in the place of the oldest if need be; answered is false if there was no answer.
+// put keeps what was asked for, in the place of the oldest if need be; answered is false if there
+// was no answer.
 func (a *startAhead) put(s stamp, answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +74,8 @@ func (a *startAhead) put(s stamp, answered bool) {
 	a.stamps = append(a.stamps, s)
 }
 
-// StartTimestamp asks the oracle; for a blind transaction it takes one that is at hand, not older than a quarter of a lock's life.
+// StartTimestamp asks the oracle; for a blind transaction it takes one that is at hand, not older
+// than a quarter of a lock's life.
 func (s *Source) StartTimestamp(ctx context.Context, blind bool) (stamp, error) {
 	if blind && !s.Store.Closed.Load() {
 		ahead, ok, ask := s.ahead.take(s.Config.LockTTL / 4)
@@ -155,8 +159,9 @@ func (n *newestStamp) Within(d time.Duration) (tso.Timestamp, bool) {
 	return n.TS, n.TS > 0 && time.Since(n.When) <= d
 }
 
-// EstimatedTime is the oracle's time as far as this process can tell without asking: the newest timestamp that the client has got, for
-// whatever purpose, and the monotonic time since it was asked for. It is for ages that people look at, not for snapshots. ok is false before the first
+// EstimatedTime is the oracle's time as far as this process can tell without asking: the newest
+// timestamp that the client has got, for whatever purpose, and the monotonic time since it was
+// asked for. It is for ages that people look at, not for snapshots. ok is false before the first
 // timestamp.
 func (s *Source) EstimatedTime() (now tso.Timestamp, ok bool) {
 	s.Newest.mu.Lock()
