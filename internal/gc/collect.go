@@ -28,7 +28,7 @@ const (
 	aliveWait       = time.Minute // for a transaction that is older than the retention and alive
 )
 
-// Begin announces the safepoint of a new cycle and drains; false: there is nothing to collect.
+// begin announces the safepoint of a new cycle and drains; false: there is nothing to collect.
 func (s *collecting) begin(ctx context.Context) (bool, error) {
 	now, safepoint, err := s.announce(ctx)
 	if err != nil || safepoint == 0 {
@@ -45,8 +45,9 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 	return true, s.enter(ctx, CollectionResolve)
 }
 
-// announce stores the safepoint: as new as the retention allows, below every hold. The one request that stores it requires that
-// no hold at or below it was taken meanwhile, and that it does not go back.
+// announce stores the safepoint: as new as the retention allows, below every hold. The one request
+// that stores it requires that no hold at or below it was taken meanwhile, and that it does not go
+// back.
 func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp, err error) {
 	for range meta.MaxTries {
 		if now, err = s.c.Clock.Next(ctx); err != nil {
@@ -79,7 +80,8 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrLocked, meta.MaxTries)
 }
 
-// Drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make young requests look old.
+// drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make
+// young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
 	return s.rest(ctx, s.c.Store.Timing.Drain())
 }
@@ -104,7 +106,8 @@ func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
 
 // finish does what is left of a cycle after its drain.
 func (s *collecting) finish(ctx context.Context) error {
-	// Tables and observed columns that were added before the drain began must be known, or their locks would be passed over.
+	// Tables and observed columns that were added before the drain began must be known, or their locks
+	// would be passed over.
 	if _, err := s.c.Meta.Refresh(ctx); err != nil {
 		return err
 	}
@@ -196,7 +199,8 @@ func (s *collecting) resolveLocks(ctx context.Context, table, from string) error
 	})
 }
 
-// resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse to commit.
+// resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse
+// to commit.
 func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, resolved *atomic.Int64) error {
 	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // nobody keeps the lease meanwhile
 	defer cancel()
@@ -219,7 +223,8 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 	}
 }
 
-// publishWatermark lets everybody remove what is older, and tells who finds no record of an old transaction that it may be gone (I16).
+// publishWatermark lets everybody remove what is older, and tells who finds no record of an old
+// transaction that it may be gone (I16).
 func (s *collecting) publishWatermark(ctx context.Context) error {
 	watermark := s.state.Safepoint
 	mut := store.NewMutation(2)
@@ -234,7 +239,8 @@ func (s *collecting) publishWatermark(ctx context.Context) error {
 	return err
 }
 
-// eraseTable removes the garbage of a table. Where no column is observed nobody waits for a deletion, and no condition is needed.
+// eraseTable removes the garbage of a table. Where no column is observed nobody waits for a
+// deletion, and no condition is needed.
 func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
 	observed := s.c.Meta.Catalog.Load().Tables[table].IsObserved
 	return s.eachPage(ctx, table, from, store.Garbage(), func(ctx context.Context, page []layout.Row) error {
@@ -294,7 +300,8 @@ func (g rowGarbage) mutation() *store.Mutation {
 	return mut
 }
 
-// eraseUnobserved moves the ends of cells whose column is not observed to the plain erasures, and counts them.
+// eraseUnobserved moves the ends of cells whose column is not observed to the plain erasures, and
+// counts them.
 func (g *rowGarbage) eraseUnobserved(observed map[string]bool) (n int) {
 	g.tombstones = slices.DeleteFunc(g.tombstones, func(v tombstone) bool {
 		if observed[v.column] {

@@ -15,8 +15,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// The collector's lease and its position are one cell, replaced by CheckAndMutateRow on its former value: whoever finds it
-// changed has lost the lease. The successor of a collector that died goes on at the position that it saved last.
+// The collector's lease and its position are one cell, replaced by CheckAndMutateRow on its former
+// value: whoever finds it changed has lost the lease. The successor of a collector that died goes
+// on at the position that it saved last.
 const (
 	collectorRow   = "collector"
 	collectorState = "state"
@@ -61,7 +62,7 @@ type collecting struct {
 	name   string // in the lease; a new one for each time that it is taken
 	state  collectorCell
 	stored []byte    // what the cell holds as far as we know; nil: nothing
-	saved  time.Time // When it was last written
+	saved  time.Time // when it was last written
 }
 
 // acquire takes the lease if it is free. ErrLocked: somebody else has it.

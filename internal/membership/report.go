@@ -21,12 +21,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Every process with a worker stores a small report now and then, so that one that looks after the cluster sees all of it with one read, without
-// knowing addresses and without a metrics system. Each process writes a cell of its own in the row "reports" of percolator_meta, unconditionally.
+// Every process with a worker stores a small report now and then, so that one that looks after the
+// cluster sees all of it with one read, without knowing addresses and without a metrics system.
+// Each process writes a cell of its own in the row "reports" of percolator_meta, unconditionally.
 // Nothing that must be correct depends on it.
 //
-// Times are the oracle's, so that no two machines' clocks are compared. They are estimated from the last timestamp that the client got: a
-// report costs no request to the oracle, unless the client has not asked for anything within reportStampAge.
+// Times are the oracle's, so that no two machines' clocks are compared. They are estimated from the
+// last timestamp that the client got: a report costs no request to the oracle, unless the client
+// has not asked for anything within reportStampAge.
 const (
 	reportsRow   = "reports"
 	reportPrefix = "report:"
@@ -34,10 +36,11 @@ const (
 
 // Limits of reports.
 const (
-	// MaxReports is how many processes report. As they are counted first and stored afterwards, those that begin at the same
-	// time may exceed it.
+	// MaxReports is how many processes report. As they are counted first and stored afterwards, those
+	// that begin at the same time may exceed it.
 	MaxReports = 256
-	// MaxReportBytes is the size of a report as it is stored. Observers that have no room are left out of it.
+	// MaxReportBytes is the size of a report as it is stored. Observers that have no room are left out
+	// of it.
 	MaxReportBytes = 4096
 	// MaxReportInterval is how seldom a process may report.
 	MaxReportInterval = 10 * time.Minute
@@ -55,7 +58,7 @@ type Report struct {
 	Host    string        `json:"host,omitempty"`
 	PID     int           `json:"pid,omitempty"`
 	Version string        `json:"version,omitempty"` // of this module, as built
-	Started tso.Timestamp `json:"started"`           // When it reported first
+	Started tso.Timestamp `json:"started"`           // when it reported first
 	Written tso.Timestamp `json:"written"`
 	Expires tso.Timestamp `json:"expires"` // it is taken for dead then, unless it reports again
 
@@ -66,7 +69,7 @@ type Report struct {
 // WorkerReport is what package observers counts in one worker (observers.Stats).
 type WorkerReport struct {
 	ObserverReport       // of all observers together
-	Found          int64 `json:"found"`      // Notifications that scans found
+	Found          int64 `json:"found"`      // notifications that scans found
 	Dispatched     int64 `json:"dispatched"` // that the own client wrote
 	Hinted         int64 `json:"hinted"`     // that other processes hinted at
 	Dropped        int64 `json:"dropped"`    // for which there was no room
@@ -75,15 +78,16 @@ type WorkerReport struct {
 	Queued         int   `json:"queued"`     // cells, now
 	Running        int   `json:"running"`    // cells, now
 
-	// BacklogMillis is the age of the oldest notification that its scanners met in their last round, apart from parked ones;
-	// LockMillis that of the oldest lock past its time to live.
+	// BacklogMillis is the age of the oldest notification that its scanners met in their last round,
+	// apart from parked ones; LockMillis that of the oldest lock past its time to live.
 	BacklogMillis int64 `json:"backlogMillis"`
 	LockMillis    int64 `json:"lockMillis"`
 
 	Observers map[string]ObserverReport `json:"observers,omitempty"` // by name
 	LeftOut   int                       `json:"leftOut,omitempty"`   // observers for which there was no room
 
-	// Takes are the columns that the worker takes, and Columns names the set, as in WorkerInfo; nil where there was no room.
+	// Takes are the columns that the worker takes, and Columns names the set, as in WorkerInfo; nil
+	// where there was no room.
 	Takes   map[string][][]byte `json:"takes,omitempty"`
 	Columns string              `json:"columns,omitempty"`
 }
@@ -106,8 +110,9 @@ type Reporter struct {
 	stored   int // times
 }
 
-// NewReporter returns one for the process's worker of that name, 1 to 64 bytes of UTF-8, which is unique among all processes. interval,
-// at most MaxReportInterval, is how often it is going to report.
+// NewReporter returns one for the process's worker of that name, 1 to 64 bytes of UTF-8, which is
+// unique among all processes. interval, at most MaxReportInterval, is how often it is going to
+// report.
 func NewReporter(e *engine.Engine, name string, interval time.Duration) (*Reporter, error) {
 	if name == "" || len(name) > 64 || !utf8.ValidString(name) {
 		return nil, fmt.Errorf("percolator: %w: the name of a report has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, name)
@@ -121,8 +126,8 @@ func NewReporter(e *engine.Engine, name string, interval time.Duration) (*Report
 	}}, nil
 }
 
-// Store replaces the stored report. It costs one unconditional write, and now and then a read and the removal of reports of
-// dead processes. ErrTooLarge: MaxReports processes report already.
+// Store replaces the stored report. It costs one unconditional write, and now and then a read and
+// the removal of reports of dead processes. ErrTooLarge: MaxReports processes report already.
 func (p *Reporter) Store(ctx context.Context, w WorkerReport) error {
 	now, err := reportTime(ctx, p.c)
 	if err != nil {
@@ -188,8 +193,9 @@ func (p *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
 	return nil
 }
 
-// Reports lists the reports of the processes that live, by host and process, at most MaxReports. It costs one read, and a timestamp if
-// the client has not got any lately. What cannot be decoded is passed over.
+// Reports lists the reports of the processes that live, by host and process, at most MaxReports. It
+// costs one read, and a timestamp if the client has not got any lately. What cannot be decoded is
+// passed over.
 func Reports(ctx context.Context, e *engine.Engine) ([]Report, error) {
 	seen, err := readReports(ctx, e)
 	if err != nil {
@@ -240,12 +246,13 @@ func reportTime(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
 	return e.Clock.Next(ctx)
 }
 
-// lives tells whether a report still counts. One that claims to be from far in the future is nobody's.
+// lives tells whether a report still counts. One that claims to be from far in the future is
+// nobody's.
 func (r Report) lives(now tso.Timestamp) bool {
 	return r.Expires > now && r.Expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
 }
 
-// Encode leaves out the columns, and then as many observers as it must, the quietest first.
+// encode leaves out the columns, and then as many observers as it must, the quietest first.
 func (r Report) encode() ([]byte, error) {
 	if b, err := json.Marshal(r); err == nil && len(b) > MaxReportBytes {
 		r.Worker.Takes = nil

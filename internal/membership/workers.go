@@ -20,10 +20,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Workers that divide the search for notifications among themselves (section 2.4 of the paper) know of each other by the row
-// "workers" of percolator_meta: a cell for each worker, which it alone writes, and one cell with the bounds by which tables are
-// divided, replaced on its former value only. One read of the row sees all of it at one instant. Nothing that must be correct
-// depends on it.
+// Workers that divide the search for notifications among themselves (section 2.4 of the paper) know
+// of each other by the row "workers" of percolator_meta: a cell for each worker, which it alone
+// writes, and one cell with the bounds by which tables are divided, replaced on its former value
+// only. One read of the row sees all of it at one instant. Nothing that must be correct depends on
+// it.
 const (
 	workersRow   = "workers"
 	workerPrefix = "worker:"
@@ -33,8 +34,9 @@ const (
 
 // Limits of what workers announce.
 const (
-	// MaxWorkers is how many live workers Announce lets in. As they are counted first and stored afterwards, those that come at the
-	// same time may exceed it. A worker that finds no place searches everything.
+	// MaxWorkers is how many live workers Announce lets in. As they are counted first and stored
+	// afterwards, those that come at the same time may exceed it. A worker that finds no place
+	// searches everything.
 	MaxWorkers = 256
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys, MaxBoundBytes = 4096, 64
@@ -59,7 +61,8 @@ type WorkerInfo struct {
 	Observers []string      `json:",omitempty"` // the names of its observers
 	Columns   string        `json:",omitempty"` // names the set of columns that it takes: workers with the same set share a table
 
-	// Takes are the columns that it takes, by table; nil when it does not say so. They are bytes, as JSON would damage names that are no text.
+	// Takes are the columns that it takes, by table; nil when it does not say so. They are bytes, as
+	// JSON would damage names that are no text.
 	Takes map[string][][]byte `json:",omitempty"`
 }
 
@@ -85,9 +88,10 @@ type Workers struct {
 	bounds []byte // the name of what is stored; nil: nothing
 }
 
-// Announce tells the other workers that this one lives, and returns what it told: it sets Started, if that is 0, Session and Expires.
-// It is due again after some time (Client.Due). Errors: ErrInvalidArgument for a name that is none, ErrTooLarge for more than 4 KiB
-// or when there are MaxWorkers in seen already, and the store's.
+// Announce tells the other workers that this one lives, and returns what it told: it sets Started,
+// if that is 0, Session and Expires. It is due again after some time (Client.Due). Errors:
+// ErrInvalidArgument for a name that is none, ErrTooLarge for more than 4 KiB or when there are
+// MaxWorkers in seen already, and the store's.
 func Announce(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers) (WorkerInfo, error) {
 	if w.Name == "" || len(w.Name) > 64 || !utf8.ValidString(w.Name) {
 		return w, fmt.Errorf("percolator: %w: a worker's name has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, w.Name)
@@ -123,8 +127,8 @@ func (w WorkerInfo) lease() time.Duration {
 	return workerLease
 }
 
-// Due tells whether a worker has to announce itself again: because others would take it for dead soon, or do already, or its session
-// is another one.
+// Due tells whether a worker has to announce itself again: because others would take it for dead
+// soon, or do already, or its session is another one.
 func Due(e *engine.Engine, w WorkerInfo, seen Workers) bool {
 	listed := slices.ContainsFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name })
 	left := w.Expires.Sub(seen.Now)
@@ -142,9 +146,10 @@ func changeWorkers(ctx context.Context, e *engine.Engine, mut *store.Mutation) e
 	return e.Store.Mutate(ctx, model.MetaTable, workersRow, mut)
 }
 
-// Workers lists the workers that live: those whose lease lasts and whose session has not ended, as far as the oracle says. It removes
-// the entries of some that are dead, and what cannot be read; a worker that was removed wrongly announces itself again. It costs one
-// read, one timestamp, and one question to an oracle that keeps sessions.
+// Workers lists the workers that live: those whose lease lasts and whose session has not ended, as
+// far as the oracle says. It removes the entries of some that are dead, and what cannot be read; a
+// worker that was removed wrongly announces itself again. It costs one read, one timestamp, and one
+// question to an oracle that keeps sessions.
 func ListWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
 	seen, dead, err := readWorkers(ctx, e)
 	if err != nil {
@@ -154,7 +159,8 @@ func ListWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
 	return seen, nil
 }
 
-// InspectWorkers is Workers for tools: it changes nothing, and leaves the entries of the dead where they are.
+// InspectWorkers is Workers for tools: it changes nothing, and leaves the entries of the dead where
+// they are.
 func InspectWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
 	seen, _, err := readWorkers(ctx, e)
 	return seen, err
@@ -208,7 +214,8 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 	return seen, dead, nil
 }
 
-// endedSessions asks the oracle which sessions of workers have ended. Without an answer they are judged by their leases.
+// endedSessions asks the oracle which sessions of workers have ended. Without an answer they are
+// judged by their leases.
 func endedSessions(ctx context.Context, e *engine.Engine, workers []WorkerInfo) map[string]bool {
 	var ids []string
 	for _, w := range workers {
@@ -235,7 +242,8 @@ func endedSessions(ctx context.Context, e *engine.Engine, workers []WorkerInfo) 
 	return out
 }
 
-// removeWorkers erases entries that have not changed since. What it cannot erase is erased some other time.
+// removeWorkers erases entries that have not changed since. What it cannot erase is erased some
+// other time.
 func removeWorkers(ctx context.Context, e *engine.Engine, dead map[string][]byte) {
 	left := removedAtOnce
 	for _, column := range slices.Sorted(maps.Keys(dead)) {
@@ -263,8 +271,9 @@ type storedBounds struct {
 	Keys [][]byte
 }
 
-// SetBounds replaces the bounds of tables, if nobody else has since seen was read, and tells whether it did. Keys are cut to
-// MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys of them.
+// SetBounds replaces the bounds of tables, if nobody else has since seen was read, and tells
+// whether it did. Keys are cut to MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys of
+// them.
 func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[string]TableBounds) (bool, error) {
 	tables, keys := map[string]storedBounds{}, 0
 	for table, b := range next {
@@ -295,7 +304,8 @@ func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[str
 		store.CellIs(boundsName, seen.bounds), mut, nil)
 }
 
-// decodeBounds reads what it can: a table without bounds is not divided. Those of the future are not believed.
+// decodeBounds reads what it can: a table without bounds is not divided. Those of the future are
+// not believed.
 func decodeBounds(b []byte, now tso.Timestamp) map[string]TableBounds {
 	out := map[string]TableBounds{}
 	var tables map[string]storedBounds

@@ -21,24 +21,30 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A restore writes an export into empty tables: not by transactions, but as if one large one had written everything. All values have one start
-// and one commit timestamp, all acknowledgments another pair above it:
+// A restore writes an export into empty tables: not by transactions, but as if one large one had
+// written everything. All values have one start and one commit timestamp, all acknowledgments
+// another pair above it:
 //
-//	data          start
-//	write, notify commit
-//	write of an acknowledgment, of kind lock: start is ackStart, above commit, so the observer has seen the change      ackCommit
+//	data                       start
+//	write, notify              commit
+//	write, an acknowledgment   ackCommit; the record, of kind lock, names ackStart, which lies above
+//	                           commit, so the observer has seen the change
 //
-// They are taken from the oracle once and stored, so every request of a restore can be repeated, by whomever and in any order, with the same
-// result. That replaces conflict checks and locks, and it is right because nobody else reads or writes: a cell of the meta row, the fence, says
-// that a restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it knows of that row (I20). As it may know that
-// late, a restore into an instance with a schema waits as long as a collector does before it relies on the fence, and looks only then whether the
-// tables are empty. An instance without a schema has no clients; there the fence is stored before the schema.
+// They are taken from the oracle once and stored, so every request of a restore can be repeated, by
+// whomever and in any order, with the same result. That replaces conflict checks and locks, and it
+// is right because nobody else reads or writes: a cell of the meta row, the fence, says that a
+// restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it
+// knows of that row (I20). As it may know that late, a restore into an instance with a schema waits
+// as long as a collector does before it relies on the fence, and looks only then whether the tables
+// are empty. An instance without a schema has no clients; there the fence is stored before the
+// schema.
 //
-// The fence goes when everything is written, after a safepoint below the commit timestamp was announced: an older snapshot would see
-// an empty table, and is refused instead.
+// The fence goes when everything is written, after a safepoint below the commit timestamp was
+// announced: an older snapshot would see an empty table, and is refused instead.
 //
-// Rejected: transactions. A row would cost three requests instead of a share of one, and a half-restored instance would look like a small one.
-// Rejected too: the original timestamps. Those of another oracle may lie in the future of this one (I1).
+// Rejected: transactions. A row would cost three requests instead of a share of one, and a
+// half-restored instance would look like a small one. Rejected too: the original timestamps. Those
+// of another oracle may lie in the future of this one (I1).
 
 // ErrNotEmpty: a restore needs empty tables.
 var ErrNotEmpty = errors.New("table is not empty")
@@ -47,11 +53,12 @@ var ErrNotEmpty = errors.New("table is not empty")
 type Restore struct {
 	c        *engine.Engine
 	cell     meta.Fence
-	building map[string]bool // Indexes without entries, by TABLE.INDEX
+	building map[string]bool // indexes without entries, by TABLE.INDEX
 }
 
-// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no schema it stores the fence, and then creates s and its
-// tables. Otherwise the stored schema has to be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no
+// schema it stores the fence, and then creates s and its tables. Otherwise the stored schema has to
+// be s (ErrSchemaMismatch). id names the backup. It can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, id string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -94,10 +101,11 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
 }
 
-// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off. Every table of the schema has to be empty
-// (ErrNotEmpty, which leaves the instance as it was). incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If
-// clients may be using the instance it waits until all of them must know of the fence, and tells waiting, if that is not nil, for how long.
-// ErrRestoring: a restore of another backup is unfinished.
+// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off.
+// Every table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
+// incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If clients
+// may be using the instance it waits until all of them must know of the fence, and tells waiting,
+// if that is not nil, for how long. ErrRestoring: a restore of another backup is unfinished.
 func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete []string, waiting func(time.Duration)) (*Restore, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -128,7 +136,8 @@ func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete [
 	return nil, fmt.Errorf("percolator: %w: the fence was changed by others %d times", model.ErrConflict, meta.MaxTries)
 }
 
-// fence stores the fence of an instance that may have clients. Whoever names the wrong instance is told before it is in anybody's way.
+// fence stores the fence of an instance that may have clients. Whoever names the wrong instance is
+// told before it is in anybody's way.
 func (r *Restore) fence(ctx context.Context, id string) error {
 	if err := r.checkEmpty(ctx); err != nil {
 		return err
@@ -137,7 +146,8 @@ func (r *Restore) fence(ctx context.Context, id string) error {
 	return err
 }
 
-// ready waits until the fence is in force, looks again whether the tables are empty, and takes the timestamps.
+// ready waits until the fence is in force, looks again whether the tables are empty, and takes the
+// timestamps.
 func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Duration)) error {
 	if drain := r.c.Store.Timing.Drain(); !m.Fence.Fresh {
 		if waiting != nil {
@@ -175,7 +185,8 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 	return err
 }
 
-// forgetBackfills erases the positions of backfills of what was in the tables before: they say nothing of the rows that come.
+// forgetBackfills erases the positions of backfills of what was in the tables before: they say
+// nothing of the rows that come.
 func (r *Restore) forgetBackfills(ctx context.Context) error {
 	var rows []string
 	var muts []*store.Mutation
@@ -192,7 +203,8 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was faster.
+// replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was
+// faster.
 func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store.Mutation) (replaced bool, err error) {
 	if next != nil {
 		mut.Put(layout.MetaFamily, meta.ColumnFence, store.MetaTimestamp, next.Encode())
@@ -245,8 +257,9 @@ func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, er
 	return found, err
 }
 
-// CheckWritten is for who goes on with a restore: of tables into which rows have been written, none may be empty. ErrConflict: one is, so
-// somebody has emptied it since, and AbandonRestore is what is needed.
+// CheckWritten is for who goes on with a restore: of tables into which rows have been written, none
+// may be empty. ErrConflict: one is, so somebody has emptied it since, and AbandonRestore is what
+// is needed.
 func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	for _, name := range tables {
 		switch found, err := hasRows(ctx, r.c, name); {
@@ -259,8 +272,9 @@ func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has written was removed: all tables have to be
-// empty (ErrNotEmpty). Without an unfinished restore it does nothing.
+// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has
+// written was removed: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it
+// does nothing.
 func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -300,8 +314,9 @@ func (r *Restore) changed(yes bool) error {
 	return nil
 }
 
-// inForce refuses to write once the restore was finished by somebody else, or abandoned. What it knows is at most Timing.MetaMaxAge old, so a
-// process that was stopped in the middle cannot bring back what has been collected since, nor write into tables that are in use.
+// inForce refuses to write once the restore was finished by somebody else, or abandoned. What it
+// knows is at most Timing.MetaMaxAge old, so a process that was stopped in the middle cannot bring
+// back what has been collected since, nor write into tables that are in use.
 func (r *Restore) inForce(ctx context.Context) error {
 	m, err := r.c.Meta.Known(ctx)
 	if err != nil {
@@ -313,11 +328,12 @@ func (r *Restore) inForce(ctx context.Context) error {
 	return nil
 }
 
-// CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup from another.
+// CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup
+// from another.
 func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
 
-// Finish lifts the fence; everything has been written. Clients that are running notice within Timing.MetaMaxAge. ErrConflict: the fence
-// is not this restore's any more.
+// Finish lifts the fence; everything has been written. Clients that are running notice within
+// Timing.MetaMaxAge. ErrConflict: the fence is not this restore's any more.
 func (r *Restore) Finish(ctx context.Context) error {
 	m, err := r.c.Meta.Refresh(ctx)
 	if err != nil {

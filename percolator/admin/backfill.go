@@ -15,33 +15,38 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A backfill gives an index that was added to an existing table the entries of the cells that are older than it, while the table is
-// in use (docs/PROTOCOL.md, "Indexes"):
+// A backfill gives an index that was added to an existing table the entries of the cells that are
+// older than it, while the table is in use (docs/PROTOCOL.md, "Indexes"):
 //
 //	drain   wait until every client knows the index and no commit of one that did not is under way
-//	sweep   delete entries that are not true: of a cell that a client with the index wrote and one without it then changed
+//	sweep   delete entries that are not true: a client with the index wrote the cell, and one without
+//	        the index changed it afterwards
 //	fill    write the entries that are missing, in row order
 //	ready   publish that snapshots from now on can rely on the index
 //
-// What makes the fill safe beside writers is a conflict on the entry. It reads cell c with value v at its start timestamp S and writes
-// the entry of v. Whoever changes c from v writes that entry too (index.go), and a write before S that changed c was seen; so of two
-// that overlap one aborts. After the drain there is nobody else: a commit without the index either has its lock on c by then, and is
-// waited for or rolled back by the read at S (I15), or fails the age check that precedes it. An entry that is there already, with c's
-// value in the same snapshot, needs nothing.
+// What makes the fill safe beside writers is a conflict on the entry. It reads cell c with value v
+// at its start timestamp S and writes the entry of v. Whoever changes c from v writes that entry
+// too (index.go), and a write before S that changed c was seen; so of two that overlap one aborts.
+// After the drain there is nobody else: a commit without the index either has its lock on c by
+// then, and is waited for or rolled back by the read at S (I15), or fails the age check that
+// precedes it. An entry that is there already, with c's value in the same snapshot, needs nothing.
 //
-// Rejected: locking c itself. It would be just as safe, at twice the requests, but readers of the table would meet the locks, writers that
-// do not change the value would conflict, and every cell would keep a record that changes nothing, which costs each later
-// read of it a second request.
+// Rejected: locking c itself. It would be just as safe, at twice the requests, but readers of the
+// table would meet the locks, writers that do not change the value would conflict, and every cell
+// would keep a record that changes nothing, which costs each later read of it a second request.
 
 // BackfillOptions is how BackfillIndex works. The zero value is useful.
 type BackfillOptions struct {
 	// Concurrency is how many transactions commit entries at once. 0: 4. At most 64.
 	Concurrency int
-	// RowsPerTransaction is how many rows one transaction looks at; after a conflict it is fewer for a while. 0: 128. At most 1000.
+	// RowsPerTransaction is how many rows one transaction looks at; after a conflict it is fewer for a
+	// while. 0: 128. At most 1000.
 	RowsPerTransaction int
-	// Pause is waited for between the beginnings of two transactions, to leave room for others. 0: none.
+	// Pause is waited for between the beginnings of two transactions, to leave room for others. 0:
+	// none.
 	Pause time.Duration
-	// Progress, if set, is called after every batch and at the beginning of each phase, one call at a time. It must not block.
+	// Progress, if set, is called after every batch and at the beginning of each phase, one call at a
+	// time. It must not block.
 	Progress func(BackfillProgress)
 
 	// Wait waits for the drain of the given length. nil: by the clock.
@@ -83,16 +88,16 @@ const (
 	BackfillReady BackfillPhase = "ready"
 )
 
-// BackfillProgress tells how far a backfill has come. The counts include earlier runs that were broken off, as far as those had
-// saved them.
+// BackfillProgress tells how far a backfill has come. The counts include earlier runs that were
+// broken off, as far as those had saved them.
 type BackfillProgress struct {
 	Phase BackfillPhase
 	Row   string `json:"-"` // BackfillFill: rows of the table before this one are done
 
 	Cells     int64 // looked at in BackfillFill
-	Written   int64 // Entries that were missing
-	Removed   int64 // Entries that were not true
-	Conflicts int64 // Transactions that met a writer and were run again
+	Written   int64 // entries that were missing
+	Removed   int64 // entries that were not true
+	Conflicts int64 // transactions that met a writer and were run again
 }
 
 // BackfillReport is what BackfillIndex did.
@@ -102,18 +107,22 @@ type BackfillReport struct {
 	Since   tso.Timestamp // snapshots from here on can be read by ScanIndex; 0: all
 }
 
-// BackfillIndex finishes an index that CreateSchema has added to an existing table: it writes the entries of the cells that are older than
-// the index, and makes the index ready for ScanIndex. Writers go on meanwhile; one that changes a cell whose entry is being written may
-// get ErrConflict, as from any other transaction. Of an index that is ready it returns at once.
+// BackfillIndex finishes an index that CreateSchema has added to an existing table: it writes the
+// entries of the cells that are older than the index, and makes the index ready for ScanIndex.
+// Writers go on meanwhile; one that changes a cell whose entry is being written may get
+// ErrConflict, as from any other transaction. Of an index that is ready it returns at once.
 //
-// It first waits until the schema is in force everywhere (RequestLifetime and MetaMaxAge of Schema.Timing and a little more; 80 s by
-// default), then makes about one request for each missing entry and two for each RowsPerTransaction rows. Its position is kept in
-// percolator_meta: after a crash, or when ctx has ended, the next call goes on from there, in this process or in another one. Two at once do no harm.
-// Memory: the rows of at most Concurrency+1 transactions, each about 4 MiB of values or one row.
+// It first waits until the schema is in force everywhere (RequestLifetime and MetaMaxAge of
+// Schema.Timing and a little more; 80 s by default), then makes about one request for each missing
+// entry and two for each RowsPerTransaction rows. Its position is kept in percolator_meta: after a
+// crash, or when ctx has ended, the next call goes on from there, in this process or in another
+// one. Two at once do no harm. Memory: the rows of at most Concurrency+1 transactions, each about 4
+// MiB of values or one row.
 //
-// Errors: ErrUnique when two rows hold one value of a unique index, with the cells of both in the message; ErrTooLarge for a value that is
-// too long for an entry; ErrCorrupt for a cell or an entry that cannot be decoded. The index stays as it is, and BackfillIndex can be called again when that has been
-// put right. ErrSchemaMismatch: there is no such index. ErrInvalidArgument: the options.
+// Errors: ErrUnique when two rows hold one value of a unique index, with the cells of both in the
+// message; ErrTooLarge for a value that is too long for an entry; ErrCorrupt for a cell or an entry
+// that cannot be decoded. The index stays as it is, and BackfillIndex can be called again when that
+// has been put right. ErrSchemaMismatch: there is no such index. ErrInvalidArgument: the options.
 func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts BackfillOptions) (BackfillReport, error) {
 	opts, err := opts.withDefaults()
 	if err == nil {
@@ -181,7 +190,7 @@ func (b *backfill) run(ctx context.Context) (meta.IndexState, error) {
 	return st, err
 }
 
-// Now asks the oracle, again after failures that may pass.
+// now asks the oracle, again after failures that may pass.
 func (b *backfill) now(ctx context.Context) (tso.Timestamp, error) {
 	for retry := retry.NewTransient(); ; {
 		ts, err := b.c.Clock.Next(ctx)
@@ -197,7 +206,8 @@ func (b *backfill) now(ctx context.Context) (tso.Timestamp, error) {
 // phases runs what is left to do.
 func (b *backfill) phases(ctx context.Context) error {
 	if b.at.Phase == BackfillDrain {
-		// This client has read a schema with the index, so the time runs from the moment when that was stored, or later.
+		// This client has read a schema with the index, so the time runs from the moment when that was
+		// stored, or later.
 		b.opts.Progress(b.at.BackfillProgress)
 		if err := b.opts.Wait(ctx, b.c.Store.Timing.Drain()); err != nil {
 			return err
@@ -237,8 +247,9 @@ func (b *backfill) over() error {
 	return nil
 }
 
-// planSweep deletes the entries whose cells hold something else. After the drain nobody makes more of them, so one sweep is enough. A
-// writer that gives such a cell the value again writes the entry, and conflicts.
+// planSweep deletes the entries whose cells hold something else. After the drain nobody makes more
+// of them, so one sweep is enough. A writer that gives such a cell the value again writes the
+// entry, and conflicts.
 func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []model.Entry) ([]*commit.Write, error) {
 	cells, values := make([]model.Cell, len(entries)), make([]string, len(entries))
 	for i, e := range entries {
@@ -323,7 +334,7 @@ func (b *backfill) filled(ctx context.Context, row string, n walkCounts) error {
 	b.at.Written += n.writes
 	b.at.Conflicts += n.conflicts
 	b.opts.Progress(b.at.BackfillProgress)
-	if b.unsaved++; b.unsaved < b.opts.SaveEvery || row == "" { // At the end comes something better
+	if b.unsaved++; b.unsaved < b.opts.SaveEvery || row == "" { // at the end, forget replaces the save
 		return nil
 	}
 	return b.save(ctx)

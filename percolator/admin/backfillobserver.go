@@ -13,18 +13,22 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// BackfillObserver notifies every cell of an observed column that has a value for which observer has not run: of an observer that was
-// added to the column later, all that existed before. Workers then run it for them. Observers that have run already have nothing to do.
-// Cells that were deleted before are not notified.
+// BackfillObserver notifies every cell of an observed column that has a value for which observer
+// has not run: of an observer that was added to the column later, all that existed before. Workers
+// then run it for them. Observers that have run already have nothing to do. Cells that were deleted
+// before are not notified.
 //
-// Call it when every worker that takes the column has the observer: one that does not know it would consider the notifications
-// dealt with. It returns when all are written; Worker.WaitIdle tells when they are done.
+// Call it when every worker that takes the column has the observer: one that does not know it would
+// consider the notifications dealt with. It returns when all are written; Worker.WaitIdle tells
+// when they are done.
 //
-// It makes a few requests for RowsPerPage rows. Its position is kept in percolator_meta: after a crash, or when ctx has ended, the next call
-// goes on from there, in this process or in another one. Two at once do no harm. Memory: one page of row keys and records.
+// It makes a few requests for RowsPerPage rows. Its position is kept in percolator_meta: after a
+// crash, or when ctx has ended, the next call goes on from there, in this process or in another
+// one. Two at once do no harm. Memory: one page of row keys and records.
 //
-// Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or the name; ErrCorrupt for a
-// stored position that cannot be read. Cells that cannot be decoded are notified: their readers report them.
+// Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or
+// the name; ErrCorrupt for a stored position that cannot be read. Cells that cannot be decoded are
+// notified: their readers report them.
 func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
 	w, err := a.newObserverWalk(ctx, backfillObserverRow, forgetObserverRow, table, column, observer, opts)
 	if err != nil {
@@ -34,7 +38,8 @@ func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer st
 	return w.run(ctx)
 }
 
-// notify writes the notify cells of what the observer has not seen, at a new timestamp: later than every run that workers remember.
+// notify writes the notify cells of what the observer has not seen, at a new timestamp: later than
+// every run that workers remember.
 func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, error) {
 	now, err := w.c.Clock.Next(ctx)
 	if err != nil {
@@ -72,12 +77,13 @@ func checkObserver(at model.Cell, observer string) error {
 	return nil
 }
 
-// ForgetObserver deletes the acknowledgments of an observer that no worker has any more, and what is parked for it. An observer that is
-// registered under the same name later starts from nothing: it is run for everything that is notified, or backfilled. Call it when no
-// worker has the observer; a run that commits meanwhile leaves its acknowledgment, or conflicts.
+// ForgetObserver deletes the acknowledgments of an observer that no worker has any more, and what
+// is parked for it. An observer that is registered under the same name later starts from nothing:
+// it is run for everything that is notified, or backfilled. Call it when no worker has the
+// observer; a run that commits meanwhile leaves its acknowledgment, or conflicts.
 //
-// The acknowledgments are deleted by transactions of at most 128 rows each; the collector removes what is left of them.
-// Position, memory and errors are those of BackfillObserver.
+// The acknowledgments are deleted by transactions of at most 128 rows each; the collector removes
+// what is left of them. Position, memory and errors are those of BackfillObserver.
 func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
 	w, err := a.newObserverWalk(ctx, forgetObserverRow, backfillObserverRow, table, column, observer, opts)
 	if err != nil {
@@ -120,7 +126,8 @@ func (w *observerWalk) forget(ctx context.Context, rows []walkedRow) (changed in
 	return changed, nil
 }
 
-// forgetStandingsOf erases what says how the observer stands. Its notifications remain, for whoever else observes the column.
+// forgetStandingsOf erases what says how the observer stands. Its notifications remain, for whoever
+// else observes the column.
 func (a *Admin) forgetStandingsOf(ctx context.Context, table, column, observer string) error {
 	for row, err := range a.e.Reads.ScanPending(ctx, table, model.All()) {
 		if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// The position is a row of percolator_meta for each index. It is written without a condition: a backfill that runs beside this one, or a
-// late duplicate of a request, can only put it back to an earlier position, and everything before any position that
-// was ever written is done for good.
+// The position is a row of percolator_meta for each index. It is written without a condition: a
+// backfill that runs beside this one, or a late duplicate of a request, can only put it back to an
+// earlier position, and everything before any position that was ever written is done for good.
 const (
 	backfillState = "state"
 

@@ -9,9 +9,10 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// A bulk load keeps how far it has come in a row of percolator_meta of its own, so that it can go on there after a crash. What is stored
-// is the loader's (package loader); here is only that nobody overwrites what he has not seen: a loader that runs beside another one
-// under the same name notices it with the next position that it saves.
+// A bulk load keeps how far it has come in a row of percolator_meta of its own, so that it can go
+// on there after a crash. What is stored is the loader's (package loader); here is only that nobody
+// overwrites what he has not seen: a loader that runs beside another one under the same name
+// notices it with the next position that it saves.
 const (
 	loadRowPrefix = "load:"
 	loadState     = "state"
@@ -24,7 +25,8 @@ const (
 	MaxLoadPosition = 16 << 10
 )
 
-// LoadPosition returns what SaveLoadPosition has stored under the name, nil if nothing. One request. ErrInvalidArgument: the name.
+// LoadPosition returns what SaveLoadPosition has stored under the name, nil if nothing. One
+// request. ErrInvalidArgument: the name.
 func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 	if err := a.checkLoad(ctx, name); err != nil {
 		return nil, err
@@ -36,11 +38,14 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 	return row.Of(layout.MetaFamily)[0].Value, nil
 }
 
-// SaveLoadPosition replaces what is stored under the name by next, if that is former now (nil: nothing), and is ErrConflict otherwise.
-// One request, which is not repeated: after any other error next may have been stored, or may be later. A position must therefore never be
-// equal to an earlier one of the same name, or a request that was under way for long could take effect twice; a counter in it is enough.
+// SaveLoadPosition replaces what is stored under the name by next, if that is former now (nil:
+// nothing), and is ErrConflict otherwise. One request, which is not repeated: after any other error
+// next may have been stored, or may be later. A position must therefore never be equal to an
+// earlier one of the same name, or a request that was under way for long could take effect twice; a
+// counter in it is enough.
 //
-// The row remains for good. ErrInvalidArgument: the name, or next is empty; ErrTooLarge: next is longer than MaxLoadPosition.
+// The row remains for good. ErrInvalidArgument: the name, or next is empty; ErrTooLarge: next is
+// longer than MaxLoadPosition.
 func (a *Admin) SaveLoadPosition(ctx context.Context, name string, former, next []byte) error {
 	if err := a.checkLoad(ctx, name); err != nil {
 		return err

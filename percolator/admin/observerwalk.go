@@ -14,13 +14,16 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What happens to existing cells when an observer is added to a column or removed from it is decided by whoever does it:
+// What happens to existing cells when an observer is added to a column or removed from it is
+// decided by whoever does it:
 //
-//	added      the observer is run for what changes, and for what is notified, from now on; BackfillObserver notifies the rest
+//	added      it runs for what changes and for what is notified from now on; BackfillObserver
+//	           notifies the rest
 //	removed    its acknowledgments stay, and would count if it came back; ForgetObserver deletes them
 //
-// Both go through the table in row order, a page at a time, and keep their position in percolator_meta, so that they go on where they were
-// broken off. Before any position that was ever stored everything is done; two at once do no harm.
+// Both go through the table in row order, a page at a time, and keep their position in
+// percolator_meta, so that they go on where they were broken off. Before any position that was ever
+// stored everything is done; two at once do no harm.
 
 // ObserverOptions is how BackfillObserver and ForgetObserver work. The zero value is useful.
 type ObserverOptions struct {
@@ -28,13 +31,15 @@ type ObserverOptions struct {
 	RowsPerPage int
 	// Pause is waited for between two pages, to leave room for others. 0: none.
 	Pause time.Duration
-	// Count has the rows counted first, by one more pass over the table, so that ObserverProgress.Total is known.
+	// Count has the rows counted first, by one more pass over the table, so that
+	// ObserverProgress.Total is known.
 	Count bool
 	// Progress, if set, is called after every page, one call at a time. It must not block.
 	Progress func(ObserverProgress)
 }
 
-// ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include earlier runs that were broken off.
+// ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include
+// earlier runs that were broken off.
 type ObserverProgress struct {
 	Row     string `json:"-"` // rows before it are done
 	Rows    int64  // looked at, of those that have the column
@@ -106,7 +111,7 @@ func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column
 	return &observerWalk{c: a.e, table: table, column: column, observer: observer, opts: opts, name: what + of, undone: undoes + of}, nil
 }
 
-// Run goes from where an earlier run ended to the end of the table.
+// run goes from where an earlier run ended to the end of the table.
 func (w *observerWalk) run(ctx context.Context) (ObserverProgress, error) {
 	open, end := w.c.WhileOpen(ctx)
 	defer end()
@@ -162,10 +167,11 @@ func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
 	return len(rows) == w.opts.RowsPerPage, w.save(ctx)
 }
 
-// recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing changed, the cell counts as changed.
+// recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing
+// changed, the cell counts as changed.
 const recordsSeen = 8
 
-// Read reads the newest records of the columns, from a row on, and their locks.
+// read reads the newest records of the columns, from a row on, and their locks.
 func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int, visit func(layout.Row)) error {
 	return w.c.Store.ReadRows(ctx, w.table, store.From(from), store.RecordsAndLocks(w.columns, versions), limit, func(row layout.Row) bool {
 		visit(row)
@@ -173,7 +179,7 @@ func (w *observerWalk) read(ctx context.Context, from string, versions int, limi
 	})
 }
 
-// Count counts the rows that are left, in pages that a request can hold.
+// count counts the rows that are left, in pages that a request can hold.
 func (w *observerWalk) count(ctx context.Context) error {
 	const page = 10_000
 	total := w.at.Rows
@@ -216,7 +222,7 @@ func (w *observerWalk) save(ctx context.Context) error {
 	return w.store(ctx, w.name, v)
 }
 
-// Store writes a position; nil: none.
+// store writes a position; nil: none.
 func (w *observerWalk) store(ctx context.Context, row string, v []byte) error {
 	mut := store.NewMutation(2)
 	if v == nil {
@@ -227,7 +233,8 @@ func (w *observerWalk) store(ctx context.Context, row string, v []byte) error {
 	return w.c.Store.Mutate(ctx, model.MetaTable, row, mut)
 }
 
-// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In doubt it is later.
+// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In
+// doubt it is later.
 func lastChange(v *layout.Versions) tso.Timestamp {
 	if v == nil {
 		return 0

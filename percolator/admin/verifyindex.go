@@ -13,18 +13,21 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A verification reads a table and the index over it at one snapshot, each from beginning to end, and looks up the other side of
-// whatever it finds: every cell must have its entry, and every entry its cell. As both sides are written by one transaction, any
-// difference in one snapshot is damage, whoever is writing meanwhile.
+// A verification reads a table and the index over it at one snapshot, each from beginning to end,
+// and looks up the other side of whatever it finds: every cell must have its entry, and every entry
+// its cell. As both sides are written by one transaction, any difference in one snapshot is damage,
+// whoever is writing meanwhile.
 
 // VerifyIndexOptions is what VerifyIndex looks at. The zero value is useful.
 type VerifyIndexOptions struct {
-	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a verification that takes longer
-	// than the retention (ErrSnapshotTooOld), unless a hold at this timestamp prevents it (Client.TakeHold).
+	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a
+	// verification that takes longer than the retention (ErrSnapshotTooOld), unless a hold at this
+	// timestamp prevents it (Client.TakeHold).
 	Timestamp tso.Timestamp
 	// MaxFindings is how many findings the report describes; all are counted. 0: 100. At most 10,000.
 	MaxFindings int
-	// Progress, if set, is called after every page with the report so far, without the findings. It must not block.
+	// Progress, if set, is called after every page with the report so far, without the findings. It
+	// must not block.
 	Progress func(IndexReport)
 }
 
@@ -45,7 +48,8 @@ type IndexFinding struct {
 	Damage IndexDamage
 	Cell   model.Cell // the indexed cell; zero for an entry from which it cannot be learned
 	Other  model.Cell // IndexDuplicate: the cell that has the entry
-	// Entry tells entries apart that cannot be decoded, whose key would show a value: a hash of the key, and its length in bytes.
+	// Entry tells entries apart that cannot be decoded, whose key would show a value: a hash of the
+	// key, and its length in bytes.
 	Entry string
 }
 
@@ -64,8 +68,8 @@ func (f IndexFinding) String() string {
 type IndexReport struct {
 	Snapshot tso.Timestamp
 	Building bool  // BackfillIndex has not finished: cells without entries are to be expected
-	Cells    int64 // Indexed cells in the snapshot
-	Entries  int64 // Entries in the snapshot
+	Cells    int64 // indexed cells in the snapshot
+	Entries  int64 // entries in the snapshot
 
 	Missing, Stray, Stale, Duplicates, Corrupt int64 // how often each damage was found
 	Findings                                   []IndexFinding
@@ -76,15 +80,19 @@ func (r IndexReport) Damaged() int64 {
 	return r.Missing + r.Stray + r.Stale + r.Duplicates + r.Corrupt
 }
 
-// VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that locks in the way are settled as by
-// any reader. It reads table and index once in pages, and for each page the counterparts, up to 512 rows a request: about two
-// rows read for each cell and each entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the findings.
+// VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that
+// locks in the way are settled as by any reader. It reads table and index once in pages, and for
+// each page the counterparts, up to 512 rows a request: about two rows read for each cell and each
+// entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the
+// findings.
 //
-// A duplicate in a unique index is found through the entry of the value: where that is missing too, both cells are IndexMissing. The
-// index may still be building; its report then tells what BackfillIndex has to do, or which cells stand in its way.
+// A duplicate in a unique index is found through the entry of the value: where that is missing too,
+// both cells are IndexMissing. The index may still be building; its report then tells what
+// BackfillIndex has to do, or which cells stand in its way.
 //
-// Errors: ErrSchemaMismatch if there is no such index; ErrSnapshotTooOld for a snapshot from before the index was complete, or that
-// collection has reached; ErrInvalidArgument for the options; those of the store. The report then covers what had been read.
+// Errors: ErrSchemaMismatch if there is no such index; ErrSnapshotTooOld for a snapshot from before
+// the index was complete, or that collection has reached; ErrInvalidArgument for the options; those
+// of the store. The report then covers what had been read.
 func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
 	if opts.MaxFindings == 0 {
 		opts.MaxFindings = 100
@@ -139,7 +147,7 @@ func (v *verification) found(f IndexFinding) {
 	}
 }
 
-// Corrupt notes a cell or an entry that cannot be decoded.
+// corrupt notes a cell or an entry that cannot be decoded.
 func (v *verification) corrupt(at model.Cell) {
 	if at.Table == v.table {
 		v.found(IndexFinding{Damage: IndexCorrupt, Cell: at})
@@ -149,7 +157,8 @@ func (v *verification) corrupt(at model.Cell) {
 	v.found(IndexFinding{Damage: IndexCorrupt, Entry: fmt.Sprintf("%x (%d bytes)", hash[:8], len(at.Row))})
 }
 
-// pages hands the entries of one column of a table to check, a page at a time. What cannot be decoded is noted and left out.
+// pages hands the entries of one column of a table to check, a page at a time. What cannot be
+// decoded is noted and left out.
 func (v *verification) pages(ctx context.Context, table, column string, check func(context.Context, []model.Entry) error) error {
 	filter := store.Newest([]string{column}, v.ts, 1)
 	r, limit := model.All(), reads.ScanFirstRows
@@ -219,7 +228,7 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 	})
 }
 
-// Entries checks that each entry has its cell.
+// entries checks that each entry has its cell.
 func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	v.report.Entries += int64(len(page))
 	var cells []model.Cell
@@ -243,7 +252,8 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	})
 }
 
-// lookUp reads cells in requests of at most ReadRowsLimit rows. One that cannot be decoded is left out: the pass over its own table notes it.
+// lookUp reads cells in requests of at most ReadRowsLimit rows. One that cannot be decoded is left
+// out: the pass over its own table notes it.
 func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check func(i int, r reads.CellResult) error) error {
 	for begin := 0; begin < len(cells); begin += reads.ReadRowsLimit {
 		part := cells[begin:min(begin+reads.ReadRowsLimit, len(cells))]
