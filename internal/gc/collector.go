@@ -1,6 +1,6 @@
-// Package gc removes versions that no snapshot can read any more. It stands above package engine and
-// knows locks, metadata, and storage, but no transactions. Its one idea: what is garbage once stays
-// garbage, so a collector may stop anywhere and another one may repeat its work.
+// Package gc removes versions that no snapshot can read any more. It stands above package engine
+// and knows locks, metadata, and storage, but no transactions. Its one idea: what is garbage once
+// stays garbage, so a collector may stop anywhere and another one may repeat its work.
 package gc
 
 import (

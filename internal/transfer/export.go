@@ -1,6 +1,6 @@
-// Package transfer exports an instance at one timestamp and restores an export into empty tables. It
-// stands above package engine and moves rows, not files: package backup has the file format. Its one
-// idea: a restored instance looks as if one large transaction had written it.
+// Package transfer exports an instance at one timestamp and restores an export into empty tables.
+// It stands above package engine and moves rows, not files: package backup has the file format. Its
+// one idea: a restored instance looks as if one large transaction had written it.
 package transfer
 
 import (
