@@ -105,22 +105,22 @@ type Collection struct {
 // Collector removes versions that no snapshot can read any more. Its methods may be called
 // concurrently; there may be many collectors of one instance.
 type Collector struct {
-	c    *engine.Engine
+	e    *engine.Engine
 	cfg  CollectorConfig
 	pace *rate.Limiter
 }
 
 // NewCollector returns a collector of the client's instance. Workers (package observers) run one by
 // themselves.
-func NewCollector(c *engine.Engine, cfg CollectorConfig) (*Collector, error) {
-	if c == nil {
+func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
+	if e == nil {
 		return nil, fmt.Errorf("percolator: %w: NewCollector needs a client", model.ErrInvalidArgument)
 	}
-	cfg, err := cfg.withDefaults(c.Config.Retention)
+	cfg, err := cfg.withDefaults(e.Config.Retention)
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{c: c, cfg: cfg, pace: rate.NewLimiter(rate.Limit(cfg.RowsPerSecond), collectRows)}, nil
+	return &Collector{e: e, cfg: cfg, pace: rate.NewLimiter(rate.Limit(cfg.RowsPerSecond), collectRows)}, nil
 }
 
 // Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed. It begins
@@ -136,7 +136,7 @@ func (g *Collector) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			pause.Stop()
 			return nil
-		case <-g.c.Store.Background.Done():
+		case <-g.e.Store.Background.Done():
 			pause.Stop()
 			return fmt.Errorf("percolator: collector: %w", model.ErrClosed)
 		case <-pause.C:
@@ -148,12 +148,12 @@ func (g *Collector) Run(ctx context.Context) error {
 		case errors.Is(err, model.ErrClosed):
 			return err
 		case errors.Is(err, model.ErrLocked):
-			g.c.Config.Logger.Debug("collection: nothing to do here", "err", err)
+			g.e.Config.Logger.Debug("collection: nothing to do here", "err", err)
 		case err != nil:
-			g.c.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
-			g.c.Config.Logger.Debug("collection stopped", "err", err)
+			g.e.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
+			g.e.Config.Logger.Debug("collection stopped", "err", err)
 		default:
-			g.c.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Vanished, "locks", col.Locks, "postponed", col.Postponed)
+			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Vanished, "locks", col.Locks, "postponed", col.Postponed)
 		}
 	}
 }
@@ -170,13 +170,13 @@ func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return Collection{}, err
 	}
-	open, end := g.c.WhileOpen(ctx)
+	open, end := g.e.WhileOpen(ctx)
 	defer end()
-	open, span := g.c.Store.Trace.Start(open, "percolator.collect", "")
+	open, span := g.e.Store.Trace.Start(open, "percolator.collect", "")
 	col, err := g.collect(open)
 	g.ended(col, err)
 	span.End(err)
-	if err != nil && ctx.Err() == nil && g.c.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
+	if err != nil && ctx.Err() == nil && g.e.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
 		err = fmt.Errorf("percolator: %w: %w", model.ErrClosed, err)
 	}
 	return col, err
@@ -186,11 +186,11 @@ func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 func (g *Collector) ended(col Collection, err error) {
 	switch {
 	case err == nil:
-		g.c.Store.Count.Cycles.Add(1)
+		g.e.Store.Count.Cycles.Add(1)
 	case !errors.Is(err, model.ErrLocked):
-		g.c.Store.Count.CyclesFailed.Add(1)
+		g.e.Store.Count.CyclesFailed.Add(1)
 	}
-	g.c.Store.Count.Collected.Add(col.Versions)
+	g.e.Store.Count.Collected.Add(col.Versions)
 }
 
 func (g *Collector) collect(ctx context.Context) (Collection, error) {

@@ -111,7 +111,7 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	if !ok {
 		return failedExport(model.UnknownTable(table))
 	}
-	x := &exporter{c: e, ts: ts, info: info}
+	x := &exporter{e: e, ts: ts, info: info}
 	return x.pages(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0), x.row)
 }
 
@@ -141,7 +141,7 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	if len(info.Weak) == 0 {
 		return func(func(ExportedRow, error) bool) {}
 	}
-	x := &exporter{c: e, ts: ts, info: info}
+	x := &exporter{e: e, ts: ts, info: info}
 	return x.pages(ctx, r, store.Weak(x.ts), x.weakRow)
 }
 
@@ -151,7 +151,7 @@ func failedExport(err error) iter.Seq2[ExportedRow, error] {
 
 // exporter exports rows of one table.
 type exporter struct {
-	c    *engine.Engine
+	e    *engine.Engine
 	ts   tso.Timestamp
 	info *model.TableInfo
 }
@@ -167,7 +167,7 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 		}
 		limit := reads.ScanFirstRows
 		for !r.Empty() {
-			if x.c.Store.Closed.Load() {
+			if x.e.Store.Closed.Load() {
 				fail(fmt.Errorf("percolator: %w", model.ErrClosed))
 				return
 			}
@@ -177,7 +177,7 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 				rows[i], err = decode(ctx, page[i])
 			}
 			if err == nil { // after everything has been read (I16)
-				err = x.c.Meta.CheckRead(ctx, x.ts)
+				err = x.e.Meta.CheckRead(ctx, x.ts)
 			}
 			if err != nil {
 				fail(err)
@@ -199,7 +199,7 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 
 func (x *exporter) page(ctx context.Context, r model.Range, f store.Query, limit int) (page []layout.Row, more bool, err error) {
 	size := 0
-	err = x.c.Store.ReadRows(ctx, x.info.Name, store.In(r), f, limit, func(row layout.Row) bool {
+	err = x.e.Store.ReadRows(ctx, x.info.Name, store.In(r), f, limit, func(row layout.Row) bool {
 		page = append(page, row)
 		size += row.Size()
 		return size < reads.ScanPageBytes

@@ -38,7 +38,7 @@ func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error)
 			continue
 		}
 		cell := model.Cell{Table: x.info.Name, Row: key, Column: column}
-		res, err := x.c.Reads.FinishRead(ctx, x.ts, cell, seen.versions[column], 1, true)
+		res, err := x.e.Reads.FinishRead(ctx, x.ts, cell, seen.versions[column], 1, true)
 		if err != nil {
 			return out, err
 		}
@@ -72,7 +72,7 @@ func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cel
 	for _, ack := range seen.acksOf(cell.Column) {
 		v := seen.versions[ack]
 		busy := seen.since[ack] || (v != nil && len(v.Locks) > 0)
-		last, err := x.c.Reads.FinishAck(ctx, x.ts, model.Cell{Table: cell.Table, Row: cell.Row, Column: ack}, v)
+		last, err := x.e.Reads.FinishAck(ctx, x.ts, model.Cell{Table: cell.Table, Row: cell.Row, Column: ack}, v)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ var ErrNotEmpty = errors.New("table is not empty")
 
 // Restore is a restore under way. Its methods may be called concurrently.
 type Restore struct {
-	c        *engine.Engine
+	e        *engine.Engine
 	cell     meta.Fence
 	building map[string]bool // indexes without entries, by TABLE.INDEX
 }
@@ -110,7 +110,7 @@ func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete [
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	r := &Restore{c: e, building: model.SetOf(incomplete)}
+	r := &Restore{e: e, building: model.SetOf(incomplete)}
 	for range meta.MaxTries {
 		m, err := e.Meta.Refresh(ctx)
 		if err != nil {
@@ -149,7 +149,7 @@ func (r *Restore) fence(ctx context.Context, id string) error {
 // ready waits until the fence is in force, looks again whether the tables are empty, and takes the
 // timestamps.
 func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Duration)) error {
-	if drain := r.c.Store.Timing.Drain(); !m.Fence.Fresh {
+	if drain := r.e.Store.Timing.Drain(); !m.Fence.Fresh {
 		if waiting != nil {
 			waiting(drain)
 		}
@@ -168,7 +168,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 	next.Ready = true
 	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit, &next.AckStart, &next.AckCommit} {
 		var err error
-		if *ts, err = r.c.Clock.Next(ctx); err != nil {
+		if *ts, err = r.e.Clock.Next(ctx); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 func (r *Restore) forgetBackfills(ctx context.Context) error {
 	var rows []string
 	var muts []*store.Mutation
-	err := r.c.Store.ReadRows(ctx, model.MetaTable, store.Prefix(meta.BackfillRowPrefix), store.Anything(), 0, func(row layout.Row) bool {
+	err := r.e.Store.ReadRows(ctx, model.MetaTable, store.Prefix(meta.BackfillRowPrefix), store.Anything(), 0, func(row layout.Row) bool {
 		mut := store.NewMutation(2)
 		mut.EraseRow()
 		rows, muts = append(rows, row.Key), append(muts, mut)
@@ -199,7 +199,7 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	errs, err := r.c.Store.MutateRows(ctx, model.MetaTable, rows, muts)
+	errs, err := r.e.Store.MutateRows(ctx, model.MetaTable, rows, muts)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -212,11 +212,11 @@ func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store
 		mut.EraseColumn(layout.MetaFamily, meta.ColumnFence)
 	}
 	there := store.CellExists(meta.ColumnFence)
-	matched, err := r.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	matched, err := r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		if old == nil {
-			return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
+			return r.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
 		}
-		return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, store.CellIs(meta.ColumnFence, old.Encode()), mut, nil)
+		return r.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, store.CellIs(meta.ColumnFence, old.Encode()), mut, nil)
 	})
 	if err != nil {
 		return false, fmt.Errorf("percolator: the fence of a restore: %w", err)
@@ -227,7 +227,7 @@ func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store
 // checkEmpty names the first table of the schema, or of an index, in which anything is stored.
 func (r *Restore) checkEmpty(ctx context.Context) error {
 	var names []string
-	for _, t := range r.c.Meta.Catalog.Load().Schema.Tables {
+	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
 		names = append(names, t.BigtableNames()...)
 	}
 	found := make([]bool, len(names))
@@ -235,7 +235,7 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 	g.SetLimit(8)
 	for i, name := range names {
 		g.Go(func() (err error) {
-			found[i], err = hasRows(gctx, r.c, name)
+			found[i], err = hasRows(gctx, r.e, name)
 			return err
 		})
 	}
@@ -262,7 +262,7 @@ func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, er
 // is needed.
 func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	for _, name := range tables {
-		switch found, err := hasRows(ctx, r.c, name); {
+		switch found, err := hasRows(ctx, r.e, name); {
 		case err != nil:
 			return err
 		case !found:
@@ -283,7 +283,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 	if err != nil || m.Fence == nil {
 		return err
 	}
-	r, old := &Restore{c: e}, m.Fence
+	r, old := &Restore{e: e}, m.Fence
 	if old.Ready || old.Abandoned { // otherwise nothing was written: what is in the tables is users'
 		if err := r.checkEmpty(ctx); err != nil {
 			return err
@@ -318,7 +318,7 @@ func (r *Restore) changed(yes bool) error {
 // knows is at most Timing.MetaMaxAge old, so a process that was stopped in the middle cannot bring
 // back what has been collected since, nor write into tables that are in use.
 func (r *Restore) inForce(ctx context.Context) error {
-	m, err := r.c.Meta.Known(ctx)
+	m, err := r.e.Meta.Known(ctx)
 	if err != nil {
 		return err
 	}
@@ -335,7 +335,7 @@ func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
 // Finish lifts the fence; everything has been written. Clients that are running notice within
 // Timing.MetaMaxAge. ErrConflict: the fence is not this restore's any more.
 func (r *Restore) Finish(ctx context.Context) error {
-	m, err := r.c.Meta.Refresh(ctx)
+	m, err := r.e.Meta.Refresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -343,15 +343,15 @@ func (r *Restore) Finish(ctx context.Context) error {
 		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished by somebody else", model.ErrConflict, r.cell.ID)
 	}
 	// Refused if a collector has announced a newer one, or a hold is in the way.
-	if _, err := r.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return r.c.Meta.StoreSafepoint(ctx, r.cell.Commit-1, r.cell.AckCommit)
+	if _, err := r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return r.e.Meta.StoreSafepoint(ctx, r.cell.Commit-1, r.cell.AckCommit)
 	}); err != nil {
 		return fmt.Errorf("percolator: the safepoint of a restore: %w", err)
 	}
 	if _, err := r.replace(ctx, m.Fence, nil, store.NewMutation(2)); err != nil {
 		return err
 	}
-	m, err = r.c.Meta.Refresh(ctx)
+	m, err = r.e.Meta.Refresh(ctx)
 	if err == nil && m.Fence != nil {
 		err = m.Fence.Refusal()
 	}

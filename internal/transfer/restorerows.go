@@ -24,7 +24,7 @@ const (
 // Errors: ErrInvalidArgument, ErrTooLarge and ErrSchemaMismatch for what no export of this schema
 // contains; those of the store, after which some of the rows may have been written.
 func (r *Restore) WriteRows(ctx context.Context, table string, rows []ExportedRow) error {
-	info, ok := r.c.Meta.Catalog.Load().UserTable(table)
+	info, ok := r.e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
 		return model.UnknownTable(table)
 	}
@@ -149,7 +149,7 @@ func (b *restoreBatches) send(ctx context.Context, table string) error {
 	if err := b.r.inForce(ctx); err != nil {
 		return err
 	}
-	errs, err := b.r.c.Store.MutateRows(ctx, table, t.rows, t.muts)
+	errs, err := b.r.e.Store.MutateRows(ctx, table, t.rows, t.muts)
 	for _, rowErr := range errs {
 		if err == nil {
 			err = rowErr

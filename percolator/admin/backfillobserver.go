@@ -41,12 +41,12 @@ func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer st
 // notify writes the notify cells of what the observer has not seen, at a new timestamp: later than
 // every run that workers remember.
 func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, error) {
-	now, err := w.c.Clock.Next(ctx)
+	now, err := w.e.Clock.Next(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var muts []store.RowMutation
-	deadline := time.Now().Add(w.c.Store.Timing.RequestLifetime)
+	deadline := time.Now().Add(w.e.Store.Timing.RequestLifetime)
 	for _, row := range rows {
 		changed := lastChange(row.seen[w.column])
 		run := lastRunCommitted(row.seen[layout.AckColumn(w.column, w.observer)])
@@ -57,7 +57,7 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 		mut.Put(layout.NotifyFamily, w.column, now, nil)
 		muts = append(muts, store.RowMutation{Table: w.table, Row: row.key, Mut: mut, Deadline: deadline})
 	}
-	return int64(len(muts)), w.c.Bulk.Do(ctx, muts)
+	return int64(len(muts)), w.e.Bulk.Do(ctx, muts)
 }
 
 // lastRunCommitted is LastRun by what has been committed, whatever locks there are; 0 in doubt.
@@ -89,7 +89,7 @@ func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer stri
 	if err != nil {
 		return ObserverProgress{}, err
 	}
-	w.columns, w.page = []string{layout.AckColumn(column, observer)}, w.forget
+	w.columns, w.page = []string{layout.AckColumn(column, observer)}, w.forgetAcks
 	p, err := w.run(ctx)
 	if err == nil {
 		err = a.forgetStandingsOf(ctx, table, column, observer)
@@ -99,12 +99,12 @@ func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer stri
 
 const forgottenAtOnce = 128 // rows of a transaction
 
-// forget deletes the acknowledgments in rows.
-func (w *observerWalk) forget(ctx context.Context, rows []walkedRow) (changed int64, err error) {
+// forgetAcks deletes the acknowledgments in rows.
+func (w *observerWalk) forgetAcks(ctx context.Context, rows []walkedRow) (changed int64, err error) {
 	column := layout.AckColumn(w.column, w.observer)
 	for chunk := range slices.Chunk(rows, forgottenAtOnce) {
 		deleted := int64(0)
-		_, err := w.c.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error {
+		_, err := w.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error {
 			deleted = 0
 			for _, row := range chunk {
 				v := row.seen[column]

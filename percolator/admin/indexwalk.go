@@ -19,7 +19,7 @@ import (
 // of them, and commits that. One goroutine reads ahead, several commit, and what is finished is
 // reported in row order.
 type indexWalk struct {
-	c             *engine.Engine
+	e             *engine.Engine
 	table, column string
 	opts          BackfillOptions
 
@@ -109,17 +109,17 @@ func (w *indexWalk) readPatiently(ctx context.Context, r model.Range) (walkBatch
 
 // read begins a transaction and reads up to limit rows of r in its snapshot, with locks settled.
 func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBatch, error) {
-	tx, err := w.c.Commits.Begin(ctx, commit.TxnOptions{})
+	tx, err := w.e.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return walkBatch{}, err
 	}
 	b := walkBatch{tx: tx, rows: r, end: r.End}
-	page, more, err := w.c.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.Snap.TS, 1), limit)
+	page, more, err := w.e.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.Snap.TS, 1), limit)
 	if err == nil {
-		err = w.c.Reads.FinishPage(ctx, tx.Snap.TS, w.table, page)
+		err = w.e.Reads.FinishPage(ctx, tx.Snap.TS, w.table, page)
 	}
 	if err == nil {
-		err = w.c.Meta.CheckRead(ctx, tx.Snap.TS)
+		err = w.e.Meta.CheckRead(ctx, tx.Snap.TS)
 	}
 	if err != nil {
 		return b, err

@@ -37,7 +37,7 @@ func (a *Admin) InspectRow(ctx context.Context, table, row string, opts InspectO
 	if err != nil {
 		return RowInspection{}, err
 	}
-	in := &inspection{c: a.e, opts: opts, columns: map[string]*inspectedColumn{}, row: RowInspection{Table: table, Row: row}}
+	in := &inspection{e: a.e, opts: opts, columns: map[string]*inspectedColumn{}, row: RowInspection{Table: table, Row: row}}
 	in.sort(columns)
 	if in.judged, err = a.judge(ctx, in.locks()); err != nil {
 		return RowInspection{}, err
@@ -76,7 +76,7 @@ func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
 
 // inspection is one InspectRow under way.
 type inspection struct {
-	c       *engine.Engine
+	e       *engine.Engine
 	opts    InspectOptions
 	columns map[string]*inspectedColumn
 	judged  judgement
@@ -180,7 +180,7 @@ func (in *inspection) locks() (all []layout.LockRecord) {
 
 // situate fills in the instants that the rest refers to.
 func (in *inspection) situate(ctx context.Context) error {
-	m, err := in.c.Meta.Refresh(ctx)
+	m, err := in.e.Meta.Refresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (in *inspection) situate(ctx context.Context) error {
 // show adds a column to the result.
 func (in *inspection) show(ctx context.Context, col *inspectedColumn) error {
 	out := ColumnInspection{Column: col.name, More: col.more, States: col.standings}
-	if info, ok := in.c.Meta.Catalog.Load().UserTable(in.row.Table); ok {
+	if info, ok := in.e.Meta.Catalog.Load().UserTable(in.row.Table); ok {
 		out.Observed, out.Weak = info.IsObserved[col.name], info.IsWeak[col.name]
 	}
 	slices.SortFunc(out.States, func(a, b layout.ObserverState) int { return cmp.Compare(a.Observer, b.Observer) })
@@ -305,7 +305,7 @@ func (in *inspection) sizeAndBeginning(value []byte) (int64, []byte) {
 
 // measure reads the values that are shown. That this fails must not hide what was found before.
 func (in *inspection) measure(ctx context.Context) (left string, err error) {
-	n, err := readValues(ctx, in.c, in.row.Table, in.row.Row, in.wanted, in.opts.Bytes)
+	n, err := readValues(ctx, in.e, in.row.Table, in.row.Row, in.wanted, in.opts.Bytes)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return "", model.WithContext(ctx, err)

@@ -139,7 +139,7 @@ func (in *inspection) newestOf(
 	}
 	for n := 4 * in.opts.Versions; ; n *= 4 {
 		filter := store.Records(column, ts, n)
-		rv, err := in.c.Store.ReadVersions(ctx, in.row.Table, in.row.Row, filter)
+		rv, err := in.e.Store.ReadVersions(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
 			return w, false, err
 		}
@@ -162,7 +162,7 @@ func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view R
 	has, _ := col.hasData(view.StartTS, col.cut[layout.DataFamily])
 	if !has { // it was cut off, or its record was read after the row and is younger than what was read of it
 		filter := store.HasData(col.name, view.StartTS)
-		r, err := in.c.Store.ReadRow(ctx, in.row.Table, in.row.Row, filter)
+		r, err := in.e.Store.ReadRow(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
 			return view, err
 		}

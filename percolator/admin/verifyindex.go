@@ -117,7 +117,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	if !st.Building && !st.Complete(s.TS) {
 		return IndexReport{}, reads.TooOldForIndex(table, index, s.TS, st)
 	}
-	v := &verification{c: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
+	v := &verification{e: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
 	err = v.pages(ctx, table, ix.Column, v.cells)
 	if err == nil {
 		err = v.pages(ctx, ix.TableName(table), model.IndexColumn, v.entries)
@@ -127,7 +127,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 
 // verification is one run.
 type verification struct {
-	c      *engine.Engine
+	e      *engine.Engine
 	ts     tso.Timestamp
 	table  string
 	ix     model.Index
@@ -163,14 +163,14 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 	filter := store.Newest([]string{column}, v.ts, 1)
 	r, limit := model.All(), reads.ScanFirstRows
 	for {
-		page, more, err := v.c.Reads.ReadPage(ctx, table, r, filter, limit)
+		page, more, err := v.e.Reads.ReadPage(ctx, table, r, filter, limit)
 		if err != nil {
 			return err
 		}
 		var entries []model.Entry
 		for _, row := range page {
 			cell := model.Cell{Table: table, Row: row.Key, Column: column}
-			res, err := v.c.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
+			res, err := v.e.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
 			switch {
 			case errors.Is(err, model.ErrCorrupt):
 				v.corrupt(cell)
@@ -180,7 +180,7 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 				entries = append(entries, model.Entry{Cell: cell, Value: res.Value})
 			}
 		}
-		if err := v.c.Meta.CheckRead(ctx, v.ts); err != nil {
+		if err := v.e.Meta.CheckRead(ctx, v.ts); err != nil {
 			return err
 		}
 		if err := check(ctx, entries); err != nil {
@@ -215,7 +215,7 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 		}
 		f := IndexFinding{Damage: IndexMissing, Cell: of[i].Cell}
 		if owner := (model.Cell{Table: v.table, Row: string(r.Value), Column: v.ix.Column}); r.Value != nil && v.ix.Unique {
-			holds, err := v.c.Reads.HoldsValue(ctx, v.ts, owner, string(of[i].Value))
+			holds, err := v.e.Reads.HoldsValue(ctx, v.ts, owner, string(of[i].Value))
 			switch {
 			case err != nil && !errors.Is(err, model.ErrCorrupt):
 				return err
@@ -257,7 +257,7 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check func(i int, r reads.CellResult) error) error {
 	for begin := 0; begin < len(cells); begin += reads.ReadRowsLimit {
 		part := cells[begin:min(begin+reads.ReadRowsLimit, len(cells))]
-		found, err := v.c.Reads.ReadCells(ctx, v.ts, part, len(part))
+		found, err := v.e.Reads.ReadCells(ctx, v.ts, part, len(part))
 		if errors.Is(err, model.ErrCorrupt) {
 			found, err = v.oneByOne(ctx, part)
 		}
@@ -280,7 +280,7 @@ func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check fun
 func (v *verification) oneByOne(ctx context.Context, cells []model.Cell) ([]reads.CellResult, error) {
 	out := make([]reads.CellResult, len(cells))
 	for i, c := range cells {
-		found, err := v.c.Reads.ReadCells(ctx, v.ts, []model.Cell{c}, 1)
+		found, err := v.e.Reads.ReadCells(ctx, v.ts, []model.Cell{c}, 1)
 		switch {
 		case errors.Is(err, model.ErrCorrupt):
 			out[i] = reads.CellResult{Cell: c, Skipped: true}
