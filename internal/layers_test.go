@@ -15,8 +15,8 @@ const (
 	google = "cloud.google.com/go/bigtable"
 )
 
-// layers begin with the lowest. A package imports only from the lines above its own, so those of one
-// line never import each other.
+// layers begin with the lowest. A package imports only from the lines above its own, so those of
+// one line never import each other.
 var layers = [][]string{
 	{"tso"},
 	{"internal/model"},
@@ -54,7 +54,8 @@ var importers = map[string][]string{
 	},
 }
 
-// outside are the packages that build on the public API: of internal they see only what is named here.
+// outside are the packages that build on the public API: of internal they see only what is named
+// here.
 var outside = map[string][]string{
 	"cmd/percolator":     {"internal/exporters"},
 	"cmd/webindex":       {"internal/exporters", "internal/webindex"},
@@ -136,8 +137,8 @@ func under(pkg string, dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") })
 }
 
-// importsOf is what each package of the module imports, its tests aside, of the module and of Google's
-// client.
+// importsOf is what each package of the module imports, its tests aside, of the module and of
+// Google's client.
 func importsOf(t *testing.T) map[string][]string {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
 	cmd.Dir = ".."

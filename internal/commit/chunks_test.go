@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// However a row is cut, every cell is in exactly one request, and none is larger than Bigtable takes.
+// However a row is cut, every cell is in exactly one request, and none is larger than Bigtable
+// takes.
 func TestChunksOfLargeRows(t *testing.T) {
 	t.Parallel()
 	big := make([]byte, 3<<20)
@@ -54,7 +55,8 @@ func rowOf(columns, nameBytes int, value []byte) *rowWrites {
 	return rw
 }
 
-// The commit of the widest row is one request, roll backs and erasures of it too, and none has more mutations than Bigtable takes for a row.
+// The commit of the widest row is one request, roll backs and erasures of it too, and none has more
+// mutations than Bigtable takes for a row.
 func TestMutationsOfTheWidestRow(t *testing.T) {
 	t.Parallel()
 	rw := rowOf(model.MaxColumnsPerRow, 8, nil) // all of them observed: record, lock and notification each
@@ -99,7 +101,8 @@ func TestPredicatesStayBelowTheLimit(t *testing.T) {
 	}
 }
 
-// FuzzChunks: however a row's columns are called, requests name each of them exactly once, in order, and their patterns fit.
+// FuzzChunks: however a row's columns are called, requests name each of them exactly once, in
+// order, and their patterns fit.
 func FuzzChunks(f *testing.F) {
 	f.Add("a", "b", uint16(3), uint16(0))
 	f.Add(strings.Repeat("\xff", 2000), "x", uint16(40), uint16(100))

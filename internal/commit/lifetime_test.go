@@ -44,8 +44,9 @@ func stored(t *testing.T, h *history, row, family string) int {
 	return len(r.Of(family))
 }
 
-// After the lifetime that began before the last check of its age, a commit sends nothing that decides it, and does not claim to know how
-// it ended: the record may have been collected, and a roll back would destroy what was committed (I14, I16).
+// After the lifetime that began before the last check of its age, a commit sends nothing that
+// decides it, and does not claim to know how it ended: the record may have been collected, and a
+// roll back would destroy what was committed (I14, I16).
 func TestNothingDecidesACommitAfterItsLifetime(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(h *history, cm *commit) error{
@@ -56,7 +57,7 @@ func TestNothingDecidesACommitAfterItsLifetime(t *testing.T) {
 			t.Parallel()
 			h, cm := prewritten(t)
 			if err := act(h, cm); !errors.Is(err, model.ErrOutcomeUnknown) {
-				t.Errorf("%v, want model.ErrOutcomeUnknown", err)
+				t.Errorf("%v, want ErrOutcomeUnknown", err)
 			}
 			for _, row := range []string{"a", "b"} {
 				if locks, data, writes := stored(t, h, row, layout.LockFamily), stored(t, h, row, layout.DataFamily), stored(t, h, row, layout.WriteFamily); locks != 1 || data != 1 || writes != 0 {
@@ -67,7 +68,8 @@ func TestNothingDecidesACommitAfterItsLifetime(t *testing.T) {
 	}
 }
 
-// Nor does phase two: a deletion that landed after its collection would come back, and its observer would run again (I12).
+// Nor does phase two: a deletion that landed after its collection would come back, and its observer
+// would run again (I12).
 func TestPhaseTwoEndsWithTheLifetime(t *testing.T) {
 	t.Parallel()
 	h, cm := prewritten(t)

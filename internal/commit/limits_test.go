@@ -34,7 +34,8 @@ func wantBuffered(t *testing.T, tx *percolator.Txn, what string, cells, left int
 	}
 }
 
-// Everything that is buffered counts towards percolator.MaxTxnBytes. What has no room is refused by itself, and the transaction commits what it has.
+// Everything that is buffered counts towards percolator.MaxTxnBytes. What has no room is refused by
+// itself, and the transaction commits what it has.
 func TestTransactionBytesAreLimited(t *testing.T) {
 	t.Parallel()
 	ctx, c := newClient(t)

@@ -19,8 +19,8 @@ func full(t *testing.T, c *percolator.Client, left int) *percolator.Txn {
 	return tx
 }
 
-// Locks of reads count as what is written does. A read for which there is no room is refused as a whole, before it sends anything, and
-// the transaction goes on with what it has.
+// Locks of reads count as what is written does. A read for which there is no room is refused as a
+// whole, before it sends anything, and the transaction goes on with what it has.
 func TestLockReadsCountTowardsTheTransaction(t *testing.T) {
 	t.Parallel()
 	ctx, c := newClient(t)

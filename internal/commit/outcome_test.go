@@ -14,7 +14,8 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// What a commit learns when it may not decide anything any more (I14): what is on the primary, and never a wrong thing.
+// What a commit learns when it may not decide anything any more (I14): what is on the primary, and
+// never a wrong thing.
 func TestLateCommitLearnsItsOutcome(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -89,7 +90,8 @@ func forget(t *testing.T, h *history, cm *commit) {
 	}
 }
 
-// As long as its lock may live the outcome is open, and at the end of the context it is unknown; nothing was decided.
+// As long as its lock may live the outcome is open, and at the end of the context it is unknown;
+// nothing was decided.
 func TestLateCommitWaitsForItsLock(t *testing.T) {
 	t.Parallel()
 	h, cm := prewritten(t)

@@ -154,7 +154,8 @@ func (h *history) run(cmd string, w []string) (string, error) {
 
 func cell(row, column string) model.Cell { return model.Cell{Table: "t", Row: row, Column: column} }
 
-// get reads in a transaction, read in a snapshot at a timestamp. A reader that would have to wait says so.
+// get reads in a transaction, read in a snapshot at a timestamp. A reader that would have to wait
+// says so.
 func (h *history) get(cmd string, w []string) (string, error) {
 	var r interface {
 		Get(context.Context, model.Cell) ([]byte, error)

@@ -15,7 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What lies on an acknowledgment decides whether an observer runs: hostile bytes there, or on the observed cell, stop the run with an error.
+// What lies on an acknowledgment decides whether an observer runs: hostile bytes there, or on the
+// observed cell, stop the run with an error.
 func TestHostileAcknowledgments(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)
@@ -67,7 +68,8 @@ func TestHostileAcknowledgments(t *testing.T) {
 	}
 }
 
-// Notify cells at times that no transaction has are listed as what they are, and hide neither the others in their row nor other rows.
+// Notify cells at times that no transaction has are listed as what they are, and hide neither the
+// others in their row nor other rows.
 func TestHostileNotifyCells(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)
@@ -114,7 +116,8 @@ func TestHostileNotifyCells(t *testing.T) {
 	}
 }
 
-// Data that no record names is nobody's value; a data cell at a time that no transaction has is corrupt.
+// Data that no record names is nobody's value; a data cell at a time that no transaction has is
+// corrupt.
 func TestHostileData(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Locks whose bytes mean nothing, or something impossible: whoever meets one is told, and leaves nothing.
+// Locks whose bytes mean nothing, or something impossible: whoever meets one is told, and leaves
+// nothing.
 func TestHostileLockBytes(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)
@@ -87,8 +88,8 @@ func TestHostileLockBytes(t *testing.T) {
 	}
 }
 
-// Locks that no transaction of ours can have placed are reported to whoever meets them: never a panic, a loop, or a silent roll back,
-// and the cells stay as they are.
+// Locks that no transaction of ours can have placed are reported to whoever meets them: never a
+// panic, a loop, or a silent roll back, and the cells stay as they are.
 func TestHostileLocks(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)

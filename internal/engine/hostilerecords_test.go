@@ -39,8 +39,9 @@ func storedLocks(t *testing.T, ctx context.Context, c *Engine) (locks []string) 
 // present is the oracle's in these tests; hostile cells are planted below and above it.
 const present = tso.Timestamp(1_000_000)
 
-// Records that no transaction can have written are reported to whoever reads them, or would have to write past them, and stay as they are. The
-// transaction that met one leaves no lock, on the other rows that it writes either.
+// Records that no transaction can have written are reported to whoever reads them, or would have to
+// write past them, and stay as they are. The transaction that met one leaves no lock, on the other
+// rows that it writes either.
 func TestHostileRecords(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)

@@ -55,8 +55,8 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// FuzzStatusOf takes whole rows to the status of a transaction: bytes that others wrote give an error
-// or an answer, never a panic.
+// FuzzStatusOf takes whole rows to the status of a transaction: bytes that others wrote give an
+// error or an answer, never a panic.
 func FuzzStatusOf(f *testing.F) {
 	lock := layout.LockRecord{StartTS: 5, Kind: layout.KindPut, Primary: model.Cell{Table: "t", Row: "r", Column: "c"}, Placed: 6, TTL: time.Second}
 	f.Add("c", int64(5000), lock.Encode(), int64(7000), layout.EncodeWrite(5, layout.KindPut), int64(5000), []byte("v"))

@@ -96,7 +96,8 @@ func listed(r layout.Row, values bool) (out []string) {
 	return out
 }
 
-// The emulator and the pattern agree for every column by itself, for pairs, and for the range that names one column.
+// The emulator and the pattern agree for every column by itself, for pairs, and for the range that
+// names one column.
 func TestFiltersNameColumnsExactlyInTheEmulator(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)
@@ -153,7 +154,8 @@ func TestTimestampFiltersAreInclusive(t *testing.T) {
 	}
 }
 
-// The predicate of prewrite: any foreign lock, any record at or above start_ts, and not one's own lock (I2, I3, I4).
+// The predicate of prewrite: any foreign lock, any record at or above start_ts, and not one's own
+// lock (I2, I3, I4).
 func TestConflictQuery(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)
@@ -193,7 +195,8 @@ func TestConflictQuery(t *testing.T) {
 	}
 }
 
-// The predicate of every roll back finds a transaction's record wherever it is, and nobody else's (I8).
+// The predicate of every roll back finds a transaction's record wherever it is, and nobody else's
+// (I8).
 func TestRecordQuery(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)

@@ -70,7 +70,8 @@ func storedValue(word string) []byte {
 	return []byte(word)
 }
 
-// wanted spells cells as the row above does: family:column@version, with = where the value comes too.
+// wanted spells cells as the row above does: family:column@version, with = where the value comes
+// too.
 func wanted(words string) (out []string) {
 	for _, cell := range strings.Fields(words) {
 		at, value, ok := strings.Cut(cell, "=")

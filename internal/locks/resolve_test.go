@@ -10,8 +10,8 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// A lock that seems dead on an old look is looked at again before anything is rolled back: its owner
-// may have refreshed it since.
+// A lock that seems dead on an old look is looked at again before anything is rolled back: its
+// owner may have refreshed it since.
 func TestStaleLookAtALockRollsNothingBack(t *testing.T) {
 	t.Parallel()
 	ctx, l := t.Context(), layertest.New(t, layertest.StartEmulator(t), "i")

@@ -51,8 +51,8 @@ func TestLockRoundTrip(t *testing.T) {
 	})
 }
 
-// Every lock that lost its end, or has more than its end, is refused: a truncated lock must not name
-// another primary.
+// Every lock that lost its end, or has more than its end, is refused: a truncated lock must not
+// name another primary.
 func TestLockWithAnotherLengthIsRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -181,6 +181,23 @@ func TestCellTimeRoundTrip(t *testing.T) {
 		}
 		if CellTime(ts+1) <= CellTime(ts) {
 			t.Errorf("the inclusive bound of %d overflows", ts)
+		}
+	})
+}
+
+// FuzzCellTime: every Bigtable timestamp is refused or is that of exactly one timestamp, and order is kept (I18).
+func FuzzCellTime(f *testing.F) {
+	for _, ts := range []int64{0, 1, -1, 999, 1000, 1001, 1500, 2000, -1000, int64(CellTime(tso.MaxTimestamp)), int64(CellTime(tso.MaxTimestamp)) + 1000, 1<<63 - 1, -1 << 63} {
+		f.Add(ts, int64(5000))
+	}
+	f.Fuzz(func(t *testing.T, a, b int64) {
+		x, errX := FromCell(a)
+		y, errY := FromCell(b)
+		if errX == nil && (x <= 0 || CellTime(x) != a || bigtable.Timestamp(CellTime(x)).TruncateToMilliseconds() != bigtable.Timestamp(CellTime(x))) {
+			t.Errorf("%d was taken for %d, whose cell timestamp is %d", a, x, CellTime(x))
+		}
+		if errX == nil && errY == nil && (x < y) != (a < b) {
+			t.Errorf("%d and %d changed their order: %d and %d", a, b, x, y)
 		}
 	})
 }
