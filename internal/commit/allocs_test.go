@@ -13,8 +13,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestAllocations bounds what the mutations of a commit allocate; that of store says how, and bounds
-// what they cost there.
+// TestAllocations bounds what the mutations of a commit allocate; that of store says how, and
+// bounds what they cost there.
 func TestAllocations(t *testing.T) {
 	const start, end = tso.Timestamp(1_000_000), tso.Timestamp(1_000_100)
 	sessions, err := locks.NewSessions(nil)

@@ -57,7 +57,7 @@ func TestNothingDecidesACommitAfterItsLifetime(t *testing.T) {
 			t.Parallel()
 			h, cm := prewritten(t)
 			if err := act(h, cm); !errors.Is(err, model.ErrOutcomeUnknown) {
-				t.Errorf("%v, want model.ErrOutcomeUnknown", err)
+				t.Errorf("%v, want ErrOutcomeUnknown", err)
 			}
 			for _, row := range []string{"a", "b"} {
 				if locks, data, writes := stored(t, h, row, layout.LockFamily), stored(t, h, row, layout.DataFamily), stored(t, h, row, layout.WriteFamily); locks != 1 || data != 1 || writes != 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestAllocations: the status of a transaction is read off its primary without an allocation. The one
-// of store says how such bounds are kept.
+// TestAllocations: the status of a transaction is read off its primary without an allocation. The
+// one of store says how such bounds are kept.
 func TestAllocations(t *testing.T) {
 	const start, end = tso.Timestamp(1_000_000), tso.Timestamp(1_000_100)
 	primary := model.Cell{Table: "t", Row: "row", Column: "title"}

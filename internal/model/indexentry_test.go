@@ -59,3 +59,32 @@ func TestValueOfRefusesWhatIsNoEntry(t *testing.T) {
 		}
 	}
 }
+
+// FuzzIndexEntry: the key of every entry gives back its value and its row, keys sort as values and
+// rows do, and no bytes that somebody else has put in the table of an index are taken for an entry
+// that this package would have written differently.
+func FuzzIndexEntry(f *testing.F) {
+	for _, v := range []string{"", "a", "\x00", "\x00\x01", "\x00\xff", "\x00\x01r", "a\x00", "\xff", "a\x00\xffb", "\x00\x00\x01"} {
+		f.Add(v, "r", v+"\x00\x01r", "r")
+		f.Add("a", v+"x", v, v)
+	}
+	f.Fuzz(func(t *testing.T, value, row, key, stored string) {
+		for _, unique := range []bool{false, true} {
+			ix := Index{Name: "ix", Column: "c", Unique: unique}
+			if ix.CheckEntry(Cell{Table: "t", Row: row, Column: "c"}, []byte(value)) == nil && ValidateRow(Cell{Table: "t", Row: row, Column: "c"}) == nil {
+				at := ix.EntryCell("t", value, row)
+				cell, v, ok := ix.DecodeEntry("t", Entry{Cell: at, Value: []byte(row)})
+				if !ok || v != value || cell != (Cell{Table: "t", Row: row, Column: "c"}) {
+					t.Errorf("%q in row %q comes back as %q in %s, %v", value, row, v, cell, ok)
+				}
+			}
+			if a, b := ix.EntryCell("t", value, "r").Row, ix.EntryCell("t", stored, "r").Row; (a < b) != (value < stored) {
+				t.Errorf("%q and %q sort as %q and %q", value, stored, a, b)
+			}
+			foreign := Entry{Cell: Cell{Table: ix.TableName("t"), Row: key, Column: IndexColumn}, Value: []byte(stored)}
+			if cell, v, ok := ix.DecodeEntry("t", foreign); ok && ix.EntryCell("t", v, cell.Row) != foreign.Cell {
+				t.Errorf("the key %q with row %q was taken for %q in %s", key, stored, v, cell)
+			}
+		}
+	})
+}

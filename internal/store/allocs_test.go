@@ -14,7 +14,8 @@ import (
 // What queries, rows and mutations allocate on their way to and from Google's types does not depend
 // on the machine: each has a bound, which is what it allocates today. Lower it with what saves
 // something; nothing should raise it unnoticed. What Google's client, gRPC and Protocol Buffers
-// allocate is not ours to bound. TestAllocations of commit, layout, locks and reads bounds the rest.
+// allocate is not ours to bound. TestAllocations of commit, layout, locks and reads bounds the
+// rest.
 //
 // The test does not run beside others, since what is counted is what the process allocates.
 func TestAllocations(t *testing.T) {
@@ -80,8 +81,8 @@ func TestAllocations(t *testing.T) {
 	runtime.KeepAlive([]any{&filter, &mut, &rows})
 }
 
-// googleRow is a row of the columns as Bigtable answers: a record and its data in each, and a lock if
-// there is one.
+// googleRow is a row of the columns as Bigtable answers: a record and its data in each, and a lock
+// if there is one.
 func googleRow(columns []string, end, start tso.Timestamp, record, lock []byte) bigtable.Row {
 	row := bigtable.Row{}
 	add := func(family, column string, ts tso.Timestamp, value []byte) {

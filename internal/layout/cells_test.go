@@ -186,6 +186,23 @@ func TestCellTimeRoundTrip(t *testing.T) {
 	})
 }
 
+// FuzzCellTime: every Bigtable timestamp is refused or is that of exactly one timestamp, and order is kept (I18).
+func FuzzCellTime(f *testing.F) {
+	for _, ts := range []int64{0, 1, -1, 999, 1000, 1001, 1500, 2000, -1000, int64(CellTime(tso.MaxTimestamp)), int64(CellTime(tso.MaxTimestamp)) + 1000, 1<<63 - 1, -1 << 63} {
+		f.Add(ts, int64(5000))
+	}
+	f.Fuzz(func(t *testing.T, a, b int64) {
+		x, errX := FromCell(a)
+		y, errY := FromCell(b)
+		if errX == nil && (x <= 0 || CellTime(x) != a || bigtable.Timestamp(CellTime(x)).TruncateToMilliseconds() != bigtable.Timestamp(CellTime(x))) {
+			t.Errorf("%d was taken for %d, whose cell timestamp is %d", a, x, CellTime(x))
+		}
+		if errX == nil && errY == nil && (x < y) != (a < b) {
+			t.Errorf("%d and %d changed their order: %d and %d", a, b, x, y)
+		}
+	})
+}
+
 func FuzzDecodeLock(f *testing.F) {
 	good := LockRecord{StartTS: 5, Kind: KindPut, Primary: model.Cell{Table: "t", Row: "r", Column: "c"}, Placed: 6, TTL: time.Second, Session: "s", Observed: true}
 	f.Add(int64(5000), good.Encode())
