@@ -1,5 +1,5 @@
-// Package retry decides when something is tried again: after which errors, and after which pause. It
-// sits above model and knows no store.
+// Package retry decides when something is tried again: after which errors, and after which pause.
+// It sits above model and knows no store.
 package retry
 
 import (
