@@ -196,6 +196,7 @@ func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
 	return nil
 }
 
+// rowKey names a row.
 type rowKey struct{ table, row string }
 
 // group sorts the writes by row, in the order in which rows were first written; the first write is

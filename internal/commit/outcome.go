@@ -22,7 +22,8 @@ import (
 //
 // When the request's lifetime has passed, this client sends nothing more for the transaction (I14).
 // Its caller still waits, and can still learn the outcome: the client now treats the lock as it
-// would a stranger's, alive until its time has passed, then rolled back through the primary (I8).
+// would another client's, alive until its time has passed, then rolled back through the primary
+// (I8).
 //
 // Rejected: rolling the own lock back at once. It would be correct, as no commit request can be
 // applied any more, but a second way to resolve a lock, to be proved on its own.
