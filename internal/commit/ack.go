@@ -16,21 +16,21 @@ import (
 // in that record is the start timestamp of the last successful run. Two runs for one change write
 // the same acknowledgment, so one of them conflicts (I12).
 
-// Acknowledgment is what an observer's run has to know about its cell.
+// Acknowledgment is what a run of an observer has to know about its cell.
 type Acknowledgment struct {
-	Run      bool          // the cell changed since the observer's last successful run: run it and commit the transaction
+	Run      bool          // the cell changed since the last successful run: run the observer and commit
 	Value    []byte        // the newest value at or below the start timestamp; nil when deleted
 	Deleted  bool          // the newest change is a deletion
 	CommitTS tso.Timestamp // of the newest change, put or delete; 0: none
-	LastRun  tso.Timestamp // Start timestamp of the observer's last successful run; 0: never
+	LastRun  tso.Timestamp // start timestamp of the observer's last successful run; 0: never
 	Settled  bool          // no other observer of the column has work left; without Run, none at all
 }
 
-// Acknowledge begins a run of observer on c: it reads c and the acknowledgments of observers –
-// all that observe c's column, observer among them – in one request. If c changed since
-// observer's last successful run, the acknowledgment is buffered in tx; and if nobody else has work
-// left, the notify cells up to the start timestamp are erased by the same mutation that commits the
-// acknowledgment (I13). Locks are waited for as in Get. Call it before anything else of the
+// Acknowledge begins a run of observer on c. One request reads c and the acknowledgments of
+// observers, which are all that observe c's column, observer among them. If c changed since
+// observer's last successful run, Acknowledge buffers the acknowledgment in tx; and if no other
+// observer has work left, the mutation that commits the acknowledgment also erases the notify cells
+// up to the start timestamp (I13). Like Get it waits for locks. Call it before anything else of the
 // transaction, so that the acknowledgment becomes the primary.
 func (tx *Txn) Acknowledge(ctx context.Context, c model.Cell, observer string, observers []string) (Acknowledgment, error) {
 	if err := errors.Join(tx.open(), tx.mayRead(c)); err != nil {
@@ -73,7 +73,7 @@ func (tx *Txn) Acknowledge(ctx context.Context, c model.Cell, observer string, o
 	return ack, nil
 }
 
-// keepNotification takes back what Acknowledge has decided about the notify cells of c.
+// keepNotification reverses what Acknowledge decided about the notify cells of c.
 func (tx *Txn) keepNotification(c model.Cell) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()

@@ -1,3 +1,6 @@
+// Package commit buffers the writes of a transaction and commits them in two phases. It sits on
+// locks and reads, beneath the engine; the record on the primary alone says that a transaction
+// committed.
 package commit
 
 import (
@@ -25,22 +28,22 @@ import (
 
 // Commit is the two-phase commit of section 2.2 of the paper, coordinated by the client:
 //
-//	prewrite every row                                         all at once; a conflict ends it (I2)
-//	commit_ts ← oracle                                         after every prewrite was acknowledged (I5)
-//	weak notifications @commit_ts                              before the commit, or a crash would lose them (I11)
-//	commit the primary's row, if it still holds the lock       the commit point (I6)
-//	commit the other rows                                      in the background; the caller has its answer (I7)
+//	prewrite every row                               all at once; a conflict ends it (I2)
+//	commit_ts ← oracle                               after every prewrite was acknowledged (I5)
+//	weak notifications @commit_ts                    before the commit: a crash would lose them (I11)
+//	commit the primary's row, if it holds the lock   the commit point (I6)
+//	commit the other rows                            in the background, after the answer (I7)
 //
-// A request whose outcome is unknown may have been applied. A prewrite is sent again. A commit is
-// decided by reading the primary (I17): a record of ours means committed, our lock means that the
-// same request is sent again with the same commit_ts, a rollback marker means aborted. Nothing at
-// all means aborted too, unless the record may have been collected. What is still open when the
-// requests' lifetime has passed is in commitlate.go.
+// A request whose outcome is unknown may have been applied. A prewrite is sent again. For a commit
+// request the primary decides (I17): a record of the transaction means committed, its lock means
+// that the same request is sent again with the same commit_ts, a rollback marker means aborted.
+// Nothing at all means aborted too, unless the record may have been collected. outcome.go has the
+// rest, and what happens after the lifetime of the requests.
 //
 // Rejected: answering the caller only after phase two. It would double the latency and promise
-// nothing more, since anyone who meets a secondary's lock finds the record on the primary.
+// nothing more, since a transaction that meets a secondary's lock finds the record on the primary.
 
-// Committer begins transactions and commits them.
+// Committer begins transactions and commits them. It is safe for concurrent use.
 type Committer struct {
 	Store    *store.Store
 	Bulk     *store.BulkWriter
@@ -51,8 +54,8 @@ type Committer struct {
 	Reads    *reads.Reader
 	Config   model.Settings
 
-	Warm   *warmGoroutines
-	Recent recentWrites // for blind transactions
+	Warm   *warmGoroutines // for prewrites
+	Recent recentWrites    // for blind transactions
 }
 
 // commit is the commit of one transaction.
@@ -64,9 +67,9 @@ type commit struct {
 	rows    []*rowWrites // the primary's row first
 	primary *Write
 	weak    []model.Cell
-	// until is one lifetime from before the last check of the transaction's age. Nothing of the commit
-	// point, of giving it up and of phase two is sent later (I14): by then the record may have been
-	// collected, and what would then look like an abort is none.
+	// until is one lifetime after a moment just before the last check of the transaction's age.
+	// Nothing of the commit point, of giving it up and of phase two is sent later (I14): the collector
+	// may have removed the record by then, and what would look like an abort is none.
 	until time.Time
 
 	underWay *semaphore.Weighted // bytes of values in prewrite requests
@@ -154,8 +157,8 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	return cm.run(ctx)
 }
 
-// observe decides which writes notify, by the schema as it is known now: it may have changed since
-// they were buffered.
+// observe decides which writes notify, by the schema as it is now: it may have changed since they
+// were buffered.
 func observe(schema *model.Catalog, writes []*Write) error {
 	for _, w := range writes {
 		info, ok := schema.UserTable(w.Cell.Table)
@@ -193,14 +196,16 @@ func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
 	return nil
 }
 
+// rowKey names a row.
+type rowKey struct{ table, row string }
+
 // group sorts the writes by row, in the order in which rows were first written; the first write is
 // the primary.
 func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 	cm.underWay = semaphore.NewWeighted(prewriteBytes)
-	type key struct{ table, row string }
-	rows := map[key]*rowWrites{}
+	rows := map[rowKey]*rowWrites{}
 	for _, w := range writes {
-		k := key{w.Cell.Table, w.Cell.Row}
+		k := rowKey{w.Cell.Table, w.Cell.Row}
 		rw := rows[k]
 		if rw == nil {
 			rw = &rowWrites{table: k.table, row: k.row}
@@ -215,14 +220,14 @@ func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 		cm.primary = writes[0]
 	}
 	for c := range erase {
-		if rw := rows[key{c.Table, c.Row}]; rw != nil {
+		if rw := rows[rowKey{c.Table, c.Row}]; rw != nil {
 			rw.erase = append(rw.erase, c.Column)
 		}
 	}
 	return nil
 }
 
-// checkAge refuses to commit what the collector may already be working against (I16).
+// checkAge refuses to commit where the collector may already be at work (I16).
 func (cm *commit) checkAge(ctx context.Context) error {
 	if age := time.Since(cm.begun); age > cm.c.Config.Retention/2 {
 		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), cm.c.Config.Retention)
@@ -230,13 +235,13 @@ func (cm *commit) checkAge(ctx context.Context) error {
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
 		return err
 	}
-	if cm.c.Meta.Catalog.Load() != cm.schema { // what is prewritten might lack notifications or index entries (I10)
+	if cm.c.Meta.Catalog.Load() != cm.schema { // the prewritten cells might lack notifications or index entries (I10)
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
 	}
 	return nil
 }
 
-// Run is the protocol for a transaction with writes.
+// run is the protocol for a transaction with writes.
 func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 	cm.c.Locks.Own.Begin(cm.startTS)
 	commitTS, err := cm.firstPhase(ctx)
@@ -288,7 +293,7 @@ func (cm *commit) tracedPrewrite(ctx context.Context) error {
 	return err
 }
 
-// commitPoint commits the primary's row. What stays open within its lifetime is decided late.
+// commitPoint commits the primary's row. afterLifetime decides what stays open within its lifetime.
 func (cm *commit) commitPoint(ctx context.Context, commitTS tso.Timestamp) error {
 	begun := time.Now()
 	pctx, span := cm.c.Store.Trace.Start(ctx, "percolator.commit_primary", cm.primary.Cell.Table)
@@ -301,7 +306,8 @@ func (cm *commit) commitPoint(ctx context.Context, commitTS tso.Timestamp) error
 	return err
 }
 
-// dropValues lets go of what prewrite has stored: the rest of the commit names cells only.
+// dropValues lets go of the values that prewrite has stored: the rest of the commit names cells
+// only.
 func (cm *commit) dropValues() {
 	for _, rw := range cm.rows {
 		for _, w := range rw.writes {
@@ -332,9 +338,9 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	}
 }
 
-// commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are
-// erased first: only those at or below start_ts, so a change that came during the run survives
-// (I13).
+// commitMutation commits a whole row. If an acknowledgment in the row leaves no observer work, it
+// first erases the notifications at or below start_ts only: a change that came during the run
+// survives (I13).
 func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *store.Mutation {
 	mut := store.NewMutation(len(rw.erase) + 2*len(rw.writes))
 	for _, col := range rw.erase {
@@ -372,8 +378,10 @@ func (cm *commit) commitPrimary(ctx context.Context, commitTS tso.Timestamp) err
 	}
 }
 
+// committed tells this client what the commit point has made true.
 func (cm *commit) committed(commitTS tso.Timestamp) {
 	cm.c.Recent.wrote(cm.rows, commitTS)
-	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS}) // Phase two is under way: spare others the look
+	// Phase two is under way: readers of this client need not look at the primary.
+	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS})
 	cm.announce(cm.rows[0], commitTS)
 }

@@ -17,9 +17,9 @@ type indexChange struct {
 	cell     model.Cell // the indexed cell
 	old, new *string
 
-	// careful: a unique index that may be incomplete in the snapshot. Two rows may hold one value, and
-	// the entry of it belongs to at most one of them; foreign says that the entry of old belongs to
-	// another row than this one.
+	// careful: a unique index may be incomplete in the snapshot. Two rows may hold one value, and its
+	// entry belongs to at most one of them. foreign: the entry of old belongs to another row than this
+	// one.
 	careful, foreign bool
 }
 
@@ -42,8 +42,8 @@ func (tx *Txn) withIndexes(ctx context.Context, writes []*Write) ([]*Write, erro
 	return append(slices.Clip(writes), entries...), nil
 }
 
-// indexChanges reads the old values of indexed cells in the snapshot. Nobody can change them before
-// the commit without a conflict, because the transaction writes them.
+// indexChanges reads the old values of indexed cells in the snapshot. No other transaction can
+// change them before the commit without a conflict, because this one writes them.
 func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange, error) {
 	cat := tx.c.Meta.Catalog.Load()
 	var cells []model.Cell
@@ -79,12 +79,12 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 func (tx *Txn) indexChange(ix model.Index, w *Write, old []byte) (indexChange, error) {
 	ch := indexChange{ix: ix, cell: w.Cell}
 	ch.careful = ix.Unique && !tx.c.Meta.IndexState(ix, w.Cell.Table).Complete(tx.Snap.TS)
-	if old != nil && ix.CheckEntry(w.Cell, old) == nil { // a value that is older than the index may be too long for an entry
+	if old != nil && ix.CheckEntry(w.Cell, old) == nil { // a value older than the index may be too long
 		s := string(old)
 		ch.old = &s
 	}
 	if w.Kind == layout.KindPut {
-		if err := ix.CheckEntry(w.Cell, w.Value); err != nil { // it may have been buffered before the index was known
+		if err := ix.CheckEntry(w.Cell, w.Value); err != nil { // buffered, perhaps, before the index was known
 			return ch, err
 		}
 		s := string(w.Value)
@@ -116,7 +116,7 @@ func (tx *Txn) findForeign(ctx context.Context, changes []indexChange) error {
 	return nil
 }
 
-// indexEntries turns changes into writes: what is released first, so that a transaction may hand a
+// indexEntries turns changes into writes. Releases come first, so that a transaction may hand a
 // unique value from one row to another.
 func indexEntries(changes []indexChange) ([]*Write, error) {
 	byCell := map[model.Cell]*Write{}
@@ -134,7 +134,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 			continue
 		}
 		w := &Write{Cell: ch.ix.EntryCell(ch.cell.Table, *ch.old, ch.cell.Row), Kind: layout.KindDelete, Indexed: ch.cell}
-		if ch.foreign { // Conflict with whoever changes the entry, a backfill above all
+		if ch.foreign { // conflicts with any writer of the entry, a backfill above all
 			if w.Kind = layout.KindLock; byCell[w.Cell] != nil {
 				continue
 			}
@@ -154,8 +154,8 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 	return out, nil
 }
 
-// checkUnique reads the entries that the transaction is about to take. One that it releases itself
-// has been turned into a put by indexEntries and must not count as taken by somebody else.
+// checkUnique reads the entries that the transaction is about to take. indexEntries has turned
+// those that it releases itself into puts; they must not count as taken by another row.
 func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 	released := map[model.Cell]bool{}
 	for _, ch := range changes {
@@ -188,7 +188,7 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 				if err != nil {
 					return err
 				}
-				continue // left behind by a client that did not know the index
+				continue // left by a client that did not know the index
 			}
 		}
 		return model.CellError(model.ErrUnique, of[i].cell, "another row holds this value in index %q", of[i].ix.Name)
@@ -196,7 +196,7 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 	return nil
 }
 
-// ScanIndex merges the own entries into a scan of the index.
+// ScanIndex merges the transaction's own entries into a scan of the index.
 func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values model.Range) iter.Seq2[model.Entry, error] {
 	own, err := tx.ownIn(table, model.All(), nil)
 	if err = errors.Join(err, tx.mayRead(model.Cell{Table: table})); err != nil {

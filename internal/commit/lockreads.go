@@ -8,13 +8,13 @@ import (
 )
 
 // LockReads turns every read into a buffered lock: a write of kind lock, which changes nothing and
-// conflicts like a write. The lock is buffered before the answer is handed out, so a caller never
-// acts on a cell that is not protected; whether the cell has really stayed as it was is decided by
-// prewrite (I2), as for GetForUpdate.
+// conflicts like a write. The transaction buffers the lock before it hands out the answer, so a
+// caller never acts on an unprotected cell. Prewrite decides whether the cell really stayed as it
+// was (I2), as for GetForUpdate.
 
-// lockRead buffers a lock for each of the cells, under LockReads. All or none: a call that would
-// exceed MaxTxnBytes leaves no lock behind. Cells that the transaction writes conflict already.
-// Weak columns cannot be written by anybody, so there is nothing to lock.
+// lockRead buffers a lock for each of the cells, under LockReads: all or none, so a call that would
+// exceed MaxTxnBytes leaves no lock behind. Cells that the transaction writes conflict already. No
+// transaction can write weak columns, so they need no lock.
 func (tx *Txn) lockRead(cells ...model.Cell) error {
 	if !tx.opts.LockReads {
 		return nil
@@ -38,7 +38,7 @@ func (tx *Txn) lockRead(cells ...model.Cell) error {
 	for _, c := range lockable {
 		if tx.writes[c] == nil {
 			w := &Write{Cell: c, Kind: layout.KindLock}
-			tx.writes[c] = w // At once: a call may name a cell twice
+			tx.writes[c] = w // at once: a call may name a cell twice
 			tx.order = append(tx.order, w)
 			size += w.size()
 		}
@@ -54,7 +54,7 @@ func (tx *Txn) lockRead(cells ...model.Cell) error {
 	return nil
 }
 
-// locking locks each entry of a scan before it is handed out, under LockReads.
+// locking locks each entry of a scan before it hands it out, under LockReads.
 func (tx *Txn) locking(stream iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
 	if !tx.opts.LockReads {
 		return stream

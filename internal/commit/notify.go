@@ -10,25 +10,23 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// OnNotify calls f for every notify cell that this client writes, after its row carries it: for its
-// own commits, their phase two, and locks that it rolls forward. It is a hint – what other
-// clients write is not seen. f is called from many goroutines and must not block. remove ends the
-// calls.
+// OnNotify calls f for every notify cell that this client writes, once the row carries it: for its
+// own commits, their phase two, and locks that it rolls forward. It is a hint: f does not see what
+// other clients write. Many goroutines call f at once; it must not block. remove ends the calls.
 func (c *Committer) OnNotify(f func(model.Notification)) (remove func()) {
 	return c.Dispatch.HandleNotify(func(n model.Notification) bool { f(n); return false })
 }
 
-// notifyWeak writes the weak notifications at commit_ts. It comes before the commit request: after
-// it, a crash would lose them, and with an earlier timestamp a run that began in between would
-// erase them (I11). One that is written for a transaction that then aborts costs a spurious run.
+// notifyWeak writes the weak notifications at commit_ts, before the commit request. After it a
+// crash would lose them, and a run that began in between would erase any with an earlier timestamp
+// (I11). A notification of a transaction that then aborts costs a spurious run.
 func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error {
 	if len(cm.weak) == 0 {
 		return nil
 	}
-	type key struct{ table, row string }
-	rows := map[key]*store.Mutation{}
+	rows := map[rowKey]*store.Mutation{}
 	for _, c := range cm.weak {
-		k := key{c.Table, c.Row}
+		k := rowKey{c.Table, c.Row}
 		if rows[k] == nil {
 			rows[k] = store.NewMutation(2)
 		}
@@ -42,8 +40,8 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error 
 	return cm.c.Bulk.Do(ctx, muts)
 }
 
-// notifyOnly commits a transaction that writes nothing and notifies weakly: there is nothing to
-// lock.
+// notifyOnly commits a transaction that writes nothing and only notifies weakly: there is nothing
+// to lock.
 func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	ts, err := cm.c.Clock.Next(ctx)
 	if err != nil {
@@ -58,7 +56,7 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	return ts, nil
 }
 
-// ClearNotification erases the notify cells of cell with timestamps up to UpTo, in the background.
+// ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background.
 // The caller has established that no observer of the cell has work left up to then (I13); a later
 // change keeps its notification.
 func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo tso.Timestamp) error {
@@ -88,9 +86,9 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 	return nil
 }
 
-// leaveTrace adds to the mutation that erases weak notifications of column a trace of that, if
-// somebody may be exporting (I21). Holds that have expired count as long as they are stored, since
-// one that is stored can be extended.
+// leaveTrace adds a trace to the mutation that erases weak notifications of column, if an export
+// may be under way (I21). Expired holds count as long as they are stored, since a stored hold can
+// be extended.
 func (c *Committer) leaveTrace(ctx context.Context, mut *store.Mutation, column string) error {
 	m, err := c.Meta.Known(ctx)
 	if err != nil || len(m.Holds) == 0 {

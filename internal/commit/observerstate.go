@@ -12,38 +12,37 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A cell whose observer keeps failing is parked: workers leave it alone until it changes again, or
-// somebody has looked. That must outlive the worker that gave up, so it is stored, in the row
-// itself, where the scan that finds the notification finds it in the same request:
+// When an observer keeps failing on a cell, a worker parks it: workers leave it alone until the
+// cell changes again, or an operator has looked. That must outlive the worker that gave up, so the
+// row itself stores it, where the scan that finds the notification finds it in the same request:
 //
 //	family  column                      timestamp   value
 //	notify  0x00 park 0x00 O 0x00 c     through     O is parked for notifications of c up to through
 //	notify  0x00 done 0x00 O 0x00 c     through     O has nothing left to do for them
 //
-// The notification stays. So nothing can be lost, whenever a worker dies: without the standing, O
-// is tried again; with it, the notification is still there for who retries. A standing only holds
-// against notifications up to its timestamp, so a newer change is a new chance, and one whose
-// column has no notification at all means nothing any more and is erased by the scan
-// (docs/PROTOCOL.md, I19).
+// The notification stays, so nothing is lost, whenever a worker dies: without the observer state a
+// worker tries O again; with it, the notification is still there for a retry. An observer state
+// only holds against notifications up to its timestamp, so a newer change is a new chance. The scan
+// erases a state whose column has no notification at all (docs/PROTOCOL.md, I19).
 //
-// That O is done needs saying only beside a parked one, whose notification stays although O has
-// nothing left to do for it; and when O's change was dropped. It has a column of its own, so that a
-// late request which parks O does not undo it.
+// A done state is needed only beside a parked observer, whose notification stays although O has
+// nothing left to do for it, and after O's change was dropped. It has a column of its own, so that
+// a late request which parks O does not undo it.
 //
-// Rejected: moving the notification away, so that scans need not pass over it. Erasing it is safe
-// only together with the knowledge that the standing is still there, a conditional request; and the
-// collector would have to learn that a deletion is waited for by somebody without a notification.
+// Rejected: moving the notification away, so that scans need not read past it. Erasing it is safe
+// only if the observer state is known to be there still, which takes a conditional request; and the
+// collector would have to learn that an observer without a notification waits for a deletion.
 
-// SetStandings stores standings, all of one cell, in one request: all or none. Of what is stored of
-// an observer the latest counts. ErrSchemaMismatch: the column can neither be observed nor
+// SetStandings stores observer states, all of one cell, in one request: all or none. Of the states
+// of one observer the latest counts. ErrSchemaMismatch: the column can neither be observed nor
 // notified.
-func (c *Committer) SetStandings(ctx context.Context, standings ...layout.ObserverState) error {
-	if len(standings) == 0 {
+func (c *Committer) SetStandings(ctx context.Context, states ...layout.ObserverState) error {
+	if len(states) == 0 {
 		return nil
 	}
-	cell := standings[0].Cell
+	cell := states[0].Cell
 	mut := store.NewMutation(2)
-	for _, s := range standings {
+	for _, s := range states {
 		if s.Cell != cell || s.Observer == "" || strings.Contains(s.Observer, "\x00") {
 			return model.CellError(model.ErrInvalidArgument, cell, "standings of several cells, or an observer's name that is empty or contains the byte 0x00")
 		}
@@ -52,18 +51,18 @@ func (c *Committer) SetStandings(ctx context.Context, standings ...layout.Observ
 	return c.changeStates(ctx, cell, mut)
 }
 
-// RetryParked has a parked observer run again: it erases the standing, and the notification is
-// there still. Other observers of the cell are not affected. A request of the worker that parked it
-// may be late by the request lifetime (I14) and park it once more.
+// RetryParked makes a parked observer run again: it erases the observer state, and the notification
+// is still there. It does not affect other observers of the cell. A request of the worker that
+// parked the observer may be late by the request lifetime (I14) and park it once more.
 func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) error {
 	s.Done = false
 	return c.ClearObserverState(ctx, s)
 }
 
 // DropParked gives up on the change for which an observer is parked, as if the observer had run and
-// written nothing. Of an observed column it commits the acknowledgment first, so that a drop that
-// is broken off can be repeated. ErrConflict: the cell has changed since it was parked, so workers
-// try it again by themselves.
+// written nothing. On an observed column it commits the acknowledgment first, so that an
+// interrupted drop can be repeated. ErrConflict: the cell has changed since, so workers try the
+// observer again by themselves.
 func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) error {
 	info, err := c.checkObserved(ctx, s.Cell)
 	if err != nil {
@@ -85,7 +84,7 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 		if changed = ack.CommitTS; changed > s.Through {
 			return errChangedSince
 		}
-		tx.keepNotification(s.Cell) // others may wait for it; a worker finds out
+		tx.keepNotification(s.Cell) // another observer may need it; a worker finds out
 		return nil
 	}, TxnOptions{})
 	switch {
@@ -101,12 +100,12 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 // repeated.
 var errChangedSince = errors.New("the cell has changed since it was parked")
 
-// ForgetStandings erases standings without a notification (I19), in the background.
-func (c *Committer) ForgetStandings(ctx context.Context, standings ...layout.ObserverState) error {
+// ForgetStandings erases observer states without a notification (I19), in the background.
+func (c *Committer) ForgetStandings(ctx context.Context, states ...layout.ObserverState) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}
-	for _, s := range standings {
+	for _, s := range states {
 		if _, err := c.checkObserved(ctx, s.Cell); err != nil {
 			return err
 		}
@@ -115,7 +114,7 @@ func (c *Committer) ForgetStandings(ctx context.Context, standings ...layout.Obs
 	return nil
 }
 
-// checkObserved checks that the cell is one on which observers can stand.
+// checkObserved refuses a cell that can have no observer.
 func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.TableInfo, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -138,12 +137,12 @@ func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *stor
 	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: time.Now().Add(c.Store.Timing.RequestLifetime)}})
 }
 
-// ClearObserverState erases what is stored of an observer of a cell.
+// ClearObserverState erases the stored state of an observer of a cell.
 func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverState) error {
 	return c.changeStates(ctx, s.Cell, clearState(s))
 }
 
-// clearState erases what is stored of an observer of a cell, up to the notification that it says.
+// clearState erases the stored state of an observer of a cell, up to its notification.
 func clearState(s layout.ObserverState) *store.Mutation {
 	mut := store.NewMutation(2)
 	mut.ClearNotify(s.Column(), s.Through)

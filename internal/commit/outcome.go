@@ -21,14 +21,14 @@ import (
 //	nothing             → aborted, unless the record may have been collected
 //
 // When the request's lifetime has passed, this client sends nothing more for the transaction (I14).
-// Its caller still waits, and the outcome can still be learned: the client now treats the lock as
-// it would a stranger's, alive until its time has passed, then rolled back through the primary
+// Its caller still waits, and can still learn the outcome: the client now treats the lock as it
+// would another client's, alive until its time has passed, then rolled back through the primary
 // (I8).
 //
-// Rejected: rolling the own lock back at once. Nothing would be wrong with it, as no commit request
-// can be applied any more, but it would be a second way to resolve a lock, to be proved on its own.
+// Rejected: rolling the own lock back at once. It would be correct, as no commit request can be
+// applied any more, but a second way to resolve a lock, to be proved on its own.
 
-// outcome is how far a transaction has come whose commit request was not acknowledged.
+// outcome is how far a transaction came whose commit request was not acknowledged.
 type outcome int
 
 const (
@@ -38,8 +38,8 @@ const (
 	outcomeCollected                // its record, if there was one, may have been collected
 )
 
-// outcomeOf decides by what the primary shows and, where that is nothing, by a GC watermark that
-// was read after it. It is pure.
+// outcomeOf decides by the status on the primary and, where that is unknown, by a GC watermark read
+// after it. It is pure.
 func outcomeOf(s locks.TxnStatus, startTS, watermark tso.Timestamp) outcome {
 	switch {
 	case s.State == locks.TxnLocked:
@@ -63,7 +63,7 @@ func (cm *commit) readOutcome(ctx context.Context) (outcome, locks.TxnStatus, er
 	return outcomeOf(s, cm.startTS, watermark), s, err
 }
 
-// end tells the caller how the transaction has ended.
+// end tells the caller how the transaction ended.
 func (cm *commit) end(ctx context.Context, o outcome, commitTS tso.Timestamp, cause error) error {
 	switch o {
 	case outcomeCommitted:
@@ -129,7 +129,7 @@ func (cm *commit) afterLifetime(ctx context.Context, cause error) error {
 }
 
 // giveUp rolls back a transaction whose commit was refused for good, although an earlier attempt
-// may still be on its way. The primary decides which came first (I8).
+// may still be under way. The primary decides which came first (I8).
 func (cm *commit) giveUp(ctx context.Context, cause error) error {
 	s, err := cm.rollBack(ctx)
 	switch {

@@ -21,16 +21,16 @@ import (
 // nothing is written when it matches (I2).
 //
 // The predicate leaves out the transaction's own lock, so the same request may be sent again after
-// an unknown outcome (I3); only the first sending, before which there is none, asks for any lock,
-// as that is cheaper. It includes rollback markers, so a request that arrives after the transaction
-// was rolled back fails (I4).
+// an ambiguous error (I3). Only the first attempt, before which no lock of its own can exist, asks
+// for any lock, as that is cheaper. The predicate includes rollback markers, so a request that
+// arrives after the transaction was rolled back fails (I4).
 //
 // Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code
-// does. The marker makes the order unnecessary, and one round trip is saved.
+// does. The marker makes the order unnecessary and saves one round trip.
 
-// chunkBytes bounds the data of one prewrite request, and prewriteBytes that of all that one commit
-// has under way: a request in flight is a second copy of its values, and with many large rows at
-// once that would double what the transaction holds.
+// chunkBytes bounds the data of one prewrite request, prewriteBytes that of all requests that one
+// commit has under way: a request in flight is a second copy of its values, and many large rows at
+// once would double what the transaction holds.
 const (
 	chunkBytes    = 4 << 20
 	prewriteBytes = 16 << 20
@@ -40,11 +40,11 @@ const (
 type rowWrites struct {
 	table, row string
 	writes     []*Write
-	erase      []string // Columns whose notify cells ≤ start_ts go with the commit (I13)
+	erase      []string // columns whose notify cells ≤ start_ts go with the commit (I13)
 }
 
-// chunks cuts the writes of a row to what one request may hold; span says that its filter does not
-// name them one by one. Almost always that is one chunk.
+// chunks cuts the writes of a row to what one request may hold, almost always one chunk; span: the
+// filter does not name the columns one by one.
 func (rw *rowWrites) chunks(span bool) [][]*Write {
 	var out [][]*Write
 	filter, bytes := 0, 0
@@ -69,23 +69,22 @@ func columnsOf(ws []*Write) []string {
 	return cols
 }
 
-// prewriteOutcome says what is known of one row after prewrite.
+// prewriteOutcome is what is known of one row after prewrite.
 type prewriteOutcome int
 
 const (
 	notSent prewriteOutcome = iota
-	refused                 // every request of the row was definitely refused: nothing of ours is there
-	touched                 // a lock of ours is or may be there
+	refused                 // the store refused every request of the row: the transaction left nothing there
+	touched                 // a lock of the transaction is or may be there
 )
 
-// prewriteGrace is how long a prewrite that has failed waits for its requests under way. A request
-// that is cut off may land after the clean-up and leave a lock for others to resolve, so it is
-// worth a moment.
+// prewriteGrace is how long a failed prewrite waits for its requests under way. One that is cut off
+// may land after the clean-up and leave a lock for others to resolve, so a moment is worth it.
 const prewriteGrace = time.Second
 
 // prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or
-// failure; rows not yet sent are then left alone, nothing is sent again, and those under way are
-// waited for a little.
+// failure; then it sends no further row, repeats nothing, and waits a little for requests under
+// way.
 func (cm *commit) prewrite(ctx context.Context) error {
 	if len(cm.rows) == 1 {
 		return cm.prewriteRow(ctx, cm.rows[0])
@@ -139,13 +138,13 @@ func (cm *commit) prewriteRow(ctx context.Context, rw *rowWrites) error {
 	return nil
 }
 
-// prewriteBounded waits until there is room for the chunk among the requests under way.
+// prewriteBounded waits until the chunk has room among the requests under way.
 func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*Write, exact, first bool) error {
 	size := int64(0)
 	for _, w := range chunk {
 		size += int64(len(w.Value))
 	}
-	size = min(size, prewriteBytes) // one value may be larger: then it goes alone
+	size = min(size, prewriteBytes) // a larger value goes alone
 	waited := !cm.underWay.TryAcquire(size)
 	if waited {
 		if err := cm.underWay.Acquire(ctx, size); err != nil {
@@ -164,13 +163,13 @@ func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*W
 	return cm.prewriteSpan(ctx, rw, chunk, first)
 }
 
-// fewColumns is up to how many columns of a row a filter names one by one.
+// fewColumns is how many columns of a row a filter names one by one at most.
 const fewColumns = 4
 
 // prewriteSpan prewrites many columns of one row with a predicate that spans all columns from the
-// first to the last of them: short, however many they are. If something stirs in between, be it in
-// a column that is not ours, the exact predicates decide. Among them may be columns of the row's
-// earlier chunks, so only the first may ask for any lock.
+// first to the last of them, which is short however many they are. If anything in the span
+// conflicts, even in a column that the transaction does not write, the exact predicates decide. The
+// span may cover columns of the row's earlier chunks, so only the first chunk may ask for any lock.
 func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
 	conflicts, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
@@ -189,9 +188,9 @@ func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Writ
 	return nil
 }
 
-// prewriteChunk sends one request until its outcome is known. Locks of others that stand in the way
-// are settled where that needs no waiting; a live one is a conflict. first: no request for these
-// cells has been sent before.
+// prewriteChunk sends one request until its outcome is known. It resolves the locks of others that
+// need no waiting; a live one is a conflict. first: no request for these cells has been sent
+// before.
 func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
 	predicate := store.Conflict(columns, cm.startTS, first)
@@ -209,7 +208,7 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 			cm.note(rw, refused)
 			if err := cm.resolveConflicts(ctx, rw, columns); err != nil {
 				if first && !errors.Is(err, model.ErrConflict) {
-					cm.note(rw, touched) // what was in the way may be the own lock, of a request that was delivered twice
+					cm.note(rw, touched) // the lock found may be our own: the request may have been delivered twice
 				}
 				return err
 			}
@@ -228,8 +227,8 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 	}
 }
 
-// prewriteMutation is data@start_ts and lock@start_ts for each write. The lock's time is taken anew
-// for each sending.
+// prewriteMutation is data@start_ts and lock@start_ts for each write. Each attempt takes the lock's
+// time anew.
 func (cm *commit) prewriteMutation(chunk []*Write) *store.Mutation {
 	mut := store.NewMutation(2 * len(chunk))
 	for _, w := range chunk {
@@ -248,12 +247,12 @@ func (cm *commit) lock(w *Write) []byte {
 	return l.Encode()
 }
 
-// Now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic
-// time since it was asked for.
+// now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic
+// time since the client asked for it.
 func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
 
-// resolveConflicts looks at what refused a prewrite. It returns nil when the request should be sent
-// again because all that stood in the way has been settled, and a *ConflictError when another
+// resolveConflicts looks at what refused a prewrite. It returns nil if the request should be sent
+// again because every conflicting lock has been resolved, and a *ConflictError if another
 // transaction has won or is alive.
 func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) error {
 	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.Newest(columns, 0, 1))
@@ -302,8 +301,8 @@ func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
 	return nil
 }
 
-// named is the cell by which the caller knows a contested cell: for an entry of an index the cell
-// that was indexed, since the entry's row is a value.
+// named is the cell by which the caller knows a contested cell: for an index entry the indexed
+// cell, since the entry's row is a value.
 func (cm *commit) named(c model.Cell) model.Cell {
 	for _, rw := range cm.rows {
 		if rw.table != c.Table || rw.row != c.Row {

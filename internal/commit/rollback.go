@@ -6,27 +6,26 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// A clean-up after an abort is bounded, more so when the caller has stopped waiting; what it does
-// not reach is left to lock resolution.
+// A clean-up after an abort is bounded, more tightly once the caller has stopped waiting. Lock
+// resolution does what it does not reach.
 const (
 	cleanUpTimeout   = 5 * time.Second
 	cleanUpUnawaited = 500 * time.Millisecond
-	cleanUpRow       = time.Millisecond // more, for each row
+	cleanUpRow       = time.Millisecond // added for each row
 )
 
-// abort rolls the transaction back before the caller can start its next attempt, which would
-// otherwise meet these locks, and returns cause. The caller's context may have ended: the clean-up
-// has a deadline of its own.
+// abort rolls the transaction back and returns cause. It does so before the caller can start its
+// next attempt, which would otherwise meet these locks. The caller's context may have ended, so the
+// clean-up has a deadline of its own.
 //
-// When the primary's table or one of its families is missing, no marker can be placed. None is
-// needed to take back the other locks, as no commit request has been sent: nobody else can commit
-// this transaction (I6).
+// If the primary's table or one of its families is missing, no marker can be placed. None is needed
+// to erase the other locks: no commit request has been sent, so nobody else can commit this
+// transaction (I6).
 func (cm *commit) abort(ctx context.Context, cause error) error {
 	ctx, span := cm.c.Store.Trace.Start(ctx, "percolator.rollback", "")
 	defer span.End(nil)
@@ -40,7 +39,7 @@ func (cm *commit) abort(ctx context.Context, cause error) error {
 	return model.WithContext(ctx, cause)
 }
 
-// cleanUpLimit leaves large transactions the time that their rows take.
+// cleanUpLimit gives large transactions the time that their rows take.
 func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return cleanUpUnawaited
@@ -48,9 +47,9 @@ func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
 	return min(cleanUpTimeout+time.Duration(len(cm.rows))*cleanUpRow, cm.c.Store.Timing.RequestLifetime)
 }
 
-// cleanUp makes sure that the transaction can never commit and then erases what it left. It passes
-// the primary like every other roll back (I8). When no prewrite can have been applied there is
-// nothing to do.
+// cleanUp makes sure that the transaction can never commit and then erases what it left, through
+// the primary like every other roll back (I8). If no prewrite can have been applied it does
+// nothing.
 func (cm *commit) cleanUp(ctx context.Context) error {
 	if !slices.ContainsFunc(cm.rows, cm.touched) {
 		return nil
@@ -71,7 +70,7 @@ func (cm *commit) touched(rw *rowWrites) bool {
 // rollBack decides the transaction on its primary and, unless it turns out to have committed,
 // erases what it left. It has a deadline of its own, as the caller's context may have ended.
 func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
-	cm.c.Locks.Own.Decide(cm.startTS, 0, 0) // readers need not wait for the clean-up; the store says what becomes of the locks
+	cm.c.Locks.Own.Decide(cm.startTS, 0, 0) // readers go to the store instead of awaiting the clean-up
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 	defer cancel()
 	if !cm.until.IsZero() { // a commit request may have been sent
@@ -85,27 +84,27 @@ func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 			siblings = append(siblings, w.Cell.Column)
 		}
 	}
-	decided, err := cm.c.Locks.RollBackPrimary(ctx, p, cm.startTS, siblings)
+	matched, err := cm.c.Locks.RollBackPrimary(ctx, p, cm.startTS, siblings)
 	if err != nil {
 		return locks.TxnStatus{}, err
 	}
-	d := locks.TxnStatus{State: locks.TxnRolledBack}
-	if decided { // by somebody else, by our own first sending, or by a commit request that was given up too early
-		if d, err = cm.c.Locks.Status(ctx, p, cm.startTS); err != nil {
+	s := locks.TxnStatus{State: locks.TxnRolledBack}
+	if matched { // another client, an earlier attempt or a commit request came first
+		if s, err = cm.c.Locks.Status(ctx, p, cm.startTS); err != nil {
 			return locks.TxnStatus{}, err
 		}
 	}
-	if d.State != locks.TxnRolledBack {
-		return d, nil
+	if s.State != locks.TxnRolledBack {
+		return s, nil
 	}
-	if err := cm.c.Bulk.Do(ctx, cm.erasures(decided)); err != nil {
+	if err := cm.c.Bulk.Do(ctx, cm.erasures(matched)); err != nil {
 		cm.c.Config.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", p.Table, "error", err)
 	}
-	return d, nil
+	return s, nil
 }
 
-// erasures removes lock@start_ts and data@start_ts of the rows. The primary's row is included when
-// somebody else's roll back, which knows only the primary cell, came first.
+// erasures removes lock@start_ts and data@start_ts of the rows. It includes the primary's row if
+// another client's roll back, which knows only the primary cell, came first.
 func (cm *commit) erasures(primaryToo bool) []store.RowMutation {
 	var muts []store.RowMutation
 	deadline := time.Now().Add(cm.c.Store.Timing.RequestLifetime)
@@ -115,8 +114,7 @@ func (cm *commit) erasures(primaryToo bool) []store.RowMutation {
 		}
 		mut := store.NewMutation(2)
 		for _, w := range rw.writes {
-			mut.Erase(layout.LockFamily, w.Cell.Column, cm.startTS)
-			mut.Erase(layout.DataFamily, w.Cell.Column, cm.startTS)
+			mut.RollBack(w.Cell.Column, cm.startTS)
 		}
 		muts = append(muts, store.RowMutation{Table: rw.table, Row: rw.row, Mut: mut, Deadline: deadline})
 	}

@@ -25,9 +25,9 @@ import (
 // ErrTxnDone.
 type Txn struct {
 	c     *Committer
-	Snap  *reads.Snapshot
-	begun time.Time // monotonic, when the start timestamp was asked for
-	since time.Time // monotonic, when Begin was called
+	Snap  *reads.Snapshot // at the start timestamp
+	begun time.Time       // monotonic, when the client asked for the start timestamp
+	since time.Time       // monotonic, when Begin was called
 	opts  TxnOptions
 
 	mu     sync.Mutex
@@ -43,10 +43,10 @@ type Txn struct {
 type Write struct {
 	Cell     model.Cell
 	Kind     layout.Kind
-	Value    []byte
-	insert   bool // the cell must be absent in the snapshot
+	Value    []byte // for KindPut
+	insert   bool   // the cell must be absent in the snapshot
 	observed bool
-	Indexed  model.Cell // for an entry of an index: the cell that the caller wrote
+	Indexed  model.Cell // for an index entry: the cell that the caller wrote
 }
 
 // size is what the write counts towards MaxTxnBytes.
@@ -54,10 +54,10 @@ func (w *Write) size() int { return len(w.Value) + len(w.Cell.Row) + len(w.Cell.
 
 // TxnOptions change how a transaction runs.
 type TxnOptions struct {
-	MaxAttempts int // of Update; 0: as many as the context allows
-	Blind       bool
-	LockReads   bool
-	retry       bool // After a conflict: no prefetched start timestamp, which may be as old as the last
+	MaxAttempts int  // of Update; 0: as many as the context allows
+	Blind       bool // reads nothing, so its start timestamp may be prefetched
+	LockReads   bool // every read conflicts like a write
+	retry       bool // after a conflict: no prefetched start timestamp, which may be as old as the last
 }
 
 // Begin begins a transaction.
@@ -143,7 +143,7 @@ func (tx *Txn) check(c model.Cell) (*model.TableInfo, error) {
 }
 
 // buffer validates w and keeps a copy. A later write of the same cell replaces an earlier one, but
-// an Insert stays a promise about the snapshot.
+// an Insert remains a promise about the snapshot.
 func (tx *Txn) buffer(w Write) error {
 	info, err := tx.check(w.Cell)
 	if err != nil {
@@ -170,6 +170,7 @@ func (tx *Txn) buffer(w Write) error {
 	return tx.Put(&w)
 }
 
+// Put buffers a valid write, which it keeps.
 func (tx *Txn) Put(w *Write) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -198,7 +199,7 @@ func (tx *Txn) Put(w *Write) error {
 	return nil
 }
 
-// Own returns the transaction's own write of c, if it decides what Get answers.
+// own returns the transaction's own write of c, if that decides what Get answers.
 func (tx *Txn) own(c model.Cell) (w Write, ok bool, err error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -227,7 +228,7 @@ func (tx *Txn) mayRead(c model.Cell) error {
 	return nil
 }
 
-// Get reads the own write or the snapshot.
+// Get reads the transaction's own write or the snapshot.
 func (tx *Txn) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	if err := errors.Join(model.CheckContext(ctx), tx.mayRead(c)); err != nil {
 		return nil, err
@@ -247,7 +248,7 @@ func (tx *Txn) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	return tx.Snap.Get(ctx, c)
 }
 
-// GetMulti reads the own writes or the snapshot.
+// GetMulti reads the transaction's own writes or the snapshot.
 func (tx *Txn) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte, error) {
 	if err := errors.Join(model.CheckContext(ctx), tx.open()); err != nil {
 		return nil, err
@@ -296,7 +297,7 @@ func (tx *Txn) GetForUpdate(ctx context.Context, c model.Cell) ([]byte, error) {
 	return tx.Get(ctx, c)
 }
 
-// Scan merges the own writes into a scan of the snapshot.
+// Scan merges the transaction's own writes into a scan of the snapshot.
 func (tx *Txn) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
 	own, err := tx.ownIn(table, r, columns)
 	if err = errors.Join(err, model.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
@@ -322,7 +323,7 @@ func (tx *Txn) ownIn(table string, r model.Range, columns []string) ([]Write, er
 	return own, nil
 }
 
-// Rollback discards what was buffered; nothing has been sent.
+// Rollback discards the buffered writes; nothing has been sent.
 func (tx *Txn) Rollback(ctx context.Context) error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -370,8 +371,7 @@ func mergeOwn(stream iter.Seq2[model.Entry, error], own []Write) iter.Seq2[model
 }
 
 // CommitEntries commits entries of an index in the transaction that planned them. It is Commit
-// without what concerns cells of users: no observer is notified, and no entry has entries of its
-// own.
+// without what concerns users' cells: no observer is notified, and no entry has entries of its own.
 func (tx *Txn) CommitEntries(ctx context.Context, writes []*Write) error {
 	c := tx.c
 	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.Snap.TS, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
@@ -386,7 +386,7 @@ func (tx *Txn) CommitEntries(ctx context.Context, writes []*Write) error {
 	return err
 }
 
-// Buffered returns the own write of c, if any.
+// Buffered returns the transaction's own write of c, if any; a deletion has no value.
 func (tx *Txn) Buffered(c model.Cell) (value []byte, written bool, err error) {
 	w, ok, err := tx.own(c)
 	if err != nil || !ok || w.Kind != layout.KindPut {

@@ -9,15 +9,14 @@ import (
 	"github.com/gopercolator/percolator/internal/reads"
 )
 
-// A goroutine begins with a small stack, and sending a request grows it several times over, which
-// costs about a tenth of the request. A transaction of ten rows would pay that ten times. So
-// goroutines that have sent a request are kept for a moment, for the next.
+// warmGoroutines keeps goroutines that have sent a request for a moment, for the next one. A
+// goroutine begins with a small stack, and sending a request grows it several times over, at about
+// a tenth of the request's cost. A transaction of ten rows would pay that ten times.
 //
-// At most warmMost functions for each processor run on them. More requests in flight than that are
-// more than a processor can send and receive while one of them is under way, even where that takes
-// milliseconds; they would only be stacks for the garbage collector to look at. One that takes
-// longer than warmTimeout gives up its place: it waits for a row that has no server, and must not
-// hold up those who want others.
+// At most warmMost functions for each processor run at once. A processor cannot send and receive
+// more requests while one is under way, even where that takes milliseconds; more would only be
+// stacks for the garbage collector to scan. A function that takes longer than warmTimeout gives up
+// its slot: it waits for a row that has no server, and must not hold up the others.
 type warmGoroutines struct {
 	ctx   context.Context // ends with the client
 	tasks chan func()
@@ -33,12 +32,13 @@ const (
 // keepWarm is how long a goroutine waits for something to do.
 const keepWarm = time.Second
 
+// NewWarmGoroutines keeps goroutines until ctx ends.
 func NewWarmGoroutines(ctx context.Context) *warmGoroutines {
 	return &warmGoroutines{ctx: ctx, tasks: make(chan func()), most: int64(warmMost * runtime.GOMAXPROCS(0))}
 }
 
-// Run calls f on a goroutine that waits, or on a new one, without waiting for it; false: all there
-// may be are busy.
+// run calls f on an idle goroutine, or on a new one, without waiting for it; false: all slots are
+// taken.
 func (w *warmGoroutines) run(f func()) bool {
 	if w.busy.Add(1) > w.most {
 		w.busy.Add(-1)

@@ -17,9 +17,9 @@ func (p Pending) Parked(n model.Notification) (list []ObserverState) {
 	return list
 }
 
-// OnlyParked reports whether nothing is to be done for n until somebody retries or drops a parked
-// observer: some observer of the column is parked, and all others are parked or done. It goes by
-// the row alone, which may not say yet that another observer is done.
+// OnlyParked reports whether nothing is to be done for n until an operator retries or drops a
+// parked observer: some observer of the column is parked, and all others are parked or done. It
+// goes by the row alone, which may not say yet that another observer is done.
 func (p Pending) OnlyParked(n model.Notification) bool {
 	parked := p.Parked(n)
 	for _, s := range parked {

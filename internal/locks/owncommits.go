@@ -11,7 +11,7 @@ import (
 
 // A reader that meets a lock of its own client need not ask the store what becomes of it: this
 // process is committing it. The reader waits for the outcome, and takes the lock of a committed
-// transaction for its record at once, as phase two is about to turn it into one. For strangers'
+// transaction for its record at once, as phase two is about to turn it into one. For other clients'
 // locks the reader has to look at the primary again and again.
 
 // ownTimeout bounds how long a reader waits in memory.

@@ -1,5 +1,5 @@
-// Package model holds what every layer of the engine speaks of: cells, ranges, the schema, locks and
-// errors. It is the lowest layer and knows neither the store nor the layout of a cell in it.
+// Package model holds what every layer of the engine speaks of: cells, ranges, the schema, locks
+// and errors. It is the lowest layer and knows neither the store nor the layout of a cell in it.
 package model
 
 import (

@@ -1,5 +1,5 @@
-// Package retry decides when something is tried again: after which errors, and after which pause. It
-// sits above model and knows no store.
+// Package retry decides when something is tried again: after which errors, and after which pause.
+// It sits above model and knows no store.
 package retry
 
 import (
@@ -81,8 +81,8 @@ func (t *Transient) After(ctx context.Context, err error) error {
 	return nil
 }
 
-// isTransient tells a momentary state of the store or the oracle from an error that somebody has to
-// mend.
+// isTransient tells a momentary state of the store or the oracle from an error that the caller has
+// to mend.
 func isTransient(err error) bool {
 	for _, definite := range []error{model.ErrClosed, model.ErrUnique, model.ErrCorrupt, model.ErrTooLarge, model.ErrSchemaMismatch, model.ErrInvalidArgument} {
 		if errors.Is(err, definite) {

@@ -33,6 +33,7 @@ func (e *Endpoint) Option() option.ClientOption {
 	}))
 }
 
+// String is the address, or where it comes from while no request has been sent.
 func (e *Endpoint) String() string {
 	if t := e.target.Load(); t != nil {
 		return *t

@@ -1,5 +1,6 @@
 // Package store is what the engine needs of Bigtable: four operations on rows, with queries and
-// mutations of its own. It sits on layout; google.go and googlefilters.go alone know Google's client.
+// mutations of its own. It sits on layout; google.go and googlefilters.go alone know Google's
+// client.
 package store
 
 import (
