@@ -61,7 +61,7 @@ func (t *tablePolicy) probed(narrow bool) {
 func (t *tablePolicy) wide() {
 	after := t.after.Load()
 	if t.reads.Load() < after || !t.after.CompareAndSwap(after, min(max(after, 1)*trialGrowth, lastTrial)) {
-		return // somebody else has ended it
+		return // another read has ended it
 	}
 	t.narrow.Store(0)
 	t.reads.Store(0)

@@ -57,7 +57,7 @@ const ReadRowsLimit = 512
 type CellResult struct {
 	Cell    model.Cell
 	Value   []byte
-	Record  layout.WriteRecord // the record that decided; zero if there was none
+	Record  layout.WriteRecord // the record that decided; zero: there was none
 	Skipped bool               // locked or corrupt, and not required
 }
 

@@ -208,7 +208,7 @@ func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte,
 	out := make([][]byte, len(ask))
 	for i, r := range results {
 		if r.Skipped {
-			continue // a prefetched cell that was locked: nobody asked for it
+			continue // a prefetched cell that was locked: the caller did not ask for it
 		}
 		if s.cache.put(r.Cell, r.Value, i >= len(ask)) && i >= len(ask) {
 			s.reader.store.Count.Prefetched.Add(1)
@@ -265,7 +265,7 @@ type readCache struct {
 // cachedCell is one cell's value, nil for absence.
 type cachedCell struct {
 	value      []byte
-	prefetched bool // nobody has asked for it yet
+	prefetched bool // the caller has not asked for it yet
 }
 
 func (rc *readCache) has(c model.Cell) bool {
