@@ -27,7 +27,8 @@
 //
 //	internal/layout    the four families that make a cell, and their encodings
 //	internal/commit    prewrite.go: locks and conflict check, one request a row
-//	                   commit.go, outcome.go, secondaries.go: the commit point, unknown outcomes, phase two
+//	                   commit.go: the commit point; secondaries.go: phase two
+//	                   outcome.go: unknown outcomes
 //	                   rollback.go: a transaction's own abort
 //	                   ack.go, notify.go: what package observers is built on
 //	                   index.go: secondary indexes

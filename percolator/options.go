@@ -52,8 +52,8 @@ func Blind() TxnOption { return txnOption(func(o *commit.TxnOptions) { o.Blind =
 // before the entry, and the transaction stays usable. It counts towards MaxColumnsPerRow: Commit
 // returns ErrTooLarge. Two transactions that read one cell under LockReads conflict with each
 // other. A transaction that only read commits for real, and its Commit can return ErrConflict. Not
-// locked are prefetched columns, weak columns, which nobody writes, and what an acknowledgment
-// reads.
+// locked are prefetched columns, weak columns, which no transaction writes, and what an
+// acknowledgment reads.
 //
 // Together with Blind it is ErrInvalidArgument.
 func LockReads() TxnOption { return txnOption(func(o *commit.TxnOptions) { o.LockReads = true }) }

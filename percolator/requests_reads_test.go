@@ -117,8 +117,8 @@ func readInTurn(n int, columns ...string) func(*guard) {
 	}
 }
 
-// A scan reads pages of 64, 128, 256 … rows. One that ends with its page cannot know that there are
-// no more.
+// A scan reads pages of 64, 128, 256 … rows. One that ends with its page cannot know that
+// there are no more.
 func TestRequestsOfScans(t *testing.T) {
 	rows := func(n int) func(*guard) {
 		return func(g *guard) { g.commit(func(tx *percolator.Txn) error { return g.set(tx, rowNames(n)...) }) }

@@ -115,28 +115,20 @@ func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, er
 	return c.Decode(row, b)
 }
 
-func (c Column[T]) bytes(row string, v T) ([]byte, error) {
-	b, err := c.encode(v)
-	if err != nil {
-		return nil, model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
-	}
-	return b, nil
-}
-
 // Set buffers a value. Errors: ErrInvalidArgument if it cannot be encoded, and those of Txn.Set.
 func (c Column[T]) Set(tx *Txn, row string, v T) error {
-	b, err := c.bytes(row, v)
+	b, err := c.encode(v)
 	if err != nil {
-		return err
+		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
 	}
 	return tx.Set(c.Cell(row), b)
 }
 
 // Insert is Set for a cell that must have no value; otherwise Commit returns ErrExists.
 func (c Column[T]) Insert(tx *Txn, row string, v T) error {
-	b, err := c.bytes(row, v)
+	b, err := c.encode(v)
 	if err != nil {
-		return err
+		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
 	}
 	return tx.Insert(c.Cell(row), b)
 }

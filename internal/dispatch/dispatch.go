@@ -1,3 +1,7 @@
+// Package dispatch tells workers of notifications as clients write them: directly within the
+// process, by hints through the oracle beyond it. It is an optimization on top of the scan (section
+// 2.4 of the paper), which finds whatever gets lost here. It stands on store; locks and commit call
+// it.
 package dispatch
 
 import (
@@ -8,14 +12,14 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// Dispatcher hands notifications to workers as they are written.
+// Dispatcher hands notifications to workers. Its methods may be called concurrently.
 type Dispatcher struct {
 	Store     *store.Store
 	listeners listeners
 	Hints     *hinter
 }
 
-// listeners are told of notify cells as they are written; observers use that for direct dispatch.
+// listeners hear of notify cells as they are written.
 type listeners struct {
 	mu   sync.RWMutex
 	next int
@@ -27,9 +31,9 @@ type listener struct {
 	f  func(model.Notification) (taken bool)
 }
 
-// HandleNotify is OnNotify for one who acts on notifications: f returns whether it has taken this
-// one up. What nobody in this process takes up is hinted at to other processes
-// (AwaitNotifications).
+// HandleNotify calls f for each notification that this client writes, until the caller calls
+// remove. f must not block; it reports whether it takes the notification up. The client hints at
+// notifications that no listener takes up to other processes (AwaitNotifications).
 func (d *Dispatcher) HandleNotify(f func(model.Notification) (taken bool)) (remove func()) {
 	l := &d.listeners
 	l.mu.Lock()
@@ -44,6 +48,7 @@ func (d *Dispatcher) HandleNotify(f func(model.Notification) (taken bool)) (remo
 	}
 }
 
+// Notified tells the listeners of a notify cell that was written.
 func (d *Dispatcher) Notified(n model.Notification) {
 	d.Store.Count.Notifications.Add(1)
 	d.listeners.mu.RLock()

@@ -13,26 +13,27 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A worker hears at once of notifications that its own process writes ([Client.OnNotify]). Those of
-// other processes it would find when its scan comes by. To be told earlier, a client whose process
-// has nobody for a notification leaves a hint with the oracle, if that passes hints on (tso.Hints),
-// and a worker somewhere takes it ([Client.AwaitNotifications]).
+// A worker hears at once of notifications that its own process writes ([Dispatcher.HandleNotify]).
+// It would find those of other processes only when its scan comes by. To tell it earlier, a client
+// whose process has no worker for a notification leaves a hint with the oracle, if the oracle
+// passes hints on (tso.Hints), and a worker in another process takes it
+// ([Dispatcher.AwaitNotifications]).
 //
-// A hint is worth nothing to correctness, like the scan's own finds: the worker that takes it reads
-// the cell and its acknowledgment. It may come twice, late or never; the notify cell stays until
-// the work is done.
+// Correctness does not depend on hints, as it does not on the scan's finds: the worker that takes
+// one reads the cell and its acknowledgment. A hint may come twice, late or never; the notify cell
+// stays until the work is done.
 const (
-	hintsAtOnce  = 256              // in one request: what tso.Hints allows
-	hintsBytes   = 48 << 10         // of row keys and timestamps, in one request: likewise
-	hintsWaiting = 4096             // that wait to be sent; what is beyond is left to the scan
+	hintsAtOnce  = 256              // in one request; tso.Hints allows no more
+	hintsBytes   = 48 << 10         // of row keys and timestamps, in one request; likewise
+	hintsWaiting = 4096             // to be sent; the scan finds what goes beyond
 	hintsRest    = 5 * time.Second  // after a request that failed
 	hintsRefused = time.Second      // before a topic that was refused is sent again
-	hintsTimeout = 2 * time.Second  // with one request
+	hintsTimeout = 2 * time.Second  // of one request
 	hintsWait    = 20 * time.Second // for hints, in one request
 )
 
-// hinter leaves hints. One request is under way at most; what comes meanwhile goes with the next,
-// so that a busy writer sends few requests and an idle one does not wait.
+// hinter leaves hints. At most one request is in flight; hints that come meanwhile go with the
+// next. So a busy writer sends few requests and an idle one does not wait.
 type hinter struct {
 	service tso.Hints // nil: none
 	count   *telemetry.Counters
@@ -40,14 +41,15 @@ type hinter struct {
 
 	mu      sync.Mutex
 	waiting []tso.Hint
-	resting map[uint64]time.Time // topics that were refused, until when
-	silent  time.Time            // the service did not answer: until when it is left alone
+	resting map[uint64]time.Time // refused topics, until when
+	silent  time.Time            // until when to leave alone a service that did not answer
 	sending bool
 	closed  bool
 	senders sync.WaitGroup
 }
 
-// NewHinter returns one that does nothing if there is no service, or no hints are wanted.
+// NewHinter returns a hinter that does nothing if the oracle passes no hints on or DisableHints is
+// set.
 func NewHinter(cfg model.Settings, oracle tso.Oracle, count *telemetry.Counters) *hinter {
 	h := &hinter{count: count, name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}}
 	if !cfg.DisableHints {
@@ -83,7 +85,7 @@ func (h *hinter) leave(ctx context.Context, n model.Notification) {
 	}
 }
 
-// send sends what waits, a request at a time, until nothing does.
+// send sends the waiting hints, one request at a time, until none wait.
 func (h *hinter) send(ctx context.Context) {
 	defer h.senders.Done()
 	for {
@@ -108,7 +110,7 @@ func (h *hinter) send(ctx context.Context) {
 	}
 }
 
-// batch takes as many as fit into a request. The caller holds mu.
+// batch takes as many hints as fit into a request. The caller holds h.mu.
 func (h *hinter) batch() []tso.Hint {
 	n, size := 0, 0
 	for ; n < len(h.waiting) && n < hintsAtOnce; n++ {
@@ -123,7 +125,7 @@ func (h *hinter) batch() []tso.Hint {
 	return batch
 }
 
-// rest notes for what nothing is sent for a while.
+// rest notes which topics get no hints for a while: the refused ones, or all after an error.
 func (h *hinter) rest(refused []uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,7 +145,7 @@ func (h *hinter) rest(refused []uint64, err error) {
 	}
 }
 
-// Close ends the sending. The context of leave has ended.
+// Close ends the sending. The caller has ended the context that it gave to leave.
 func (h *hinter) Close() {
 	h.mu.Lock()
 	h.closed, h.waiting = true, nil
@@ -151,12 +153,12 @@ func (h *hinter) Close() {
 	h.senders.Wait()
 }
 
-// encodeHint is the timestamp of n and its row.
+// encodeHint encodes the timestamp of n and its row.
 func encodeHint(n model.Notification) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(n.Timestamp))) + n.Cell.Row
 }
 
-// decodeHint returns false for what no client has sent.
+// decodeHint returns ok false for bytes that no client has sent.
 func decodeHint(data string) (row string, ts tso.Timestamp, ok bool) {
 	if len(data) <= 8 {
 		return "", 0, false
@@ -166,11 +168,13 @@ func decodeHint(data string) (row string, ts tso.Timestamp, ok bool) {
 }
 
 // AwaitNotifications returns notifications of the given columns (Cell.Row does not matter) that
-// clients of other processes have written and nobody there has taken up ([Client.HandleNotify]),
-// most of them at most (1 to 256). It waits until there is one, or some 20 s have passed: none is
-// no error. Each notification is given to one caller, of whatever process, and is a hint: it may
-// have been dealt with, and not all are heard of. errors.Is(err, tso.ErrUnsupported): the oracle
-// passes on no hints, or Config.DisableHints is set; other errors may go away.
+// clients of other processes have written and no listener there has taken up
+// ([Dispatcher.HandleNotify]), at most most of them (1 to 256). It waits until there is one, or for
+// about 20 s; none is no error. Each notification goes to one caller in one process, and is a hint:
+// the work may already be done, and some notifications never arrive.
+//
+// errors.Is(err, tso.ErrUnsupported): the oracle passes no hints on, or Config.DisableHints is set.
+// Other errors are transient, but for ErrClosed.
 func (d *Dispatcher) AwaitNotifications(ctx context.Context, most int, columns ...model.Cell) ([]model.Notification, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err

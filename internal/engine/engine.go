@@ -1,3 +1,6 @@
+// Package engine wires a client's layers together, and opens and closes them. It stands on all of
+// them: store, timestamps, meta, dispatch, locks, reads and commit. Package percolator is thin over
+// it; percolator/admin works on the layers that it exports.
 package engine
 
 import (
@@ -46,13 +49,14 @@ type Engine struct {
 	running sync.WaitGroup
 }
 
-// Providers are where an engine reports what it does; nil: nowhere.
+// Providers are where an engine reports what it does; a nil one gets nothing.
 type Providers struct {
 	Meter  metric.MeterProvider
 	Tracer trace.TracerProvider
 }
 
-// Open connects to the instance and reads what is stored about it.
+// Open connects to the instance and reads its meta row. An error names the endpoint. The caller
+// calls Start next, or Abandon.
 func Open(ctx context.Context, cfg model.Settings, appProfile string, to Providers, opts []option.ClientOption) (*Engine, error) {
 	where := new(store.Endpoint)
 	bt, err := store.Connect(ctx, cfg.Project, cfg.Instance, appProfile, append([]option.ClientOption{where.Option()}, opts...))
@@ -72,7 +76,7 @@ func Open(ctx context.Context, cfg model.Settings, appProfile string, to Provide
 	return e, nil
 }
 
-// build makes the layers, each of those that it calls.
+// build makes the layers, each after those that it calls.
 func (e *Engine) build(backend store.Backend) (err error) {
 	e.Store = store.New(context.Background(), backend, &telemetry.Counters{})
 	e.Store.Trace = telemetry.NewSpans(e.providers.Tracer)
@@ -94,7 +98,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 	return nil
 }
 
-// Start begins the work in the background, with the oracle from which timestamps come.
+// Start begins the background work, with the oracle that gives timestamps.
 func (e *Engine) Start(oracle tso.Oracle) (err error) {
 	e.Clock.Oracle = oracle
 	e.Dispatch.Hints = dispatch.NewHinter(e.Config, oracle, e.Store.Count)
@@ -112,7 +116,7 @@ func (e *Engine) Start(oracle tso.Oracle) (err error) {
 	return nil
 }
 
-// Abandon releases the connections of an engine that was not started.
+// Abandon releases the connections of an engine that did not start.
 func (e *Engine) Abandon() {
 	e.Store.Close()
 }
@@ -140,7 +144,7 @@ func (e *Engine) Close() error {
 	return err
 }
 
-// OrClosed adds to an error that it came because the client was closed, if that is so.
+// OrClosed adds ErrClosed to an error that came because the client was closed.
 func (e *Engine) OrClosed(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && e.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
 		return fmt.Errorf("percolator: %w: %w", model.ErrClosed, err)
@@ -148,7 +152,8 @@ func (e *Engine) OrClosed(ctx context.Context, err error) error {
 	return err
 }
 
-// WhileOpen is ctx until the client is closed.
+// WhileOpen is ctx, which also ends when the client is closed. The caller calls the function that
+// it returns when it is done.
 func (e *Engine) WhileOpen(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(e.Store.Background, cancel)
@@ -156,7 +161,7 @@ func (e *Engine) WhileOpen(ctx context.Context) (context.Context, func()) {
 }
 
 // Telemetry returns Config.MeterProvider and Config.TracerProvider, for packages that work with the
-// client; either may be nil.
+// client. Either may be nil.
 func (e *Engine) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 	return e.providers.Meter, e.providers.Tracer
 }

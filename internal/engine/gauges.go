@@ -13,7 +13,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// observed is the instruments that are read when somebody collects.
+// observed is the instruments that a collection reads.
 type observed struct {
 	meter metric.Meter
 	all   []metric.Observable
@@ -38,8 +38,8 @@ func (o *observed) seconds(name, description string) metric.Float64ObservableGau
 	return g
 }
 
-// registerMetrics exports what Stats counts, and what the client knows of itself. nil: there is no
-// MeterProvider.
+// registerMetrics exports what Stats counts, and what the client knows of itself. It returns nil
+// without a MeterProvider.
 func (e *Engine) registerMetrics(p metric.MeterProvider) (metric.Registration, error) {
 	if p == nil {
 		return nil, nil
@@ -134,8 +134,9 @@ func (e *Engine) collectionMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-// collectionLag is how far the mark lies behind the retention. An instance that was never collected
-// counts from when this client began, as nobody knows how old it is.
+// collectionLag is how far the GC watermark lies behind the retention. For an instance that was
+// never collected it counts from when this client began, as no client knows how old the instance
+// is.
 func (e *Engine) collectionLag(m meta.State, now tso.Timestamp, running time.Duration) time.Duration {
 	kept := running
 	if m.Watermark > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What lies on an acknowledgment decides whether an observer runs: hostile bytes there, or on the
-// observed cell, stop the run with an error.
+// An acknowledgment decides whether an observer runs. Hostile bytes there, or on the observed cell,
+// stop the run with an error.
 func TestHostileAcknowledgments(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)
@@ -68,7 +68,7 @@ func TestHostileAcknowledgments(t *testing.T) {
 	}
 }
 
-// Notify cells at times that no transaction has are listed as what they are, and hide neither the
+// Notify cells at times that no transaction has are listed as what they are. They hide neither the
 // others in their row nor other rows.
 func TestHostileNotifyCells(t *testing.T) {
 	t.Parallel()
@@ -116,8 +116,8 @@ func TestHostileNotifyCells(t *testing.T) {
 	}
 }
 
-// Data that no record names is nobody's value; a data cell at a time that no transaction has is
-// corrupt.
+// Data that no record names is the value of no cell. A data cell at a time that no transaction has
+// is corrupt.
 func TestHostileData(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)

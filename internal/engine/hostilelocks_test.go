@@ -16,8 +16,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Locks whose bytes mean nothing, or something impossible: whoever meets one is told, and leaves
-// nothing.
+// A client that meets a lock whose bytes mean nothing, or something impossible, returns an error
+// and writes nothing.
 func TestHostileLockBytes(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)
@@ -88,8 +88,8 @@ func TestHostileLockBytes(t *testing.T) {
 	}
 }
 
-// Locks that no transaction of ours can have placed are reported to whoever meets them: never a
-// panic, a loop, or a silent roll back, and the cells stay as they are.
+// A client that meets a lock that no transaction of this module can have placed reports it. It
+// never panics, loops, or rolls back silently, and the cells stay as they are.
 func TestHostileLocks(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)

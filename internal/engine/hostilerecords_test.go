@@ -36,12 +36,12 @@ func storedLocks(t *testing.T, ctx context.Context, c *Engine) (locks []string) 
 	return locks
 }
 
-// present is the oracle's in these tests; hostile cells are planted below and above it.
+// present is the oracle's in these tests; they plant hostile cells below and above it.
 const present = tso.Timestamp(1_000_000)
 
-// Records that no transaction can have written are reported to whoever reads them, or would have to
-// write past them, and stay as they are. The transaction that met one leaves no lock, on the other
-// rows that it writes either.
+// A transaction that reads a record that no transaction can have written, or that would have to
+// write past it, reports the record and leaves it as it is. It leaves no lock on the other rows
+// that it writes either.
 func TestHostileRecords(t *testing.T) {
 	t.Parallel()
 	ctx, c := newBareClient(t)

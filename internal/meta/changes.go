@@ -7,11 +7,11 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// A schema only grows. What it loses would have to be unlearned by every client at once: a worker
-// that still runs an observer, a writer that still maintains an index, a collector that must settle
-// the locks of a table before the records on which they depend are gone.
+// A schema only grows. Every client would have to unlearn at once what it loses: a worker that
+// still runs an observer, a writer that still maintains an index, a collector that must resolve the
+// locks of a table before the records on which they depend are gone.
 
-// SchemaChangeKind says what a SchemaChange is.
+// SchemaChangeKind is the kind of a SchemaChange.
 type SchemaChangeKind string
 
 // The changes that CreateSchema makes, and those that it refuses.
@@ -37,13 +37,14 @@ type SchemaChange struct {
 	Table string      // "" for what concerns the instance
 	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
 	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
-	// Backfill: what is in the table already does not get what is new by itself. An index needs
-	// Client.BackfillIndex, each observer of a column Client.BackfillObserver if it is to see the
-	// cells that exist.
+	// Backfill: what is already in the table does not get the new index or observer by itself. An
+	// index needs admin.Admin.BackfillIndex; each observer of a column needs
+	// admin.Admin.BackfillObserver if it is to see existing cells.
 	Backfill bool
 }
 
-// Err is why CreateSchema refuses the change, an ErrSchemaMismatch; nil: it makes it.
+// Err is the ErrSchemaMismatch with which CreateSchema refuses the change; nil: it makes the
+// change.
 func (ch SchemaChange) Err() error {
 	switch ch.Kind {
 	case TableRemoved:
@@ -75,7 +76,7 @@ func refusal(changes []SchemaChange) error {
 	return nil
 }
 
-// schemaChanges lists what is different in next, in the order of names; old may be nil.
+// schemaChanges lists the differences of next, in the order of names; old may be nil.
 func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 	if old == nil {
 		old = &model.Schema{Timing: next.Timing}
@@ -103,7 +104,7 @@ func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 	return changes
 }
 
-// columnChanges compares two sorted lists. added is completed by the name.
+// columnChanges compares two sorted lists. It completes added by the name.
 func columnChanges(old, next []string, added SchemaChange, removed SchemaChangeKind) (changes []SchemaChange) {
 	for _, name := range old {
 		if !slices.Contains(next, name) {
@@ -139,5 +140,5 @@ func indexChanges(table string, old, next []model.Index, existed bool) (changes 
 	return changes
 }
 
-// covers reports what old has and s lacks: applying s would lose it.
+// covers refuses s if it lacks something of old, which applying s would lose.
 func covers(s, old *model.Schema) error { return refusal(schemaChanges(old, s)) }

@@ -18,12 +18,12 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// createTimeout bounds CreateSchema; creating a table on a real instance takes seconds.
+// createTimeout bounds CreateSchema: a real instance takes seconds to create one table.
 const createTimeout = 5 * time.Minute
 
-// ApplySchema is CreateSchema through an app profile. The schema is stored by a conditional
-// mutation, so the profile has to route to a single cluster and allow transactional writes; "" is
-// the instance's default one.
+// ApplySchema is CreateSchema through an app profile; "" is the instance's default one. It stores
+// the schema by a conditional mutation, so the profile must route to a single cluster and allow
+// single-row transactions.
 func ApplySchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -116,9 +116,9 @@ func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, 
 	return nil
 }
 
-// reopenLost has indexes of the stored schema whose Bigtable tables are gone built again: a table
-// that is created now has none of their entries, and a ready index is believed. Nobody must hold it
-// for ready when the empty table appears, so that waits until every client knows.
+// reopenLost marks indexes of the stored schema as building whose Bigtable tables are gone: a new
+// table has none of their entries, and readers believe a ready index. No client may believe it when
+// the empty table appears, so reopenLost waits until every client knows.
 func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store, stored State) (State, error) {
 	if stored.Schema == nil {
 		return stored, nil
@@ -154,10 +154,10 @@ func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store
 	return Read(ctx, s)
 }
 
-// CreateMetaTable creates the table percolator_meta in the instance, with the family in which a
-// timestamp oracle keeps its record (section 2.3 of the paper), as CreateSchema does: so an oracle
-// can be started before there is a schema. It is idempotent and adds what an existing table lacks.
-// It may take minutes on a real instance, at most 5.
+// CreateMetaTable creates the table percolator_meta in the instance, as CreateSchema does, with the
+// family in which a timestamp oracle keeps its record (section 2.3 of the paper). So an oracle can
+// start before there is a schema. It is idempotent and adds what an existing table lacks. On a real
+// instance it may take minutes, at most 5.
 func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err

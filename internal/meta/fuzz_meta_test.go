@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// FuzzDecodeSchema: the stored schema is refused, or what it says is stored again as it was read;
-// one that Validate accepts serves.
+// FuzzDecodeSchema: the decoder or Validate refuses the bytes, or the schema survives a round trip,
+// covers itself, and serves.
 func FuzzDecodeSchema(f *testing.F) {
 	for _, s := range []*model.Schema{
 		{},
@@ -45,8 +45,8 @@ func FuzzDecodeSchema(f *testing.F) {
 	})
 }
 
-// FuzzDecodeMeta: each column of the meta row is refused or understood, whatever its name and
-// bytes.
+// FuzzDecodeMeta: the decoder refuses or understands each column of the meta row, whatever its name
+// and bytes.
 func FuzzDecodeMeta(f *testing.F) {
 	hold := Hold{ID: "x", Timestamp: 5, Expires: 7, Reason: "backup"}
 	f.Add(hold.column(), hold.encode())

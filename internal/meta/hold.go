@@ -18,29 +18,29 @@ import (
 )
 
 // A hold keeps what a snapshot needs from collection, for readers that take longer than the
-// retention: a backup, an export. It is a cell of the meta row, beside the safepoint: taking a hold
-// is one CheckAndMutateRow that requires a safepoint below it, announcing a safepoint is one that
-// requires no hold at or below it, so neither can slip past the other. Holds expire, because
-// whoever took one may have died.
+// retention: a backup, an export. It is a cell of the meta row, beside the safepoint. Taking a hold
+// is one CheckAndMutateRow that requires a safepoint below it; announcing a safepoint is one that
+// requires no hold at or below it. So neither can slip past the other. Holds expire, because their
+// owner may die.
 
 // Limits of holds.
 const (
-	// MaxHoldTTL is the longest time for which a hold is taken or extended at once.
+	// MaxHoldTTL is the longest time for which a hold can be taken or extended at once.
 	MaxHoldTTL = 7 * 24 * time.Hour
 	// MaxHoldReasonBytes bounds the text that says what a hold is for.
 	MaxHoldReasonBytes = 256
 	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads
-	// them with the safepoint. As they are counted first and stored afterwards, those that are taken
-	// at the same time may exceed it.
+	// them with the safepoint. TakeHold counts first and stores afterwards, so concurrent calls may
+	// exceed it.
 	MaxHolds = 1000
 )
 
-// Hold says that nothing that a snapshot at Timestamp reads is collected before Expires.
+// Hold promises that collection removes nothing that a snapshot at Timestamp reads, until Expires.
 type Hold struct {
 	ID        string
 	Timestamp tso.Timestamp
 	Expires   tso.Timestamp // by the oracle's clock
-	Reason    string        // for the people who look at Client.Holds
+	Reason    string        // for the people who read the list
 }
 
 const holdPrefix = "hold:"
@@ -69,7 +69,7 @@ func decodeHold(column string, b []byte) (Hold, error) {
 // TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL),
 // whatever the retention. ts 0 is now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
 // already; ErrInvalidArgument for a ttl or reason beyond the limits and a ts in the oracle's
-// future; ErrTooLarge when there are MaxHolds of them.
+// future; ErrTooLarge when there are MaxHolds holds.
 func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
 	ttl, err := holdTTL(ttl, reason)
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	if err != nil {
 		return Hold{}, err
 	}
-	m, err := w.Refresh(ctx) // so that this client's own reads know of it; others learn soon
+	m, err := w.Refresh(ctx) // so that this client's own reads know of it; other clients learn soon
 	if err != nil {
 		return Hold{}, err
 	}
@@ -130,8 +130,9 @@ func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// ExtendHold has the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been
-// released, or has expired and been removed. ErrConflict: somebody else extends it all the time.
+// ExtendHold makes the hold with h's ID expire ttl from now (0: 1 h). Errors: ErrSnapshotTooOld if
+// the hold was released, or has expired and was removed; ErrConflict if other callers keep changing
+// it.
 func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
 	ttl, err := holdTTL(ttl, h.Reason)
 	if err != nil {
@@ -153,7 +154,7 @@ func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 		switch {
 		case !ok:
 			return h, fmt.Errorf("percolator: %w: the hold at %d is gone", model.ErrSnapshotTooOld, h.Timestamp)
-		case stored.Expires == now.Add(ttl): // ours, whose answer was lost
+		case stored.Expires == now.Add(ttl): // this call's own attempt, whose answer was lost
 			return stored, nil
 		}
 		longer := stored
@@ -172,11 +173,11 @@ func errNoHoldID() error {
 	return fmt.Errorf("percolator: %w: a hold without an ID", model.ErrInvalidArgument)
 }
 
-// released is the timestamp of a hold that keeps nothing any more. It stays for twice a request
-// lifetime, so that a late copy of the request that took it finds it there.
+// released is the timestamp of a hold that keeps nothing any more. The cell stays for twice a
+// request lifetime, so that a late copy of the request that took the hold finds it.
 const released = tso.Timestamp(math.MaxInt64)
 
-// ReleaseHold ends a hold before it expires. Releasing it again does nothing.
+// ReleaseHold ends a hold before it expires. A second call does nothing.
 func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 	if h.ID == "" {
 		return errNoHoldID()
@@ -194,14 +195,15 @@ func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 	return err
 }
 
-// Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that
-// no collector has removed yet.
+// Holds lists the holds of the instance, oldest snapshot first. The list may include expired holds
+// that no collector has removed yet.
 func (w *Watcher) Holds(ctx context.Context) ([]Hold, error) {
 	m, err := w.Refresh(ctx)
 	return slices.DeleteFunc(slices.Clone(m.Holds), func(h Hold) bool { return h.Timestamp == released }), err
 }
 
-// RemoveExpired erases holds whose time is over, unless they were extended since they were read.
+// RemoveExpired erases holds that have expired, unless a caller has extended them since m was read.
+// It returns the others.
 func (w *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp) (live []Hold, err error) {
 	for _, h := range m.Holds {
 		if h.Expires > now {

@@ -14,17 +14,18 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ColumnIndexes is the column of the meta row with the state of indexes that were added to existing
-// tables. It stands beside the schema and not in it, so that what a program declares stays equal to
-// what is stored, and it changes with the schema's version.
+// ColumnIndexes is the column of the meta row with the states of indexes that were added to
+// existing tables. The states stand beside the schema, not in it, so that what a program declares
+// stays equal to what is stored. They change with the schema's version.
 const ColumnIndexes = "indexes"
 
-// Complete says whether every cell of a snapshot at ts has its entry.
+// Complete reports whether every cell of a snapshot at ts has its entry.
 func (st IndexState) Complete(ts tso.Timestamp) bool { return !st.Building && ts >= st.Since }
 
 // IndexStates is keyed by the Bigtable table of the index.
 type IndexStates map[string]IndexState
 
+// Encode returns the bytes of ColumnIndexes.
 func (s IndexStates) Encode() []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -38,10 +39,10 @@ func decodeIndexStates(b []byte) (s IndexStates, err error) {
 	return s, err
 }
 
-// after is the states once next has replaced the schema that s belongs to. An index is ready at
-// once only if its table is new as well. That an existing table is empty now says nothing: until
-// the new schema is in force everywhere, a client that does not know the index may commit rows
-// without entries.
+// after is the states once next has replaced old, the schema of s. An index is ready at once only
+// if its table is new as well. That an existing table is empty now says nothing: until the new
+// schema is in force everywhere, a client that does not know the index may commit rows without
+// entries.
 func (s IndexStates) after(old, next *model.Schema) IndexStates {
 	out := IndexStates{}
 	maps.Copy(out, s)
@@ -63,14 +64,15 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 	return out
 }
 
-// IndexState is what this client knows of an index.
+// IndexState returns what this client knows of an index.
 func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.last.Indexes[ix.TableName(table)]
 }
 
-// FindIndex looks an index up in the schema.
+// FindIndex returns an index of the schema as this client knows it; ErrSchemaMismatch if there is
+// none.
 func (w *Watcher) FindIndex(table, index string) (model.Index, error) {
 	info, ok := w.Catalog.Load().UserTable(table)
 	if !ok {
@@ -83,8 +85,8 @@ func (w *Watcher) FindIndex(table, index string) (model.Index, error) {
 	return info.Indexes[at], nil
 }
 
-// FindIndexNow is FindIndex with its state, and asks the store before it says that there is none or
-// that it is being built.
+// FindIndexNow is FindIndex with the state. It reads the stored schema before it says that there is
+// no such index, or that the index is building.
 func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.Index, IndexState, error) {
 	ix, err := w.FindIndex(table, index)
 	if err == nil {
@@ -99,9 +101,9 @@ func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.
 	return ix, w.IndexState(ix, table), err
 }
 
-// IndexReady turns a building index into a ready one, for snapshots from since on, and returns its
-// state as it is then: somebody else's may have come first. The request is conditional on the
-// version, so that it cannot undo a change of the schema.
+// IndexReady turns a building index into a ready one for snapshots from since on, and returns its
+// state afterwards: another client's may have come first. The request is conditional on the
+// version, so it cannot undo a change of the schema.
 func (w *Watcher) IndexReady(ctx context.Context, name string, since tso.Timestamp) (IndexState, error) {
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for failed := 0; ; {

@@ -1,3 +1,7 @@
+// Package meta keeps what all clients of an instance must agree on, in one row of percolator_meta:
+// the schema, the safepoint, the GC watermark, holds, the states of indexes, and the fence of a
+// restore. It stands on store and timestamps. The layers above ask it before they trust what they
+// have read.
 package meta
 
 import (
@@ -19,8 +23,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The meta row carries what every client must know: the schema and how far collection has come. All
-// cells have one fixed timestamp, so that a new value replaces the old one.
+// All cells of the meta row have one fixed timestamp, so that a new value replaces the old one.
 const (
 	Family          = "meta"
 	oracleFamily    = tso.BigtableFamily
@@ -33,24 +36,25 @@ const (
 	// BackfillRowPrefix begins the rows with the positions of backfills of indexes.
 	BackfillRowPrefix = "backfill:"
 
-	// MaxTries bounds how often a change of the meta row is tried again because others were faster.
+	// MaxTries bounds the attempts of a change that loses to other clients' changes.
 	MaxTries = 8
-	// ReleaseTimeout bounds giving something back when the caller is gone.
+	// ReleaseTimeout bounds giving something back after the caller's context has ended.
 	ReleaseTimeout = 2 * time.Second
 )
 
-// Meta is the meta row as it was read.
+// State is the meta row as a request read it.
 type State struct {
 	Schema    *model.Schema
 	Version   uint64
 	Safepoint tso.Timestamp // reads at or below it are refused
-	Watermark tso.Timestamp // nothing newer has been collected
+	Watermark tso.Timestamp // collection has removed nothing newer
 	Now       tso.Timestamp // when the safepoint was announced
 	Holds     []Hold        // oldest snapshot first
 	Indexes   IndexStates   // of indexes that were added to existing tables
 	Fence     *Fence        // nil: no restore is unfinished
 }
 
+// Read reads the meta row. Errors: ErrCorrupt, and those of the store.
 func Read(ctx context.Context, s *store.Store) (State, error) {
 	row, err := s.ReadRow(ctx, model.MetaTable, RowKey, store.Cells("", 0))
 	if err != nil {
@@ -66,7 +70,7 @@ func Read(ctx context.Context, s *store.Store) (State, error) {
 	return m, nil
 }
 
-// decode takes one column of the meta row; those of later versions are passed over.
+// decode takes one column of the meta row, and ignores columns of later versions.
 func (m *State) decode(column string, value []byte) (err error) {
 	switch {
 	case column == metaSchema:
@@ -103,9 +107,8 @@ func decodeUint64(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// replace stores a schema (nil: as it is) and the states of indexes as the next version, on the
-// condition that old is still what is stored. applied may be false although an attempt whose answer
-// was lost succeeded.
+// replace stores a schema (nil: as it is) and the states of indexes as the next version, if m is
+// still what is stored. applied may be false although an attempt whose answer was lost succeeded.
 func (m State) replace(ctx context.Context, s *store.Store, schema *model.Schema, indexes IndexStates) (applied bool, err error) {
 	mut := store.NewMutation(3)
 	if schema != nil {
@@ -121,7 +124,7 @@ func (m State) replace(ctx context.Context, s *store.Store, schema *model.Schema
 	return s.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
 }
 
-// storeSchema replaces the stored schema, unless somebody else has replaced it since old was read.
+// storeSchema replaces the stored schema, unless another client has replaced it since old was read.
 func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Schema) error {
 	if old.Schema != nil && string(old.Schema.Encode()) == string(next.Encode()) {
 		return nil
@@ -130,7 +133,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	if err == nil && applied {
 		return nil
 	}
-	// Somebody was faster, or the answer was lost: what counts is what is stored now.
+	// Another client was faster, or the answer was lost: what counts is what is stored now.
 	now, rerr := Read(ctx, s)
 	switch {
 	case rerr != nil:
@@ -144,8 +147,8 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	}
 }
 
-// Watcher keeps a client's knowledge of the meta row fresh. Ages are measured by the monotonic
-// clock, from before the request that read the row was sent.
+// Watcher keeps a client's knowledge of the meta row fresh. Its methods may be called concurrently.
+// It measures ages by the monotonic clock, from before it sent the request that read the row.
 type Watcher struct {
 	Store   *store.Store
 	Clock   *timestamps.Source
@@ -177,8 +180,8 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	return m, nil
 }
 
-// Run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows
-// old.
+// Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its
+// knowledge only grows old.
 func (w *Watcher) Run(ctx context.Context) {
 	every := w.Store.Timing.Refresh()
 	wait := every
@@ -195,7 +198,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// Known returns the newest knowledge, asking the store when it has grown too old.
+// Known returns the newest knowledge, and reads the row when that has grown older than MetaMaxAge.
+// Errors: ErrSnapshotTooOld when the row cannot be read.
 func (w *Watcher) Known(ctx context.Context) (State, error) {
 	w.mu.RLock()
 	m, fresh := w.last, time.Since(w.asOf) < w.Store.Timing.MetaMaxAge
@@ -210,15 +214,16 @@ func (w *Watcher) Known(ctx context.Context) (State, error) {
 	return m, nil
 }
 
-// Held reports whether, as far as is known, a hold keeps what a snapshot at ts reads.
+// Held reports whether, as far as this client knows, a hold keeps what a snapshot at ts reads.
 func (w *Watcher) Held(ts, now tso.Timestamp) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return slices.ContainsFunc(w.last.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
-// CheckRead refuses what was read at ts when it may have been collected (I16), or while a restore
-// is unfinished (restore.go). It is asked after the data arrived, and before a commit.
+// CheckRead refuses what a caller has read at ts when collection may have removed some of it (I16),
+// or while a restore is unfinished (fence.go). Callers ask after the data has arrived, and before a
+// commit.
 func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 	m, err := w.Known(ctx)
 	if err != nil {
@@ -233,7 +238,8 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 	return nil
 }
 
-// CheckSchema compares the stored schema with the one that is wanted, if any, and takes it over.
+// CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
+// it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of Validate.
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {
@@ -252,7 +258,7 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 	return nil
 }
 
-// adopt takes over a newer schema that somebody has stored.
+// adopt takes over a newer schema that another client has stored.
 func (w *Watcher) adopt(old, now State) {
 	if now.Schema != nil {
 		w.Catalog.Store(model.NewCatalog(now.Schema))
@@ -260,6 +266,7 @@ func (w *Watcher) adopt(old, now State) {
 	}
 }
 
+// HasWeak reports whether any table has weak columns.
 func (w *Watcher) HasWeak() bool {
 	for _, t := range w.Catalog.Load().Schema.Tables {
 		if len(t.Weak) > 0 {
@@ -269,7 +276,8 @@ func (w *Watcher) HasWeak() bool {
 	return false
 }
 
-// KnowsTable asks the stored schema before it says no: the table may be new.
+// KnowsTable reports whether the schema has a table. It reads the stored schema before it says no:
+// the table may be new.
 func (w *Watcher) KnowsTable(ctx context.Context, table string) bool {
 	if _, ok := w.Catalog.Load().Tables[table]; ok {
 		return true
@@ -289,7 +297,7 @@ func (w *Watcher) CheckTable(table string) error {
 	return nil
 }
 
-// CheckReadable validates the name of a cell that is to be read.
+// CheckReadable validates the name of a cell that the caller wants to read.
 func (w *Watcher) CheckReadable(cell model.Cell) error {
 	if err := w.CheckTable(cell.Table); err != nil {
 		return err
@@ -300,7 +308,7 @@ func (w *Watcher) CheckReadable(cell model.Cell) error {
 	return model.ValidateColumn(cell)
 }
 
-// HoldsAt counts the holds that have not been released or expired.
+// HoldsAt counts the holds that are neither released nor expired.
 func (m State) HoldsAt(now tso.Timestamp) (n int64) {
 	for _, h := range m.Holds {
 		if h.Timestamp != released && h.Expires > now {
@@ -310,13 +318,15 @@ func (m State) HoldsAt(now tso.Timestamp) (n int64) {
 	return n
 }
 
-// Snapshot is what is known without asking.
+// Snapshot returns what the client knows without asking, and since when.
 func (w *Watcher) Snapshot() (m State, asOf time.Time) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.last, w.asOf
 }
 
+// StoreSafepoint announces the safepoint want, at the oracle's time now. A greater safepoint, or a
+// hold at or below want, refuses it.
 func (w *Watcher) StoreSafepoint(ctx context.Context, want, now tso.Timestamp) (refused bool, err error) {
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, metaSafe, store.MetaTimestamp, encodeTimestamp(want))

@@ -17,18 +17,18 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// StoredSchema is the schema of an instance with what is known of it. The zero value is that of an
-// instance without one.
+// StoredSchema is the schema of an instance, and how far its indexes can be trusted. The zero value
+// stands for an instance without a schema.
 type StoredSchema struct {
 	Schema  *model.Schema // in a fixed order and without Splits, which matter only when a table is created; nil: none is stored
 	Version uint64        // grows with each change, and when an index becomes ready
-	// Indexes tells how far each index of the schema can be trusted, by the Bigtable table of the
-	// index, TABLE.INDEX.
+	// Indexes tells how far each index of the schema can be trusted. The key is the index's Bigtable
+	// table, TABLE.INDEX.
 	Indexes map[string]IndexState
 }
 
-// IndexState tells how far an index can be trusted. The zero value is one that was created with its
-// table, and always was complete.
+// IndexState tells how far an index can be trusted. The zero value stands for one that was created
+// with its table and has always been complete.
 type IndexState struct {
 	Building bool          `json:",omitempty"` // it lacks entries: ScanIndex refuses it until BackfillIndex has finished
 	Since    tso.Timestamp `json:",omitempty"` // ScanIndex refuses snapshots below it
@@ -79,14 +79,14 @@ type SchemaPlan struct {
 	Changes []SchemaChange // Empty: everything is as the schema says
 }
 
-// Refused is the first change that CreateSchema refuses, as ErrSchemaMismatch; nil: it would make
-// them all.
+// Refused is the first change that CreateSchema would refuse, as ErrSchemaMismatch; nil: it would
+// make them all.
 func (p SchemaPlan) Refused() error { return refusal(p.Changes) }
 
 // PlanSchema compares a schema with what is stored in the instance and with its tables, and changes
-// nothing. It needs the permissions of CreateSchema to read, and no oracle. appProfile is the one
-// to read with, "" for the default one. Errors: ErrInvalidArgument for a schema that is none,
-// ErrCorrupt, those of the store.
+// nothing. It needs CreateSchema's permissions to read, and no oracle. appProfile is the one to
+// read with, "" for the default one. Errors: ErrInvalidArgument for an invalid schema, ErrCorrupt,
+// those of the store.
 func PlanSchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) (SchemaPlan, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return SchemaPlan{}, err
@@ -147,8 +147,8 @@ func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schem
 	return have, err
 }
 
-// missingTables lists what the instance lacks of the tables that the stored schema has already, and
-// of percolator_meta.
+// missingTables lists what the instance lacks of percolator_meta and of the tables that the stored
+// schema has already.
 func missingTables(old, next *model.Schema, have map[string]map[string]bool) (changes []SchemaChange) {
 	missing := func(table, name string, families ...string) {
 		if have[name] == nil {

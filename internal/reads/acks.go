@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ReadAcks returns the newest change of c at ts and the last run of each observer.
+// ReadAcks returns the newest change of a cell at ts and, by observer, the start timestamp of its
+// last run (0: none).
 func (r *Reader) ReadAcks(ctx context.Context, ts tso.Timestamp, cell model.Cell, observers []string) (CellResult, map[string]tso.Timestamp, error) {
 	columns := []string{cell.Column}
 	for _, o := range observers {

@@ -12,20 +12,20 @@ import (
 )
 
 // Requests for the same table and columns that arrive while others are in flight travel together as
-// one ReadRows (section 2.5 of the paper, without its artificial delay: when nothing is in flight a
+// one ReadRows (section 2.5 of the paper, without its artificial delay: with nothing in flight a
 // request goes out at once).
 //
 // A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without
-// an upper bound. A cell never holds two locks (I2), so the newest lock decides; a request that
+// an upper bound. A cell never holds two locks (I2), so the newest lock decides. A request that
 // finds only records above its snapshot, or only records that change nothing, reads on alone
 // (ViewDeeper).
 //
-// A row that no tablet server has at present must not hold up the others. A batch that has to be
-// sent again is given up: whoever waits for it, or for a place behind it, reads alone, and so does
-// everybody for a while after it, some at a time. A request that is merely slow keeps its readers
-// and gives up its place after slotTimeout. That it is slow says nothing about its rows, and if the
-// store is, more and smaller requests would make it slower still: a client that took them for a
-// cure would never come back to batches.
+// A row that no tablet server has at present must not hold up the others. So the batcher gives up a
+// batch that needs a second attempt: every read in it, or waiting for its slot, goes alone, and so
+// do all reads of the table for a while, a limited number at once. A request that is merely slow
+// keeps its readers and gives up its slot after slotTimeout. Its slowness says nothing about its
+// rows. If the store is slow, more and smaller requests only make it slower, and a client that
+// scattered its batches then would never return to batches.
 const (
 	batchInFlight = 2
 	batchWindow   = 2
@@ -64,7 +64,7 @@ func newReadBatcher(r *Reader) *readBatcher {
 	return &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
 }
 
-// read asks q of one row. The context of the batch is not the caller's: a caller that gives up
+// read asks q of one row. A batch does not run on a caller's context, so a caller that gives up
 // costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
 	if b.reader.policy.of(q.table).alone() {
@@ -104,7 +104,7 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	}
 }
 
-// alone reads while batches of the table do not come back.
+// alone reads without a batch, in one of loneMost slots.
 func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
 	select {
 	case b.lone <- struct{}{}:
@@ -115,15 +115,14 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 	return b.reader.readOne(ctx, q, row)
 }
 
-// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is
-// sent afterwards, if it has not been in the other place. However long it takes, it keeps only the
-// one.
+// first sends the only request there is on the caller's goroutine, and afterwards starts a batch
+// with what has gathered. However long it takes, it holds one slot.
 func (b *readBatcher) first(ctx context.Context, queue *readQueue, q rowQuery, row string) (rowAnswer, error) {
 	defer b.next(queue)
 	return b.reader.readOne(ctx, q, row)
 }
 
-// next has whatever gathered behind a lone request sent.
+// next passes a slot on to the reads that have gathered, or gives it back.
 func (b *readBatcher) next(queue *readQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +133,7 @@ func (b *readBatcher) next(queue *readQueue) {
 	b.release(queue)
 }
 
-// drain sends batches until nobody waits, or until its place has been given to somebody else.
+// drain sends batches until no read waits, or until it has given up its slot.
 func (b *readBatcher) drain(queue *readQueue) {
 	for batch := b.take(queue); batch != nil; batch = b.take(queue) {
 		came, kept := b.carry(queue, batch)
@@ -153,8 +152,8 @@ func (b *readBatcher) drain(queue *readQueue) {
 	}
 }
 
-// carry sends a batch, which gives up its place when it takes long. came is false if it is given up
-// itself.
+// carry sends a batch, and gives up its slot when that takes long. came is false if the batch was
+// given up.
 func (b *readBatcher) carry(queue *readQueue, batch []*batchedRead) (came, kept bool) {
 	var slot sync.Once
 	slow := time.AfterFunc(slotTimeout, func() { slot.Do(func() { b.next(queue) }) })
@@ -164,15 +163,15 @@ func (b *readBatcher) carry(queue *readQueue, batch []*batchedRead) (came, kept 
 	return came, kept
 }
 
-// scatter has everybody in a batch read alone.
+// scatter makes every read of a batch go alone.
 func scatter(batch []*batchedRead) {
 	for _, r := range batch {
 		r.answer <- batchAnswer{alone: true}
 	}
 }
 
-// take returns those who wait, as many as a request may name; nil: there is nobody, and the place
-// in flight is given back.
+// take returns the waiting reads, at most as many as one request may name. nil: none wait, and take
+// has given the slot back.
 func (b *readBatcher) take(queue *readQueue) []*batchedRead {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,14 +185,15 @@ func (b *readBatcher) take(queue *readQueue) []*batchedRead {
 	return batch
 }
 
-// release gives a place in flight back; b.mu is held.
+// release gives a slot back; the caller holds b.mu.
 func (b *readBatcher) release(queue *readQueue) {
 	if queue.inFlight--; queue.inFlight == 0 {
 		delete(b.queues, queue.kind)
 	}
 }
 
-// send reads a batch and answers everybody in it; false: it was given up, and nobody has an answer.
+// send reads a batch and answers every read in it. false: the batch was given up, and no read has
+// an answer.
 func (b *readBatcher) send(batch []*batchedRead) bool {
 	q := batch[0].query
 	rows := make([]string, 0, len(batch))
@@ -229,7 +229,7 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 	return true
 }
 
-// Waiting is how many reads wait for one in flight to end, so that they travel together.
+// Waiting counts the reads that wait for one in flight to end, to travel together.
 func (r *Reader) Waiting() (n int) {
 	r.batch.mu.Lock()
 	defer r.batch.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// HoldsValue looks whether an entry of a unique index tells the truth.
+// HoldsValue reports whether cell holds value at ts: whether an entry of a unique index is true.
 func (r *Reader) HoldsValue(ctx context.Context, ts tso.Timestamp, cell model.Cell, value string) (bool, error) {
 	if model.ValidateRow(cell) != nil {
 		return false, nil
@@ -24,6 +24,8 @@ func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values mo
 	return s.reader.ScanIndex(ctx, s, table, index, values, nil)
 }
 
+// ScanIndex is Snapshot.ScanIndex; merge, if not nil, puts the entries of buffered writes into the
+// stream.
 func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, values model.Range, merge func(model.Index, model.Range, iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
 	if err := model.CheckContext(ctx); err != nil {
 		return Failed(err)
@@ -55,7 +57,7 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 	}
 }
 
-// completeIndex returns an index if a snapshot at ts can rely on it.
+// completeIndex returns an index on which a snapshot at ts can rely.
 func (r *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, index string) (model.Index, error) {
 	ix, err := r.meta.FindIndex(table, index)
 	if err != nil {
@@ -76,6 +78,8 @@ func (r *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, ind
 	return ix, nil
 }
 
+// TooOldForIndex is the ErrSnapshotTooOld of a snapshot at ts that is older than the complete
+// index.
 func TooOldForIndex(table, index string, ts tso.Timestamp, st meta.IndexState) error {
 	return fmt.Errorf("percolator: table %q: %w: index %q lacks entries at %d; it is complete since %d", table, model.ErrSnapshotTooOld, index, ts, st.Since)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It
-// reads only these two families, which hold nothing of clean rows (section 2.4 of the paper). A
-// crash between the commit point and a secondary leaves an observed cell locked and without its
-// notify cell, so both are needed to find all work.
+// ScanPending streams, in row order, the rows of a table that carry notify or lock cells. It reads
+// only these two families, which hold nothing of clean rows (section 2.4 of the paper). A crash
+// between the commit point and a secondary leaves an observed cell locked and without its notify
+// cell, so finding all work takes both.
 func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range) iter.Seq2[layout.Pending, error] {
 	return func(yield func(layout.Pending, error) bool) {
 		if err := r.meta.CheckTable(table); err != nil {
@@ -40,9 +40,9 @@ func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range
 	}
 }
 
-// WrittenSince reports whether any transaction has committed a write to a row of table at or after
-// ts. It reads the write family of the whole table until it finds one, so it is for tools and for
-// the end of a wait.
+// WrittenSince reports whether any transaction has committed a write to the table at or after ts.
+// It reads the write family of the whole table until it finds one, so it is for tools and for the
+// end of a wait.
 func (r *Reader) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
 	if err := r.meta.CheckTable(table); err != nil {
 		return false, err
@@ -55,7 +55,7 @@ func (r *Reader) WrittenSince(ctx context.Context, table string, ts tso.Timestam
 	return found, err
 }
 
-// SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the
+// SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells. The
 // list may be empty.
 func (r *Reader) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
 	if err := model.CheckContext(ctx); err != nil {
@@ -84,9 +84,9 @@ func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
 // MaxPendingRows is how many rows ReadPending reads at once.
 const MaxPendingRows = 1024
 
-// ReadPending reads, with one request and in row order, at most most rows of table in r that carry
-// notify or lock cells (section 2.4 of the paper); more: there may be others behind them.
-// ErrInvalidArgument: most is not between 1 and MaxPendingRows.
+// ReadPending reads, with one request and in row order, at most most rows that carry notify or lock
+// cells (section 2.4 of the paper). more: others may follow. ErrInvalidArgument: most is not
+// between 1 and MaxPendingRows.
 func (r *Reader) ReadPending(ctx context.Context, table string, keys model.Range, most int) (rows []layout.Pending, more bool, err error) {
 	if most < 1 || most > MaxPendingRows {
 		return nil, false, fmt.Errorf("percolator: %w: %d rows, not 1 to %d", model.ErrInvalidArgument, most, MaxPendingRows)

@@ -34,9 +34,9 @@ func (p *readPolicy) of(table string) *tablePolicy {
 	return known.(*tablePolicy)
 }
 
-// whole counts a read of one row, or of several, and reports whether it is to ask for whole rows
-// (wholerow.go), and whether it thereby probes: then it is to travel alone, and probed is to be
-// called after it.
+// whole counts a read of one row, or of several. It reports whether the read asks for whole rows
+// (wholerow.go), and whether it probes: a probe travels alone, and its caller calls probed after
+// it.
 func (t *tablePolicy) whole(several bool) (whole, probes bool) {
 	switch {
 	case t.reads.Load() < t.after.Load() && t.reads.Add(1) <= t.after.Load():
@@ -61,16 +61,16 @@ func (t *tablePolicy) probed(narrow bool) {
 func (t *tablePolicy) wide() {
 	after := t.after.Load()
 	if t.reads.Load() < after || !t.after.CompareAndSwap(after, min(max(after, 1)*trialGrowth, lastTrial)) {
-		return // somebody else has ended it
+		return // another read has ended it
 	}
 	t.narrow.Store(0)
 	t.reads.Store(0)
 }
 
-// A read for which one version was not enough has the next few of its table ask for two. Where
-// transactions lock many of the cells that they only read (GetForUpdate, LockReads), the newest
-// record often changes nothing, and with one version every reader would have to ask again; where
-// they lock few, two versions would only be bytes.
+// When one version was not enough for a read, the next few reads of the table ask for two. Where
+// transactions lock many cells that they only read (GetForUpdate, LockReads), the newest record
+// often changes nothing, and with one version every reader would have to ask again. Where they lock
+// few, a second version would only be bytes.
 const (
 	deepReads = 8 // for each read that had to look deeper
 	mostDeep  = 256
@@ -85,17 +85,17 @@ func (t *tablePolicy) window() int {
 	return 1
 }
 
-// deeper says that one version was not enough.
+// deeper notes that one version was not enough.
 func (t *tablePolicy) deeper() {
 	if t.deep.Load() < mostDeep {
 		t.deep.Add(deepReads)
 	}
 }
 
-// travelAlone is how long reads of a table travel alone after a batch that had to be sent again.
+// travelAlone is how long reads of a table go alone after a batch that needed a second attempt.
 const travelAlone = time.Second
 
-// part makes reads of the table travel alone for a while, and alone reports whether they do.
+// part makes reads of the table go alone for a while; alone reports whether they do.
 func (t *tablePolicy) part() {
 	until := time.Now().Add(travelAlone)
 	t.apart.Store(&until)
@@ -106,8 +106,8 @@ func (t *tablePolicy) alone() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// ReadWholeRowsAfter begins the first trial of whole rows of a table that has not been read yet
-// after so many reads of it, without probes.
+// ReadWholeRowsAfter begins the first trial of whole rows of a table after this many reads of it,
+// without probes. It applies to tables that have not been read yet.
 func (r *Reader) ReadWholeRowsAfter(reads int64) { r.policy.first, r.policy.probe = reads, 0 }
 
 // ReadsWhole reports whether the next read of a table asks for whole rows.

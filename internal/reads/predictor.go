@@ -10,9 +10,9 @@ import (
 
 // Percolator's prefetcher reads ahead what transactions of the same shape went on to read (section
 // 2.5 of the paper: ten times fewer reads). The predictor learns, for the columns of a row that a
-// snapshot asks for first, in one call, which other columns of that row the same snapshot asks for
-// later; those that follow at least half of the time are fetched in the same request. A wrong guess
-// costs bytes, never correctness: it is the same row at the same snapshot.
+// snapshot asks for first, which other columns of the row the same snapshot asks for later. It
+// fetches those that follow at least half of the time in the same request. A wrong guess costs
+// bytes, never correctness: it is the same row at the same snapshot.
 const (
 	predictShapes = 256 // sets of columns remembered; the rest are not predicted
 	predictFollow = 16  // followers remembered for each
@@ -27,7 +27,7 @@ type predictor struct {
 	stats map[readShape]*shapeStats
 }
 
-// readShape is what a snapshot asked of a row first: the columns, joined.
+// readShape is what a snapshot asked of a row first: the table and the joined columns.
 type readShape struct{ table, columns string }
 
 type shapeStats struct {
@@ -37,8 +37,7 @@ type shapeStats struct {
 
 func newPredictor() *predictor { return &predictor{stats: map[readShape]*shapeStats{}} }
 
-// expect records that ask is being read, in one call, and returns what is worth fetching along with
-// it.
+// expect records that one call reads ask, and returns the cells worth fetching along with it.
 func (p *predictor) expect(cache *readCache, ask []model.Cell) (extra []model.Cell) {
 	if len(ask) == 1 {
 		return p.expectRow(cache, ask, nil)
@@ -86,7 +85,7 @@ func shapeOf(cells []model.Cell) readShape {
 	return readShape{cells[0].Table, strings.Join(slices.Compact(columns), "\x00")}
 }
 
-// first counts a row that is first asked for this and predicts the rest of it.
+// first counts a row whose first request has this shape, and predicts the rest of the row.
 func (p *predictor) first(cache *readCache, shape readShape, cells, extra []model.Cell) []model.Cell {
 	s := p.stats[shape]
 	if s == nil {
@@ -113,7 +112,7 @@ func (p *predictor) first(cache *readCache, shape readShape, cells, extra []mode
 	return extra
 }
 
-// hit counts a prefetched column that was read after all.
+// hit counts a prefetched column that the snapshot read after all.
 func (p *predictor) hit(cache *readCache, c model.Cell) {
 	if first, isFirst := cache.firstOfRow(c, readShape{c.Table, c.Column}); !isFirst {
 		p.mu.Lock()
@@ -130,7 +129,8 @@ func (p *predictor) followed(first readShape, column string) {
 	s.follows[column]++
 }
 
-// firstOfRow returns what this snapshot asked of c's row first, and whether that is shape, now.
+// firstOfRow returns the shape of this snapshot's first request for c's row, and whether that is
+// the present one.
 func (rc *readCache) firstOfRow(c model.Cell, shape readShape) (first readShape, isFirst bool) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

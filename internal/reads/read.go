@@ -1,3 +1,6 @@
+// Package reads answers what a snapshot sees, with as few requests as it can. It stands on locks,
+// which gets it past the locks that it meets, and on meta, which says what may still be read;
+// commit and the admin tools stand on it.
 package reads
 
 import (
@@ -17,14 +20,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Reading a cell at ts (lines 8–24 of Figure 6 of the paper) takes one request: it returns the
+// Reading a cell at ts (lines 8–24 of Figure 6 of the paper) takes one request. It returns the
 // newest lock, write record and data version at or below ts. A lock means that a transaction may be
-// committing below ts, so it is waited for or resolved (I15). Otherwise the newest record that
-// changes the cell decides; the newest data is only a guess at its value, accepted when its
+// committing below ts, so the reader waits for it or resolves it (I15). Otherwise the newest record
+// that changes the cell decides. The newest data is only a guess at the value: it counts when its
 // timestamp is the record's start_ts.
 //
-// The alternative of the paper, one read for each of the three families, was rejected: Bigtable
-// reads a row atomically, so one request is both cheaper and free of the races between them.
+// Rejected: the paper's own way, one read for each of the three families. Bigtable reads a row
+// atomically, so one request is both cheaper and free of the races between them.
 
 // Reader reads cells, rows and ranges at a timestamp.
 type Reader struct {
@@ -39,6 +42,7 @@ type Reader struct {
 	policy  readPolicy
 }
 
+// New returns a reader over the given layers.
 func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolver, cfg model.Settings) *Reader {
 	r := &Reader{store: s, clock: c, meta: m, locks: l, cfg: cfg, predict: newPredictor()}
 	r.batch = newReadBatcher(r)
@@ -49,22 +53,22 @@ func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolve
 // ReadRowsLimit is the most rows that one ReadRows request names.
 const ReadRowsLimit = 512
 
-// CellResult is the answer for one cell. value is nil where there is none.
+// CellResult is the answer for one cell. Value is nil where there is none.
 type CellResult struct {
 	Cell    model.Cell
 	Value   []byte
-	Record  layout.WriteRecord // the record that decided; zero if there was none
-	Skipped bool               // locked or corrupt, and nobody insisted
+	Record  layout.WriteRecord // the record that decided; zero: there was none
+	Skipped bool               // locked or corrupt, and not required
 }
 
-// ReadCells reads cells at ts. The first required ones are waited for; the others are skipped when
-// they are locked.
+// ReadCells reads cells at ts. It waits for locks on the first required ones, and skips the others
+// when they are locked.
 func (r *Reader) ReadCells(ctx context.Context, ts tso.Timestamp, cells []model.Cell, required int) ([]CellResult, error) {
 	out, _, err := r.readCellsAndRows(ctx, ts, cells, required)
 	return out, err
 }
 
-// readCellsAndRows also returns the rows that were read whole on the occasion.
+// readCellsAndRows is ReadCells, and also returns the rows that it read whole.
 func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells []model.Cell, required int) ([]CellResult, []rowAnswer, error) {
 	if r.store.Closed.Load() {
 		return nil, nil, fmt.Errorf("percolator: %w", model.ErrClosed)
@@ -113,7 +117,7 @@ func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 	return out, whole, r.meta.CheckRead(ctx, ts)
 }
 
-// readCell is readCellsAndRows for one cell that is waited for.
+// readCell is readCellsAndRows for one required cell.
 func (r *Reader) readCell(ctx context.Context, ts tso.Timestamp, cell model.Cell) (CellResult, rowAnswer, error) {
 	if r.store.Closed.Load() {
 		return CellResult{}, rowAnswer{}, fmt.Errorf("percolator: %w", model.ErrClosed)
@@ -130,7 +134,8 @@ func (r *Reader) readCell(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	return res, a, r.meta.CheckRead(ctx, ts)
 }
 
-// readGroup is rows of one table of which the same columns are wanted: they travel in one request.
+// readGroup is rows of one table from which the caller wants the same columns: one request reads
+// them.
 type readGroup struct {
 	table   string
 	columns []string
@@ -144,8 +149,9 @@ type rowWants struct {
 	answer  rowAnswer
 }
 
-// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request
-// may name. Without prefetch a column travels alone, without batching a row.
+// groupReads groups cells by row, and rows by their set of columns, and cuts groups to what one
+// request may name. With DisablePrefetch each column makes a request of its own, with
+// DisableBatching each row.
 func (r *Reader) groupReads(cells []model.Cell) []*readGroup {
 	if len(cells) == 1 {
 		one := cells[0]
@@ -206,7 +212,8 @@ func (w *rowWants) split() []*rowWants {
 	return out
 }
 
-// query asks for columns of one row of a table, or of several, as they are read best.
+// query is the query that the read policy of the table chooses for columns of one row, or of
+// several.
 func (r *Reader) query(ts tso.Timestamp, table string, columns []string, several bool) rowQuery {
 	policy := r.policy.of(table)
 	q := rowQuery{table: table, columns: columns, ts: ts, window: policy.window()}
@@ -216,7 +223,7 @@ func (r *Reader) query(ts tso.Timestamp, table string, columns []string, several
 	return q
 }
 
-// fetchOne sends the request for one row, or joins a batch with other goroutines' requests.
+// fetchOne sends the request for one row, or joins the batch of other goroutines.
 func (r *Reader) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
 	if r.cfg.DisableBatching || q.probes {
 		return r.readOne(ctx, q, row)
@@ -224,7 +231,7 @@ func (r *Reader) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswe
 	return r.batch.read(ctx, q, row)
 }
 
-// fetch asks for a group, and leaves the answers with the rows.
+// fetch reads a group and leaves each answer with its row.
 func (r *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err error) {
 	q := r.query(ts, g.table, g.columns, len(g.rows) > 1)
 	if len(g.rows) == 1 {
@@ -252,8 +259,9 @@ func (r *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err
 	return nil
 }
 
-// FinishRead turns what a request saw of one cell into the answer, with further requests where it
-// must: past locks, past records that change nothing, and for data that the guess missed.
+// FinishRead turns what a request saw of one cell into the answer. It sends further requests where
+// it must: past locks, past records that change nothing, and for data that the guess missed.
+// Without wait it skips a locked or corrupt cell.
 func (r *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Cell, v *layout.Versions, window int, wait bool) (_ CellResult, err error) {
 	pause := locks.NewLockWait()
 	var blocker layout.LockRecord // the lock that was last waited for
@@ -313,8 +321,8 @@ func (r *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	} else if v != nil {
 		return CellResult{Cell: cell, Record: w, Value: NonNil(v.Data[0].Value)}, nil
 	}
-	// The data is gone. Below the mark this is the trace of a phase-two write that landed after
-	// collection; a snapshot that may itself have been collected is refused first.
+	// The data is gone. Below the GC watermark this is the trace of a phase-two write that landed
+	// after collection. A snapshot that collection may have passed is refused first.
 	m, err := r.meta.Refresh(ctx)
 	if err != nil {
 		return CellResult{}, err
@@ -329,6 +337,7 @@ func (r *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	return CellResult{}, model.CellError(model.ErrCorrupt, cell, "the put record at %d names data at %d, which does not exist", w.CommitTS, w.StartTS)
 }
 
+// NonNil keeps an empty value apart from absence, which is nil.
 func NonNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -13,7 +13,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// rowQuery is what is asked about rows of a table.
+// rowQuery is the question that one request asks about rows of a table.
 type rowQuery struct {
 	table   string
 	columns []string      // sorted
@@ -64,8 +64,8 @@ type rowAnswer struct {
 	notified bool // a notify cell was asked for and is there
 }
 
-// answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values
-// came with it that q does not want.
+// answer is what q learns from a row; the zero Row is a missing one. unasked is how many bytes of
+// values came with the row that q does not want.
 func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
 	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(row.Of(layout.NotifyFamily)) > 0}
 	if q.whole {
@@ -80,8 +80,8 @@ func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
 	return a, unasked
 }
 
-// readOne reads one row; one that was cut off, or is too large to be read whole, is read again by
-// name.
+// readOne reads one row. If the row was cut off, or is too large to be read whole, it reads the row
+// again by name.
 func (r *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
 	if q.probes {
 		defer func() { r.policy.of(q.table).probed(err == nil && a.whole) }()
@@ -97,8 +97,8 @@ func (r *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnsw
 	return r.readOne(ctx, q.byName(), row)
 }
 
-// byNameAfter ends the trial of whole rows if that may be why a read has failed, and reports
-// whether to try it by name.
+// byNameAfter ends the trial of whole rows if that may be why a read failed, and reports whether to
+// try it by name.
 func (r *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
 	if !q.whole || !TooLarge(err) {
 		return false
@@ -107,10 +107,10 @@ func (r *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
 	return ctx.Err() == nil
 }
 
-// errHeavy ends a read of whole rows that brings too much that was not asked for.
+// errHeavy ends a read of whole rows that brings too many bytes that the query does not want.
 var errHeavy = status.Error(codes.ResourceExhausted, "whole rows are too large")
 
-// readMany reads rows with one request; the answers are in their order.
+// readMany reads rows with one request and returns the answers in their order.
 func (r *Reader) readMany(ctx context.Context, q rowQuery, rows []string) ([]rowAnswer, error) {
 	found := make(map[string]rowAnswer, len(rows))
 	sum := 0

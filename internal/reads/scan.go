@@ -15,11 +15,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A scan reads pages of rows with the filter of a read, and settles each cell as a read does: locks
-// are waited for or resolved and only the cell is read again, so the position is never lost. Pages
-// are read to their end before they are handed out: the consumer may take its time, or write to the
-// table that it scans. The first page is small and the next ones grow, so that a scan that is
-// broken off early has cost little.
+// A scan reads pages of rows with the filter of a read, and finishes each cell as a read does: it
+// waits for locks or resolves them and reads only that cell again, so it never loses its position.
+// It reads a page to its end before it hands out the first entry: the consumer may take its time,
+// or write to the table that it scans. The first page is small and the next ones grow, so a scan
+// that the consumer breaks off early has cost little.
 const (
 	ScanFirstRows = 64
 	ScanMaxRows   = 4096
@@ -44,11 +44,12 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 	return s.reader.scan(ctx, s.TS, table, r, columns)
 }
 
+// Failed is a stream of one error.
 func Failed(err error) iter.Seq2[model.Entry, error] {
 	return func(yield func(model.Entry, error) bool) { yield(model.Entry{}, err) }
 }
 
-// scan is Scan without the checks of names; it serves the tables of indexes, too.
+// scan is Scan without the checks of names; it also serves the tables of indexes.
 func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys model.Range, columns []string) iter.Seq2[model.Entry, error] {
 	filter := store.Newest(slices.Clone(columns), ts, 1)
 	return func(yield func(model.Entry, error) bool) {
@@ -84,7 +85,7 @@ func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys 
 	}
 }
 
-// scanPage reads a page and settles it.
+// scanPage reads a page and finishes it.
 func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, keys model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
 	ctx, span := r.store.Trace.Start(ctx, "percolator.scan", table)
 	begun := time.Now()
@@ -101,15 +102,14 @@ func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, k
 	return page, more, err
 }
 
-// pageRow is one row of a page: what was seen, and what it means.
+// pageRow is one row of a page: what the request saw, and the entries that it means.
 type pageRow struct {
 	Key     string
 	Seen    layout.RowVersions
 	Entries []model.Entry
 }
 
-// ReadPage reads up to limit rows from the beginning of r; more says that there may be others
-// behind them.
+// ReadPage reads up to limit rows from the beginning of the range. more: others may follow.
 func (r *Reader) ReadPage(ctx context.Context, table string, keys model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
 	size := 0
 	err = r.store.ReadRows(ctx, table, store.In(keys), filter, limit, func(row layout.Row) bool {
@@ -121,8 +121,8 @@ func (r *Reader) ReadPage(ctx context.Context, table string, keys model.Range, f
 	return page, more, err
 }
 
-// FinishPage turns what was seen into entries, in row and column order. Our own columns are left
-// out.
+// FinishPage turns what was seen into entries, in row and column order. It leaves out this module's
+// own columns.
 func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow) error {
 	for _, row := range page {
 		for _, col := range row.Seen.Columns() {

@@ -13,24 +13,24 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Snapshot reads the state at one timestamp. It needs no Close and may be used concurrently.
-// ReadOptions say which snapshot is read.
+// ReadOptions say which snapshot to read.
 type ReadOptions struct {
 	AsOf      tso.Timestamp
-	Set       bool // AsOf is meant
+	Set       bool // AsOf counts
 	Staleness time.Duration
 }
 
+// Snapshot reads the state at one timestamp. It needs no Close and may be used concurrently.
 type Snapshot struct {
 	reader *Reader
 	TS     tso.Timestamp
 	cache  readCache
 }
 
+// NewSnapshot returns the snapshot at ts without checks.
 func NewSnapshot(r *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{reader: r, TS: ts} }
 
-// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf,
-// AsOfTimestamp, MaxStaleness).
+// Snapshot opens a snapshot of now, which asks the oracle, or of an earlier time.
 func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -75,10 +75,10 @@ func (r *Reader) View(ctx context.Context, f func(ctx context.Context, s *Snapsh
 	return err
 }
 
-// StartTimestamp is what the snapshot reads at.
+// StartTimestamp returns the timestamp at which the snapshot reads.
 func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.TS }
 
-// Get reads one cell.
+// Get reads one cell; ErrNotFound where there is no value.
 func (s *Snapshot) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	value, err := s.getOne(ctx, c)
 	if err == nil && value == nil {
@@ -87,7 +87,8 @@ func (s *Snapshot) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	return value, err
 }
 
-// getOne is GetMulti for one cell, without the lists: it is what transactions do most.
+// getOne is GetMulti for one cell, without the slices: it is the most frequent call of
+// transactions.
 func (s *Snapshot) getOne(ctx context.Context, c model.Cell) ([]byte, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (s *Snapshot) getOne(ctx context.Context, c model.Cell) ([]byte, error) {
 	return value, err
 }
 
-// fetchOne asks the store.
+// fetchOne reads a cell that is not cached from the store.
 func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
 	ask := []model.Cell{c}
 	if extra := s.predict(ask); len(extra) > 0 {
@@ -127,7 +128,7 @@ func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
 	return slices.Clone(res.Value), nil
 }
 
-// cached returns what is known of a cell already.
+// cached returns what the snapshot already knows of a cell.
 func (s *Snapshot) cached(c model.Cell) (value []byte, ok bool) {
 	value, ok, prefetched := s.cache.take(c)
 	if prefetched {
@@ -137,7 +138,7 @@ func (s *Snapshot) cached(c model.Cell) (value []byte, ok bool) {
 	return value, ok
 }
 
-// predict tells the predictor what is asked for, and returns what it expects next.
+// predict tells the predictor what the caller asks for, and returns what it expects next.
 func (s *Snapshot) predict(ask []model.Cell) []model.Cell {
 	if s.reader.cfg.DisablePrefetch {
 		return nil
@@ -181,7 +182,7 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte,
 	return out, nil
 }
 
-// tableOf is the table of the cells, "" if there are several.
+// tableOf is the table of the cells, or "" if they are of several.
 func tableOf(cells []model.Cell) string {
 	for _, c := range cells {
 		if c.Table != cells[0].Table {
@@ -191,14 +192,14 @@ func tableOf(cells []model.Cell) string {
 	return cells[0].Table
 }
 
-// tookRead measures a read.
+// tookRead records the duration and outcome of a read.
 func (r *Reader) tookRead(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
 	d := time.Since(begun)
 	r.store.Count.Latency[op].Add(d)
 	r.store.Metrics.Read(ctx, op, table, d, err)
 }
 
-// read asks for cells that are not cached, and for those that the predictor expects next.
+// read reads ask, which is not cached, and extra, which the predictor expects next.
 func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte, error) {
 	results, rows, err := s.reader.readCellsAndRows(ctx, s.TS, append(slices.Clip(ask), extra...), len(ask))
 	if err != nil {
@@ -207,7 +208,7 @@ func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte,
 	out := make([][]byte, len(ask))
 	for i, r := range results {
 		if r.Skipped {
-			continue // a prefetched cell that was locked: nobody asked for it
+			continue // a prefetched cell that was locked: the caller did not ask for it
 		}
 		if s.cache.put(r.Cell, r.Value, i >= len(ask)) && i >= len(ask) {
 			s.reader.store.Count.Prefetched.Add(1)
@@ -222,8 +223,8 @@ func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte,
 	return out, nil
 }
 
-// keepRow caches what else a row says that was read whole. If that is all there is, every other
-// column is known to be absent; a cell whose meta would take another request leaves that open.
+// keepRow caches the columns of a row that was read whole. Once it knows them all, every other
+// column is known to be absent. A cell whose value would take another request leaves that open.
 func (s *Snapshot) keepRow(a rowAnswer) {
 	known := true
 	for column, v := range a.seen {
@@ -264,7 +265,7 @@ type readCache struct {
 // cachedCell is one cell's value, nil for absence.
 type cachedCell struct {
 	value      []byte
-	prefetched bool // nobody has asked for it yet
+	prefetched bool // the caller has not asked for it yet
 }
 
 func (rc *readCache) has(c model.Cell) bool {
@@ -285,8 +286,8 @@ func (rc *readCache) take(c model.Cell) (value []byte, ok, prefetched bool) {
 	return cc.value, true, prefetched
 }
 
-// put keeps value, which nobody may modify afterwards, if there is room. What nobody has asked for
-// may take half of it.
+// put keeps value, which the caller must not modify afterwards, if there is room. Prefetched cells
+// take at most half of the room.
 func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -307,7 +308,7 @@ func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
 	return true
 }
 
-// close says that a row has no other columns than those that are cached.
+// close notes that the cache has every column of the row that has a value.
 func (rc *readCache) close(row model.Cell) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -320,7 +321,7 @@ func (rc *readCache) close(row model.Cell) {
 	rc.known[row] = true
 }
 
-// grow makes room for so many bytes, up to most in all; rc.mu is held.
+// grow makes room for so many bytes, up to most in all; the caller holds rc.mu.
 func (rc *readCache) grow(bytes, most int) bool {
 	if rc.bytes+bytes > most {
 		return false

@@ -1,3 +1,5 @@
+// Package telemetry counts, measures and traces what a client does, for Stats and for
+// OpenTelemetry. It stands below every layer and calls none.
 package telemetry
 
 import (
@@ -14,12 +16,13 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Metrics and spans are OpenTelemetry's, through the providers of Config and nothing global
+// Metrics and spans go to the OpenTelemetry providers of Config and to nothing global
 // (docs/TELEMETRY.md lists them). Attributes come from small sets: tables and indexes of the
-// schema, kinds of requests, outcomes. Never row keys, values, sessions or texts of errors.
+// schema, kinds of requests, outcomes. They are never row keys, values, sessions or texts of
+// errors.
 //
-// Counters and gauges are read when they are collected, so they cost nothing in between; only what
-// has to be a histogram is recorded as it happens, and without a MeterProvider not even that.
+// Counters and gauges are read when they are collected, so they cost nothing in between. Only
+// histograms are recorded as things happen, and without a MeterProvider not even those.
 
 // Scope is the instrumentation scope of the metrics and spans.
 const Scope = "github.com/gopercolator/percolator/percolator"
@@ -37,8 +40,8 @@ const (
 	systemName = "gcp.bigtable"
 )
 
-// conventionalBuckets are those that the conventions ask for in durations of database requests;
-// ownBuckets are as fine as Stats.Latency.
+// conventionalBuckets are the buckets that the conventions ask for in durations of database
+// requests. ownBuckets are as fine as Stats.Latency.
 var (
 	conventionalBuckets = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
 	countBuckets        = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
@@ -52,7 +55,8 @@ func ownBuckets() []float64 {
 	return out
 }
 
-// Instruments are the histograms of a client. A nil *instruments records nothing.
+// Instruments are the histograms of a client. A nil *Instruments records nothing. Methods may be
+// called concurrently.
 type Instruments struct {
 	requests     metric.Float64Histogram
 	oracle       metric.Float64Histogram
@@ -67,11 +71,11 @@ type Instruments struct {
 	options map[measured][]metric.RecordOption
 }
 
-// measured is what tells one series of a histogram from another. There are as many as tables times
-// kinds times outcomes.
+// measured tells one series of a histogram from another. There are as many as tables times kinds
+// times outcomes.
 type measured struct{ key, table, kind, outcome string }
 
-// NewInstruments returns nil if there is nobody to record for.
+// NewInstruments returns nil without a MeterProvider.
 func NewInstruments(p metric.MeterProvider) (*Instruments, error) {
 	if p == nil {
 		return nil, nil
@@ -103,7 +107,7 @@ func NewInstruments(p metric.MeterProvider) (*Instruments, error) {
 	return m, errors.Join(errs...)
 }
 
-// with returns the attributes of a series; they are made once.
+// with returns the attributes of a series, which it makes once.
 func (m *Instruments) with(k measured) []metric.RecordOption {
 	m.mu.RLock()
 	opts, ok := m.options[k]
@@ -139,42 +143,49 @@ func (m *Instruments) with(k measured) []metric.RecordOption {
 	return opts
 }
 
+// Request records a request to Bigtable.
 func (m *Instruments) Request(ctx context.Context, op Operation, table string, d time.Duration, err error) {
 	if m != nil {
 		m.requests.Record(ctx, d.Seconds(), m.with(measured{attrOperation, table, op.String(), statusOf(err)})...)
 	}
 }
 
+// OracleRequest records a request to the oracle.
 func (m *Instruments) OracleRequest(ctx context.Context, d time.Duration, err error) {
 	if m != nil {
 		m.oracle.Record(ctx, d.Seconds(), m.with(measured{key: attrKind, outcome: statusOf(err)})...)
 	}
 }
 
+// Transaction records a transaction that writes, from Begin to the answer of Commit.
 func (m *Instruments) Transaction(ctx context.Context, d time.Duration, err error) {
 	if m != nil {
 		m.transactions.Record(ctx, d.Seconds(), m.with(measured{outcome: endOf(err)})...)
 	}
 }
 
+// Attempted records how many attempts an Update took.
 func (m *Instruments) Attempted(ctx context.Context, n int, err error) {
 	if m != nil {
 		m.attempts.Record(ctx, int64(n), m.with(measured{outcome: endOf(err)})...)
 	}
 }
 
+// Phase records a step of a commit that began at begun.
 func (m *Instruments) Phase(ctx context.Context, name string, begun time.Time, err error) {
 	if m != nil {
 		m.phases.Record(ctx, time.Since(begun).Seconds(), m.with(measured{key: attrPhase, kind: name, outcome: errorType(err)})...)
 	}
 }
 
+// Read records a read that the snapshot could not answer itself.
 func (m *Instruments) Read(ctx context.Context, op Operation, table string, d time.Duration, err error) {
 	if m != nil {
 		m.reads.Record(ctx, d.Seconds(), m.with(measured{attrKind, table, op.String(), errorType(err)})...)
 	}
 }
 
+// LockWait records how long a read took to get past a lock.
 func (m *Instruments) LockWait(ctx context.Context, table string, d time.Duration, err error) {
 	if m != nil {
 		m.lockWaits.Record(ctx, d.Seconds(), m.with(measured{key: attrKind, table: table, outcome: errorType(err)})...)

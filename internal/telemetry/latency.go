@@ -8,8 +8,8 @@ import (
 )
 
 // latencyBounds are the upper bounds of the buckets of LatencyCounts but the last, which has none.
-// Two or three to a decade tell apart what an operator would treat differently; finer ones would
-// only make reports longer.
+// Three to a decade tell apart what an operator would treat differently; finer ones would only make
+// reports longer.
 var latencyBounds = [...]time.Duration{
 	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
@@ -19,20 +19,20 @@ var latencyBounds = [...]time.Duration{
 	10 * time.Second, 20 * time.Second, 60 * time.Second,
 }
 
-// LatencyBounds returns the upper bounds, inclusive, of the buckets of every LatencyCounts, but for
-// the last bucket, which holds what is above them all. They are the same in every process of this
-// version.
+// LatencyBounds returns the inclusive upper bounds of the buckets of every LatencyCounts. The last
+// bucket has none: it counts what exceeds them all. The bounds are the same in every process of
+// this version.
 func LatencyBounds() []time.Duration { return slices.Clone(latencyBounds[:]) }
 
-// LatencyCounts is a histogram of durations since NewClient. What happened between two readings is
-// their difference (Sub).
+// LatencyCounts is a histogram of durations since NewClient. Sub gives what happened between two
+// readings.
 type LatencyCounts struct {
 	Buckets [len(latencyBounds) + 1]int64 `json:"buckets"` // of durations up to each of LatencyBounds, and above
 	Count   int64                         `json:"count"`
 	Sum     time.Duration                 `json:"sum"` // nanoseconds in JSON
 }
 
-// Sub returns what was counted since earlier was read from the same client.
+// Sub returns the counts since earlier was read from the same client.
 func (l LatencyCounts) Sub(earlier LatencyCounts) LatencyCounts {
 	for i := range l.Buckets {
 		l.Buckets[i] -= earlier.Buckets[i]
@@ -42,7 +42,7 @@ func (l LatencyCounts) Sub(earlier LatencyCounts) LatencyCounts {
 	return l
 }
 
-// Add returns the counts of both, as of two processes.
+// Add returns the sum of the counts of two clients.
 func (l LatencyCounts) Add(other LatencyCounts) LatencyCounts {
 	for i := range l.Buckets {
 		l.Buckets[i] += other.Buckets[i]
@@ -52,9 +52,9 @@ func (l LatencyCounts) Add(other LatencyCounts) LatencyCounts {
 	return l
 }
 
-// Quantile estimates the duration that a share q (0 to 1) of the calls did not exceed: within the
-// bucket where it lies, calls are taken to be spread evenly. What lies above all bounds is given as
-// the last of them. Without calls it is 0.
+// Quantile estimates the duration that a share q (0 to 1) of the calls did not exceed, as if the
+// calls within a bucket were spread evenly. It gives what exceeds all bounds as the last of them.
+// Without calls it is 0.
 func (l LatencyCounts) Quantile(q float64) time.Duration {
 	total := int64(0)
 	for _, n := range l.Buckets {
@@ -87,12 +87,13 @@ func (l LatencyCounts) Mean() time.Duration {
 	return l.Sum / time.Duration(l.Count)
 }
 
-// latency is LatencyCounts while it is being counted.
+// latency counts what LatencyCounts is a reading of.
 type latency struct {
 	buckets [len(latencyBounds) + 1]atomic.Int64
 	sum     atomic.Int64
 }
 
+// Add counts a call that took d.
 func (l *latency) Add(d time.Duration) {
 	i := sort.Search(len(latencyBounds), func(i int) bool { return d <= latencyBounds[i] })
 	l.buckets[i].Add(1)
@@ -108,9 +109,10 @@ func (l *latency) read() (out LatencyCounts) {
 	return out
 }
 
-// Operation is what latency is counted by.
+// Operation is a kind of call whose latency the client counts.
 type Operation int
 
+// The operations of a client, and its requests.
 const (
 	OpBegin Operation = iota
 	OpGet
@@ -124,8 +126,7 @@ const (
 	operations
 )
 
-// String is the operation's key in Stats.Latency; those of requests are their keys in
-// Stats.Requests.
+// String is the operation's key in Stats.Latency, and for requests also in Stats.Requests.
 func (op Operation) String() string {
 	return [...]string{"begin", "get", "get_multi", "scan", "commit", "Oracle", "ReadRows", "CheckAndMutateRow", "MutateRows"}[op]
 }

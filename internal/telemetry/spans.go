@@ -12,11 +12,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Spans makes the client's trace spans: one for each call of the caller's, and below it one for
-// each step of the protocol, not for each request. A transaction may send thousands of those, and
-// whoever wants to see them can trace gRPC (docs/TELEMETRY.md).
+// Spans makes the client's trace spans: one for each call of the application's, and below it one
+// for each step of the protocol. It makes none for single requests: a transaction may send
+// thousands, and gRPC's own tracing shows them (docs/TELEMETRY.md).
 type Spans struct{ tracer trace.Tracer } // nil: none
 
+// NewSpans makes no spans if p is nil.
 func NewSpans(p trace.TracerProvider) Spans {
 	if p == nil {
 		return Spans{}
@@ -36,8 +37,8 @@ func (s Spans) Start(ctx context.Context, name, table string) (context.Context, 
 	return ctx, Span{sp}
 }
 
-// Within is start for what is worth a span only as a part of another one: not where the client
-// works for itself.
+// Within is Start for a step that is worth a span only as a part of another one, not where the
+// client works for itself.
 func (s Spans) Within(ctx context.Context, name string) (context.Context, Span) {
 	if s.tracer == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, Span{}
@@ -53,7 +54,7 @@ func (s Spans) Current(ctx context.Context) Span {
 	return Span{trace.SpanFromContext(ctx)}
 }
 
-// Span is a span of the client's; the zero value does nothing, and costs nothing.
+// Span is a span of the client's. The zero value does nothing and costs nothing.
 type Span struct{ trace.Span }
 
 // End ends the span. The message of an error stays out of it, as it names rows.
@@ -68,12 +69,14 @@ func (s Span) End(err error) {
 	s.Span.End()
 }
 
+// Count sets an attribute to a number.
 func (s Span) Count(key string, n int) {
 	if s.Span != nil {
 		s.SetAttributes(attribute.Int(key, n))
 	}
 }
 
+// Timestamp sets an attribute to a timestamp.
 func (s Span) Timestamp(key string, ts tso.Timestamp) {
 	if s.Span != nil {
 		s.SetAttributes(attribute.Int64(key, int64(ts)))
@@ -87,7 +90,7 @@ func (s Span) Event(name, table, kind string) {
 	}
 }
 
-// Conflict notes what a transaction has met.
+// Conflict notes what a transaction conflicted with.
 func (s Span) Conflict(err error) {
 	if s.Span == nil || err == nil {
 		return
@@ -101,10 +104,10 @@ func (s Span) Conflict(err error) {
 	case c.Locked:
 		kind = "lock"
 	case c.OtherTS == 0:
-		kind = "rollback" // somebody has judged this transaction dead
+		kind = "rollback" // another client judged this transaction dead
 	}
 	s.Event("percolator.conflict", c.Cell.Table, kind)
 }
 
-// ErrPanicked is how a span ends whose function of the caller's does not return.
+// ErrPanicked ends a span whose function of the application's does not return.
 var ErrPanicked = errors.New("the function did not return")

@@ -44,28 +44,28 @@ type Stats struct {
 	Transactions              int64 // committed with at least one write or notification
 	Conflicts                 int64 // attempts that ended in ErrConflict
 	Aborts                    int64 // attempts that were rolled back for another reason
-	RolledForward, RolledBack int64 // cells of other transactions that lock resolution settled
+	RolledForward, RolledBack int64 // cells of other transactions that lock resolution resolved
 	Notifications             int64 // notify cells written
 	// Requests counts calls by kind: "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys"
-	// and "Oracle". Retries inside Google's client are not seen.
+	// and "Oracle". It does not see retries inside Google's client.
 	Requests              map[string]int64
 	RowsRead, RowsMutated int64
 	Unknown               int64 // commits that ended in ErrOutcomeUnknown
-	// LateRecords counts put records found without their data below the mark: traces of commits that
-	// landed after collection, read as absent.
+	// LateRecords counts put records found without their data below the GC watermark: traces of
+	// commits that landed after collection. Reads take them as absent.
 	LateRecords int64
 
-	LockWaits    int64         // reads that met a lock, and had to wait for its transaction or to settle it
-	LockWaitTime time.Duration // how long they took for that, all together
+	LockWaits    int64         // reads that met a lock, and had to wait for its transaction or to resolve it
+	LockWaitTime time.Duration // how long all of them together took for that
 
 	// Latency counts how long calls took, by operation: "begin", "get", "get_multi", "scan" (each
-	// page), "commit" (with writes), and the requests by the names that they have in Requests, but for
-	// "SampleRowKeys". Reads that the snapshot already knew, or that the transaction had written, are
-	// not among them. Failed calls are.
+	// page), "commit" (with writes), and the requests by their names in Requests, but for
+	// "SampleRowKeys". It includes failed calls, but no reads that the snapshot or the transaction's
+	// own writes answered.
 	Latency map[string]LatencyCounts
 }
 
-// Read is a reading of all counters, one after the other.
+// Read reads all counters, one after the other.
 func (n *Counters) Read() Stats {
 	s := Stats{
 		Transactions: n.Transactions.Load(), Conflicts: n.Conflicts.Load(), Aborts: n.Aborts.Load(),

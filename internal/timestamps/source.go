@@ -1,3 +1,6 @@
+// Package timestamps is the oracle as a client sees it: one request for one timestamp, start
+// timestamps asked for ahead of time, and the newest one known. It stands on store only for the
+// client's lifetime and its counters.
 package timestamps
 
 import (
@@ -12,16 +15,15 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A transaction that reads nothing may take a start timestamp that was asked for before it began:
-// it has seen nothing that could have become stale, and all that an older start timestamp does is
-// refuse to overwrite what was committed since (I2). So each blind transaction takes one that is at
-// hand and has one asked for in its place, which saves the oracle's round trip.
+// A transaction that reads nothing may take a start timestamp that the client asked for before it
+// began. It has seen nothing that could have become stale; an older start timestamp only makes it
+// refuse to overwrite what was committed since (I2). So each blind transaction takes a timestamp at
+// hand and has another one asked for in its place, which saves the oracle's round trip.
 //
-// The newest is taken first. The oldest first, as a queue would have it, would hand out timestamps
-// as old as the queue is long, and the older a timestamp is, the likelier it loses against
-// something that was committed since.
+// The newest timestamp goes first. A queue would hand out timestamps as old as the queue is long,
+// and the older a timestamp is, the likelier it loses against a later commit.
 
-// Clock gives timestamps of the oracle.
+// Source gives timestamps of the oracle. Its methods may be called concurrently.
 type Source struct {
 	Store  *store.Store
 	Config model.Settings
@@ -30,7 +32,7 @@ type Source struct {
 	Newest newestStamp // for MaxStaleness
 }
 
-// stampsMost is how many start timestamps are kept at hand, and how many are asked for at once.
+// stampsMost bounds the start timestamps at hand, and the requests for more.
 const stampsMost = 64
 
 // startAhead keeps start timestamps at hand.
@@ -40,8 +42,8 @@ type startAhead struct {
 	asking int
 }
 
-// take returns the newest timestamp at hand if it was asked for less than age ago, and whether one
-// is to be asked for in its place; whoever asks says so to put.
+// take returns the newest timestamp at hand if the client asked for it less than age ago. ask: the
+// caller is to ask for another one in its place and to hand the answer to put.
 func (a *startAhead) take(age time.Duration) (s stamp, ok, ask bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,8 +61,8 @@ func (a *startAhead) take(age time.Duration) (s stamp, ok, ask bool) {
 	return s, ok, ask
 }
 
-// put keeps what was asked for, in the place of the oldest if need be; answered is false if there
-// was no answer.
+// put keeps an answer, in the place of the oldest if need be. answered is false if the oracle gave
+// none.
 func (a *startAhead) put(s stamp, answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,8 +76,8 @@ func (a *startAhead) put(s stamp, answered bool) {
 	a.stamps = append(a.stamps, s)
 }
 
-// StartTimestamp asks the oracle; for a blind transaction it takes one that is at hand, not older
-// than a quarter of a lock's life.
+// StartTimestamp asks the oracle. For a blind transaction it takes a timestamp at hand that is no
+// older than a quarter of LockTTL.
 func (s *Source) StartTimestamp(ctx context.Context, blind bool) (stamp, error) {
 	if blind && !s.Store.Closed.Load() {
 		ahead, ok, ask := s.ahead.take(s.Config.LockTTL / 4)
@@ -100,13 +102,14 @@ func (s *Source) askStamp(ctx context.Context) (stamp, error) {
 	return stamp{ts, asked}, err
 }
 
-// stamp is a timestamp with the monotonic time at which it was asked for.
+// stamp is a timestamp with the monotonic time at which the client asked for it.
 type stamp struct {
 	TS   tso.Timestamp
 	When time.Time
 }
 
-// Next asks the oracle (I1).
+// Next asks the oracle for a timestamp greater than all that it has given (I1). Errors: ErrClosed,
+// the context's, and the oracle's.
 func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return 0, err
@@ -135,7 +138,7 @@ func (s *Source) tookOracle(ctx context.Context, asked time.Time, err error) {
 	s.Store.Metrics.OracleRequest(ctx, d, err)
 }
 
-// newestStamp is the greatest timestamp that a client has got.
+// newestStamp is the greatest timestamp that the client has got.
 type newestStamp struct {
 	mu sync.Mutex
 	stamp
@@ -149,7 +152,7 @@ func (n *newestStamp) offer(s stamp) {
 	}
 }
 
-// Within returns the timestamp if it was asked for at most d ago.
+// Within returns the timestamp if the client asked for it at most d ago.
 func (n *newestStamp) Within(d time.Duration) (tso.Timestamp, bool) {
 	if d <= 0 {
 		return 0, false
@@ -160,9 +163,8 @@ func (n *newestStamp) Within(d time.Duration) (tso.Timestamp, bool) {
 }
 
 // EstimatedTime is the oracle's time as far as this process can tell without asking: the newest
-// timestamp that the client has got, for whatever purpose, and the monotonic time since it was
-// asked for. It is for ages that people look at, not for snapshots. ok is false before the first
-// timestamp.
+// timestamp that the client has got for any purpose, plus the monotonic time since it asked. It is
+// for ages on display, not for snapshots. ok is false before the first timestamp.
 func (s *Source) EstimatedTime() (now tso.Timestamp, ok bool) {
 	s.Newest.mu.Lock()
 	defer s.Newest.mu.Unlock()
@@ -172,8 +174,7 @@ func (s *Source) EstimatedTime() (now tso.Timestamp, ok bool) {
 	return s.Newest.TS.Add(time.Since(s.Newest.When)), true
 }
 
-// Ahead is how many start timestamps are at hand for blind transactions; asking: more are on their
-// way.
+// Ahead counts the start timestamps at hand for blind transactions. asking: more are on their way.
 func (s *Source) Ahead() (n int, asking bool) {
 	s.ahead.mu.Lock()
 	defer s.ahead.mu.Unlock()
