@@ -115,7 +115,7 @@ func (s *collecting) store(ctx context.Context) error {
 	return nil
 }
 
-// keep saves when a third of the lease has passed.
+// keep saves the state when a third of the lease has passed.
 func (s *collecting) keep(ctx context.Context) error {
 	s.cfg.Progress(s.state.Collection)
 	if time.Since(s.saved) < s.cfg.Lease/3 {

@@ -76,8 +76,7 @@ type ExportedRow struct {
 // BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has
 // weak columns it waits in between until every client knows of the hold (RequestLifetime and
 // MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
-// not nil, for how long. ttl is as for TakeHold; it must be longer than that wait
-// (ErrInvalidArgument).
+// not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
 func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (meta.Hold, tso.Timestamp, error) {
 	drain := e.Store.Timing.Drain()
 	if ttl <= drain {
@@ -104,8 +103,8 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 
 // ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
 // values, deletions that observers may not know of, and what observers have to do about either.
-// Somebody has to hold ts (BeginExport), or the stream may end with ErrSnapshotTooOld. Memory: one
-// page, at most 4096 rows or, beyond its first row, about 4 MiB of values.
+// Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
+// at most 4096 rows or, beyond its first row, about 4 MiB of values.
 func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
@@ -116,9 +115,9 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
-// been written: one of a transaction that writes nothing else has no lock that reading the rows
-// would have waited for, but is written within the request lifetime (I14), 30 s unless
-// Schema.Timing says otherwise. Without weak columns it returns at once.
+// been written. A transaction that writes nothing else has no lock for which the read of the rows
+// would have waited; its client writes the notification within the request lifetime (I14), 30 s
+// unless Schema.Timing says otherwise. Without weak columns it returns at once.
 func AwaitWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp) error {
 	if !e.Meta.HasWeak() {
 		return nil
@@ -130,9 +129,9 @@ func AwaitWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp) error {
 	return retry.Sleep(ctx, e.Store.Timing.RequestLifetime-now.Sub(ts))
 }
 
-// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of
-// ExportRows, of every table, has to be read before: a transaction that was about to commit below
-// ts when its rows were read writes its weak notifications before it commits.
+// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. Read
+// all of ExportRows, of every table, before: a transaction that was about to commit below ts when
+// its rows were read writes its weak notifications before it commits.
 func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {

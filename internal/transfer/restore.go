@@ -56,9 +56,9 @@ type Restore struct {
 	building map[string]bool // indexes without entries, by TABLE.INDEX
 }
 
-// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no
-// schema it stores the fence, and then creates s and its tables. Otherwise the stored schema has to
-// be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+// PrepareRestore makes an instance ready for NewClient and BeginRestore: if it has no schema,
+// PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
+// has to be s (ErrSchemaMismatch). id names the backup. The call can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, id string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -101,8 +101,8 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
 }
 
-// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off.
-// Every table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
+// BeginRestore fences the instance, or takes up an interrupted restore of the same backup. Every
+// table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
 // incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If clients
 // may be using the instance it waits until all of them must know of the fence, and tells waiting,
 // if that is not nil, for how long. ErrRestoring: a restore of another backup is unfinished.
@@ -272,9 +272,9 @@ func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has
-// written was removed: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it
-// does nothing.
+// AbandonRestore lifts the fence of an unfinished restore, once the caller has removed everything
+// that it wrote: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it does
+// nothing.
 func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
