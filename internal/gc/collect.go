@@ -201,7 +201,7 @@ func (s *collecting) resolveLocks(ctx context.Context, table, from string) error
 // resolveLock resolves one lock. It waits for a transaction that is alive: older than the
 // retention, it will soon refuse to commit.
 func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, resolved *atomic.Int64) error {
-	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // nobody keeps the lease meanwhile
+	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // resolveLock does not renew the lease
 	defer cancel()
 	pause := retry.New(locks.MinLockWait, time.Second)
 	for {

@@ -17,7 +17,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Bigtable keeps every version until somebody deletes it, and no policy of its own can tell which
+// Bigtable keeps every version until a client deletes it, and none of its policies can tell which
 // ones are still needed. The collector can, in cycles of five steps whose order is the whole point
 // (docs/PROTOCOL.md, "Collection"):
 //
@@ -91,7 +91,7 @@ type Collection struct {
 	Updated   tso.Timestamp   // oracle's time when the collector last saved
 	Table     string          // being worked on; tables go in the order of their names
 	Row       string          `json:"-"` // rows of Table before this one are done
-	Holder    string          // the collector at work; "" for nobody
+	Holder    string          // the collector at work; "": none
 	Expires   tso.Timestamp   // when its lease ends
 
 	Locks     int64 // resolved

@@ -34,17 +34,17 @@ import (
 //	weak       a notify cell ≤ S is there     it was pending at S
 //	           a trace > S is there           a run that may have committed after S has erased one
 //
-// Weak notifications have no acknowledgment. So whoever erases one while there is a hold leaves a
-// trace, a marker in the write family under a reserved name, which the collector removes like any
-// other (trace, below). BeginExport takes the hold, and S only after every client must know of it.
-// Weak notifications are read when all rows have been: a transaction whose commit timestamp lies
-// below S writes its own before it commits (I11), and reading the rows has waited for its locks
-// (I15).
+// Weak notifications have no acknowledgment. So a client that erases one while there is a hold
+// leaves a trace, a marker in the write family under a reserved name, which the collector removes
+// like any other (trace, below). BeginExport takes the hold, and S only after every client must
+// know of it. Weak notifications are read when all rows have been: a transaction whose commit
+// timestamp lies below S writes its own before it commits (I11), and reading the rows has waited
+// for its locks (I15).
 //
 // All of this errs on the side of running an observer once more. Rejected: to export notify cells
 // as they are found. What ran between S and T would be lost, since its effects are not in the
 // snapshot. Rejected too: always to leave traces. They cost a record for each run of a popular row,
-// and matter only while somebody exports.
+// and matter only during an export.
 
 // ExportKind says what an exported cell is.
 type ExportKind uint8

@@ -23,12 +23,13 @@ import (
 //	fill    write the entries that are missing, in row order
 //	ready   publish that snapshots from now on can rely on the index
 //
-// What makes the fill safe beside writers is a conflict on the entry. It reads cell c with value v
-// at its start timestamp S and writes the entry of v. Whoever changes c from v writes that entry
-// too (index.go), and a write before S that changed c was seen; so of two that overlap one aborts.
-// After the drain there is nobody else: a commit without the index either has its lock on c by
-// then, and is waited for or rolled back by the read at S (I15), or fails the age check that
-// precedes it. An entry that is there already, with c's value in the same snapshot, needs nothing.
+// A conflict on the entry makes the fill safe beside writers. The fill reads cell c with value v at
+// its start timestamp S and writes the entry of v. A transaction that changes c from v writes that
+// entry too (index.go), and the fill has seen every write before S; so of two that overlap one
+// aborts. After the drain no other client is left: a commit without the index either has its lock
+// on c by then, and is waited for or rolled back by the read at S (I15), or fails the age check
+// that precedes it. An entry that is there already, with c's value in the same snapshot, needs
+// nothing.
 //
 // Rejected: locking c itself. It would be just as safe, at twice the requests, but readers of the
 // table would meet the locks, writers that do not change the value would conflict, and every cell
@@ -87,8 +88,8 @@ const (
 	BackfillReady BackfillPhase = "ready"
 )
 
-// BackfillProgress tells how far a backfill has come. The counts include earlier runs that were
-// broken off, as far as those had saved them.
+// BackfillProgress tells how far a backfill has come. The counts include interrupted earlier runs,
+// as far as those had saved them.
 type BackfillProgress struct {
 	Phase BackfillPhase
 	Row   string `json:"-"` // BackfillFill: rows of the table before this one are done

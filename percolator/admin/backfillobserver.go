@@ -18,12 +18,12 @@ import (
 // then run it for them. Observers that have run already have nothing to do. Cells that were deleted
 // before are not notified.
 //
-// Call it when every worker that takes the column has the observer: one that does not know it would
-// consider the notifications dealt with. It returns when all are written; Worker.WaitIdle tells
-// when they are done.
+// Call it when every worker that takes the column has the observer: a worker that does not know it
+// would clear the notifications. It returns when all are written; Worker.WaitIdle tells when they
+// are done.
 //
 // It makes a few requests for RowsPerPage rows. Its position is kept in percolator_meta: after a
-// crash, or when ctx has ended, the next call goes on from there, in this process or in another
+// crash, or when ctx has ended, the next call continues from there, in this process or in another
 // one. Two at once do no harm. Memory: one page of row keys and records.
 //
 // Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or
@@ -92,7 +92,7 @@ func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer stri
 	w.columns, w.page = []string{layout.AckColumn(column, observer)}, w.forgetAcks
 	p, err := w.run(ctx)
 	if err == nil {
-		err = a.forgetStandingsOf(ctx, table, column, observer)
+		err = a.forgetStatesOf(ctx, table, column, observer)
 	}
 	return p, err
 }
@@ -126,9 +126,9 @@ func (w *observerWalk) forgetAcks(ctx context.Context, rows []walkedRow) (change
 	return changed, nil
 }
 
-// forgetStandingsOf erases what says how the observer stands. Its notifications remain, for whoever
-// else observes the column.
-func (a *Admin) forgetStandingsOf(ctx context.Context, table, column, observer string) error {
+// forgetStatesOf erases the states of an observer. Its notifications remain for the column's other
+// observers.
+func (a *Admin) forgetStatesOf(ctx context.Context, table, column, observer string) error {
 	for row, err := range a.e.Reads.ScanPending(ctx, table, model.All()) {
 		if err != nil {
 			return err

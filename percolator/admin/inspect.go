@@ -10,11 +10,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What is stored can be looked at without being touched. A read of the client settles the locks
-// that it meets (section 2.2 of the paper), and so destroys what somebody who looks for a fault
-// wants to see; an inspection sends nothing but ReadRows, and to the oracle questions about
-// timestamps and sessions (the client itself has a session, like any other). It judges locks as a
-// reader would, and says what a reader would do about them.
+// An inspection shows what is stored and changes nothing. A read resolves the locks that it meets
+// (section 2.2 of the paper), and so destroys what an operator who looks for a fault wants to see.
+// An inspection sends only ReadRows, and asks the oracle about timestamps and sessions (the client
+// has a session, like any other). It judges locks as a reader would, and says what a reader would
+// do about them.
 
 // Limits of one inspection.
 const (
@@ -106,7 +106,7 @@ type RowInspection struct {
 	Now        tso.Timestamp // the oracle's present, after the row was read; ages of locks are judged by it
 	AsOf       tso.Timestamp // what Reader of each column refers to: InspectOptions.AsOf, or Now
 	Safepoint  tso.Timestamp // snapshots at or below it are refused
-	Mark       tso.Timestamp // nothing newer has been collected
+	Mark       tso.Timestamp // the GC watermark: nothing newer has been collected
 	Columns    []ColumnInspection
 	// Truncated says in words which limit left something out; "" if nothing was, but for versions
 	// (ColumnInspection.More).
@@ -216,9 +216,9 @@ type LockState string
 // The states of a lock.
 const (
 	LockStateAlive       LockState = "alive"       // its transaction is undecided, and its owner may be alive: wait
-	LockStateCommitted   LockState = "committed"   // its transaction has committed: whoever meets the lock rolls it forward
-	LockStateRolledBack  LockState = "rolled back" // its transaction can no longer commit: whoever meets the lock erases it
-	LockStateDead        LockState = "dead"        // undecided, its owner is dead: whoever meets the lock rolls the transaction back
+	LockStateCommitted   LockState = "committed"   // its transaction has committed: the next reader rolls it forward
+	LockStateRolledBack  LockState = "rolled back" // its transaction can no longer commit: the next reader erases it
+	LockStateDead        LockState = "dead"        // undecided, its owner is dead: the next reader rolls the transaction back
 	LockStateUndecodable LockState = "undecodable" // the lock, or what its primary holds, contradicts the protocol: ErrCorrupt
 )
 
@@ -254,7 +254,7 @@ type LockInspection struct {
 // IsPrimary reports whether the lock is on its transaction's primary.
 func (l LockInspection) IsPrimary() bool { return l.Primary == l.Cell }
 
-// Resolvable reports whether ResolveLock would settle the lock now, without waiting for anybody.
+// Resolvable reports whether ResolveLock would resolve the lock now.
 func (l LockInspection) Resolvable() bool {
 	return l.State == LockStateCommitted || l.State == LockStateRolledBack || l.State == LockStateDead
 }

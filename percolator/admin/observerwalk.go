@@ -14,16 +14,16 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What happens to existing cells when an observer is added to a column or removed from it is
-// decided by whoever does it:
+// The operator who adds an observer to a column or removes one decides what happens to existing
+// cells:
 //
 //	added      it runs for what changes and for what is notified from now on; BackfillObserver
 //	           notifies the rest
 //	removed    its acknowledgments stay, and would count if it came back; ForgetObserver deletes them
 //
 // Both go through the table in row order, a page at a time, and keep their position in
-// percolator_meta, so that they go on where they were broken off. Before any position that was ever
-// stored everything is done; two at once do no harm.
+// percolator_meta, so that an interrupted walk continues. Before any position that was ever stored
+// everything is done; two at once do no harm.
 
 // ObserverOptions is how BackfillObserver and ForgetObserver work. The zero value is useful.
 type ObserverOptions struct {
@@ -39,7 +39,7 @@ type ObserverOptions struct {
 }
 
 // ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include
-// earlier runs that were broken off.
+// interrupted earlier runs.
 type ObserverProgress struct {
 	Row     string `json:"-"` // rows before it are done
 	Rows    int64  // looked at, of those that have the column
@@ -61,7 +61,7 @@ func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
 	return o, nil
 }
 
-// observerWalk is one run of one of the two.
+// observerWalk is one run of BackfillObserver or ForgetObserver.
 type observerWalk struct {
 	e *engine.Engine
 	position
