@@ -40,7 +40,7 @@ import (
 // needs no scan, but only reaches what is read, and it would put deletions on the path of
 // foreground requests.
 
-// CollectorConfig is how a collector works. The zero value is useful.
+// CollectorConfig configures a collector. The zero value is useful.
 type CollectorConfig struct {
 	// Interval is the pause between two cycles. 0: a twelfth of Config.Retention. At least 1 s.
 	Interval time.Duration

@@ -257,8 +257,8 @@ func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, er
 	return found, err
 }
 
-// CheckWritten checks, before a restore continues, that no table into which it has written rows is
-// empty. ErrConflict: one was emptied since; call AbandonRestore.
+// CheckWritten checks, before a restore continues, that none of tables, into which it has written
+// rows, is empty. ErrConflict: one was emptied since; call AbandonRestore.
 func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	for _, name := range tables {
 		switch found, err := hasRows(ctx, r.e, name); {

@@ -26,7 +26,7 @@ type CollectionPhase = gc.CollectionPhase
 // concurrently; there may be many collectors of one instance.
 type Collector = gc.Collector
 
-// CollectorConfig is how a collector works. The zero value is useful.
+// CollectorConfig configures a collector. The zero value is useful.
 type CollectorConfig = gc.CollectorConfig
 
 // Limits of holds.

@@ -15,15 +15,15 @@ import (
 )
 
 // An indexWalk goes through a table in row order, a few rows at a time, each time in a transaction
-// of its own: it reads the rows in the transaction's snapshot, asks what is to be written because
-// of them, and commits that. One goroutine reads ahead, several commit, and what is finished is
+// of its own: it reads the rows in the transaction's snapshot, asks plan what to write because of
+// them, and commits that. One goroutine reads ahead, several commit, and finished batches are
 // reported in row order.
 type indexWalk struct {
 	e             *engine.Engine
 	table, column string
 	opts          BackfillOptions
 
-	// plan says what is to be written because of the cells that tx has read.
+	// plan returns what to write because of the cells that tx has read.
 	plan func(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error)
 	// done learns that everything before row ("": the end) is finished, in order, one call at a time.
 	done func(ctx context.Context, row string, n walkCounts) error
@@ -93,7 +93,7 @@ func (w *indexWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 	}
 }
 
-// readRetrying reads the first batch of r, again after failures that may pass.
+// readRetrying reads the first batch of r, again after transient failures.
 func (w *indexWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch, error) {
 	retry := retry.NewTransient()
 	for {

@@ -25,14 +25,13 @@ import (
 // percolator_meta, so that an interrupted walk continues. Before any position that was ever stored
 // everything is done; two at once do no harm.
 
-// ObserverOptions is how BackfillObserver and ForgetObserver work. The zero value is useful.
+// ObserverOptions configures BackfillObserver and ForgetObserver. The zero value is useful.
 type ObserverOptions struct {
-	// RowsPerPage is how many rows are looked at with one request. 0: 1,000. At most 10,000.
+	// RowsPerPage is how many rows one request reads. 0: 1,000. At most 10,000.
 	RowsPerPage int
-	// Pause is waited for between two pages, to leave room for others. 0: none.
+	// Pause separates two pages, to leave room for other clients. 0: none.
 	Pause time.Duration
-	// Count has the rows counted first, by one more pass over the table, so that
-	// ObserverProgress.Total is known.
+	// Count counts the rows first, in one more pass over the table, and sets ObserverProgress.Total.
 	Count bool
 	// Progress, if set, is called after every page, one call at a time. It must not block.
 	Progress func(ObserverProgress)

@@ -18,7 +18,7 @@ import (
 // its cell. As both sides are written by one transaction, any difference in one snapshot is damage,
 // even beside writers.
 
-// VerifyIndexOptions is what VerifyIndex looks at. The zero value is useful.
+// VerifyIndexOptions configures VerifyIndex. The zero value is useful.
 type VerifyIndexOptions struct {
 	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a
 	// verification that takes longer than the retention (ErrSnapshotTooOld), unless a hold at this
