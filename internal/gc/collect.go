@@ -45,9 +45,8 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 	return true, s.enter(ctx, CollectionResolve)
 }
 
-// announce stores the safepoint: as new as the retention allows, below every hold. The one request
-// that stores it requires that no hold at or below it was taken meanwhile, and that it does not go
-// back.
+// announce stores the safepoint: as new as the retention allows, below every hold. The condition of
+// the request is that no hold at or below it was taken meanwhile, and that it does not go back.
 func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp, err error) {
 	for range meta.MaxTries {
 		if now, err = s.e.Clock.Next(ctx); err != nil {
@@ -174,7 +173,7 @@ func (s *collecting) eachPage(ctx context.Context, table, from string, filter st
 	}
 }
 
-// resolveLocks settles every lock of a table up to the safepoint.
+// resolveLocks resolves every lock of a table up to the safepoint.
 func (s *collecting) resolveLocks(ctx context.Context, table, from string) error {
 	filter := store.Locks(s.state.Safepoint)
 	return s.eachPage(ctx, table, from, filter, func(ctx context.Context, page []layout.Row) error {
@@ -199,10 +198,10 @@ func (s *collecting) resolveLocks(ctx context.Context, table, from string) error
 	})
 }
 
-// resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse
-// to commit.
+// resolveLock resolves one lock. It waits for a transaction that is alive: older than the
+// retention, it will soon refuse to commit.
 func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, resolved *atomic.Int64) error {
-	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // nobody keeps the lease meanwhile
+	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // resolveLock does not renew the lease
 	defer cancel()
 	pause := retry.New(locks.MinLockWait, time.Second)
 	for {
@@ -223,8 +222,8 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 	}
 }
 
-// publishWatermark lets everybody remove what is older, and tells who finds no record of an old
-// transaction that it may be gone (I16).
+// publishWatermark lets collectors remove what is older. A client that finds no record of an older
+// transaction then knows that the record may be gone (I16).
 func (s *collecting) publishWatermark(ctx context.Context) error {
 	watermark := s.state.Safepoint
 	mut := store.NewMutation(2)
@@ -239,8 +238,8 @@ func (s *collecting) publishWatermark(ctx context.Context) error {
 	return err
 }
 
-// eraseTable removes the garbage of a table. Where no column is observed nobody waits for a
-// deletion, and no condition is needed.
+// eraseTable removes the garbage of a table. It needs no condition where no column is observed: no
+// observer waits for a deletion.
 func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
 	observed := s.e.Meta.Catalog.Load().Tables[table].IsObserved
 	return s.eachPage(ctx, table, from, store.Garbage(), func(ctx context.Context, page []layout.Row) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Bigtable keeps every version until somebody deletes it, and no policy of its own can tell which
+// Bigtable keeps every version until a client deletes it, and none of its policies can tell which
 // ones are still needed. The collector can, in cycles of five steps whose order is the whole point
 // (docs/PROTOCOL.md, "Collection"):
 //
@@ -40,7 +40,7 @@ import (
 // needs no scan, but only reaches what is read, and it would put deletions on the path of
 // foreground requests.
 
-// CollectorConfig is how a collector works. The zero value is useful.
+// CollectorConfig configures a collector. The zero value is useful.
 type CollectorConfig struct {
 	// Interval is the pause between two cycles. 0: a twelfth of Config.Retention. At least 1 s.
 	Interval time.Duration
@@ -91,7 +91,7 @@ type Collection struct {
 	Updated   tso.Timestamp   // oracle's time when the collector last saved
 	Table     string          // being worked on; tables go in the order of their names
 	Row       string          `json:"-"` // rows of Table before this one are done
-	Holder    string          // the collector at work; "" for nobody
+	Holder    string          // the collector at work; "": none
 	Expires   tso.Timestamp   // when its lease ends
 
 	Locks     int64 // resolved
@@ -111,7 +111,7 @@ type Collector struct {
 }
 
 // NewCollector returns a collector of the client's instance. Workers (package observers) run one by
-// themselves.
+// themselves. ErrInvalidArgument: cfg.
 func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
 	if e == nil {
 		return nil, fmt.Errorf("percolator: %w: NewCollector needs a client", model.ErrInvalidArgument)
@@ -124,8 +124,8 @@ func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
 }
 
 // Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed. It begins
-// after a pause, so that processes that start together do not all try at once. A cycle that fails
-// is logged and continued after the next pause.
+// after a random pause, so that processes that start together do not all try at once. It logs a
+// cycle that fails, and continues it after the next pause.
 func (g *Collector) Run(ctx context.Context) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -158,14 +158,14 @@ func (g *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// Collect runs one cycle now, after finishing one that another collector left behind, and says what
-// it did. It takes at least the drain, 80 s with the default Timing, unless there is nothing new to
-// collect.
+// Collect runs one cycle now, after finishing one that another collector left behind, and tells
+// what it did. It takes at least the drain, 80 s with the default Timing, unless there is nothing
+// new to collect.
 //
-// Errors: ErrLocked when another collector is at work, or a transaction that is older than the
+// Errors: ErrLocked if another collector is at work, or a transaction that is older than the
 // retention is still alive; ErrCorrupt for a lock that cannot be resolved, because what it may
-// depend on must not be removed; those of the store. What was done remains done, and the next cycle
-// goes on from there.
+// depend on must not be removed; those of the store. The next cycle continues where this one
+// failed.
 func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return Collection{}, err
@@ -211,7 +211,7 @@ func (g *Collector) collect(ctx context.Context) (Collection, error) {
 	return s.state.Collection, err
 }
 
-// Collection reads how far collection has come, whoever is at work.
+// ReadCollection reads how far collection has come, in any process.
 func ReadCollection(ctx context.Context, e *engine.Engine) (Collection, error) {
 	st, _, err := readCollectorState(ctx, e)
 	return st.Collection, err

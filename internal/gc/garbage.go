@@ -8,8 +8,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What can be removed of a row, once nothing at or below the mark is read any more and every lock
-// up to it is resolved. For each cell:
+// What can be removed of a row, once no client reads anything at or below the GC watermark and
+// every lock up to it is resolved. For each cell:
 //
 //	base ← the newest put or delete at or below the watermark
 //	                                           what the oldest readable snapshot sees
@@ -42,7 +42,7 @@ func (e erasure) apply(mut *store.Mutation) {
 	mut.EraseBetween(e.family, e.column, e.from, e.to)
 }
 
-// tombstones is the end of a cell: the deletion that is all it consists of, and its acknowledgments
+// tombstone is the end of a cell: the deletion that is all it consists of, and its acknowledgments
 // if nothing newer is there. It requires that no notify cell is left on the column: an observer
 // that is behind would miss the deletion.
 type tombstone struct {
@@ -76,7 +76,7 @@ type cellGarbage struct {
 	left     bool     // something of the cell remains besides last
 }
 
-// collectible decides what of a row is garbage at mark. It is pure.
+// collectible decides what of a row is garbage at the GC watermark. It is pure.
 func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 	var g rowGarbage
 	cells := map[string]cellGarbage{}
@@ -100,7 +100,9 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 	for _, col := range row.Columns() {
 		if _, ack := layout.Acknowledged(col); !ack && cells[col].last != nil {
 			if slices.ContainsFunc(acks[col], func(a string) bool { return cells[a].left }) {
-				continue // somebody has run since the mark: that it was behind before can be seen only while the deletion is there (export.go)
+				// An observer has run since the watermark. Only the deletion shows an export that the
+				// observer was behind before.
+				continue
 			}
 			g.tombstones = append(g.tombstones, tombstoneOf(col, cells, acks[col]))
 		}
@@ -146,7 +148,7 @@ func lockedAt(v *layout.Versions, watermark tso.Timestamp) bool {
 	return slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS <= watermark })
 }
 
-// collectible is the decision for one cell without old locks.
+// cellCollectible decides for one cell without old locks.
 func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp) cellGarbage {
 	if _, ack := layout.Acknowledged(column); ack {
 		return collectibleAck(v, column, watermark)
@@ -181,7 +183,7 @@ func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp)
 	return g
 }
 
-// base is the newest put or delete at or below the mark; zero if there is none.
+// base is the newest put or delete at or below the GC watermark; zero if there is none.
 func base(v *layout.Versions, watermark tso.Timestamp) layout.WriteRecord {
 	for _, w := range v.Writes {
 		if w.CommitTS <= watermark && w.Kind.Changes() {

@@ -15,9 +15,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// The collector's lease and its position are one cell, replaced by CheckAndMutateRow on its former
-// value: whoever finds it changed has lost the lease. The successor of a collector that died goes
-// on at the position that it saved last.
+// The collector's lease and its position are one cell, which CheckAndMutateRow replaces on its
+// former value: a collector that finds it changed has lost the lease. The successor of a dead
+// collector continues at the position saved last.
 const (
 	collectorRow   = "collector"
 	collectorState = "state"
@@ -65,7 +65,7 @@ type collecting struct {
 	saved  time.Time // when it was last written
 }
 
-// acquire takes the lease if it is free. ErrLocked: somebody else has it.
+// acquire takes the lease if it is free. ErrLocked: another collector has it.
 func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
 	now, err := g.e.Clock.Next(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *collecting) store(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !swapped { // somebody else was here, or an answer was lost
+	if !swapped { // another collector was faster, or an answer was lost
 		now, stored, err := readCollectorState(ctx, s.e)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (s *collecting) store(ctx context.Context) error {
 	return nil
 }
 
-// keep saves when a third of the lease has passed.
+// keep saves the state when a third of the lease has passed.
 func (s *collecting) keep(ctx context.Context) error {
 	s.cfg.Progress(s.state.Collection)
 	if time.Since(s.saved) < s.cfg.Lease/3 {

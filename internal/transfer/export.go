@@ -34,17 +34,17 @@ import (
 //	weak       a notify cell ≤ S is there     it was pending at S
 //	           a trace > S is there           a run that may have committed after S has erased one
 //
-// Weak notifications have no acknowledgment. So whoever erases one while there is a hold leaves a
-// trace, a marker in the write family under a reserved name, which the collector removes like any
-// other (trace, below). BeginExport takes the hold, and S only after every client must know of it.
-// Weak notifications are read when all rows have been: a transaction whose commit timestamp lies
-// below S writes its own before it commits (I11), and reading the rows has waited for its locks
-// (I15).
+// Weak notifications have no acknowledgment. So a client that erases one while there is a hold
+// leaves a trace, a marker in the write family under a reserved name, which the collector removes
+// like any other (trace, below). BeginExport takes the hold, and S only after every client must
+// know of it. Weak notifications are read when all rows have been: a transaction whose commit
+// timestamp lies below S writes its own before it commits (I11), and reading the rows has waited
+// for its locks (I15).
 //
 // All of this errs on the side of running an observer once more. Rejected: to export notify cells
 // as they are found. What ran between S and T would be lost, since its effects are not in the
 // snapshot. Rejected too: always to leave traces. They cost a record for each run of a popular row,
-// and matter only while somebody exports.
+// and matter only during an export.
 
 // ExportKind says what an exported cell is.
 type ExportKind uint8
@@ -76,8 +76,7 @@ type ExportedRow struct {
 // BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has
 // weak columns it waits in between until every client knows of the hold (RequestLifetime and
 // MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
-// not nil, for how long. ttl is as for TakeHold; it must be longer than that wait
-// (ErrInvalidArgument).
+// not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
 func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (meta.Hold, tso.Timestamp, error) {
 	drain := e.Store.Timing.Drain()
 	if ttl <= drain {
@@ -104,8 +103,8 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 
 // ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
 // values, deletions that observers may not know of, and what observers have to do about either.
-// Somebody has to hold ts (BeginExport), or the stream may end with ErrSnapshotTooOld. Memory: one
-// page, at most 4096 rows or, beyond its first row, about 4 MiB of values.
+// Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
+// at most 4096 rows or, beyond its first row, about 4 MiB of values.
 func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
@@ -116,9 +115,9 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
-// been written: one of a transaction that writes nothing else has no lock that reading the rows
-// would have waited for, but is written within the request lifetime (I14), 30 s unless
-// Schema.Timing says otherwise. Without weak columns it returns at once.
+// been written. A transaction that writes nothing else has no lock for which the read of the rows
+// would have waited; its client writes the notification within the request lifetime (I14), 30 s
+// unless Schema.Timing says otherwise. Without weak columns it returns at once.
 func AwaitWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp) error {
 	if !e.Meta.HasWeak() {
 		return nil
@@ -130,9 +129,9 @@ func AwaitWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp) error {
 	return retry.Sleep(ctx, e.Store.Timing.RequestLifetime-now.Sub(ts))
 }
 
-// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of
-// ExportRows, of every table, has to be read before: a transaction that was about to commit below
-// ts when its rows were read writes its weak notifications before it commits.
+// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. Read
+// all of ExportRows, of every table, before: a transaction that was about to commit below ts when
+// its rows were read writes its weak notifications before it commits.
 func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {

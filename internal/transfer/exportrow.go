@@ -29,7 +29,7 @@ func (x *exporter) see(row layout.Row) seenRow {
 	return s
 }
 
-// row settles each cell of a row as a read does, and finds out what observers have to do about it.
+// row resolves each cell of a row as a read does, and finds out what observers have to do about it.
 func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error) {
 	key, seen := row.Key, x.see(row)
 	out := ExportedRow{Row: key}

@@ -31,8 +31,8 @@ import (
 //	                           commit, so the observer has seen the change
 //
 // They are taken from the oracle once and stored, so every request of a restore can be repeated, by
-// whomever and in any order, with the same result. That replaces conflict checks and locks, and it
-// is right because nobody else reads or writes: a cell of the meta row, the fence, says that a
+// any process and in any order, with the same result. That replaces conflict checks and locks. It
+// is safe because no other client reads or writes: a cell of the meta row, the fence, says that a
 // restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it
 // knows of that row (I20). As it may know that late, a restore into an instance with a schema waits
 // as long as a collector does before it relies on the fence, and looks only then whether the tables
@@ -56,9 +56,9 @@ type Restore struct {
 	building map[string]bool // indexes without entries, by TABLE.INDEX
 }
 
-// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no
-// schema it stores the fence, and then creates s and its tables. Otherwise the stored schema has to
-// be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+// PrepareRestore makes an instance ready for NewClient and BeginRestore: if it has no schema,
+// PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
+// has to be s (ErrSchemaMismatch). id names the backup. The call can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, id string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -101,8 +101,8 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
 }
 
-// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off.
-// Every table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
+// BeginRestore fences the instance, or takes up an interrupted restore of the same backup. Every
+// table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
 // incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If clients
 // may be using the instance it waits until all of them must know of the fence, and tells waiting,
 // if that is not nil, for how long. ErrRestoring: a restore of another backup is unfinished.
@@ -136,8 +136,8 @@ func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete [
 	return nil, fmt.Errorf("percolator: %w: the fence was changed by others %d times", model.ErrConflict, meta.MaxTries)
 }
 
-// fence stores the fence of an instance that may have clients. Whoever names the wrong instance is
-// told before it is in anybody's way.
+// fence stores the fence of an instance that may have clients. It checks the tables first, so that
+// a fence on the wrong instance disturbs no client.
 func (r *Restore) fence(ctx context.Context, id string) error {
 	if err := r.checkEmpty(ctx); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was
+// replace stores next (nil: nothing) instead of old, together with mut, unless another process was
 // faster.
 func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store.Mutation) (replaced bool, err error) {
 	if next != nil {
@@ -257,9 +257,8 @@ func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, er
 	return found, err
 }
 
-// CheckWritten is for who goes on with a restore: of tables into which rows have been written, none
-// may be empty. ErrConflict: one is, so somebody has emptied it since, and AbandonRestore is what
-// is needed.
+// CheckWritten checks, before a restore continues, that none of tables, into which it has written
+// rows, is empty. ErrConflict: one was emptied since; call AbandonRestore.
 func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	for _, name := range tables {
 		switch found, err := hasRows(ctx, r.e, name); {
@@ -272,9 +271,9 @@ func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has
-// written was removed: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it
-// does nothing.
+// AbandonRestore lifts the fence of an unfinished restore, once the caller has removed everything
+// that it wrote: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it does
+// nothing.
 func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -292,7 +291,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 		if same, err := r.replace(ctx, old, &stopped, store.NewMutation(2)); err != nil || !same {
 			return errors.Join(err, r.changed(!same))
 		}
-		if err := retry.Sleep(ctx, e.Store.Timing.Drain()); err != nil { // until whoever still restores must know
+		if err := retry.Sleep(ctx, e.Store.Timing.Drain()); err != nil { // until every process that still restores must know
 			return err
 		}
 		if err := r.checkEmpty(ctx); err != nil {
@@ -314,7 +313,7 @@ func (r *Restore) changed(yes bool) error {
 	return nil
 }
 
-// inForce refuses to write once the restore was finished by somebody else, or abandoned. What it
+// inForce refuses to write once another process has finished or abandoned the restore. What it
 // knows is at most Timing.MetaMaxAge old, so a process that was stopped in the middle cannot bring
 // back what has been collected since, nor write into tables that are in use.
 func (r *Restore) inForce(ctx context.Context) error {
@@ -328,12 +327,12 @@ func (r *Restore) inForce(ctx context.Context) error {
 	return nil
 }
 
-// CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup
-// from another.
+// CommitTimestamp is the commit timestamp of all values that the restore writes. It tells one
+// restore of a backup from another.
 func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
 
-// Finish lifts the fence; everything has been written. Clients that are running notice within
-// Timing.MetaMaxAge. ErrConflict: the fence is not this restore's any more.
+// Finish lifts the fence after the caller has written everything. Running clients notice within
+// Timing.MetaMaxAge. ErrConflict: the fence is no longer this restore's.
 func (r *Restore) Finish(ctx context.Context) error {
 	m, err := r.e.Meta.Refresh(ctx)
 	if err != nil {

@@ -81,7 +81,7 @@ func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row str
 }
 
 // cellMutation writes one cell with all that belongs to it. An acknowledgment must not be there
-// without its cell, or a collector would take it.
+// without its cell, or a collector would remove it.
 func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *ExportedCell) {
 	switch e.Kind {
 	case ExportedPut:

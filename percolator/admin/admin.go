@@ -21,24 +21,23 @@ import (
 // is nothing to close. All methods may be called concurrently.
 type Admin struct{ e *engine.Engine }
 
-// New operates the instance that c is connected to.
+// New returns the Admin of the instance that c is connected to.
 func New(c *percolator.Client) *Admin { return &Admin{c.Engine()} }
 
-// Oracle is the oracle that the client uses: Config.Oracle, or the one that NewClient has dialed.
-// It may offer more than timestamps (tso.Sessions, tso.RowLocks, tso.Hints). Do not close it while
-// the client is in use.
+// Oracle returns the oracle that the client uses: Config.Oracle, or the one that NewClient has
+// dialed. It may offer more than timestamps (tso.Sessions, tso.RowLocks, tso.Hints). Do not close
+// it while the client is in use.
 func (a *Admin) Oracle() tso.Oracle { return a.e.Clock.Oracle }
 
-// SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the
-// list may be empty.
+// SampleRowKeys lists the end keys of the table's tablets in order. Bigtable may know few or none
+// of them. Errors: those of the store.
 func (a *Admin) SampleRowKeys(ctx context.Context, table string) ([]string, error) {
 	return a.e.Reads.SampleRowKeys(ctx, table)
 }
 
-// EstimatedTime is the oracle's time as far as this process can tell without asking: the newest
-// timestamp that the client has got, for whatever purpose, and the monotonic time since it was
-// asked for. It is for ages that people look at, not for snapshots. ok is false before the first
-// timestamp.
+// EstimatedTime estimates the oracle's time without a request: the newest timestamp that the client
+// has got, plus the monotonic time since the client asked for it. Use it for ages that people look
+// at, not for snapshots. ok is false before the first timestamp.
 func (a *Admin) EstimatedTime() (now tso.Timestamp, ok bool) {
 	return a.e.Clock.EstimatedTime()
 }
@@ -49,11 +48,11 @@ func (a *Admin) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 	return a.e.Telemetry()
 }
 
-// EncodeSchema is the stored form of a schema: JSON, in a fixed order, without Splits. Equal
+// EncodeSchema returns the stored form of a schema: JSON in a fixed order, without Splits. Equal
 // schemas have equal encodings.
 func EncodeSchema(s *model.Schema) []byte { return s.Encode() }
 
-// DecodeSchema is the reverse of EncodeSchema. It accepts only what CreateSchema would store.
+// DecodeSchema is the inverse of EncodeSchema. ErrCorrupt: CreateSchema would not store b.
 func DecodeSchema(b []byte) (*model.Schema, error) {
 	s, err := model.DecodeSchema(b)
 	if err != nil {

@@ -23,26 +23,26 @@ import (
 //	fill    write the entries that are missing, in row order
 //	ready   publish that snapshots from now on can rely on the index
 //
-// What makes the fill safe beside writers is a conflict on the entry. It reads cell c with value v
-// at its start timestamp S and writes the entry of v. Whoever changes c from v writes that entry
-// too (index.go), and a write before S that changed c was seen; so of two that overlap one aborts.
-// After the drain there is nobody else: a commit without the index either has its lock on c by
-// then, and is waited for or rolled back by the read at S (I15), or fails the age check that
-// precedes it. An entry that is there already, with c's value in the same snapshot, needs nothing.
+// A conflict on the entry makes the fill safe beside writers. The fill reads cell c with value v at
+// its start timestamp S and writes the entry of v. A transaction that changes c from v writes that
+// entry too (index.go), and the fill has seen every write before S; so of two that overlap one
+// aborts. After the drain no other client is left: a commit without the index either has its lock
+// on c by then, and is waited for or rolled back by the read at S (I15), or fails the age check
+// that precedes it. An entry that is there already, with c's value in the same snapshot, needs
+// nothing.
 //
 // Rejected: locking c itself. It would be just as safe, at twice the requests, but readers of the
 // table would meet the locks, writers that do not change the value would conflict, and every cell
 // would keep a record that changes nothing, which costs each later read of it a second request.
 
-// BackfillOptions is how BackfillIndex works. The zero value is useful.
+// BackfillOptions configures BackfillIndex. The zero value is useful.
 type BackfillOptions struct {
 	// Concurrency is how many transactions commit entries at once. 0: 4. At most 64.
 	Concurrency int
-	// RowsPerTransaction is how many rows one transaction looks at; after a conflict it is fewer for a
+	// RowsPerTransaction is how many rows one transaction reads; after a conflict it reads fewer for a
 	// while. 0: 128. At most 1000.
 	RowsPerTransaction int
-	// Pause is waited for between the beginnings of two transactions, to leave room for others. 0:
-	// none.
+	// Pause separates the beginnings of two transactions, to leave room for other clients. 0: none.
 	Pause time.Duration
 	// Progress, if set, is called after every batch and at the beginning of each phase, one call at a
 	// time. It must not block.
@@ -50,7 +50,7 @@ type BackfillOptions struct {
 
 	// Wait waits for the drain of the given length. nil: by the clock.
 	Wait func(context.Context, time.Duration) error
-	// SaveEvery is after how many transactions the position is saved. 0: 8.
+	// SaveEvery is how many transactions commit between two saves of the position. 0: 8.
 	SaveEvery int
 }
 
@@ -87,41 +87,41 @@ const (
 	BackfillReady BackfillPhase = "ready"
 )
 
-// BackfillProgress tells how far a backfill has come. The counts include earlier runs that were
-// broken off, as far as those had saved them.
+// BackfillProgress tells how far a backfill has come. The counts include interrupted earlier runs,
+// as far as those had saved them.
 type BackfillProgress struct {
 	Phase BackfillPhase
 	Row   string `json:"-"` // BackfillFill: rows of the table before this one are done
 
 	Cells     int64 // looked at in BackfillFill
 	Written   int64 // entries that were missing
-	Removed   int64 // entries that were not true
-	Conflicts int64 // transactions that met a writer and were run again
+	Removed   int64 // entries whose cells hold something else
+	Conflicts int64 // transactions that conflicted with a writer and ran again
 }
 
 // BackfillReport is what BackfillIndex did.
 type BackfillReport struct {
 	BackfillProgress
 	Resumed bool          // an earlier run had begun
-	Since   tso.Timestamp // snapshots from here on can be read by ScanIndex; 0: all
+	Since   tso.Timestamp // ScanIndex can read snapshots from here on; 0: all
 }
 
 // BackfillIndex finishes an index that CreateSchema has added to an existing table: it writes the
 // entries of the cells that are older than the index, and makes the index ready for ScanIndex.
-// Writers go on meanwhile; one that changes a cell whose entry is being written may get
-// ErrConflict, as from any other transaction. Of an index that is ready it returns at once.
+// Writers continue meanwhile; one that changes a cell while BackfillIndex writes its entry may get
+// ErrConflict, as from any other transaction. If the index is ready BackfillIndex returns at once.
 //
 // It first waits until the schema is in force everywhere (RequestLifetime and MetaMaxAge of
 // Schema.Timing and a little more; 80 s by default), then makes about one request for each missing
-// entry and two for each RowsPerTransaction rows. Its position is kept in percolator_meta: after a
-// crash, or when ctx has ended, the next call goes on from there, in this process or in another
-// one. Two at once do no harm. Memory: the rows of at most Concurrency+1 transactions, each about 4
+// entry and two for each RowsPerTransaction rows. It keeps its position in percolator_meta: after a
+// crash, or when ctx has ended, the next call continues from there, in this or another process.
+// Concurrent calls do no harm. Memory: the rows of at most Concurrency+1 transactions, each about 4
 // MiB of values or one row.
 //
 // Errors: ErrUnique when two rows hold one value of a unique index, with the cells of both in the
 // message; ErrTooLarge for a value that is too long for an entry; ErrCorrupt for a cell or an entry
-// that cannot be decoded. The index stays as it is, and BackfillIndex can be called again when that
-// has been put right. ErrSchemaMismatch: there is no such index. ErrInvalidArgument: the options.
+// that cannot be decoded. The index stays as it is; repair the cells and call BackfillIndex again.
+// ErrSchemaMismatch: there is no such index. ErrInvalidArgument: the options.
 func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts BackfillOptions) (BackfillReport, error) {
 	opts, err := opts.withDefaults()
 	if err == nil {
@@ -246,7 +246,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	}
 }
 
-// now asks the oracle, again after failures that may pass.
+// now asks the oracle, again after transient failures.
 func (b *backfill) now(ctx context.Context) (tso.Timestamp, error) {
 	for retry := retry.NewTransient(); ; {
 		ts, err := b.e.Clock.Next(ctx)
@@ -285,14 +285,15 @@ func (b *backfill) phases(ctx context.Context) error {
 	return w.run(ctx, b.at.Row)
 }
 
-// enter begins a phase. It is saved first: who resumes relies on what the phases before have done.
+// enter begins a phase. It saves the phase first: a run that resumes relies on what the earlier
+// phases have done.
 func (b *backfill) enter(ctx context.Context, p BackfillPhase) error {
 	b.at.Phase = p
 	b.opts.Progress(b.at.BackfillProgress)
 	return b.save(ctx)
 }
 
-// over ends a walk when the client has heard that the index is ready, or was closed.
+// over ends a walk when the client knows that the index is ready, or is closed.
 func (b *backfill) over() error {
 	switch {
 	case b.e.Store.Closed.Load():

@@ -14,17 +14,17 @@ import (
 )
 
 // BackfillObserver notifies every cell of an observed column that has a value for which observer
-// has not run: of an observer that was added to the column later, all that existed before. Workers
-// then run it for them. Observers that have run already have nothing to do. Cells that were deleted
-// before are not notified.
+// has not run: all that existed before the observer was added to the column. Workers then run it
+// for them. Observers that have run already have nothing to do. It does not notify cells that were
+// deleted before.
 //
-// Call it when every worker that takes the column has the observer: one that does not know it would
-// consider the notifications dealt with. It returns when all are written; Worker.WaitIdle tells
-// when they are done.
+// Call it when every worker that takes the column has the observer: a worker that does not know it
+// would clear the notifications. It returns when all are written; Worker.WaitIdle tells when they
+// are done.
 //
-// It makes a few requests for RowsPerPage rows. Its position is kept in percolator_meta: after a
-// crash, or when ctx has ended, the next call goes on from there, in this process or in another
-// one. Two at once do no harm. Memory: one page of row keys and records.
+// It makes a few requests for RowsPerPage rows. It keeps its position in percolator_meta: after a
+// crash, or when ctx has ended, the next call continues from there, in this or another process.
+// Concurrent calls do no harm. Memory: one page of row keys and records.
 //
 // Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or
 // the name; ErrCorrupt for a stored position that cannot be read. Cells that cannot be decoded are
@@ -78,12 +78,12 @@ func checkObserver(at model.Cell, observer string) error {
 }
 
 // ForgetObserver deletes the acknowledgments of an observer that no worker has any more, and what
-// is parked for it. An observer that is registered under the same name later starts from nothing:
-// it is run for everything that is notified, or backfilled. Call it when no worker has the
-// observer; a run that commits meanwhile leaves its acknowledgment, or conflicts.
+// is parked for it. An observer that a worker registers under the same name later starts from
+// nothing: workers run it for everything that is notified or backfilled. Call it when no worker has
+// the observer; a run that commits meanwhile leaves its acknowledgment, or conflicts.
 //
-// The acknowledgments are deleted by transactions of at most 128 rows each; the collector removes
-// what is left of them. Position, memory and errors are those of BackfillObserver.
+// Transactions of at most 128 rows each delete the acknowledgments; the collector removes what is
+// left of them. Position, memory and errors are those of BackfillObserver.
 func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
 	w, err := a.newObserverWalk(ctx, forgetObserverRow, backfillObserverRow, table, column, observer, opts)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer stri
 	w.columns, w.page = []string{layout.AckColumn(column, observer)}, w.forgetAcks
 	p, err := w.run(ctx)
 	if err == nil {
-		err = a.forgetStandingsOf(ctx, table, column, observer)
+		err = a.forgetStatesOf(ctx, table, column, observer)
 	}
 	return p, err
 }
@@ -126,9 +126,9 @@ func (w *observerWalk) forgetAcks(ctx context.Context, rows []walkedRow) (change
 	return changed, nil
 }
 
-// forgetStandingsOf erases what says how the observer stands. Its notifications remain, for whoever
-// else observes the column.
-func (a *Admin) forgetStandingsOf(ctx context.Context, table, column, observer string) error {
+// forgetStatesOf erases the states of an observer. Its notifications remain for the column's other
+// observers.
+func (a *Admin) forgetStatesOf(ctx context.Context, table, column, observer string) error {
 	for row, err := range a.e.Reads.ScanPending(ctx, table, model.All()) {
 		if err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// planSweep deletes the entries whose cells hold something else. After the drain nobody makes more
-// of them, so one sweep is enough. A writer that gives such a cell the value again writes the
+// planSweep deletes the entries whose cells hold something else. After the drain no client makes
+// more of them, so one sweep is enough. A writer that gives such a cell the value again writes the
 // entry, and conflicts.
 func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []model.Entry) ([]*commit.Write, error) {
 	cells, values := make([]model.Cell, len(entries)), make([]string, len(entries))

@@ -15,17 +15,17 @@ import (
 )
 
 // An indexWalk goes through a table in row order, a few rows at a time, each time in a transaction
-// of its own: it reads the rows in the transaction's snapshot, asks what is to be written because
-// of them, and commits that. One goroutine reads ahead, several commit, and what is finished is
+// of its own: it reads the rows in the transaction's snapshot, asks plan what to write because of
+// them, and commits that. One goroutine reads ahead, several commit, and finished batches are
 // reported in row order.
 type indexWalk struct {
 	e             *engine.Engine
 	table, column string
 	opts          BackfillOptions
 
-	// plan says what is to be written because of the cells that tx has read.
+	// plan returns what to write because of the cells that tx has read.
 	plan func(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error)
-	// done is told that everything before row ("": the end) is finished, in order, one call at a time.
+	// done learns that everything before row ("": the end) is finished, in order, one call at a time.
 	done func(ctx context.Context, row string, n walkCounts) error
 	// over is asked before each batch; an error ends the walk.
 	over func() error
@@ -78,7 +78,7 @@ func (w *indexWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 		case <-ctx.Done():
 			return model.WithContext(ctx, ctx.Err())
 		}
-		b, err := w.readPatiently(ctx, r)
+		b, err := w.readRetrying(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -93,8 +93,8 @@ func (w *indexWalk) readAhead(ctx context.Context, g *errgroup.Group, r model.Ra
 	}
 }
 
-// readPatiently reads the first batch of r, again after failures that may pass.
-func (w *indexWalk) readPatiently(ctx context.Context, r model.Range) (walkBatch, error) {
+// readRetrying reads the first batch of r, again after transient failures.
+func (w *indexWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch, error) {
 	retry := retry.NewTransient()
 	for {
 		b, err := w.read(ctx, r, w.opts.RowsPerTransaction)
@@ -107,7 +107,7 @@ func (w *indexWalk) readPatiently(ctx context.Context, r model.Range) (walkBatch
 	}
 }
 
-// read begins a transaction and reads up to limit rows of r in its snapshot, with locks settled.
+// read begins a transaction and reads up to limit rows of r in its snapshot, with locks resolved.
 func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBatch, error) {
 	tx, err := w.e.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What is stored can be looked at without being touched. A read of the client settles the locks
-// that it meets (section 2.2 of the paper), and so destroys what somebody who looks for a fault
-// wants to see; an inspection sends nothing but ReadRows, and to the oracle questions about
-// timestamps and sessions (the client itself has a session, like any other). It judges locks as a
-// reader would, and says what a reader would do about them.
+// An inspection shows what is stored and changes nothing. A read resolves the locks that it meets
+// (section 2.2 of the paper), and so destroys what an operator who looks for a fault wants to see.
+// An inspection sends only ReadRows, and asks the oracle about timestamps and sessions (the client
+// has a session, like any other). It judges locks as a reader would, and says what a reader would
+// do about them.
 
 // Limits of one inspection.
 const (
@@ -33,10 +33,10 @@ const (
 	defaultInspectValueBytes = 256
 )
 
-// InspectOptions is how much InspectRow shows. The zero value is useful.
+// InspectOptions selects what InspectRow shows. The zero value is useful.
 type InspectOptions struct {
-	// Columns are the columns that are shown, with what observers have left for them. None: all. At
-	// most MaxInspectColumns.
+	// Columns are the columns to show, with what observers have left for them. None: all. At most
+	// MaxInspectColumns.
 	Columns []string
 	// AsOf is the snapshot of which RowInspection tells what a reader sees. 0: the oracle's present.
 	// Not in its future.
@@ -47,14 +47,13 @@ type InspectOptions struct {
 	// Cells is how many cells of each family are shown. 0: 5,000. At most MaxInspectCells. The columns
 	// that do not fit are left out.
 	Cells int
-	// Bytes is how many bytes of values are read to learn their sizes. 0: 64 MiB. What exceeds it by
-	// the last answer does no harm: an answer is meant to have 4 MiB, or one value. Sizes that are
-	// left out are -1.
+	// Bytes is how many bytes of values InspectRow reads to learn their sizes. 0: 64 MiB. The last
+	// answer may exceed it, by about 4 MiB or one value. Sizes that it did not learn are -1.
 	Bytes int64
-	// Values has the values returned as well, the first ValueBytes of each. Otherwise nothing that a
-	// user has stored leaves InspectRow but its size, and names.
+	// Values returns the values as well, the first ValueBytes of each. Otherwise InspectRow returns
+	// only sizes and names of what users have stored.
 	Values bool
-	// ValueBytes is where a value is cut. 0: 256. At most MaxInspectValueBytes.
+	// ValueBytes is the longest beginning of a value. 0: 256. At most MaxInspectValueBytes.
 	ValueBytes int
 }
 
@@ -99,14 +98,14 @@ func inspectNames(columns []string) (n int) {
 	return n
 }
 
-// RowInspection is a row as it is stored, at one instant: what is shown of it comes from one
-// request, but for the sizes of values and the states of locks, which are found out afterwards.
+// RowInspection is a row as it is stored, at one instant: one request returns what is shown of it,
+// except for the sizes of values and the states of locks, which later requests return.
 type RowInspection struct {
 	Table, Row string
 	Now        tso.Timestamp // the oracle's present, after the row was read; ages of locks are judged by it
 	AsOf       tso.Timestamp // what Reader of each column refers to: InspectOptions.AsOf, or Now
 	Safepoint  tso.Timestamp // snapshots at or below it are refused
-	Mark       tso.Timestamp // nothing newer has been collected
+	Mark       tso.Timestamp // the GC watermark: nothing newer has been collected
 	Columns    []ColumnInspection
 	// Truncated says in words which limit left something out; "" if nothing was, but for versions
 	// (ColumnInspection.More).
@@ -135,7 +134,7 @@ type VersionInspection struct {
 	Lock      *LockInspection  // an uncommitted transaction holds the cell, or did
 	Write     *WriteInspection // a commit, or the marker of a roll back
 	Notify    bool             // observers may need to run
-	// Undecodable are cells of this timestamp that are none of the protocol's.
+	// Undecodable are cells of this timestamp that do not follow the protocol.
 	Undecodable []UndecodableCell
 }
 
@@ -216,9 +215,9 @@ type LockState string
 // The states of a lock.
 const (
 	LockStateAlive       LockState = "alive"       // its transaction is undecided, and its owner may be alive: wait
-	LockStateCommitted   LockState = "committed"   // its transaction has committed: whoever meets the lock rolls it forward
-	LockStateRolledBack  LockState = "rolled back" // its transaction can no longer commit: whoever meets the lock erases it
-	LockStateDead        LockState = "dead"        // undecided, its owner is dead: whoever meets the lock rolls the transaction back
+	LockStateCommitted   LockState = "committed"   // its transaction has committed: the next reader rolls it forward
+	LockStateRolledBack  LockState = "rolled back" // its transaction can no longer commit: the next reader erases it
+	LockStateDead        LockState = "dead"        // undecided, its owner is dead: the next reader rolls the transaction back
 	LockStateUndecodable LockState = "undecodable" // the lock, or what its primary holds, contradicts the protocol: ErrCorrupt
 )
 
@@ -254,7 +253,7 @@ type LockInspection struct {
 // IsPrimary reports whether the lock is on its transaction's primary.
 func (l LockInspection) IsPrimary() bool { return l.Primary == l.Cell }
 
-// Resolvable reports whether ResolveLock would settle the lock now, without waiting for anybody.
+// Resolvable reports whether ResolveLock would resolve the lock now.
 func (l LockInspection) Resolvable() bool {
 	return l.State == LockStateCommitted || l.State == LockStateRolledBack || l.State == LockStateDead
 }

@@ -136,7 +136,7 @@ func (d *decoded) add(family string, item layout.Item) error {
 }
 
 // hasData reports whether the data of a transaction is there; known: the cells that were read
-// settle it.
+// suffice to tell.
 func (d *decoded) hasData(startTS tso.Timestamp, cut bool) (has, known bool) {
 	if slices.ContainsFunc(d.Data, func(v layout.DataVersion) bool { return v.StartTS == startTS }) {
 		return true, true

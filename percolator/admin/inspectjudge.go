@@ -14,29 +14,29 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// sessionsTimeout bounds one question about sessions; it is more patient than a reader's
-// (EndedTimeout), who has a TTL to go by.
+// sessionsTimeout bounds one question about sessions; it is longer than a reader's (EndedTimeout),
+// which can fall back on the TTL.
 const sessionsTimeout = 2 * time.Second
 
 // sessionsAtOnce is how many sessions one question names.
 const sessionsAtOnce = 1000
 
-// judgement is what is found out about locks, for all of them at once: many locks of one
-// transaction cost one look at its primary, and all sessions one question.
+// judgement is what judge finds out about locks, all of them at once: many locks of one transaction
+// cost one read of its primary, and all sessions one question.
 type judgement struct {
-	now    tso.Timestamp // after the primaries were read
-	fates  map[locks.TxnID]locks.TxnStatus
-	wrong  map[locks.TxnID]string // why a transaction's fate cannot be told
-	ended  map[string]bool        // sessions
-	silent bool                   // nobody could be asked about sessions
+	now      tso.Timestamp // after the primaries were read
+	statuses map[locks.TxnID]locks.TxnStatus
+	wrong    map[locks.TxnID]string // why a transaction's status is unknown
+	ended    map[string]bool        // sessions
+	silent   bool                   // no oracle answered about sessions
 }
 
 // judge looks at the primaries of locks and asks the oracle about time and sessions. It changes
 // nothing: unlike resolve it never places a marker, so what it says of a dead transaction is what
 // the next reader will do.
 func (a *Admin) judge(ctx context.Context, held []layout.LockRecord) (judgement, error) {
-	j := judgement{fates: map[locks.TxnID]locks.TxnStatus{}, wrong: map[locks.TxnID]string{}, ended: map[string]bool{}}
-	if err := a.readFates(ctx, held, &j); err != nil {
+	j := judgement{statuses: map[locks.TxnID]locks.TxnStatus{}, wrong: map[locks.TxnID]string{}, ended: map[string]bool{}}
+	if err := a.readStatuses(ctx, held, &j); err != nil {
 		return j, err
 	}
 	var err error
@@ -53,13 +53,13 @@ func (a *Admin) judge(ctx context.Context, held []layout.LockRecord) (judgement,
 	return j, nil
 }
 
-// readFates reads each primary once. It does not use the fates that the client remembers: what is
-// stored is what is wanted.
-func (a *Admin) readFates(ctx context.Context, held []layout.LockRecord, j *judgement) error {
+// readStatuses reads each primary once. It bypasses the statuses that the client caches: an
+// inspection shows what is stored.
+func (a *Admin) readStatuses(ctx context.Context, held []layout.LockRecord, j *judgement) error {
 	type answer struct {
-		id       locks.TxnID
-		decision locks.TxnStatus
-		wrong    string
+		id     locks.TxnID
+		status locks.TxnStatus
+		wrong  string
 	}
 	var ids []locks.TxnID
 	seen := map[locks.TxnID]bool{}
@@ -82,7 +82,7 @@ func (a *Admin) readFates(ctx context.Context, held []layout.LockRecord, j *judg
 			} else if err != nil {
 				return err
 			} else {
-				got.decision = d
+				got.status = d
 			}
 			answers[i] = got
 			return nil
@@ -96,7 +96,7 @@ func (a *Admin) readFates(ctx context.Context, held []layout.LockRecord, j *judg
 			j.wrong[a.id] = a.wrong
 			continue
 		}
-		j.fates[a.id] = a.decision
+		j.statuses[a.id] = a.status
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (a *Admin) askSessions(ctx context.Context, sessions map[string]bool, j *ju
 // judged is the lock by which a transaction's life is judged: the primary's where there is one,
 // since only that is refreshed.
 func (j judgement) judged(l layout.LockRecord) layout.LockRecord {
-	if d := j.fates[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}]; d.State == locks.TxnLocked {
+	if d := j.statuses[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}]; d.State == locks.TxnLocked {
 		return d.Lock
 	}
 	return l
@@ -143,7 +143,7 @@ func (j judgement) judged(l layout.LockRecord) layout.LockRecord {
 // inspect says what a lock on cell stands for.
 func (j judgement) inspect(cell model.Cell, l layout.LockRecord) LockInspection {
 	id, by := locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}, j.judged(l)
-	d := j.fates[id]
+	d := j.statuses[id]
 	out := LockInspection{
 		Lock: l.Export(cell), Age: max(0, j.now.Sub(l.StartTS)), Expires: by.Placed.Add(by.TTL), PrimaryLocked: d.State == locks.TxnLocked,
 		SessionState: j.session(by.Session), CommitTS: d.CommitTS,

@@ -16,9 +16,8 @@ import (
 
 // InspectRow shows a row as Figure 4 of the paper does: each column with its versions downwards and
 // what is stored of each across, decoded, with the state of every lock resolved from its primary,
-// and what a reader at opts.AsOf finds. It sends ReadRows only, and nothing in the store is
-// changed: a lock that a reader would settle stands afterwards as it did before. table may be that
-// of an index.
+// and what a reader at opts.AsOf finds. It sends ReadRows only, and changes nothing: a lock that a
+// reader would resolve stays. table may be that of an index.
 //
 // Nothing that can be stored makes it fail: cells that are none of the protocol's are reported in
 // their place. A row that does not exist is empty. Errors: ErrInvalidArgument for options beyond
@@ -90,8 +89,8 @@ type inspectedColumn struct {
 	more bool
 	cut  map[string]bool // families that have more cells
 	decoded
-	acks      map[string]*inspectedAck // by observer
-	standings []layout.ObserverState
+	acks   map[string]*inspectedAck // by observer
+	states []layout.ObserverState
 }
 
 // inspectedAck is what was read of an acknowledgment; cut: there are older records.
@@ -115,13 +114,13 @@ func (in *inspection) sort(columns map[string]*rawColumn) {
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		raw := columns[name]
 		of, observer, isAck := ackOf(name)
-		standsFor, _, _, isStanding := layout.ObserverStateColumn(name)
+		stateOf, _, _, isState := layout.ObserverStateColumn(name)
 		switch d := raw.decode(); {
 		case isAck && in.asked(of):
 			in.column(of).acks[observer] = &inspectedAck{d, raw.cutFamilies[layout.WriteFamily]}
-		case isStanding && in.asked(standsFor):
-			in.column(standsFor).stand(in.row, name, raw, d)
-		case !isAck && !isStanding && in.asked(name):
+		case isState && in.asked(stateOf):
+			in.column(stateOf).addState(in.row, name, raw, d)
+		case !isAck && !isState && in.asked(name):
 			col := in.column(name)
 			col.add(d)
 			col.more, col.cut = raw.more, raw.cutFamilies
@@ -150,9 +149,9 @@ func (col *inspectedColumn) add(d decoded) {
 	col.bad = append(col.bad, bad...)
 }
 
-// stand takes in what is stored about an observer in the notify family, of which the newest cell
+// addState takes in what is stored about an observer in the notify family, of which the newest cell
 // counts.
-func (col *inspectedColumn) stand(at RowInspection, name string, raw *rawColumn, d decoded) {
+func (col *inspectedColumn) addState(at RowInspection, name string, raw *rawColumn, d decoded) {
 	col.bad = append(col.bad, d.bad...)
 	cells := raw.cells[layout.NotifyFamily]
 	if len(d.notify) == 0 || len(cells) == 0 {
@@ -164,7 +163,7 @@ func (col *inspectedColumn) stand(at RowInspection, name string, raw *rawColumn,
 		col.bad = append(col.bad, UndecodableCell{layout.NotifyFamily, int64(cells[0].Timestamp), int64(len(cells[0].Value)), err.Error()})
 		return
 	}
-	col.standings = append(col.standings, s)
+	col.states = append(col.states, s)
 }
 
 // locks are all that could be decoded, those on acknowledgments included.
@@ -194,7 +193,7 @@ func (in *inspection) situate(ctx context.Context) error {
 
 // show adds a column to the result.
 func (in *inspection) show(ctx context.Context, col *inspectedColumn) error {
-	out := ColumnInspection{Column: col.name, More: col.more, States: col.standings}
+	out := ColumnInspection{Column: col.name, More: col.more, States: col.states}
 	if info, ok := in.e.Meta.Catalog.Load().UserTable(in.row.Table); ok {
 		out.Observed, out.Weak = info.IsObserved[col.name], info.IsWeak[col.name]
 	}

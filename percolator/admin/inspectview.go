@@ -11,9 +11,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// afterLocks is what a column will be once the locks at or below ts are settled as they will be by
-// whoever meets them: those of committed transactions are records, those of others are gone. Live
-// ones stay.
+// afterLocks is what a column will be once a reader has resolved the locks at or below ts: those of
+// committed transactions become records, those of dead ones go, live ones stay.
 func (in *inspection) afterLocks(d *decoded, ts tso.Timestamp) *layout.Versions {
 	v := d.Versions
 	v.Locks = nil

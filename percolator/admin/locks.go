@@ -6,23 +6,24 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Lock is a lock as it stands in the store, for tools and observers.
+// Lock is a lock as it is stored.
 type Lock = model.Lock
 
-// Resolution is what became of a lock.
+// Resolution tells what became of a lock.
 type Resolution = model.Resolution
 
+// What becomes of a lock.
 const (
-	LockAlive         = model.LockAlive         // its transaction is alive and undecided: come back later
+	LockAlive         = model.LockAlive         // its transaction is alive and undecided: try again later
 	LockRolledForward = model.LockRolledForward // the transaction had committed; the cell now shows it
 	LockRolledBack    = model.LockRolledBack    // the transaction can no longer commit; the lock is erased
-	LockGone          = model.LockGone          // the lock had been settled by somebody else
+	LockGone          = model.LockGone          // another process had resolved the lock
 )
 
-// ResolveLock settles a lock that ScanPending returned if it can be settled now; it never waits for
-// its owner. The lock may have been settled, and even collected, since it was found: what counts is
-// what the cell holds. Errors: ErrCorrupt for a lock that contradicts the protocol, and those of
-// the store.
+// ResolveLock resolves a lock that ScanPending or ListLocks returned, if it can be resolved now; it
+// never waits for the lock's owner. The lock may have been resolved, and even collected, since:
+// only what the cell holds counts. Errors: ErrCorrupt for a lock that contradicts the protocol, and
+// those of the store and the oracle.
 func (a *Admin) ResolveLock(ctx context.Context, l Lock) (Resolution, error) {
 	return a.e.Locks.ResolveLock(ctx, l)
 }

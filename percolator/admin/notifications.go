@@ -11,79 +11,80 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Pending is a row in which the scan for work found something.
+// Pending is a row with notify or lock cells.
 type Pending = layout.Pending
 
-// Notification{Cell percolator.Cell; Timestamp tso.Timestamp} is a notify cell: the column of Cell
-// was notified at Timestamp.
+// Notification is a notify cell: at Timestamp a transaction notified the column of Cell.
 type Notification = model.Notification
 
-// ObserverState says that an observer need not be run for the notifications of a cell up to
-// Through.
+// ObserverState says that an observer is parked for, or done with, the notifications of a cell up
+// to Through.
 type ObserverState = layout.ObserverState
 
+// Limits of observer states and of ReadPending.
 const (
+	// MaxParkedReason bounds the text that says why an observer is parked, in bytes.
 	MaxParkedReason = layout.MaxParkedReason
-	MaxPendingRows  = reads.MaxPendingRows
+	// MaxPendingRows is the largest page of ReadPending.
+	MaxPendingRows = reads.MaxPendingRows
 )
 
 // ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It
-// reads only these two families, which hold nothing of clean rows (section 2.4 of the paper). A
-// crash between the commit point and a secondary leaves an observed cell locked and without its
-// notify cell, so both are needed to find all work.
+// reads only these two families, which hold nothing of clean rows (section 2.4 of the paper). It
+// needs both to find all work: a crash between the commit point and a secondary leaves an observed
+// cell locked and without its notify cell.
 func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
 	return a.e.Reads.ScanPending(ctx, table, r)
 }
 
-// ReadPending reads, with one request and in row order, at most most rows of table in r that carry
-// notify or lock cells (section 2.4 of the paper); more: there may be others behind them.
-// ErrInvalidArgument: most is not between 1 and MaxPendingRows.
+// ReadPending reads, with one request and in row order, the first rows of table in r that carry
+// notify or lock cells (section 2.4 of the paper), at most most of them. more tells that others may
+// follow. ErrInvalidArgument: most is not between 1 and MaxPendingRows.
 func (a *Admin) ReadPending(ctx context.Context, table string, r percolator.Range, most int) (rows []Pending, more bool, err error) {
 	return a.e.Reads.ReadPending(ctx, table, r, most)
 }
 
 // WrittenSince reports whether any transaction has committed a write to a row of table at or after
-// ts. It reads the write family of the whole table until it finds one, so it is for tools and for
-// the end of a wait.
+// ts. It reads the write family of the table until it finds one, up to the end, so it is for tools
+// and for the end of a wait.
 func (a *Admin) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
 	return a.e.Reads.WrittenSince(ctx, table, ts)
 }
 
 // Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for
-// cells of one column travel together. Errors: ErrSchemaMismatch (unknown table),
-// ErrInvalidArgument (names), and those of the store.
+// cells of one column share requests. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
+// (names), and those of the store.
 func (a *Admin) Notified(ctx context.Context, cell percolator.Cell) (bool, error) {
 	return a.e.Reads.Notified(ctx, cell)
 }
 
-// RetryParked has a parked observer run again: it erases the standing, and the notification is
-// there still. Other observers of the cell are not affected. A request of the worker that parked it
-// may be late by the request lifetime (I14) and park it once more.
+// RetryParked lets workers run a parked observer again: it erases the observer state, and the
+// notification is still there. It does not affect other observers of the cell. A request of the
+// worker that parked it may be late by the request lifetime (I14) and park it once more.
 func (a *Admin) RetryParked(ctx context.Context, s ObserverState) error {
 	return a.e.Commits.RetryParked(ctx, s)
 }
 
 // DropParked gives up on the change for which an observer is parked, as if the observer had run and
-// written nothing. Of an observed column it commits the acknowledgment first, so that a drop that
-// is broken off can be repeated. ErrConflict: the cell has changed since it was parked, so workers
-// try it again by themselves.
+// written nothing. For an observed column it commits the acknowledgment first, so that an
+// interrupted drop can be repeated. ErrConflict: the cell has changed since the worker parked it,
+// so workers run the observer again by themselves.
 func (a *Admin) DropParked(ctx context.Context, s ObserverState) error {
 	return a.e.Commits.DropParked(ctx, s)
 }
 
-// SetStandings stores standings, all of one cell, in one request: all or none. Of what is stored of
-// an observer the latest counts. ErrSchemaMismatch: the column can neither be observed nor
-// notified.
-func (a *Admin) SetStandings(ctx context.Context, standings ...ObserverState) error {
-	return a.e.Commits.SetStandings(ctx, standings...)
+// SetStandings stores observer states, all of one cell, in one request: all or none. The latest of
+// an observer counts. ErrSchemaMismatch: the column can neither be observed nor notified.
+func (a *Admin) SetStandings(ctx context.Context, states ...ObserverState) error {
+	return a.e.Commits.SetStandings(ctx, states...)
 }
 
-// ForgetStandings erases standings without a notification (I19), in the background.
-func (a *Admin) ForgetStandings(ctx context.Context, standings ...ObserverState) error {
-	return a.e.Commits.ForgetStandings(ctx, standings...)
+// ForgetStandings erases observer states without a notification (I19), in the background.
+func (a *Admin) ForgetStandings(ctx context.Context, states ...ObserverState) error {
+	return a.e.Commits.ForgetStandings(ctx, states...)
 }
 
-// ClearNotification erases the notify cells of cell with timestamps up to UpTo, in the background.
+// ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background.
 // The caller has established that no observer of the cell has work left up to then (I13); a later
 // change keeps its notification.
 func (a *Admin) ClearNotification(ctx context.Context, cell percolator.Cell, upTo tso.Timestamp) error {

@@ -14,32 +14,31 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What happens to existing cells when an observer is added to a column or removed from it is
-// decided by whoever does it:
+// The operator who adds an observer to a column or removes one decides what happens to existing
+// cells:
 //
 //	added      it runs for what changes and for what is notified from now on; BackfillObserver
 //	           notifies the rest
 //	removed    its acknowledgments stay, and would count if it came back; ForgetObserver deletes them
 //
 // Both go through the table in row order, a page at a time, and keep their position in
-// percolator_meta, so that they go on where they were broken off. Before any position that was ever
-// stored everything is done; two at once do no harm.
+// percolator_meta, so that an interrupted walk continues. Before any position that was ever stored
+// everything is done; two at once do no harm.
 
-// ObserverOptions is how BackfillObserver and ForgetObserver work. The zero value is useful.
+// ObserverOptions configures BackfillObserver and ForgetObserver. The zero value is useful.
 type ObserverOptions struct {
-	// RowsPerPage is how many rows are looked at with one request. 0: 1,000. At most 10,000.
+	// RowsPerPage is how many rows one request reads. 0: 1,000. At most 10,000.
 	RowsPerPage int
-	// Pause is waited for between two pages, to leave room for others. 0: none.
+	// Pause separates two pages, to leave room for other clients. 0: none.
 	Pause time.Duration
-	// Count has the rows counted first, by one more pass over the table, so that
-	// ObserverProgress.Total is known.
+	// Count counts the rows first, in one more pass over the table, and sets ObserverProgress.Total.
 	Count bool
 	// Progress, if set, is called after every page, one call at a time. It must not block.
 	Progress func(ObserverProgress)
 }
 
 // ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include
-// earlier runs that were broken off.
+// interrupted earlier runs.
 type ObserverProgress struct {
 	Row     string `json:"-"` // rows before it are done
 	Rows    int64  // looked at, of those that have the column
@@ -61,7 +60,7 @@ func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
 	return o, nil
 }
 
-// observerWalk is one run of one of the two.
+// observerWalk is one run of BackfillObserver or ForgetObserver.
 type observerWalk struct {
 	e *engine.Engine
 	position

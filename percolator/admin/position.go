@@ -76,12 +76,12 @@ func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
 }
 
 // SaveLoadPosition replaces former (nil: nothing) by next under the name of a bulk load. The bytes
-// mean something to the loader only (package loader). ErrConflict: the stored position is not former,
-// so another loader works under the same name.
+// mean something to the loader only (package loader). ErrConflict: the stored position is not
+// former, so another loader works under the same name.
 //
 // It makes one request and does not repeat it: after any other error next may have been stored, or
-// may be later. So a position must never equal an earlier one of the same name, or a delayed request
-// could take effect twice; a counter in the position is enough. The row remains for good.
+// may be later. So a position must never equal an earlier one of the same name, or a delayed
+// request could take effect twice; a counter in the position is enough. The row remains for good.
 //
 // Errors: ErrInvalidArgument for the name or an empty next; ErrTooLarge for a next longer than
 // MaxLoadPosition; ErrClosed; those of the store.

@@ -10,12 +10,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// StoredSchema is the schema of an instance with what is known of it. The zero value is that of an
-// instance without one.
+// StoredSchema is the schema of an instance and its state. The zero value stands for an instance
+// without a schema.
 type StoredSchema = meta.StoredSchema
 
-// IndexState tells how far an index can be trusted. The zero value is one that was created with its
-// table, and always was complete.
+// IndexState tells from which snapshot on an index is complete. The zero value is the state of an
+// index that was created with its table and always was complete.
 type IndexState = meta.IndexState
 
 // SchemaPlan is what CreateSchema would find and do.
@@ -27,12 +27,13 @@ type SchemaChange = meta.SchemaChange
 // SchemaChangeKind says what a SchemaChange is.
 type SchemaChangeKind = meta.SchemaChangeKind
 
+// The kinds of schema changes.
 const (
 	TableAdded           = meta.TableAdded
 	ObservedAdded        = meta.ObservedAdded
 	WeakAdded            = meta.WeakAdded
 	IndexAdded           = meta.IndexAdded
-	BigtableTableMissing = meta.BigtableTableMissing // of a table that the stored schema has
+	BigtableTableMissing = meta.BigtableTableMissing // the stored schema has the table, the instance does not
 	FamilyMissing        = meta.FamilyMissing
 	TableRemoved         = meta.TableRemoved
 	ObservedRemoved      = meta.ObservedRemoved
@@ -42,42 +43,44 @@ const (
 	TimingChanged        = meta.TimingChanged
 )
 
-// ApplySchema is CreateSchema through an app profile. The schema is stored by a conditional
-// mutation, so the profile has to route to a single cluster and allow transactional writes; "" is
-// the instance's default one.
+// ApplySchema is CreateSchema through an app profile; "" is the instance's default. A conditional
+// mutation stores the schema, so the profile has to route to a single cluster and allow
+// transactional writes.
 func ApplySchema(ctx context.Context, project, instance, appProfile string, s *percolator.Schema, opts ...option.ClientOption) error {
 	return meta.ApplySchema(ctx, project, instance, appProfile, s, opts...)
 }
 
-// PlanSchema compares a schema with what is stored in the instance and with its tables, and changes
-// nothing. It needs the permissions of CreateSchema to read, and no oracle. appProfile is the one
-// to read with, "" for the default one. Errors: ErrInvalidArgument for a schema that is none,
-// ErrCorrupt, those of the store.
+// PlanSchema compares s with the stored schema of the instance and with its tables. It changes
+// nothing, and needs no oracle, but the permissions to read that CreateSchema needs. appProfile is
+// the one to read with; "" is the default. Errors: ErrInvalidArgument for an invalid schema,
+// ErrCorrupt, and those of the store.
 func PlanSchema(ctx context.Context, project, instance, appProfile string, s *percolator.Schema, opts ...option.ClientOption) (SchemaPlan, error) {
 	return meta.PlanSchema(ctx, project, instance, appProfile, s, opts...)
 }
 
-// ReadSchema reads the schema that is stored in an instance; it needs no oracle. appProfile is the
-// one to read with, "" for the default one. Errors: ErrSchemaMismatch if the instance has no
-// percolator_meta, ErrCorrupt, those of the store.
+// ReadSchema reads the stored schema of an instance; it needs no oracle. appProfile is the one to
+// read with; "" is the default. Errors: ErrSchemaMismatch if the instance has no percolator_meta,
+// ErrCorrupt, and those of the store.
 func ReadSchema(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (StoredSchema, error) {
 	return meta.ReadSchema(ctx, project, instance, appProfile, opts...)
 }
 
-// CreateMetaTable creates the table percolator_meta in the instance, with the family in which a
-// timestamp oracle keeps its record (section 2.3 of the paper), as CreateSchema does: so an oracle
-// can be started before there is a schema. It is idempotent and adds what an existing table lacks.
-// It may take minutes on a real instance, at most 5.
+// CreateMetaTable creates the table percolator_meta in the instance, as CreateSchema does, with the
+// family in which a timestamp oracle keeps its record (section 2.3 of the paper). So an oracle can
+// start before there is a schema. It is idempotent and adds what an existing table lacks. On a real
+// instance it may take up to 5 minutes.
 func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
 	return meta.CreateMetaTable(ctx, project, instance, opts...)
 }
 
-// ServedTimestamp returns a timestamp that the oracle of an instance is known to have handed out,
-// the greatest of those that stand in percolator_meta: those of collection and of holds; 0 if there
-// is none. appProfile is the one to read with, "" for the default one. A server of the oracle that
-// finds a smaller high-water mark in its record must not start (tso.ServerConfig.Served): the
-// record was lost or restored from a backup, and what it would hand out again lies below committed
-// data. Errors: those of the store, also when the instance has no percolator_meta, and ErrCorrupt.
+// ServedTimestamp returns the greatest timestamp in percolator_meta, among those of collection and
+// of holds; 0 if there is none. The oracle of the instance has handed it out. A server of the
+// oracle must not start if its record has a smaller high-water mark (tso.ServerConfig.Served): the
+// record was lost or restored from a backup, and the server would hand out timestamps below
+// committed data again.
+//
+// appProfile is the one to read with; "" is the default. Errors: those of the store, also if the
+// instance has no percolator_meta, and ErrCorrupt.
 func ServedTimestamp(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (tso.Timestamp, error) {
 	return meta.ServedTimestamp(ctx, project, instance, appProfile, opts...)
 }

@@ -25,6 +25,7 @@ type ExportedRow = transfer.ExportedRow
 // Restore is a restore under way. Its methods may be called concurrently.
 type Restore = transfer.Restore
 
+// The kinds of exported cells.
 const (
 	ExportedPut    = transfer.ExportedPut    // a value
 	ExportedDelete = transfer.ExportedDelete // a deletion of an observed cell, of which some observer may not know
@@ -34,13 +35,13 @@ const (
 // ErrNotEmpty: a restore needs empty tables.
 var ErrNotEmpty = transfer.ErrNotEmpty
 
-// ErrRestoring: a restore into the instance has begun and has not finished; what is there is not
-// complete. Run it to its end.
+// ErrRestoring: a restore into the instance has begun and has not finished, so the data is not
+// complete. Run the restore to its end.
 var ErrRestoring = meta.ErrRestoring
 
-// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no
-// schema it stores the fence, and then creates s and its tables. Otherwise the stored schema has to
-// be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+// PrepareRestore makes an instance ready for NewClient and BeginRestore: if it has no schema,
+// PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
+// has to be s (ErrSchemaMismatch). id names the backup. The call can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, id string, s *percolator.Schema, opts ...option.ClientOption) error {
 	return transfer.PrepareRestore(ctx, project, instance, id, s, opts...)
 }
@@ -48,37 +49,36 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *percol
 // BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has
 // weak columns it waits in between until every client knows of the hold (RequestLifetime and
 // MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
-// not nil, for how long. ttl is as for TakeHold; it must be longer than that wait
-// (ErrInvalidArgument).
+// not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
 func (a *Admin) BeginExport(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (Hold, tso.Timestamp, error) {
 	return transfer.BeginExport(ctx, a.e, ttl, reason, waiting)
 }
 
 // ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
 // values, deletions that observers may not know of, and what observers have to do about either.
-// Somebody has to hold ts (BeginExport), or the stream may end with ErrSnapshotTooOld. Memory: one
-// page, at most 4096 rows or, beyond its first row, about 4 MiB of values.
+// Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
+// at most 4096 rows or, beyond its first row, about 4 MiB of values.
 func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
 	return transfer.ExportRows(ctx, a.e, ts, table, r)
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
-// been written: one of a transaction that writes nothing else has no lock that reading the rows
-// would have waited for, but is written within the request lifetime (I14), 30 s unless
-// Schema.Timing says otherwise. Without weak columns it returns at once.
+// been written. A transaction that writes nothing else has no lock for which the read of the rows
+// would have waited; its client writes the notification within the request lifetime (I14), 30 s
+// unless Schema.Timing says otherwise. Without weak columns it returns at once.
 func (a *Admin) AwaitWeak(ctx context.Context, ts tso.Timestamp) error {
 	return transfer.AwaitWeak(ctx, a.e, ts)
 }
 
-// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of
-// ExportRows, of every table, has to be read before: a transaction that was about to commit below
-// ts when its rows were read writes its weak notifications before it commits.
+// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. Read
+// all of ExportRows, of every table, before: a transaction that was about to commit below ts when
+// its rows were read writes its weak notifications before it commits.
 func (a *Admin) ExportWeak(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
 	return transfer.ExportWeak(ctx, a.e, ts, table, r)
 }
 
-// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off.
-// Every table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
+// BeginRestore fences the instance, or takes up an interrupted restore of the same backup. Every
+// table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
 // incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If clients
 // may be using the instance it waits until all of them must know of the fence, and tells waiting,
 // if that is not nil, for how long. ErrRestoring: a restore of another backup is unfinished.
@@ -86,15 +86,15 @@ func (a *Admin) BeginRestore(ctx context.Context, id string, incomplete []string
 	return transfer.BeginRestore(ctx, a.e, id, incomplete, waiting)
 }
 
-// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has
-// written was removed: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it
-// does nothing.
+// AbandonRestore lifts the fence of an unfinished restore, once the caller has removed everything
+// that it wrote: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it does
+// nothing.
 func (a *Admin) AbandonRestore(ctx context.Context) error {
 	return transfer.AbandonRestore(ctx, a.e)
 }
 
 // IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may
-// hold one value of a unique one.
+// hold the same value of a unique one.
 func (a *Admin) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
 	return a.e.Meta.IncompleteIndexes(ctx, ts)
 }

@@ -16,13 +16,13 @@ import (
 // A verification reads a table and the index over it at one snapshot, each from beginning to end,
 // and looks up the other side of whatever it finds: every cell must have its entry, and every entry
 // its cell. As both sides are written by one transaction, any difference in one snapshot is damage,
-// whoever is writing meanwhile.
+// even beside writers.
 
-// VerifyIndexOptions is what VerifyIndex looks at. The zero value is useful.
+// VerifyIndexOptions configures VerifyIndex. The zero value is useful.
 type VerifyIndexOptions struct {
 	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a
 	// verification that takes longer than the retention (ErrSnapshotTooOld), unless a hold at this
-	// timestamp prevents it (Client.TakeHold).
+	// timestamp prevents it (Admin.TakeHold).
 	Timestamp tso.Timestamp
 	// MaxFindings is how many findings the report describes; all are counted. 0: 100. At most 10,000.
 	MaxFindings int
@@ -80,8 +80,8 @@ func (r IndexReport) Damaged() int64 {
 	return r.Missing + r.Stray + r.Stale + r.Duplicates + r.Corrupt
 }
 
-// VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that
-// locks in the way are settled as by any reader. It reads table and index once in pages, and for
+// VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that it
+// resolves locks in the way, as any reader does. It reads table and index once in pages, and for
 // each page the counterparts, up to 512 rows a request: about two rows read for each cell and each
 // entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the
 // findings.
