@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"hash/fnv"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -56,7 +55,6 @@ const (
 	registeredNames = 32      // observers that a worker names
 	registeredBytes = 1 << 10 // names of columns that a worker tells
 	unknownVersion  = "unknown"
-	thisModulesPath = "github.com/gopercolator/percolator"
 )
 
 // shares is what a worker searches of each table: all of it, for one that is missing here.
@@ -66,7 +64,8 @@ func newPartition(w *Worker, d directory) *partition {
 	m := &partition{
 		directory: d, places: w.places, tables: w.coverage.tables,
 		self: membership.WorkerInfo{
-			Name: w.name, Version: moduleVersion(), Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
+			Name: w.name, Version: cmp.Or(membership.ModuleVersion(), unknownVersion),
+			Columns: w.coverage.fingerprint(), Takes: w.coverage.registeredColumns(),
 		},
 		cannot: func(err error) {
 			w.log.Debug("observers: the list of workers cannot be read or written; this worker searches everything", "err", err)
@@ -106,19 +105,6 @@ func (c *coverage) fingerprint() string {
 		_, _ = h.Write([]byte(col.Table + "\x00" + col.Name + "\xff"))
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-func moduleVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return unknownVersion
-	}
-	for _, d := range append(info.Deps, &info.Main) {
-		if d.Path == thisModulesPath && d.Version != "" {
-			return d.Version
-		}
-	}
-	return unknownVersion
 }
 
 // share returns what this worker now searches of table.

@@ -15,15 +15,19 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Client runs transactions on one Bigtable instance. Use one for each process. All methods may be called concurrently.
+// Client runs transactions on one Bigtable instance. A process needs one. All methods may be called
+// concurrently.
 type Client struct {
 	e      *engine.Engine
 	dialed *tso.Client // the oracle, when NewClient dialed it
 }
 
-// NewClient connects to the instance and the oracle, reads the stored schema, and compares it with cfg.Schema. It fails
-// with ErrSchemaMismatch if there is no schema or another one, and with an error that names the endpoint if the
-// instance or the oracle does not answer before ctx ends, at most 30 s. opts are those of Google's own clients.
+// NewClient connects to the instance and to the oracle, reads the stored schema, and compares it
+// with cfg.Schema. opts go to Google's Bigtable client. NewClient waits for at most 30 s.
+//
+// Errors: ErrInvalidArgument for a cfg that cannot work; ErrSchemaMismatch if the instance has no
+// schema or another one; an error that names the endpoint if the instance or the oracle does not
+// answer in time.
 func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -76,14 +80,15 @@ func (c *Client) hangUp() {
 	}
 }
 
-// Schema is the stored schema as this client knows it. It must not be modified.
+// Schema returns the stored schema as this client knows it. The caller must not modify it.
 func (c *Client) Schema() *Schema { return c.e.Meta.Catalog.Load().Schema }
 
-// Stats reads the client's counters.
+// Stats returns the client's counters, read one after the other.
 func (c *Client) Stats() Stats { return c.e.Store.Count.Read() }
 
-// Flush waits until phase two of everything that was committed before the call is over, or ctx ends. A row that Bigtable
-// refused for 30 s is over as well: it was logged, and whoever meets its lock finishes it.
+// Flush waits until phase two of everything committed before the call is over, or until ctx ends.
+// Phase two gives up a row that Bigtable has refused for 30 s: it logs the row and leaves its locks
+// to lock resolution. Such a row counts as over.
 func (c *Client) Flush(ctx context.Context) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -91,39 +96,42 @@ func (c *Client) Flush(ctx context.Context) error {
 	return c.e.Bulk.Flush(ctx)
 }
 
-// Close finishes phase two (at most 10 s when the store is down) and releases the connections. What could not be
-// finished is left to lock resolution; nothing is lost. A second Close does nothing.
+// Close finishes phase two, for at most 10 s when the store is down, and releases the connections.
+// Lock resolution finishes the rest, so nothing is lost. Later calls of other methods return
+// ErrClosed. A second Close does nothing.
 func (c *Client) Close() error {
 	err := c.e.Close()
 	c.hangUp()
 	return err
 }
 
-// Begin starts a transaction: one request to the oracle, none with Blind if a timestamp is at hand.
+// Begin starts a transaction with one request to the oracle, or with none if Blind finds a
+// timestamp at hand.
 func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 	tx, err := c.e.Commits.Begin(ctx, txnOptions(opts))
 	return (*Txn)(tx), err
 }
 
-// Update runs f in a transaction and commits it; after a conflict it runs f again in a new
-// transaction, with jittered backoff, until ctx ends or MaxAttempts is reached. It returns the
-// commit timestamp. An error of f rolls back and is returned as it is (an ErrConflict from f counts
-// as a conflict). ErrOutcomeUnknown is never retried.
+// Update runs f in a transaction, commits it, and returns the commit timestamp. After a conflict it
+// runs f again in a new transaction, with jittered backoff, until ctx ends or MaxAttempts is
+// reached. An error of f rolls the transaction back and is returned unchanged; an ErrConflict from
+// f counts as a conflict. Update never retries ErrOutcomeUnknown.
 func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, opts ...TxnOption) (tso.Timestamp, error) {
 	return c.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error { return f(ctx, (*Txn)(tx)) }, txnOptions(opts))
 }
 
-// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf,
-// AsOfTimestamp, MaxStaleness).
+// Snapshot opens a snapshot of now, which costs a request to the oracle, or of an earlier time
+// (AsOf, AsOfTimestamp, MaxStaleness). Errors: ErrInvalidArgument and ErrSnapshotTooOld as those
+// options say.
 func (c *Client) Snapshot(ctx context.Context, opts ...ReadOption) (*Snapshot, error) {
 	s, err := c.e.Reads.Snapshot(ctx, readOptions(opts))
 	return (*Snapshot)(s), err
 }
 
-// View calls f with a snapshot and returns f's error. It never conflicts.
+// View calls f with a snapshot and returns f's error, or that of Snapshot. It never conflicts.
 func (c *Client) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, opts ...ReadOption) error {
 	return c.e.Reads.View(ctx, func(ctx context.Context, s *reads.Snapshot) error { return f(ctx, (*Snapshot)(s)) }, readOptions(opts))
 }
 
-// Engine is what the packages of this module build on. It is of no use to others.
+// Engine is the bridge for the other packages of this module. It is of no use outside it.
 func (c *Client) Engine() *engine.Engine { return c.e }

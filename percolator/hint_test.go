@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-
 	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"

@@ -34,8 +34,8 @@ type Table = model.Table
 // unique index refuses those duplicates of which it knows.
 type Index = model.Index
 
-// Timing is what every client of an instance must agree on, because a collector infers from it what
-// the others can no longer do. It is stored with the schema and cannot be changed afterwards:
+// Timing is what every client of an instance must agree on: a collector infers from it what other
+// clients can no longer do. It is stored with the schema and can never be changed:
 //
 //	RequestLifetime time.Duration // no request is sent or repeated after it; 0: 30 s; 100 ms to 30 s
 //	MetaMaxAge      time.Duration // a client whose knowledge of schema and safepoint is older
@@ -45,17 +45,23 @@ type Timing = model.Timing
 // Stats are the counters of a client since NewClient.
 type Stats = telemetry.Stats
 
-// CreateSchema creates the tables of s in the instance and stores s there: the four families of each table, the tables
-// of its indexes, and the table percolator_meta. It is idempotent. A schema that adds tables, observed columns or
-// Indexes to the stored one replaces it; one that lacks something of it is refused with ErrSchemaMismatch, and nothing
-// is ever deleted. No native garbage collection is set: an age policy would compare our timestamps with the wall clock.
+// CreateSchema stores s in the instance and creates its tables: each with four families, the tables
+// of indexes, and percolator_meta. It is idempotent and takes at most 5 min. A schema that adds
+// tables, observed columns, weak columns or indexes replaces the stored one. A schema that lacks
+// something of the stored one, or has another Timing, is refused with ErrSchemaMismatch; nothing is
+// ever deleted. CreateSchema sets no native garbage collection: an age policy would compare the
+// oracle's timestamps with Bigtable's clock.
 //
-// An index that is added together with its table is ready at once. One that is added to a table of the stored schema, empty or
-// not, begins as being built: writers maintain it, ScanIndex refuses it, and Client.BackfillIndex finishes it.
+// An index that is added together with its table is ready at once. One that is added to a table of
+// the stored schema, empty or not, is building at first: writers maintain it, ScanIndex refuses it,
+// and admin.Admin.BackfillIndex finishes it.
 //
-// A writer that has not yet seen the new schema omits its notifications and index entries. Clients re-read the
-// schema, adopt additions, and refuse to commit on knowledge older than Timing.MetaMaxAge: additions to tables that are in use
-// are in force that long after CreateSchema has returned.
+// A writer that has not yet seen the new schema omits its notifications and index entries. Clients
+// re-read the schema, adopt additions, and refuse to commit on knowledge older than
+// Timing.MetaMaxAge. So additions to tables in use are in force that long after CreateSchema has
+// returned.
+//
+// Errors: ErrInvalidArgument, ErrSchemaMismatch, ErrCorrupt, those of the store.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
 	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
 }

@@ -13,23 +13,23 @@ import (
 // Write skew is possible; GetForUpdate prevents it for a cell, the option LockReads for everything
 // that the transaction reads.
 //
-// Methods may be called concurrently. After Commit or Rollback every method but Rollback gives
+// Methods may be called concurrently. After Commit or Rollback every method but Rollback returns
 // ErrTxnDone.
 type Txn commit.Txn
 
 func (tx *Txn) t() *commit.Txn { return (*commit.Txn)(tx) }
 
-// StartTimestamp is the transaction's snapshot, and identifies it. That of a blind transaction may
-// move forward in Commit.
+// StartTimestamp returns the timestamp of the transaction's snapshot, which also identifies the
+// transaction. Commit may move it forward if the transaction is blind.
 func (tx *Txn) StartTimestamp() tso.Timestamp { return tx.t().StartTimestamp() }
 
-// Set buffers a write; value is copied. Setting the bytes that are already there still conflicts
+// Set buffers a write and copies value. A write of the bytes that are already there still conflicts
 // with other writers. Errors: ErrInvalidArgument (names, weak columns), ErrTooLarge,
-// ErrSchemaMismatch (unknown table), ErrTxnDone. The transaction stays usable after any of them but
-// the last.
+// ErrSchemaMismatch (unknown table), ErrTxnDone. The transaction stays usable after all of them but
+// ErrTxnDone.
 func (tx *Txn) Set(c Cell, value []byte) error { return tx.t().Set(c, value) }
 
-// Insert is Set for a cell that must have no value in the snapshot; otherwise Commit fails with
+// Insert is Set for a cell that must have no value in the snapshot; otherwise Commit returns
 // ErrExists.
 func (tx *Txn) Insert(c Cell, value []byte) error { return tx.t().Insert(c, value) }
 
@@ -41,9 +41,9 @@ func (tx *Txn) Delete(c Cell) error { return tx.t().Delete(c) }
 // nothing conflicts. The column must be one of the table's weak columns.
 func (tx *Txn) Notify(c Cell) error { return tx.t().Notify(c) }
 
-// Get returns the value of c in the snapshot, or the transaction's own write; ErrNotFound if there
-// is none. It waits for locks of live transactions until ctx ends (ErrLocked with the context's
-// error). The slice is the caller's.
+// Get returns the value of c: the transaction's own write, or what the snapshot has; ErrNotFound if
+// there is none. It waits for a lock of a live transaction until ctx ends (ErrLocked with the
+// context's error). The slice is the caller's.
 func (tx *Txn) Get(ctx context.Context, c Cell) ([]byte, error) { return tx.t().Get(ctx, c) }
 
 // GetMulti returns the values of the cells in order, nil where there is none, with as few requests
@@ -53,30 +53,31 @@ func (tx *Txn) GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error) {
 }
 
 // GetForUpdate is Get, and makes the transaction conflict with every concurrent writer of c, as if
-// it had written the cell without changing it. That prevents write skew on the cells that it is
-// used for. Observers are not notified.
+// it had written the cell without changing it. That prevents write skew on the cell. It does not
+// notify observers.
 func (tx *Txn) GetForUpdate(ctx context.Context, c Cell) ([]byte, error) {
 	return tx.t().GetForUpdate(ctx, c)
 }
 
-// Scan streams the entries of the named columns (all if none) in row order, then column order, with
-// the transaction's own writes merged in as they are when Scan is called. An error ends the stream.
+// Scan streams the entries of the named columns (all if none is named) in row order, then column
+// order. It merges in the transaction's own writes as they stand when Scan is called. An error ends
+// the stream.
 func (tx *Txn) Scan(ctx context.Context, table string, r Range, columns ...string) iter.Seq2[Entry, error] {
 	return tx.t().Scan(ctx, table, r, columns...)
 }
 
-// ScanIndex is the Snapshot's, with the transaction's own writes merged in.
+// ScanIndex is Snapshot.ScanIndex with the transaction's own writes merged in.
 func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error] {
 	return tx.t().ScanIndex(ctx, table, index, values)
 }
 
-// Commit makes the buffered writes visible, all or none, and returns the commit timestamp; of a
-// transaction without writes its start timestamp, without any request.
+// Commit makes the buffered writes visible, all or none, and returns the commit timestamp. For a
+// transaction without writes it sends nothing and returns the start timestamp.
 //
 // Errors: ErrConflict (*ConflictError), ErrExists, ErrUnique, ErrTooLarge and ErrSnapshotTooOld
-// mean that nothing was written. ErrOutcomeUnknown means that it may have been. When ctx ends
-// before the commit point was tried, the transaction is definitely aborted and the error is the
-// context's.
+// mean that nothing was committed. ErrOutcomeUnknown means that the transaction may have committed.
+// If ctx ends before Commit tries the commit point, the transaction is aborted for certain and the
+// error is the context's.
 func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) { return tx.t().Commit(ctx) }
 
 // Rollback discards the transaction. Before Commit nothing has been written, so it sends nothing;
@@ -84,10 +85,11 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) { return tx.t(
 func (tx *Txn) Rollback(ctx context.Context) error { return tx.t().Rollback(ctx) }
 
 // Buffered returns what the transaction itself would write to c: the value of its last Set or
-// Insert, nil if it deletes the cell. written is false if it does neither. Nothing is read, so a
-// blind transaction may ask, too. Only ErrTxnDone is possible. The slice is the caller's.
+// Insert, or nil if it deletes the cell. written is false if it does neither. Buffered reads
+// nothing, so a blind transaction may call it. The only error is ErrTxnDone. The slice is the
+// caller's.
 func (tx *Txn) Buffered(c Cell) (value []byte, written bool, err error) { return tx.t().Buffered(c) }
 
-// IsBlind tells whether the transaction was begun with Blind: it may not read, and its start
-// timestamp may move forward in Commit.
+// IsBlind reports whether the transaction was begun with Blind: it may not read, and Commit may
+// move its start timestamp forward.
 func (tx *Txn) IsBlind() bool { return tx.t().IsBlind() }

@@ -9,14 +9,14 @@ import (
 	"iter"
 	"reflect"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
-
-	"google.golang.org/protobuf/proto"
 )
 
-// Column is a column whose values have a type: a thin layer that encodes and decodes. It is a value and may be copied and used
-// concurrently.
+// Column encodes and decodes the values of one column, which have type T. It is a value: it may be
+// copied and used concurrently. It must come from Bytes, String, Int64, JSON or Proto.
 type Column[T any] struct {
 	Table, Name string
 	encode      func(T) ([]byte, error)
@@ -33,7 +33,8 @@ func String(table, column string) Column[string] {
 	return Column[string]{table, column, func(v string) ([]byte, error) { return []byte(v), nil }, func(b []byte) (string, error) { return string(b), nil }}
 }
 
-// Int64 is a column of integers, stored as 8 bytes big-endian (the encoding that Bigtable's own counters use).
+// Int64 is a column of integers, stored as 8 bytes big-endian, the encoding of Bigtable's own
+// counters.
 func Int64(table, column string) Column[int64] {
 	return Column[int64]{table, column,
 		func(v int64) ([]byte, error) { return binary.BigEndian.AppendUint64(nil, uint64(v)), nil },
@@ -70,10 +71,11 @@ func Proto[T proto.Message](table, column string) Column[T] {
 		}}
 }
 
-// Cell is the column's cell in a row.
+// Cell names the column's cell in a row.
 func (c Column[T]) Cell(row string) Cell { return Cell{Table: c.Table, Row: row, Column: c.Name} }
 
-// Decode decodes bytes as a value of the column, for callers that got them elsewhere. ErrCorrupt if they are not one.
+// Decode decodes bytes that the caller got elsewhere, as the value of the column in a row. Errors:
+// ErrCorrupt if they are not of the type.
 func (c Column[T]) Decode(row string, b []byte) (T, error) {
 	v, err := c.decode(b)
 	if err != nil {
@@ -82,7 +84,8 @@ func (c Column[T]) Decode(row string, b []byte) (T, error) {
 	return v, nil
 }
 
-// Get returns the column's value in a row; ErrNotFound, or ErrCorrupt if the bytes are not of the type.
+// Get returns the column's value in a row. Errors: ErrNotFound, ErrCorrupt if the bytes are not of
+// the type, and those of Reader.Get.
 func (c Column[T]) Get(ctx context.Context, r Reader, row string) (T, error) {
 	b, err := r.Get(ctx, c.Cell(row))
 	if err != nil {
@@ -92,7 +95,7 @@ func (c Column[T]) Get(ctx context.Context, r Reader, row string) (T, error) {
 	return c.Decode(row, b)
 }
 
-// GetOr is Get with a value for absence.
+// GetOr is Get, and returns absent where there is no value.
 func (c Column[T]) GetOr(ctx context.Context, r Reader, row string, absent T) (T, error) {
 	v, err := c.Get(ctx, r, row)
 	if errors.Is(err, ErrNotFound) {
@@ -101,7 +104,8 @@ func (c Column[T]) GetOr(ctx context.Context, r Reader, row string, absent T) (T
 	return v, err
 }
 
-// GetForUpdate is Get that conflicts with concurrent writers of the cell.
+// GetForUpdate is Get, and makes tx conflict with concurrent writers of the cell
+// (Txn.GetForUpdate).
 func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, error) {
 	b, err := tx.GetForUpdate(ctx, c.Cell(row))
 	if err != nil {
@@ -111,31 +115,40 @@ func (c Column[T]) GetForUpdate(ctx context.Context, tx *Txn, row string) (T, er
 	return c.Decode(row, b)
 }
 
-// Set buffers a value; ErrInvalidArgument if it cannot be encoded.
-func (c Column[T]) Set(tx *Txn, row string, v T) error {
+func (c Column[T]) bytes(row string, v T) ([]byte, error) {
 	b, err := c.encode(v)
 	if err != nil {
-		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+		return nil, model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+	}
+	return b, nil
+}
+
+// Set buffers a value. Errors: ErrInvalidArgument if it cannot be encoded, and those of Txn.Set.
+func (c Column[T]) Set(tx *Txn, row string, v T) error {
+	b, err := c.bytes(row, v)
+	if err != nil {
+		return err
 	}
 	return tx.Set(c.Cell(row), b)
 }
 
-// Insert is Set for a cell that must have no value; Commit fails with ErrExists otherwise.
+// Insert is Set for a cell that must have no value; otherwise Commit returns ErrExists.
 func (c Column[T]) Insert(tx *Txn, row string, v T) error {
-	b, err := c.encode(v)
+	b, err := c.bytes(row, v)
 	if err != nil {
-		return model.CellError(ErrInvalidArgument, c.Cell(row), "the value cannot be encoded")
+		return err
 	}
 	return tx.Insert(c.Cell(row), b)
 }
 
-// Delete buffers a deletion.
+// Delete buffers a deletion, as Txn.Delete does.
 func (c Column[T]) Delete(tx *Txn, row string) error { return tx.Delete(c.Cell(row)) }
 
-// Notify buffers a weak notification.
+// Notify buffers a weak notification, as Txn.Notify does.
 func (c Column[T]) Notify(tx *Txn, row string) error { return tx.Notify(c.Cell(row)) }
 
-// Scan streams the rows of r that have a value in the column, with the value.
+// Scan streams, in row order, the rows of the range that have a value in the column. An error ends
+// the stream: ErrCorrupt if a value is not of the type, and those of Reader.Scan.
 func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[TypedEntry[T], error] {
 	return func(yield func(TypedEntry[T], error) bool) {
 		for e, err := range r.Scan(ctx, c.Table, rows, c.Name) {
@@ -156,16 +169,18 @@ type TypedEntry[T any] struct {
 	Value T // shadows Entry.Value, the bytes
 }
 
-// Reader is what *Txn and *Snapshot share. Reads answer from one snapshot, however long they take.
+// Reader is what *Txn and *Snapshot share. All its answers come from one snapshot, however long
+// they take.
 type Reader interface {
-	// StartTimestamp is the snapshot that is read.
+	// StartTimestamp returns the timestamp of the snapshot.
 	StartTimestamp() tso.Timestamp
-	// Get returns a cell's value, ErrNotFound where there is none. An empty value is not absence.
+	// Get returns a cell's value, or ErrNotFound where there is none. An empty value is not absence.
 	Get(ctx context.Context, c Cell) ([]byte, error)
 	// GetMulti returns the values in order, nil where there is none.
 	GetMulti(ctx context.Context, cells ...Cell) ([][]byte, error)
 	// Scan streams entries in row order, then column order; no columns means all.
 	Scan(ctx context.Context, table string, r Range, columns ...string) iter.Seq2[Entry, error]
-	// ScanIndex streams the indexed cells whose value lies in values, in the order of values, then rows.
+	// ScanIndex streams the indexed cells whose value lies in values, in the order of values, then
+	// rows.
 	ScanIndex(ctx context.Context, table, index string, values Range) iter.Seq2[Entry, error]
 }

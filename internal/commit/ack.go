@@ -11,9 +11,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// An acknowledgment is a cell of its own beside the observed one (c:ack_O in Figure 5 of the paper). A run of observer O
-// writes it like any other cell, as a record of kind lock: the start_ts in that record is the start timestamp of the last
-// successful run. Two runs for one change write the same acknowledgment, so one of them conflicts (I12).
+// An acknowledgment is a cell of its own beside the observed one (c:ack_O in Figure 5 of the
+// paper). A run of observer O writes it like any other cell, as a record of kind lock: the start_ts
+// in that record is the start timestamp of the last successful run. Two runs for one change write
+// the same acknowledgment, so one of them conflicts (I12).
 
 // Acknowledgment is what an observer's run has to know about its cell.
 type Acknowledgment struct {
@@ -25,11 +26,12 @@ type Acknowledgment struct {
 	Settled  bool          // no other observer of the column has work left; without Run, none at all
 }
 
-// Acknowledge begins a run of observer on c: it reads c and the acknowledgments of observers – all that observe c's column,
-// observer among them – in one request. If c changed since observer's last successful run, the acknowledgment is buffered in
-// tx; and if nobody else has work left, the notify cells up to the start timestamp are erased by the same mutation that
-// commits the acknowledgment (I13). Locks are waited for as in Get. Call it before anything else of the transaction, so that
-// the acknowledgment becomes the primary.
+// Acknowledge begins a run of observer on c: it reads c and the acknowledgments of observers –
+// all that observe c's column, observer among them – in one request. If c changed since
+// observer's last successful run, the acknowledgment is buffered in tx; and if nobody else has work
+// left, the notify cells up to the start timestamp are erased by the same mutation that commits the
+// acknowledgment (I13). Locks are waited for as in Get. Call it before anything else of the
+// transaction, so that the acknowledgment becomes the primary.
 func (tx *Txn) Acknowledge(ctx context.Context, c model.Cell, observer string, observers []string) (Acknowledgment, error) {
 	if err := errors.Join(tx.open(), tx.mayRead(c)); err != nil {
 		return Acknowledgment{}, err

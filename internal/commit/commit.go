@@ -31,13 +31,14 @@ import (
 //	commit the primary's row, if it still holds the lock       the commit point (I6)
 //	commit the other rows                                      in the background; the caller has its answer (I7)
 //
-// A request whose outcome is unknown may have been applied. A prewrite is sent again. A commit is decided by reading the
-// primary (I17): a record of ours means committed, our lock means that the same request is sent again with the same
-// commit_ts, a rollback marker means aborted. Nothing at all means aborted too, unless the record may have been collected.
-// What is still open when the requests' lifetime has passed is in commitlate.go.
+// A request whose outcome is unknown may have been applied. A prewrite is sent again. A commit is
+// decided by reading the primary (I17): a record of ours means committed, our lock means that the
+// same request is sent again with the same commit_ts, a rollback marker means aborted. Nothing at
+// all means aborted too, unless the record may have been collected. What is still open when the
+// requests' lifetime has passed is in commitlate.go.
 //
-// Rejected: answering the caller only after phase two. It would double the latency and promise nothing more, since anyone
-// who meets a secondary's lock finds the record on the primary.
+// Rejected: answering the caller only after phase two. It would double the latency and promise
+// nothing more, since anyone who meets a secondary's lock finds the record on the primary.
 
 // Committer begins transactions and commits them.
 type Committer struct {
@@ -63,8 +64,9 @@ type commit struct {
 	rows    []*rowWrites // the primary's row first
 	primary *Write
 	weak    []model.Cell
-	// until is one lifetime from before the last check of the transaction's age. Nothing of the commit point, of giving it up and of
-	// phase two is sent later (I14): by then the record may have been collected, and what would then look like an abort is none.
+	// until is one lifetime from before the last check of the transaction's age. Nothing of the commit
+	// point, of giving it up and of phase two is sent later (I14): by then the record may have been
+	// collected, and what would then look like an abort is none.
 	until time.Time
 
 	underWay *semaphore.Weighted // bytes of values in prewrite requests
@@ -152,7 +154,8 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	return cm.run(ctx)
 }
 
-// observe decides which writes notify, by the schema as it is known now: it may have changed since they were buffered.
+// observe decides which writes notify, by the schema as it is known now: it may have changed since
+// they were buffered.
 func observe(schema *model.Catalog, writes []*Write) error {
 	for _, w := range writes {
 		info, ok := schema.UserTable(w.Cell.Table)
@@ -190,7 +193,8 @@ func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
 	return nil
 }
 
-// group sorts the writes by row, in the order in which rows were first written; the first write is the primary.
+// group sorts the writes by row, in the order in which rows were first written; the first write is
+// the primary.
 func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 	cm.underWay = semaphore.NewWeighted(prewriteBytes)
 	type key struct{ table, row string }
@@ -306,8 +310,9 @@ func (cm *commit) dropValues() {
 	}
 }
 
-// keepAlive refreshes the time in the primary's lock while the commit takes longer than a third of the TTL. The refresh is
-// conditional on the lock: a plain write that landed late would bring back a lock that was rolled back.
+// keepAlive refreshes the time in the primary's lock while the commit takes longer than a third of
+// the TTL. The refresh is conditional on the lock: a plain write that landed late would bring back
+// a lock that was rolled back.
 func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	interval := cm.c.Config.LockTTL / 3
@@ -327,8 +332,9 @@ func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
 	}
 }
 
-// commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are erased first: only those
-// at or below start_ts, so a change that came during the run survives (I13).
+// commitMutation commits a whole row. Notifications that an acknowledgment in this row settles are
+// erased first: only those at or below start_ts, so a change that came during the run survives
+// (I13).
 func (cm *commit) commitMutation(rw *rowWrites, commitTS tso.Timestamp) *store.Mutation {
 	mut := store.NewMutation(len(rw.erase) + 2*len(rw.writes))
 	for _, col := range rw.erase {

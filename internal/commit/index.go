@@ -3,11 +3,12 @@ package commit
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
+
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
-	"iter"
-	"slices"
 )
 
 // indexChange is what one write does to one index.
@@ -16,8 +17,9 @@ type indexChange struct {
 	cell     model.Cell // the indexed cell
 	old, new *string
 
-	// careful: a unique index that may be incomplete in the snapshot. Two rows may hold one value, and the entry of it belongs
-	// to at most one of them; foreign says that the entry of old belongs to another row than this one.
+	// careful: a unique index that may be incomplete in the snapshot. Two rows may hold one value, and
+	// the entry of it belongs to at most one of them; foreign says that the entry of old belongs to
+	// another row than this one.
 	careful, foreign bool
 }
 
@@ -40,8 +42,8 @@ func (tx *Txn) withIndexes(ctx context.Context, writes []*Write) ([]*Write, erro
 	return append(slices.Clip(writes), entries...), nil
 }
 
-// indexChanges reads the old values of indexed cells in the snapshot. Nobody can change them before the commit without a
-// conflict, because the transaction writes them.
+// indexChanges reads the old values of indexed cells in the snapshot. Nobody can change them before
+// the commit without a conflict, because the transaction writes them.
 func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange, error) {
 	cat := tx.c.Meta.Catalog.Load()
 	var cells []model.Cell
@@ -91,8 +93,8 @@ func (tx *Txn) indexChange(ix model.Index, w *Write, old []byte) (indexChange, e
 	return ch, nil
 }
 
-// findForeign looks at the entries that careful changes would release. Of two rows that share a value only one has the entry,
-// and the other must not take it away.
+// findForeign looks at the entries that careful changes would release. Of two rows that share a
+// value only one has the entry, and the other must not take it away.
 func (tx *Txn) findForeign(ctx context.Context, changes []indexChange) error {
 	var cells []model.Cell
 	var of []*indexChange
@@ -114,8 +116,8 @@ func (tx *Txn) findForeign(ctx context.Context, changes []indexChange) error {
 	return nil
 }
 
-// indexEntries turns changes into writes: what is released first, so that a transaction may hand a unique value from one row
-// to another.
+// indexEntries turns changes into writes: what is released first, so that a transaction may hand a
+// unique value from one row to another.
 func indexEntries(changes []indexChange) ([]*Write, error) {
 	byCell := map[model.Cell]*Write{}
 	var out []*Write
@@ -152,8 +154,8 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 	return out, nil
 }
 
-// checkUnique reads the entries that the transaction is about to take. One that it releases itself has been turned into a put
-// by indexEntries and must not count as taken by somebody else.
+// checkUnique reads the entries that the transaction is about to take. One that it releases itself
+// has been turned into a put by indexEntries and must not count as taken by somebody else.
 func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 	released := map[model.Cell]bool{}
 	for _, ch := range changes {
@@ -210,7 +212,8 @@ func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values model.
 	}))
 }
 
-// ownEntries lists, in order, the entries of one index that the transaction's writes would make or remove.
+// ownEntries lists, in order, the entries of one index that the transaction's writes would make or
+// remove.
 func (tx *Txn) ownEntries(ctx context.Context, ix model.Index, own []Write) ([]Write, error) {
 	var writes []*Write
 	for i := range own {

@@ -1,17 +1,20 @@
 package commit
 
 import (
+	"iter"
+
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
-	"iter"
 )
 
-// LockReads turns every read into a buffered lock: a write of kind lock, which changes nothing and conflicts like a write. The lock is
-// buffered before the answer is handed out, so a caller never acts on a cell that is not protected; whether the cell has really stayed as it was
-// is decided by prewrite (I2), as for GetForUpdate.
+// LockReads turns every read into a buffered lock: a write of kind lock, which changes nothing and
+// conflicts like a write. The lock is buffered before the answer is handed out, so a caller never
+// acts on a cell that is not protected; whether the cell has really stayed as it was is decided by
+// prewrite (I2), as for GetForUpdate.
 
-// lockRead buffers a lock for each of the cells, under LockReads. All or none: a call that would exceed MaxTxnBytes leaves no lock
-// behind. Cells that the transaction writes conflict already. Weak columns cannot be written by anybody, so there is nothing to lock.
+// lockRead buffers a lock for each of the cells, under LockReads. All or none: a call that would
+// exceed MaxTxnBytes leaves no lock behind. Cells that the transaction writes conflict already.
+// Weak columns cannot be written by anybody, so there is nothing to lock.
 func (tx *Txn) lockRead(cells ...model.Cell) error {
 	if !tx.opts.LockReads {
 		return nil

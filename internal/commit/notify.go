@@ -10,16 +10,17 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// OnNotify calls f for every notify cell that this client writes, after its row carries it: for its own commits, their
-// phase two, and locks that it rolls forward. It is a hint – what other clients write is not seen. f is called from many
-// goroutines and must not block. remove ends the calls.
+// OnNotify calls f for every notify cell that this client writes, after its row carries it: for its
+// own commits, their phase two, and locks that it rolls forward. It is a hint – what other
+// clients write is not seen. f is called from many goroutines and must not block. remove ends the
+// calls.
 func (c *Committer) OnNotify(f func(model.Notification)) (remove func()) {
 	return c.Dispatch.HandleNotify(func(n model.Notification) bool { f(n); return false })
 }
 
-// notifyWeak writes the weak notifications at commit_ts. It comes before the commit request: after it, a crash would lose them,
-// and with an earlier timestamp a run that began in between would erase them (I11). One that is written for a transaction
-// that then aborts costs a spurious run.
+// notifyWeak writes the weak notifications at commit_ts. It comes before the commit request: after
+// it, a crash would lose them, and with an earlier timestamp a run that began in between would
+// erase them (I11). One that is written for a transaction that then aborts costs a spurious run.
 func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error {
 	if len(cm.weak) == 0 {
 		return nil
@@ -41,7 +42,8 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error 
 	return cm.c.Bulk.Do(ctx, muts)
 }
 
-// notifyOnly commits a transaction that writes nothing and notifies weakly: there is nothing to lock.
+// notifyOnly commits a transaction that writes nothing and notifies weakly: there is nothing to
+// lock.
 func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	ts, err := cm.c.Clock.Next(ctx)
 	if err != nil {
@@ -56,8 +58,9 @@ func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
 	return ts, nil
 }
 
-// ClearNotification erases the notify cells of cell with timestamps up to UpTo, in the background. The caller has
-// established that no observer of the cell has work left up to then (I13); a later change keeps its notification.
+// ClearNotification erases the notify cells of cell with timestamps up to UpTo, in the background.
+// The caller has established that no observer of the cell has work left up to then (I13); a later
+// change keeps its notification.
 func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo tso.Timestamp) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -85,8 +88,9 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 	return nil
 }
 
-// leaveTrace adds to the mutation that erases weak notifications of column a trace of that, if somebody may be exporting (I21). Holds that
-// have expired count as long as they are stored, since one that is stored can be extended.
+// leaveTrace adds to the mutation that erases weak notifications of column a trace of that, if
+// somebody may be exporting (I21). Holds that have expired count as long as they are stored, since
+// one that is stored can be extended.
 func (c *Committer) leaveTrace(ctx context.Context, mut *store.Mutation, column string) error {
 	m, err := c.Meta.Known(ctx)
 	if err != nil || len(m.Holds) == 0 {

@@ -12,28 +12,31 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A cell whose observer keeps failing is parked: workers leave it alone until it changes again, or somebody has looked. That must
-// outlive the worker that gave up, so it is stored, in the row itself, where the scan that finds the notification finds it in the
-// same request:
+// A cell whose observer keeps failing is parked: workers leave it alone until it changes again, or
+// somebody has looked. That must outlive the worker that gave up, so it is stored, in the row
+// itself, where the scan that finds the notification finds it in the same request:
 //
 //	family  column                      timestamp   value
 //	notify  0x00 park 0x00 O 0x00 c     through     O is parked for notifications of c up to through
 //	notify  0x00 done 0x00 O 0x00 c     through     O has nothing left to do for them
 //
-// The notification stays. So nothing can be lost, whenever a worker dies: without the standing, O is tried again; with it,
-// the notification is still there for who retries. A standing only holds against notifications up to its timestamp, so a newer change
-// is a new chance, and one whose column has no notification at all means nothing any more and is erased by the scan
+// The notification stays. So nothing can be lost, whenever a worker dies: without the standing, O
+// is tried again; with it, the notification is still there for who retries. A standing only holds
+// against notifications up to its timestamp, so a newer change is a new chance, and one whose
+// column has no notification at all means nothing any more and is erased by the scan
 // (docs/PROTOCOL.md, I19).
 //
-// That O is done needs saying only beside a parked one, whose notification stays although O has nothing left to do for it; and
-// when O's change was dropped. It has a column of its own, so that a late request which parks O does not undo it.
+// That O is done needs saying only beside a parked one, whose notification stays although O has
+// nothing left to do for it; and when O's change was dropped. It has a column of its own, so that a
+// late request which parks O does not undo it.
 //
-// Rejected: moving the notification away, so that scans need not pass over it. Erasing it is safe only together with the knowledge
-// that the standing is still there, a conditional request; and the collector would have to learn that a
-// deletion is waited for by somebody without a notification.
+// Rejected: moving the notification away, so that scans need not pass over it. Erasing it is safe
+// only together with the knowledge that the standing is still there, a conditional request; and the
+// collector would have to learn that a deletion is waited for by somebody without a notification.
 
-// SetStandings stores standings, all of one cell, in one request: all or none. Of what is stored of an observer the latest counts.
-// ErrSchemaMismatch: the column can neither be observed nor notified.
+// SetStandings stores standings, all of one cell, in one request: all or none. Of what is stored of
+// an observer the latest counts. ErrSchemaMismatch: the column can neither be observed nor
+// notified.
 func (c *Committer) SetStandings(ctx context.Context, standings ...layout.ObserverState) error {
 	if len(standings) == 0 {
 		return nil
@@ -49,16 +52,18 @@ func (c *Committer) SetStandings(ctx context.Context, standings ...layout.Observ
 	return c.changeStates(ctx, cell, mut)
 }
 
-// RetryParked has a parked observer run again: it erases the standing, and the notification is there still. Other observers of the
-// cell are not affected. A request of the worker that parked it may be late by the request lifetime (I14) and park it once more.
+// RetryParked has a parked observer run again: it erases the standing, and the notification is
+// there still. Other observers of the cell are not affected. A request of the worker that parked it
+// may be late by the request lifetime (I14) and park it once more.
 func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) error {
 	s.Done = false
 	return c.ClearObserverState(ctx, s)
 }
 
-// DropParked gives up on the change for which an observer is parked, as if the observer had run and written nothing. Of an observed
-// column it commits the acknowledgment first, so that a drop that is broken off can be repeated. ErrConflict: the cell has changed
-// since it was parked, so workers try it again by themselves.
+// DropParked gives up on the change for which an observer is parked, as if the observer had run and
+// written nothing. Of an observed column it commits the acknowledgment first, so that a drop that
+// is broken off can be repeated. ErrConflict: the cell has changed since it was parked, so workers
+// try it again by themselves.
 func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) error {
 	info, err := c.checkObserved(ctx, s.Cell)
 	if err != nil {
@@ -92,7 +97,8 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	return c.changeStates(ctx, s.Cell, mut)
 }
 
-// errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it repeated.
+// errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it
+// repeated.
 var errChangedSince = errors.New("the cell has changed since it was parked")
 
 // ForgetStandings erases standings without a notification (I19), in the background.

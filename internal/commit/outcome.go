@@ -21,8 +21,9 @@ import (
 //	nothing             → aborted, unless the record may have been collected
 //
 // When the request's lifetime has passed, this client sends nothing more for the transaction (I14).
-// Its caller still waits, and the outcome can still be learned: the client now treats the lock as it
-// would a stranger's, alive until its time has passed, then rolled back through the primary (I8).
+// Its caller still waits, and the outcome can still be learned: the client now treats the lock as
+// it would a stranger's, alive until its time has passed, then rolled back through the primary
+// (I8).
 //
 // Rejected: rolling the own lock back at once. Nothing would be wrong with it, as no commit request
 // can be applied any more, but it would be a second way to resolve a lock, to be proved on its own.
@@ -37,8 +38,8 @@ const (
 	outcomeCollected                // its record, if there was one, may have been collected
 )
 
-// outcomeOf decides by what the primary shows and, where that is nothing, by a GC watermark that was
-// read after it. It is pure.
+// outcomeOf decides by what the primary shows and, where that is nothing, by a GC watermark that
+// was read after it. It is pure.
 func outcomeOf(s locks.TxnStatus, startTS, watermark tso.Timestamp) outcome {
 	switch {
 	case s.State == locks.TxnLocked:
@@ -102,8 +103,8 @@ func (cm *commit) afterCommitRequest(ctx context.Context, cause error) (resend b
 }
 
 // afterLifetime waits for the outcome of a commit that stayed undecided for its lifetime; cause is
-// why. ErrOutcomeUnknown: ctx has ended, the client is closed, the record may have been collected, or
-// the store refuses to answer for good.
+// why. ErrOutcomeUnknown: ctx has ended, the client is closed, the record may have been collected,
+// or the store refuses to answer for good.
 func (cm *commit) afterLifetime(ctx context.Context, cause error) error {
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for {
@@ -127,8 +128,8 @@ func (cm *commit) afterLifetime(ctx context.Context, cause error) error {
 	}
 }
 
-// giveUp rolls back a transaction whose commit was refused for good, although an earlier attempt may
-// still be on its way. The primary decides which came first (I8).
+// giveUp rolls back a transaction whose commit was refused for good, although an earlier attempt
+// may still be on its way. The primary decides which came first (I8).
 func (cm *commit) giveUp(ctx context.Context, cause error) error {
 	s, err := cm.rollBack(ctx)
 	switch {

@@ -15,18 +15,22 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Prewrite locks every cell that the transaction writes and puts its data beside the lock (lines 25–41 of Figure 6 of the paper).
-// The paper's row transaction – read, then write – is one CheckAndMutateRow for each row here, all rows at once: the
-// predicate is the conflict check, and nothing is written when it matches (I2).
+// Prewrite locks every cell that the transaction writes and puts its data beside the lock (lines
+// 25–41 of Figure 6 of the paper). The paper's row transaction – read, then write – is one
+// CheckAndMutateRow for each row here, all rows at once: the predicate is the conflict check, and
+// nothing is written when it matches (I2).
 //
-// The predicate leaves out the transaction's own lock, so the same request may be sent again after an unknown outcome
-// (I3); only the first sending, before which there is none, asks for any lock, as that is cheaper. It includes rollback markers, so a request that arrives after the transaction was rolled back fails (I4).
+// The predicate leaves out the transaction's own lock, so the same request may be sent again after
+// an unknown outcome (I3); only the first sending, before which there is none, asks for any lock,
+// as that is cheaper. It includes rollback markers, so a request that arrives after the transaction
+// was rolled back fails (I4).
 //
-// Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code does. The marker makes the
-// order unnecessary, and one round trip is saved.
+// Rejected: prewriting the primary first and the secondaries after it, as the paper's pseudo-code
+// does. The marker makes the order unnecessary, and one round trip is saved.
 
-// chunkBytes bounds the data of one prewrite request, and prewriteBytes that of all that one commit has under way: a request in
-// flight is a second copy of its values, and with many large rows at once that would double what the transaction holds.
+// chunkBytes bounds the data of one prewrite request, and prewriteBytes that of all that one commit
+// has under way: a request in flight is a second copy of its values, and with many large rows at
+// once that would double what the transaction holds.
 const (
 	chunkBytes    = 4 << 20
 	prewriteBytes = 16 << 20
@@ -39,8 +43,8 @@ type rowWrites struct {
 	erase      []string // Columns whose notify cells ≤ start_ts go with the commit (I13)
 }
 
-// chunks cuts the writes of a row to what one request may hold; span says that its filter does not name them one by one.
-// Almost always that is one chunk.
+// chunks cuts the writes of a row to what one request may hold; span says that its filter does not
+// name them one by one. Almost always that is one chunk.
 func (rw *rowWrites) chunks(span bool) [][]*Write {
 	var out [][]*Write
 	filter, bytes := 0, 0
@@ -74,12 +78,14 @@ const (
 	touched                 // a lock of ours is or may be there
 )
 
-// prewriteGrace is how long a prewrite that has failed waits for its requests under way. A request that is cut off may land
-// after the clean-up and leave a lock for others to resolve, so it is worth a moment.
+// prewriteGrace is how long a prewrite that has failed waits for its requests under way. A request
+// that is cut off may land after the clean-up and leave a lock for others to resolve, so it is
+// worth a moment.
 const prewriteGrace = time.Second
 
-// prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or failure; rows not yet sent are
-// then left alone, nothing is sent again, and those under way are waited for a little.
+// prewrite locks all rows, at most MaxParallelism at once. It returns the first conflict or
+// failure; rows not yet sent are then left alone, nothing is sent again, and those under way are
+// waited for a little.
 func (cm *commit) prewrite(ctx context.Context) error {
 	if len(cm.rows) == 1 {
 		return cm.prewriteRow(ctx, cm.rows[0])
@@ -161,9 +167,10 @@ func (cm *commit) prewriteBounded(ctx context.Context, rw *rowWrites, chunk []*W
 // fewColumns is up to how many columns of a row a filter names one by one.
 const fewColumns = 4
 
-// prewriteSpan prewrites many columns of one row with a predicate that spans all columns from the first to the last of them:
-// short, however many they are. If something stirs in between, be it in a column that is not ours, the exact predicates decide.
-// Among them may be columns of the row's earlier chunks, so only the first may ask for any lock.
+// prewriteSpan prewrites many columns of one row with a predicate that spans all columns from the
+// first to the last of them: short, however many they are. If something stirs in between, be it in
+// a column that is not ours, the exact predicates decide. Among them may be columns of the row's
+// earlier chunks, so only the first may ask for any lock.
 func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
 	conflicts, err := cm.c.Store.CheckAndMutate(ctx, rw.table, rw.row, store.ConflictSpan(slices.Min(columns), slices.Max(columns), cm.startTS, first), nil, cm.prewriteMutation(chunk))
@@ -182,8 +189,9 @@ func (cm *commit) prewriteSpan(ctx context.Context, rw *rowWrites, chunk []*Writ
 	return nil
 }
 
-// prewriteChunk sends one request until its outcome is known. Locks of others that stand in the way are settled where that
-// needs no waiting; a live one is a conflict. first: no request for these cells has been sent before.
+// prewriteChunk sends one request until its outcome is known. Locks of others that stand in the way
+// are settled where that needs no waiting; a live one is a conflict. first: no request for these
+// cells has been sent before.
 func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Write, first bool) error {
 	columns := columnsOf(chunk)
 	predicate := store.Conflict(columns, cm.startTS, first)
@@ -220,7 +228,8 @@ func (cm *commit) prewriteChunk(ctx context.Context, rw *rowWrites, chunk []*Wri
 	}
 }
 
-// prewriteMutation is data@start_ts and lock@start_ts for each write. The lock's time is taken anew for each sending.
+// prewriteMutation is data@start_ts and lock@start_ts for each write. The lock's time is taken anew
+// for each sending.
 func (cm *commit) prewriteMutation(chunk []*Write) *store.Mutation {
 	mut := store.NewMutation(2 * len(chunk))
 	for _, w := range chunk {
@@ -239,11 +248,13 @@ func (cm *commit) lock(w *Write) []byte {
 	return l.Encode()
 }
 
-// Now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic time since it was asked for.
+// Now is the oracle's time as far as this process can tell: the start timestamp plus the monotonic
+// time since it was asked for.
 func (cm *commit) now() tso.Timestamp { return cm.startTS.Add(time.Since(cm.begun)) }
 
-// resolveConflicts looks at what refused a prewrite. It returns nil when the request should be sent again because all that stood
-// in the way has been settled, and a *ConflictError when another transaction has won or is alive.
+// resolveConflicts looks at what refused a prewrite. It returns nil when the request should be sent
+// again because all that stood in the way has been settled, and a *ConflictError when another
+// transaction has won or is alive.
 func (cm *commit) resolveConflicts(ctx context.Context, rw *rowWrites, columns []string) error {
 	rv, err := cm.c.Store.ReadVersions(ctx, rw.table, rw.row, store.Newest(columns, 0, 1))
 	if err != nil {
@@ -291,8 +302,8 @@ func (cm *commit) foreignWrite(cell model.Cell, v *layout.Versions) error {
 	return nil
 }
 
-// named is the cell by which the caller knows a contested cell: for an entry of an index the cell that was indexed, since the
-// entry's row is a value.
+// named is the cell by which the caller knows a contested cell: for an entry of an index the cell
+// that was indexed, since the entry's row is a value.
 func (cm *commit) named(c model.Cell) model.Cell {
 	for _, rw := range cm.rows {
 		if rw.table != c.Table || rw.row != c.Row {

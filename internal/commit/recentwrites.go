@@ -10,9 +10,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// recentWrites remembers when this client last committed to a row, in a table of fixed size that may confuse rows but never
-// forgets the newer of two. A blind transaction whose prefetched start timestamp is older than such a commit would lose against
-// its own past; as it has read nothing, it may simply begin later.
+// recentWrites remembers when this client last committed to a row, in a table of fixed size that
+// may confuse rows but never forgets the newer of two. A blind transaction whose prefetched start
+// timestamp is older than such a commit would lose against its own past; as it has read nothing, it
+// may simply begin later.
 type recentWrites struct {
 	slots [1 << 14]atomic.Int64
 	Seed  maphash.Seed
@@ -31,7 +32,8 @@ func (r *recentWrites) wrote(rows []*rowWrites, commitTS tso.Timestamp) {
 	}
 }
 
-// freshen gives a blind transaction a new start timestamp if it would conflict with what its own client has committed.
+// freshen gives a blind transaction a new start timestamp if it would conflict with what its own
+// client has committed.
 func (tx *Txn) freshen(ctx context.Context, writes []*Write) error {
 	for _, w := range writes {
 		if tx.c.Recent.slot(w.Cell.Table, w.Cell.Row).Load() < int64(tx.Snap.TS) {

@@ -12,19 +12,21 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// A clean-up after an abort is bounded, more so when the caller has stopped waiting; what it does not reach is left to lock
-// resolution.
+// A clean-up after an abort is bounded, more so when the caller has stopped waiting; what it does
+// not reach is left to lock resolution.
 const (
 	cleanUpTimeout   = 5 * time.Second
 	cleanUpUnawaited = 500 * time.Millisecond
 	cleanUpRow       = time.Millisecond // more, for each row
 )
 
-// abort rolls the transaction back before the caller can start its next attempt, which would otherwise meet these locks, and
-// returns cause. The caller's context may have ended: the clean-up has a deadline of its own.
+// abort rolls the transaction back before the caller can start its next attempt, which would
+// otherwise meet these locks, and returns cause. The caller's context may have ended: the clean-up
+// has a deadline of its own.
 //
-// When the primary's table or one of its families is missing, no marker can be placed. None is needed to take back the other locks, as no
-// commit request has been sent: nobody else can commit this transaction (I6).
+// When the primary's table or one of its families is missing, no marker can be placed. None is
+// needed to take back the other locks, as no commit request has been sent: nobody else can commit
+// this transaction (I6).
 func (cm *commit) abort(ctx context.Context, cause error) error {
 	ctx, span := cm.c.Store.Trace.Start(ctx, "percolator.rollback", "")
 	defer span.End(nil)
@@ -46,8 +48,9 @@ func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
 	return min(cleanUpTimeout+time.Duration(len(cm.rows))*cleanUpRow, cm.c.Store.Timing.RequestLifetime)
 }
 
-// cleanUp makes sure that the transaction can never commit and then erases what it left. It passes the primary like every
-// other roll back (I8). When no prewrite can have been applied there is nothing to do.
+// cleanUp makes sure that the transaction can never commit and then erases what it left. It passes
+// the primary like every other roll back (I8). When no prewrite can have been applied there is
+// nothing to do.
 func (cm *commit) cleanUp(ctx context.Context) error {
 	if !slices.ContainsFunc(cm.rows, cm.touched) {
 		return nil
@@ -65,8 +68,8 @@ func (cm *commit) touched(rw *rowWrites) bool {
 	return cm.outcome[rw] == touched
 }
 
-// rollBack decides the transaction on its primary and, unless it turns out to have committed, erases what it left. It has a
-// deadline of its own, as the caller's context may have ended.
+// rollBack decides the transaction on its primary and, unless it turns out to have committed,
+// erases what it left. It has a deadline of its own, as the caller's context may have ended.
 func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 	cm.c.Locks.Own.Decide(cm.startTS, 0, 0) // readers need not wait for the clean-up; the store says what becomes of the locks
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
@@ -101,8 +104,8 @@ func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 	return d, nil
 }
 
-// erasures removes lock@start_ts and data@start_ts of the rows. The primary's row is included when somebody else's roll
-// back, which knows only the primary cell, came first.
+// erasures removes lock@start_ts and data@start_ts of the rows. The primary's row is included when
+// somebody else's roll back, which knows only the primary cell, came first.
 func (cm *commit) erasures(primaryToo bool) []store.RowMutation {
 	var muts []store.RowMutation
 	deadline := time.Now().Add(cm.c.Store.Timing.RequestLifetime)

@@ -13,7 +13,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// phaseTwo commits the secondaries in the background. It waits for room in the queue at most as long as the caller does.
+// phaseTwo commits the secondaries in the background. It waits for room in the queue at most as
+// long as the caller does.
 func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 	if len(cm.rows) == 1 {
 		return
@@ -50,8 +51,8 @@ func (cm *commit) announce(rw *rowWrites, commitTS tso.Timestamp) {
 	}
 }
 
-// phaseTwoWatch measures phase two of one transaction, which goes on when Commit has returned: its span is a child of the commit's and
-// ends later.
+// phaseTwoWatch measures phase two of one transaction, which goes on when Commit has returned: its
+// span is a child of the commit's and ends later.
 type phaseTwoWatch struct {
 	c      *Committer
 	ctx    context.Context
@@ -69,7 +70,8 @@ func (c *Committer) watchPhaseTwo(ctx context.Context, rows int) *phaseTwoWatch 
 	return w
 }
 
-// RowDone counts a row that phase two has committed, or has left to lock resolution. The last one ends the span.
+// RowDone counts a row that phase two has committed, or has left to lock resolution. The last one
+// ends the span.
 func (w *phaseTwoWatch) rowDone(err error) {
 	if err != nil {
 		w.failed.Add(1)

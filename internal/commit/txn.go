@@ -16,11 +16,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Txn is a transaction under snapshot isolation (section 2.2 of the paper): it reads the snapshot at its start timestamp
-// together with its own buffered writes, and commits all of them or none. Write skew is possible; GetForUpdate prevents it for a
-// cell, the option LockReads for everything that the transaction reads.
+// Txn is a transaction under snapshot isolation (section 2.2 of the paper): it reads the snapshot
+// at its start timestamp together with its own buffered writes, and commits all of them or none.
+// Write skew is possible; GetForUpdate prevents it for a cell, the option LockReads for everything
+// that the transaction reads.
 //
-// Methods may be called concurrently. After Commit or Rollback every method but Rollback gives ErrTxnDone.
+// Methods may be called concurrently. After Commit or Rollback every method but Rollback gives
+// ErrTxnDone.
 type Txn struct {
 	c     *Committer
 	Snap  *reads.Snapshot
@@ -140,8 +142,8 @@ func (tx *Txn) check(c model.Cell) (*model.TableInfo, error) {
 	return info, model.ValidateColumn(c)
 }
 
-// buffer validates w and keeps a copy. A later write of the same cell replaces an earlier one, but an Insert stays a
-// promise about the snapshot.
+// buffer validates w and keeps a copy. A later write of the same cell replaces an earlier one, but
+// an Insert stays a promise about the snapshot.
 func (tx *Txn) buffer(w Write) error {
 	info, err := tx.check(w.Cell)
 	if err != nil {
@@ -367,8 +369,9 @@ func mergeOwn(stream iter.Seq2[model.Entry, error], own []Write) iter.Seq2[model
 	}
 }
 
-// CommitEntries commits entries of an index in the transaction that planned them. It is Commit without what concerns cells of users:
-// no observer is notified, and no entry has entries of its own.
+// CommitEntries commits entries of an index in the transaction that planned them. It is Commit
+// without what concerns cells of users: no observer is notified, and no entry has entries of its
+// own.
 func (tx *Txn) CommitEntries(ctx context.Context, writes []*Write) error {
 	c := tx.c
 	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.Snap.TS, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}

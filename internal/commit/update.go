@@ -12,9 +12,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Update runs f in a transaction and commits it; after a conflict it runs f again in a new transaction, with jittered
-// backoff, until ctx ends or MaxAttempts is reached. It returns the commit timestamp. An error of f rolls back and is
-// returned as it is (an ErrConflict from f counts as a conflict). ErrOutcomeUnknown is never retried.
+// Update runs f in a transaction and commits it; after a conflict it runs f again in a new
+// transaction, with jittered backoff, until ctx ends or MaxAttempts is reached. It returns the
+// commit timestamp. An error of f rolls back and is returned as it is (an ErrConflict from f counts
+// as a conflict). ErrOutcomeUnknown is never retried.
 func (c *Committer) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, o TxnOptions) (tso.Timestamp, error) {
 	ctx, span := c.Store.Trace.Start(ctx, "percolator.update", "")
 	ended := telemetry.ErrPanicked // of f, whose panic goes on

@@ -2,18 +2,22 @@ package commit
 
 import (
 	"context"
-	"github.com/gopercolator/percolator/internal/reads"
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/reads"
 )
 
-// A goroutine begins with a small stack, and sending a request grows it several times over, which costs about a tenth of the request. A
-// transaction of ten rows would pay that ten times. So goroutines that have sent a request are kept for a moment, for the next.
+// A goroutine begins with a small stack, and sending a request grows it several times over, which
+// costs about a tenth of the request. A transaction of ten rows would pay that ten times. So
+// goroutines that have sent a request are kept for a moment, for the next.
 //
-// At most warmMost functions for each processor run on them. More requests in flight than that are more than a processor can send and receive while one of them
-// is under way, even where that takes milliseconds; they would only be stacks for the garbage collector to look at. One that takes longer than
-// warmTimeout gives up its place: it waits for a row that has no server, and must not hold up those who want others.
+// At most warmMost functions for each processor run on them. More requests in flight than that are
+// more than a processor can send and receive while one of them is under way, even where that takes
+// milliseconds; they would only be stacks for the garbage collector to look at. One that takes
+// longer than warmTimeout gives up its place: it waits for a row that has no server, and must not
+// hold up those who want others.
 type warmGoroutines struct {
 	ctx   context.Context // ends with the client
 	tasks chan func()
@@ -22,7 +26,7 @@ type warmGoroutines struct {
 }
 
 const (
-	warmMost     = 64
+	warmMost    = 64
 	warmTimeout = 100 * time.Millisecond
 )
 
@@ -33,7 +37,8 @@ func NewWarmGoroutines(ctx context.Context) *warmGoroutines {
 	return &warmGoroutines{ctx: ctx, tasks: make(chan func()), most: int64(warmMost * runtime.GOMAXPROCS(0))}
 }
 
-// Run calls f on a goroutine that waits, or on a new one, without waiting for it; false: all there may be are busy.
+// Run calls f on a goroutine that waits, or on a new one, without waiting for it; false: all there
+// may be are busy.
 func (w *warmGoroutines) run(f func()) bool {
 	if w.busy.Add(1) > w.most {
 		w.busy.Add(-1)

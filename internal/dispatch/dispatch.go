@@ -1,10 +1,11 @@
 package dispatch
 
 import (
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
 	"slices"
 	"sync"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // Dispatcher hands notifications to workers as they are written.
@@ -26,10 +27,11 @@ type listener struct {
 	f  func(model.Notification) (taken bool)
 }
 
-// HandleNotify is OnNotify for one who acts on notifications: f returns whether it has taken this one up. What nobody in
-// this process takes up is hinted at to other processes (AwaitNotifications).
-func (c *Dispatcher) HandleNotify(f func(model.Notification) (taken bool)) (remove func()) {
-	l := &c.listeners
+// HandleNotify is OnNotify for one who acts on notifications: f returns whether it has taken this
+// one up. What nobody in this process takes up is hinted at to other processes
+// (AwaitNotifications).
+func (d *Dispatcher) HandleNotify(f func(model.Notification) (taken bool)) (remove func()) {
+	l := &d.listeners
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next++
@@ -42,16 +44,16 @@ func (c *Dispatcher) HandleNotify(f func(model.Notification) (taken bool)) (remo
 	}
 }
 
-func (c *Dispatcher) Notified(n model.Notification) {
-	c.Store.Count.Notifications.Add(1)
-	c.listeners.mu.RLock()
-	fns := c.listeners.fns
-	c.listeners.mu.RUnlock()
+func (d *Dispatcher) Notified(n model.Notification) {
+	d.Store.Count.Notifications.Add(1)
+	d.listeners.mu.RLock()
+	fns := d.listeners.fns
+	d.listeners.mu.RUnlock()
 	taken := false
 	for _, l := range fns {
 		taken = l.f(n) || taken
 	}
 	if !taken {
-		c.Hints.leave(c.Store.Background, n)
+		d.Hints.leave(d.Store.Background, n)
 	}
 }

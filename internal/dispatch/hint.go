@@ -13,24 +13,26 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A worker hears at once of notifications that its own process writes ([Client.OnNotify]). Those of other processes it would
-// find when its scan comes by. To be told earlier, a client whose process has nobody for a notification leaves a hint with
-// the oracle, if that passes hints on (tso.Hints), and a worker somewhere takes it ([Client.AwaitNotifications]).
+// A worker hears at once of notifications that its own process writes ([Client.OnNotify]). Those of
+// other processes it would find when its scan comes by. To be told earlier, a client whose process
+// has nobody for a notification leaves a hint with the oracle, if that passes hints on (tso.Hints),
+// and a worker somewhere takes it ([Client.AwaitNotifications]).
 //
-// A hint is worth nothing to correctness, like the scan's own finds: the worker that takes it reads the cell and its
-// acknowledgment. It may come twice, late or never; the notify cell stays until the work is done.
+// A hint is worth nothing to correctness, like the scan's own finds: the worker that takes it reads
+// the cell and its acknowledgment. It may come twice, late or never; the notify cell stays until
+// the work is done.
 const (
-	hintsAtOnce   = 256              // in one request: what tso.Hints allows
-	hintsBytes    = 48 << 10         // of row keys and timestamps, in one request: likewise
-	hintsWaiting  = 4096             // that wait to be sent; what is beyond is left to the scan
-	hintsRest     = 5 * time.Second  // After a request that failed
-	hintsRefused  = time.Second      // before a topic that was refused is sent again
+	hintsAtOnce  = 256              // in one request: what tso.Hints allows
+	hintsBytes   = 48 << 10         // of row keys and timestamps, in one request: likewise
+	hintsWaiting = 4096             // that wait to be sent; what is beyond is left to the scan
+	hintsRest    = 5 * time.Second  // after a request that failed
+	hintsRefused = time.Second      // before a topic that was refused is sent again
 	hintsTimeout = 2 * time.Second  // with one request
-	hintsWait     = 20 * time.Second // for hints, in one request
+	hintsWait    = 20 * time.Second // for hints, in one request
 )
 
-// hinter leaves hints. One request is under way at most; what comes meanwhile goes with the next, so that a busy writer
-// sends few requests and an idle one does not wait.
+// hinter leaves hints. One request is under way at most; what comes meanwhile goes with the next,
+// so that a busy writer sends few requests and an idle one does not wait.
 type hinter struct {
 	service tso.Hints // nil: none
 	count   *telemetry.Counters
@@ -106,7 +108,7 @@ func (h *hinter) send(ctx context.Context) {
 	}
 }
 
-// Batch takes as many as fit into a request. The caller holds mu.
+// batch takes as many as fit into a request. The caller holds mu.
 func (h *hinter) batch() []tso.Hint {
 	n, size := 0, 0
 	for ; n < len(h.waiting) && n < hintsAtOnce; n++ {
@@ -163,30 +165,31 @@ func decodeHint(data string) (row string, ts tso.Timestamp, ok bool) {
 	return data[8:], ts, ts > 0 && len(data)-8 <= model.MaxRowKeyBytes
 }
 
-// AwaitNotifications returns notifications of the given columns (Cell.Row does not matter) that clients of other processes
-// have written and nobody there has taken up ([Client.HandleNotify]), most of them at most (1 to 256). It waits until there
-// is one, or some 20 s have passed: none is no error. Each notification is given to one caller, of whatever process, and is
-// a hint: it may have been dealt with, and not all are heard of. errors.Is(err, tso.ErrUnsupported): the oracle passes on no
-// hints, or Config.DisableHints is set; other errors may go away.
-func (c *Dispatcher) AwaitNotifications(ctx context.Context, most int, columns ...model.Cell) ([]model.Notification, error) {
+// AwaitNotifications returns notifications of the given columns (Cell.Row does not matter) that
+// clients of other processes have written and nobody there has taken up ([Client.HandleNotify]),
+// most of them at most (1 to 256). It waits until there is one, or some 20 s have passed: none is
+// no error. Each notification is given to one caller, of whatever process, and is a hint: it may
+// have been dealt with, and not all are heard of. errors.Is(err, tso.ErrUnsupported): the oracle
+// passes on no hints, or Config.DisableHints is set; other errors may go away.
+func (d *Dispatcher) AwaitNotifications(ctx context.Context, most int, columns ...model.Cell) ([]model.Notification, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	if c.Hints.service == nil {
+	if d.Hints.service == nil {
 		return nil, fmt.Errorf("percolator: awaiting notifications: %w", tso.ErrUnsupported)
 	}
 	topics, of := make([]uint64, len(columns)), map[uint64]model.Cell{}
 	for i, col := range columns {
-		topics[i] = c.Hints.topic(col.Table, col.Column)
+		topics[i] = d.Hints.topic(col.Table, col.Column)
 		of[topics[i]] = col
 	}
 	limited, cancel := context.WithTimeout(ctx, hintsWait+hintsTimeout)
 	defer cancel()
-	stop := context.AfterFunc(c.Store.Background, cancel)
+	stop := context.AfterFunc(d.Store.Background, cancel)
 	defer stop()
-	hints, err := c.Hints.service.TakeHints(limited, topics, most, hintsWait)
+	hints, err := d.Hints.service.TakeHints(limited, topics, most, hintsWait)
 	switch {
-	case c.Store.Closed.Load():
+	case d.Store.Closed.Load():
 		return nil, fmt.Errorf("percolator: %w", model.ErrClosed)
 	case err != nil:
 		return nil, fmt.Errorf("percolator: awaiting notifications: %w", model.WithContext(ctx, err))
@@ -198,6 +201,6 @@ func (c *Dispatcher) AwaitNotifications(ctx context.Context, most int, columns .
 			out = append(out, model.Notification{Cell: model.Cell{Table: col.Table, Row: row, Column: col.Column}, Timestamp: ts})
 		}
 	}
-	c.Store.Count.HintsTaken.Add(int64(len(out)))
+	d.Store.Count.HintsTaken.Add(int64(len(out)))
 	return out, nil
 }

@@ -117,7 +117,8 @@ func (e *Engine) Abandon() {
 	e.Store.Close()
 }
 
-// Close finishes phase two, for at most closeTimeout, and releases what the engine holds. A second call does nothing.
+// Close finishes phase two, for at most closeTimeout, and releases what the engine holds. A second
+// call does nothing.
 func (e *Engine) Close() error {
 	if e.Store.Closed.Swap(true) {
 		return nil
@@ -140,21 +141,22 @@ func (e *Engine) Close() error {
 }
 
 // OrClosed adds to an error that it came because the client was closed, if that is so.
-func (c *Engine) OrClosed(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() == nil && c.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
+func (e *Engine) OrClosed(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && e.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
 		return fmt.Errorf("percolator: %w: %w", model.ErrClosed, err)
 	}
 	return err
 }
 
 // WhileOpen is ctx until the client is closed.
-func (c *Engine) WhileOpen(ctx context.Context) (context.Context, func()) {
+func (e *Engine) WhileOpen(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(c.Store.Background, cancel)
+	stop := context.AfterFunc(e.Store.Background, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// Telemetry returns Config.MeterProvider and Config.TracerProvider, for packages that work with the client; either may be nil.
-func (c *Engine) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
-	return c.providers.Meter, c.providers.Tracer
+// Telemetry returns Config.MeterProvider and Config.TracerProvider, for packages that work with the
+// client; either may be nil.
+func (e *Engine) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
+	return e.providers.Meter, e.providers.Tracer
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Observed is the instruments that are read when somebody collects.
+// observed is the instruments that are read when somebody collects.
 type observed struct {
 	meter metric.Meter
 	all   []metric.Observable
@@ -38,13 +38,14 @@ func (o *observed) seconds(name, description string) metric.Float64ObservableGau
 	return g
 }
 
-// registerMetrics exports what Stats counts, and what the client knows of itself. nil: there is no MeterProvider.
-func (c *Engine) registerMetrics(p metric.MeterProvider) (metric.Registration, error) {
+// registerMetrics exports what Stats counts, and what the client knows of itself. nil: there is no
+// MeterProvider.
+func (e *Engine) registerMetrics(p metric.MeterProvider) (metric.Registration, error) {
 	if p == nil {
 		return nil, nil
 	}
 	o := &observed{meter: p.Meter(telemetry.Scope)}
-	read := []func(metric.Observer){c.transactionMetrics(o), c.readMetrics(o), c.noticeMetrics(o), c.collectionMetrics(o)}
+	read := []func(metric.Observer){e.transactionMetrics(o), e.readMetrics(o), e.noticeMetrics(o), e.collectionMetrics(o)}
 	if o.err != nil {
 		return nil, o.err
 	}
@@ -60,7 +61,7 @@ func labelled(key, value string) metric.ObserveOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
 
-func (c *Engine) transactionMetrics(o *observed) func(metric.Observer) {
+func (e *Engine) transactionMetrics(o *observed) func(metric.Observer) {
 	ended := o.counter("percolator.transactions", "{transaction}", "Attempts of transactions that write, by outcome")
 	settled := o.counter("percolator.locks.resolved", "{lock}", "Locks of other transactions that were settled, by outcome")
 	pending := o.gauge("percolator.phase_two.pending", "{row}", "Rows that wait for phase two or for being rolled back, or are under way")
@@ -68,7 +69,7 @@ func (c *Engine) transactionMetrics(o *observed) func(metric.Observer) {
 	committed, conflict := labelled(telemetry.AttrOutcome, "committed"), labelled(telemetry.AttrOutcome, "conflict")
 	aborted, unknown := labelled(telemetry.AttrOutcome, "aborted"), labelled(telemetry.AttrOutcome, "unknown")
 	forward, back := labelled(telemetry.AttrOutcome, "rolled_forward"), labelled(telemetry.AttrOutcome, "rolled_back")
-	n := c.Store.Count
+	n := e.Store.Count
 	return func(to metric.Observer) {
 		to.ObserveInt64(ended, n.Transactions.Load(), committed)
 		to.ObserveInt64(ended, n.Conflicts.Load(), conflict)
@@ -76,19 +77,19 @@ func (c *Engine) transactionMetrics(o *observed) func(metric.Observer) {
 		to.ObserveInt64(ended, n.Unknown.Load(), unknown)
 		to.ObserveInt64(settled, n.RolledForward.Load(), forward)
 		to.ObserveInt64(settled, n.RolledBack.Load(), back)
-		to.ObserveInt64(pending, int64(len(c.Bulk.Slots)))
+		to.ObserveInt64(pending, int64(len(e.Bulk.Slots)))
 		to.ObserveInt64(left, n.PhaseTwoLeft.Load())
 	}
 }
 
-func (c *Engine) readMetrics(o *observed) func(metric.Observer) {
+func (e *Engine) readMetrics(o *observed) func(metric.Observer) {
 	rowsRead := o.counter("percolator.rows.read", "{row}", "Rows that Bigtable has sent")
 	rowsMutated := o.counter("percolator.rows.mutated", "{row}", "Rows named in mutations")
 	waiting := o.gauge("percolator.lock.waiters", "{read}", "Reads that are getting past a lock now")
 	fetched := o.counter("percolator.prefetch.cells", "{cell}", "Cells that were read ahead")
 	used := o.counter("percolator.prefetch.hits", "{cell}", "Cells read ahead that were then asked for")
 	late := o.counter("percolator.late_records", "{record}", "Records without data below the mark, read as absent")
-	n := c.Store.Count
+	n := e.Store.Count
 	return func(to metric.Observer) {
 		to.ObserveInt64(rowsRead, n.RowsRead.Load())
 		to.ObserveInt64(rowsMutated, n.RowsMutated.Load())
@@ -99,11 +100,11 @@ func (c *Engine) readMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-func (c *Engine) noticeMetrics(o *observed) func(metric.Observer) {
+func (e *Engine) noticeMetrics(o *observed) func(metric.Observer) {
 	written := o.counter("percolator.notifications.written", "{notification}", "Notify cells written")
 	hints := o.counter("percolator.hints", "{hint}", "Hints for workers of other processes, by outcome")
 	sent, lost, taken := labelled(telemetry.AttrOutcome, "sent"), labelled(telemetry.AttrOutcome, "dropped"), labelled(telemetry.AttrOutcome, "taken")
-	n := c.Store.Count
+	n := e.Store.Count
 	return func(to metric.Observer) {
 		to.ObserveInt64(written, n.Notifications.Load())
 		to.ObserveInt64(hints, n.HintsLeft.Load(), sent)
@@ -112,7 +113,7 @@ func (c *Engine) noticeMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-func (c *Engine) collectionMetrics(o *observed) func(metric.Observer) {
+func (e *Engine) collectionMetrics(o *observed) func(metric.Observer) {
 	age := o.seconds("percolator.meta.age", "Age of what this client knows of the schema and the safepoint")
 	lag := o.seconds("percolator.collection.lag", "How much longer than the retention the oldest garbage has been kept")
 	holds := o.gauge("percolator.holds", "{hold}", "Holds that keep old versions from collection")
@@ -121,24 +122,24 @@ func (c *Engine) collectionMetrics(o *observed) func(metric.Observer) {
 	done, failed := labelled(telemetry.AttrOutcome, "done"), labelled(telemetry.AttrOutcome, "failed")
 	begun := time.Now()
 	return func(to metric.Observer) {
-		m, asOf := c.Meta.Snapshot()
+		m, asOf := e.Meta.Snapshot()
 		to.ObserveFloat64(age, time.Since(asOf).Seconds())
-		if now, ok := c.Clock.EstimatedTime(); ok {
-			to.ObserveFloat64(lag, c.collectionLag(m, now, time.Since(begun)).Seconds())
+		if now, ok := e.Clock.EstimatedTime(); ok {
+			to.ObserveFloat64(lag, e.collectionLag(m, now, time.Since(begun)).Seconds())
 			to.ObserveInt64(holds, m.HoldsAt(now))
 		}
-		to.ObserveInt64(cycles, c.Store.Count.Cycles.Load(), done)
-		to.ObserveInt64(cycles, c.Store.Count.CyclesFailed.Load(), failed)
-		to.ObserveInt64(versions, c.Store.Count.Collected.Load())
+		to.ObserveInt64(cycles, e.Store.Count.Cycles.Load(), done)
+		to.ObserveInt64(cycles, e.Store.Count.CyclesFailed.Load(), failed)
+		to.ObserveInt64(versions, e.Store.Count.Collected.Load())
 	}
 }
 
-// collectionLag is how far the mark lies behind the retention. An instance that was never collected counts from when this client began,
-// as nobody knows how old it is.
-func (c *Engine) collectionLag(m meta.State, now tso.Timestamp, running time.Duration) time.Duration {
+// collectionLag is how far the mark lies behind the retention. An instance that was never collected
+// counts from when this client began, as nobody knows how old it is.
+func (e *Engine) collectionLag(m meta.State, now tso.Timestamp, running time.Duration) time.Duration {
 	kept := running
 	if m.Watermark > 0 {
 		kept = now.Sub(m.Watermark)
 	}
-	return max(0, kept-c.Config.Retention)
+	return max(0, kept-e.Config.Retention)
 }

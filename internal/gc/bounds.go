@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// CollectionBounds says how far collection has come and how far a cycle of this client's Collector would go if it began now.
+// CollectionBounds says how far collection has come and how far a cycle of this client's Collector
+// would go if it began now.
 type CollectionBounds struct {
 	Now       tso.Timestamp // the oracle's present
 	Safepoint tso.Timestamp // announced: reads at or below it are refused; 0: none was yet
@@ -21,7 +22,8 @@ type CollectionBounds struct {
 	HeldBy    *meta.Hold    // the hold that keeps Next below what Retention asks for; nil: none does
 }
 
-// CollectionBounds reads how far collection has come (docs/PROTOCOL.md, "Collection"). It changes nothing.
+// CollectionBounds reads how far collection has come (docs/PROTOCOL.md, "Collection"). It changes
+// nothing.
 func ReadBounds(ctx context.Context, e *engine.Engine) (CollectionBounds, error) {
 	m, err := e.Meta.Refresh(ctx)
 	if err != nil {

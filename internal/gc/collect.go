@@ -28,7 +28,7 @@ const (
 	aliveWait       = time.Minute // for a transaction that is older than the retention and alive
 )
 
-// Begin announces the safepoint of a new cycle and drains; false: there is nothing to collect.
+// begin announces the safepoint of a new cycle and drains; false: there is nothing to collect.
 func (s *collecting) begin(ctx context.Context) (bool, error) {
 	now, safepoint, err := s.announce(ctx)
 	if err != nil || safepoint == 0 {
@@ -45,43 +45,45 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 	return true, s.enter(ctx, CollectionResolve)
 }
 
-// announce stores the safepoint: as new as the retention allows, below every hold. The one request that stores it requires that
-// no hold at or below it was taken meanwhile, and that it does not go back.
+// announce stores the safepoint: as new as the retention allows, below every hold. The one request
+// that stores it requires that no hold at or below it was taken meanwhile, and that it does not go
+// back.
 func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp, err error) {
 	for range meta.MaxTries {
-		if now, err = s.c.Clock.Next(ctx); err != nil {
+		if now, err = s.e.Clock.Next(ctx); err != nil {
 			return 0, 0, err
 		}
-		m, err := s.c.Meta.Refresh(ctx)
+		m, err := s.e.Meta.Refresh(ctx)
 		if err != nil {
 			return 0, 0, err
 		}
-		holds, err := s.c.Meta.RemoveExpired(ctx, m, now)
+		holds, err := s.e.Meta.RemoveExpired(ctx, m, now)
 		if err != nil {
 			return 0, 0, err
 		}
-		want, _ := wantedSafepoint(now, s.c.Config.Retention, holds)
+		want, _ := wantedSafepoint(now, s.e.Config.Retention, holds)
 		switch {
 		case want <= m.Watermark && m.Safepoint <= m.Watermark:
 			return now, 0, nil
 		case want <= m.Safepoint: // announced by a collector that did not come to the end
 			return now, m.Safepoint, nil
 		}
-		refused, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) { return s.c.Meta.StoreSafepoint(ctx, want, now) })
+		refused, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) { return s.e.Meta.StoreSafepoint(ctx, want, now) })
 		if err != nil {
 			return 0, 0, err
 		}
 		if !refused {
-			_, err = s.c.Meta.Refresh(ctx)
+			_, err = s.e.Meta.Refresh(ctx)
 			return now, want, err
 		}
 	}
 	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrLocked, meta.MaxTries)
 }
 
-// Drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make young requests look old.
+// drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make
+// young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
-	return s.rest(ctx, s.c.Store.Timing.Drain())
+	return s.rest(ctx, s.e.Store.Timing.Drain())
 }
 
 // rest waits and keeps the lease meanwhile.
@@ -104,8 +106,9 @@ func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
 
 // finish does what is left of a cycle after its drain.
 func (s *collecting) finish(ctx context.Context) error {
-	// Tables and observed columns that were added before the drain began must be known, or their locks would be passed over.
-	if _, err := s.c.Meta.Refresh(ctx); err != nil {
+	// Tables and observed columns that were added before the drain began must be known, or their locks
+	// would be passed over.
+	if _, err := s.e.Meta.Refresh(ctx); err != nil {
 		return err
 	}
 	if s.state.Phase == CollectionResolve {
@@ -127,7 +130,7 @@ func (s *collecting) finish(ctx context.Context) error {
 
 // eachTable visits the tables in the order of their names, from the saved position on.
 func (s *collecting) eachTable(ctx context.Context, visit func(ctx context.Context, table, from string) error) error {
-	for _, table := range slices.Sorted(maps.Keys(s.c.Meta.Catalog.Load().Tables)) {
+	for _, table := range slices.Sorted(maps.Keys(s.e.Meta.Catalog.Load().Tables)) {
 		from := ""
 		switch {
 		case table < s.state.Table:
@@ -147,7 +150,7 @@ func (s *collecting) eachPage(ctx context.Context, table, from string, filter st
 	for {
 		var page []layout.Row
 		cells := 0
-		err := s.c.Store.ReadRows(ctx, table, store.From(from), filter, collectRows, func(r layout.Row) bool {
+		err := s.e.Store.ReadRows(ctx, table, store.From(from), filter, collectRows, func(r layout.Row) bool {
 			page = append(page, r)
 			cells += len(r.Items)
 			return cells < collectCells
@@ -196,13 +199,14 @@ func (s *collecting) resolveLocks(ctx context.Context, table, from string) error
 	})
 }
 
-// resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse to commit.
+// resolveLock waits for a transaction that is alive: older than the retention, it will soon refuse
+// to commit.
 func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, resolved *atomic.Int64) error {
 	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // nobody keeps the lease meanwhile
 	defer cancel()
 	pause := retry.New(locks.MinLockWait, time.Second)
 	for {
-		became, err := s.c.Locks.Resolve(ctx, cell, l, false)
+		became, err := s.e.Locks.Resolve(ctx, cell, l, false)
 		if err != nil {
 			return err
 		}
@@ -219,24 +223,26 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 	}
 }
 
-// publishWatermark lets everybody remove what is older, and tells who finds no record of an old transaction that it may be gone (I16).
+// publishWatermark lets everybody remove what is older, and tells who finds no record of an old
+// transaction that it may be gone (I16).
 func (s *collecting) publishWatermark(ctx context.Context) error {
 	watermark := s.state.Safepoint
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, meta.ColumnWatermark, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, uint64(watermark)))
 	newer := store.CellAtLeast(meta.ColumnWatermark, watermark)
-	if _, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return s.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, newer, nil, mut)
+	if _, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return s.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, newer, nil, mut)
 	}); err != nil {
 		return err
 	}
-	_, err := s.c.Meta.Refresh(ctx)
+	_, err := s.e.Meta.Refresh(ctx)
 	return err
 }
 
-// eraseTable removes the garbage of a table. Where no column is observed nobody waits for a deletion, and no condition is needed.
+// eraseTable removes the garbage of a table. Where no column is observed nobody waits for a
+// deletion, and no condition is needed.
 func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
-	observed := s.c.Meta.Catalog.Load().Tables[table].IsObserved
+	observed := s.e.Meta.Catalog.Load().Tables[table].IsObserved
 	return s.eachPage(ctx, table, from, store.Garbage(), func(ctx context.Context, page []layout.Row) error {
 		var did erased
 		err := s.erasePage(ctx, table, page, observed, &did)
@@ -271,11 +277,11 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []layout.
 		did.postponed.Add(int64(garbage.postponed))
 		did.corrupt.Add(int64(len(garbage.corrupt)))
 	}
-	deadline := time.Now().Add(s.c.Store.Timing.RequestLifetime)
+	deadline := time.Now().Add(s.e.Store.Timing.RequestLifetime)
 	for i := range muts {
 		muts[i].Deadline = deadline
 	}
-	err := s.c.Bulk.Do(ctx, muts)
+	err := s.e.Bulk.Do(ctx, muts)
 	if err == nil {
 		did.versions.Add(int64(versions))
 		did.tombstones.Add(int64(tombstones))
@@ -294,7 +300,8 @@ func (g rowGarbage) mutation() *store.Mutation {
 	return mut
 }
 
-// eraseUnobserved moves the ends of cells whose column is not observed to the plain erasures, and counts them.
+// eraseUnobserved moves the ends of cells whose column is not observed to the plain erasures, and
+// counts them.
 func (g *rowGarbage) eraseUnobserved(observed map[string]bool) (n int) {
 	g.tombstones = slices.DeleteFunc(g.tombstones, func(v tombstone) bool {
 		if observed[v.column] {
@@ -313,8 +320,8 @@ func (s *collecting) eraseTombstone(ctx context.Context, table, row string, v to
 	for _, e := range v.erasures {
 		e.apply(mut)
 	}
-	notified, err := s.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return s.c.Store.CheckAndMutate(ctx, table, row, store.AnyNotify(v.column), nil, mut)
+	notified, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return s.e.Store.CheckAndMutate(ctx, table, row, store.AnyNotify(v.column), nil, mut)
 	})
 	switch {
 	case err != nil:

@@ -1,3 +1,6 @@
+// Package gc removes versions that no snapshot can read any more. It stands above package engine
+// and knows locks, metadata, and storage, but no transactions. Its one idea: what is garbage once
+// stays garbage, so a collector may stop anywhere and another one may repeat its work.
 package gc
 
 import (
@@ -14,30 +17,35 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Bigtable keeps every version until somebody deletes it, and no policy of its own can tell which ones are still needed. The
-// collector can, in cycles of five steps whose order is the whole point (docs/PROTOCOL.md, "Collection"):
+// Bigtable keeps every version until somebody deletes it, and no policy of its own can tell which
+// ones are still needed. The collector can, in cycles of five steps whose order is the whole point
+// (docs/PROTOCOL.md, "Collection"):
 //
-//	announce   safepoint ← now − retention, below every hold. Reads at or below it are refused from now on
-//	drain      wait until nobody acts on what was there before, and nothing sent before is under way
-//	resolve    settle every lock up to the safepoint, in every table
-//	mark       mark ← safepoint. Nothing newer is ever removed, by anyone
-//	erase      remove from each row what no snapshot above the mark reads
+//	announce   safepoint ← now − retention, below every hold; clients refuse reads at or below it
+//	drain      wait until no client acts on an older safepoint and no earlier request is under way
+//	resolve    resolve every lock up to the safepoint, in every table
+//	publish    GC watermark ← safepoint; no collector ever removes anything newer
+//	erase      remove from each row what no snapshot above the GC watermark reads
 //
-// Without the drain a late duplicate of a prewrite could bring a deleted cell back to life, and a reader that has not heard of the
-// safepoint would silently miss data. Without the resolution, removing the record on a primary would turn a committed transaction
-// into one that is half rolled back.
+// Without the drain a late duplicate of a prewrite could bring a deleted cell back to life, and a
+// reader that has not heard of the safepoint would silently miss data. Without the resolution,
+// removing the record on a primary would turn a committed transaction into one that is half rolled
+// back.
 //
-// One collector works at a time, by a lease. That saves work and nothing else: what is garbage once stays garbage, so a
-// collector that was stopped in the middle and continues beside its successor does no harm.
+// One collector works at a time, by a lease. That saves work and nothing else: what is garbage once
+// stays garbage, so a collector that was stopped in the middle and continues beside its successor
+// does no harm.
 //
-// Rejected: collecting in the background of every client, as its reads pass by old versions. It needs no scan, but only
-// reaches what is read, and it would put deletions on the path of foreground requests.
+// Rejected: collecting in the background of every client, as its reads pass by old versions. It
+// needs no scan, but only reaches what is read, and it would put deletions on the path of
+// foreground requests.
 
 // CollectorConfig is how a collector works. The zero value is useful.
 type CollectorConfig struct {
 	// Interval is the pause between two cycles. 0: a twelfth of Config.Retention. At least 1 s.
 	Interval time.Duration
-	// Lease is how long, by the oracle's clock, a collector that died keeps others from continuing its work. 0: 1 min. At least 1 s.
+	// Lease is how long, by the oracle's clock, a collector that died keeps others from continuing its
+	// work. 0: 1 min. At least 1 s.
 	Lease time.Duration
 	// RowsPerSecond bounds how fast tables are read. 0: 5,000.
 	RowsPerSecond int
@@ -79,43 +87,45 @@ const (
 type Collection struct {
 	Phase     CollectionPhase // "" when there never was a cycle
 	Safepoint tso.Timestamp   // what the cycle collects up to
-	Started   tso.Timestamp   // Oracle's time
-	Updated   tso.Timestamp   // Oracle's time of the last word of the collector
-	Table     string          // At work on, in the order of names
+	Started   tso.Timestamp   // oracle's time
+	Updated   tso.Timestamp   // oracle's time when the collector last saved
+	Table     string          // being worked on; tables go in the order of their names
 	Row       string          `json:"-"` // rows of Table before this one are done
 	Holder    string          // the collector at work; "" for nobody
-	Expires   tso.Timestamp   // When its lease ends
+	Expires   tso.Timestamp   // when its lease ends
 
 	Locks     int64 // resolved
-	Rows      int64 // Read in search of garbage
+	Rows      int64 // read in search of garbage
 	Versions  int64 // cells of Bigtable removed
 	Vanished  int64 // deleted cells removed with their last record
 	Postponed int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
 	Corrupt   int64 // cells that cannot be decoded, left as they are
 }
 
-// Collector removes versions that no snapshot can read any more. Its methods may be called concurrently; there may be many
-// collectors of one instance.
+// Collector removes versions that no snapshot can read any more. Its methods may be called
+// concurrently; there may be many collectors of one instance.
 type Collector struct {
-	c    *engine.Engine
+	e    *engine.Engine
 	cfg  CollectorConfig
 	pace *rate.Limiter
 }
 
-// NewCollector returns a collector of the client's instance. Workers (package observers) run one by themselves.
-func NewCollector(c *engine.Engine, cfg CollectorConfig) (*Collector, error) {
-	if c == nil {
+// NewCollector returns a collector of the client's instance. Workers (package observers) run one by
+// themselves.
+func NewCollector(e *engine.Engine, cfg CollectorConfig) (*Collector, error) {
+	if e == nil {
 		return nil, fmt.Errorf("percolator: %w: NewCollector needs a client", model.ErrInvalidArgument)
 	}
-	cfg, err := cfg.withDefaults(c.Config.Retention)
+	cfg, err := cfg.withDefaults(e.Config.Retention)
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{c: c, cfg: cfg, pace: rate.NewLimiter(rate.Limit(cfg.RowsPerSecond), collectRows)}, nil
+	return &Collector{e: e, cfg: cfg, pace: rate.NewLimiter(rate.Limit(cfg.RowsPerSecond), collectRows)}, nil
 }
 
-// Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed. It begins after a pause, so that
-// processes that start together do not all try at once. A cycle that fails is logged and continued after the next pause.
+// Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed. It begins
+// after a pause, so that processes that start together do not all try at once. A cycle that fails
+// is logged and continued after the next pause.
 func (g *Collector) Run(ctx context.Context) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -126,7 +136,7 @@ func (g *Collector) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			pause.Stop()
 			return nil
-		case <-g.c.Store.Background.Done():
+		case <-g.e.Store.Background.Done():
 			pause.Stop()
 			return fmt.Errorf("percolator: collector: %w", model.ErrClosed)
 		case <-pause.C:
@@ -138,47 +148,49 @@ func (g *Collector) Run(ctx context.Context) error {
 		case errors.Is(err, model.ErrClosed):
 			return err
 		case errors.Is(err, model.ErrLocked):
-			g.c.Config.Logger.Debug("collection: nothing to do here", "err", err)
+			g.e.Config.Logger.Debug("collection: nothing to do here", "err", err)
 		case err != nil:
-			g.c.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
-			g.c.Config.Logger.Debug("collection stopped", "err", err)
+			g.e.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
+			g.e.Config.Logger.Debug("collection stopped", "err", err)
 		default:
-			g.c.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Vanished, "locks", col.Locks, "postponed", col.Postponed)
+			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Vanished, "locks", col.Locks, "postponed", col.Postponed)
 		}
 	}
 }
 
-// Collect runs one cycle now, after finishing one that another collector left behind, and says what it did. It takes at
-// least the drain, 80 s with the default Timing, unless there is nothing new to collect.
+// Collect runs one cycle now, after finishing one that another collector left behind, and says what
+// it did. It takes at least the drain, 80 s with the default Timing, unless there is nothing new to
+// collect.
 //
-// Errors: ErrLocked when another collector is at work, or a transaction that is older than the retention is still alive;
-// ErrCorrupt for a lock that cannot be resolved, because what it may depend on must not be removed; those of the store. What
-// was done remains done, and the next cycle goes on from there.
+// Errors: ErrLocked when another collector is at work, or a transaction that is older than the
+// retention is still alive; ErrCorrupt for a lock that cannot be resolved, because what it may
+// depend on must not be removed; those of the store. What was done remains done, and the next cycle
+// goes on from there.
 func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return Collection{}, err
 	}
-	open, end := g.c.WhileOpen(ctx)
+	open, end := g.e.WhileOpen(ctx)
 	defer end()
-	open, span := g.c.Store.Trace.Start(open, "percolator.collect", "")
+	open, span := g.e.Store.Trace.Start(open, "percolator.collect", "")
 	col, err := g.collect(open)
 	g.ended(col, err)
 	span.End(err)
-	if err != nil && ctx.Err() == nil && g.c.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
+	if err != nil && ctx.Err() == nil && g.e.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
 		err = fmt.Errorf("percolator: %w: %w", model.ErrClosed, err)
 	}
 	return col, err
 }
 
-// Ended counts a cycle. That another collector is at work is no failure.
+// ended counts a cycle. That another collector is at work is no failure.
 func (g *Collector) ended(col Collection, err error) {
 	switch {
 	case err == nil:
-		g.c.Store.Count.Cycles.Add(1)
+		g.e.Store.Count.Cycles.Add(1)
 	case !errors.Is(err, model.ErrLocked):
-		g.c.Store.Count.CyclesFailed.Add(1)
+		g.e.Store.Count.CyclesFailed.Add(1)
 	}
-	g.c.Store.Count.Collected.Add(col.Versions)
+	g.e.Store.Count.Collected.Add(col.Versions)
 }
 
 func (g *Collector) collect(ctx context.Context) (Collection, error) {

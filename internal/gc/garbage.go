@@ -8,19 +8,24 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What can be removed of a row, once nothing at or below the mark is read any more and every lock up to it is resolved. For each cell:
+// What can be removed of a row, once nothing at or below the mark is read any more and every lock
+// up to it is resolved. For each cell:
 //
-//	base ← the newest put or delete at or below the mark           what the oldest readable snapshot sees
-//	records older than base, and their data                        no snapshot reaches them
-//	markers and lock records at or below the mark                  their transactions are decided everywhere
-//	data at or below the mark that nothing names and no lock holds  left by transactions that were rolled back
-//	base itself, if it is a deletion                               nothing is what it says; last, and only if no observer is behind
+//	base ← the newest put or delete at or below the watermark
+//	                                           what the oldest readable snapshot sees
+//	records older than base, and their data    no snapshot reaches them
+//	markers and lock records at or below it    their transactions are decided everywhere
+//	data at or below it that no record names and no lock holds
+//	                                           transactions that were rolled back left it
+//	base itself, if it is a deletion           its absence says the same; erased last, and only
+//	                                           if no observer is behind
 //
-// An acknowledgment has no puts and deletes; its newest lock record is kept as long as the observed cell exists.
+// An acknowledgment has no puts and deletes; its newest lock record is kept as long as the observed
+// cell exists.
 //
-// Everything that is listed here stays garbage for good, whatever happens to the row meanwhile. So two collectors, or one that
-// was stopped for an hour between reading and erasing, do no harm. The one exception, the base that is a deletion, is erased on
-// a condition.
+// Everything that is listed here stays garbage for good, whatever happens to the row meanwhile. So
+// two collectors, or one that was stopped for an hour between reading and erasing, do no harm. The
+// one exception, the base that is a deletion, is erased on a condition.
 
 // erasure removes versions of one cell.
 type erasure struct {
@@ -37,8 +42,9 @@ func (e erasure) apply(mut *store.Mutation) {
 	mut.EraseBetween(e.family, e.column, e.from, e.to)
 }
 
-// tombstones is the end of a cell: the deletion that is all it consists of, and its acknowledgments if nothing newer is there.
-// It requires that no notify cell is left on the column: an observer that is behind would miss the deletion.
+// tombstones is the end of a cell: the deletion that is all it consists of, and its acknowledgments
+// if nothing newer is there. It requires that no notify cell is left on the column: an observer
+// that is behind would miss the deletion.
 type tombstone struct {
 	column   string
 	erasures []erasure
@@ -51,15 +57,16 @@ func versionsOf(erasures []erasure) (n int) {
 	return n
 }
 
-// maxErasures is how many of them one row gets in a cycle: Bigtable takes 100,000 mutations of a row at once.
+// maxErasures is how many of them one row gets in a cycle: Bigtable takes 100,000 mutations of a
+// row at once.
 const maxErasures = 20_000
 
 // rowGarbage is what can be removed of one row.
 type rowGarbage struct {
-	erasures  []erasure
+	erasures   []erasure
 	tombstones []tombstone
-	postponed int // Columns that were left alone because of an old lock, erasures beyond the limit
-	corrupt   []string
+	postponed  int // columns left alone because of an old lock, and erasures beyond the limit
+	corrupt    []string
 }
 
 // cellGarbage is the same for one cell.
@@ -108,15 +115,16 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 	return g
 }
 
-// limit leaves to the next cycle what is too much for one request. Any part of the erasures is as good as all of them: none relies on
-// another.
+// limit leaves to the next cycle what is too much for one request. Any part of the erasures is as
+// good as all of them: none relies on another.
 func (g *rowGarbage) limit() {
 	if over := len(g.erasures) - maxErasures; over > 0 {
 		g.erasures, g.postponed = g.erasures[:maxErasures], g.postponed+over
 	}
 }
 
-// tombstoneOf gathers what goes with the last record of a cell: its acknowledgments, if the cell and they have nothing newer.
+// tombstoneOf gathers what goes with the last record of a cell: its acknowledgments, if the cell
+// and they have nothing newer.
 func tombstoneOf(col string, cells map[string]cellGarbage, acks []string) tombstone {
 	v := tombstone{column: col}
 	c := cells[col]
@@ -166,8 +174,8 @@ func cellCollectible(v *layout.Versions, column string, watermark tso.Timestamp)
 	case base.Kind == layout.KindPut && hasData(v, base.StartTS):
 		g.left = true
 	default:
-		// The base says "nothing here", or is the trace of a commit that landed after collection. The range takes along whatever
-		// lies under it: left behind, it would come back to life.
+		// The base says "nothing here", or is the trace of a commit that landed after collection. The
+		// range takes along whatever lies under it: left behind, it would come back to life.
 		g.last = &erasure{layout.WriteFamily, column, 0, base.CommitTS + 1, 1}
 	}
 	return g
@@ -187,8 +195,8 @@ func hasData(v *layout.Versions, startTS tso.Timestamp) bool {
 	return slices.ContainsFunc(v.Data, func(d layout.DataVersion) bool { return d.StartTS == startTS })
 }
 
-// dataGarbage finds data that no record from the base upwards names and no lock holds. What is older than all that is named
-// goes in one range.
+// dataGarbage finds data that no record from the base upwards names and no lock holds. What is
+// older than all that is named goes in one range.
 func dataGarbage(v *layout.Versions, g *cellGarbage, column string, base layout.WriteRecord, watermark tso.Timestamp) {
 	named := map[tso.Timestamp]bool{}
 	oldest := base.StartTS // no transaction that began before the base's can commit above it
@@ -218,8 +226,8 @@ func dataGarbage(v *layout.Versions, g *cellGarbage, column string, base layout.
 	}
 }
 
-// collectibleAck keeps the newest lock record, which says what the observer has seen. A deletion says that the observer was
-// forgotten (ForgetObserver); nothing at all says the same.
+// collectibleAck keeps the newest lock record, which says what the observer has seen. A deletion
+// says that the observer was forgotten (ForgetObserver); nothing at all says the same.
 func collectibleAck(v *layout.Versions, column string, watermark tso.Timestamp) (g cellGarbage) {
 	g.left = len(v.Locks) > 0
 	older := erasure{layout.WriteFamily, column, 0, 0, 0}

@@ -18,7 +18,8 @@ import (
 //
 //	data@3            a version of data
 //	lock@3            a lock
-//	put@5=3           a put record at 5 of the transaction that began at 3; del and lck (a lock record) likewise
+//	put@5=3           a put record at 5 of the transaction that began at 3; del and lck (a lock
+//	                  record) likewise
 //	mark@3            the rollback marker of 3
 //
 // ack:O:c is the acknowledgment of observer O on column c.

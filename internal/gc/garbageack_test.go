@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestMarkerAboveTheNewestRunIsNeverCollected: of an acknowledgment everything up to the mark goes but the newest lock record. The
-// marker of a run that was rolled back stays instead, and the mutation that should erase it is sent in every cycle and erases nothing.
+// TestMarkerAboveTheNewestRunIsNeverCollected: of an acknowledgment everything up to the mark goes
+// but the newest lock record. The marker of a run that was rolled back stays instead, and the
+// mutation that should erase it is sent in every cycle and erases nothing.
 func TestMarkerAboveTheNewestRunIsNeverCollected(t *testing.T) {
 	t.Parallel()
 	ack := layout.AckColumn("c", "O")

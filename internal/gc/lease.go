@@ -15,8 +15,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// The collector's lease and its position are one cell, replaced by CheckAndMutateRow on its former value: whoever finds it
-// changed has lost the lease. The successor of a collector that died goes on at the position that it saved last.
+// The collector's lease and its position are one cell, replaced by CheckAndMutateRow on its former
+// value: whoever finds it changed has lost the lease. The successor of a collector that died goes
+// on at the position that it saved last.
 const (
 	collectorRow   = "collector"
 	collectorState = "state"
@@ -61,16 +62,16 @@ type collecting struct {
 	name   string // in the lease; a new one for each time that it is taken
 	state  collectorCell
 	stored []byte    // what the cell holds as far as we know; nil: nothing
-	saved  time.Time // When it was last written
+	saved  time.Time // when it was last written
 }
 
 // acquire takes the lease if it is free. ErrLocked: somebody else has it.
 func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
-	now, err := g.c.Clock.Next(ctx)
+	now, err := g.e.Clock.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	st, stored, err := readCollectorState(ctx, g.c)
+	st, stored, err := readCollectorState(ctx, g.e)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (g *Collector) taken(st collectorCell) error {
 
 // save writes the state and extends the lease.
 func (s *collecting) save(ctx context.Context) error {
-	now, err := s.c.Clock.Next(ctx)
+	now, err := s.e.Clock.Next(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,12 +98,12 @@ func (s *collecting) save(ctx context.Context) error {
 
 func (s *collecting) store(ctx context.Context) error {
 	next := s.state.encode()
-	swapped, err := s.c.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
+	swapped, err := s.e.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
 	if err != nil {
 		return err
 	}
 	if !swapped { // somebody else was here, or an answer was lost
-		now, stored, err := readCollectorState(ctx, s.c)
+		now, stored, err := readCollectorState(ctx, s.e)
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,7 @@ func (s *collecting) release(ctx context.Context) {
 	defer cancel()
 	s.state.Holder, s.state.Expires = "", 0
 	if err := s.store(ctx); err != nil {
-		s.c.Config.Logger.Debug("collection: the lease was not given up, and expires", "err", err)
+		s.e.Config.Logger.Debug("collection: the lease was not given up, and expires", "err", err)
 	}
 }
 

@@ -1,17 +1,17 @@
 package layout
 
-import (
-	"strings"
-)
+import "strings"
 
+// AckPrefix begins the acknowledgment columns.
 const AckPrefix = Reserved + "ack\x00"
 
-// AckColumn is the acknowledgment column of an observer: c:ack_O of Figure 5, in the row of the observed cell.
+// AckColumn is the acknowledgment column of an observer: c:ack_O of Figure 5, in the row of the
+// observed cell.
 func AckColumn(column, observer string) string {
 	return AckPrefix + observer + "\x00" + column
 }
 
-// Acknowledged tells of which column a reserved column is an acknowledgment.
+// Acknowledged returns the observed column that an acknowledgment column belongs to.
 func Acknowledged(column string) (of string, ok bool) {
 	rest, ok := strings.CutPrefix(column, AckPrefix)
 	if !ok {
@@ -21,6 +21,7 @@ func Acknowledged(column string) (of string, ok bool) {
 	return of, ok
 }
 
-// TracePrefix begins the columns under which the erasure of weak notifications leaves its traces. They are rollback markers, at a timestamp
-// that was taken after the runs had committed; a marker changes nothing, and the collector removes it when it is at or below the mark.
+// TracePrefix begins the columns that record the erasure of weak notifications. A trace is a
+// rollback marker at a timestamp taken after the runs had committed. A marker changes nothing, and
+// the collector removes it once it is at or below the GC watermark.
 const TracePrefix = Reserved + "weak\x00"

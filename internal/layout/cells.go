@@ -1,21 +1,23 @@
+// Package layout encodes what the protocol keeps in a row: locks, write records, notifications,
+// observer states. It sits on model and sends nothing; what it decides, it decides purely.
 package layout
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A Percolator cell is spread over four families of one Bigtable table, under the user's column name (Figure 5 of the
-// paper; docs/PROTOCOL.md, "Cells").
+// A Percolator cell is spread over four families of one Bigtable table, under the user's column
+// name (Figure 5 of the paper; docs/PROTOCOL.md, "Cells").
 //
 //	family  timestamp   value
 //	data    start_ts    the user's bytes
-//	lock    start_ts    encodeLock: who holds the cell and where the primary is
+//	lock    start_ts    LockRecord: who holds the cell and where the primary is
 //	write   commit_ts   EncodeWrite: start_ts of the data, and the kind of the write
 //	notify  commit_ts   empty
 //
@@ -27,13 +29,13 @@ const (
 	NotifyFamily = "notify"
 )
 
-// MetaFamily is the family of the table of the instance itself, tso.BigtableTable.
+// MetaFamily is the family of the instance's own table, tso.BigtableTable.
 const MetaFamily = "meta"
 
-// Families are those of a table of users.
+// Families are the families of a user's table.
 var Families = [...]string{DataFamily, LockFamily, WriteFamily, NotifyFamily}
 
-// Reserved begins the columns that are ours; no user column contains 0x00.
+// Reserved begins the engine's columns; no user column contains 0x00.
 const Reserved = "\x00"
 
 // Kind says what a lock or write record stands for.
@@ -59,7 +61,7 @@ type WriteRecord struct {
 // WriteBytes is the length of a write record.
 const WriteBytes = 9
 
-// EncodeWrite puts start_ts first, so that a value range can ask for "the record of transaction s"
+// EncodeWrite puts start_ts first, so that a value range can ask for the record of one transaction
 // (store.Record).
 func EncodeWrite(startTS tso.Timestamp, k Kind) []byte {
 	b := RecordBytes(startTS, k)
@@ -73,7 +75,7 @@ func RecordBytes(startTS tso.Timestamp, k Kind) (b [WriteBytes]byte) {
 	return b
 }
 
-// DecodeWrite accepts bytes after the kind: fields of later versions.
+// DecodeWrite accepts bytes after the kind: later versions may add fields.
 func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 	commit, err := FromCell(ts)
 	if err != nil {
@@ -92,10 +94,11 @@ func DecodeWrite(ts int64, b []byte) (WriteRecord, error) {
 	return w, nil
 }
 
-// CellTime is the Bigtable timestamp of ts (I18): Bigtable keeps multiples of 1000 µs only, and Google's client
-// truncates the rest silently.
+// CellTime is the Bigtable timestamp of ts (I18): Bigtable keeps multiples of 1000 µs only, and
+// Google's client truncates the rest silently.
 func CellTime(ts tso.Timestamp) int64 { return int64(ts) * 1000 }
 
+// FromCell reverses CellTime.
 func FromCell(ts int64) (tso.Timestamp, error) {
 	if ts <= 0 || ts%1000 != 0 {
 		return 0, fmt.Errorf("a cell at timestamp %d, which no transaction has", ts)
@@ -133,8 +136,8 @@ func newVersions() *Versions {
 // RowVersions is what one request saw of one row, by column.
 type RowVersions map[string]*Versions
 
-// DecodeRow sorts the cells of a Bigtable row by column. Cells of the notify family are left out. A cell that cannot be
-// decoded spoils its column only: rows and columns of strangers travel in one answer.
+// DecodeRow sorts the cells of a Bigtable row by column, without the notify family. A cell that
+// cannot be decoded spoils its column only: unrelated rows and columns travel in one answer.
 func DecodeRow(table string, row Row) RowVersions {
 	out := make(RowVersions, 2)
 	for i := range row.Items {
@@ -177,10 +180,5 @@ func (rv RowVersions) add(table, key string, item *Item) {
 
 // Columns lists the columns seen, in order.
 func (rv RowVersions) Columns() []string {
-	names := make([]string, 0, len(rv))
-	for name := range rv {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, cmp.Compare[string])
-	return names
+	return slices.Sorted(maps.Keys(rv))
 }

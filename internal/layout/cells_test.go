@@ -168,7 +168,8 @@ func TestDecodeLockRefuses(t *testing.T) {
 	}
 }
 
-// Cell timestamps keep the order of timestamps and survive Bigtable's granularity of 1000 µs (I18).
+// Cell timestamps keep the order of timestamps and survive Bigtable's granularity of 1000 µs
+// (I18).
 func TestCellTimeRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,14 +14,15 @@ type LockRecord struct {
 	StartTS  tso.Timestamp // the cell's timestamp
 	Kind     Kind          // what commit will write
 	Primary  model.Cell
-	Placed   tso.Timestamp // Oracle time when it was placed or refreshed
-	TTL      time.Duration // it may be judged dead after placed + ttl
-	Observed bool          // whoever commits it writes the notify cell (I10)
+	Placed   tso.Timestamp // oracle time when it was placed or refreshed
+	TTL      time.Duration // it may be judged dead after Placed + TTL
+	Observed bool          // its commit writes the notify cell (I10)
 	Session  string        // lease of the client; "" for none
 }
 
 const lockVersion = 1
 
+// Encode is the stored form.
 func (l *LockRecord) Encode() []byte {
 	b := make([]byte, 0, 32+len(l.Primary.Table)+len(l.Primary.Row)+len(l.Primary.Column)+len(l.Session))
 	b = append(b, lockVersion, byte(l.Kind), boolByte(l.Observed))
@@ -41,7 +42,8 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// DecodeLock never panics, whatever the bytes, and never accepts a lock that this package could not have written.
+// DecodeLock never panics, whatever the bytes, and never accepts a lock that this package could not
+// have written.
 func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 	start, err := FromCell(ts)
 	if err != nil {
@@ -72,6 +74,7 @@ func DecodeLock(ts int64, b []byte) (LockRecord, error) {
 	return l, nil
 }
 
+// Export is the lock on c as tools and observers see it.
 func (l *LockRecord) Export(c model.Cell) model.Lock {
 	name := map[Kind]string{KindPut: "put", KindDelete: "delete", KindLock: "lock"}[l.Kind]
 	return model.Lock{Cell: c, Primary: l.Primary, StartTS: l.StartTS, Placed: l.Placed, TTL: l.TTL, Session: l.Session, Observed: l.Observed, Kind: name}

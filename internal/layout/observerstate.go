@@ -15,7 +15,7 @@ const (
 	donePrefix = Reserved + "done\x00"
 )
 
-// Column is the standing's column in the notify family.
+// Column is the state's column in the notify family.
 func (s ObserverState) Column() string {
 	prefix := parkPrefix
 	if s.Done {
@@ -24,7 +24,7 @@ func (s ObserverState) Column() string {
 	return prefix + s.Observer + "\x00" + s.Cell.Column
 }
 
-// ObserverStateColumn is the inverse of column.
+// ObserverStateColumn is the inverse of Column.
 func ObserverStateColumn(column string) (of, observer string, done, ok bool) {
 	rest, ok := strings.CutPrefix(column, parkPrefix)
 	if !ok {
@@ -36,21 +36,21 @@ func ObserverStateColumn(column string) (of, observer string, done, ok bool) {
 	return of, observer, done, ok && observer != "" && of != ""
 }
 
-// MaxParkedReason is how many bytes of an error's text are kept with a parked cell.
+// MaxParkedReason is how many bytes of an error's text a parked cell keeps.
 const MaxParkedReason = 1024
 
-// ObserverState says that an observer need not be run for the notifications of a cell up to Through.
+// ObserverState says that an observer need not run for the notifications of a cell up to Through.
 type ObserverState struct {
 	Cell     model.Cell
 	Observer string
 	Through  tso.Timestamp
-	Done     bool // there is nothing left to do, the notification waits for others; otherwise the observer is parked
+	Done     bool // nothing is left to do, the notification waits for others; false: parked
 
-	// Of a parked one:
+	// Of a parked observer:
 	Attempts  int
 	Reason    string    // the last error, at most MaxParkedReason bytes; longer ones are cut
 	Since     time.Time // by the clock of the worker that gave up
-	Observers []string  // all that observe the column, as that worker knows them
+	Observers []string  // all observers of the column, as that worker knows them
 }
 
 // stateCell is the stored form.
@@ -58,9 +58,10 @@ type stateCell struct {
 	Attempts  int       `json:",omitempty"`
 	Reason    string    `json:",omitempty"`
 	Since     time.Time `json:",omitzero"`
-	Observers [][]byte  `json:",omitempty"` // JSON would damage a name that is no text
+	Observers [][]byte  `json:",omitempty"` // JSON would damage a name that is not text
 }
 
+// Encode is the stored value; an observer that is done has none.
 func (s ObserverState) Encode() []byte {
 	if s.Done {
 		return nil
@@ -77,7 +78,7 @@ func (s ObserverState) Encode() []byte {
 	return b
 }
 
-// Decode fills in what the value says.
+// Decode fills in what the stored value says.
 func (s *ObserverState) Decode(b []byte) error {
 	if s.Done {
 		return nil

@@ -17,8 +17,9 @@ func (p Pending) Parked(n model.Notification) (list []ObserverState) {
 	return list
 }
 
-// OnlyParked tells whether nothing is to be done for n until somebody retries or drops what is parked: some observer of the column is
-// parked, and all others are parked or done. It goes by the row alone, which may not say yet that another observer is done.
+// OnlyParked reports whether nothing is to be done for n until somebody retries or drops a parked
+// observer: some observer of the column is parked, and all others are parked or done. It goes by
+// the row alone, which may not say yet that another observer is done.
 func (p Pending) OnlyParked(n model.Notification) bool {
 	parked := p.Parked(n)
 	for _, s := range parked {
@@ -46,7 +47,8 @@ type Pending struct {
 	Corrupt    []model.Cell         // cells of the two families that cannot be decoded
 }
 
-// DecodePending never fails: what it cannot decode is listed, because one hostile cell must not hide a table's work.
+// DecodePending never fails: what it cannot decode is listed, because one hostile cell must not
+// hide a table's work.
 func DecodePending(table string, row Row) Pending {
 	p := Pending{Table: table, Row: row.Key}
 	for _, it := range row.Of(NotifyFamily) {
@@ -68,7 +70,7 @@ func DecodePending(table string, row Row) Pending {
 	return p
 }
 
-// addNotify takes in a cell of the notify family.
+// addNotify adds a cell of the notify family.
 func (p *Pending) addNotify(cell model.Cell, it Item) {
 	ts, err := FromCell(it.Timestamp)
 	if err != nil {
@@ -81,7 +83,7 @@ func (p *Pending) addNotify(cell model.Cell, it Item) {
 		return
 	}
 	s := ObserverState{Cell: model.Cell{Table: cell.Table, Row: cell.Row, Column: column}, Observer: observer, Through: ts, Done: done}
-	if err := s.Decode(it.Value); err != nil { // the observer is tried again
+	if err := s.Decode(it.Value); err != nil { // so a worker tries the observer again
 		p.Corrupt = append(p.Corrupt, cell)
 		return
 	}

@@ -1,20 +1,20 @@
 package layout
 
-// Row is one row as the store answered: a snapshot of it, as rows are read atomically. The zero Row
-// is a row that is missing, or of which nothing was asked for.
+// Row is one row as the store answered: a snapshot, since Bigtable reads rows atomically. The zero
+// Row is a row that is missing, or of which nothing was asked for.
 type Row struct {
 	Key   string
-	Items []Item // by family, then column, the newest first
+	Items []Item // by family, then column, newest first
 }
 
 // Item is one stored cell: a version of a column in one family.
 type Item struct {
 	Family, Column string
-	Timestamp      int64 // in microseconds, as it is stored; FromCell decodes it
+	Timestamp      int64  // as stored, in µs; FromCell decodes it
 	Value          []byte // never nil
 }
 
-// Size is how many bytes of values were found.
+// Size is the number of bytes in the values.
 func (r Row) Size() (n int) {
 	for i := range r.Items {
 		n += len(r.Items[i].Value)
@@ -25,7 +25,7 @@ func (r Row) Size() (n int) {
 // Missing reports whether nothing was found.
 func (r Row) Missing() bool { return len(r.Items) == 0 }
 
-// Of is what was found in one family.
+// Of is the items of one family.
 func (r Row) Of(family string) []Item {
 	from := 0
 	for from < len(r.Items) && r.Items[from].Family != family {

@@ -7,14 +7,16 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Committed is what the same look at the cell would have seen had the lock been settled before: its record in the place of the lock, and
-// its data, which prewrite had put beside it. Nothing that came to the cell since can be visible to the reader: whoever has
-// prewritten it after the lock was gone takes a commit timestamp after that (I5), and so after the reader's own. That spares the
-// reader a second look. window grows with what is added to the versions. They may have many readers, so they are copied.
+// Committed is what the same read would have seen had the lock been resolved before: its record in
+// place of the lock, and its data, which prewrite had put beside it. Nothing written to the cell
+// since can be visible to the reader: a transaction that prewrites the cell after the lock is gone
+// takes a later commit timestamp (I5), above the reader's own. So the reader need not look again.
+// window grows with the added record. Versions may have many readers, so Committed copies them.
 //
-// There is no such way past a lock that was rolled back. That a transaction was rolled back is believed of one whose primary holds nothing,
-// and that is also how a primary looks that was committed and collected while the reader was stopped. The lock is gone
-// then, so no harm is done to the cell, but what lay beneath it may have been visible no more (I16): only the cell can say.
+// No such shortcut leads past a lock that was rolled back. A transaction counts as rolled back if
+// its primary holds nothing, but a primary that was committed and collected while the reader was
+// stopped looks the same. The lock is gone then, so the cell takes no harm, but the collector may
+// have removed the versions beneath it (I16): only the cell can say.
 func (v *Versions) Committed(l LockRecord, commitTS tso.Timestamp, window int) (*Versions, int) {
 	out := &Versions{Writes: slices.Clone(v.Writes), Data: v.Data}
 	for _, other := range v.Locks {
@@ -39,6 +41,7 @@ const (
 	ViewCorrupt                   // a cell cannot be decoded
 )
 
+// view is the answer of At.
 type view struct {
 	State  viewState
 	Lock   LockRecord
@@ -46,7 +49,8 @@ type view struct {
 	Value  []byte
 }
 
-// At decides what a snapshot at ts sees. window is how many versions of each family were asked for. It is pure.
+// At returns what a snapshot at ts sees. window is how many versions of each family were asked for.
+// It is pure.
 func (v *Versions) At(ts tso.Timestamp, window int) view {
 	if v == nil {
 		return view{State: ViewAbsent}
@@ -79,7 +83,8 @@ func (v *Versions) At(ts tso.Timestamp, window int) view {
 	return view{State: ViewAbsent}
 }
 
-// LastRun finds the start timestamp of the newest run at ts, a lock that hides it, or that more versions are needed. It is pure.
+// LastRun finds the start timestamp of the newest run at ts, a lock that hides it, or that more
+// versions are needed. It is pure.
 func (v *Versions) LastRun(ts tso.Timestamp, window int) (last tso.Timestamp, lock *LockRecord, deeper bool) {
 	if v == nil {
 		return 0, nil, false
@@ -94,7 +99,7 @@ func (v *Versions) LastRun(ts tso.Timestamp, window int) (last tso.Timestamp, lo
 		case w.CommitTS > ts:
 		case w.Kind == KindLock:
 			return w.StartTS, nil, false
-		case w.Kind == KindDelete: // the observer was forgotten since
+		case w.Kind == KindDelete: // the observer has been forgotten since
 			return 0, nil, false
 		}
 	}

@@ -9,14 +9,15 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A reader that meets a lock of its own client's need not ask the store what becomes of it: the commit is under way in this process. It waits
-// until that is decided, and of a transaction that has committed it takes the lock for its record at once, as phase two is about to
-// make it one. The alternative, which serves for strangers' locks, is to look at the primary again and again.
+// A reader that meets a lock of its own client need not ask the store what becomes of it: this
+// process is committing it. The reader waits for the outcome, and takes the lock of a committed
+// transaction for its record at once, as phase two is about to turn it into one. For strangers'
+// locks the reader has to look at the primary again and again.
 
-// ownTimeout is how long a reader waits in memory.
+// ownTimeout bounds how long a reader waits in memory.
 const ownTimeout = time.Second
 
-// ownCommits are the commits of this client whose locks may be found.
+// ownCommits are the commits of this client whose locks readers may meet.
 type ownCommits struct {
 	mu    sync.Mutex
 	known map[tso.Timestamp]*ownCommit // by start timestamp
@@ -24,13 +25,14 @@ type ownCommits struct {
 	waiting atomic.Int64 // readers
 }
 
-// ownCommit is one of them.
+// ownCommit is the commit of one transaction.
 type ownCommit struct {
 	decided  chan struct{}
-	commitTS tso.Timestamp // once decided; 0: not committed, or not known to be
-	rows     int           // whose locks phase two has yet to turn into records
+	commitTS tso.Timestamp // valid once decided is closed; 0: not committed, or not known to be
+	rows     int           // with locks that phase two has yet to turn into records
 }
 
+// Begin makes readers wait for the commit of startTS until Decide.
 func (o *ownCommits) Begin(startTS tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,14 +42,15 @@ func (o *ownCommits) Begin(startTS tso.Timestamp) {
 	o.known[startTS] = &ownCommit{decided: make(chan struct{})}
 }
 
-// StatusOf ends the waiting, the first time. CommitTS is 0 if the transaction will not commit, or nobody knows; otherwise its locks in so many more rows are known for what they are
-// until RowDone was called for each.
+// Decide ends the waiting; only its first call counts. commitTS is 0 if the transaction will not
+// commit, or its status is unknown. Otherwise readers know its locks for records until RowDone has
+// been called for each of the rows.
 func (o *ownCommits) Decide(startTS, commitTS tso.Timestamp, rows int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	own := o.known[startTS]
 	if own == nil {
-		return // it has been given up before
+		return // an earlier call gave it up
 	}
 	own.commitTS, own.rows = commitTS, rows
 	close(own.decided)
@@ -56,6 +59,7 @@ func (o *ownCommits) Decide(startTS, commitTS tso.Timestamp, rows int) {
 	}
 }
 
+// RowDone says that phase two is done with a row of startTS.
 func (o *ownCommits) RowDone(startTS tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,8 +70,9 @@ func (o *ownCommits) RowDone(startTS tso.Timestamp) {
 	}
 }
 
-// await waits until the commit of StartTS is decided, if this client is about to make it; isOwn is false if not, or not any more. Without a
-// commit timestamp it did not commit, or takes long: then the store has to be asked, which may know more, as when only an answer is late.
+// await waits for the outcome of startTS if this client is committing it; isOwn is false if it is
+// not, or no longer. Without a commit timestamp the transaction did not commit, or takes long: then
+// the caller asks the store, which may know more, as when only an answer is late.
 func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS tso.Timestamp, isOwn bool, err error) {
 	o.mu.Lock()
 	own := o.known[startTS]
@@ -89,12 +94,12 @@ func (o *ownCommits) await(ctx context.Context, startTS tso.Timestamp) (commitTS
 	}
 }
 
-// WaitingForOwn is how many readers wait for a commit of this client.
-func (c *Resolver) WaitingForOwn() int64 { return c.Own.waiting.Load() }
+// WaitingForOwn is the number of readers that wait for a commit of this client.
+func (r *Resolver) WaitingForOwn() int64 { return r.Own.waiting.Load() }
 
-// OwnCommits is how many commits of this client its readers know.
-func (c *Resolver) OwnCommits() int {
-	c.Own.mu.Lock()
-	defer c.Own.mu.Unlock()
-	return len(c.Own.known)
+// OwnCommits is the number of commits of this client that its readers know.
+func (r *Resolver) OwnCommits() int {
+	r.Own.mu.Lock()
+	defer r.Own.mu.Unlock()
+	return len(r.Own.known)
 }

@@ -10,19 +10,21 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// liveness is what this client knows of who lives: its own session with the oracle, whose id its locks carry, and which
-// sessions of others have ended (section 2.2 of the paper: a lock of a worker whose token is gone may be cleaned up). An
-// oracle that keeps no sessions, or does not answer, leaves a lock's TTL to judge by. Neither is needed for correctness: a
-// lock that is wrongly believed dead is rolled back through its primary like any other (I8).
+// liveness is what this client knows of which lock owners live: its own session with the oracle,
+// whose id its locks carry, and the sessions of others that have ended (section 2.2 of the paper: a
+// lock of a worker whose token is gone may be cleaned up). If the oracle keeps no sessions, or does
+// not answer, a lock's TTL alone decides. Correctness needs neither: a lock wrongly judged dead is
+// rolled back through its primary like any other (I8).
 type liveness struct {
 	Oracle tso.Sessions // nil: none
 	own    tso.Session
 
-	// Ended are sessions that have ended for good; asked says when the others were last asked about.
+	// ended are sessions that have ended for good; asked says when this client last asked about
+	// another.
 	ended *lru.Cache[string, struct{}]
 	asked *lru.Cache[string, time.Time]
 
-	// rest is until when, since begun, nothing is asked, because there was no answer.
+	// rest is the time since begun until which nothing is asked, because the oracle did not answer.
 	begun time.Time
 	rest  atomic.Int64 // time.Duration
 }
@@ -48,13 +50,13 @@ func NewSessions(oracle tso.Oracle) (*liveness, error) {
 	if l.asked, err = lru.New[string, time.Time](sessionsRemembered); err != nil {
 		return nil, err
 	}
-	if own, err := sessions.OpenSession(); err == nil { // else, as when it has too many, its locks are judged by their TTL
+	if own, err := sessions.OpenSession(); err == nil { // else, as when the oracle has too many, TTLs alone decide
 		l.own = own
 	}
 	return l, nil
 }
 
-// Own is the id that locks carry now, "" for none.
+// Own is the session id that locks carry now, "" for none.
 func (l *liveness) Own() string {
 	if l.own == nil {
 		return ""
@@ -73,7 +75,7 @@ func (l *liveness) hasEnded(ctx context.Context, id string) bool {
 	if when, ok := l.asked.Get(id); ok && time.Since(when) < askAgainAfter || int64(time.Since(l.begun)) < l.rest.Load() {
 		return false
 	}
-	l.asked.Add(id, time.Now()) // before the answer: who else meets the lock need not ask
+	l.asked.Add(id, time.Now()) // before the answer: another reader of the lock need not ask
 	ctx, cancel := context.WithTimeout(ctx, EndedTimeout)
 	defer cancel()
 	ended, err := l.Oracle.EndedSessions(ctx, id)
@@ -88,7 +90,7 @@ func (l *liveness) hasEnded(ctx context.Context, id string) bool {
 	return true
 }
 
-// Close ends the session: what this client leaves behind is known to be dead.
+// Close ends the session, so that others know what this client leaves behind to be dead.
 func (l *liveness) Close(ctx context.Context) {
 	if l.own != nil {
 		_ = l.own.Close(ctx) // else it runs out

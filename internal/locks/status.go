@@ -9,26 +9,26 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// State is what the primary says about a transaction.
-type fate int
+// state is what the primary says about a transaction.
+type state int
 
 const (
-	TxnUnknown    fate = iota // neither record nor lock: not yet prewritten there, or collected
-	TxnLocked                 // its lock is on the primary
-	TxnCommitted              // its record is on the primary
-	TxnRolledBack             // its rollback marker is on the primary
+	TxnUnknown    state = iota // neither record nor lock: not yet prewritten there, or collected
+	TxnLocked                  // its lock is on the primary
+	TxnCommitted               // its record is on the primary
+	TxnRolledBack              // its rollback marker is on the primary
 )
 
-// TxnStatus is the fate of a transaction with what supports it.
+// TxnStatus is the status of a transaction with what supports it.
 type TxnStatus struct {
-	State    fate
-	CommitTS tso.Timestamp
+	State    state
+	CommitTS tso.Timestamp     // for TxnCommitted
 	Lock     layout.LockRecord // the primary's lock, for TxnLocked
 }
 
-// final reports that the fate cannot change any more. Such a decision is remembered: a reader that meets many locks of one
-// transaction looks at its primary once.
-func (d TxnStatus) final() bool { return d.State == TxnCommitted || d.State == TxnRolledBack }
+// final reports that the status cannot change any more. The Resolver remembers it: a reader that
+// meets many locks of one transaction looks at its primary once.
+func (s TxnStatus) final() bool { return s.State == TxnCommitted || s.State == TxnRolledBack }
 
 // TxnID names a transaction as its locks do.
 type TxnID struct {
@@ -36,10 +36,11 @@ type TxnID struct {
 	StartTS tso.Timestamp
 }
 
-// DecidedRemembered bounds what a client remembers of decided transactions; an entry is a cell's name and two numbers.
+// DecidedRemembered is how many final statuses a client remembers; an entry is a cell's name and
+// two numbers.
 const DecidedRemembered = 4096
 
-// StatusOf reads the fate of StartTS off what PrimaryFilter returned. It is pure.
+// StatusOf reads the status of startTS off what store.Primary returned. It is pure.
 func StatusOf(primary model.Cell, startTS tso.Timestamp, v *layout.Versions) (TxnStatus, error) {
 	if v == nil {
 		return TxnStatus{}, nil
@@ -68,9 +69,9 @@ func StatusOf(primary model.Cell, startTS tso.Timestamp, v *layout.Versions) (Tx
 	return TxnStatus{}, nil
 }
 
-// Status reads the primary.
-func (c *Resolver) Status(ctx context.Context, primary model.Cell, startTS tso.Timestamp) (TxnStatus, error) {
-	rv, err := c.Store.ReadVersions(ctx, primary.Table, primary.Row, store.Primary(primary.Column, startTS))
+// Status reads the status of startTS from its primary.
+func (r *Resolver) Status(ctx context.Context, primary model.Cell, startTS tso.Timestamp) (TxnStatus, error) {
+	rv, err := r.Store.ReadVersions(ctx, primary.Table, primary.Row, store.Primary(primary.Column, startTS))
 	if err != nil {
 		return TxnStatus{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -20,76 +19,74 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Workers that divide the search for notifications among themselves (section 2.4 of the paper) know of each other by the row
-// "workers" of percolator_meta: a cell for each worker, which it alone writes, and one cell with the bounds by which tables are
-// divided, replaced on its former value only. One read of the row sees all of it at one instant. Nothing that must be correct
-// depends on it.
+// Workers that divide the search for notifications among themselves (section 2.4 of the paper) know
+// of each other by this registry. Two more cells of the row hold the bounds that divide the tables;
+// a worker replaces them only if they have not changed.
+var workers = registry{row: "workers", prefix: "worker:", limit: 2*MaxWorkers + 2}
+
 const (
-	workersRow   = "workers"
-	workerPrefix = "worker:"
 	boundsColumn = "bounds"
-	boundsName   = "bounds-name" // of what is stored in bounds, which is too long for a condition
+	boundsName   = "bounds-name" // names what bounds holds, which is too long for a condition
 )
 
 // Limits of what workers announce.
 const (
-	// MaxWorkers is how many live workers Announce lets in. As they are counted first and stored afterwards, those that come at the
-	// same time may exceed it. A worker that finds no place searches everything.
+	// MaxWorkers is how many live workers Announce admits. Each counts them before it stores its own
+	// entry, so workers that come at the same time may exceed it. A worker without a slot searches
+	// everything.
 	MaxWorkers = 256
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys, MaxBoundBytes = 4096, 64
 
-	maxWorkerBytes   = 4096
 	maxBoundsBytes   = 1 << 20
 	maxBoundsName    = 64
-	maxWorkerCells   = 2*MaxWorkers + 2 // what is read of the row
-	removedAtOnce    = 32               // Entries of dead workers, in one look
+	maxSession       = 64
 	workerLease      = 30 * time.Second // of a worker without a session
-	sessionedLease   = 5 * time.Minute  // of one with a session: what ends it is the end of the session
-	leaseRenewedFrom = 3                // a lease is renewed when a third of it has passed
+	sessionedLease   = 5 * time.Minute  // of one with a session, whose end counts before the lease's
+	leaseRenewedFrom = 3                // a worker renews its lease when a third of it has passed
 )
 
-// WorkerInfo is what a worker tells the others, and the people who look after them.
+// WorkerInfo is what a worker tells other workers and operators.
 type WorkerInfo struct {
-	Name      string        `json:"-"` // random, at most 64 bytes; it names the cell
+	Name      string        `json:"-"` // random, 1 to 64 bytes; it names the cell
 	Session   string        // of its client with the oracle; "": none
-	Started   tso.Timestamp // When it announced itself first
+	Started   tso.Timestamp // when it announced itself first
 	Expires   tso.Timestamp // by the oracle's clock, unless it announces itself again
 	Version   string        `json:",omitempty"` // of this module, as built
 	Observers []string      `json:",omitempty"` // the names of its observers
-	Columns   string        `json:",omitempty"` // names the set of columns that it takes: workers with the same set share a table
+	Columns   string        `json:",omitempty"` // identifies its set of columns: workers with equal sets share a table
 
-	// Takes are the columns that it takes, by table; nil when it does not say so. They are bytes, as JSON would damage names that are no text.
+	// Takes are the columns that it takes, by table; nil if it does not tell. They are bytes because
+	// JSON would damage names that are not text.
 	Takes map[string][][]byte `json:",omitempty"`
 }
 
-// TakesColumn reports whether a worker takes a column; known: it says which it takes.
+// TakesColumn reports whether a worker takes a column. known is false if it does not tell.
 func (w WorkerInfo) TakesColumn(table, column string) (takes, known bool) {
 	return slices.ContainsFunc(w.Takes[table], func(name []byte) bool { return string(name) == column }), w.Takes != nil
 }
 
-func (w WorkerInfo) column() string { return workerPrefix + w.Name }
-
-// TableBounds are row keys that divide a table into parts with similar amounts of rows.
+// TableBounds are row keys that divide a table into parts with similar numbers of rows.
 type TableBounds struct {
-	Made tso.Timestamp
-	Keys []string // in order, without repetition
+	Made tso.Timestamp // when a worker chose them
+	Keys []string      // in order, without repetition
 }
 
-// Workers is the row at one instant.
+// Workers are the live workers and their bounds at one instant.
 type Workers struct {
-	Now    tso.Timestamp          // later than everything in it
+	Now    tso.Timestamp          // later than every timestamp in it
 	Live   []WorkerInfo           // by name
 	Bounds map[string]TableBounds // by table
 
 	bounds []byte // the name of what is stored; nil: nothing
 }
 
-// Announce tells the other workers that this one lives, and returns what it told: it sets Started, if that is 0, Session and Expires.
-// It is due again after some time (Client.Due). Errors: ErrInvalidArgument for a name that is none, ErrTooLarge for more than 4 KiB
-// or when there are MaxWorkers in seen already, and the store's.
+// Announce tells the other workers that this one lives, and returns what it told: it sets Started,
+// if that is 0, Session and Expires. The worker announces itself again when Due says so. Errors:
+// ErrInvalidArgument for an invalid name, ErrTooLarge for more than 4 KiB or if seen holds
+// MaxWorkers others, and those of the store.
 func Announce(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers) (WorkerInfo, error) {
-	if w.Name == "" || len(w.Name) > 64 || !utf8.ValidString(w.Name) {
+	if !validName(w.Name) {
 		return w, fmt.Errorf("percolator: %w: a worker's name has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, w.Name)
 	}
 	if others := slices.IndexFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name }); others < 0 && len(seen.Live) >= MaxWorkers {
@@ -108,12 +105,10 @@ func Announce(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers)
 	if err != nil {
 		return w, fmt.Errorf("percolator: %w: %w", model.ErrInvalidArgument, err)
 	}
-	if len(b) > maxWorkerBytes {
-		return w, fmt.Errorf("percolator: %w: a worker that announces %d bytes, more than %d", model.ErrTooLarge, len(b), maxWorkerBytes)
+	if len(b) > maxEntryBytes {
+		return w, fmt.Errorf("percolator: %w: a worker that announces %d bytes, more than %d", model.ErrTooLarge, len(b), maxEntryBytes)
 	}
-	mut := store.NewMutation(2)
-	mut.Put(layout.MetaFamily, w.column(), store.MetaTimestamp, b)
-	return w, changeWorkers(ctx, e, mut)
+	return w, workers.write(ctx, e, w.Name, b)
 }
 
 func (w WorkerInfo) lease() time.Duration {
@@ -123,8 +118,8 @@ func (w WorkerInfo) lease() time.Duration {
 	return workerLease
 }
 
-// Due tells whether a worker has to announce itself again: because others would take it for dead soon, or do already, or its session
-// is another one.
+// Due tells whether a worker has to announce itself again: its lease ends soon, seen does not list
+// it, or its client has another session.
 func Due(e *engine.Engine, w WorkerInfo, seen Workers) bool {
 	listed := slices.ContainsFunc(seen.Live, func(o WorkerInfo) bool { return o.Name == w.Name })
 	left := w.Expires.Sub(seen.Now)
@@ -133,49 +128,44 @@ func Due(e *engine.Engine, w WorkerInfo, seen Workers) bool {
 
 // Withdraw takes a worker out of the list before its lease ends.
 func Withdraw(ctx context.Context, e *engine.Engine, w WorkerInfo) error {
-	mut := store.NewMutation(2)
-	mut.EraseColumn(layout.MetaFamily, w.column())
-	return changeWorkers(ctx, e, mut)
+	return workers.remove(ctx, e, w.Name)
 }
 
-func changeWorkers(ctx context.Context, e *engine.Engine, mut *store.Mutation) error {
-	return e.Store.Mutate(ctx, model.MetaTable, workersRow, mut)
-}
-
-// Workers lists the workers that live: those whose lease lasts and whose session has not ended, as far as the oracle says. It removes
-// the entries of some that are dead, and what cannot be read; a worker that was removed wrongly announces itself again. It costs one
-// read, one timestamp, and one question to an oracle that keeps sessions.
+// ListWorkers lists the live workers: those whose lease lasts and whose session has not ended, as
+// far as the oracle says. It removes the entries of some dead workers, and what it cannot read; a
+// worker that was removed wrongly announces itself again. It costs one read, one timestamp, and one
+// question to an oracle that keeps sessions.
 func ListWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
 	seen, dead, err := readWorkers(ctx, e)
 	if err != nil {
 		return Workers{}, err
 	}
-	removeWorkers(ctx, e, dead)
+	_ = workers.prune(ctx, e, dead) // a later read removes the rest
 	return seen, nil
 }
 
-// InspectWorkers is Workers for tools: it changes nothing, and leaves the entries of the dead where they are.
+// InspectWorkers is ListWorkers for tools: it changes nothing and leaves the entries of dead
+// workers.
 func InspectWorkers(ctx context.Context, e *engine.Engine) (Workers, error) {
 	seen, _, err := readWorkers(ctx, e)
 	return seen, err
 }
 
-// readWorkers also returns the entries of workers that are dead, by column.
+// readWorkers also returns the entries of dead workers, by column.
 func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[string][]byte, err error) {
-	row, err := e.Store.ReadRow(ctx, model.MetaTable, workersRow, store.Cells("", maxWorkerCells))
+	items, err := workers.read(ctx, e, "")
 	if err != nil {
 		return Workers{}, nil, err
 	}
-	now, err := e.Clock.Next(ctx) // After the read: no lease in it can be longer than it may
+	now, err := e.Clock.Next(ctx) // after the read, so that no valid lease is too long
 	if err != nil {
 		return Workers{}, nil, err
 	}
 	seen = Workers{Now: now, Bounds: map[string]TableBounds{}}
 	dead = map[string][]byte{}
 	stored := map[string][]byte{}
-	for _, item := range row.Of(layout.MetaFamily) {
-		column := item.Column
-		switch column {
+	for _, item := range items {
+		switch item.Column {
 		case boundsColumn:
 			seen.Bounds = decodeBounds(item.Value, now)
 			continue
@@ -183,35 +173,36 @@ func readWorkers(ctx context.Context, e *engine.Engine) (seen Workers, dead map[
 			seen.bounds = item.Value
 			continue
 		}
-		if !strings.HasPrefix(column, workerPrefix) {
+		if !strings.HasPrefix(item.Column, workers.prefix) {
 			continue // of a later version
 		}
-		w, ok := decodeWorker(column, item.Value)
-		if !ok || w.Expires <= now || w.Expires > now.Add(w.lease()) {
-			dead[column] = item.Value
+		var w WorkerInfo
+		name, ok := workers.decode(item.Column, item.Value, &w)
+		if !ok || len(w.Session) > maxSession || w.Expires <= now || w.Expires > now.Add(w.lease()) {
+			dead[item.Column] = item.Value
 			continue
 		}
-		stored[column] = item.Value
+		w.Name = name
+		stored[name] = item.Value
 		seen.Live = append(seen.Live, w)
 	}
 	ended := endedSessions(ctx, e, seen.Live)
 	seen.Live = slices.DeleteFunc(seen.Live, func(w WorkerInfo) bool {
 		if ended[w.Session] {
-			dead[w.column()] = stored[w.column()]
+			dead[workers.column(w.Name)] = stored[w.Name]
 		}
 		return ended[w.Session]
 	})
 	slices.SortFunc(seen.Live, func(a, b WorkerInfo) int { return strings.Compare(a.Name, b.Name) })
-	if len(seen.Live) > MaxWorkers {
-		seen.Live = seen.Live[:MaxWorkers]
-	}
+	seen.Live = seen.Live[:min(len(seen.Live), MaxWorkers)]
 	return seen, dead, nil
 }
 
-// endedSessions asks the oracle which sessions of workers have ended. Without an answer they are judged by their leases.
-func endedSessions(ctx context.Context, e *engine.Engine, workers []WorkerInfo) map[string]bool {
+// endedSessions asks the oracle which sessions of workers have ended. Without an answer, leases
+// judge.
+func endedSessions(ctx context.Context, e *engine.Engine, live []WorkerInfo) map[string]bool {
 	var ids []string
-	for _, w := range workers {
+	for _, w := range live {
 		if w.Session != "" {
 			ids = append(ids, w.Session)
 		}
@@ -235,36 +226,14 @@ func endedSessions(ctx context.Context, e *engine.Engine, workers []WorkerInfo) 
 	return out
 }
 
-// removeWorkers erases entries that have not changed since. What it cannot erase is erased some other time.
-func removeWorkers(ctx context.Context, e *engine.Engine, dead map[string][]byte) {
-	left := removedAtOnce
-	for _, column := range slices.Sorted(maps.Keys(dead)) {
-		if left--; left < 0 {
-			return
-		}
-		if _, err := e.Store.CompareAndSet(ctx, workersRow, column, dead[column], nil); err != nil {
-			return
-		}
-	}
-}
-
-func decodeWorker(column string, b []byte) (w WorkerInfo, ok bool) {
-	name := strings.TrimPrefix(column, workerPrefix)
-	if name == "" || len(name) > 64 || !utf8.ValidString(name) || len(b) > maxWorkerBytes || json.Unmarshal(b, &w) != nil {
-		return w, false
-	}
-	w.Name = name
-	return w, len(w.Session) <= 64
-}
-
-// storedBounds is how bounds are stored: JSON would damage keys that are no UTF-8.
+// storedBounds is the stored form of TableBounds: JSON would damage keys that are not UTF-8.
 type storedBounds struct {
 	Made tso.Timestamp
 	Keys [][]byte
 }
 
-// SetBounds replaces the bounds of tables, if nobody else has since seen was read, and tells whether it did. Keys are cut to
-// MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys of them.
+// SetBounds replaces the bounds of tables, if no other worker has since seen was read, and tells
+// whether it did. It cuts keys to MaxBoundBytes. ErrTooLarge: there are more than MaxBoundKeys.
 func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[string]TableBounds) (bool, error) {
 	tables, keys := map[string]storedBounds{}, 0
 	for table, b := range next {
@@ -285,17 +254,18 @@ func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[str
 	mut.Put(layout.MetaFamily, boundsColumn, store.MetaTimestamp, b)
 	mut.Put(layout.MetaFamily, boundsName, store.MetaTimestamp, []byte(uuid.NewString()))
 	if seen.bounds == nil {
-		taken, err := e.Store.CheckAndMutate(ctx, model.MetaTable, workersRow, store.CellExists(boundsName), nil, mut)
+		taken, err := e.Store.CheckAndMutate(ctx, model.MetaTable, workers.row, store.CellExists(boundsName), nil, mut)
 		return !taken && err == nil, err
 	}
-	if len(seen.bounds) > maxBoundsName { // somebody else's
+	if len(seen.bounds) > maxBoundsName { // no worker of this version wrote it
 		return false, nil
 	}
-	return e.Store.CheckAndMutate(ctx, model.MetaTable, workersRow,
+	return e.Store.CheckAndMutate(ctx, model.MetaTable, workers.row,
 		store.CellIs(boundsName, seen.bounds), mut, nil)
 }
 
-// decodeBounds reads what it can: a table without bounds is not divided. Those of the future are not believed.
+// decodeBounds reads what it can: a table without bounds is not divided. Those of the future are
+// not believed.
 func decodeBounds(b []byte, now tso.Timestamp) map[string]TableBounds {
 	out := map[string]TableBounds{}
 	var tables map[string]storedBounds

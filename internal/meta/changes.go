@@ -2,12 +2,14 @@ package meta
 
 import (
 	"fmt"
-	"github.com/gopercolator/percolator/internal/model"
 	"slices"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
-// A schema only grows. What it loses would have to be unlearned by every client at once: a worker that still runs an observer, a writer
-// that still maintains an index, a collector that must settle the locks of a table before the records on which they depend are gone.
+// A schema only grows. What it loses would have to be unlearned by every client at once: a worker
+// that still runs an observer, a writer that still maintains an index, a collector that must settle
+// the locks of a table before the records on which they depend are gone.
 
 // SchemaChangeKind says what a SchemaChange is.
 type SchemaChangeKind string
@@ -35,8 +37,9 @@ type SchemaChange struct {
 	Table string      // "" for what concerns the instance
 	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
 	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
-	// Backfill: what is in the table already does not get what is new by itself. An index needs Client.BackfillIndex, each observer of
-	// a column Client.BackfillObserver if it is to see the cells that exist.
+	// Backfill: what is in the table already does not get what is new by itself. An index needs
+	// Client.BackfillIndex, each observer of a column Client.BackfillObserver if it is to see the
+	// cells that exist.
 	Backfill bool
 }
 

@@ -21,8 +21,9 @@ import (
 // createTimeout bounds CreateSchema; creating a table on a real instance takes seconds.
 const createTimeout = 5 * time.Minute
 
-// ApplySchema is CreateSchema through an app profile. The schema is stored by a conditional mutation, so the profile has to route to a single
-// cluster and allow transactional writes; "" is the instance's default one.
+// ApplySchema is CreateSchema through an app profile. The schema is stored by a conditional
+// mutation, so the profile has to route to a single cluster and allow transactional writes; "" is
+// the instance's default one.
 func ApplySchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -32,9 +33,9 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	admin, err := openAdmin(ctx, project, instance, opts)
 	if err != nil {
-		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+		return err
 	}
 	defer admin.Close()
 	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
@@ -78,6 +79,14 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	return storeSchema(ctx, meta, stored, s)
 }
 
+func openAdmin(ctx context.Context, project, instance string, opts []option.ClientOption) (*bigtable.AdminClient, error) {
+	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+	}
+	return admin, nil
+}
+
 // createTable creates the table with its families, or adds the families that an existing one lacks.
 func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, splits []string, families ...string) error {
 	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}
@@ -107,8 +116,9 @@ func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, 
 	return nil
 }
 
-// reopenLost has indexes of the stored schema whose Bigtable tables are gone built again: a table that is created now has none of their
-// entries, and a ready index is believed. Nobody must hold it for ready when the empty table appears, so that waits until every client knows.
+// reopenLost has indexes of the stored schema whose Bigtable tables are gone built again: a table
+// that is created now has none of their entries, and a ready index is believed. Nobody must hold it
+// for ready when the empty table appears, so that waits until every client knows.
 func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store, stored State) (State, error) {
 	if stored.Schema == nil {
 		return stored, nil
@@ -144,18 +154,19 @@ func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store
 	return Read(ctx, s)
 }
 
-// CreateMetaTable creates the table percolator_meta in the instance, with the family in which a timestamp oracle keeps its
-// record (section 2.3 of the paper), as CreateSchema does: so an oracle can be started before there is a schema. It is idempotent and adds
-// what an existing table lacks. It may take minutes on a real instance, at most 5.
+// CreateMetaTable creates the table percolator_meta in the instance, with the family in which a
+// timestamp oracle keeps its record (section 2.3 of the paper), as CreateSchema does: so an oracle
+// can be started before there is a schema. It is idempotent and adds what an existing table lacks.
+// It may take minutes on a real instance, at most 5.
 func CreateMetaTable(ctx context.Context, project, instance string, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	admin, err := openAdmin(ctx, project, instance, opts)
 	if err != nil {
-		return fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+		return err
 	}
 	defer admin.Close()
 	return createMeta(ctx, admin)

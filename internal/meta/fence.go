@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ErrRestoring: a restore into the instance has begun and has not finished; what is there is not complete. Run it to its end.
+// ErrRestoring: a restore into the instance has begun and has not finished; what is there is not
+// complete. Run it to its end.
 var ErrRestoring = errors.New("a restore is unfinished")
 
 const ColumnFence = "restore"
@@ -26,25 +27,25 @@ type Fence struct {
 	Start, Commit, AckStart, AckCommit tso.Timestamp `json:",omitzero"` // once Ready
 }
 
-func (r Fence) Encode() []byte {
-	b, err := json.Marshal(r)
+func (f Fence) Encode() []byte {
+	b, err := json.Marshal(f)
 	if err != nil {
 		panic(err) // only for a year beyond 9999
 	}
 	return b
 }
 
-func decodeRestoreCell(b []byte) (*Fence, error) {
-	r := new(Fence)
-	return r, json.Unmarshal(b, r)
+func decodeFence(b []byte) (*Fence, error) {
+	f := new(Fence)
+	return f, json.Unmarshal(b, f)
 }
 
-func (r *Fence) Refusal() error {
-	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", ErrRestoring, r.ID, r.Started.UTC().Format(time.RFC3339))
+func (f *Fence) Refusal() error {
+	return fmt.Errorf("percolator: %w: that of backup %s, begun %s; continue it with percolator restore", ErrRestoring, f.ID, f.Started.UTC().Format(time.RFC3339))
 }
 
-// CheckFence spares a transaction the work that its reads or its commit would refuse, as far as is known. Above all no observer is
-// called, and parked, for what a restore has written already.
+// CheckFence spares a transaction the work that its reads or its commit would refuse, as far as is
+// known. Above all no observer is called, and parked, for what a restore has written already.
 func (w *Watcher) CheckFence() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -17,9 +17,10 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A hold keeps what a snapshot needs from collection, for readers that take longer than the retention: a backup, an export. It
-// is a cell of the meta row, beside the safepoint: taking a hold is one CheckAndMutateRow that requires a safepoint below it,
-// announcing a safepoint is one that requires no hold at or below it, so neither can slip past the other. Holds expire, because
+// A hold keeps what a snapshot needs from collection, for readers that take longer than the
+// retention: a backup, an export. It is a cell of the meta row, beside the safepoint: taking a hold
+// is one CheckAndMutateRow that requires a safepoint below it, announcing a safepoint is one that
+// requires no hold at or below it, so neither can slip past the other. Holds expire, because
 // whoever took one may have died.
 
 // Limits of holds.
@@ -28,8 +29,9 @@ const (
 	MaxHoldTTL = 7 * 24 * time.Hour
 	// MaxHoldReasonBytes bounds the text that says what a hold is for.
 	MaxHoldReasonBytes = 256
-	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads them with the safepoint. As
-	// they are counted first and stored afterwards, those that are taken at the same time may exceed it.
+	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads
+	// them with the safepoint. As they are counted first and stored afterwards, those that are taken
+	// at the same time may exceed it.
 	MaxHolds = 1000
 )
 
@@ -45,7 +47,7 @@ const holdPrefix = "hold:"
 
 func (h Hold) column() string { return holdPrefix + h.ID }
 
-// Encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.
+// encode puts the timestamp first, so that a value range finds the holds at or below a safepoint.
 func (h Hold) encode() []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16+len(h.Reason)), uint64(h.Timestamp))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
@@ -64,15 +66,16 @@ func decodeHold(column string, b []byte) (Hold, error) {
 	}, nil
 }
 
-// TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL), whatever the retention. ts 0 is
-// now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint already; ErrInvalidArgument for a ttl or reason beyond the
-// limits and a ts in the oracle's future; ErrTooLarge when there are MaxHolds of them.
-func (c *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
+// TakeHold keeps what a snapshot at ts reads from collection for ttl (0: 1 h; at most MaxHoldTTL),
+// whatever the retention. ts 0 is now. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
+// already; ErrInvalidArgument for a ttl or reason beyond the limits and a ts in the oracle's
+// future; ErrTooLarge when there are MaxHolds of them.
+func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (Hold, error) {
 	ttl, err := holdTTL(ttl, reason)
 	if err != nil {
 		return Hold{}, err
 	}
-	now, err := c.Clock.Next(ctx)
+	now, err := w.Clock.Next(ctx)
 	if err != nil {
 		return Hold{}, err
 	}
@@ -82,7 +85,7 @@ func (c *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	if ts < 0 || ts > now {
 		return Hold{}, fmt.Errorf("percolator: %w: a hold at %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, ts, now)
 	}
-	if m, err := c.Refresh(ctx); err != nil {
+	if m, err := w.Refresh(ctx); err != nil {
 		return Hold{}, err
 	} else if len(m.Holds) >= MaxHolds {
 		return Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (Client.Holds lists them)", model.ErrTooLarge, len(m.Holds))
@@ -91,13 +94,13 @@ func (c *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, h.column(), store.MetaTimestamp, h.encode())
 	refuse := store.HoldRefused(metaSafe, h.column(), ts)
-	refused, err := c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, refuse, nil, mut)
+	refused, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, refuse, nil, mut)
 	})
 	if err != nil {
 		return Hold{}, err
 	}
-	m, err := c.Refresh(ctx) // so that this client's own reads know of it; others learn soon
+	m, err := w.Refresh(ctx) // so that this client's own reads know of it; others learn soon
 	if err != nil {
 		return Hold{}, err
 	}
@@ -127,9 +130,9 @@ func holdTTL(ttl time.Duration, reason string) (time.Duration, error) {
 	return ttl, nil
 }
 
-// ExtendHold has the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been released, or has expired and been
-// removed. ErrConflict: somebody else extends it all the time.
-func (c *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
+// ExtendHold has the hold with h's ID expire ttl from now (0: 1 h). ErrSnapshotTooOld: it has been
+// released, or has expired and been removed. ErrConflict: somebody else extends it all the time.
+func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Hold, error) {
 	ttl, err := holdTTL(ttl, h.Reason)
 	if err != nil {
 		return h, err
@@ -137,12 +140,12 @@ func (c *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 	if h.ID == "" {
 		return h, errNoHoldID()
 	}
-	now, err := c.Clock.Next(ctx)
+	now, err := w.Clock.Next(ctx)
 	if err != nil {
 		return h, err
 	}
 	for range MaxTries {
-		m, err := c.Refresh(ctx)
+		m, err := w.Refresh(ctx)
 		if err != nil {
 			return h, err
 		}
@@ -155,10 +158,10 @@ func (c *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 		}
 		longer := stored
 		longer.Expires = now.Add(ttl)
-		if same, err := c.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode()); err != nil {
+		if same, err := w.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode()); err != nil {
 			return h, err
 		} else if same {
-			_, err = c.Refresh(ctx)
+			_, err = w.Refresh(ctx)
 			return longer, err
 		}
 	}
@@ -169,42 +172,43 @@ func errNoHoldID() error {
 	return fmt.Errorf("percolator: %w: a hold without an ID", model.ErrInvalidArgument)
 }
 
-// released is the timestamp of a hold that keeps nothing any more. It stays for twice a request lifetime, so that a late copy of
-// the request that took it finds it there.
+// released is the timestamp of a hold that keeps nothing any more. It stays for twice a request
+// lifetime, so that a late copy of the request that took it finds it there.
 const released = tso.Timestamp(math.MaxInt64)
 
 // ReleaseHold ends a hold before it expires. Releasing it again does nothing.
-func (c *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
+func (w *Watcher) ReleaseHold(ctx context.Context, h Hold) error {
 	if h.ID == "" {
 		return errNoHoldID()
 	}
-	now, err := c.Clock.Next(ctx)
+	now, err := w.Clock.Next(ctx)
 	if err != nil {
 		return err
 	}
-	over := Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * c.Store.Timing.RequestLifetime)}
+	over := Hold{ID: h.ID, Timestamp: released, Expires: now.Add(2 * w.Store.Timing.RequestLifetime)}
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, h.column(), store.MetaTimestamp, over.encode())
-	_, err = c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return c.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(h.column()), mut, nil)
+	_, err = w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return w.Store.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(h.column()), mut, nil)
 	})
 	return err
 }
 
-// Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that no collector has removed yet.
-func (c *Watcher) Holds(ctx context.Context) ([]Hold, error) {
-	m, err := c.Refresh(ctx)
+// Holds lists the holds of the instance, oldest snapshot first; among them may be expired ones that
+// no collector has removed yet.
+func (w *Watcher) Holds(ctx context.Context) ([]Hold, error) {
+	m, err := w.Refresh(ctx)
 	return slices.DeleteFunc(slices.Clone(m.Holds), func(h Hold) bool { return h.Timestamp == released }), err
 }
 
 // RemoveExpired erases holds whose time is over, unless they were extended since they were read.
-func (c *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp) (live []Hold, err error) {
+func (w *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp) (live []Hold, err error) {
 	for _, h := range m.Holds {
 		if h.Expires > now {
 			live = append(live, h)
 			continue
 		}
-		if _, err := c.Store.CompareAndSet(ctx, RowKey, h.column(), h.encode(), nil); err != nil {
+		if _, err := w.Store.CompareAndSet(ctx, RowKey, h.column(), h.encode(), nil); err != nil {
 			return nil, err
 		}
 	}

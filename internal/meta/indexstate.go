@@ -14,8 +14,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ColumnIndexes is the column of the meta row with the state of indexes that were added to existing tables. It stands beside the
-// schema and not in it, so that what a program declares stays equal to what is stored, and it changes with the schema's version.
+// ColumnIndexes is the column of the meta row with the state of indexes that were added to existing
+// tables. It stands beside the schema and not in it, so that what a program declares stays equal to
+// what is stored, and it changes with the schema's version.
 const ColumnIndexes = "indexes"
 
 // Complete says whether every cell of a snapshot at ts has its entry.
@@ -37,9 +38,10 @@ func decodeIndexStates(b []byte) (s IndexStates, err error) {
 	return s, err
 }
 
-// After is the states once next has replaced the schema that s belongs to. An index is ready at once only if its table is new as
-// well. That an existing table is empty now says nothing: until the new schema is in force everywhere, a client that does not
-// know the index may commit rows without entries.
+// after is the states once next has replaced the schema that s belongs to. An index is ready at
+// once only if its table is new as well. That an existing table is empty now says nothing: until
+// the new schema is in force everywhere, a client that does not know the index may commit rows
+// without entries.
 func (s IndexStates) after(old, next *model.Schema) IndexStates {
 	out := IndexStates{}
 	maps.Copy(out, s)
@@ -69,8 +71,8 @@ func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
 }
 
 // FindIndex looks an index up in the schema.
-func (c *Watcher) FindIndex(table, index string) (model.Index, error) {
-	info, ok := c.Catalog.Load().UserTable(table)
+func (w *Watcher) FindIndex(table, index string) (model.Index, error) {
+	info, ok := w.Catalog.Load().UserTable(table)
 	if !ok {
 		return model.Index{}, model.UnknownTable(table)
 	}
@@ -81,27 +83,29 @@ func (c *Watcher) FindIndex(table, index string) (model.Index, error) {
 	return info.Indexes[at], nil
 }
 
-// FindIndexNow is FindIndex with its state, and asks the store before it says that there is none or that it is being built.
-func (c *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.Index, IndexState, error) {
-	ix, err := c.FindIndex(table, index)
+// FindIndexNow is FindIndex with its state, and asks the store before it says that there is none or
+// that it is being built.
+func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.Index, IndexState, error) {
+	ix, err := w.FindIndex(table, index)
 	if err == nil {
-		if st := c.IndexState(ix, table); !st.Building {
+		if st := w.IndexState(ix, table); !st.Building {
 			return ix, st, nil
 		}
 	}
-	if _, err := c.Refresh(ctx); err != nil {
+	if _, err := w.Refresh(ctx); err != nil {
 		return model.Index{}, IndexState{}, err
 	}
-	ix, err = c.FindIndex(table, index)
-	return ix, c.IndexState(ix, table), err
+	ix, err = w.FindIndex(table, index)
+	return ix, w.IndexState(ix, table), err
 }
 
-// IndexReady turns a building index into a ready one, for snapshots from since on, and returns its state as it is then: somebody
-// else's may have come first. The request is conditional on the version, so that it cannot undo a change of the schema.
-func (c *Watcher) IndexReady(ctx context.Context, name string, since tso.Timestamp) (IndexState, error) {
+// IndexReady turns a building index into a ready one, for snapshots from since on, and returns its
+// state as it is then: somebody else's may have come first. The request is conditional on the
+// version, so that it cannot undo a change of the schema.
+func (w *Watcher) IndexReady(ctx context.Context, name string, since tso.Timestamp) (IndexState, error) {
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for failed := 0; ; {
-		m, err := c.Refresh(ctx)
+		m, err := w.Refresh(ctx)
 		if err != nil {
 			return IndexState{}, err
 		}
@@ -111,7 +115,7 @@ func (c *Watcher) IndexReady(ctx context.Context, name string, since tso.Timesta
 		next := IndexStates{}
 		maps.Copy(next, m.Indexes)
 		next[name] = IndexState{Since: since}
-		_, err = m.replace(ctx, c.Store, nil, next)
+		_, err = m.replace(ctx, w.Store, nil, next)
 		if err == nil {
 			continue // applied, or overtaken by another change: see which
 		}
@@ -124,13 +128,14 @@ func (c *Watcher) IndexReady(ctx context.Context, name string, since tso.Timesta
 	}
 }
 
-// IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may hold one value of a unique one.
-func (c *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
-	m, err := c.Refresh(ctx)
+// IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may
+// hold one value of a unique one.
+func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
+	m, err := w.Refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range c.Catalog.Load().Schema.Tables {
+	for _, t := range w.Catalog.Load().Schema.Tables {
 		for _, ix := range t.Indexes {
 			if name := ix.TableName(t.Name); !m.Indexes[name].Complete(ts) {
 				names = append(names, name)

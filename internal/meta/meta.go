@@ -19,8 +19,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The meta row carries what every client must know: the schema and how far collection has come. All cells have one
-// fixed timestamp, so that a new value replaces the old one.
+// The meta row carries what every client must know: the schema and how far collection has come. All
+// cells have one fixed timestamp, so that a new value replaces the old one.
 const (
 	Family          = "meta"
 	oracleFamily    = tso.BigtableFamily
@@ -43,9 +43,9 @@ const (
 type State struct {
 	Schema    *model.Schema
 	Version   uint64
-	Safepoint tso.Timestamp // Reads at or below it are refused
+	Safepoint tso.Timestamp // reads at or below it are refused
 	Watermark tso.Timestamp // nothing newer has been collected
-	Now       tso.Timestamp // When the safepoint was announced
+	Now       tso.Timestamp // when the safepoint was announced
 	Holds     []Hold        // oldest snapshot first
 	Indexes   IndexStates   // of indexes that were added to existing tables
 	Fence     *Fence        // nil: no restore is unfinished
@@ -66,7 +66,7 @@ func Read(ctx context.Context, s *store.Store) (State, error) {
 	return m, nil
 }
 
-// Decode takes one column of the meta row; those of later versions are passed over.
+// decode takes one column of the meta row; those of later versions are passed over.
 func (m *State) decode(column string, value []byte) (err error) {
 	switch {
 	case column == metaSchema:
@@ -74,7 +74,7 @@ func (m *State) decode(column string, value []byte) (err error) {
 	case column == ColumnIndexes:
 		m.Indexes, err = decodeIndexStates(value)
 	case column == ColumnFence:
-		m.Fence, err = decodeRestoreCell(value)
+		m.Fence, err = decodeFence(value)
 	case column == ColumnVersion:
 		m.Version, err = decodeUint64(value)
 	case column == metaSafe:
@@ -106,18 +106,18 @@ func decodeUint64(b []byte) (uint64, error) {
 // replace stores a schema (nil: as it is) and the states of indexes as the next version, on the
 // condition that old is still what is stored. applied may be false although an attempt whose answer
 // was lost succeeded.
-func (old State) replace(ctx context.Context, s *store.Store, schema *model.Schema, indexes IndexStates) (applied bool, err error) {
+func (m State) replace(ctx context.Context, s *store.Store, schema *model.Schema, indexes IndexStates) (applied bool, err error) {
 	mut := store.NewMutation(3)
 	if schema != nil {
 		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, schema.Encode())
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, indexes.Encode())
-	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, old.Version+1))
-	if old.Schema == nil {
+	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
+	if m.Schema == nil {
 		there, err := s.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(ColumnVersion), nil, mut)
 		return err == nil && !there, err
 	}
-	same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, old.Version))
+	same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, m.Version))
 	return s.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
 }
 
@@ -144,8 +144,8 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	}
 }
 
-// Watcher keeps a client's knowledge of the meta row fresh. Ages are measured by the monotonic clock, from before
-// the request that read the row was sent.
+// Watcher keeps a client's knowledge of the meta row fresh. Ages are measured by the monotonic
+// clock, from before the request that read the row was sent.
 type Watcher struct {
 	Store   *store.Store
 	Clock   *timestamps.Source
@@ -177,7 +177,8 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	return m, nil
 }
 
-// Run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows old.
+// Run refreshes until ctx ends. A failed read is tried again a second later: knowledge only grows
+// old.
 func (w *Watcher) Run(ctx context.Context) {
 	every := w.Store.Timing.Refresh()
 	wait := every
@@ -216,8 +217,8 @@ func (w *Watcher) Held(ts, now tso.Timestamp) bool {
 	return slices.ContainsFunc(w.last.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
 }
 
-// CheckRead refuses what was read at ts when it may have been collected (I16), or while a restore is unfinished (restore.go). It is asked
-// after the data arrived, and before a commit.
+// CheckRead refuses what was read at ts when it may have been collected (I16), or while a restore
+// is unfinished (restore.go). It is asked after the data arrived, and before a commit.
 func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 	m, err := w.Known(ctx)
 	if err != nil {
@@ -233,10 +234,10 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 }
 
 // CheckSchema compares the stored schema with the one that is wanted, if any, and takes it over.
-func (c *Watcher) CheckSchema(want *model.Schema) error {
-	m, _ := c.Snapshot()
+func (w *Watcher) CheckSchema(want *model.Schema) error {
+	m, _ := w.Snapshot()
 	if m.Schema == nil {
-		return fmt.Errorf("percolator: %w: the instance %s has no schema; create it with CreateSchema", model.ErrSchemaMismatch, c.Config.Instance)
+		return fmt.Errorf("percolator: %w: the instance %s has no schema; create it with CreateSchema", model.ErrSchemaMismatch, w.Config.Instance)
 	}
 	if want != nil {
 		if err := want.Validate(); err != nil {
@@ -246,21 +247,21 @@ func (c *Watcher) CheckSchema(want *model.Schema) error {
 			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", model.ErrSchemaMismatch, m.Version)
 		}
 	}
-	c.Catalog.Store(model.NewCatalog(m.Schema))
-	c.Store.Timing = m.Schema.Timing.WithDefaults() // before anything else is sent; it never changes
+	w.Catalog.Store(model.NewCatalog(m.Schema))
+	w.Store.Timing = m.Schema.Timing.WithDefaults() // before anything else is sent; it never changes
 	return nil
 }
 
 // adopt takes over a newer schema that somebody has stored.
-func (c *Watcher) adopt(old, now State) {
+func (w *Watcher) adopt(old, now State) {
 	if now.Schema != nil {
-		c.Catalog.Store(model.NewCatalog(now.Schema))
-		c.Config.Logger.Info("schema changed", "from", old.Version, "to", now.Version)
+		w.Catalog.Store(model.NewCatalog(now.Schema))
+		w.Config.Logger.Info("schema changed", "from", old.Version, "to", now.Version)
 	}
 }
 
-func (c *Watcher) HasWeak() bool {
-	for _, t := range c.Catalog.Load().Schema.Tables {
+func (w *Watcher) HasWeak() bool {
+	for _, t := range w.Catalog.Load().Schema.Tables {
 		if len(t.Weak) > 0 {
 			return true
 		}
@@ -269,21 +270,29 @@ func (c *Watcher) HasWeak() bool {
 }
 
 // KnowsTable asks the stored schema before it says no: the table may be new.
-func (c *Watcher) KnowsTable(ctx context.Context, table string) bool {
-	if _, ok := c.Catalog.Load().Tables[table]; ok {
+func (w *Watcher) KnowsTable(ctx context.Context, table string) bool {
+	if _, ok := w.Catalog.Load().Tables[table]; ok {
 		return true
 	}
-	if _, err := c.Refresh(ctx); err != nil {
+	if _, err := w.Refresh(ctx); err != nil {
 		return false
 	}
-	_, ok := c.Catalog.Load().Tables[table]
+	_, ok := w.Catalog.Load().Tables[table]
 	return ok
 }
 
+// CheckTable returns ErrSchemaMismatch for a table that the schema does not declare.
+func (w *Watcher) CheckTable(table string) error {
+	if _, ok := w.Catalog.Load().UserTable(table); !ok {
+		return model.UnknownTable(table)
+	}
+	return nil
+}
+
 // CheckReadable validates the name of a cell that is to be read.
-func (c *Watcher) CheckReadable(cell model.Cell) error {
-	if _, ok := c.Catalog.Load().UserTable(cell.Table); !ok {
-		return model.UnknownTable(cell.Table)
+func (w *Watcher) CheckReadable(cell model.Cell) error {
+	if err := w.CheckTable(cell.Table); err != nil {
+		return err
 	}
 	if err := model.ValidateRow(cell); err != nil {
 		return err

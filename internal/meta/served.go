@@ -11,32 +11,21 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// metaNow is the oracle's time when the safepoint was announced: a witness, outside the oracle's own record, of how far it
-// had come.
+// metaNow is the oracle's time when the safepoint was announced: a witness, outside the oracle's
+// own record, of how far it had come.
 const metaNow = "now"
 
-// ServedTimestamp returns a timestamp that the oracle of an instance is known to have handed out, the greatest of those that stand in
-// percolator_meta: those of collection and of holds; 0 if there is none. appProfile is the one to read with, "" for the default one. A server of
-// the oracle that finds a smaller
-// high-water mark in its record must not start (tso.ServerConfig.Served): the record was lost or restored from a backup, and what it would hand
-// out again lies below committed data. Errors: those of the store, also when the instance has no percolator_meta, and ErrCorrupt.
+// ServedTimestamp returns a timestamp that the oracle of an instance is known to have handed out,
+// the greatest of those that stand in percolator_meta: those of collection and of holds; 0 if there
+// is none. appProfile is the one to read with, "" for the default one. A server of the oracle that
+// finds a smaller high-water mark in its record must not start (tso.ServerConfig.Served): the
+// record was lost or restored from a backup, and what it would hand out again lies below committed
+// data. Errors: those of the store, also when the instance has no percolator_meta, and ErrCorrupt.
 func ServedTimestamp(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (tso.Timestamp, error) {
-	if err := model.CheckContext(ctx); err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
-	defer cancel()
-	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
-	if err != nil {
-		return 0, err
-	}
-	defer bt.Close()
-	m, err := Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
+	m, err := readFrom(ctx, project, instance, appProfile, opts)
 	if errors.Is(err, model.ErrCorrupt) { // a server that asks must not wait for it to go away
 		return 0, fmt.Errorf("%w: %w", err, status.Error(codes.DataLoss, "it will not go away by itself"))
 	}

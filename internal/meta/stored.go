@@ -17,15 +17,18 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// StoredSchema is the schema of an instance with what is known of it. The zero value is that of an instance without one.
+// StoredSchema is the schema of an instance with what is known of it. The zero value is that of an
+// instance without one.
 type StoredSchema struct {
 	Schema  *model.Schema // in a fixed order and without Splits, which matter only when a table is created; nil: none is stored
 	Version uint64        // grows with each change, and when an index becomes ready
-	// Indexes tells how far each index of the schema can be trusted, by the Bigtable table of the index, TABLE.INDEX.
+	// Indexes tells how far each index of the schema can be trusted, by the Bigtable table of the
+	// index, TABLE.INDEX.
 	Indexes map[string]IndexState
 }
 
-// IndexState tells how far an index can be trusted. The zero value is one that was created with its table, and always was complete.
+// IndexState tells how far an index can be trusted. The zero value is one that was created with its
+// table, and always was complete.
 type IndexState struct {
 	Building bool          `json:",omitempty"` // it lacks entries: ScanIndex refuses it until BackfillIndex has finished
 	Since    tso.Timestamp `json:",omitempty"` // ScanIndex refuses snapshots below it
@@ -44,24 +47,30 @@ func (m State) stored() StoredSchema {
 	return s
 }
 
-// ReadSchema reads the schema that is stored in an instance; it needs no oracle. appProfile is the one to read with, "" for the default
-// one. Errors: ErrSchemaMismatch if the instance has no percolator_meta, ErrCorrupt, those of the store.
+// ReadSchema reads the schema that is stored in an instance; it needs no oracle. appProfile is the
+// one to read with, "" for the default one. Errors: ErrSchemaMismatch if the instance has no
+// percolator_meta, ErrCorrupt, those of the store.
 func ReadSchema(ctx context.Context, project, instance, appProfile string, opts ...option.ClientOption) (StoredSchema, error) {
-	if err := model.CheckContext(ctx); err != nil {
+	m, err := readFrom(ctx, project, instance, appProfile, opts)
+	if err != nil {
 		return StoredSchema{}, err
+	}
+	return m.stored(), nil
+}
+
+// readFrom reads the meta row over a connection of its own.
+func readFrom(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (State, error) {
+	if err := model.CheckContext(ctx); err != nil {
+		return State{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
 	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
 	if err != nil {
-		return StoredSchema{}, err
+		return State{}, err
 	}
 	defer bt.Close()
-	m, err := Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
-	if err != nil {
-		return StoredSchema{}, err
-	}
-	return m.stored(), nil
+	return Read(ctx, store.New(ctx, bt, &telemetry.Counters{}))
 }
 
 // SchemaPlan is what CreateSchema would find and do.
@@ -70,11 +79,14 @@ type SchemaPlan struct {
 	Changes []SchemaChange // Empty: everything is as the schema says
 }
 
-// Refused is the first change that CreateSchema refuses, as ErrSchemaMismatch; nil: it would make them all.
+// Refused is the first change that CreateSchema refuses, as ErrSchemaMismatch; nil: it would make
+// them all.
 func (p SchemaPlan) Refused() error { return refusal(p.Changes) }
 
-// PlanSchema compares a schema with what is stored in the instance and with its tables, and changes nothing. It needs the permissions of
-// CreateSchema to read, and no oracle. appProfile is the one to read with, "" for the default one. Errors: ErrInvalidArgument for a schema that is none, ErrCorrupt, those of the store.
+// PlanSchema compares a schema with what is stored in the instance and with its tables, and changes
+// nothing. It needs the permissions of CreateSchema to read, and no oracle. appProfile is the one
+// to read with, "" for the default one. Errors: ErrInvalidArgument for a schema that is none,
+// ErrCorrupt, those of the store.
 func PlanSchema(ctx context.Context, project, instance, appProfile string, s *model.Schema, opts ...option.ClientOption) (SchemaPlan, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return SchemaPlan{}, err
@@ -84,9 +96,9 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
-	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
+	admin, err := openAdmin(ctx, project, instance, opts)
 	if err != nil {
-		return SchemaPlan{}, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+		return SchemaPlan{}, err
 	}
 	defer admin.Close()
 	have, err := familiesOf(ctx, admin, s)
@@ -135,7 +147,8 @@ func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schem
 	return have, err
 }
 
-// missingTables lists what the instance lacks of the tables that the stored schema has already, and of percolator_meta.
+// missingTables lists what the instance lacks of the tables that the stored schema has already, and
+// of percolator_meta.
 func missingTables(old, next *model.Schema, have map[string]map[string]bool) (changes []SchemaChange) {
 	missing := func(table, name string, families ...string) {
 		if have[name] == nil {

@@ -1,7 +1,8 @@
+// Package model holds what every layer of the engine speaks of: cells, ranges, the schema, locks and
+// errors. It is the lowest layer and knows neither the store nor the layout of a cell in it.
 package model
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"strconv"
@@ -10,30 +11,33 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Limits, enforced before anything is sent. The first four are Bigtable's own, which its emulator does not enforce.
+// Limits, enforced before anything is sent. The first four are Bigtable's own, which its emulator
+// does not enforce.
 const (
 	// MaxRowKeyBytes is the longest row key. Row keys may hold any bytes and may not be empty.
 	MaxRowKeyBytes = 4096
-	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may not be empty.
+	// MaxColumnBytes is the longest column name. Column names may hold any byte but 0x00 and may not
+	// be empty.
 	MaxColumnBytes = 2048
 	// MaxValueBytes is the largest value. Bigtable advises against values over 10 MB.
 	MaxValueBytes = 100 << 20
 	// MaxMutationsPerRow is Bigtable's limit for one request on one row.
 	MaxMutationsPerRow = 100_000
-	// MaxColumnsPerRow is how many cells of one row a transaction can write: the commit of a row is one request of at
-	// most three mutations a cell (I6).
+	// MaxColumnsPerRow is how many cells of one row a transaction can write: one request commits the
+	// row, with at most three mutations a cell (I6).
 	MaxColumnsPerRow = 30_000
-	// MaxTxnBytes is the most that one transaction buffers: keys and values.
+	// MaxTxnBytes bounds the keys and values that one transaction buffers.
 	MaxTxnBytes = 512 << 20
-	// MaxFilterBytes keeps predicates below Bigtable's 20 KB, with room for the frame around the columns.
+	// MaxFilterBytes keeps predicates below Bigtable's 20 KB, with room for the frame around the
+	// columns.
 	MaxFilterBytes = 16 << 10
 )
 
 // Cell names one cell. Table is a table of the schema; Row and Column are byte strings.
 type Cell struct{ Table, Row, Column string }
 
-// String quotes row and column, so that no byte of them can damage a terminal or a log. The row of an index's entry is a
-// value and is left out.
+// String quotes row and column, so that no byte of them can damage a terminal or a log. It omits
+// the row of an index entry, which is a value.
 func (c Cell) String() string {
 	table := c.Table
 	if strings.ContainsFunc(table, func(r rune) bool { return r <= ' ' || r >= 0x7f }) { // of a damaged lock
@@ -49,11 +53,11 @@ func (c Cell) String() string {
 type Entry struct {
 	Cell     Cell
 	Value    []byte        // the caller's own copy
-	CommitTS tso.Timestamp // When it was committed; 0 for a write buffered in the reading transaction
+	CommitTS tso.Timestamp // when it was committed; 0 for a write buffered in the reading transaction
 }
 
-// Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End is unbounded. The
-// zero Range is everything.
+// Range is a half-open range [Start, End) of row keys (or of values, for ScanIndex). An empty End
+// is unbounded. The zero Range is everything.
 type Range struct{ Start, End string }
 
 // All is every row.
@@ -77,6 +81,7 @@ func Prefix(p string) Range {
 	return Range{Start: p, End: string(end)}
 }
 
+// Contains reports whether key lies in r.
 func (r Range) Contains(key string) bool { return key >= r.Start && (r.End == "" || key < r.End) }
 
 // Empty reports that no key can be in r; Bigtable refuses inverted ranges.
@@ -93,19 +98,20 @@ func ValidateRow(c Cell) error {
 	return nil
 }
 
-// ValidateColumn checks a user's column name. 0x00 is what reserved columns begin with.
+// ValidateColumn checks a user's column name. Reserved columns begin with 0x00.
 func ValidateColumn(c Cell) error {
 	switch {
 	case c.Column == "":
 		return CellError(ErrInvalidArgument, c, "the column is empty")
 	case len(c.Column) > MaxColumnBytes:
 		return CellError(ErrTooLarge, Cell{c.Table, c.Row, c.Column[:32] + "…"}, "the column has %d bytes, the limit is %d", len(c.Column), MaxColumnBytes)
-	case bytes.IndexByte([]byte(c.Column), 0) >= 0:
+	case strings.Contains(c.Column, "\x00"):
 		return CellError(ErrInvalidArgument, c, "a column may not contain the byte 0x00")
 	}
 	return nil
 }
 
+// CompareCells orders cells by table, row and column.
 func CompareCells(a, b Cell) int {
 	return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Row, b.Row), strings.Compare(a.Column, b.Column))
 }

@@ -11,61 +11,63 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What a read or a write of one cell can answer.
+// Errors of a read or a write of one cell.
 var (
 	// ErrNotFound: the cell has no value in the snapshot. An empty value is not absence.
 	ErrNotFound = errors.New("not found")
 	// ErrExists: Insert met a cell that has a value. Read it, or use Set to overwrite it.
 	ErrExists = errors.New("already exists")
-	// ErrUnique: another row already holds this value in a unique index. Choose another value or
-	// change the row that holds it; the message names the index.
+	// ErrUnique: another row holds this value in a unique index. Choose another value or change the
+	// row that holds it; the message names the index.
 	ErrUnique = errors.New("unique index violated")
 )
 
-// What the outcome of a transaction can be when it did not simply commit.
+// Outcomes of a transaction that did not simply commit.
 var (
-	// ErrConflict: another transaction won; nothing was written. Run the transaction again
-	// (Update does). errors.As with *ConflictError tells which cell.
+	// ErrConflict: another transaction won; nothing was written. Run the transaction again (Update
+	// does). errors.As with *ConflictError tells which cell.
 	ErrConflict = errors.New("conflict")
-	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends; a
-	// writer that meets it gets ErrConflict as well, and may run again. Of a Collector: another one is at work.
+	// ErrLocked: a live transaction holds the cell. Readers wait for it until their context ends. A
+	// writer gets ErrConflict as well, and may run again. From a Collector: another one is at work.
 	ErrLocked = errors.New("locked")
-	// ErrOutcomeUnknown: whether the transaction committed could not be established before the
-	// context ended or the client was closed, or the record of it may have been collected. It may commit later, or have
-	// committed. A commit whose context does not end waits until the store answers. Never retry blindly: read what the transaction should have written, then decide.
+	// ErrOutcomeUnknown: the context ended or the client was closed before it was known whether the
+	// transaction committed, or the collector may have removed its record. It may have committed, or
+	// may commit later. A commit whose context does not end waits until the store answers. Never retry
+	// blindly: read what the transaction should have written, then decide.
 	ErrOutcomeUnknown = errors.New("commit outcome unknown")
-	// ErrSnapshotTooOld: the snapshot is older than the retention, or the client has not been able to
-	// learn the safepoint for too long, or an index is scanned at a snapshot from before it was complete. Begin again; for
-	// long readers raise the retention or take a hold (Client.TakeHold).
+	// ErrSnapshotTooOld: the snapshot is older than the retention, the client has failed to learn the
+	// safepoint for too long, or the snapshot of an index scan precedes the completion of the index.
+	// Begin again; for long readers raise the retention or take a hold (admin.Admin.TakeHold).
 	ErrSnapshotTooOld = errors.New("snapshot too old")
 )
 
-// What the caller has to change.
+// Errors that the caller has to mend.
 var (
 	// ErrInvalidArgument: the call can never succeed as it is; nothing was buffered or sent.
 	ErrInvalidArgument = errors.New("invalid argument")
-	// ErrTooLarge: a limit on sizes or counts (see Limits in the package documentation) is exceeded.
+	// ErrTooLarge: a size or a count exceeds its limit (see Limits in the package documentation).
 	ErrTooLarge = errors.New("too large")
-	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema is not the one
-	// stored in the instance. Run CreateSchema (or `webindex init` and the like) with the new schema.
+	// ErrSchemaMismatch: the table or column is not in the schema, or the client's schema differs from
+	// the one stored in the instance. Run CreateSchema (or `webindex init` and the like) with the new
+	// schema.
 	ErrSchemaMismatch = errors.New("schema mismatch")
-	// ErrTxnDone: the transaction has been committed or rolled back. Begin another.
+	// ErrTxnDone: the transaction has committed or rolled back. Begin another.
 	ErrTxnDone = errors.New("transaction is finished")
 	// ErrClosed: the client has been closed.
 	ErrClosed = errors.New("client is closed")
 )
 
-// ErrCorrupt: stored bytes that this package did not write, or that contradict the protocol. Nothing is
-// repaired silently; the message names the cell. Inspect the row before you change anything.
+// ErrCorrupt: this package did not write the stored bytes, or they contradict the protocol. Nothing
+// is repaired silently; the message names the cell. Inspect the row before you change anything.
 var ErrCorrupt = errors.New("corrupt")
 
-// ConflictError says which cell a transaction lost. errors.Is(err, ErrConflict) holds; errors.Is(err, ErrLocked)
-// holds as well where the other transaction was alive and still held its lock.
+// ConflictError says on which cell a transaction lost. errors.Is(err, ErrConflict) holds; so does
+// errors.Is(err, ErrLocked) while the other transaction is alive and holds its lock.
 type ConflictError struct {
 	Cell    Cell          // the contested cell
-	StartTS tso.Timestamp // Start timestamp of the transaction that lost
-	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the one that
-	// holds the lock. 0 when this transaction was rolled back by somebody who judged it dead.
+	StartTS tso.Timestamp // start timestamp of the transaction that lost
+	// OtherTS is the commit timestamp of the transaction that won, or the start timestamp of the one
+	// that holds the lock. 0: another client judged this transaction dead and rolled it back.
 	OtherTS tso.Timestamp
 	Locked  bool // the other transaction still holds its lock
 }
@@ -92,8 +94,9 @@ func CellError(sentinel error, c Cell, format string, args ...any) error {
 	return fmt.Errorf("percolator: %s: %w: %s", c, sentinel, fmt.Sprintf(format, args...))
 }
 
-// WithContext adds the caller's context error to err when the context has ended, so that
-// errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold (gRPC's status errors don't).
+// WithContext adds the caller's context error to err once the context has ended, so that
+// errors.Is(err, context.Canceled) and errors.Is(err, context.DeadlineExceeded) hold. gRPC's status
+// errors do not match them.
 func WithContext(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
@@ -101,8 +104,8 @@ func WithContext(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", err, ctx.Err())
 }
 
-// Ambiguous reports whether a CheckAndMutateRow or MutateRow that failed with err may have been applied all the
-// same (I17). Everything else is a definite refusal by the server.
+// Ambiguous reports whether the store may have applied a CheckAndMutateRow or MutateRow that failed
+// with err (I17). Every other error is a definite refusal by the server.
 func Ambiguous(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -117,7 +120,7 @@ func Ambiguous(err error) bool {
 	return false
 }
 
-// CheckContext refuses a nil context, which would be a panic somewhere below, at the latest on the wire.
+// CheckContext refuses a nil context, which would panic further down.
 func CheckContext(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("percolator: %w: the context is nil", ErrInvalidArgument)

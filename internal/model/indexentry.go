@@ -1,19 +1,19 @@
 package model
 
-import (
-	"strings"
-)
+import "strings"
 
-// An index is a table whose rows are the values of a column in order. Its entries are ordinary writes of the transaction that
-// writes the column, so index and data can never disagree (the use that section 2.2 of the paper gives for transactions).
+// IndexColumn is the one column of an index: a table whose rows are the values of the indexed
+// column, in order. Its entries are ordinary writes of the transaction that writes the column, so
+// index and data can never disagree (the use that section 2.2 of the paper gives for transactions).
 //
-//	row of an entry: escaped value, 0x00 0x01, and the row of the indexed cell unless the index is unique
+//	row of an entry:   escaped value, 0x00 0x01; then the indexed row, unless the index is unique
 //	value of an entry: the row of the indexed cell
 //
-// A unique index leaves the row out of the key: two rows with one value write the same cell, and one of them conflicts.
+// A unique index leaves the row out of the key: two rows with one value write the same cell, and
+// one of them conflicts.
 //
-// Whoever changes an indexed cell writes the entry of its former value, be there one or not: that is where a change meets a backfill
-// that is about to write that entry (backfill.go).
+// A transaction that changes an indexed cell writes the entry of its former value even if there is
+// none: there it conflicts with a backfill that is about to write that entry.
 const IndexColumn = "row"
 
 // EscapeValue keeps order: 0x00 becomes 0x00 0xff, which is above the terminator 0x00 0x01.
@@ -36,7 +36,7 @@ func (ix Index) CheckEntry(c Cell, value []byte) error {
 	return nil
 }
 
-// ValueOf recovers the indexed value from the key of an entry.
+// ValueOf recovers the indexed value from the key of an entry; false: key is not one.
 func ValueOf(key string) (string, bool) {
 	for i := 0; i+1 < len(key); i++ {
 		if key[i] == 0 {
@@ -49,7 +49,8 @@ func ValueOf(key string) (string, bool) {
 	return "", false
 }
 
-// DecodeEntry is the reverse of EntryCell: the cell that an entry stands for, and its value. false: not an entry of this index.
+// DecodeEntry reverses EntryCell: it returns the cell that an entry stands for, and its value. ok
+// is false if e is not an entry of this index.
 func (ix Index) DecodeEntry(table string, e Entry) (cell Cell, value string, ok bool) {
 	value, ok = ValueOf(e.Cell.Row)
 	cell = Cell{table, string(e.Value), ix.Column}

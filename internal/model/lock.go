@@ -10,10 +10,10 @@ import (
 type Resolution int
 
 const (
-	LockAlive         Resolution = iota // its transaction is alive and undecided: come back later
+	LockAlive         Resolution = iota // its transaction is alive and open: come back later
 	LockRolledForward                   // the transaction had committed; the cell now shows it
 	LockRolledBack                      // the transaction can no longer commit; the lock is erased
-	LockGone                            // the lock had been settled by somebody else
+	LockGone                            // another client had resolved the lock
 )
 
 // String names the resolution for messages.
@@ -24,9 +24,9 @@ func (r Resolution) String() string {
 // Lock is a lock as it stands in the store, for tools and observers.
 type Lock struct {
 	Cell     Cell
-	Primary  Cell // where the fate of its transaction is decided
+	Primary  Cell // the cell that decides its transaction's status
 	StartTS  tso.Timestamp
-	Placed   tso.Timestamp // Oracle time when it was placed or refreshed
+	Placed   tso.Timestamp // oracle time when it was placed or refreshed
 	TTL      time.Duration // it may be judged dead after Placed + TTL
 	Session  string        // the lease of its client; "" for none
 	Observed bool          // its commit notifies observers

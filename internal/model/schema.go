@@ -13,17 +13,20 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// MetaTable holds one row with the schema, the safepoint and the mark, and the oracle's row when that is kept in Bigtable.
+// MetaTable holds one row with the schema, the safepoint and the GC watermark, and the oracle's row
+// when Bigtable keeps that.
 const MetaTable = tso.BigtableTable
 
-// tableName is what Bigtable accepts as the id of a table, less the dot, which separates a table from its index.
+// tableName is a table id that Bigtable accepts, less the dot, which separates a table from its
+// index.
 var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)
 
-// bigtableName is what Bigtable accepts.
+// bigtableName is a table id that Bigtable accepts.
 var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
-// Schema is the set of Percolator tables of an instance. It is stored in the instance and versioned, because a writer
-// with another schema would silently omit notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10).
+// Schema is the set of Percolator tables of an instance. The instance stores it with a version,
+// because a writer with another schema would silently omit notifications (section 2.4 of the paper;
+// docs/PROTOCOL.md, I10).
 type Schema struct {
 	Tables []Table
 	Timing Timing `json:",omitzero"`
@@ -31,19 +34,20 @@ type Schema struct {
 
 // Table describes one table. Columns need no declaration, except those that notify.
 type Table struct {
-	Name     string
-	Observed []string `json:",omitempty"` // Columns whose writes notify observers
-	Weak     []string `json:",omitempty"` // Columns that can only be notified, never written
+	Name     string   // as Bigtable accepts it, without a dot
+	Observed []string `json:",omitempty"` // columns whose writes notify observers
+	Weak     []string `json:",omitempty"` // columns that can only be notified, never written
 	Indexes  []Index  `json:",omitempty"`
 	Splits   []string `json:",omitempty"` // initial split keys, used when the table is created
 }
 
-// Index is a secondary index over the bytes of one column, maintained in the transaction that writes the column. Its
-// entries live in a table of their own, named after the table and the index.
+// Index is a secondary index over the bytes of one column, maintained in the transaction that
+// writes the column. Its entries live in a table of their own, named after the table and the index.
 //
-// An index that CreateSchema adds to a table of the stored schema is being built until Client.BackfillIndex has finished: cells that
-// are older than the index lack their entries. Until then ScanIndex gives ErrSchemaMismatch, and a unique index refuses those
-// duplicates of which it knows. Client.VerifyIndex compares an index with its table. Docs: docs/PROTOCOL.md, "Indexes".
+// An index that CreateSchema adds to a stored table is incomplete until admin.Admin.BackfillIndex
+// has finished: cells older than the index lack their entries. Until then ScanIndex gives
+// ErrSchemaMismatch, and a unique index refuses only the duplicates that it knows of.
+// admin.Admin.VerifyIndex compares an index with its table. See docs/PROTOCOL.md, "Indexes".
 type Index struct {
 	Name, Column string
 	Unique       bool `json:",omitempty"` // two rows cannot hold the same value: ErrUnique
@@ -106,15 +110,16 @@ func (t *Table) BigtableNames() []string {
 	return names
 }
 
-// Table is the Bigtable table of the index on table.
+// TableName is the Bigtable table of the index on table.
 func (ix Index) TableName(table string) string { return table + "." + ix.Name }
 
 // Catalog is a schema prepared for look-ups on the hot path. It is immutable.
 type Catalog struct {
 	Schema *Schema
-	Tables map[string]*TableInfo
+	Tables map[string]*TableInfo // by Bigtable name, indexes among them
 }
 
+// TableInfo is a table with its columns as sets.
 type TableInfo struct {
 	Table
 	IsObserved map[string]bool
@@ -123,6 +128,7 @@ type TableInfo struct {
 	index      bool               // this is the table of an index
 }
 
+// NewCatalog prepares a valid schema.
 func NewCatalog(s *Schema) *Catalog {
 	c := &Catalog{Schema: s, Tables: map[string]*TableInfo{}}
 	for _, t := range s.Tables {
@@ -136,12 +142,13 @@ func NewCatalog(s *Schema) *Catalog {
 	return c
 }
 
-// UserTable returns the table if a caller may name it; tables of indexes are ours.
+// UserTable returns the table if a caller may name it; tables of indexes belong to the engine.
 func (c *Catalog) UserTable(name string) (*TableInfo, bool) {
 	t, ok := c.Tables[name]
 	return t, ok && !t.index
 }
 
+// SetOf is the set of names.
 func SetOf(names []string) map[string]bool {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {
@@ -150,7 +157,7 @@ func SetOf(names []string) map[string]bool {
 	return m
 }
 
-// Normalized is s with everything in a fixed order and without the splits, which matter only at creation.
+// Normalized is s in a fixed order and without the splits, which matter only at creation.
 func (s *Schema) Normalized() *Schema {
 	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized()}
 	for i, t := range out.Tables {
@@ -163,8 +170,8 @@ func (s *Schema) Normalized() *Schema {
 	return out
 }
 
-// Encode is the stored form; equal schemas have equal encodings. JSON keeps only valid UTF-8, so other column names are
-// quoted as in Go.
+// Encode is the stored form; equal schemas have equal encodings. JSON keeps only valid UTF-8, so
+// Encode quotes other column names as Go does.
 func (s *Schema) Encode() []byte {
 	out := s.Normalized()
 	out.eachColumn(func(name string) string {
@@ -180,7 +187,8 @@ func (s *Schema) Encode() []byte {
 	return b
 }
 
-// DecodeSchema reverses encode. It accepts only what CreateSchema stores: a schema that named our own tables, say, would open them to callers.
+// DecodeSchema reverses Encode. It accepts only what CreateSchema stores: a schema that named the
+// engine's own tables, say, would open them to callers.
 func DecodeSchema(b []byte) (*Schema, error) {
 	s := new(Schema)
 	if err := json.Unmarshal(b, s); err != nil {
@@ -214,6 +222,7 @@ func (s *Schema) eachColumn(f func(string) string) {
 	}
 }
 
+// UnknownTable is ErrSchemaMismatch for a table that the schema lacks.
 func UnknownTable(table string) error {
 	return fmt.Errorf("percolator: table %q: %w: it is not in the schema; add it with CreateSchema", table, ErrSchemaMismatch)
 }

@@ -5,21 +5,23 @@ import (
 	"time"
 )
 
-// Timing is what every client of an instance must agree on, because a collector infers from it what the others can no longer
-// do. It is stored with the schema and cannot be changed afterwards.
+// Timing is what all clients of an instance must agree on, because the collector infers from it
+// what the others can no longer do. The schema stores it, and it cannot change afterwards.
 type Timing struct {
-	// RequestLifetime bounds every request: nobody sends or repeats one after it (docs/PROTOCOL.md, I14). 0: 30 s, which is
-	// also the most; at least 100 ms.
+	// RequestLifetime bounds every request: no client sends or repeats one after it (docs/PROTOCOL.md,
+	// I14). 0: 30 s, which is also the most; at least 100 ms.
 	RequestLifetime time.Duration `json:",omitzero"`
 
-	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to commit and to answer reads
-	// (I16). Clients re-read them at a quarter of it. Changes of the schema are in force that long after they were stored.
-	// 0: 45 s. From 200 ms to 10 min.
+	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to
+	// commit and to answer reads (I16). Clients read both again at a quarter of it. A change of the
+	// schema is in force that long after it was stored. 0: 45 s. From 200 ms to 10 min.
 	MetaMaxAge time.Duration `json:",omitzero"`
 }
 
+// DefaultTiming is what the zero Timing stands for.
 var DefaultTiming = Timing{RequestLifetime: 30 * time.Second, MetaMaxAge: 45 * time.Second}
 
+// WithDefaults replaces zeros by the defaults.
 func (t Timing) WithDefaults() Timing {
 	if t.RequestLifetime == 0 {
 		t.RequestLifetime = DefaultTiming.RequestLifetime
@@ -30,7 +32,7 @@ func (t Timing) WithDefaults() Timing {
 	return t
 }
 
-// Normalized is zero where it says what the default says, so that equal timings have equal encodings.
+// normalized is zero where t equals the default, so that equal timings have equal encodings.
 func (t Timing) normalized() Timing {
 	if t.RequestLifetime == DefaultTiming.RequestLifetime {
 		t.RequestLifetime = 0
@@ -52,12 +54,13 @@ func (t Timing) validate() error {
 	return nil
 }
 
-// Refresh is how often a client re-reads what it must know.
+// Refresh is the interval at which a client reads schema and safepoint again.
 func (t Timing) Refresh() time.Duration { return t.MetaMaxAge / 4 }
 
-// Drain is how long after an announcement in the meta row nobody acts on what was there before, and nothing that was sent
-// before is under way: a client whose knowledge is almost too old may still send a request, and that one lives on for its
-// lifetime. A fifteenth more makes up for clocks that tick at different rates.
+// Drain is how long after an announcement in the meta row some client may still act on the former
+// state, or have a request under way that it sent before: a client whose knowledge is almost too
+// old may still send a request, which lives on for its lifetime. A fifteenth more makes up for
+// clocks that tick at different rates.
 func (t Timing) Drain() time.Duration {
 	d := t.RequestLifetime + t.MetaMaxAge
 	return d + d/15

@@ -2,35 +2,40 @@ package reads
 
 import (
 	"context"
-	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// Requests for the same table and columns that arrive while others are in flight travel together as one ReadRows (section 2.5
-// of the paper, without its artificial delay: when nothing is in flight a request goes out at once).
+// Requests for the same table and columns that arrive while others are in flight travel together as
+// one ReadRows (section 2.5 of the paper, without its artificial delay: when nothing is in flight a
+// request goes out at once).
 //
-// A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without an upper bound. A cell
-// never holds two locks (I2), so the newest lock decides; a request that finds only records above its snapshot, or only
-// records that change nothing, reads on alone (ViewDeeper).
+// A batch has one filter and many snapshots, so it asks for the newest batchWindow versions without
+// an upper bound. A cell never holds two locks (I2), so the newest lock decides; a request that
+// finds only records above its snapshot, or only records that change nothing, reads on alone
+// (ViewDeeper).
 //
-// A row that no tablet server has at present must not hold up the others. A batch that has to be sent again is given up: whoever waits for it, or
-// for a place behind it, reads alone, and so does everybody for a while after it, some at a time. A request that is merely slow keeps its readers
-// and gives up its place after slotTimeout. That it is slow says nothing about its rows, and if the store is, more and smaller requests would make
-// it slower still: a client that took them for a cure would never come back to batches.
+// A row that no tablet server has at present must not hold up the others. A batch that has to be
+// sent again is given up: whoever waits for it, or for a place behind it, reads alone, and so does
+// everybody for a while after it, some at a time. A request that is merely slow keeps its readers
+// and gives up its place after slotTimeout. That it is slow says nothing about its rows, and if the
+// store is, more and smaller requests would make it slower still: a client that took them for a
+// cure would never come back to batches.
 const (
 	batchInFlight = 2
 	batchWindow   = 2
-	slotTimeout = time.Second
-	loneMost      = 128 // Reads that travel alone at once, not counting those that take longer than slotTimeout
+	slotTimeout   = time.Second
+	loneMost      = 128 // reads that travel alone at once, not counting those that take longer than slotTimeout
 )
 
 type readBatcher struct {
-	c  *Reader
-	mu sync.Mutex
+	reader *Reader
+	mu     sync.Mutex
 	// queues by what is asked; an entry lives only while requests are in flight
 	queues map[queryKind]*readQueue
 	lone   chan struct{}
@@ -55,13 +60,14 @@ type batchAnswer struct {
 	err   error
 }
 
-func newReadBatcher(c *Reader) *readBatcher {
-	return &readBatcher{c: c, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
+func newReadBatcher(r *Reader) *readBatcher {
+	return &readBatcher{reader: r, queues: map[queryKind]*readQueue{}, lone: make(chan struct{}, loneMost)}
 }
 
-// Read asks q of one row. The context of the batch is not the caller's: a caller that gives up costs the others nothing.
+// read asks q of one row. The context of the batch is not the caller's: a caller that gives up
+// costs the others nothing.
 func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
-	if b.c.policy.of(q.table).alone() {
+	if b.reader.policy.of(q.table).alone() {
 		return b.alone(ctx, q, row)
 	}
 	kind := q.kind()
@@ -85,12 +91,12 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	b.mu.Unlock()
 	select {
 	case a := <-r.answer:
-		b.c.store.Trace.Current(ctx).Count("percolator.batch.rows", a.rows)
+		b.reader.store.Trace.Current(ctx).Count("percolator.batch.rows", a.rows)
 		switch {
 		case a.alone:
 			return b.alone(ctx, q.byName(), row)
 		case a.err == nil && a.cut:
-			return b.c.readOne(ctx, q.byName(), row)
+			return b.reader.readOne(ctx, q.byName(), row)
 		}
 		return a.rowAnswer, a.err
 	case <-ctx.Done():
@@ -106,17 +112,18 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 		return rowAnswer{}, model.WithContext(ctx, ctx.Err())
 	}
 	defer HoldSlot(slotTimeout, func() { <-b.lone })()
-	return b.c.readOne(ctx, q, row)
+	return b.reader.readOne(ctx, q, row)
 }
 
-// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is sent afterwards, if it has not been in the
-// other place. However long it takes, it keeps only the one.
+// first sends the only request there is on the caller's goroutine; whatever gathers meanwhile is
+// sent afterwards, if it has not been in the other place. However long it takes, it keeps only the
+// one.
 func (b *readBatcher) first(ctx context.Context, queue *readQueue, q rowQuery, row string) (rowAnswer, error) {
 	defer b.next(queue)
-	return b.c.readOne(ctx, q, row)
+	return b.reader.readOne(ctx, q, row)
 }
 
-// Next has whatever gathered behind a lone request sent.
+// next has whatever gathered behind a lone request sent.
 func (b *readBatcher) next(queue *readQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,12 +134,12 @@ func (b *readBatcher) next(queue *readQueue) {
 	b.release(queue)
 }
 
-// Drain sends batches until nobody waits, or until its place has been given to somebody else.
+// drain sends batches until nobody waits, or until its place has been given to somebody else.
 func (b *readBatcher) drain(queue *readQueue) {
 	for batch := b.take(queue); batch != nil; batch = b.take(queue) {
 		came, kept := b.carry(queue, batch)
 		if !came {
-			b.c.policy.of(queue.kind.table).part()
+			b.reader.policy.of(queue.kind.table).part()
 			scatter(batch)
 			for kept && batch != nil {
 				batch = b.take(queue)
@@ -146,7 +153,8 @@ func (b *readBatcher) drain(queue *readQueue) {
 	}
 }
 
-// carry sends a batch, which gives up its place when it takes long. came is false if it is given up itself.
+// carry sends a batch, which gives up its place when it takes long. came is false if it is given up
+// itself.
 func (b *readBatcher) carry(queue *readQueue, batch []*batchedRead) (came, kept bool) {
 	var slot sync.Once
 	slow := time.AfterFunc(slotTimeout, func() { slot.Do(func() { b.next(queue) }) })
@@ -163,7 +171,8 @@ func scatter(batch []*batchedRead) {
 	}
 }
 
-// take returns those who wait, as many as a request may name; nil: there is nobody, and the place in flight is given back.
+// take returns those who wait, as many as a request may name; nil: there is nobody, and the place
+// in flight is given back.
 func (b *readBatcher) take(queue *readQueue) []*batchedRead {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,16 +207,16 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 			rows = append(rows, r.row)
 		}
 	}
-	ctx, cancel := context.WithTimeout(b.c.store.Background, b.c.store.Timing.RequestLifetime)
+	ctx, cancel := context.WithTimeout(b.reader.store.Background, b.reader.store.Timing.RequestLifetime)
 	defer cancel()
 	var givenUp atomic.Bool
 	giveUp := func() {
 		givenUp.Store(true)
 		cancel()
 	}
-	b.c.store.Metrics.Batch(ctx, telemetry.OpReadRows, q.table, len(rows))
-	answers, err := b.c.readMany((&store.Attempts{Again: giveUp}).Watch(ctx), q, rows)
-	if err != nil && (givenUp.Load() || b.c.byNameAfter(b.c.store.Background, q, err)) {
+	b.reader.store.Metrics.Batch(ctx, telemetry.OpReadRows, q.table, len(rows))
+	answers, err := b.reader.readMany((&store.Attempts{Again: giveUp}).Watch(ctx), q, rows)
+	if err != nil && (givenUp.Load() || b.reader.byNameAfter(b.reader.store.Background, q, err)) {
 		return false
 	}
 	for _, r := range batch {
@@ -221,10 +230,10 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 }
 
 // Waiting is how many reads wait for one in flight to end, so that they travel together.
-func (c *Reader) Waiting() (n int) {
-	c.batch.mu.Lock()
-	defer c.batch.mu.Unlock()
-	for _, q := range c.batch.queues {
+func (r *Reader) Waiting() (n int) {
+	r.batch.mu.Lock()
+	defer r.batch.mu.Unlock()
+	for _, q := range r.batch.queues {
 		n += len(q.waiting)
 	}
 	return n

@@ -11,29 +11,29 @@ import (
 )
 
 // HoldsValue looks whether an entry of a unique index tells the truth.
-func (c *Reader) HoldsValue(ctx context.Context, ts tso.Timestamp, cell model.Cell, value string) (bool, error) {
+func (r *Reader) HoldsValue(ctx context.Context, ts tso.Timestamp, cell model.Cell, value string) (bool, error) {
 	if model.ValidateRow(cell) != nil {
 		return false, nil
 	}
-	found, err := c.ReadCells(ctx, ts, []model.Cell{cell}, 1)
+	found, err := r.ReadCells(ctx, ts, []model.Cell{cell}, 1)
 	return err == nil && found[0].Value != nil && string(found[0].Value) == value, err
 }
 
 // ScanIndex streams the indexed cells in the order of their values.
 func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values model.Range) iter.Seq2[model.Entry, error] {
-	return s.c.ScanIndex(ctx, s, table, index, values, nil)
+	return s.reader.ScanIndex(ctx, s, table, index, values, nil)
 }
 
-func (c *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, values model.Range, merge func(model.Index, model.Range, iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
+func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string, values model.Range, merge func(model.Index, model.Range, iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
 	if err := model.CheckContext(ctx); err != nil {
 		return Failed(err)
 	}
-	ix, err := c.completeIndex(ctx, s.TS, table, index)
+	ix, err := r.completeIndex(ctx, s.TS, table, index)
 	if err != nil {
 		return Failed(err)
 	}
 	keys := model.Range{Start: model.EscapeValue(values.Start), End: model.EscapeValue(values.End)}
-	stream := c.scan(ctx, s.TS, ix.TableName(table), keys, []string{model.IndexColumn})
+	stream := r.scan(ctx, s.TS, ix.TableName(table), keys, []string{model.IndexColumn})
 	if merge != nil {
 		stream = merge(ix, keys, stream)
 	}
@@ -56,14 +56,14 @@ func (c *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 }
 
 // completeIndex returns an index if a snapshot at ts can rely on it.
-func (c *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, index string) (model.Index, error) {
-	ix, err := c.meta.FindIndex(table, index)
+func (r *Reader) completeIndex(ctx context.Context, ts tso.Timestamp, table, index string) (model.Index, error) {
+	ix, err := r.meta.FindIndex(table, index)
 	if err != nil {
 		return ix, err
 	}
-	st := c.meta.IndexState(ix, table)
+	st := r.meta.IndexState(ix, table)
 	if st.Building {
-		if ix, st, err = c.meta.FindIndexNow(ctx, table, index); err != nil {
+		if ix, st, err = r.meta.FindIndexNow(ctx, table, index); err != nil {
 			return ix, err
 		}
 	}

@@ -20,22 +20,23 @@ type tablePolicy struct {
 	probing atomic.Bool  // a read probes whether rows are narrow
 	narrow  atomic.Int64 // rows that were, in this trial
 	probe   int64        // how many have to be before all reads ask for whole ones
-	deep    atomic.Int64 // Reads to come that look at two versions
+	deep    atomic.Int64 // reads to come that look at two versions
 	apart   atomic.Pointer[time.Time]
 }
 
-func (h *readPolicy) of(table string) *tablePolicy {
-	if t, ok := h.tables.Load(table); ok {
+func (p *readPolicy) of(table string) *tablePolicy {
+	if t, ok := p.tables.Load(table); ok {
 		return t.(*tablePolicy)
 	}
-	t := &tablePolicy{probe: h.probe}
-	t.after.Store(h.first)
-	known, _ := h.tables.LoadOrStore(table, t)
+	t := &tablePolicy{probe: p.probe}
+	t.after.Store(p.first)
+	known, _ := p.tables.LoadOrStore(table, t)
 	return known.(*tablePolicy)
 }
 
-// whole counts a read of one row, or of several, and reports whether it is to ask for whole rows (wholerow.go), and whether it thereby
-// probes: then it is to travel alone, and probed is to be called after it.
+// whole counts a read of one row, or of several, and reports whether it is to ask for whole rows
+// (wholerow.go), and whether it thereby probes: then it is to travel alone, and probed is to be
+// called after it.
 func (t *tablePolicy) whole(several bool) (whole, probes bool) {
 	switch {
 	case t.reads.Load() < t.after.Load() && t.reads.Add(1) <= t.after.Load():
@@ -66,9 +67,10 @@ func (t *tablePolicy) wide() {
 	t.reads.Store(0)
 }
 
-// A read for which one version was not enough has the next few of its table ask for two. Where transactions lock many of the cells that they only
-// read (GetForUpdate, LockReads), the newest record often changes nothing, and with one version every reader would have to ask again; where they lock
-// few, two versions would only be bytes.
+// A read for which one version was not enough has the next few of its table ask for two. Where
+// transactions lock many of the cells that they only read (GetForUpdate, LockReads), the newest
+// record often changes nothing, and with one version every reader would have to ask again; where
+// they lock few, two versions would only be bytes.
 const (
 	deepReads = 8 // for each read that had to look deeper
 	mostDeep  = 256
@@ -106,15 +108,15 @@ func (t *tablePolicy) alone() bool {
 
 // ReadWholeRowsAfter begins the first trial of whole rows of a table that has not been read yet
 // after so many reads of it, without probes.
-func (c *Reader) ReadWholeRowsAfter(reads int64) { c.policy.first, c.policy.probe = reads, 0 }
+func (r *Reader) ReadWholeRowsAfter(reads int64) { r.policy.first, r.policy.probe = reads, 0 }
 
 // ReadsWhole reports whether the next read of a table asks for whole rows.
-func (c *Reader) ReadsWhole(table string) bool {
-	t := c.policy.of(table)
+func (r *Reader) ReadsWhole(table string) bool {
+	t := r.policy.of(table)
 	return t.reads.Load() >= t.after.Load()
 }
 
 // AllReadWhole reports whether every read of a table asks for whole rows: the probes are over.
-func (c *Reader) AllReadWhole(table string) bool {
-	return c.ReadsWhole(table) && c.policy.of(table).narrow.Load() >= c.policy.of(table).probe
+func (r *Reader) AllReadWhole(table string) bool {
+	return r.ReadsWhole(table) && r.policy.of(table).narrow.Load() >= r.policy.of(table).probe
 }

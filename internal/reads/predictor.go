@@ -1,16 +1,18 @@
 package reads
 
 import (
-	"github.com/gopercolator/percolator/internal/model"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Percolator's prefetcher reads ahead what transactions of the same shape went on to read (section 2.5 of the paper: ten times
-// fewer reads). The predictor learns, for the columns of a row that a snapshot asks for first, in one call, which other columns of
-// that row the same snapshot asks for later; those that follow at least half of the time are fetched in the same request.
-// A wrong guess costs bytes, never correctness: it is the same row at the same snapshot.
+// Percolator's prefetcher reads ahead what transactions of the same shape went on to read (section
+// 2.5 of the paper: ten times fewer reads). The predictor learns, for the columns of a row that a
+// snapshot asks for first, in one call, which other columns of that row the same snapshot asks for
+// later; those that follow at least half of the time are fetched in the same request. A wrong guess
+// costs bytes, never correctness: it is the same row at the same snapshot.
 const (
 	predictShapes = 256 // sets of columns remembered; the rest are not predicted
 	predictFollow = 16  // followers remembered for each
@@ -35,7 +37,8 @@ type shapeStats struct {
 
 func newPredictor() *predictor { return &predictor{stats: map[readShape]*shapeStats{}} }
 
-// expect records that ask is being read, in one call, and returns what is worth fetching along with it.
+// expect records that ask is being read, in one call, and returns what is worth fetching along with
+// it.
 func (p *predictor) expect(cache *readCache, ask []model.Cell) (extra []model.Cell) {
 	if len(ask) == 1 {
 		return p.expectRow(cache, ask, nil)

@@ -17,13 +17,14 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Reading a cell at ts (lines 8–24 of Figure 6 of the paper) takes one request: it returns the newest lock, write record and
-// data version at or below ts. A lock means that a transaction may be committing below ts, so it is waited for or
-// resolved (I15). Otherwise the newest record that changes the cell decides; the newest data is only a guess at its value,
-// accepted when its timestamp is the record's start_ts.
+// Reading a cell at ts (lines 8–24 of Figure 6 of the paper) takes one request: it returns the
+// newest lock, write record and data version at or below ts. A lock means that a transaction may be
+// committing below ts, so it is waited for or resolved (I15). Otherwise the newest record that
+// changes the cell decides; the newest data is only a guess at its value, accepted when its
+// timestamp is the record's start_ts.
 //
-// The alternative of the paper, one read for each of the three families, was rejected: Bigtable reads a row atomically, so
-// one request is both cheaper and free of the races between them.
+// The alternative of the paper, one read for each of the three families, was rejected: Bigtable
+// reads a row atomically, so one request is both cheaper and free of the races between them.
 
 // Reader reads cells, rows and ranges at a timestamp.
 type Reader struct {
@@ -56,27 +57,28 @@ type CellResult struct {
 	Skipped bool               // locked or corrupt, and nobody insisted
 }
 
-// ReadCells reads cells at ts. The first required ones are waited for; the others are skipped when they are locked.
-func (c *Reader) ReadCells(ctx context.Context, ts tso.Timestamp, cells []model.Cell, required int) ([]CellResult, error) {
-	out, _, err := c.readCellsAndRows(ctx, ts, cells, required)
+// ReadCells reads cells at ts. The first required ones are waited for; the others are skipped when
+// they are locked.
+func (r *Reader) ReadCells(ctx context.Context, ts tso.Timestamp, cells []model.Cell, required int) ([]CellResult, error) {
+	out, _, err := r.readCellsAndRows(ctx, ts, cells, required)
 	return out, err
 }
 
 // readCellsAndRows also returns the rows that were read whole on the occasion.
-func (c *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells []model.Cell, required int) ([]CellResult, []rowAnswer, error) {
-	if c.store.Closed.Load() {
+func (r *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells []model.Cell, required int) ([]CellResult, []rowAnswer, error) {
+	if r.store.Closed.Load() {
 		return nil, nil, fmt.Errorf("percolator: %w", model.ErrClosed)
 	}
 	out := make([]CellResult, len(cells))
-	groups := c.groupReads(cells)
+	groups := r.groupReads(cells)
 	finish := func(ctx context.Context, g *readGroup) error {
-		if err := c.fetch(ctx, ts, g); err != nil {
+		if err := r.fetch(ctx, ts, g); err != nil {
 			return err
 		}
-		for _, r := range g.rows {
-			for i, col := range r.columns {
-				at := r.index[i]
-				res, err := c.FinishRead(ctx, ts, model.Cell{Table: g.table, Row: r.row, Column: col}, r.answer.seen[col], r.answer.window, at < required)
+		for _, w := range g.rows {
+			for i, col := range w.columns {
+				at := w.index[i]
+				res, err := r.FinishRead(ctx, ts, model.Cell{Table: g.table, Row: w.row, Column: col}, w.answer.seen[col], w.answer.window, at < required)
 				if err != nil {
 					return err
 				}
@@ -91,7 +93,7 @@ func (c *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 		}
 	} else {
 		g, gctx := errgroup.WithContext(ctx)
-		g.SetLimit(c.cfg.MaxParallelism)
+		g.SetLimit(r.cfg.MaxParallelism)
 		for _, group := range groups {
 			g.Go(func() error { return finish(gctx, group) })
 		}
@@ -101,31 +103,31 @@ func (c *Reader) readCellsAndRows(ctx context.Context, ts tso.Timestamp, cells [
 	}
 	var whole []rowAnswer
 	for _, g := range groups {
-		for _, r := range g.rows {
-			if r.answer.whole {
-				r.answer.row = model.Cell{Table: g.table, Row: r.row}
-				whole = append(whole, r.answer)
+		for _, w := range g.rows {
+			if w.answer.whole {
+				w.answer.row = model.Cell{Table: g.table, Row: w.row}
+				whole = append(whole, w.answer)
 			}
 		}
 	}
-	return out, whole, c.meta.CheckRead(ctx, ts)
+	return out, whole, r.meta.CheckRead(ctx, ts)
 }
 
 // readCell is readCellsAndRows for one cell that is waited for.
-func (c *Reader) readCell(ctx context.Context, ts tso.Timestamp, cell model.Cell) (CellResult, rowAnswer, error) {
-	if c.store.Closed.Load() {
+func (r *Reader) readCell(ctx context.Context, ts tso.Timestamp, cell model.Cell) (CellResult, rowAnswer, error) {
+	if r.store.Closed.Load() {
 		return CellResult{}, rowAnswer{}, fmt.Errorf("percolator: %w", model.ErrClosed)
 	}
-	a, err := c.fetchOne(ctx, c.query(ts, cell.Table, []string{cell.Column}, false), cell.Row)
+	a, err := r.fetchOne(ctx, r.query(ts, cell.Table, []string{cell.Column}, false), cell.Row)
 	if err != nil {
 		return CellResult{}, rowAnswer{}, err
 	}
 	a.row = model.Cell{Table: cell.Table, Row: cell.Row}
-	res, err := c.FinishRead(ctx, ts, cell, a.seen[cell.Column], a.window, true)
+	res, err := r.FinishRead(ctx, ts, cell, a.seen[cell.Column], a.window, true)
 	if err != nil {
 		return CellResult{}, rowAnswer{}, err
 	}
-	return res, a, c.meta.CheckRead(ctx, ts)
+	return res, a, r.meta.CheckRead(ctx, ts)
 }
 
 // readGroup is rows of one table of which the same columns are wanted: they travel in one request.
@@ -142,15 +144,15 @@ type rowWants struct {
 	answer  rowAnswer
 }
 
-// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request may name. Without prefetch a column
-// travels alone, without batching a row.
-func (c *Reader) groupReads(cells []model.Cell) []*readGroup {
+// groupReads groups cells by row, rows by their set of columns, and cuts groups to what one request
+// may name. Without prefetch a column travels alone, without batching a row.
+func (r *Reader) groupReads(cells []model.Cell) []*readGroup {
 	if len(cells) == 1 {
 		one := cells[0]
 		return []*readGroup{{one.Table, []string{one.Column}, []*rowWants{{row: one.Row, columns: []string{one.Column}, index: []int{0}}}}}
 	}
 	most := ReadRowsLimit
-	if c.cfg.DisableBatching {
+	if r.cfg.DisableBatching {
 		most = 1
 	}
 	type rowKey struct{ table, row, column string }
@@ -158,7 +160,7 @@ func (c *Reader) groupReads(cells []model.Cell) []*readGroup {
 	var order []rowKey
 	for i, cell := range cells {
 		k := rowKey{table: cell.Table, row: cell.Row}
-		if c.cfg.DisablePrefetch {
+		if r.cfg.DisablePrefetch {
 			k.column = cell.Column
 		}
 		w := byRow[k]
@@ -205,44 +207,44 @@ func (w *rowWants) split() []*rowWants {
 }
 
 // query asks for columns of one row of a table, or of several, as they are read best.
-func (c *Reader) query(ts tso.Timestamp, table string, columns []string, several bool) rowQuery {
-	policy := c.policy.of(table)
+func (r *Reader) query(ts tso.Timestamp, table string, columns []string, several bool) rowQuery {
+	policy := r.policy.of(table)
 	q := rowQuery{table: table, columns: columns, ts: ts, window: policy.window()}
-	if !c.cfg.DisablePrefetch {
+	if !r.cfg.DisablePrefetch {
 		q.whole, q.probes = policy.whole(several)
 	}
 	return q
 }
 
 // fetchOne sends the request for one row, or joins a batch with other goroutines' requests.
-func (c *Reader) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
-	if c.cfg.DisableBatching || q.probes {
-		return c.readOne(ctx, q, row)
+func (r *Reader) fetchOne(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
+	if r.cfg.DisableBatching || q.probes {
+		return r.readOne(ctx, q, row)
 	}
-	return c.batch.read(ctx, q, row)
+	return r.batch.read(ctx, q, row)
 }
 
 // fetch asks for a group, and leaves the answers with the rows.
-func (c *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err error) {
-	q := c.query(ts, g.table, g.columns, len(g.rows) > 1)
+func (r *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err error) {
+	q := r.query(ts, g.table, g.columns, len(g.rows) > 1)
 	if len(g.rows) == 1 {
-		g.rows[0].answer, err = c.fetchOne(ctx, q, g.rows[0].row)
+		g.rows[0].answer, err = r.fetchOne(ctx, q, g.rows[0].row)
 		return err
 	}
 	keys := make([]string, len(g.rows))
-	for i, r := range g.rows {
-		keys[i] = r.row
+	for i, w := range g.rows {
+		keys[i] = w.row
 	}
-	answers, err := c.readMany(ctx, q, keys)
-	if err != nil && c.byNameAfter(ctx, q, err) {
-		answers, err = c.readMany(ctx, q.byName(), keys)
+	answers, err := r.readMany(ctx, q, keys)
+	if err != nil && r.byNameAfter(ctx, q, err) {
+		answers, err = r.readMany(ctx, q.byName(), keys)
 	}
 	if err != nil {
 		return err
 	}
-	for i, r := range g.rows {
-		if r.answer = answers[i]; r.answer.cut {
-			if r.answer, err = c.readOne(ctx, q.byName(), r.row); err != nil {
+	for i, w := range g.rows {
+		if w.answer = answers[i]; w.answer.cut {
+			if w.answer, err = r.readOne(ctx, q.byName(), w.row); err != nil {
 				return err
 			}
 		}
@@ -250,9 +252,9 @@ func (c *Reader) fetch(ctx context.Context, ts tso.Timestamp, g *readGroup) (err
 	return nil
 }
 
-// FinishRead turns what a request saw of one cell into the answer, with further requests where it must: past locks, past
-// records that change nothing, and for data that the guess missed.
-func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Cell, v *layout.Versions, window int, wait bool) (_ CellResult, err error) {
+// FinishRead turns what a request saw of one cell into the answer, with further requests where it
+// must: past locks, past records that change nothing, and for data that the guess missed.
+func (r *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Cell, v *layout.Versions, window int, wait bool) (_ CellResult, err error) {
 	pause := locks.NewLockWait()
 	var blocker layout.LockRecord // the lock that was last waited for
 	var waited *locks.LockWatch
@@ -265,9 +267,9 @@ func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 		case layout.ViewValue:
 			return CellResult{Cell: cell, Record: seen.Record, Value: NonNil(seen.Value)}, nil
 		case layout.ViewNeedData:
-			return c.readData(ctx, ts, cell, seen.Record)
+			return r.readData(ctx, ts, cell, seen.Record)
 		case layout.ViewDeeper:
-			c.policy.of(cell.Table).deeper()
+			r.policy.of(cell.Table).deeper()
 			window *= 4
 		case layout.ViewCorrupt:
 			if !wait {
@@ -280,9 +282,9 @@ func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 			}
 			blocker = seen.Lock
 			if waited == nil {
-				ctx, waited = c.locks.WatchLock(ctx, cell.Table)
+				ctx, waited = r.locks.WatchLock(ctx, cell.Table)
 			}
-			commitTS, err := c.locks.ResolveOrWait(ctx, cell, seen.Lock, &pause)
+			commitTS, err := r.locks.ResolveOrWait(ctx, cell, seen.Lock, &pause)
 			if err != nil {
 				return CellResult{}, locks.LockedErr(ctx, cell, blocker, err)
 			}
@@ -292,7 +294,7 @@ func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 			}
 			window = max(window, 2) // there may be a rollback marker now
 		}
-		rv, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, store.Newest([]string{cell.Column}, ts, window))
+		rv, err := r.store.ReadVersions(ctx, cell.Table, cell.Row, store.Newest([]string{cell.Column}, ts, window))
 		if err != nil {
 			return CellResult{}, locks.LockedErr(ctx, cell, blocker, err)
 		}
@@ -301,8 +303,8 @@ func (c *Reader) FinishRead(ctx context.Context, ts tso.Timestamp, cell model.Ce
 }
 
 // readData reads exactly the version that a record names.
-func (c *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell, w layout.WriteRecord) (CellResult, error) {
-	rv, err := c.store.ReadVersions(ctx, cell.Table, cell.Row, store.Data(store.Version{Column: cell.Column, StartTS: w.StartTS}))
+func (r *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell, w layout.WriteRecord) (CellResult, error) {
+	rv, err := r.store.ReadVersions(ctx, cell.Table, cell.Row, store.Data(store.Version{Column: cell.Column, StartTS: w.StartTS}))
 	if err != nil {
 		return CellResult{}, err
 	}
@@ -311,17 +313,17 @@ func (c *Reader) readData(ctx context.Context, ts tso.Timestamp, cell model.Cell
 	} else if v != nil {
 		return CellResult{Cell: cell, Record: w, Value: NonNil(v.Data[0].Value)}, nil
 	}
-	// The data is gone. Below the mark this is the trace of a phase-two write that landed after collection; a snapshot
-	// that may itself have been collected is refused first.
-	m, err := c.meta.Refresh(ctx)
+	// The data is gone. Below the mark this is the trace of a phase-two write that landed after
+	// collection; a snapshot that may itself have been collected is refused first.
+	m, err := r.meta.Refresh(ctx)
 	if err != nil {
 		return CellResult{}, err
 	}
-	if err := c.meta.CheckRead(ctx, ts); err != nil {
+	if err := r.meta.CheckRead(ctx, ts); err != nil {
 		return CellResult{}, err
 	}
 	if w.CommitTS <= m.Watermark {
-		c.store.Count.LateRecords.Add(1)
+		r.store.Count.LateRecords.Add(1)
 		return CellResult{Cell: cell}, nil
 	}
 	return CellResult{}, model.CellError(model.ErrCorrupt, cell, "the put record at %d names data at %d, which does not exist", w.CommitTS, w.StartTS)

@@ -2,8 +2,9 @@ package reads
 
 import (
 	"fmt"
-	"github.com/gopercolator/percolator/internal/model"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 // What nobody asked for takes at most half of the cache, and never the place of what was asked for.

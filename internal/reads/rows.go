@@ -18,7 +18,7 @@ type rowQuery struct {
 	table   string
 	columns []string      // sorted
 	ts      tso.Timestamp // 0: no bound
-	window  int           // Versions of each family
+	window  int           // versions of each family
 	whole   bool          // all columns, if the row is narrow (wholerow.go)
 	probes  bool          // to find out whether it is
 	notify  bool          // only whether the columns are notified
@@ -40,7 +40,7 @@ func (q rowQuery) byName() rowQuery {
 	return q
 }
 
-// Kind names the queries that may travel in one request, apart from their timestamps.
+// kind names the queries that may travel in one request, apart from their timestamps.
 func (q rowQuery) kind() queryKind {
 	if q.whole {
 		return queryKind{table: q.table, whole: true}
@@ -57,50 +57,53 @@ type queryKind struct {
 type rowAnswer struct {
 	row    model.Cell // without a column
 	seen   layout.RowVersions
-	window int  // Versions of each family that were asked for
+	window int  // versions of each family that were asked for
 	whole  bool // of all columns
 	cut    bool // the row was cut off: nothing is known
 
 	notified bool // a notify cell was asked for and is there
 }
 
-// answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values came with it that q does not want.
-func (c *Reader) answer(q rowQuery, r layout.Row) (a rowAnswer, unasked int) {
-	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(r.Of(layout.NotifyFamily)) > 0}
+// answer is what q learns from a row; a missing row is nil. unasked is how many bytes of values
+// came with it that q does not want.
+func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
+	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(row.Of(layout.NotifyFamily)) > 0}
 	if q.whole {
 		var wide bool
-		if a.cut, wide, unasked = look(r, q.window, q.columns); wide {
-			c.policy.of(q.table).wide()
+		if a.cut, wide, unasked = look(row, q.window, q.columns); wide {
+			r.policy.of(q.table).wide()
 		}
 	}
 	if !a.cut {
-		a.seen = layout.DecodeRow(q.table, r)
+		a.seen = layout.DecodeRow(q.table, row)
 	}
 	return a, unasked
 }
 
-// readOne reads one row; one that was cut off, or is too large to be read whole, is read again by name.
-func (c *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
+// readOne reads one row; one that was cut off, or is too large to be read whole, is read again by
+// name.
+func (r *Reader) readOne(ctx context.Context, q rowQuery, row string) (a rowAnswer, err error) {
 	if q.probes {
-		defer func() { c.policy.of(q.table).probed(err == nil && a.whole) }()
+		defer func() { r.policy.of(q.table).probed(err == nil && a.whole) }()
 	}
-	r, err := c.store.ReadRow(ctx, q.table, row, q.filter())
+	found, err := r.store.ReadRow(ctx, q.table, row, q.filter())
 	if err != nil {
-		if again := c.byNameAfter(ctx, q, err); !again {
+		if again := r.byNameAfter(ctx, q, err); !again {
 			return rowAnswer{}, err
 		}
-	} else if a, _ = c.answer(q, r); !a.cut {
+	} else if a, _ = r.answer(q, found); !a.cut {
 		return a, nil
 	}
-	return c.readOne(ctx, q.byName(), row)
+	return r.readOne(ctx, q.byName(), row)
 }
 
-// byNameAfter ends the trial of whole rows if that may be why a read has failed, and reports whether to try it by name.
-func (c *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
+// byNameAfter ends the trial of whole rows if that may be why a read has failed, and reports
+// whether to try it by name.
+func (r *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
 	if !q.whole || !TooLarge(err) {
 		return false
 	}
-	c.policy.of(q.table).wide()
+	r.policy.of(q.table).wide()
 	return ctx.Err() == nil
 }
 
@@ -108,12 +111,12 @@ func (c *Reader) byNameAfter(ctx context.Context, q rowQuery, err error) bool {
 var errHeavy = status.Error(codes.ResourceExhausted, "whole rows are too large")
 
 // readMany reads rows with one request; the answers are in their order.
-func (c *Reader) readMany(ctx context.Context, q rowQuery, rows []string) ([]rowAnswer, error) {
+func (r *Reader) readMany(ctx context.Context, q rowQuery, rows []string) ([]rowAnswer, error) {
 	found := make(map[string]rowAnswer, len(rows))
 	sum := 0
-	err := c.store.ReadRows(ctx, q.table, store.Rows{Keys: rows}, q.filter(), 0, func(r layout.Row) bool {
-		a, unasked := c.answer(q, r)
-		found[r.Key] = a
+	err := r.store.ReadRows(ctx, q.table, store.Rows{Keys: rows}, q.filter(), 0, func(row layout.Row) bool {
+		a, unasked := r.answer(q, row)
+		found[row.Key] = a
 		sum += unasked
 		return sum <= wholeReadBytes
 	})
@@ -124,10 +127,10 @@ func (c *Reader) readMany(ctx context.Context, q rowQuery, rows []string) ([]row
 		return nil, err
 	}
 	out := make([]rowAnswer, len(rows))
-	for i, row := range rows {
-		a, ok := found[row]
+	for i, key := range rows {
+		a, ok := found[key]
 		if !ok {
-			a, _ = c.answer(q, layout.Row{})
+			a, _ = r.answer(q, layout.Row{})
 		}
 		out[i] = a
 	}

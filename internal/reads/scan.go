@@ -15,10 +15,11 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A scan reads pages of rows with the filter of a read, and settles each cell as a read does: locks are waited for or
-// resolved and only the cell is read again, so the position is never lost. Pages are read to their end before they are
-// handed out: the consumer may take its time, or write to the table that it scans. The first page is small and the next ones
-// grow, so that a scan that is broken off early has cost little.
+// A scan reads pages of rows with the filter of a read, and settles each cell as a read does: locks
+// are waited for or resolved and only the cell is read again, so the position is never lost. Pages
+// are read to their end before they are handed out: the consumer may take its time, or write to the
+// table that it scans. The first page is small and the next ones grow, so that a scan that is
+// broken off early has cost little.
 const (
 	ScanFirstRows = 64
 	ScanMaxRows   = 4096
@@ -27,8 +28,8 @@ const (
 
 // Scan streams the entries of a range.
 func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
-	if _, ok := s.c.meta.Catalog.Load().UserTable(table); !ok {
-		return Failed(model.UnknownTable(table))
+	if err := s.reader.meta.CheckTable(table); err != nil {
+		return Failed(err)
 	}
 	size := 0
 	for _, col := range columns {
@@ -40,7 +41,7 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 	if size > model.MaxFilterBytes {
 		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(columns)))
 	}
-	return s.c.scan(ctx, s.TS, table, r, columns)
+	return s.reader.scan(ctx, s.TS, table, r, columns)
 }
 
 func Failed(err error) iter.Seq2[model.Entry, error] {
@@ -48,19 +49,19 @@ func Failed(err error) iter.Seq2[model.Entry, error] {
 }
 
 // scan is Scan without the checks of names; it serves the tables of indexes, too.
-func (c *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, r model.Range, columns []string) iter.Seq2[model.Entry, error] {
+func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys model.Range, columns []string) iter.Seq2[model.Entry, error] {
 	filter := store.Newest(slices.Clone(columns), ts, 1)
 	return func(yield func(model.Entry, error) bool) {
 		limit := ScanFirstRows
-		if r.Empty() {
+		if keys.Empty() {
 			return
 		}
 		for {
-			if c.store.Closed.Load() {
+			if r.store.Closed.Load() {
 				yield(model.Entry{}, fmt.Errorf("percolator: %w", model.ErrClosed))
 				return
 			}
-			page, more, err := c.scanPage(ctx, ts, table, r, filter, limit)
+			page, more, err := r.scanPage(ctx, ts, table, keys, filter, limit)
 			if err != nil {
 				yield(model.Entry{}, err)
 				return
@@ -75,7 +76,7 @@ func (c *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, r mod
 			if !more {
 				return
 			}
-			if r.Start = page[len(page)-1].Key + "\x00"; r.Empty() {
+			if keys.Start = page[len(page)-1].Key + "\x00"; keys.Empty() {
 				return
 			}
 			limit = min(2*limit, ScanMaxRows)
@@ -84,18 +85,18 @@ func (c *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, r mod
 }
 
 // scanPage reads a page and settles it.
-func (c *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, r model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
-	ctx, span := c.store.Trace.Start(ctx, "percolator.scan", table)
+func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, keys model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
+	ctx, span := r.store.Trace.Start(ctx, "percolator.scan", table)
 	begun := time.Now()
-	page, more, err = c.ReadPage(ctx, table, r, filter, limit)
+	page, more, err = r.ReadPage(ctx, table, keys, filter, limit)
 	span.Count("percolator.rows", len(page))
 	if err == nil {
-		err = c.FinishPage(ctx, ts, table, page)
+		err = r.FinishPage(ctx, ts, table, page)
 	}
 	if err == nil {
-		err = c.meta.CheckRead(ctx, ts)
+		err = r.meta.CheckRead(ctx, ts)
 	}
-	c.tookRead(ctx, telemetry.OpScan, table, begun, err)
+	r.tookRead(ctx, telemetry.OpScan, table, begun, err)
 	span.End(err)
 	return page, more, err
 }
@@ -107,10 +108,11 @@ type pageRow struct {
 	Entries []model.Entry
 }
 
-// ReadPage reads up to limit rows from the beginning of r; more says that there may be others behind them.
-func (c *Reader) ReadPage(ctx context.Context, table string, r model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
+// ReadPage reads up to limit rows from the beginning of r; more says that there may be others
+// behind them.
+func (r *Reader) ReadPage(ctx context.Context, table string, keys model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
 	size := 0
-	err = c.store.ReadRows(ctx, table, store.In(r), filter, limit, func(row layout.Row) bool {
+	err = r.store.ReadRows(ctx, table, store.In(keys), filter, limit, func(row layout.Row) bool {
 		page = append(page, &pageRow{Key: row.Key, Seen: layout.DecodeRow(table, row)})
 		size += row.Size()
 		return size < ScanPageBytes
@@ -119,15 +121,16 @@ func (c *Reader) ReadPage(ctx context.Context, table string, r model.Range, filt
 	return page, more, err
 }
 
-// FinishPage turns what was seen into entries, in row and column order. Our own columns are left out.
-func (c *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow) error {
+// FinishPage turns what was seen into entries, in row and column order. Our own columns are left
+// out.
+func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow) error {
 	for _, row := range page {
 		for _, col := range row.Seen.Columns() {
 			if strings.HasPrefix(col, layout.Reserved) {
 				continue
 			}
 			cell := model.Cell{Table: table, Row: row.Key, Column: col}
-			res, err := c.FinishRead(ctx, ts, cell, row.Seen[col], 1, true)
+			res, err := r.FinishRead(ctx, ts, cell, row.Seen[col], 1, true)
 			if err != nil {
 				return err
 			}

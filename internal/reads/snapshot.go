@@ -22,51 +22,52 @@ type ReadOptions struct {
 }
 
 type Snapshot struct {
-	c     *Reader
-	TS    tso.Timestamp
-	cache readCache
+	reader *Reader
+	TS     tso.Timestamp
+	cache  readCache
 }
 
-func NewSnapshot(c *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{c: c, TS: ts} }
+func NewSnapshot(r *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{reader: r, TS: ts} }
 
-// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf, AsOfTimestamp, MaxStaleness).
-func (c *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
+// Snapshot opens a snapshot: of now, which asks the oracle, or of an earlier time (AsOf,
+// AsOfTimestamp, MaxStaleness).
+func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
 	if o.Staleness < 0 || (o.Staleness > 0 && o.Set) {
 		return nil, fmt.Errorf("percolator: %w: MaxStaleness %v is negative or comes with AsOf", model.ErrInvalidArgument, o.Staleness)
 	}
-	if ts, ok := c.clock.Newest.Within(o.Staleness); ok && !c.store.Closed.Load() {
-		return NewSnapshot(c, ts), nil
+	if ts, ok := r.clock.Newest.Within(o.Staleness); ok && !r.store.Closed.Load() {
+		return NewSnapshot(r, ts), nil
 	}
-	now, err := c.clock.Next(ctx)
+	now, err := r.clock.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !o.Set {
-		return NewSnapshot(c, now), nil
+		return NewSnapshot(r, now), nil
 	}
 	switch {
 	case o.AsOf <= 0:
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is before the first possible one", model.ErrInvalidArgument, o.AsOf)
 	case o.AsOf > now:
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is in the future of the oracle (%d)", model.ErrInvalidArgument, o.AsOf, now)
-	case now.Sub(o.AsOf) > c.cfg.Retention && !c.meta.Held(o.AsOf, now):
-		return nil, fmt.Errorf("percolator: %w: AsOf %v is beyond the retention of %v", model.ErrSnapshotTooOld, o.AsOf.Time(), c.cfg.Retention)
+	case now.Sub(o.AsOf) > r.cfg.Retention && !r.meta.Held(o.AsOf, now):
+		return nil, fmt.Errorf("percolator: %w: AsOf %v is beyond the retention of %v", model.ErrSnapshotTooOld, o.AsOf.Time(), r.cfg.Retention)
 	}
-	if err := c.meta.CheckRead(ctx, o.AsOf); err != nil {
+	if err := r.meta.CheckRead(ctx, o.AsOf); err != nil {
 		return nil, err
 	}
-	return NewSnapshot(c, o.AsOf), nil
+	return NewSnapshot(r, o.AsOf), nil
 }
 
 // View calls f with a snapshot and returns f's error. It never conflicts.
-func (c *Reader) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, o ReadOptions) error {
-	ctx, span := c.store.Trace.Start(ctx, "percolator.view", "")
+func (r *Reader) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, o ReadOptions) error {
+	ctx, span := r.store.Trace.Start(ctx, "percolator.view", "")
 	ended := telemetry.ErrPanicked // of f, whose panic goes on
 	defer func() { span.End(ended) }()
-	s, err := c.Snapshot(ctx, o)
+	s, err := r.Snapshot(ctx, o)
 	if err == nil {
 		err = f(ctx, s)
 	}
@@ -91,16 +92,16 @@ func (s *Snapshot) getOne(ctx context.Context, c model.Cell) ([]byte, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.c.meta.CheckReadable(c); err != nil {
+	if err := s.reader.meta.CheckReadable(c); err != nil {
 		return nil, err
 	}
 	if v, ok := s.cached(c); ok {
 		return slices.Clone(v), nil
 	}
-	ctx, span := s.c.store.Trace.Start(ctx, "percolator.get", c.Table)
+	ctx, span := s.reader.store.Trace.Start(ctx, "percolator.get", c.Table)
 	begun := time.Now()
 	value, err := s.fetchOne(ctx, c)
-	s.c.tookRead(ctx, telemetry.OpGet, c.Table, begun, err)
+	s.reader.tookRead(ctx, telemetry.OpGet, c.Table, begun, err)
 	span.End(err)
 	return value, err
 }
@@ -115,7 +116,7 @@ func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
 		}
 		return found[0], nil
 	}
-	res, row, err := s.c.readCell(ctx, s.TS, c)
+	res, row, err := s.reader.readCell(ctx, s.TS, c)
 	if err != nil {
 		return nil, err
 	}
@@ -130,18 +131,18 @@ func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
 func (s *Snapshot) cached(c model.Cell) (value []byte, ok bool) {
 	value, ok, prefetched := s.cache.take(c)
 	if prefetched {
-		s.c.store.Count.PrefetchUsed.Add(1)
-		s.c.predict.hit(&s.cache, c)
+		s.reader.store.Count.PrefetchUsed.Add(1)
+		s.reader.predict.hit(&s.cache, c)
 	}
 	return value, ok
 }
 
 // predict tells the predictor what is asked for, and returns what it expects next.
 func (s *Snapshot) predict(ask []model.Cell) []model.Cell {
-	if s.c.cfg.DisablePrefetch {
+	if s.reader.cfg.DisablePrefetch {
 		return nil
 	}
-	return s.c.predict.expect(&s.cache, ask)
+	return s.reader.predict.expect(&s.cache, ask)
 }
 
 // GetMulti reads cells, nil where there is no value.
@@ -153,7 +154,7 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte,
 	var ask []model.Cell
 	var at []int
 	for i, c := range cells {
-		if err := s.c.meta.CheckReadable(c); err != nil {
+		if err := s.reader.meta.CheckReadable(c); err != nil {
 			return nil, err
 		}
 		if v, ok := s.cached(c); ok {
@@ -165,11 +166,11 @@ func (s *Snapshot) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte,
 	if len(ask) == 0 {
 		return out, nil
 	}
-	ctx, span := s.c.store.Trace.Start(ctx, "percolator.get_multi", tableOf(ask))
+	ctx, span := s.reader.store.Trace.Start(ctx, "percolator.get_multi", tableOf(ask))
 	span.Count("percolator.cells", len(ask))
 	begun := time.Now()
 	found, err := s.read(ctx, ask, s.predict(ask))
-	s.c.tookRead(ctx, telemetry.OpGetMulti, tableOf(ask), begun, err)
+	s.reader.tookRead(ctx, telemetry.OpGetMulti, tableOf(ask), begun, err)
 	span.End(err)
 	if err != nil {
 		return nil, err
@@ -191,15 +192,15 @@ func tableOf(cells []model.Cell) string {
 }
 
 // tookRead measures a read.
-func (c *Reader) tookRead(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
+func (r *Reader) tookRead(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
 	d := time.Since(begun)
-	c.store.Count.Latency[op].Add(d)
-	c.store.Metrics.Read(ctx, op, table, d, err)
+	r.store.Count.Latency[op].Add(d)
+	r.store.Metrics.Read(ctx, op, table, d, err)
 }
 
-// Read asks for cells that are not cached, and for those that the predictor expects next.
+// read asks for cells that are not cached, and for those that the predictor expects next.
 func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte, error) {
-	results, rows, err := s.c.readCellsAndRows(ctx, s.TS, append(slices.Clip(ask), extra...), len(ask))
+	results, rows, err := s.reader.readCellsAndRows(ctx, s.TS, append(slices.Clip(ask), extra...), len(ask))
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +210,7 @@ func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte,
 			continue // a prefetched cell that was locked: nobody asked for it
 		}
 		if s.cache.put(r.Cell, r.Value, i >= len(ask)) && i >= len(ask) {
-			s.c.store.Count.Prefetched.Add(1)
+			s.reader.store.Count.Prefetched.Add(1)
 		}
 		if i < len(ask) {
 			out[i] = slices.Clone(r.Value)
@@ -221,8 +222,8 @@ func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte,
 	return out, nil
 }
 
-// keepRow caches what else a row says that was read whole. If that is all there is, every other column is known to be absent; a cell whose
-// meta would take another request leaves that open.
+// keepRow caches what else a row says that was read whole. If that is all there is, every other
+// column is known to be absent; a cell whose meta would take another request leaves that open.
 func (s *Snapshot) keepRow(a rowAnswer) {
 	known := true
 	for column, v := range a.seen {
@@ -234,7 +235,7 @@ func (s *Snapshot) keepRow(a rowAnswer) {
 		case layout.ViewValue:
 			kept := s.cache.put(c, NonNil(seen.Value), true)
 			if kept {
-				s.c.store.Count.Prefetched.Add(1)
+				s.reader.store.Count.Prefetched.Add(1)
 			}
 			known = kept && known
 		case layout.ViewAbsent:
@@ -284,7 +285,8 @@ func (rc *readCache) take(c model.Cell) (value []byte, ok, prefetched bool) {
 	return cc.value, true, prefetched
 }
 
-// Put keeps value, which nobody may modify afterwards, if there is room. What nobody has asked for may take half of it.
+// put keeps value, which nobody may modify afterwards, if there is room. What nobody has asked for
+// may take half of it.
 func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -305,7 +307,7 @@ func (rc *readCache) put(c model.Cell, value []byte, prefetched bool) bool {
 	return true
 }
 
-// Close says that a row has no other columns than those that are cached.
+// close says that a row has no other columns than those that are cached.
 func (rc *readCache) close(row model.Cell) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

@@ -10,30 +10,35 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// Reading a row costs Bigtable nearly the same as reading one value in it (section 2.5 of the paper). So where the rows of a table have
-// turned out to be narrow, a read asks for the whole row as of its snapshot: the filter that names no column is the cheapest there is, requests
-// for different columns can travel together, and what else is in the row needs no request of its own when the same snapshot asks
-// for it.
+// Reading a row costs Bigtable nearly the same as reading one value in it (section 2.5 of the
+// paper). So where the rows of a table have turned out to be narrow, a read asks for the whole row
+// as of its snapshot: the filter that names no column is the cheapest there is, requests for
+// different columns can travel together, and what else is in the row needs no request of its own
+// when the same snapshot asks for it.
 //
-// Whether rows are narrow is tried, never assumed. A table's first reads name their columns. Then a trial begins with probes, of one row each, one at a
-// time; when enough rows were narrow, all reads ask for whole ones. The trial lasts until a row turns out to be wide: the filter cuts it off, its
-// answer counts for nothing, and it is read again by name; or it is too large to be read whole at all, or rows bring more than a request may
-// that nobody asked for. The next trial begins after many times as many reads. So a table of wide rows costs some requests in a client's life, and the
+// Whether rows are narrow is tried, never assumed. A table's first reads name their columns. Then a
+// trial begins with probes, of one row each, one at a time; when enough rows were narrow, all reads
+// ask for whole ones. The trial lasts until a row turns out to be wide: the filter cuts it off, its
+// answer counts for nothing, and it is read again by name; or it is too large to be read whole at
+// all, or rows bring more than a request may that nobody asked for. The next trial begins after
+// many times as many reads. So a table of wide rows costs some requests in a client's life, and the
 // occasional wide row among narrow ones ends the attempt before long.
 //
-// Rejected: learning the width from what named reads return, which says nothing about the columns that were not named, and a property of
-// the table in the schema, which somebody has to know, and which is wrong for the one row that grows.
+// Rejected: learning the width from what named reads return, which says nothing about the columns
+// that were not named, and a property of the table in the schema, which somebody has to know, and
+// which is wrong for the one row that grows.
 const (
 	wholeRowBytes  = 4 << 10 // bytes of values in a narrow row that were not asked for
 	wholeReadBytes = 1 << 20 // bytes of values in all rows of a request that were not asked for
-	firstTrial     = 256     // Reads of a table before the first trial
+	firstTrial     = 256     // reads of a table before the first trial
 	probeRows      = 32      // narrow rows in a row before all reads ask for whole ones
 	trialGrowth    = 16      // by how much more reads go before the next
 	lastTrial      = 1 << 32
 )
 
-// look says of a row that WholeRowFilter let through whether it may have been cut off, whether it is too wide to be read whole again, and
-// how many bytes came with it that were not wanted. asked are the columns that were.
+// look says of a row that WholeRowFilter let through whether it may have been cut off, whether it
+// is too wide to be read whole again, and how many bytes came with it that were not wanted. asked
+// are the columns that were.
 func look(r layout.Row, n int, asked []string) (cut, wide bool, unasked int) {
 	cells := len(r.Items)
 	for i := range r.Items {
@@ -45,7 +50,8 @@ func look(r layout.Row, n int, asked []string) (cut, wide bool, unasked int) {
 	return cut, cut || unasked > n*wholeRowBytes, unasked
 }
 
-// TooLarge says of the error of a read of whole rows that it may be due to their size: by name, they may be read.
+// TooLarge says of the error of a read of whole rows that it may be due to their size: by name,
+// they may be read.
 func TooLarge(err error) bool {
 	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange, codes.InvalidArgument, codes.Internal, codes.DeadlineExceeded:

@@ -11,24 +11,25 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// What Google's client does with a request on its way, this client sees through an interceptor: where it goes, and that it is sent again.
+// Google's client hides where a request goes and that it is sent again. This client sees both
+// through an interceptor.
 
-// Endpoint learns from the requests where they go: the options that name it cannot be read, and a deadline does not say which address did
-// not answer.
+// Endpoint learns from the requests where they go: the options that name the address cannot be
+// read, and a deadline does not say which address failed to answer.
 type Endpoint struct{ target atomic.Pointer[string] }
 
-// Option goes before the options of the caller, whose interceptors may answer in the place of the store.
+// Option goes before the caller's options, whose interceptors may answer in place of the store.
 func (e *Endpoint) Option() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if e.target.Load() == nil { // once is enough: this is on the path of every read
 			target := cc.Target()
 			e.target.Store(&target)
 		}
-		w, _ := ctx.Value(attemptsKey{}).(*Attempts)
-		if w == nil {
+		a, _ := ctx.Value(attemptsKey{}).(*Attempts)
+		if a == nil {
 			return open(ctx, desc, cc, method, opts...)
 		}
-		return w.open(func() (grpc.ClientStream, error) { return open(ctx, desc, cc, method, opts...) })
+		return a.open(func() (grpc.ClientStream, error) { return open(ctx, desc, cc, method, opts...) })
 	}))
 }
 
@@ -42,34 +43,34 @@ func (e *Endpoint) String() string {
 	return "that of the client options, or Bigtable's default"
 }
 
-// Attempts watches how often Google's client sends one request, and what comes of it. It sends reads and unconditional mutations again
-// after an error that may pass, for as long as their context lasts; a row that no server has at present then holds up everything that
-// travels with it.
+// Attempts watches how often Google's client sends one request, and what comes of it. The client
+// repeats reads and unconditional mutations after a transient error for as long as their context
+// lasts; a row that no server has at present then holds up everything that travels with it.
 type Attempts struct {
 	n       atomic.Int64
-	Again   func()           // called before each sending but the first
-	applied func(row string) // called for each mutation of MutateRows that was applied, as soon as that is known; nil: nobody wants to know
+	Again   func()           // called before each attempt but the first
+	applied func(row string) // called for each mutation that MutateRows has applied, at once; nil: none
 }
 
 type attemptsKey struct{}
 
-// Watch makes the client tell s of the sendings of the request that has this context.
-func (s *Attempts) Watch(ctx context.Context) context.Context {
-	return context.WithValue(ctx, attemptsKey{}, s)
+// Watch returns a context whose request a observes.
+func (a *Attempts) Watch(ctx context.Context) context.Context {
+	return context.WithValue(ctx, attemptsKey{}, a)
 }
 
-func (s *Attempts) open(open func() (grpc.ClientStream, error)) (grpc.ClientStream, error) {
-	if s.n.Add(1) > 1 {
-		s.Again()
+func (a *Attempts) open(open func() (grpc.ClientStream, error)) (grpc.ClientStream, error) {
+	if a.n.Add(1) > 1 {
+		a.Again()
 	}
 	stream, err := open()
-	if err != nil || s.applied == nil {
+	if err != nil || a.applied == nil {
 		return stream, err
 	}
-	return &mutationStream{ClientStream: stream, applied: s.applied}, nil
+	return &mutationStream{ClientStream: stream, applied: a.applied}, nil
 }
 
-// mutationStream is one sending of MutateRows.
+// mutationStream is one attempt of MutateRows.
 type mutationStream struct {
 	grpc.ClientStream
 	applied func(row string)

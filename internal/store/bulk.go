@@ -9,21 +9,24 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// The simple way to write phase two is one MutateRow for each row. Sixty-four rows in one request cost a tenth of that,
-// so all unconditional mutations of a client, whichever transaction they belong to, go through here: for each table
-// at most bulkInFlight requests are under way, and what arrives meanwhile forms the next one. When nothing is under way a
-// mutation is sent at once, so batching never adds a delay.
+// One MutateRow for each row would be the simple way to write phase two. Sixty-four rows in one
+// request cost a tenth of that, so all unconditional mutations of a client, whichever transaction
+// they belong to, go through here: each table has at most bulkInFlight requests under way, and what
+// arrives meanwhile forms the next one. When nothing is under way a mutation is sent at once, so
+// batching never adds a delay.
 //
-// A row that no tablet server has at present must not hold up the others: a request that has to be sent again, or has been under way for
-// slotTimeout, gives up its place. So there may be more of them than bulkInFlight, at most one for each row in the queue.
+// A row that no tablet server has at present must not hold up the others: a request that is sent
+// again, or has been under way for slotTimeout, gives up its slot. So there may be more requests
+// than bulkInFlight, at most one for each row in the queue.
 const (
 	bulkInFlight = 2
-	slotTimeout = time.Second
+	slotTimeout  = time.Second
 	BulkRows     = 512
 	bulkQueue    = 16384 // rows waiting or under way; a committer that finds it full waits
 )
 
-// RowMutation is one row's share of something that needs no condition: phase two, clean-up, erased notifications.
+// RowMutation is one row's share of something that needs no condition: phase two, clean-up, erased
+// notifications.
 type RowMutation struct {
 	Table, Row string
 	Mut        *Mutation
@@ -32,10 +35,11 @@ type RowMutation struct {
 	epoch      *bulkEpoch
 }
 
+// BulkWriter sends unconditional mutations in batches. It is safe for concurrent use.
 type BulkWriter struct {
 	ctx   context.Context
 	store *Store
-	Slots chan struct{}
+	Slots chan struct{} // one element for each row waiting or under way
 
 	mu      sync.Mutex
 	tables  map[string]*bulkTable
@@ -47,10 +51,11 @@ type BulkWriter struct {
 type bulkTable struct {
 	queue    []RowMutation
 	inFlight int // senders
-	starting int // those of them that have not yet looked at the queue: each will take a request's worth
+	starting int // senders that have yet to look at the queue; each will take up to BulkRows
 }
 
-// bulkEpoch counts the mutations accepted between two flushes, so that a flush never waits for later ones.
+// bulkEpoch counts the mutations accepted between two flushes, so that a flush never waits for
+// later ones.
 type bulkEpoch struct {
 	open   int
 	sealed bool
@@ -58,13 +63,14 @@ type bulkEpoch struct {
 	prev   *bulkEpoch
 }
 
+// NewBulkWriter sends until ctx ends.
 func NewBulkWriter(ctx context.Context, s *Store) *BulkWriter {
 	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), tables: map[string]*bulkTable{},
 		epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
-// Add queues mutations; those of one table travel in one request as far as there is room in it. It waits while the queue is full, at
-// most until ctx ends or a mutation's deadline.
+// Add queues mutations; those of one table travel in one request as far as they fit. It waits while
+// the queue is full, at most until ctx ends or a mutation's deadline.
 func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
 	ready := muts[:0:0]
 	for _, m := range muts {
@@ -83,7 +89,7 @@ func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
 	b.enqueue(ready)
 }
 
-// enqueue queues mutations that have their slots, and sees that somebody sends them.
+// enqueue queues mutations that have their slots, and starts senders for them.
 func (b *BulkWriter) enqueue(muts []RowMutation) {
 	if len(muts) == 0 {
 		return
@@ -107,7 +113,7 @@ func (b *BulkWriter) enqueue(muts []RowMutation) {
 	}
 }
 
-// push appends to the queue of a table; b.mu is held.
+// push appends to the queue of a table; the caller holds b.mu.
 func (b *BulkWriter) push(m RowMutation) {
 	m.epoch = b.epoch
 	m.epoch.open++
@@ -119,7 +125,8 @@ func (b *BulkWriter) push(m RowMutation) {
 	t.queue = append(t.queue, m)
 }
 
-// Start adds a sender for a table that has fewer than it may have, unless those it has will take everything; b.mu is held.
+// start adds a sender for a table that has fewer than it may have, unless those it has will take
+// everything; the caller holds b.mu.
 func (b *BulkWriter) start(table string) {
 	t := b.tables[table]
 	if t.inFlight < bulkInFlight && len(t.queue) > t.starting*BulkRows {
@@ -143,7 +150,7 @@ func (b *BulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error 
 	}
 }
 
-// Drain sends the queue of a table, a request at a time, until its place has been given to somebody else.
+// drain sends the queue of a table, a request at a time, until another sender has its slot.
 func (b *BulkWriter) drain(slot *bulkSlot) {
 	defer b.senders.Done()
 	t := slot.t
@@ -170,34 +177,34 @@ func (b *BulkWriter) drain(slot *bulkSlot) {
 	}
 }
 
-// bulkSlot is one of the bulkInFlight.
+// bulkSlot is one of a table's bulkInFlight senders.
 type bulkSlot struct {
 	b     *BulkWriter
 	table string
 	t     *bulkTable
-	left  bool // b.mu
+	left  bool // guarded by b.mu
 }
 
 func (b *BulkWriter) newSlot(table string, t *bulkTable) *bulkSlot {
 	return &bulkSlot{b: b, table: table, t: t}
 }
 
-// leave lets somebody else send: the request that has this place does not come back.
-func (p *bulkSlot) leave() {
-	p.b.mu.Lock()
-	defer p.b.mu.Unlock()
-	if p.left || p.b.closed { // After Close nobody begins to send, and somebody has to answer those who wait
+// leave lets another sender start: the request in this slot takes too long.
+func (s *bulkSlot) leave() {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	if s.left || s.b.closed { // after Close no sender begins, and this one answers those who wait
 		return
 	}
-	p.left = true
-	p.t.inFlight--
-	if len(p.t.queue) > 0 {
-		p.b.start(p.table)
+	s.left = true
+	s.t.inFlight--
+	if len(s.t.queue) > 0 {
+		s.b.start(s.table)
 	}
 }
 
-// apply sends one request and answers everybody in it. The request must end with the earliest deadline in it; those that
-// could have waited longer are then sent again.
+// apply sends one request and answers every mutation in it. The request must end with the earliest
+// deadline in it; apply sends those that could have waited longer again.
 func (b *BulkWriter) apply(slot *bulkSlot, batch []RowMutation) {
 	for now := time.Now(); len(batch) > 0; now = time.Now() {
 		live := batch[:0:0]
@@ -215,8 +222,9 @@ func (b *BulkWriter) apply(slot *bulkSlot, batch []RowMutation) {
 	}
 }
 
-// sendOnce returns those whose request ran into somebody else's deadline. While the rest of the request is sent again, those that were applied
-// have their answer and others have its place.
+// sendOnce returns the mutations whose request ran into another one's deadline. While Google's
+// client sends the rest of the request again, those that were applied have their answer and another
+// sender has the slot.
 func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowMutation) {
 	rows, muts := make([]string, len(batch)), make([]*Mutation, len(batch))
 	only := make(map[string]int, len(batch)) // position of a row; -1: there are several
@@ -232,7 +240,7 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 			only[m.Row] = i
 		}
 	}
-	answered := make([]bool, len(batch)) // by the goroutine that sends, one after the other
+	answered := make([]bool, len(batch)) // only the sending goroutine touches it
 	applied := func(row string) {
 		if i, ok := only[row]; ok && i >= 0 && !answered[i] {
 			answered[i] = true
@@ -306,7 +314,7 @@ func (b *BulkWriter) before(e *bulkEpoch) *bulkEpoch {
 	return e.prev
 }
 
-// Do sends mutations and waits for all of them; the first error is returned.
+// Do sends mutations, waits for all of them and returns the first error.
 func (b *BulkWriter) Do(ctx context.Context, muts []RowMutation) error {
 	errs := make(chan error, len(muts))
 	for i := range muts {
@@ -327,7 +335,7 @@ func (b *BulkWriter) Do(ctx context.Context, muts []RowMutation) error {
 	return first
 }
 
-// Close refuses further mutations and returns when no sender is left. The context has ended.
+// Close refuses further mutations and returns when no sender is left. The context must have ended.
 func (b *BulkWriter) Close() {
 	b.mu.Lock()
 	b.closed = true

@@ -77,7 +77,7 @@ func (g *google) SampleKeys(ctx context.Context, table string) ([]string, error)
 
 func (g *google) Close() error {
 	err := g.client.Close()
-	if err != nil && strings.Contains(err.Error(), "closing") { // it was closed before
+	if err != nil && strings.Contains(err.Error(), "closing") { // closed before
 		return nil
 	}
 	return err

@@ -12,8 +12,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Filters name columns by ranges or by patterns in which every byte that is not a letter or digit is escaped: a
-// column filter is a regular expression, in which "a.b" also matches "axb" and ".*" misses a newline.
+// Filters name columns by ranges, or by patterns that escape every byte that is not a letter or
+// digit: a column filter is a regular expression, in which "a.b" also matches "axb" and ".*" misses
+// a newline.
 
 const hexDigits = "0123456789abcdef"
 
@@ -55,11 +56,12 @@ func exactly(ts tso.Timestamp) bigtable.Filter {
 	return bigtable.TimestampRangeFilterMicros(cellTime(ts), cellTime(ts+1))
 }
 
-// newestFilter returns, for each of the columns (all if none), the newest n locks, write records and data versions
-// at or below ts. ts = 0 sets no bound.
+// newestFilter returns, for each of the columns (all if none), the newest n locks, write records
+// and data versions at or below ts. ts = 0 sets no bound.
 //
-// A few columns are named by ranges, many by a pattern that comes last: the emulator compiles a pattern anew for every cell
-// that reaches it, and took four times as long over a scan with the pattern in front.
+// Ranges name a few columns; a pattern that comes last names many: the emulator compiles a pattern
+// anew for every cell that reaches it, and took four times as long over a scan with the pattern in
+// front.
 func newestFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
 	parts := make([]bigtable.Filter, 0, 3)
 	ranges := rangesOf(columns)
@@ -79,7 +81,8 @@ func newestFilter(columns []string, ts tso.Timestamp, n int) bigtable.Filter {
 	return bigtable.ChainFilters(parts...)
 }
 
-// rangesOf names a few short columns by ranges, in the three families of a read; nil when there are too many for that.
+// rangesOf names a few short columns by ranges, in the three families of a read; nil when there are
+// too many for that.
 func rangesOf(columns []string) []bigtable.Filter {
 	const most, bytes = 4, 512
 	size := 0
@@ -98,9 +101,9 @@ func rangesOf(columns []string) []bigtable.Filter {
 	return out
 }
 
-// conflictFilter is the predicate of prewrite (I2, I3): for any of the columns a lock of another transaction, or a write
-// record at or after StartTS, be it only a rollback marker. For a request that is sent for the first time any lock is another
-// transaction's, which is cheaper to ask.
+// conflictFilter is the predicate of prewrite (I2, I3): for any of the columns a lock of another
+// transaction, or a write record at or after startTS, even a rollback marker. On the first attempt
+// any lock is another transaction's, which is cheaper to ask.
 func conflictFilter(columns []string, startTS tso.Timestamp, first bool) bigtable.Filter {
 	if len(columns) == 1 {
 		return spanFilter(columns[0], columns[0], startTS, first)
@@ -119,7 +122,8 @@ func spanFilter(low, high string, startTS tso.Timestamp, first bool) bigtable.Fi
 		bigtable.ChainFilters(span(layout.WriteFamily), from(startTS)))...)
 }
 
-// conflictingLocks selects, of the locks that a filter lets through, those of other transactions; all of them, the first time.
+// conflictingLocks selects other transactions' locks among those that a filter lets through; on the
+// first attempt, all of them.
 func conflictingLocks(locks bigtable.Filter, startTS tso.Timestamp, first bool) []bigtable.Filter {
 	if first {
 		return []bigtable.Filter{locks}
@@ -142,7 +146,8 @@ func recordFilter(column string, startTS tso.Timestamp) bigtable.Filter {
 	return bigtable.ChainFilters(oneColumn(layout.WriteFamily, column), from(startTS), bigtable.ValueRangeFilter(lo, hi))
 }
 
-// primaryFilter reads what decides a transaction: its record or marker on the primary, or its lock there.
+// primaryFilter reads what decides a transaction: its record or marker on the primary, or its lock
+// there.
 func primaryFilter(column string, startTS tso.Timestamp) bigtable.Filter {
 	return bigtable.InterleaveFilters(recordFilter(column, startTS), lockFilter(column, startTS))
 }
@@ -152,8 +157,8 @@ func exactValue(b []byte) bigtable.Filter {
 	return bigtable.ValueRangeFilter(b, append(slices.Clip(b), 0))
 }
 
-// wholeRowFilter returns the newest n locks, write records and data versions, at or below ts if that is not 0, of all columns, up to
-// the number of cells that make a row wide.
+// wholeRowFilter returns the newest n locks, write records and data versions of all columns, at or
+// below ts if that is not 0, up to the number of cells that make a row wide.
 func wholeRowFilter(ts tso.Timestamp, n int) bigtable.Filter {
 	parts := make([]bigtable.Filter, 0, 3)
 	if ts != 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Query says which cells of a row are wanted. Every read and every predicate of the engine is one of
-// the shapes below, so that a store can be simulated by implementing them, and what is sent to a real
-// one can be read in one place. As a predicate a query asks whether there is any such cell.
+// Query says which cells of a row are wanted. Every read and every predicate of the engine has one
+// of the shapes below, so implementing them simulates a store, and one file shows what a real one
+// is sent. As a predicate a query asks whether there is any such cell.
 type Query struct {
 	shape    shape
 	columns  []string // or only the first two below
@@ -60,14 +60,14 @@ const (
 	holdRefused
 )
 
-// Newest is the newest n locks, records and data versions at or below at (0: no bound) of each of the
-// columns; of all if none is named. The read of a snapshot (section 6 of the design).
+// Newest is the newest n locks, records and data versions at or below at (0: no bound) of each of
+// the columns; of all if none is named. The read of a snapshot (section 6 of the design).
 func Newest(columns []string, at tso.Timestamp, n int) Query {
 	return Query{shape: newest, columns: columns, at: at, n: n}
 }
 
-// WholeRow is Newest of all columns of a row that has at most n × WholeRowCells cells; of a wider one
-// it is that many.
+// WholeRow is Newest of all columns of a row that has at most n × WholeRowCells cells; of a wider
+// one it is that many.
 func WholeRow(at tso.Timestamp, n int) Query { return Query{shape: wholeRow, at: at, n: n} }
 
 // Data is exactly these versions of values.
@@ -78,7 +78,8 @@ func HasData(column string, startTS tso.Timestamp) Query {
 	return Query{shape: dataAt, versions: []Version{{column, startTS}}, flag: true}
 }
 
-// HeldLock is the lock of transaction startTS on the column: "does it still hold the cell?" (I6, I9).
+// HeldLock is the lock of transaction startTS on the column: "does it still hold the cell?" (I6,
+// I9).
 func HeldLock(column string, startTS tso.Timestamp) Query {
 	return Query{shape: heldLock, column: column, at: startTS}
 }
@@ -94,8 +95,8 @@ func Primary(column string, startTS tso.Timestamp) Query {
 }
 
 // Conflict is the predicate of prewrite (I2, I3): for any of the columns a lock of another
-// transaction, or a record at or after startTS, be it only a rollback marker. For the first attempt
-// every lock is another transaction's, which is cheaper to ask.
+// transaction, or a record at or after startTS, even a rollback marker. On the first attempt every
+// lock is another transaction's, which is cheaper to ask.
 func Conflict(columns []string, startTS tso.Timestamp, first bool) Query {
 	return Query{shape: conflict, columns: columns, at: startTS, flag: first}
 }
@@ -111,7 +112,7 @@ func Notified(column string) Query { return Query{shape: notified, column: colum
 // AnyNotify is every notify cell of a column.
 func AnyNotify(column string) Query { return Query{shape: anyNotify, column: column} }
 
-// Pending is the newest notify cell and lock of each column: what a scan for work looks at.
+// Pending is the newest notify cell and lock of each column, for a scan that looks for work.
 func Pending() Query { return Query{shape: pending} }
 
 // WrittenSince is the newest record of each column at or after ts, without its value.
@@ -123,8 +124,8 @@ func Locks(at tso.Timestamp) Query { return Query{shape: locks, at: at} }
 // Garbage is what the collector judges by: all locks and records, and where there is data.
 func Garbage() Query { return Query{shape: garbage} }
 
-// Exported is what an export at a snapshot needs of a row: Newest of all columns at or below at, and,
-// where columns are observed, which acknowledgments have later records.
+// Exported is what an export at a snapshot needs of a row: Newest of all columns at or below at,
+// and, where columns are observed, which acknowledgments have later records.
 func Exported(at tso.Timestamp, observed bool) Query {
 	return Query{shape: exported, at: at, n: 1, flag: observed}
 }
@@ -151,8 +152,8 @@ func Inspected(columns []string, n, cells int) Query {
 // Anything is one cell of the row, without its value.
 func Anything() Query { return Query{shape: anything} }
 
-// Cells is the newest version of each column of the meta family that begins with prefix, at most n of
-// them (0: all).
+// Cells is the newest version of each column of the meta family that begins with prefix, at most n
+// of them (0: all).
 func Cells(prefix string, n int) Query { return Query{shape: cellsOf, column: prefix, cells: n} }
 
 // CellExists is a column of the meta family.
@@ -171,8 +172,8 @@ func CellAtLeast(column string, ts tso.Timestamp) Query {
 // EitherCell is two columns of the meta family, if one of them exists.
 func EitherCell(a, b string) Query { return Query{shape: eitherCell, column: a, high: b} }
 
-// SafepointRefused is what forbids the safepoint ts: one above it in column, or a hold, in the columns
-// that begin with holds, at or below it.
+// SafepointRefused is what forbids the safepoint ts: one above it in column, or a hold, in the
+// columns that begin with holds, at or below it.
 func SafepointRefused(column, holds string, ts tso.Timestamp) Query {
 	return Query{shape: safepointRefused, column: column, high: holds, value: encoded(ts + 1)}
 }
@@ -188,7 +189,8 @@ func encoded(ts tso.Timestamp) []byte { return binary.BigEndian.AppendUint64(nil
 // WholeRowCells is how many cells a narrow row has, for each version asked for.
 const WholeRowCells = 16
 
-// PatternBytes is an upper bound of what a column adds to a query; model.MaxFilterBytes bounds the sum.
+// PatternBytes is an upper bound of what a column adds to a query; model.MaxFilterBytes bounds the
+// sum.
 func PatternBytes(column string) int { return 4*len(column) + 1 }
 
 // Rows names the rows of a read.

@@ -1,3 +1,5 @@
+// Package store is what the engine needs of Bigtable: four operations on rows, with queries and
+// mutations of its own. It sits on layout; google.go and googlefilters.go alone know Google's client.
 package store
 
 import (
@@ -38,8 +40,9 @@ type Backend interface {
 // ConnectTimeout bounds connecting to an instance.
 const ConnectTimeout = 30 * time.Second
 
-// Store is the four operations of Bigtable on which everything rests. It adds deadlines, counts, and nothing else:
-// ReadRows and MutateRows are retried by Google's client, CheckAndMutateRow never is.
+// Store is the four operations of Bigtable on which everything rests. It adds deadlines and counts,
+// and nothing else: Google's client retries ReadRows and MutateRows, and never CheckAndMutateRow.
+// It is safe for concurrent use.
 type Store struct {
 	backend Backend
 	Timing  model.Timing // with defaults; every request is bounded by its lifetime (I14)
@@ -47,20 +50,21 @@ type Store struct {
 	Metrics *telemetry.Instruments // nil: none
 	Trace   telemetry.Spans
 
-	// Background ends when the client is closed: requests that it cut off are not sent again.
+	// Background ends when the client closes: a request that it cuts off is not sent again.
 	Background context.Context
-	Stop       context.CancelFunc
-	Closed     atomic.Bool // before background ends: nothing new begins
+	Stop       context.CancelFunc // ends Background
+	Closed     atomic.Bool        // set before Background ends: nothing new begins
 }
 
+// New puts a Store with the default timing on a backend, which it owns from then on.
 func New(ctx context.Context, backend Backend, count *telemetry.Counters) *Store {
 	s := &Store{backend: backend, Count: count, Timing: model.DefaultTiming}
 	s.Background, s.Stop = context.WithCancel(ctx)
 	return s
 }
 
-// bounded gives a request its lifetime (I14). A context that ends earlier is left as it is: a timer and a context more for each request
-// would be a noticeable part of its cost.
+// bounded gives a request its lifetime (I14). It leaves a context that ends earlier as it is: a
+// timer and a context more for each request would be a noticeable part of its cost.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.Timing.RequestLifetime {
 		return ctx, func() {}
@@ -103,8 +107,8 @@ func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, 
 	return s.Err(ctx, table, err)
 }
 
-// CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and says
-// which it was. Either may be nil. An ambiguous error leaves open whether it was applied.
+// CheckAndMutate applies onMatch if the predicate finds a cell of the row, onMiss otherwise, and
+// reports which. Either may be nil. After an ambiguous error the store may have applied it.
 func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return false, err
@@ -122,8 +126,8 @@ func (s *Store) CheckAndMutate(ctx context.Context, table, row string, predicate
 	return matched, s.Err(ctx, table, err)
 }
 
-// MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry for
-// each row.
+// MutateRows applies unconditional mutations, each atomic on its row; errs is nil or has an entry
+// for each row.
 func (s *Store) MutateRows(ctx context.Context, table string, rows []string, muts []*Mutation) (errs []error, err error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
@@ -161,10 +165,10 @@ func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) 
 	return keys, s.Err(ctx, table, err)
 }
 
-// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the place
-// of old. A nil old is a cell that does not exist, a nil next one that is to go. An ambiguous request
-// is repeated; swapped is false if something else was there, which after a repetition may be next: a
-// caller that must know looks.
+// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the
+// slot of old. A nil old is a cell that does not exist, a nil next one that is to go. CompareAndSet
+// repeats an ambiguous request; swapped is false if something else was there, which after a
+// repetition may be next: a caller that must know reads the cell.
 func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next []byte) (swapped bool, err error) {
 	m := NewMutation(1)
 	if next == nil {
@@ -181,10 +185,11 @@ func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next
 	})
 }
 
-// MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old one.
+// MetaTimestamp is the timestamp of every cell of the meta family: a new value replaces the old
+// one.
 const MetaTimestamp = tso.Timestamp(1)
 
-// took measures a request. What the caller of ReadRows does with a row is part of it.
+// took measures a request, including what the caller of ReadRows does with a row.
 func (s *Store) took(ctx context.Context, op telemetry.Operation, table string, begun time.Time, err error) {
 	d := time.Since(begun)
 	s.Count.Latency[op].Add(d)
@@ -208,8 +213,8 @@ func (s *Store) Err(ctx context.Context, table string, err error) error {
 	return fmt.Errorf("percolator: table %q: %w", table, model.WithContext(ctx, err))
 }
 
-// missingFamily tells a table without one of our families from a missing table. Bigtable answers NotFound for both; its emulator has no
-// code for a family ("unknown family").
+// missingFamily tells a table that lacks a family from a missing table. Bigtable answers NotFound
+// for both; its emulator has no code for a family ("unknown family").
 func missingFamily(err error) bool {
 	switch s := status.Convert(err); s.Code() {
 	case codes.NotFound, codes.Unknown, codes.Internal:
@@ -218,13 +223,14 @@ func missingFamily(err error) bool {
 	return false
 }
 
-// Retry repeats an idempotent conditional request while its outcome is unknown, for at most the request lifetime
-// (I14). After a repetition "matched" may be the doing of the first sending; callers treat both alike.
-func (c *Store) Retry(ctx context.Context, send func(context.Context) (bool, error)) (bool, error) {
+// Retry repeats an idempotent conditional request while its outcome is ambiguous, for at most the
+// request lifetime (I14). After a repetition the first attempt may have caused the match; callers
+// treat both alike.
+func (s *Store) Retry(ctx context.Context, send func(context.Context) (bool, error)) (bool, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timing.RequestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, s.Timing.RequestLifetime)
 	defer cancel()
 	pause := retry.New(5*time.Millisecond, time.Second)
 	for {
@@ -238,8 +244,9 @@ func (c *Store) Retry(ctx context.Context, send func(context.Context) (bool, err
 	}
 }
 
-func (c *Store) ReadVersions(ctx context.Context, table, row string, q Query) (layout.RowVersions, error) {
-	r, err := c.ReadRow(ctx, table, row, q)
+// ReadVersions reads one row atomically and decodes it.
+func (s *Store) ReadVersions(ctx context.Context, table, row string, q Query) (layout.RowVersions, error) {
+	r, err := s.ReadRow(ctx, table, row, q)
 	if err != nil {
 		return nil, err
 	}

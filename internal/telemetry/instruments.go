@@ -6,18 +6,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/internal/model"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Metrics and spans are OpenTelemetry's, through the providers of Config and nothing global (docs/TELEMETRY.md lists them). Attributes
-// come from small sets: tables and indexes of the schema, kinds of requests, outcomes. Never row keys, values, sessions or texts of errors.
+// Metrics and spans are OpenTelemetry's, through the providers of Config and nothing global
+// (docs/TELEMETRY.md lists them). Attributes come from small sets: tables and indexes of the
+// schema, kinds of requests, outcomes. Never row keys, values, sessions or texts of errors.
 //
-// Counters and gauges are read when they are collected, so they cost nothing in between; only what has to be a histogram is
-// recorded as it happens, and without a MeterProvider not even that.
+// Counters and gauges are read when they are collected, so they cost nothing in between; only what
+// has to be a histogram is recorded as it happens, and without a MeterProvider not even that.
 
 // Scope is the instrumentation scope of the metrics and spans.
 const Scope = "github.com/gopercolator/percolator/percolator"
@@ -35,7 +37,8 @@ const (
 	systemName = "gcp.bigtable"
 )
 
-// conventionalBuckets are those that the conventions ask for in durations of database requests; ownBuckets are as fine as Stats.Latency.
+// conventionalBuckets are those that the conventions ask for in durations of database requests;
+// ownBuckets are as fine as Stats.Latency.
 var (
 	conventionalBuckets = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}
 	countBuckets        = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
@@ -64,7 +67,8 @@ type Instruments struct {
 	options map[measured][]metric.RecordOption
 }
 
-// measured is what tells one series of a histogram from another. There are as many as tables times kinds times outcomes.
+// measured is what tells one series of a histogram from another. There are as many as tables times
+// kinds times outcomes.
 type measured struct{ key, table, kind, outcome string }
 
 // NewInstruments returns nil if there is nobody to record for.
@@ -208,8 +212,8 @@ func statusOf(err error) string {
 	return errorType(err)
 }
 
-// errorType names a failure without its text, which may name a row; "" is none. An error of the caller's own is "_OTHER", as the
-// conventions have it.
+// errorType names a failure without its text, which may name a row; "" is none. An error of the
+// caller's own is "_OTHER", as the conventions have it.
 func errorType(err error) string {
 	if err == nil {
 		return ""

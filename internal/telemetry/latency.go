@@ -1,13 +1,15 @@
 package telemetry
 
 import (
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
 )
 
-// latencyBounds are the upper bounds of the buckets of LatencyCounts but the last, which has none. Two or three to a decade tell apart what
-// an operator would treat differently; finer ones would only make reports longer.
+// latencyBounds are the upper bounds of the buckets of LatencyCounts but the last, which has none.
+// Two or three to a decade tell apart what an operator would treat differently; finer ones would
+// only make reports longer.
 var latencyBounds = [...]time.Duration{
 	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
@@ -17,11 +19,13 @@ var latencyBounds = [...]time.Duration{
 	10 * time.Second, 20 * time.Second, 60 * time.Second,
 }
 
-// LatencyBounds returns the upper bounds, inclusive, of the buckets of every LatencyCounts, but for the last bucket, which holds what is
-// above them all. They are the same in every process of this version.
-func LatencyBounds() []time.Duration { return append([]time.Duration(nil), latencyBounds[:]...) }
+// LatencyBounds returns the upper bounds, inclusive, of the buckets of every LatencyCounts, but for
+// the last bucket, which holds what is above them all. They are the same in every process of this
+// version.
+func LatencyBounds() []time.Duration { return slices.Clone(latencyBounds[:]) }
 
-// LatencyCounts is a histogram of durations since NewClient. What happened between two readings is their difference (Sub).
+// LatencyCounts is a histogram of durations since NewClient. What happened between two readings is
+// their difference (Sub).
 type LatencyCounts struct {
 	Buckets [len(latencyBounds) + 1]int64 `json:"buckets"` // of durations up to each of LatencyBounds, and above
 	Count   int64                         `json:"count"`
@@ -48,8 +52,9 @@ func (l LatencyCounts) Add(other LatencyCounts) LatencyCounts {
 	return l
 }
 
-// Quantile estimates the duration that a share q (0 to 1) of the calls did not exceed: within the bucket where it lies, calls are taken
-// to be spread evenly. What lies above all bounds is given as the last of them. Without calls it is 0.
+// Quantile estimates the duration that a share q (0 to 1) of the calls did not exceed: within the
+// bucket where it lies, calls are taken to be spread evenly. What lies above all bounds is given as
+// the last of them. Without calls it is 0.
 func (l LatencyCounts) Quantile(q float64) time.Duration {
 	total := int64(0)
 	for _, n := range l.Buckets {
@@ -82,7 +87,7 @@ func (l LatencyCounts) Mean() time.Duration {
 	return l.Sum / time.Duration(l.Count)
 }
 
-// Latency is LatencyCounts while it is being counted.
+// latency is LatencyCounts while it is being counted.
 type latency struct {
 	buckets [len(latencyBounds) + 1]atomic.Int64
 	sum     atomic.Int64
@@ -119,7 +124,8 @@ const (
 	operations
 )
 
-// String is the operation's key in Stats.Latency; those of requests are their keys in Stats.Requests.
+// String is the operation's key in Stats.Latency; those of requests are their keys in
+// Stats.Requests.
 func (op Operation) String() string {
 	return [...]string{"begin", "get", "get_multi", "scan", "commit", "Oracle", "ReadRows", "CheckAndMutateRow", "MutateRows"}[op]
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Spans makes the client's trace spans: one for each call of the caller's, and below it one for each step of the protocol, not for
-// each request. A transaction may send thousands of those, and whoever wants to see them can trace gRPC (docs/TELEMETRY.md).
+// Spans makes the client's trace spans: one for each call of the caller's, and below it one for
+// each step of the protocol, not for each request. A transaction may send thousands of those, and
+// whoever wants to see them can trace gRPC (docs/TELEMETRY.md).
 type Spans struct{ tracer trace.Tracer } // nil: none
 
 func NewSpans(p trace.TracerProvider) Spans {
@@ -35,7 +36,8 @@ func (s Spans) Start(ctx context.Context, name, table string) (context.Context, 
 	return ctx, Span{sp}
 }
 
-// Within is start for what is worth a span only as a part of another one: not where the client works for itself.
+// Within is start for what is worth a span only as a part of another one: not where the client
+// works for itself.
 func (s Spans) Within(ctx context.Context, name string) (context.Context, Span) {
 	if s.tracer == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, Span{}

@@ -2,9 +2,10 @@ package telemetry
 
 import (
 	"errors"
-	"github.com/gopercolator/percolator/internal/model"
 	"sync/atomic"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 // Counters are a client's counts since NewClient, each incremented where the thing happens.
@@ -40,26 +41,27 @@ func (n *Counters) Ended(err error) {
 
 // Stats is a reading of a client's counters since NewClient.
 type Stats struct {
-	Transactions              int64 // Committed with at least one write or notification
+	Transactions              int64 // committed with at least one write or notification
 	Conflicts                 int64 // attempts that ended in ErrConflict
 	Aborts                    int64 // attempts that were rolled back for another reason
 	RolledForward, RolledBack int64 // cells of other transactions that lock resolution settled
 	Notifications             int64 // notify cells written
-	// Requests counts calls by kind: "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys" and "Oracle". Retries
-	// inside Google's client are not seen.
+	// Requests counts calls by kind: "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys"
+	// and "Oracle". Retries inside Google's client are not seen.
 	Requests              map[string]int64
 	RowsRead, RowsMutated int64
-	Unknown               int64 // Commits that ended in ErrOutcomeUnknown
-	// LateRecords counts put records found without their data below the mark: traces of commits that landed after
-	// collection, read as absent.
+	Unknown               int64 // commits that ended in ErrOutcomeUnknown
+	// LateRecords counts put records found without their data below the mark: traces of commits that
+	// landed after collection, read as absent.
 	LateRecords int64
 
-	LockWaits    int64         // Reads that met a lock, and had to wait for its transaction or to settle it
+	LockWaits    int64         // reads that met a lock, and had to wait for its transaction or to settle it
 	LockWaitTime time.Duration // how long they took for that, all together
 
-	// Latency counts how long calls took, by operation: "begin", "get", "get_multi", "scan" (each page), "commit" (with
-	// writes), and the requests by the names that they have in Requests, but for "SampleRowKeys". Reads that the snapshot
-	// already knew, or that the transaction had written, are not among them. Failed calls are.
+	// Latency counts how long calls took, by operation: "begin", "get", "get_multi", "scan" (each
+	// page), "commit" (with writes), and the requests by the names that they have in Requests, but for
+	// "SampleRowKeys". Reads that the snapshot already knew, or that the transaction had written, are
+	// not among them. Failed calls are.
 	Latency map[string]LatencyCounts
 }
 

@@ -12,19 +12,21 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A transaction that reads nothing may take a start timestamp that was asked for before it began: it has seen nothing that could have
-// become stale, and all that an older start timestamp does is refuse to overwrite what was committed since (I2). So each blind transaction
-// takes one that is at hand and has one asked for in its place, which saves the oracle's round trip.
+// A transaction that reads nothing may take a start timestamp that was asked for before it began:
+// it has seen nothing that could have become stale, and all that an older start timestamp does is
+// refuse to overwrite what was committed since (I2). So each blind transaction takes one that is at
+// hand and has one asked for in its place, which saves the oracle's round trip.
 //
-// The newest is taken first. The oldest first, as a queue would have it, would hand out timestamps as old as the queue is long, and the
-// older a timestamp is, the likelier it loses against something that was committed since.
+// The newest is taken first. The oldest first, as a queue would have it, would hand out timestamps
+// as old as the queue is long, and the older a timestamp is, the likelier it loses against
+// something that was committed since.
 
 // Clock gives timestamps of the oracle.
 type Source struct {
 	Store  *store.Store
 	Config model.Settings
 	Oracle tso.Oracle
-	ahead  startAhead  // Start timestamps for Blind
+	ahead  startAhead  // start timestamps for Blind
 	Newest newestStamp // for MaxStaleness
 }
 
@@ -38,8 +40,8 @@ type startAhead struct {
 	asking int
 }
 
-// take returns the newest timestamp at hand if it was asked for less than age ago, and whether one is to be asked for in its place; whoever
-// asks says so to put.
+// take returns the newest timestamp at hand if it was asked for less than age ago, and whether one
+// is to be asked for in its place; whoever asks says so to put.
 func (a *startAhead) take(age time.Duration) (s stamp, ok, ask bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,7 +59,8 @@ func (a *startAhead) take(age time.Duration) (s stamp, ok, ask bool) {
 	return s, ok, ask
 }
 
-// Put keeps what was asked for, in the place of the oldest if need be; answered is false if there was no answer.
+// put keeps what was asked for, in the place of the oldest if need be; answered is false if there
+// was no answer.
 func (a *startAhead) put(s stamp, answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,28 +74,29 @@ func (a *startAhead) put(s stamp, answered bool) {
 	a.stamps = append(a.stamps, s)
 }
 
-// StartTimestamp asks the oracle; for a blind transaction it takes one that is at hand, not older than a quarter of a lock's life.
-func (c *Source) StartTimestamp(ctx context.Context, blind bool) (stamp, error) {
-	if blind && !c.Store.Closed.Load() {
-		s, ok, ask := c.ahead.take(c.Config.LockTTL / 4)
+// StartTimestamp asks the oracle; for a blind transaction it takes one that is at hand, not older
+// than a quarter of a lock's life.
+func (s *Source) StartTimestamp(ctx context.Context, blind bool) (stamp, error) {
+	if blind && !s.Store.Closed.Load() {
+		ahead, ok, ask := s.ahead.take(s.Config.LockTTL / 4)
 		if ask {
-			go c.askAhead()
+			go s.askAhead()
 		}
 		if ok {
-			return s, nil
+			return ahead, nil
 		}
 	}
-	return c.askStamp(ctx)
+	return s.askStamp(ctx)
 }
 
-func (c *Source) askAhead() {
-	s, err := c.askStamp(c.Store.Background)
-	c.ahead.put(s, err == nil)
+func (s *Source) askAhead() {
+	asked, err := s.askStamp(s.Store.Background)
+	s.ahead.put(asked, err == nil)
 }
 
-func (c *Source) askStamp(ctx context.Context) (stamp, error) {
+func (s *Source) askStamp(ctx context.Context) (stamp, error) {
 	asked := time.Now()
-	ts, err := c.Next(ctx)
+	ts, err := s.Next(ctx)
 	return stamp{ts, asked}, err
 }
 
@@ -103,32 +107,32 @@ type stamp struct {
 }
 
 // Next asks the oracle (I1).
-func (c *Source) Next(ctx context.Context) (tso.Timestamp, error) {
+func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return 0, err
 	}
-	if c.Store.Closed.Load() {
+	if s.Store.Closed.Load() {
 		return 0, fmt.Errorf("percolator: %w", model.ErrClosed)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Store.Timing.RequestLifetime)
+	ctx, cancel := context.WithTimeout(ctx, s.Store.Timing.RequestLifetime)
 	defer cancel()
-	ctx, span := c.Store.Trace.Within(ctx, "percolator.timestamp")
-	c.Store.Count.Oracle.Add(1)
+	ctx, span := s.Store.Trace.Within(ctx, "percolator.timestamp")
+	s.Store.Count.Oracle.Add(1)
 	asked := time.Now()
-	ts, err := c.Oracle.Next(ctx)
-	c.tookOracle(ctx, asked, err)
+	ts, err := s.Oracle.Next(ctx)
+	s.tookOracle(ctx, asked, err)
 	span.End(err)
 	if err != nil {
 		return 0, fmt.Errorf("percolator: oracle: %w", model.WithContext(ctx, err))
 	}
-	c.Newest.offer(stamp{ts, asked})
+	s.Newest.offer(stamp{ts, asked})
 	return ts, nil
 }
 
-func (c *Source) tookOracle(ctx context.Context, asked time.Time, err error) {
+func (s *Source) tookOracle(ctx context.Context, asked time.Time, err error) {
 	d := time.Since(asked)
-	c.Store.Count.Latency[telemetry.OpOracle].Add(d)
-	c.Store.Metrics.OracleRequest(ctx, d, err)
+	s.Store.Count.Latency[telemetry.OpOracle].Add(d)
+	s.Store.Metrics.OracleRequest(ctx, d, err)
 }
 
 // newestStamp is the greatest timestamp that a client has got.
@@ -155,22 +159,23 @@ func (n *newestStamp) Within(d time.Duration) (tso.Timestamp, bool) {
 	return n.TS, n.TS > 0 && time.Since(n.When) <= d
 }
 
-// EstimatedTime is the oracle's time as far as this process can tell without asking: the newest timestamp that the client has got, for
-// whatever purpose, and the monotonic time since it was asked for. It is for ages that people look at, not for snapshots. ok is false before the first
+// EstimatedTime is the oracle's time as far as this process can tell without asking: the newest
+// timestamp that the client has got, for whatever purpose, and the monotonic time since it was
+// asked for. It is for ages that people look at, not for snapshots. ok is false before the first
 // timestamp.
-func (c *Source) EstimatedTime() (now tso.Timestamp, ok bool) {
-	c.Newest.mu.Lock()
-	defer c.Newest.mu.Unlock()
-	if c.Newest.TS == 0 {
+func (s *Source) EstimatedTime() (now tso.Timestamp, ok bool) {
+	s.Newest.mu.Lock()
+	defer s.Newest.mu.Unlock()
+	if s.Newest.TS == 0 {
 		return 0, false
 	}
-	return c.Newest.TS.Add(time.Since(c.Newest.When)), true
+	return s.Newest.TS.Add(time.Since(s.Newest.When)), true
 }
 
 // Ahead is how many start timestamps are at hand for blind transactions; asking: more are on their
 // way.
-func (c *Source) Ahead() (n int, asking bool) {
-	c.ahead.mu.Lock()
-	defer c.ahead.mu.Unlock()
-	return len(c.ahead.stamps), c.ahead.asking > 0
+func (s *Source) Ahead() (n int, asking bool) {
+	s.ahead.mu.Lock()
+	defer s.ahead.mu.Unlock()
+	return len(s.ahead.stamps), s.ahead.asking > 0
 }

@@ -1,3 +1,6 @@
+// Package transfer exports an instance at one timestamp and restores an export into empty tables.
+// It stands above package engine and moves rows, not files: package backup has the file format. Its
+// one idea: a restored instance looks as if one large transaction had written it.
 package transfer
 
 import (
@@ -16,26 +19,32 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// An export is what a backup reads: values at one timestamp, and what observers still have to do about them. The first part is a scan. For the
-// second, the time of the snapshot S and the time T at which a row is read differ, and notify cells have no history; so what was pending at S is
+// An export is what a backup reads: values at one timestamp, and what observers still have to do
+// about them. The first part is a scan. For the second, the time of the snapshot S and the time T
+// at which a row is read differ, and notify cells have no history; so what was pending at S is
 // inferred from what is stored at T:
 //
-//	observed   a notify cell ≤ S is there                 it was pending at S
-//	           an observer has not acknowledged the       it was pending at S, and that observer has run for it since: the
-//	           change at S and its column has something   acknowledgment has a history, from which nothing newer than the hold is
-//	           newer                                      collected
-//	           the record of the change was a lock        the notify cell came with the record (I10), after it was looked for
-//	weak       a notify cell ≤ S is there                 it was pending at S
-//	           a trace > S is there                       a run that may have committed after S has erased one
+//	observed   a notify cell ≤ S is there     it was pending at S
+//	           an observer has not            it was pending at S, and that observer has run for it
+//	           acknowledged the change at S   since: the acknowledgment has a history, of which the
+//	           and its column has something   collector removes nothing newer than the hold
+//	           newer
+//	           the record of the change was   the notify cell came with the record (I10), after the
+//	           a lock                         export had looked for it
+//	weak       a notify cell ≤ S is there     it was pending at S
+//	           a trace > S is there           a run that may have committed after S has erased one
 //
-// Weak notifications have no acknowledgment. So whoever erases one while there is a hold leaves a trace, a marker in the write family under a
-// reserved name, which the collector removes like any other (trace, below). BeginExport takes the hold, and S only after every client must know
-// of it. Weak notifications are read when all rows have been: a transaction whose commit timestamp lies below S writes its own before it commits
-// (I11), and reading the rows has waited for its locks (I15).
+// Weak notifications have no acknowledgment. So whoever erases one while there is a hold leaves a
+// trace, a marker in the write family under a reserved name, which the collector removes like any
+// other (trace, below). BeginExport takes the hold, and S only after every client must know of it.
+// Weak notifications are read when all rows have been: a transaction whose commit timestamp lies
+// below S writes its own before it commits (I11), and reading the rows has waited for its locks
+// (I15).
 //
-// All of this errs on the side of running an observer once more. Rejected: to export notify cells as they are found. What ran between S and T would
-// be lost, since its effects are not in the snapshot. Rejected too: always to leave traces. They cost a record for each run of a popular row, and
-// matter only while somebody exports.
+// All of this errs on the side of running an observer once more. Rejected: to export notify cells
+// as they are found. What ran between S and T would be lost, since its effects are not in the
+// snapshot. Rejected too: always to leave traces. They cost a record for each run of a popular row,
+// and matter only while somebody exports.
 
 // ExportKind says what an exported cell is.
 type ExportKind uint8
@@ -64,9 +73,11 @@ type ExportedRow struct {
 	Cells []ExportedCell
 }
 
-// BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has weak columns it waits in between until every
-// client knows of the hold (RequestLifetime and MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
-// not nil, for how long. ttl is as for TakeHold; it must be longer than that wait (ErrInvalidArgument).
+// BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has
+// weak columns it waits in between until every client knows of the hold (RequestLifetime and
+// MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
+// not nil, for how long. ttl is as for TakeHold; it must be longer than that wait
+// (ErrInvalidArgument).
 func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (meta.Hold, tso.Timestamp, error) {
 	drain := e.Store.Timing.Drain()
 	if ttl <= drain {
@@ -91,21 +102,23 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 	return meta.Hold{}, 0, err
 }
 
-// ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all values, deletions that observers may not know
-// of, and what observers have to do about either. Somebody has to hold ts (BeginExport), or the stream may end with ErrSnapshotTooOld.
-// Memory: one page, at most 4096 rows or, beyond its first row, about 4 MiB of values.
+// ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
+// values, deletions that observers may not know of, and what observers have to do about either.
+// Somebody has to hold ts (BeginExport), or the stream may end with ErrSnapshotTooOld. Memory: one
+// page, at most 4096 rows or, beyond its first row, about 4 MiB of values.
 func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
 		return failedExport(model.UnknownTable(table))
 	}
-	x := &exporter{c: e, ts: ts, info: info}
+	x := &exporter{e: e, ts: ts, info: info}
 	return x.pages(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0), x.row)
 }
 
-// AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has been written: one of a transaction that writes nothing else
-// has no lock that reading the rows would have waited for, but is written within the request lifetime (I14), 30 s unless Schema.Timing says
-// otherwise. Without weak columns it returns at once.
+// AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
+// been written: one of a transaction that writes nothing else has no lock that reading the rows
+// would have waited for, but is written within the request lifetime (I14), 30 s unless
+// Schema.Timing says otherwise. Without weak columns it returns at once.
 func AwaitWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp) error {
 	if !e.Meta.HasWeak() {
 		return nil
@@ -117,8 +130,9 @@ func AwaitWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp) error {
 	return retry.Sleep(ctx, e.Store.Timing.RequestLifetime-now.Sub(ts))
 }
 
-// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of ExportRows, of every table, has to be
-// read before: a transaction that was about to commit below ts when its rows were read writes its weak notifications before it commits.
+// ExportWeak streams the rows of table in r with weak notifications that were pending at ts. All of
+// ExportRows, of every table, has to be read before: a transaction that was about to commit below
+// ts when its rows were read writes its weak notifications before it commits.
 func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
@@ -127,7 +141,7 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	if len(info.Weak) == 0 {
 		return func(func(ExportedRow, error) bool) {}
 	}
-	x := &exporter{c: e, ts: ts, info: info}
+	x := &exporter{e: e, ts: ts, info: info}
 	return x.pages(ctx, r, store.Weak(x.ts), x.weakRow)
 }
 
@@ -137,12 +151,13 @@ func failedExport(err error) iter.Seq2[ExportedRow, error] {
 
 // exporter exports rows of one table.
 type exporter struct {
-	c    *engine.Engine
+	e    *engine.Engine
 	ts   tso.Timestamp
 	info *model.TableInfo
 }
 
-// pages reads pages of rows that pass a filter, and hands out what decode makes of them; a row without cells is left out.
+// pages reads pages of rows that pass a filter, and hands out what decode makes of them; a row
+// without cells is left out.
 func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, decode func(context.Context, layout.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
 	return func(yield func(ExportedRow, error) bool) {
 		fail := func(err error) { yield(ExportedRow{}, err) }
@@ -152,7 +167,7 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 		}
 		limit := reads.ScanFirstRows
 		for !r.Empty() {
-			if x.c.Store.Closed.Load() {
+			if x.e.Store.Closed.Load() {
 				fail(fmt.Errorf("percolator: %w", model.ErrClosed))
 				return
 			}
@@ -161,8 +176,8 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 			for i := 0; i < len(page) && err == nil; i++ {
 				rows[i], err = decode(ctx, page[i])
 			}
-			if err == nil { // After everything has been read (I16)
-				err = x.c.Meta.CheckRead(ctx, x.ts)
+			if err == nil { // after everything has been read (I16)
+				err = x.e.Meta.CheckRead(ctx, x.ts)
 			}
 			if err != nil {
 				fail(err)
@@ -184,7 +199,7 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 
 func (x *exporter) page(ctx context.Context, r model.Range, f store.Query, limit int) (page []layout.Row, more bool, err error) {
 	size := 0
-	err = x.c.Store.ReadRows(ctx, x.info.Name, store.In(r), f, limit, func(row layout.Row) bool {
+	err = x.e.Store.ReadRows(ctx, x.info.Name, store.In(r), f, limit, func(row layout.Row) bool {
 		page = append(page, row)
 		size += row.Size()
 		return size < reads.ScanPageBytes

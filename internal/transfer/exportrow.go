@@ -29,7 +29,7 @@ func (x *exporter) see(row layout.Row) seenRow {
 	return s
 }
 
-// Row settles each cell of a row as a read does, and finds out what observers have to do about it.
+// row settles each cell of a row as a read does, and finds out what observers have to do about it.
 func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error) {
 	key, seen := row.Key, x.see(row)
 	out := ExportedRow{Row: key}
@@ -38,7 +38,7 @@ func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error)
 			continue
 		}
 		cell := model.Cell{Table: x.info.Name, Row: key, Column: column}
-		res, err := x.c.Reads.FinishRead(ctx, x.ts, cell, seen.versions[column], 1, true)
+		res, err := x.e.Reads.FinishRead(ctx, x.ts, cell, seen.versions[column], 1, true)
 		if err != nil {
 			return out, err
 		}
@@ -58,7 +58,8 @@ func (x *exporter) row(ctx context.Context, row layout.Row) (ExportedRow, error)
 	return out, nil
 }
 
-// Observed finds out which observers have acknowledged the newest change of a cell, and whether it was notified.
+// observed finds out which observers have acknowledged the newest change of a cell, and whether it
+// was notified.
 func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cell, change layout.WriteRecord, seen seenRow) error {
 	at := slices.IndexFunc(seen.pending.Notified, func(n model.Notification) bool { return n.Cell == cell })
 	if at >= 0 {
@@ -71,7 +72,7 @@ func (x *exporter) observed(ctx context.Context, e *ExportedCell, cell model.Cel
 	for _, ack := range seen.acksOf(cell.Column) {
 		v := seen.versions[ack]
 		busy := seen.since[ack] || (v != nil && len(v.Locks) > 0)
-		last, err := x.c.Reads.FinishAck(ctx, x.ts, model.Cell{Table: cell.Table, Row: cell.Row, Column: ack}, v)
+		last, err := x.e.Reads.FinishAck(ctx, x.ts, model.Cell{Table: cell.Table, Row: cell.Row, Column: ack}, v)
 		if err != nil {
 			return err
 		}

@@ -21,37 +21,44 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A restore writes an export into empty tables: not by transactions, but as if one large one had written everything. All values have one start
-// and one commit timestamp, all acknowledgments another pair above it:
+// A restore writes an export into empty tables: not by transactions, but as if one large one had
+// written everything. All values have one start and one commit timestamp, all acknowledgments
+// another pair above it:
 //
-//	data          start
-//	write, notify commit
-//	write of an acknowledgment, of kind lock: start is ackStart, above commit, so the observer has seen the change      ackCommit
+//	data                       start
+//	write, notify              commit
+//	write, an acknowledgment   ackCommit; the record, of kind lock, names ackStart, which lies above
+//	                           commit, so the observer has seen the change
 //
-// They are taken from the oracle once and stored, so every request of a restore can be repeated, by whomever and in any order, with the same
-// result. That replaces conflict checks and locks, and it is right because nobody else reads or writes: a cell of the meta row, the fence, says
-// that a restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it knows of that row (I20). As it may know that
-// late, a restore into an instance with a schema waits as long as a collector does before it relies on the fence, and looks only then whether the
-// tables are empty. An instance without a schema has no clients; there the fence is stored before the schema.
+// They are taken from the oracle once and stored, so every request of a restore can be repeated, by
+// whomever and in any order, with the same result. That replaces conflict checks and locks, and it
+// is right because nobody else reads or writes: a cell of the meta row, the fence, says that a
+// restore is unfinished, and every client refuses reads and commits (ErrRestoring) from what it
+// knows of that row (I20). As it may know that late, a restore into an instance with a schema waits
+// as long as a collector does before it relies on the fence, and looks only then whether the tables
+// are empty. An instance without a schema has no clients; there the fence is stored before the
+// schema.
 //
-// The fence goes when everything is written, after a safepoint below the commit timestamp was announced: an older snapshot would see
-// an empty table, and is refused instead.
+// The fence goes when everything is written, after a safepoint below the commit timestamp was
+// announced: an older snapshot would see an empty table, and is refused instead.
 //
-// Rejected: transactions. A row would cost three requests instead of a share of one, and a half-restored instance would look like a small one.
-// Rejected too: the original timestamps. Those of another oracle may lie in the future of this one (I1).
+// Rejected: transactions. A row would cost three requests instead of a share of one, and a
+// half-restored instance would look like a small one. Rejected too: the original timestamps. Those
+// of another oracle may lie in the future of this one (I1).
 
 // ErrNotEmpty: a restore needs empty tables.
 var ErrNotEmpty = errors.New("table is not empty")
 
 // Restore is a restore under way. Its methods may be called concurrently.
 type Restore struct {
-	c        *engine.Engine
+	e        *engine.Engine
 	cell     meta.Fence
-	building map[string]bool // Indexes without entries, by TABLE.INDEX
+	building map[string]bool // indexes without entries, by TABLE.INDEX
 }
 
-// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no schema it stores the fence, and then creates s and its
-// tables. Otherwise the stored schema has to be s (ErrSchemaMismatch). id names the backup. It can be repeated.
+// PrepareRestore makes an instance ready for NewClient and Client.BeginRestore: where it has no
+// schema it stores the fence, and then creates s and its tables. Otherwise the stored schema has to
+// be s (ErrSchemaMismatch). id names the backup. It can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, id string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -94,15 +101,16 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
 }
 
-// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off. Every table of the schema has to be empty
-// (ErrNotEmpty, which leaves the instance as it was). incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If
-// clients may be using the instance it waits until all of them must know of the fence, and tells waiting, if that is not nil, for how long.
-// ErrRestoring: a restore of another backup is unfinished.
+// BeginRestore fences the instance, or takes up a restore of the same backup that was broken off.
+// Every table of the schema has to be empty (ErrNotEmpty, which leaves the instance as it was).
+// incomplete lists indexes, as TABLE.INDEX, that BackfillIndex has to build afterwards. If clients
+// may be using the instance it waits until all of them must know of the fence, and tells waiting,
+// if that is not nil, for how long. ErrRestoring: a restore of another backup is unfinished.
 func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete []string, waiting func(time.Duration)) (*Restore, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return nil, err
 	}
-	r := &Restore{c: e, building: model.SetOf(incomplete)}
+	r := &Restore{e: e, building: model.SetOf(incomplete)}
 	for range meta.MaxTries {
 		m, err := e.Meta.Refresh(ctx)
 		if err != nil {
@@ -128,7 +136,8 @@ func BeginRestore(ctx context.Context, e *engine.Engine, id string, incomplete [
 	return nil, fmt.Errorf("percolator: %w: the fence was changed by others %d times", model.ErrConflict, meta.MaxTries)
 }
 
-// fence stores the fence of an instance that may have clients. Whoever names the wrong instance is told before it is in anybody's way.
+// fence stores the fence of an instance that may have clients. Whoever names the wrong instance is
+// told before it is in anybody's way.
 func (r *Restore) fence(ctx context.Context, id string) error {
 	if err := r.checkEmpty(ctx); err != nil {
 		return err
@@ -137,9 +146,10 @@ func (r *Restore) fence(ctx context.Context, id string) error {
 	return err
 }
 
-// ready waits until the fence is in force, looks again whether the tables are empty, and takes the timestamps.
+// ready waits until the fence is in force, looks again whether the tables are empty, and takes the
+// timestamps.
 func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Duration)) error {
-	if drain := r.c.Store.Timing.Drain(); !m.Fence.Fresh {
+	if drain := r.e.Store.Timing.Drain(); !m.Fence.Fresh {
 		if waiting != nil {
 			waiting(drain)
 		}
@@ -158,7 +168,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 	next.Ready = true
 	for _, ts := range []*tso.Timestamp{&next.Start, &next.Commit, &next.AckStart, &next.AckCommit} {
 		var err error
-		if *ts, err = r.c.Clock.Next(ctx); err != nil {
+		if *ts, err = r.e.Clock.Next(ctx); err != nil {
 			return err
 		}
 	}
@@ -175,11 +185,12 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 	return err
 }
 
-// forgetBackfills erases the positions of backfills of what was in the tables before: they say nothing of the rows that come.
+// forgetBackfills erases the positions of backfills of what was in the tables before: they say
+// nothing of the rows that come.
 func (r *Restore) forgetBackfills(ctx context.Context) error {
 	var rows []string
 	var muts []*store.Mutation
-	err := r.c.Store.ReadRows(ctx, model.MetaTable, store.Prefix(meta.BackfillRowPrefix), store.Anything(), 0, func(row layout.Row) bool {
+	err := r.e.Store.ReadRows(ctx, model.MetaTable, store.Prefix(meta.BackfillRowPrefix), store.Anything(), 0, func(row layout.Row) bool {
 		mut := store.NewMutation(2)
 		mut.EraseRow()
 		rows, muts = append(rows, row.Key), append(muts, mut)
@@ -188,11 +199,12 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	errs, err := r.c.Store.MutateRows(ctx, model.MetaTable, rows, muts)
+	errs, err := r.e.Store.MutateRows(ctx, model.MetaTable, rows, muts)
 	return errors.Join(append(errs, err)...)
 }
 
-// replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was faster.
+// replace puts next (nil: nothing) in the place of old, together with mut, unless somebody else was
+// faster.
 func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store.Mutation) (replaced bool, err error) {
 	if next != nil {
 		mut.Put(layout.MetaFamily, meta.ColumnFence, store.MetaTimestamp, next.Encode())
@@ -200,11 +212,11 @@ func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store
 		mut.EraseColumn(layout.MetaFamily, meta.ColumnFence)
 	}
 	there := store.CellExists(meta.ColumnFence)
-	matched, err := r.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+	matched, err := r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
 		if old == nil {
-			return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
+			return r.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
 		}
-		return r.c.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, store.CellIs(meta.ColumnFence, old.Encode()), mut, nil)
+		return r.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, store.CellIs(meta.ColumnFence, old.Encode()), mut, nil)
 	})
 	if err != nil {
 		return false, fmt.Errorf("percolator: the fence of a restore: %w", err)
@@ -215,7 +227,7 @@ func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store
 // checkEmpty names the first table of the schema, or of an index, in which anything is stored.
 func (r *Restore) checkEmpty(ctx context.Context) error {
 	var names []string
-	for _, t := range r.c.Meta.Catalog.Load().Schema.Tables {
+	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
 		names = append(names, t.BigtableNames()...)
 	}
 	found := make([]bool, len(names))
@@ -223,7 +235,7 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 	g.SetLimit(8)
 	for i, name := range names {
 		g.Go(func() (err error) {
-			found[i], err = hasRows(gctx, r.c, name)
+			found[i], err = hasRows(gctx, r.e, name)
 			return err
 		})
 	}
@@ -245,11 +257,12 @@ func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, er
 	return found, err
 }
 
-// CheckWritten is for who goes on with a restore: of tables into which rows have been written, none may be empty. ErrConflict: one is, so
-// somebody has emptied it since, and AbandonRestore is what is needed.
+// CheckWritten is for who goes on with a restore: of tables into which rows have been written, none
+// may be empty. ErrConflict: one is, so somebody has emptied it since, and AbandonRestore is what
+// is needed.
 func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	for _, name := range tables {
-		switch found, err := hasRows(ctx, r.c, name); {
+		switch found, err := hasRows(ctx, r.e, name); {
 		case err != nil:
 			return err
 		case !found:
@@ -259,8 +272,9 @@ func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has written was removed: all tables have to be
-// empty (ErrNotEmpty). Without an unfinished restore it does nothing.
+// AbandonRestore lifts the fence of a restore that has not finished, once everything that it has
+// written was removed: all tables have to be empty (ErrNotEmpty). Without an unfinished restore it
+// does nothing.
 func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -269,7 +283,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 	if err != nil || m.Fence == nil {
 		return err
 	}
-	r, old := &Restore{c: e}, m.Fence
+	r, old := &Restore{e: e}, m.Fence
 	if old.Ready || old.Abandoned { // otherwise nothing was written: what is in the tables is users'
 		if err := r.checkEmpty(ctx); err != nil {
 			return err
@@ -300,10 +314,11 @@ func (r *Restore) changed(yes bool) error {
 	return nil
 }
 
-// inForce refuses to write once the restore was finished by somebody else, or abandoned. What it knows is at most Timing.MetaMaxAge old, so a
-// process that was stopped in the middle cannot bring back what has been collected since, nor write into tables that are in use.
+// inForce refuses to write once the restore was finished by somebody else, or abandoned. What it
+// knows is at most Timing.MetaMaxAge old, so a process that was stopped in the middle cannot bring
+// back what has been collected since, nor write into tables that are in use.
 func (r *Restore) inForce(ctx context.Context) error {
-	m, err := r.c.Meta.Known(ctx)
+	m, err := r.e.Meta.Known(ctx)
 	if err != nil {
 		return err
 	}
@@ -313,13 +328,14 @@ func (r *Restore) inForce(ctx context.Context) error {
 	return nil
 }
 
-// CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup from another.
+// CommitTimestamp is that of everything which the restore writes. It tells one restore of a backup
+// from another.
 func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
 
-// Finish lifts the fence; everything has been written. Clients that are running notice within Timing.MetaMaxAge. ErrConflict: the fence
-// is not this restore's any more.
+// Finish lifts the fence; everything has been written. Clients that are running notice within
+// Timing.MetaMaxAge. ErrConflict: the fence is not this restore's any more.
 func (r *Restore) Finish(ctx context.Context) error {
-	m, err := r.c.Meta.Refresh(ctx)
+	m, err := r.e.Meta.Refresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -327,15 +343,15 @@ func (r *Restore) Finish(ctx context.Context) error {
 		return fmt.Errorf("percolator: %w: the restore of backup %s has been finished by somebody else", model.ErrConflict, r.cell.ID)
 	}
 	// Refused if a collector has announced a newer one, or a hold is in the way.
-	if _, err := r.c.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return r.c.Meta.StoreSafepoint(ctx, r.cell.Commit-1, r.cell.AckCommit)
+	if _, err := r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return r.e.Meta.StoreSafepoint(ctx, r.cell.Commit-1, r.cell.AckCommit)
 	}); err != nil {
 		return fmt.Errorf("percolator: the safepoint of a restore: %w", err)
 	}
 	if _, err := r.replace(ctx, m.Fence, nil, store.NewMutation(2)); err != nil {
 		return err
 	}
-	m, err = r.c.Meta.Refresh(ctx)
+	m, err = r.e.Meta.Refresh(ctx)
 	if err == nil && m.Fence != nil {
 		err = m.Fence.Refusal()
 	}

@@ -17,13 +17,14 @@ const (
 	restoreCells = 5_000 // of one row in one mutation, which Bigtable limits to 100,000 changes: two for each cell, and one for each observer
 )
 
-// WriteRows writes rows of an export into table, with the entries of its indexes. Writing a row again does no harm. A row may come in parts, but
-// a cell must not. Memory: the rows and one request.
+// WriteRows writes rows of an export into table, with the entries of its indexes. Writing a row
+// again does no harm. A row may come in parts, but a cell must not. Memory: the rows and one
+// request.
 //
-// Errors: ErrInvalidArgument, ErrTooLarge and ErrSchemaMismatch for what no export of this schema contains; those of the store, after which
-// some of the rows may have been written.
+// Errors: ErrInvalidArgument, ErrTooLarge and ErrSchemaMismatch for what no export of this schema
+// contains; those of the store, after which some of the rows may have been written.
 func (r *Restore) WriteRows(ctx context.Context, table string, rows []ExportedRow) error {
-	info, ok := r.c.Meta.Catalog.Load().UserTable(table)
+	info, ok := r.e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
 		return model.UnknownTable(table)
 	}
@@ -52,7 +53,7 @@ type restoreBatches struct {
 	tables map[string]*restoreBatch
 }
 
-// Row adds cells of a row, in one mutation as far as they are not too large.
+// row adds cells of a row, in one mutation as far as they are not too large.
 func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row string, cells []ExportedCell) error {
 	mut, size := store.NewMutation(2), 0
 	for i := range cells {
@@ -79,7 +80,8 @@ func (b *restoreBatches) row(ctx context.Context, info *model.TableInfo, row str
 	return b.add(ctx, info.Name, row, mut, size)
 }
 
-// cellMutation writes one cell with all that belongs to it. An acknowledgment must not be there without its cell, or a collector would take it.
+// cellMutation writes one cell with all that belongs to it. An acknowledgment must not be there
+// without its cell, or a collector would take it.
 func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *ExportedCell) {
 	switch e.Kind {
 	case ExportedPut:
@@ -101,7 +103,7 @@ func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *Exported
 	}
 }
 
-// Entries writes the index entries of a value.
+// entries writes the index entries of a value.
 func (b *restoreBatches) entries(ctx context.Context, info *model.TableInfo, cell model.Cell, value []byte) error {
 	for _, ix := range info.IndexesOf[cell.Column] {
 		if b.r.building[ix.TableName(info.Name)] {
@@ -120,7 +122,8 @@ func (b *restoreBatches) entries(ctx context.Context, info *model.TableInfo, cel
 	return nil
 }
 
-// Add puts a mutation into the request of its table, which is sent first when that would make it too large.
+// add puts a mutation into the request of its table, which is sent first when that would make it
+// too large.
 func (b *restoreBatches) add(ctx context.Context, table, row string, mut *store.Mutation, size int) error {
 	t := b.tables[table]
 	if t == nil {
@@ -146,7 +149,7 @@ func (b *restoreBatches) send(ctx context.Context, table string) error {
 	if err := b.r.inForce(ctx); err != nil {
 		return err
 	}
-	errs, err := b.r.c.Store.MutateRows(ctx, table, t.rows, t.muts)
+	errs, err := b.r.e.Store.MutateRows(ctx, table, t.rows, t.muts)
 	for _, rowErr := range errs {
 		if err == nil {
 			err = rowErr

@@ -24,9 +24,9 @@ type Admin struct{ e *engine.Engine }
 // New operates the instance that c is connected to.
 func New(c *percolator.Client) *Admin { return &Admin{c.Engine()} }
 
-// Oracle is the oracle that the client uses: Config.Oracle, or the one that NewClient has dialed. It
-// may offer more than timestamps (tso.Sessions, tso.RowLocks, tso.Hints). Do not close it while the
-// client is in use.
+// Oracle is the oracle that the client uses: Config.Oracle, or the one that NewClient has dialed.
+// It may offer more than timestamps (tso.Sessions, tso.RowLocks, tso.Hints). Do not close it while
+// the client is in use.
 func (a *Admin) Oracle() tso.Oracle { return a.e.Clock.Oracle }
 
 // SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells; the
@@ -49,7 +49,8 @@ func (a *Admin) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 	return a.e.Telemetry()
 }
 
-// EncodeSchema is the stored form of a schema: JSON, in a fixed order, without Splits. Equal schemas have equal encodings.
+// EncodeSchema is the stored form of a schema: JSON, in a fixed order, without Splits. Equal
+// schemas have equal encodings.
 func EncodeSchema(s *model.Schema) []byte { return s.Encode() }
 
 // DecodeSchema is the reverse of EncodeSchema. It accepts only what CreateSchema would store.

@@ -13,18 +13,22 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// BackfillObserver notifies every cell of an observed column that has a value for which observer has not run: of an observer that was
-// added to the column later, all that existed before. Workers then run it for them. Observers that have run already have nothing to do.
-// Cells that were deleted before are not notified.
+// BackfillObserver notifies every cell of an observed column that has a value for which observer
+// has not run: of an observer that was added to the column later, all that existed before. Workers
+// then run it for them. Observers that have run already have nothing to do. Cells that were deleted
+// before are not notified.
 //
-// Call it when every worker that takes the column has the observer: one that does not know it would consider the notifications
-// dealt with. It returns when all are written; Worker.WaitIdle tells when they are done.
+// Call it when every worker that takes the column has the observer: one that does not know it would
+// consider the notifications dealt with. It returns when all are written; Worker.WaitIdle tells
+// when they are done.
 //
-// It makes a few requests for RowsPerPage rows. Its position is kept in percolator_meta: after a crash, or when ctx has ended, the next call
-// goes on from there, in this process or in another one. Two at once do no harm. Memory: one page of row keys and records.
+// It makes a few requests for RowsPerPage rows. Its position is kept in percolator_meta: after a
+// crash, or when ctx has ended, the next call goes on from there, in this process or in another
+// one. Two at once do no harm. Memory: one page of row keys and records.
 //
-// Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or the name; ErrCorrupt for a
-// stored position that cannot be read. Cells that cannot be decoded are notified: their readers report them.
+// Errors: ErrSchemaMismatch when the column is not observed; ErrInvalidArgument for the options or
+// the name; ErrCorrupt for a stored position that cannot be read. Cells that cannot be decoded are
+// notified: their readers report them.
 func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
 	w, err := a.newObserverWalk(ctx, backfillObserverRow, forgetObserverRow, table, column, observer, opts)
 	if err != nil {
@@ -34,14 +38,15 @@ func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer st
 	return w.run(ctx)
 }
 
-// notify writes the notify cells of what the observer has not seen, at a new timestamp: later than every run that workers remember.
+// notify writes the notify cells of what the observer has not seen, at a new timestamp: later than
+// every run that workers remember.
 func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, error) {
-	now, err := w.c.Clock.Next(ctx)
+	now, err := w.e.Clock.Next(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var muts []store.RowMutation
-	deadline := time.Now().Add(w.c.Store.Timing.RequestLifetime)
+	deadline := time.Now().Add(w.e.Store.Timing.RequestLifetime)
 	for _, row := range rows {
 		changed := lastChange(row.seen[w.column])
 		run := lastRunCommitted(row.seen[layout.AckColumn(w.column, w.observer)])
@@ -52,7 +57,7 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 		mut.Put(layout.NotifyFamily, w.column, now, nil)
 		muts = append(muts, store.RowMutation{Table: w.table, Row: row.key, Mut: mut, Deadline: deadline})
 	}
-	return int64(len(muts)), w.c.Bulk.Do(ctx, muts)
+	return int64(len(muts)), w.e.Bulk.Do(ctx, muts)
 }
 
 // lastRunCommitted is LastRun by what has been committed, whatever locks there are; 0 in doubt.
@@ -72,18 +77,19 @@ func checkObserver(at model.Cell, observer string) error {
 	return nil
 }
 
-// ForgetObserver deletes the acknowledgments of an observer that no worker has any more, and what is parked for it. An observer that is
-// registered under the same name later starts from nothing: it is run for everything that is notified, or backfilled. Call it when no
-// worker has the observer; a run that commits meanwhile leaves its acknowledgment, or conflicts.
+// ForgetObserver deletes the acknowledgments of an observer that no worker has any more, and what
+// is parked for it. An observer that is registered under the same name later starts from nothing:
+// it is run for everything that is notified, or backfilled. Call it when no worker has the
+// observer; a run that commits meanwhile leaves its acknowledgment, or conflicts.
 //
-// The acknowledgments are deleted by transactions of at most 128 rows each; the collector removes what is left of them.
-// Position, memory and errors are those of BackfillObserver.
+// The acknowledgments are deleted by transactions of at most 128 rows each; the collector removes
+// what is left of them. Position, memory and errors are those of BackfillObserver.
 func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
 	w, err := a.newObserverWalk(ctx, forgetObserverRow, backfillObserverRow, table, column, observer, opts)
 	if err != nil {
 		return ObserverProgress{}, err
 	}
-	w.columns, w.page = []string{layout.AckColumn(column, observer)}, w.forget
+	w.columns, w.page = []string{layout.AckColumn(column, observer)}, w.forgetAcks
 	p, err := w.run(ctx)
 	if err == nil {
 		err = a.forgetStandingsOf(ctx, table, column, observer)
@@ -93,12 +99,12 @@ func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer stri
 
 const forgottenAtOnce = 128 // rows of a transaction
 
-// forget deletes the acknowledgments in rows.
-func (w *observerWalk) forget(ctx context.Context, rows []walkedRow) (changed int64, err error) {
+// forgetAcks deletes the acknowledgments in rows.
+func (w *observerWalk) forgetAcks(ctx context.Context, rows []walkedRow) (changed int64, err error) {
 	column := layout.AckColumn(w.column, w.observer)
 	for chunk := range slices.Chunk(rows, forgottenAtOnce) {
 		deleted := int64(0)
-		_, err := w.c.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error {
+		_, err := w.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error {
 			deleted = 0
 			for _, row := range chunk {
 				v := row.seen[column]
@@ -120,7 +126,8 @@ func (w *observerWalk) forget(ctx context.Context, rows []walkedRow) (changed in
 	return changed, nil
 }
 
-// forgetStandingsOf erases what says how the observer stands. Its notifications remain, for whoever else observes the column.
+// forgetStandingsOf erases what says how the observer stands. Its notifications remain, for whoever
+// else observes the column.
 func (a *Admin) forgetStandingsOf(ctx context.Context, table, column, observer string) error {
 	for row, err := range a.e.Reads.ScanPending(ctx, table, model.All()) {
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzDecodeBackfillPosition: the position that a backfill leaves in the meta table is refused, or it
-// is one.
+// FuzzDecodeBackfillPosition: the position that a backfill leaves in the meta table is refused, or
+// it is one.
 func FuzzDecodeBackfillPosition(f *testing.F) {
 	b, err := json.Marshal(backfillCell{RowKey: []byte("\xfe")})
 	if err != nil {

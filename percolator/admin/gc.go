@@ -32,8 +32,9 @@ type CollectorConfig = gc.CollectorConfig
 const (
 	// MaxHoldTTL is the longest time for which a hold is taken or extended at once.
 	MaxHoldTTL = meta.MaxHoldTTL
-	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads them with the safepoint. As
-	// they are counted first and stored afterwards, those that are taken at the same time may exceed it.
+	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client reads
+	// them with the safepoint. As they are counted first and stored afterwards, those that are taken
+	// at the same time may exceed it.
 	MaxHolds = meta.MaxHolds
 	// MaxHoldReasonBytes bounds the text that says what a hold is for.
 	MaxHoldReasonBytes = meta.MaxHoldReasonBytes

@@ -14,17 +14,18 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// An indexWalk goes through a table in row order, a few rows at a time, each time in a transaction of its own: it reads the rows in the
-// transaction's snapshot, asks what is to be written because of them, and commits that. One goroutine reads ahead, several
-// commit, and what is finished is reported in row order.
+// An indexWalk goes through a table in row order, a few rows at a time, each time in a transaction
+// of its own: it reads the rows in the transaction's snapshot, asks what is to be written because
+// of them, and commits that. One goroutine reads ahead, several commit, and what is finished is
+// reported in row order.
 type indexWalk struct {
-	c             *engine.Engine
+	e             *engine.Engine
 	table, column string
 	opts          BackfillOptions
 
 	// plan says what is to be written because of the cells that tx has read.
 	plan func(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error)
-	// Done is told that everything before row ("": the end) is finished, in order, one call at a time.
+	// done is told that everything before row ("": the end) is finished, in order, one call at a time.
 	done func(ctx context.Context, row string, n walkCounts) error
 	// over is asked before each batch; an error ends the walk.
 	over func() error
@@ -45,7 +46,8 @@ type finishedBatch struct {
 	n   walkCounts
 }
 
-// walkBatch is some rows as one transaction sees them. end is where the next batch begins, "" at the end of the table.
+// walkBatch is some rows as one transaction sees them. end is where the next batch begins, "" at
+// the end of the table.
 type walkBatch struct {
 	tx    *commit.Txn
 	rows  model.Range
@@ -53,7 +55,7 @@ type walkBatch struct {
 	cells []model.Entry
 }
 
-// Run walks from a row to the end of the table.
+// run walks from a row to the end of the table.
 func (w *indexWalk) run(ctx context.Context, from string) error {
 	w.finished = map[int]finishedBatch{}
 	w.slots = make(chan struct{}, retry.BatchesAhead*w.opts.Concurrency)
@@ -105,19 +107,19 @@ func (w *indexWalk) readPatiently(ctx context.Context, r model.Range) (walkBatch
 	}
 }
 
-// Read begins a transaction and reads up to limit rows of r in its snapshot, with locks settled.
+// read begins a transaction and reads up to limit rows of r in its snapshot, with locks settled.
 func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBatch, error) {
-	tx, err := w.c.Commits.Begin(ctx, commit.TxnOptions{})
+	tx, err := w.e.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return walkBatch{}, err
 	}
 	b := walkBatch{tx: tx, rows: r, end: r.End}
-	page, more, err := w.c.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.Snap.TS, 1), limit)
+	page, more, err := w.e.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.Snap.TS, 1), limit)
 	if err == nil {
-		err = w.c.Reads.FinishPage(ctx, tx.Snap.TS, w.table, page)
+		err = w.e.Reads.FinishPage(ctx, tx.Snap.TS, w.table, page)
 	}
 	if err == nil {
-		err = w.c.Meta.CheckRead(ctx, tx.Snap.TS)
+		err = w.e.Meta.CheckRead(ctx, tx.Snap.TS)
 	}
 	if err != nil {
 		return b, err
@@ -159,8 +161,8 @@ func (w *indexWalk) apply(ctx context.Context, b walkBatch) (n walkCounts, err e
 	return walkCounts{cells: int64(len(b.cells)), writes: int64(len(writes))}, nil
 }
 
-// redo goes through the rows of a batch again in new snapshots, with fewer rows a transaction after each failure and more
-// again after each success.
+// redo goes through the rows of a batch again in new snapshots, with fewer rows a transaction after
+// each failure and more again after each success.
 func (w *indexWalk) redo(ctx context.Context, failed walkBatch, err error) (total walkCounts, _ error) {
 	again := retry.NewTransient()
 	rows, limit := failed.rows, w.opts.RowsPerTransaction

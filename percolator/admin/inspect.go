@@ -10,15 +10,19 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What is stored can be looked at without being touched. A read of the client settles the locks that it meets (section 2.2 of the
-// paper), and so destroys what somebody who looks for a fault wants to see; an inspection sends nothing but ReadRows, and to the oracle
-// questions about timestamps and sessions (the client itself has a session, like any other). It judges locks as a reader would, and says what a reader would do about them.
+// What is stored can be looked at without being touched. A read of the client settles the locks
+// that it meets (section 2.2 of the paper), and so destroys what somebody who looks for a fault
+// wants to see; an inspection sends nothing but ReadRows, and to the oracle questions about
+// timestamps and sessions (the client itself has a session, like any other). It judges locks as a
+// reader would, and says what a reader would do about them.
 
 // Limits of one inspection.
 const (
-	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of the four families.
+	// MaxInspectCells is how many cells of Bigtable InspectRow shows of a row, at most, in each of the
+	// four families.
 	MaxInspectCells = 20_000
-	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with about 2 KiB of names in all, less 10 bytes for each.
+	// MaxInspectColumns is how many columns InspectOptions.Columns may name, with about 2 KiB of names
+	// in all, less 10 bytes for each.
 	MaxInspectColumns = 64
 	// MaxInspectValueBytes is the longest beginning of a value that InspectRow returns.
 	MaxInspectValueBytes = 1 << 20
@@ -31,25 +35,30 @@ const (
 
 // InspectOptions is how much InspectRow shows. The zero value is useful.
 type InspectOptions struct {
-	// Columns are the columns that are shown, with what observers have left for them. None: all. At most MaxInspectColumns.
+	// Columns are the columns that are shown, with what observers have left for them. None: all. At
+	// most MaxInspectColumns.
 	Columns []string
-	// AsOf is the snapshot of which RowInspection tells what a reader sees. 0: the oracle's present. Not in its future.
+	// AsOf is the snapshot of which RowInspection tells what a reader sees. 0: the oracle's present.
+	// Not in its future.
 	AsOf tso.Timestamp
-	// Versions is how many cells of each column and family are shown, the newest ones. 0: 100. At most Cells.
+	// Versions is how many cells of each column and family are shown, the newest ones. 0: 100. At most
+	// Cells.
 	Versions int
-	// Cells is how many cells of each family are shown. 0: 5,000. At most MaxInspectCells. The columns that do not fit are left out.
+	// Cells is how many cells of each family are shown. 0: 5,000. At most MaxInspectCells. The columns
+	// that do not fit are left out.
 	Cells int
-	// Bytes is how many bytes of values are read to learn their sizes. 0: 64 MiB. What exceeds it by the last answer does no harm: an
-	// answer is meant to have 4 MiB, or one value. Sizes that are left out are -1.
+	// Bytes is how many bytes of values are read to learn their sizes. 0: 64 MiB. What exceeds it by
+	// the last answer does no harm: an answer is meant to have 4 MiB, or one value. Sizes that are
+	// left out are -1.
 	Bytes int64
-	// Values has the values returned as well, the first ValueBytes of each. Otherwise nothing that a user has stored leaves InspectRow
-	// but its size, and names.
+	// Values has the values returned as well, the first ValueBytes of each. Otherwise nothing that a
+	// user has stored leaves InspectRow but its size, and names.
 	Values bool
 	// ValueBytes is where a value is cut. 0: 256. At most MaxInspectValueBytes.
 	ValueBytes int
 }
 
-// WithDefaults fills in what is zero and refuses what is beyond the limits.
+// withDefaults fills in what is zero and refuses what is beyond the limits.
 func (o InspectOptions) withDefaults() (InspectOptions, error) {
 	fill := func(n *int, otherwise int) {
 		if *n == 0 {
@@ -81,7 +90,8 @@ func (o InspectOptions) withDefaults() (InspectOptions, error) {
 	return o, nil
 }
 
-// inspectNames is how many bytes names take in inspectFilter: twice in each family, with a frame around them.
+// inspectNames is how many bytes names take in inspectFilter: twice in each family, with a frame
+// around them.
 func inspectNames(columns []string) (n int) {
 	for _, c := range columns {
 		n += len(layout.Families) * (2*len(c) + 20)
@@ -89,8 +99,8 @@ func inspectNames(columns []string) (n int) {
 	return n
 }
 
-// RowInspection is a row as it is stored, at one instant: what is shown of it comes from one request, but for the sizes of values and the
-// states of locks, which are found out afterwards.
+// RowInspection is a row as it is stored, at one instant: what is shown of it comes from one
+// request, but for the sizes of values and the states of locks, which are found out afterwards.
 type RowInspection struct {
 	Table, Row string
 	Now        tso.Timestamp // the oracle's present, after the row was read; ages of locks are judged by it
@@ -98,7 +108,8 @@ type RowInspection struct {
 	Safepoint  tso.Timestamp // snapshots at or below it are refused
 	Mark       tso.Timestamp // nothing newer has been collected
 	Columns    []ColumnInspection
-	// Truncated says in words which limit left something out; "" if nothing was, but for versions (ColumnInspection.More).
+	// Truncated says in words which limit left something out; "" if nothing was, but for versions
+	// (ColumnInspection.More).
 	Truncated string
 }
 
@@ -116,7 +127,8 @@ type ColumnInspection struct {
 	States         []layout.ObserverState // observers that are parked, or done beside a parked one, by name
 }
 
-// VersionInspection is everything that a column has at one timestamp: a line of Figure 4 of the paper.
+// VersionInspection is everything that a column has at one timestamp: a line of Figure 4 of the
+// paper.
 type VersionInspection struct {
 	Timestamp tso.Timestamp    // 0 for cells whose timestamp no transaction has; Undecodable says which
 	Data      *DataInspection  // nil: there is none, as for all of these
@@ -127,24 +139,29 @@ type VersionInspection struct {
 	Undecodable []UndecodableCell
 }
 
-// DataInspection is a cell of the data family. Its timestamp is the start timestamp of the transaction that wrote it.
+// DataInspection is a cell of the data family. Its timestamp is the start timestamp of the
+// transaction that wrote it.
 type DataInspection struct {
 	Size  int64  // bytes; -1 if it was not read
 	Value []byte // its beginning, with InspectOptions.Values; nil otherwise
-	// CommitTS is that of the write record that names this version. 0: none of those that were read does, because the transaction is not
-	// committed, was rolled back, or its record is older than what is shown or collected.
+	// CommitTS is that of the write record that names this version. 0: none of those that were read
+	// does, because the transaction is not committed, was rolled back, or its record is older than
+	// what is shown or collected.
 	CommitTS tso.Timestamp
 }
 
-// WriteInspection is a cell of the write family. Its timestamp is the commit timestamp, or the start timestamp for a marker.
+// WriteInspection is a cell of the write family. Its timestamp is the commit timestamp, or the
+// start timestamp for a marker.
 type WriteInspection struct {
 	Kind    string        // "put", "delete", "lock" or "rollback"
 	StartTS tso.Timestamp // of its transaction: where its data is
-	// DataMissing says that it is a put whose data is not stored: damage, or below RowInspection.Mark what is left of a late commit.
+	// DataMissing says that it is a put whose data is not stored: damage, or below RowInspection.Mark
+	// what is left of a late commit.
 	DataMissing bool
 }
 
-// UndecodableCell is a cell that this package cannot have written, or a cell whose bytes have been damaged.
+// UndecodableCell is a cell that this package cannot have written, or a cell whose bytes have been
+// damaged.
 type UndecodableCell struct {
 	Family    string
 	Timestamp int64  // of Bigtable, in microseconds
@@ -152,12 +169,13 @@ type UndecodableCell struct {
 	Reason    string // what is wrong with it, without any of its bytes
 }
 
-// AckInspection is the acknowledgment of an observer for a column (c:ack_O of Figure 5 of the paper).
+// AckInspection is the acknowledgment of an observer for a column (c:ack_O of Figure 5 of the
+// paper).
 type AckInspection struct {
 	Observer string
 	// RanAt is the start timestamp of its last successful run; 0: it has not run, or was forgotten.
 	RanAt       tso.Timestamp
-	CommittedAt tso.Timestamp // When that run was committed
+	CommittedAt tso.Timestamp // when that run was committed
 	// Due says that the column has changed since, as far as is decided: a worker will run it.
 	Due         bool
 	Lock        *LockInspection // of a run that is being committed, or whose worker has died
@@ -178,15 +196,16 @@ const (
 	ReaderUnread  ReaderState = "not known" // it depends on older versions than were read
 )
 
-// ReaderView is what a reader with the snapshot RowInspection.AsOf finds in a column, and what it does on the way.
+// ReaderView is what a reader with the snapshot RowInspection.AsOf finds in a column, and what it
+// does on the way.
 type ReaderView struct {
 	State    ReaderState
 	CommitTS tso.Timestamp // of the change that decides; 0: none
 	StartTS  tso.Timestamp // of its transaction
 	Size     int64         // of a value, in bytes; -1 if it was not read
 	Value    []byte        // its beginning, with InspectOptions.Values
-	// Resolves says what becomes of the lock that is in the way: LockRolledForward or LockRolledBack, or LockAlive when there is none or it
-	// is waited for.
+	// Resolves says what becomes of the lock that is in the way: LockRolledForward or LockRolledBack,
+	// or LockAlive when there is none or it is waited for.
 	Resolves model.Resolution
 	Reason   string // with ReaderCorrupt and ReaderTooOld, without any value
 }
@@ -214,19 +233,19 @@ const (
 	SessionUnknown SessionState = "unknown" // the oracle keeps no sessions or did not answer: the TTL judges
 )
 
-// LockInspection is a stored lock and what it stands for. Of a lock that cannot be decoded only Cell, State and Reason are set, and
-// StartTS where the timestamp allows it.
+// LockInspection is a stored lock and what it stands for. Of a lock that cannot be decoded only
+// Cell, State and Reason are set, and StartTS where the timestamp allows it.
 type LockInspection struct {
 	model.Lock
 	State    LockState
 	CommitTS tso.Timestamp // with LockStateCommitted
 	// Age is how long ago the transaction began, by the oracle's clock, when the lock was judged.
 	Age time.Duration
-	// Expires is when the lock may be judged dead by its TTL. Only the primary is refreshed, so that its lock's time counts where it
-	// has one.
+	// Expires is when the lock may be judged dead by its TTL. Only the primary is refreshed, so that
+	// its lock's time counts where it has one.
 	Expires tso.Timestamp
-	// PrimaryLocked says that the primary holds the transaction's lock. An undecided transaction without it has not yet prewritten its
-	// primary, or has lost it.
+	// PrimaryLocked says that the primary holds the transaction's lock. An undecided transaction
+	// without it has not yet prewritten its primary, or has lost it.
 	PrimaryLocked bool
 	SessionState  SessionState
 	Reason        string // with LockStateUndecodable: what is wrong, without any value
@@ -242,6 +261,7 @@ func (l LockInspection) Resolvable() bool {
 
 // LockOptions is which locks ListLocks lists. The zero value lists all.
 type LockOptions struct {
-	// OlderThan leaves out the locks of transactions that began less than this ago, by the oracle's clock.
+	// OlderThan leaves out the locks of transactions that began less than this ago, by the oracle's
+	// clock.
 	OlderThan time.Duration
 }

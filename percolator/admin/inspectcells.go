@@ -22,7 +22,8 @@ type rawColumn struct {
 	cutFamilies map[string]bool // in these
 }
 
-// readColumns reads a row for inspection: its columns by name, and in words what the limit on cells has left out.
+// readColumns reads a row for inspection: its columns by name, and in words what the limit on cells
+// has left out.
 func (a *Admin) readColumns(ctx context.Context, table, row string, o InspectOptions) (map[string]*rawColumn, string, error) {
 	r, err := a.e.Store.ReadRow(ctx, table, row, store.Inspected(o.Columns, o.Versions+1, o.Cells+1))
 	if err != nil {
@@ -54,8 +55,9 @@ func (a *Admin) readColumns(ctx context.Context, table, row string, o InspectOpt
 	return columns, fmt.Sprintf("columns from %q on: a family of the row has more than %d cells", cut, o.Cells), nil
 }
 
-// incomplete finds the first column that was cut off by the limit on cells of a family: what comes after it in other families is not
-// shown either, as a column without its locks would look like one that has none.
+// incomplete finds the first column that was cut off by the limit on cells of a family: what comes
+// after it in other families is not shown either, as a column without its locks would look like one
+// that has none.
 func incomplete(r layout.Row, columns map[string]*rawColumn, o InspectOptions) (cut string, whole bool) {
 	whole = true
 	for _, family := range layout.Families {
@@ -90,7 +92,7 @@ type decoded struct {
 	bad    []UndecodableCell
 }
 
-// Decode sorts out a column's cells. It never fails.
+// decode sorts out a column's cells. It never fails.
 func (col *rawColumn) decode() decoded {
 	var d decoded
 	for _, family := range layout.Families {
@@ -133,7 +135,8 @@ func (d *decoded) add(family string, item layout.Item) error {
 	return nil
 }
 
-// hasData reports whether the data of a transaction is there; known: the cells that were read settle it.
+// hasData reports whether the data of a transaction is there; known: the cells that were read
+// settle it.
 func (d *decoded) hasData(startTS tso.Timestamp, cut bool) (has, known bool) {
 	if slices.ContainsFunc(d.Data, func(v layout.DataVersion) bool { return v.StartTS == startTS }) {
 		return true, true

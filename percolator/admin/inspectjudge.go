@@ -14,24 +14,26 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// sessionsTimeout bounds one question about sessions; it is more patient than a reader's (EndedTimeout), who has a TTL to go by.
+// sessionsTimeout bounds one question about sessions; it is more patient than a reader's
+// (EndedTimeout), who has a TTL to go by.
 const sessionsTimeout = 2 * time.Second
 
 // sessionsAtOnce is how many sessions one question names.
 const sessionsAtOnce = 1000
 
-// judgement is what is found out about locks, for all of them at once: many locks of one transaction cost one look at its primary, and
-// all sessions one question.
+// judgement is what is found out about locks, for all of them at once: many locks of one
+// transaction cost one look at its primary, and all sessions one question.
 type judgement struct {
-	now    tso.Timestamp // After the primaries were read
+	now    tso.Timestamp // after the primaries were read
 	fates  map[locks.TxnID]locks.TxnStatus
 	wrong  map[locks.TxnID]string // why a transaction's fate cannot be told
 	ended  map[string]bool        // sessions
 	silent bool                   // nobody could be asked about sessions
 }
 
-// judge looks at the primaries of locks and asks the oracle about time and sessions. It changes nothing: unlike resolve it never
-// places a marker, so what it says of a dead transaction is what the next reader will do.
+// judge looks at the primaries of locks and asks the oracle about time and sessions. It changes
+// nothing: unlike resolve it never places a marker, so what it says of a dead transaction is what
+// the next reader will do.
 func (a *Admin) judge(ctx context.Context, held []layout.LockRecord) (judgement, error) {
 	j := judgement{fates: map[locks.TxnID]locks.TxnStatus{}, wrong: map[locks.TxnID]string{}, ended: map[string]bool{}}
 	if err := a.readFates(ctx, held, &j); err != nil {
@@ -51,7 +53,8 @@ func (a *Admin) judge(ctx context.Context, held []layout.LockRecord) (judgement,
 	return j, nil
 }
 
-// readFates reads each primary once. It does not use the fates that the client remembers: what is stored is what is wanted.
+// readFates reads each primary once. It does not use the fates that the client remembers: what is
+// stored is what is wanted.
 func (a *Admin) readFates(ctx context.Context, held []layout.LockRecord, j *judgement) error {
 	type answer struct {
 		id       locks.TxnID
@@ -98,7 +101,8 @@ func (a *Admin) readFates(ctx context.Context, held []layout.LockRecord, j *judg
 	return nil
 }
 
-// askSessions asks which sessions have ended. Without an answer the locks are judged by their TTL, as readers do.
+// askSessions asks which sessions have ended. Without an answer the locks are judged by their TTL,
+// as readers do.
 func (a *Admin) askSessions(ctx context.Context, sessions map[string]bool, j *judgement) {
 	if a.e.Locks.Sessions.Oracle == nil {
 		j.silent = true
@@ -127,7 +131,8 @@ func (a *Admin) askSessions(ctx context.Context, sessions map[string]bool, j *ju
 	}
 }
 
-// judged is the lock by which a transaction's life is judged: the primary's where there is one, since only that is refreshed.
+// judged is the lock by which a transaction's life is judged: the primary's where there is one,
+// since only that is refreshed.
 func (j judgement) judged(l layout.LockRecord) layout.LockRecord {
 	if d := j.fates[locks.TxnID{Primary: l.Primary, StartTS: l.StartTS}]; d.State == locks.TxnLocked {
 		return d.Lock

@@ -16,12 +16,15 @@ const (
 	listLockCells = 4096
 )
 
-// ListLocks streams, in row order, the locks that stand in r of table, also the table of an index, with what they stand for. It reads
-// the lock family, which holds nothing of clean rows, and the primaries of what it finds; it changes nothing, and settles nothing:
-// ResolveLock does that with LockInspection.Lock. A lock is judged shortly after it was read, and may be gone when it is returned.
+// ListLocks streams, in row order, the locks that stand in r of table, also the table of an index,
+// with what they stand for. It reads the lock family, which holds nothing of clean rows, and the
+// primaries of what it finds; it changes nothing, and settles nothing: ResolveLock does that with
+// LockInspection.Lock. A lock is judged shortly after it was read, and may be gone when it is
+// returned.
 //
-// Errors: ErrSchemaMismatch for a table that is not in the schema, ErrInvalidArgument for a negative age, those of the store and the
-// oracle. Locks that cannot be decoded are listed, not errors.
+// Errors: ErrSchemaMismatch for a table that is not in the schema, ErrInvalidArgument for a
+// negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not
+// errors.
 func (a *Admin) ListLocks(ctx context.Context, table string, r model.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
 	return func(yield func(LockInspection, error) bool) {
 		if err := a.mayList(ctx, table, opts); err != nil {

@@ -14,13 +14,17 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// InspectRow shows a row as Figure 4 of the paper does: each column with its versions downwards and what is stored of each across, decoded,
-// with the state of every lock resolved from its primary, and what a reader at opts.AsOf finds. It sends ReadRows only, and nothing
-// in the store is changed: a lock that a reader would settle stands afterwards as it did before. table may be that of an index.
+// InspectRow shows a row as Figure 4 of the paper does: each column with its versions downwards and
+// what is stored of each across, decoded, with the state of every lock resolved from its primary,
+// and what a reader at opts.AsOf finds. It sends ReadRows only, and nothing in the store is
+// changed: a lock that a reader would settle stands afterwards as it did before. table may be that
+// of an index.
 //
-// Nothing that can be stored makes it fail: cells that are none of the protocol's are reported in their place. A row that does not exist is
-// empty. Errors: ErrInvalidArgument for options beyond the limits, an AsOf in the oracle's future, an empty row key and percolator_meta,
-// whose rows are no transactions'; ErrSchemaMismatch for a table that is not in the schema; those of the store and the oracle.
+// Nothing that can be stored makes it fail: cells that are none of the protocol's are reported in
+// their place. A row that does not exist is empty. Errors: ErrInvalidArgument for options beyond
+// the limits, an AsOf in the oracle's future, an empty row key and percolator_meta, whose rows are
+// no transactions'; ErrSchemaMismatch for a table that is not in the schema; those of the store and
+// the oracle.
 func (a *Admin) InspectRow(ctx context.Context, table, row string, opts InspectOptions) (RowInspection, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -33,7 +37,7 @@ func (a *Admin) InspectRow(ctx context.Context, table, row string, opts InspectO
 	if err != nil {
 		return RowInspection{}, err
 	}
-	in := &inspection{c: a.e, opts: opts, columns: map[string]*inspectedColumn{}, row: RowInspection{Table: table, Row: row}}
+	in := &inspection{e: a.e, opts: opts, columns: map[string]*inspectedColumn{}, row: RowInspection{Table: table, Row: row}}
 	in.sort(columns)
 	if in.judged, err = a.judge(ctx, in.locks()); err != nil {
 		return RowInspection{}, err
@@ -72,7 +76,7 @@ func (a *Admin) mayInspect(ctx context.Context, at model.Cell) error {
 
 // inspection is one InspectRow under way.
 type inspection struct {
-	c       *engine.Engine
+	e       *engine.Engine
 	opts    InspectOptions
 	columns map[string]*inspectedColumn
 	judged  judgement
@@ -105,7 +109,8 @@ func (in *inspection) column(name string) *inspectedColumn {
 	return col
 }
 
-// sort puts reserved columns to those that they belong to. A reserved name that this version does not know is shown like a column.
+// sort puts reserved columns to those that they belong to. A reserved name that this version does
+// not know is shown like a column.
 func (in *inspection) sort(columns map[string]*rawColumn) {
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		raw := columns[name]
@@ -138,14 +143,15 @@ func ackOf(column string) (of, observer string, ok bool) {
 	return of, observer, ok && observer != "" && of != ""
 }
 
-// Add takes in the column's own cells, after those under reserved names, which come first.
+// add takes in the column's own cells, after those under reserved names, which come first.
 func (col *inspectedColumn) add(d decoded) {
 	bad := col.bad
 	col.decoded = d
 	col.bad = append(col.bad, bad...)
 }
 
-// stand takes in what is stored about an observer in the notify family, of which the newest cell counts.
+// stand takes in what is stored about an observer in the notify family, of which the newest cell
+// counts.
 func (col *inspectedColumn) stand(at RowInspection, name string, raw *rawColumn, d decoded) {
 	col.bad = append(col.bad, d.bad...)
 	cells := raw.cells[layout.NotifyFamily]
@@ -161,7 +167,7 @@ func (col *inspectedColumn) stand(at RowInspection, name string, raw *rawColumn,
 	col.standings = append(col.standings, s)
 }
 
-// Locks are all that could be decoded, those on acknowledgments included.
+// locks are all that could be decoded, those on acknowledgments included.
 func (in *inspection) locks() (all []layout.LockRecord) {
 	for _, col := range in.columns {
 		all = append(all, col.decoded.Locks...)
@@ -174,7 +180,7 @@ func (in *inspection) locks() (all []layout.LockRecord) {
 
 // situate fills in the instants that the rest refers to.
 func (in *inspection) situate(ctx context.Context) error {
-	m, err := in.c.Meta.Refresh(ctx)
+	m, err := in.e.Meta.Refresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,7 +195,7 @@ func (in *inspection) situate(ctx context.Context) error {
 // show adds a column to the result.
 func (in *inspection) show(ctx context.Context, col *inspectedColumn) error {
 	out := ColumnInspection{Column: col.name, More: col.more, States: col.standings}
-	if info, ok := in.c.Meta.Catalog.Load().UserTable(in.row.Table); ok {
+	if info, ok := in.e.Meta.Catalog.Load().UserTable(in.row.Table); ok {
 		out.Observed, out.Weak = info.IsObserved[col.name], info.IsWeak[col.name]
 	}
 	slices.SortFunc(out.States, func(a, b layout.ObserverState) int { return cmp.Compare(a.Observer, b.Observer) })
@@ -288,7 +294,8 @@ func (in *inspection) ack(ctx context.Context, cell model.Cell, observer string,
 	return out, err
 }
 
-// sizeAndBeginning is what of a value is shown; the beginning is a copy, so that the rest can be freed.
+// sizeAndBeginning is what of a value is shown; the beginning is a copy, so that the rest can be
+// freed.
 func (in *inspection) sizeAndBeginning(value []byte) (int64, []byte) {
 	if !in.opts.Values {
 		return int64(len(value)), nil
@@ -298,7 +305,7 @@ func (in *inspection) sizeAndBeginning(value []byte) (int64, []byte) {
 
 // measure reads the values that are shown. That this fails must not hide what was found before.
 func (in *inspection) measure(ctx context.Context) (left string, err error) {
-	n, err := readValues(ctx, in.c, in.row.Table, in.row.Row, in.wanted, in.opts.Bytes)
+	n, err := readValues(ctx, in.e, in.row.Table, in.row.Row, in.wanted, in.opts.Bytes)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return "", model.WithContext(ctx, err)

@@ -12,8 +12,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Bigtable tells the size of a value only by sending it. So values are read in small requests, ever larger ones as long as they turn out
-// to be small, until the limit on bytes is reached; a version never changes, so it does not matter that it is read after the row was.
+// Bigtable tells the size of a value only by sending it. So values are read in small requests, ever
+// larger ones as long as they turn out to be small, until the limit on bytes is reached; a version
+// never changes, so it does not matter that it is read after the row was.
 const (
 	valuesFirst  = 2       // values that the first request asks for: each may have 100 MB, and a row is read up to 256 MB
 	valuesAnswer = 4 << 20 // bytes that an answer is meant to have
@@ -42,7 +43,8 @@ func (w *wantedValues) add(column string, startTS tso.Timestamp, found func([]by
 	w.found[v] = append(w.found[v], found)
 }
 
-// readValues calls what was added for each version that is still there. left is how many were not read, as the bytes had been used up.
+// readValues calls what was added for each version that is still there. left is how many were not
+// read, as the bytes had been used up.
 func readValues(ctx context.Context, e *engine.Engine, table, row string, want wantedValues, bytes int64) (left int, err error) {
 	rest := want.order
 	for n := valuesFirst; len(rest) > 0 && bytes > 0; {

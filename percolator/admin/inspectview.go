@@ -11,8 +11,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// afterLocks is what a column will be once the locks at or below ts are settled as they will be by whoever meets them: those of committed
-// transactions are records, those of others are gone. Live ones stay.
+// afterLocks is what a column will be once the locks at or below ts are settled as they will be by
+// whoever meets them: those of committed transactions are records, those of others are gone. Live
+// ones stay.
 func (in *inspection) afterLocks(d *decoded, ts tso.Timestamp) *layout.Versions {
 	v := d.Versions
 	v.Locks = nil
@@ -30,8 +31,8 @@ func (in *inspection) afterLocks(d *decoded, ts tso.Timestamp) *layout.Versions 
 	return after
 }
 
-// view is what a reader at in.row.AsOf finds in a column, by the rules of ReadCells. It reads older records where those that are shown do
-// not reach down to the snapshot.
+// view is what a reader at in.row.AsOf finds in a column, by the rules of ReadCells. It reads older
+// records where those that are shown do not reach down to the snapshot.
 func (in *inspection) view(ctx context.Context, col *inspectedColumn) (ReaderView, error) {
 	ts := in.row.AsOf
 	if ts <= in.row.Safepoint {
@@ -73,7 +74,8 @@ func (in *inspection) view(ctx context.Context, col *inspectedColumn) (ReaderVie
 	return view, nil
 }
 
-// spoilt says why a read at ts fails on this column: a lock, or the newest cell of another family, at or below ts cannot be decoded.
+// spoilt says why a read at ts fails on this column: a lock, or the newest cell of another family,
+// at or below ts cannot be decoded.
 func (col *inspectedColumn) spoilt(ts tso.Timestamp) string {
 	newest := map[string]tso.Timestamp{}
 	newest[layout.WriteFamily] = col.readDownTo(ts)
@@ -91,7 +93,8 @@ func (col *inspectedColumn) spoilt(ts tso.Timestamp) string {
 	return ""
 }
 
-// readDownTo is the oldest record that a reader at ts looks at: it asks for four times as many as long as it has seen no change.
+// readDownTo is the oldest record that a reader at ts looks at: it asks for four times as many as
+// long as it has seen no change.
 func (col *inspectedColumn) readDownTo(ts tso.Timestamp) tso.Timestamp {
 	oldest := tso.Timestamp(0)
 	seen, window, changed := 0, 1, false
@@ -118,7 +121,8 @@ func (in *inspection) newestAt(ctx context.Context, col *inspectedColumn, ts tso
 	return in.newestOf(ctx, col.name, &col.decoded, col.cut[layout.WriteFamily], ts, layout.Kind.Changes)
 }
 
-// newestOf is the newest record of a column, which may be a reserved one, of the kinds that count; of kind 0 if there is none.
+// newestOf is the newest record of a column, which may be a reserved one, of the kinds that count;
+// of kind 0 if there is none.
 func (in *inspection) newestOf(
 	ctx context.Context, column string, d *decoded, cut bool, ts tso.Timestamp, counts func(layout.Kind) bool,
 ) (w layout.WriteRecord, ok bool, err error) {
@@ -135,7 +139,7 @@ func (in *inspection) newestOf(
 	}
 	for n := 4 * in.opts.Versions; ; n *= 4 {
 		filter := store.Records(column, ts, n)
-		rv, err := in.c.Store.ReadVersions(ctx, in.row.Table, in.row.Row, filter)
+		rv, err := in.e.Store.ReadVersions(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
 			return w, false, err
 		}
@@ -151,13 +155,14 @@ func (in *inspection) newestOf(
 	}
 }
 
-// withData finds out whether the data that a put names is there; it may be older than what is shown.
+// withData finds out whether the data that a put names is there; it may be older than what is
+// shown.
 func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view ReaderView) (ReaderView, error) {
 	view.State = ReaderValue
 	has, _ := col.hasData(view.StartTS, col.cut[layout.DataFamily])
 	if !has { // it was cut off, or its record was read after the row and is younger than what was read of it
 		filter := store.HasData(col.name, view.StartTS)
-		r, err := in.c.Store.ReadRow(ctx, in.row.Table, in.row.Row, filter)
+		r, err := in.e.Store.ReadRow(ctx, in.row.Table, in.row.Row, filter)
 		if err != nil {
 			return view, err
 		}

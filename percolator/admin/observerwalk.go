@@ -14,13 +14,16 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What happens to existing cells when an observer is added to a column or removed from it is decided by whoever does it:
+// What happens to existing cells when an observer is added to a column or removed from it is
+// decided by whoever does it:
 //
-//	added      the observer is run for what changes, and for what is notified, from now on; BackfillObserver notifies the rest
+//	added      it runs for what changes and for what is notified from now on; BackfillObserver
+//	           notifies the rest
 //	removed    its acknowledgments stay, and would count if it came back; ForgetObserver deletes them
 //
-// Both go through the table in row order, a page at a time, and keep their position in percolator_meta, so that they go on where they were
-// broken off. Before any position that was ever stored everything is done; two at once do no harm.
+// Both go through the table in row order, a page at a time, and keep their position in
+// percolator_meta, so that they go on where they were broken off. Before any position that was ever
+// stored everything is done; two at once do no harm.
 
 // ObserverOptions is how BackfillObserver and ForgetObserver work. The zero value is useful.
 type ObserverOptions struct {
@@ -28,13 +31,15 @@ type ObserverOptions struct {
 	RowsPerPage int
 	// Pause is waited for between two pages, to leave room for others. 0: none.
 	Pause time.Duration
-	// Count has the rows counted first, by one more pass over the table, so that ObserverProgress.Total is known.
+	// Count has the rows counted first, by one more pass over the table, so that
+	// ObserverProgress.Total is known.
 	Count bool
 	// Progress, if set, is called after every page, one call at a time. It must not block.
 	Progress func(ObserverProgress)
 }
 
-// ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include earlier runs that were broken off.
+// ObserverProgress tells how far BackfillObserver or ForgetObserver has come. The counts include
+// earlier runs that were broken off.
 type ObserverProgress struct {
 	Row     string `json:"-"` // rows before it are done
 	Rows    int64  // looked at, of those that have the column
@@ -58,9 +63,9 @@ func (o ObserverOptions) withDefaults() (ObserverOptions, error) {
 
 // observerWalk is one run of one of the two.
 type observerWalk struct {
-	c        *engine.Engine
-	name     string // of the row with the position
-	undone   string // of the row with the position of the opposite walk, which has to begin anew after this one
+	e *engine.Engine
+	position
+	undone   position // of the opposite walk, which has to begin anew after this one
 	table    string
 	column   string // the observed one
 	observer string
@@ -103,22 +108,22 @@ func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column
 		return nil, err
 	}
 	of := table + "\x00" + column + "\x00" + observer
-	return &observerWalk{c: a.e, table: table, column: column, observer: observer, opts: opts, name: what + of, undone: undoes + of}, nil
+	return &observerWalk{e: a.e, table: table, column: column, observer: observer, opts: opts, position: position{a.e.Store, what + of}, undone: position{a.e.Store, undoes + of}}, nil
 }
 
-// Run goes from where an earlier run ended to the end of the table.
+// run goes from where an earlier run ended to the end of the table.
 func (w *observerWalk) run(ctx context.Context) (ObserverProgress, error) {
-	open, end := w.c.WhileOpen(ctx)
+	open, end := w.e.WhileOpen(ctx)
 	defer end()
 	err := w.walk(open)
-	return w.at, w.c.OrClosed(ctx, err)
+	return w.at, w.e.OrClosed(ctx, err)
 }
 
 func (w *observerWalk) walk(ctx context.Context) error {
-	if err := w.load(ctx); err != nil {
+	if err := w.resume(ctx); err != nil {
 		return err
 	}
-	if err := w.store(ctx, w.undone, nil); err != nil {
+	if err := w.undone.forget(ctx); err != nil {
 		return err
 	}
 	if w.opts.Count && w.at.Total == 0 {
@@ -133,7 +138,7 @@ func (w *observerWalk) walk(ctx context.Context) error {
 		}
 		w.opts.Progress(w.at)
 		if !more {
-			return w.store(ctx, w.name, nil)
+			return w.position.forget(ctx)
 		}
 		if w.opts.Pause > 0 {
 			if err := retry.Sleep(ctx, w.opts.Pause); err != nil {
@@ -162,18 +167,19 @@ func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
 	return len(rows) == w.opts.RowsPerPage, w.save(ctx)
 }
 
-// recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing changed, the cell counts as changed.
+// recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing
+// changed, the cell counts as changed.
 const recordsSeen = 8
 
-// Read reads the newest records of the columns, from a row on, and their locks.
+// read reads the newest records of the columns, from a row on, and their locks.
 func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int, visit func(layout.Row)) error {
-	return w.c.Store.ReadRows(ctx, w.table, store.From(from), store.RecordsAndLocks(w.columns, versions), limit, func(row layout.Row) bool {
+	return w.e.Store.ReadRows(ctx, w.table, store.From(from), store.RecordsAndLocks(w.columns, versions), limit, func(row layout.Row) bool {
 		visit(row)
 		return true
 	})
 }
 
-// Count counts the rows that are left, in pages that a request can hold.
+// count counts the rows that are left, in pages that a request can hold.
 func (w *observerWalk) count(ctx context.Context) error {
 	const page = 10_000
 	total := w.at.Rows
@@ -194,14 +200,14 @@ type walkCell struct {
 	RowKey []byte // ObserverProgress.Row, which JSON would damage
 }
 
-func (w *observerWalk) load(ctx context.Context) error {
-	row, err := w.c.Store.ReadRow(ctx, model.MetaTable, w.name, store.Cells("", 0))
-	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
+func (w *observerWalk) resume(ctx context.Context) error {
+	v, err := w.load(ctx)
+	if err != nil || v == nil {
 		return err
 	}
 	var at walkCell
-	if err := json.Unmarshal(row.Of(layout.MetaFamily)[0].Value, &at); err != nil {
-		return fmt.Errorf("percolator: %w: a position in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, model.MetaTable, w.name)
+	if err := json.Unmarshal(v, &at); err != nil {
+		return w.unreadable("a position")
 	}
 	w.at = at.ObserverProgress
 	w.at.Row, w.at.Resumed = string(at.RowKey), true
@@ -209,25 +215,11 @@ func (w *observerWalk) load(ctx context.Context) error {
 }
 
 func (w *observerWalk) save(ctx context.Context) error {
-	v, err := json.Marshal(walkCell{w.at, []byte(w.at.Row)})
-	if err != nil {
-		return err
-	}
-	return w.store(ctx, w.name, v)
+	return w.position.save(ctx, walkCell{w.at, []byte(w.at.Row)})
 }
 
-// Store writes a position; nil: none.
-func (w *observerWalk) store(ctx context.Context, row string, v []byte) error {
-	mut := store.NewMutation(2)
-	if v == nil {
-		mut.EraseRow()
-	} else {
-		mut.Put(layout.MetaFamily, backfillState, store.MetaTimestamp, v)
-	}
-	return w.c.Store.Mutate(ctx, model.MetaTable, row, mut)
-}
-
-// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In doubt it is later.
+// lastChange is when the newest put was committed at the latest; 0 if the cell does not exist. In
+// doubt it is later.
 func lastChange(v *layout.Versions) tso.Timestamp {
 	if v == nil {
 		return 0

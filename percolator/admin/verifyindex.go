@@ -13,18 +13,21 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A verification reads a table and the index over it at one snapshot, each from beginning to end, and looks up the other side of
-// whatever it finds: every cell must have its entry, and every entry its cell. As both sides are written by one transaction, any
-// difference in one snapshot is damage, whoever is writing meanwhile.
+// A verification reads a table and the index over it at one snapshot, each from beginning to end,
+// and looks up the other side of whatever it finds: every cell must have its entry, and every entry
+// its cell. As both sides are written by one transaction, any difference in one snapshot is damage,
+// whoever is writing meanwhile.
 
 // VerifyIndexOptions is what VerifyIndex looks at. The zero value is useful.
 type VerifyIndexOptions struct {
-	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a verification that takes longer
-	// than the retention (ErrSnapshotTooOld), unless a hold at this timestamp prevents it (Client.TakeHold).
+	// Timestamp is the snapshot that is compared, under the rules of AsOf. 0: now. Collection ends a
+	// verification that takes longer than the retention (ErrSnapshotTooOld), unless a hold at this
+	// timestamp prevents it (Client.TakeHold).
 	Timestamp tso.Timestamp
 	// MaxFindings is how many findings the report describes; all are counted. 0: 100. At most 10,000.
 	MaxFindings int
-	// Progress, if set, is called after every page with the report so far, without the findings. It must not block.
+	// Progress, if set, is called after every page with the report so far, without the findings. It
+	// must not block.
 	Progress func(IndexReport)
 }
 
@@ -45,7 +48,8 @@ type IndexFinding struct {
 	Damage IndexDamage
 	Cell   model.Cell // the indexed cell; zero for an entry from which it cannot be learned
 	Other  model.Cell // IndexDuplicate: the cell that has the entry
-	// Entry tells entries apart that cannot be decoded, whose key would show a value: a hash of the key, and its length in bytes.
+	// Entry tells entries apart that cannot be decoded, whose key would show a value: a hash of the
+	// key, and its length in bytes.
 	Entry string
 }
 
@@ -64,8 +68,8 @@ func (f IndexFinding) String() string {
 type IndexReport struct {
 	Snapshot tso.Timestamp
 	Building bool  // BackfillIndex has not finished: cells without entries are to be expected
-	Cells    int64 // Indexed cells in the snapshot
-	Entries  int64 // Entries in the snapshot
+	Cells    int64 // indexed cells in the snapshot
+	Entries  int64 // entries in the snapshot
 
 	Missing, Stray, Stale, Duplicates, Corrupt int64 // how often each damage was found
 	Findings                                   []IndexFinding
@@ -76,15 +80,19 @@ func (r IndexReport) Damaged() int64 {
 	return r.Missing + r.Stray + r.Stale + r.Duplicates + r.Corrupt
 }
 
-// VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that locks in the way are settled as by
-// any reader. It reads table and index once in pages, and for each page the counterparts, up to 512 rows a request: about two
-// rows read for each cell and each entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the findings.
+// VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that
+// locks in the way are settled as by any reader. It reads table and index once in pages, and for
+// each page the counterparts, up to 512 rows a request: about two rows read for each cell and each
+// entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the
+// findings.
 //
-// A duplicate in a unique index is found through the entry of the value: where that is missing too, both cells are IndexMissing. The
-// index may still be building; its report then tells what BackfillIndex has to do, or which cells stand in its way.
+// A duplicate in a unique index is found through the entry of the value: where that is missing too,
+// both cells are IndexMissing. The index may still be building; its report then tells what
+// BackfillIndex has to do, or which cells stand in its way.
 //
-// Errors: ErrSchemaMismatch if there is no such index; ErrSnapshotTooOld for a snapshot from before the index was complete, or that
-// collection has reached; ErrInvalidArgument for the options; those of the store. The report then covers what had been read.
+// Errors: ErrSchemaMismatch if there is no such index; ErrSnapshotTooOld for a snapshot from before
+// the index was complete, or that collection has reached; ErrInvalidArgument for the options; those
+// of the store. The report then covers what had been read.
 func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
 	if opts.MaxFindings == 0 {
 		opts.MaxFindings = 100
@@ -109,7 +117,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	if !st.Building && !st.Complete(s.TS) {
 		return IndexReport{}, reads.TooOldForIndex(table, index, s.TS, st)
 	}
-	v := &verification{c: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
+	v := &verification{e: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
 	err = v.pages(ctx, table, ix.Column, v.cells)
 	if err == nil {
 		err = v.pages(ctx, ix.TableName(table), model.IndexColumn, v.entries)
@@ -119,7 +127,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 
 // verification is one run.
 type verification struct {
-	c      *engine.Engine
+	e      *engine.Engine
 	ts     tso.Timestamp
 	table  string
 	ix     model.Index
@@ -139,7 +147,7 @@ func (v *verification) found(f IndexFinding) {
 	}
 }
 
-// Corrupt notes a cell or an entry that cannot be decoded.
+// corrupt notes a cell or an entry that cannot be decoded.
 func (v *verification) corrupt(at model.Cell) {
 	if at.Table == v.table {
 		v.found(IndexFinding{Damage: IndexCorrupt, Cell: at})
@@ -149,19 +157,20 @@ func (v *verification) corrupt(at model.Cell) {
 	v.found(IndexFinding{Damage: IndexCorrupt, Entry: fmt.Sprintf("%x (%d bytes)", hash[:8], len(at.Row))})
 }
 
-// pages hands the entries of one column of a table to check, a page at a time. What cannot be decoded is noted and left out.
+// pages hands the entries of one column of a table to check, a page at a time. What cannot be
+// decoded is noted and left out.
 func (v *verification) pages(ctx context.Context, table, column string, check func(context.Context, []model.Entry) error) error {
 	filter := store.Newest([]string{column}, v.ts, 1)
 	r, limit := model.All(), reads.ScanFirstRows
 	for {
-		page, more, err := v.c.Reads.ReadPage(ctx, table, r, filter, limit)
+		page, more, err := v.e.Reads.ReadPage(ctx, table, r, filter, limit)
 		if err != nil {
 			return err
 		}
 		var entries []model.Entry
 		for _, row := range page {
 			cell := model.Cell{Table: table, Row: row.Key, Column: column}
-			res, err := v.c.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
+			res, err := v.e.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
 			switch {
 			case errors.Is(err, model.ErrCorrupt):
 				v.corrupt(cell)
@@ -171,7 +180,7 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 				entries = append(entries, model.Entry{Cell: cell, Value: res.Value})
 			}
 		}
-		if err := v.c.Meta.CheckRead(ctx, v.ts); err != nil {
+		if err := v.e.Meta.CheckRead(ctx, v.ts); err != nil {
 			return err
 		}
 		if err := check(ctx, entries); err != nil {
@@ -206,7 +215,7 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 		}
 		f := IndexFinding{Damage: IndexMissing, Cell: of[i].Cell}
 		if owner := (model.Cell{Table: v.table, Row: string(r.Value), Column: v.ix.Column}); r.Value != nil && v.ix.Unique {
-			holds, err := v.c.Reads.HoldsValue(ctx, v.ts, owner, string(of[i].Value))
+			holds, err := v.e.Reads.HoldsValue(ctx, v.ts, owner, string(of[i].Value))
 			switch {
 			case err != nil && !errors.Is(err, model.ErrCorrupt):
 				return err
@@ -219,7 +228,7 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 	})
 }
 
-// Entries checks that each entry has its cell.
+// entries checks that each entry has its cell.
 func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	v.report.Entries += int64(len(page))
 	var cells []model.Cell
@@ -243,11 +252,12 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	})
 }
 
-// lookUp reads cells in requests of at most ReadRowsLimit rows. One that cannot be decoded is left out: the pass over its own table notes it.
+// lookUp reads cells in requests of at most ReadRowsLimit rows. One that cannot be decoded is left
+// out: the pass over its own table notes it.
 func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check func(i int, r reads.CellResult) error) error {
 	for begin := 0; begin < len(cells); begin += reads.ReadRowsLimit {
 		part := cells[begin:min(begin+reads.ReadRowsLimit, len(cells))]
-		found, err := v.c.Reads.ReadCells(ctx, v.ts, part, len(part))
+		found, err := v.e.Reads.ReadCells(ctx, v.ts, part, len(part))
 		if errors.Is(err, model.ErrCorrupt) {
 			found, err = v.oneByOne(ctx, part)
 		}
@@ -270,7 +280,7 @@ func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check fun
 func (v *verification) oneByOne(ctx context.Context, cells []model.Cell) ([]reads.CellResult, error) {
 	out := make([]reads.CellResult, len(cells))
 	for i, c := range cells {
-		found, err := v.c.Reads.ReadCells(ctx, v.ts, []model.Cell{c}, 1)
+		found, err := v.e.Reads.ReadCells(ctx, v.ts, []model.Cell{c}, 1)
 		switch {
 		case errors.Is(err, model.ErrCorrupt):
 			out[i] = reads.CellResult{Cell: c, Skipped: true}

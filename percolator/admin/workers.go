@@ -34,16 +34,18 @@ type Reporter = membership.Reporter
 type LatencyCounts = telemetry.LatencyCounts
 
 const (
-	// MaxWorkers is how many live workers Announce lets in. As they are counted first and stored afterwards, those that come at the
-	// same time may exceed it. A worker that finds no place searches everything.
+	// MaxWorkers is how many live workers Announce lets in. As they are counted first and stored
+	// afterwards, those that come at the same time may exceed it. A worker that finds no place
+	// searches everything.
 	MaxWorkers = membership.MaxWorkers
 	// MaxBoundKeys is how many bounds all tables have together; MaxBoundBytes is the size of one.
 	MaxBoundKeys  = membership.MaxBoundKeys
 	MaxBoundBytes = membership.MaxBoundBytes
-	// MaxReports is how many processes report. As they are counted first and stored afterwards, those that begin at the same
-	// time may exceed it.
+	// MaxReports is how many processes report. As they are counted first and stored afterwards, those
+	// that begin at the same time may exceed it.
 	MaxReports = membership.MaxReports
-	// MaxReportBytes is the size of a report as it is stored. Observers that have no room are left out of it.
+	// MaxReportBytes is the size of a report as it is stored. Observers that have no room are left out
+	// of it.
 	MaxReportBytes = membership.MaxReportBytes
 	// MaxReportInterval is how seldom a process may report.
 	MaxReportInterval = membership.MaxReportInterval

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -46,7 +45,7 @@ func (s clientSource) own() admin.Report {
 		Name: ownName, Host: s.host, PID: os.Getpid(), Started: tso.At(s.started), Written: tso.At(time.Now()), Stats: s.c.Stats(),
 	}
 	if s.cfg.Worker != nil {
-		r.Worker = workerReport(s.cfg.Worker.Stats())
+		r.Worker = s.cfg.Worker.Stats().Report()
 	}
 	return r
 }
@@ -55,21 +54,6 @@ func (s clientSource) works() bool { return s.cfg.Worker != nil }
 
 // ownName is the name of this process's reading; those of reports are longer.
 const ownName = "console"
-
-func workerReport(st observers.Stats) admin.WorkerReport {
-	count := func(o observers.ObserverStats) admin.ObserverReport {
-		return admin.ObserverReport{Runs: o.Runs, Attempts: o.Attempts, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics}
-	}
-	r := admin.WorkerReport{
-		ObserverReport: count(st.ObserverStats), Found: st.Found, Dispatched: st.Dispatched, Hinted: st.Hinted, Dropped: st.Dropped,
-		Searches: st.Searches, Parked: st.ObserverStats.Parked, Queued: st.Queued, Running: st.Running,
-		BacklogMillis: st.Backlog.Milliseconds(), LockMillis: st.StrandedFor.Milliseconds(), Observers: map[string]admin.ObserverReport{},
-	}
-	for name, o := range st.Observers {
-		r.Observers[name] = count(o)
-	}
-	return r
-}
 
 func (s clientSource) storage(ctx context.Context) (storage, error) {
 	done, err := s.Collection(ctx)

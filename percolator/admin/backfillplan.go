@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+)
+
+// planSweep deletes the entries whose cells hold something else. After the drain nobody makes more
+// of them, so one sweep is enough. A writer that gives such a cell the value again writes the
+// entry, and conflicts.
+func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []model.Entry) ([]*commit.Write, error) {
+	cells, values := make([]model.Cell, len(entries)), make([]string, len(entries))
+	for i, e := range entries {
+		var ok bool
+		if cells[i], values[i], ok = b.ix.DecodeEntry(b.table, e); !ok {
+			return nil, model.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q; its key has %d bytes", b.ix.Name, len(e.Cell.Row))
+		}
+	}
+	found, err := b.e.Reads.ReadCells(ctx, tx.Snap.TS, cells, len(cells))
+	if err != nil {
+		return nil, err
+	}
+	var writes []*commit.Write
+	for i, r := range found {
+		if r.Value == nil || string(r.Value) != values[i] {
+			writes = append(writes, &commit.Write{Cell: entries[i].Cell, Kind: layout.KindDelete, Indexed: cells[i]})
+		}
+	}
+	return writes, nil
+}
+
+// planFill writes the entries that the cells lack.
+func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error) {
+	entries := make([]model.Cell, len(cells))
+	for i, e := range cells {
+		if err := b.ix.CheckEntry(e.Cell, e.Value); err != nil {
+			return nil, err
+		}
+		entries[i] = b.ix.EntryCell(b.table, string(e.Value), e.Cell.Row)
+	}
+	found, err := b.e.Reads.ReadCells(ctx, tx.Snap.TS, entries, len(entries))
+	if err != nil {
+		return nil, err
+	}
+	var writes []*commit.Write
+	taken := map[model.Cell]model.Cell{} // by entry, the cell of this batch that gets it
+	for i, r := range found {
+		cell := cells[i].Cell
+		if r.Value != nil && string(r.Value) == cell.Row {
+			continue
+		}
+		if other, ok := taken[entries[i]]; ok {
+			return nil, b.duplicate(cell, other)
+		}
+		if r.Value != nil {
+			if err := b.checkOwner(ctx, tx, cells[i], model.Cell{Table: b.table, Row: string(r.Value), Column: b.ix.Column}); err != nil {
+				return nil, err
+			}
+		}
+		taken[entries[i]] = cell
+		writes = append(writes, &commit.Write{Cell: entries[i], Kind: layout.KindPut, Value: []byte(cell.Row), Indexed: cell})
+	}
+	return writes, nil
+}
+
+// checkOwner is asked about a cell whose entry names another one, owner.
+func (b *backfill) checkOwner(ctx context.Context, tx *commit.Txn, e model.Entry, owner model.Cell) error {
+	if !b.ix.Unique {
+		return model.CellError(model.ErrCorrupt, e.Cell, "the entry in index %q names another row", b.ix.Name)
+	}
+	holds, err := b.e.Reads.HoldsValue(ctx, tx.Snap.TS, owner, string(e.Value))
+	if err == nil && holds {
+		err = b.duplicate(e.Cell, owner)
+	}
+	return err
+}
+
+func (b *backfill) duplicate(a, other model.Cell) error {
+	return model.CellError(model.ErrUnique, a, "%s holds the same value, and index %q is unique; change one of the two and run BackfillIndex again", other, b.ix.Name)
+}

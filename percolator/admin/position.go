@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// position is a row of percolator_meta that holds how far a run has come, so that the next run goes
+// on there after a crash.
+//
+// A backfill or an observer walk saves its position without a condition: a run beside it, or a late
+// duplicate of a request, can only put the position back, and everything before any position that
+// was ever saved is done for good. A loader replaces only a position that it has seen.
+type position struct {
+	store *store.Store
+	row   string
+}
+
+const (
+	positionColumn = "state"
+
+	loadRowPrefix = "load:"
+)
+
+// load returns what is stored; nil: nothing.
+func (p position) load(ctx context.Context) ([]byte, error) {
+	row, err := p.store.ReadRow(ctx, model.MetaTable, p.row, store.Cells("", 0))
+	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
+		return nil, err
+	}
+	return row.Of(layout.MetaFamily)[0].Value, nil
+}
+
+// save stores at as JSON.
+func (p position) save(ctx context.Context, at any) error {
+	v, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	mut := store.NewMutation(2)
+	mut.Put(layout.MetaFamily, positionColumn, store.MetaTimestamp, v)
+	return p.store.Mutate(ctx, model.MetaTable, p.row, mut)
+}
+
+// forget erases the row.
+func (p position) forget(ctx context.Context) error {
+	mut := store.NewMutation(2)
+	mut.EraseRow()
+	return p.store.Mutate(ctx, model.MetaTable, p.row, mut)
+}
+
+// unreadable is the error for a position that cannot be decoded.
+func (p position) unreadable(what string) error {
+	return fmt.Errorf("percolator: %w: %s in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, what, model.MetaTable, p.row)
+}
+
+const (
+	// MaxLoadName is how long the name of a load may be, in bytes.
+	MaxLoadName = 256
+	// MaxLoadPosition is how long a position may be, in bytes.
+	MaxLoadPosition = 16 << 10
+)
+
+// LoadPosition returns what SaveLoadPosition has stored under the name; nil: nothing. It makes one
+// request. Errors: ErrInvalidArgument for the name, ErrClosed, and those of the store.
+func (a *Admin) LoadPosition(ctx context.Context, name string) ([]byte, error) {
+	if err := a.checkLoad(ctx, name); err != nil {
+		return nil, err
+	}
+	return position{a.e.Store, loadRowPrefix + name}.load(ctx)
+}
+
+// SaveLoadPosition replaces former (nil: nothing) by next under the name of a bulk load. The bytes
+// mean something to the loader only (package loader). ErrConflict: the stored position is not former,
+// so another loader works under the same name.
+//
+// It makes one request and does not repeat it: after any other error next may have been stored, or
+// may be later. So a position must never equal an earlier one of the same name, or a delayed request
+// could take effect twice; a counter in the position is enough. The row remains for good.
+//
+// Errors: ErrInvalidArgument for the name or an empty next; ErrTooLarge for a next longer than
+// MaxLoadPosition; ErrClosed; those of the store.
+func (a *Admin) SaveLoadPosition(ctx context.Context, name string, former, next []byte) error {
+	if err := a.checkLoad(ctx, name); err != nil {
+		return err
+	}
+	if len(next) == 0 {
+		return fmt.Errorf("percolator: %w: the position of a load is empty", model.ErrInvalidArgument)
+	}
+	if len(next) > MaxLoadPosition {
+		return fmt.Errorf("percolator: %w: the position of a load has %d bytes, more than %d", model.ErrTooLarge, len(next), MaxLoadPosition)
+	}
+	replaced, err := a.e.Store.CompareAndSet(ctx, loadRowPrefix+name, positionColumn, former, next)
+	if err != nil {
+		return fmt.Errorf("percolator: saving the position of load %q: %w", name, err)
+	}
+	if !replaced {
+		return fmt.Errorf("percolator: %w: the position of load %q is not the one that was expected", model.ErrConflict, name)
+	}
+	return nil
+}
+
+func (a *Admin) checkLoad(ctx context.Context, name string) error {
+	if err := model.CheckContext(ctx); err != nil {
+		return err
+	}
+	if name == "" || len(name) > MaxLoadName {
+		return fmt.Errorf("percolator: %w: the name of a load has %d bytes, not 1 to %d", model.ErrInvalidArgument, len(name), MaxLoadName)
+	}
+	if a.e.Store.Closed.Load() {
+		return fmt.Errorf("percolator: %w", model.ErrClosed)
+	}
+	return nil
+}
