@@ -169,13 +169,18 @@ func (h *history) get(cmd string, w []string) (string, error) {
 		}
 		r = reads.NewSnapshot(h.c.Reads, tso.Timestamp(n))
 	}
-	ctx, cancel := context.WithTimeout(h.ctx, 50*time.Millisecond)
-	defer cancel()
-	v, err := r.Get(ctx, cell(w[1], w[2]))
-	if err != nil {
-		return "", err
+	for limit := 50 * time.Millisecond; ; limit *= 2 {
+		ctx, cancel := context.WithTimeout(h.ctx, limit)
+		v, err := r.Get(ctx, cell(w[1], w[2]))
+		cancel()
+		switch {
+		case err == nil:
+			return string(v) + "\n", nil
+		case !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, model.ErrLocked) || h.ctx.Err() != nil:
+			return "", err
+		}
+		// The store was slow: nothing says yet that the reader waits for a lock.
 	}
-	return string(v) + "\n", nil
 }
 
 // phase drives one phase of a commit by itself.
