@@ -1,7 +1,6 @@
 package clumping
 
 import (
-	"container/heap"
 	"context"
 	"encoding/binary"
 	"iter"
@@ -9,6 +8,8 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"time"
+
+	"github.com/google/btree"
 
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
@@ -205,7 +206,11 @@ func (s *scanner) Work(ctx context.Context, rows []admin.Pending) (foundNew, inQ
 
 // table is rows that become dirty and are cleaned by the runs of observers.
 type table struct {
-	rows    []row
+	rows []row
+	counts
+}
+
+type counts struct {
 	written int // rows that became dirty
 	reads   int // rows that scanners read
 	twice   int // of those, that another scanner has read since the row became dirty
@@ -214,14 +219,17 @@ type table struct {
 	waited  time.Duration // by rows, from when they became dirty until they were clean
 }
 
+// readTwiceSince is the share of the rows read since then that another scanner had read.
+func (c counts) readTwiceSince(then counts) float64 {
+	return float64(c.twice-then.twice) / float64(max(c.reads-then.reads, 1))
+}
+
 // row is dirty when written is beyond cleaned.
 type row struct {
 	written, cleaned int
 	since            time.Duration
 	readers          uint64 // scanners that have read it since it became dirty
 }
-
-func newTable(rows int) *table { return &table{rows: make([]row, rows)} }
 
 func (r *row) dirty() bool { return r.written > r.cleaned }
 
@@ -341,8 +349,12 @@ func seeded(seed uint64, part int) *rand.Rand {
 // has the same course whenever it is repeated.
 type clock struct {
 	now    time.Duration // since the beginning
-	events eventHeap
+	events *btree.BTreeG[event]
 	count  int
+}
+
+func newClock() clock {
+	return clock{events: btree.NewG(32, func(a, b event) bool { return a.at < b.at || a.at == b.at && a.order < b.order })}
 }
 
 type event struct {
@@ -354,13 +366,13 @@ type event struct {
 // at has do called when now has passed by d.
 func (c *clock) after(d time.Duration, do func()) {
 	c.count++
-	heap.Push(&c.events, event{c.now + d, c.count, do})
+	c.events.ReplaceOrInsert(event{c.now + d, c.count, do})
 }
 
 // run lets time pass until end.
 func (c *clock) run(end time.Duration) {
-	for len(c.events) > 0 && c.events[0].at <= end {
-		e := heap.Pop(&c.events).(event)
+	for e, ok := c.events.Min(); ok && e.at <= end; e, ok = c.events.Min() {
+		c.events.DeleteMin()
 		c.now = e.at
 		e.do()
 	}
@@ -406,20 +418,3 @@ func (p *process) sleep(d time.Duration) bool {
 
 // wake lets a process go on that is parked.
 func (p *process) wake() { p.clock.after(0, p.resume) }
-
-// eventHeap implements heap.Interface, the next event on top.
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].order < h[j].order
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
-func (h *eventHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*h = old[:len(old)-1]
-	return last
-}

@@ -60,7 +60,7 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 			return err
 		}
 		row := r.Table("clumping").Row(v.Name)
-		distances(row, v.Mean, v.Least, v.Close, v.Twice)
+		distances(row, v.Sample)
 		row.Add("row reads", v.Reads, "runs", v.Runs, "wasted, %", 100*v.Wasted, "dirty for, s", v.Waited,
 			"teleports", v.Teleports)
 		samples := r.Table("over time: " + v.Name)
@@ -68,7 +68,7 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 		for _, s := range v.Samples {
 			row := samples.Append(v.Name)
 			row.Add("at, s", s.Seconds)
-			distances(row, s.Mean, s.Least, s.Close, s.Twice)
+			distances(row, s)
 		}
 		for i := range charts {
 			charts[i].lines = append(charts[i].lines, smooth(samples.Line(v.Name, "at", charts[i].value, nil)))
@@ -87,8 +87,8 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 }
 
 // distances adds what is known of scanners at a time, and in the mean of it.
-func distances(row *report.Row, mean, least, near, twice float64) {
-	row.Add("mean distance", mean, "least distance", least, "close pairs, %", 100*near, "read twice, %", 100*twice)
+func distances(row *report.Row, s clumping.Sample) {
+	row.Add("mean distance", s.Mean, "least distance", s.Least, "close pairs, %", 100*s.Close, "read twice, %", 100*s.Twice)
 }
 
 // smoothed is how many points a line has at most: each is the mean of as many samples.

@@ -102,7 +102,7 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.close()) }()
+	defer e.closeInto(&err)
 	out.Emulator = e.emulator
 	r := &fig10Run{b: b, env: e, load: &transfers{client: e.client, accounts: b.accounts, deadline: b.deadline}}
 	rate, saturated, err := r.prepare(ctx)
@@ -297,12 +297,16 @@ func momentsOf(results []transfer, entries map[int64]journalEntry, workers []*fi
 	ran := map[int64]time.Time{}
 	for _, w := range workers {
 		w.mu.Lock()
-		maps.Copy(ran, w.runs)
+		for row, at := range w.runs {
+			if id, err := numberOf(row); err == nil {
+				ran[id] = at
+			}
+		}
 		w.mu.Unlock()
 	}
 	for id, e := range entries {
-		if _, told := ran[id]; !told && e.runs > 0 {
-			ran[id] = e.lastRun
+		if _, told := ran[id]; !told && e.N > 0 {
+			ran[id] = e.Last
 		}
 	}
 	m.runs = slices.Collect(maps.Values(ran))

@@ -1,16 +1,15 @@
 package measure
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -40,18 +39,11 @@ func (s fig10Setting) client() percolator.Config {
 // where it listens, and hands over when its input ends.
 func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	e := &environment{at: s.At, options: connectTo(s.At.Bigtable)}
-	defer func() { err = errors.Join(err, e.close()) }()
-	bt, err := e.raw(ctx)
-	if err != nil {
-		return err
-	}
-	server, err := tso.NewServer(tso.NewBigtableStore(bt.Open(tso.BigtableTable), instance),
+	defer e.closeInto(&err)
+	e.serveOracle(ctx, tso.NewBigtableStore(e.raw(ctx)(tso.BigtableTable), instance),
 		tso.ServerConfig{Lease: s.Lease, Window: s.Window, SessionLease: s.SessionLease})
-	if err != nil {
-		return err
-	}
-	if e.at.Oracle, err = e.serve(ctx, server); err != nil {
-		return err
+	if e.err != nil {
+		return e.err
 	}
 	return errors.Join(l.say(e.at), l.untilEnd())
 }
@@ -65,7 +57,7 @@ type fig10Order struct {
 // fig10News is a line that a worker says: which runs it has committed since the last one, and its
 // counts so far.
 type fig10News struct {
-	Runs map[int64]time.Time `json:"runs,omitempty"` // by the transfer that they are for
+	Runs map[string]time.Time `json:"runs,omitempty"` // by their rows of the journal
 
 	Stats   percolator.Stats `json:"stats"`
 	Refused int64            `json:"refused"`
@@ -82,37 +74,31 @@ const newsEvery = 20 * time.Millisecond
 
 // fig10Worker is the process of one worker. It says its news until the input ends.
 func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
-	faults := newOutage()
-	var mu sync.Mutex
-	runs := map[int64]time.Time{}
-	faults.committed = func(row, column string, at time.Time) {
-		if id, err := numberOf(row); err == nil && column == runsColumn {
-			mu.Lock()
-			runs[id] = at
-			mu.Unlock()
-		}
-	}
-	e, err := connectEnvironment(ctx, s.At)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.close()) }()
-	client, err := e.client(ctx, s.client(), faults.options()...)
-	if err != nil {
-		return err
-	}
-	if _, _, err := e.work(ctx, client, fig10Registry(), observers.Config{DisableRowLocks: s.NoRowLocks}); err != nil {
-		return err
+	faults, clock := newOutage(), newCommitClock()
+	e := connectEnvironment(ctx, s.At)
+	defer e.closeInto(&err)
+	client := e.client(ctx, s.client(), append([]option.ClientOption{clock.option()}, faults.options()...)...)
+	e.work(ctx, client, fig10Registry(), observers.Config{DisableRowLocks: s.NoRowLocks})
+	if e.err != nil {
+		return e.err
 	}
 	ordered := make(chan error, 1)
-	go func() { ordered <- takeOrders(l, faults) }()
+	go func() {
+		ordered <- listen(l, func(o fig10Order) error {
+			if o.Outage != nil {
+				faults.schedule(*o.Outage)
+			}
+			if o.Sever {
+				faults.severed.Store(true)
+			}
+			return nil
+		})
+	}()
 	ticks := time.NewTicker(newsEvery)
 	defer ticks.Stop()
 	for {
 		n := newsOf(client, faults)
-		mu.Lock()
-		n.Runs, runs = runs, map[int64]time.Time{}
-		mu.Unlock()
+		n.Runs = clock.take(runsColumn)
 		if err := l.say(n); err != nil {
 			return err
 		}
@@ -124,51 +110,18 @@ func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	}
 }
 
-func takeOrders(l *lines, faults *outage) error {
-	for {
-		var o fig10Order
-		if err := l.hear(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if o.Outage != nil {
-			faults.schedule(*o.Outage)
-		}
-		if o.Sever {
-			faults.severed.Store(true)
-		}
-	}
-}
-
 // fig10Registry has the observer of the journal, which counts its runs and says when the last one
 // was.
 func fig10Registry() *observers.Registry {
 	r := observers.NewRegistry()
 	r.Observe("post", fig10Journal, entryColumn, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-		cell := percolator.Cell{Table: fig10Journal, Row: ch.Cell.Row, Column: runsColumn}
-		former, err := tx.Get(ctx, cell)
-		if err != nil && !errors.Is(err, percolator.ErrNotFound) {
-			return err
-		}
-		n, _, err := parseRuns(former)
+		r, err := journalRuns.GetOr(ctx, tx, ch.Cell.Row, runs{})
 		if err != nil {
 			return err
 		}
-		return tx.Set(cell, fmt.Appendf(nil, "%d %d", n+1, time.Now().UnixNano()))
+		return journalRuns.Set(tx, ch.Cell.Row, runs{r.N + 1, time.Now()})
 	})
 	return r
-}
-
-// parseRuns reads a cell of the observer; there were no runs where there is none.
-func parseRuns(value []byte) (runs int, last time.Time, err error) {
-	if value == nil {
-		return 0, last, nil
-	}
-	n, at, _ := bytes.Cut(value, []byte(" "))
-	runs, err = strconv.Atoi(string(n))
-	nanos, err2 := strconv.ParseInt(string(at), 10, 64)
-	return runs, time.Unix(0, nanos), errors.Join(err, err2)
 }
 
 // fig10Environment has two servers of the oracle and two workers in processes of their own, which
@@ -182,45 +135,22 @@ type fig10Environment struct {
 	workers []*fig10WorkerProcess
 }
 
-func startFig10(ctx context.Context, s fig10Setting, emulator string) (e *fig10Environment, err error) {
-	e = &fig10Environment{faults: newOutage(), oracles: map[string]*process{}}
-	if e.environment, err = newEnvironment(ctx, emulator, fig10Schema()); err != nil {
-		return nil, err
-	}
-	_, err = e.orClose(e.open(ctx, s))
-	return e, err
-}
-
-func (e *fig10Environment) open(ctx context.Context, s fig10Setting) (err error) {
+func startFig10(ctx context.Context, s fig10Setting, emulator string) (*fig10Environment, error) {
+	e := &fig10Environment{faults: newOutage(), oracles: map[string]*process{}, environment: newEnvironment(ctx, emulator, fig10Schema())}
 	s.At = e.at
 	var targets []string
 	for range 2 {
-		p, err := startPart(ctx, "fig10-oracle", s, collectSeldom()...)
-		if err != nil {
-			return err
-		}
-		e.closers = append(e.closers, p.stop)
 		var at addresses
-		if err := p.hear(&at); err != nil {
-			return err
-		}
+		p := e.part(ctx, "fig10-oracle", s, &at, collectSeldom()...)
 		e.oracles[at.Oracle], targets = p, append(targets, at.Oracle)
 	}
 	s.At.Oracle = strings.Join(targets, ",")
-	if _, err := e.dial(ctx, s.At.Oracle); err != nil {
-		return err
-	}
-	if e.client, err = e.environment.client(ctx, s.client(), e.faults.options()...); err != nil {
-		return err
-	}
+	e.dial(ctx, s.At.Oracle)
+	e.client = e.environment.client(ctx, s.client(), e.faults.options()...)
 	for range 2 {
-		w, err := startFig10Worker(ctx, s)
-		if err != nil {
-			return err
-		}
-		e.workers, e.closers = append(e.workers, w), append(e.closers, w.stop)
+		e.workers = append(e.workers, startFig10Worker(ctx, e.environment, s))
 	}
-	return nil
+	return e, e.orClose()
 }
 
 // leader returns the server of the oracle that leads.
@@ -268,22 +198,19 @@ type fig10WorkerProcess struct {
 	*process
 	mu   sync.Mutex
 	news fig10News
-	runs map[int64]time.Time
+	runs map[string]time.Time // by row
 }
 
-func startFig10Worker(ctx context.Context, s fig10Setting) (*fig10WorkerProcess, error) {
-	p, err := startPart(ctx, "fig10-worker", s)
-	if err != nil {
-		return nil, err
+func startFig10Worker(ctx context.Context, e *environment, s fig10Setting) *fig10WorkerProcess {
+	w := &fig10WorkerProcess{runs: map[string]time.Time{}}
+	w.process = e.part(ctx, "fig10-worker", s, &w.news)
+	if e.err != nil {
+		return nil
 	}
-	w := &fig10WorkerProcess{process: p, runs: map[int64]time.Time{}}
-	if err := p.hear(&w.news); err != nil {
-		return nil, errors.Join(err, p.stop())
-	}
-	p.reading.Go(func() {
+	w.reading.Go(func() {
 		for {
 			var n fig10News
-			if p.hear(&n) != nil {
+			if w.hear(&n) != nil {
 				return
 			}
 			w.mu.Lock()
@@ -292,7 +219,7 @@ func startFig10Worker(ctx context.Context, s fig10Setting) (*fig10WorkerProcess,
 			w.mu.Unlock()
 		}
 	})
-	return w, nil
+	return w
 }
 
 func (w *fig10WorkerProcess) newest() fig10News {

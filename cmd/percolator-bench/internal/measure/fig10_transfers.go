@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -23,23 +24,33 @@ const (
 	balanceColumn = "balance"
 	countColumn   = "count" // how many transfers the account was part of
 	entryColumn   = "entry" // of the journal: "FROM TO AMOUNT"; observed
-	runsColumn    = "runs"  // of the journal, by the observer: "RUNS NANOSECONDS SINCE 1970"
+	runsColumn    = "runs"  // of the journal, by the observer
 
 	openingBalance = 1000
 )
+
+var (
+	balances    = percolator.Int64(fig10Accounts, balanceColumn)
+	counts      = percolator.Int64(fig10Accounts, countColumn)
+	journalRuns = percolator.JSON[runs](fig10Journal, runsColumn)
+)
+
+// runs is what the observer says of an entry.
+type runs struct {
+	N    int       `json:"n"`
+	Last time.Time `json:"last"`
+}
 
 func fig10Schema() *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{{Name: fig10Accounts}, {Name: fig10Journal, Observed: []string{entryColumn}}}}
 }
 
-func accountCell(of, account int, column string) percolator.Cell {
-	return percolator.Cell{Table: fig10Accounts, Row: fmt.Sprintf("%04x-%d", account*0x10000/of, account), Column: column}
-}
+func accountRow(of, account int) string { return fmt.Sprintf("%04x-%d", account*0x10000/of, account) }
 
 // journalCell names the entry of a transfer. Its row has nothing to do with those of the accounts.
-func journalCell(id int64, column string) percolator.Cell {
+func journalCell(id int64) percolator.Cell {
 	const odd = 40503 // times the golden ratio, so that consecutive ones are far apart
-	return percolator.Cell{Table: fig10Journal, Row: fmt.Sprintf("%04x-%d", id*odd%0x10000, id), Column: column}
+	return percolator.Cell{Table: fig10Journal, Row: fmt.Sprintf("%04x-%d", id*odd%0x10000, id), Column: entryColumn}
 }
 
 // numberOf returns what stands behind the dash of a row key.
@@ -91,26 +102,21 @@ func (l *transfers) one(ctx context.Context) {
 
 // apply reads both accounts, changes them, and writes the journal.
 func (t *transfer) apply(ctx context.Context, tx *percolator.Txn, accounts int) error {
+	from, to := accountRow(accounts, t.from), accountRow(accounts, t.to)
 	for _, change := range []struct {
-		cell percolator.Cell
-		add  int
-	}{
-		{accountCell(accounts, t.from, balanceColumn), -t.amount}, {accountCell(accounts, t.from, countColumn), 1},
-		{accountCell(accounts, t.to, balanceColumn), t.amount}, {accountCell(accounts, t.to, countColumn), 1},
-	} {
-		value, err := tx.Get(ctx, change.cell)
+		column percolator.Column[int64]
+		row    string
+		add    int
+	}{{balances, from, -t.amount}, {counts, from, 1}, {balances, to, t.amount}, {counts, to, 1}} {
+		n, err := change.column.Get(ctx, tx, change.row)
 		if err != nil {
 			return err
 		}
-		n, err := strconv.Atoi(string(value))
-		if err != nil {
-			return fmt.Errorf("%s is no number", change.cell)
-		}
-		if err := tx.Set(change.cell, strconv.AppendInt(nil, int64(n+change.add), 10)); err != nil {
+		if err := change.column.Set(tx, change.row, n+int64(change.add)); err != nil {
 			return err
 		}
 	}
-	return tx.Set(journalCell(t.id, entryColumn), []byte(t.entry()))
+	return tx.Set(journalCell(t.id), []byte(t.entry()))
 }
 
 // saturate has writers make transfers for as long as d, each the next one when it has been told of
@@ -143,21 +149,10 @@ func (l *transfers) results() []transfer {
 
 // open gives every account its opening balance.
 func (l *transfers) open(ctx context.Context) error {
-	const batch = 500 // accounts in a transaction
-	for first := 0; first < l.accounts; first += batch {
-		if _, err := l.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-			for i := first; i < min(first+batch, l.accounts); i++ {
-				if err := errors.Join(tx.Set(accountCell(l.accounts, i, balanceColumn), []byte(strconv.Itoa(openingBalance))),
-					tx.Set(accountCell(l.accounts, i, countColumn), []byte("0"))); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, percolator.Blind()); err != nil {
-			return fmt.Errorf("opening the accounts: %w", err)
-		}
-	}
-	return l.client.Flush(ctx)
+	return fill.Items(ctx, l.client, l.accounts, func(tx *percolator.Txn, i int) error {
+		row := accountRow(l.accounts, i)
+		return errors.Join(balances.Set(tx, row, openingBalance), counts.Set(tx, row, 0))
+	})
 }
 
 // sentinels are the errors that callers tell apart. An error may be several of them: the first

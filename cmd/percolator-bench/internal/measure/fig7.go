@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -108,7 +107,7 @@ func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer s.closeInto(&err)
 	r.Emulator = s.emulator
 	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v", b.documents, s.crawl.keys, b.duration)
 	repository := r.Table("repository").Row("before")
@@ -192,10 +191,12 @@ func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
 	switch {
 	case c == nil:
 		r.Notes = append(r.Notes, "crossover: none in range, observers have the lower median at all rates")
-	case c.saturation:
-		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, observers are saturated and batch passes are not", c.rate, c.percent, c.first))
 	default:
-		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, the median of batch passes is lower", c.rate, c.percent, c.first))
+		why := "the median of batch passes is lower"
+		if c.saturation {
+			why = "observers are saturated and batch passes are not"
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, %s", c.rate, c.percent, c.first, why))
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("%d cells compared with the same clustering in memory: 0 differences", checked))
 	lines := []report.Line{{Name: "observers", Points: true}, {Name: "batch passes", Points: true}, {Name: "observers, saturated: at least", Points: true}}
@@ -389,16 +390,16 @@ func (s *fig7Store) audit(stored []fig7Stored, must func(number int) bool, a fig
 	seen := map[uint32]bool{}
 	for _, st := range stored {
 		d := st.document
-		if st.row != fig7Row(d.number) || d != s.crawl.document(int(d.number)) || seen[d.number] {
+		if st.row != fig7Row(d.Number) || d != s.crawl.document(int(d.Number)) || seen[d.Number] {
 			out.check(false)
 			continue
 		}
 		if !st.clustered {
-			out.check(!must(int(d.number)))
+			out.check(!must(int(d.Number)))
 			continue
 		}
-		seen[d.number] = true
-		want, old := s.base.of[d.number]
+		seen[d.Number] = true
+		want, old := s.base.of[d.Number]
 		if !old {
 			want, _ = out.clusters.add(d)
 		}

@@ -25,19 +25,19 @@ func clusterFig7(ctx context.Context, tx *percolator.Txn, ch observers.Change) e
 	if ch.Deleted {
 		return nil
 	}
-	d, err := decodeFig7Document(ch.Value)
+	d, err := decodeFig7[fig7Document](ch.Value)
 	if err != nil {
 		return err
 	}
 	cells := make([]percolator.Cell, fig7Kinds)
-	for kind, key := range d.keys {
+	for kind, key := range d.Keys {
 		cells[kind] = fig7KeyCell(kind, key)
 	}
 	found, err := tx.GetMulti(ctx, cells...)
 	if err != nil {
 		return err
 	}
-	cluster := encodeFig7Cluster(d.number)
+	cluster := encodeFig7(d.Number)
 	if i := slices.IndexFunc(found, func(v []byte) bool { return v != nil }); i >= 0 {
 		cluster, cells = found[i], cells[:i]
 	}
@@ -69,15 +69,12 @@ type fig7Worker struct {
 func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out fig7Observers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7GracePeriod)
 	defer cancel()
-	w := &fig7Worker{clock: newCommitClock()}
-	w.requests.own = true
-	if w.client, err = s.client(ctx, percolator.Config{}, append(w.clock.option(), w.requests.option())...); err != nil {
-		return out, err
-	}
+	w := &fig7Worker{clock: newCommitClock(), requests: requestCounter{own: true}}
+	w.client = s.client(ctx, percolator.Config{}, w.clock.option(), w.requests.option())
 	r := observers.NewRegistry()
 	r.Observe("cluster", fig7Documents, fig7KeysCol, clusterFig7)
-	if w.worker, w.stop, err = s.work(ctx, w.client, r, observers.Config{ScanInterval: s.scanInterval}); err != nil {
-		return out, err
+	if w.worker, w.stop = s.work(ctx, w.client, r, observers.Config{ScanInterval: s.scanInterval}); s.err != nil {
+		return out, s.err
 	}
 	err = w.measure(ctx, s, a, &out)
 	if err = errors.Join(err, w.stop()); err != nil {
@@ -91,7 +88,7 @@ func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, 
 		_, err := w.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) (err error) {
 			for _, n := range numbers {
 				d := s.crawl.document(n)
-				err = errors.Join(err, tx.Set(fig7DocumentCell(d.number, fig7KeysCol), d.encode()))
+				err = errors.Join(err, tx.Set(fig7DocumentCell(d.Number, fig7KeysCol), encodeFig7(d)))
 			}
 			return err
 		}, percolator.Blind())
@@ -190,10 +187,10 @@ func scanFig7(ctx context.Context, r percolator.Reader) ([]fig7Stored, error) {
 		st := &out[len(out)-1]
 		switch e.Cell.Column {
 		case fig7KeysCol:
-			st.document, err = decodeFig7Document(e.Value)
+			st.document, err = decodeFig7[fig7Document](e.Value)
 		case fig7Cluster:
 			st.clustered, st.at = true, e.CommitTS
-			st.cluster, err = decodeFig7Cluster(e.Value)
+			st.cluster, err = decodeFig7[uint32](e.Value)
 		}
 		if err != nil {
 			return nil, err
@@ -210,7 +207,7 @@ func (c *fig7Clusters) hasEntry(row string, value []byte) bool {
 		return false
 	}
 	want, ok := c.index[kind][key]
-	got, err := decodeFig7Cluster(value)
+	got, err := decodeFig7[uint32](value)
 	return ok && err == nil && got == want
 }
 
@@ -231,13 +228,10 @@ type fig7Batcher struct {
 func (s *fig7Store) measureBatch(ctx context.Context, a fig7Arrivals) (out fig7Batch, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7GracePeriod)
 	defer cancel()
-	b := &fig7Batcher{}
-	b.requests.own = true
-	client, err := s.raw(ctx, b.requests.option())
-	if err != nil {
-		return out, err
+	b := &fig7Batcher{requests: requestCounter{own: true}}
+	if b.table = s.raw(ctx, b.requests.option())(fig7Raw); s.err != nil {
+		return out, s.err
 	}
-	b.table = client.Open(fig7Raw)
 	if err := b.measure(ctx, s, a, &out); err != nil {
 		return out, fmt.Errorf("batch: %w", err)
 	}
@@ -249,8 +243,7 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 		rows, mutations := make([]string, len(numbers)), make([]*bigtable.Mutation, len(numbers))
 		for i, n := range numbers {
 			d := s.crawl.document(n)
-			rows[i], mutations[i] = fig7Row(d.number), bigtable.NewMutation()
-			mutations[i].Set(fig7RawFamily, fig7KeysCol, fig7Now(), d.encode())
+			rows[i], mutations[i] = fig7Row(d.Number), d.mutation()
 		}
 		return applyBulk(ctx, b.table, rows, mutations)
 	}
@@ -305,19 +298,15 @@ func (b *fig7Batcher) pass(ctx context.Context) (fresh []uint32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	documents := make([]fig7Document, len(stored))
-	for i, st := range stored {
-		documents[i] = st.document
-	}
+	clusters := newFig7Clusters()
 	var rows []string
 	var mutations []*bigtable.Mutation
-	for i, canonical := range fig7Rounds(documents) {
-		if st := stored[i]; !st.clustered || st.cluster != canonical {
-			m := bigtable.NewMutation()
-			m.Set(fig7RawFamily, fig7Cluster, fig7Now(), encodeFig7Cluster(canonical))
-			rows, mutations = append(rows, st.row), append(mutations, m)
+	for _, st := range stored {
+		if canonical, _ := clusters.add(st.document); !st.clustered || st.cluster != canonical {
+			rows = append(rows, st.row)
+			mutations = append(mutations, setCell(fig7RawFamily, fig7Cluster, fig7Now(), encodeFig7(canonical)))
 			if !st.clustered {
-				fresh = append(fresh, st.document.number)
+				fresh = append(fresh, st.document.Number)
 			}
 		}
 	}
@@ -347,7 +336,7 @@ func (b *fig7Batcher) scan(ctx context.Context, before bigtable.Timestamp) ([]fi
 		return nil, err
 	}
 	stored := slices.Concat(parts...)
-	slices.SortFunc(stored, func(a, b fig7Stored) int { return cmp.Compare(a.document.number, b.document.number) })
+	slices.SortFunc(stored, func(a, b fig7Stored) int { return cmp.Compare(a.document.Number, b.document.Number) })
 	return stored, nil
 }
 
@@ -361,10 +350,10 @@ func (b *fig7Batcher) scanRange(ctx context.Context, rows bigtable.RowSet, befor
 			switch item.Column {
 			case fig7RawFamily + ":" + fig7KeysCol:
 				young = item.Timestamp >= before
-				st.document, failed = decodeFig7Document(item.Value)
+				st.document, failed = decodeFig7[fig7Document](item.Value)
 			case fig7RawFamily + ":" + fig7Cluster:
 				st.clustered = true
-				st.cluster, failed = decodeFig7Cluster(item.Value)
+				st.cluster, failed = decodeFig7[uint32](item.Value)
 			}
 			if failed != nil {
 				return false

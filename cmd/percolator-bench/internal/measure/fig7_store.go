@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -14,8 +13,8 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/loader"
 )
 
 // The repository that observers keep. The keys of a document are observed; its cluster and the
@@ -52,90 +51,59 @@ func fig7KeyCell(kind int, key uint32) percolator.Cell {
 type fig7Store struct {
 	*environment
 	crawl fig7Crawl
-	base  *fig7Clusters // the clustering before anything arrives
-	admin *bigtable.Client
+	base  *fig7Clusters                     // the clustering before anything arrives
+	table func(name string) *bigtable.Table // as raw requests see it
 
 	scanInterval time.Duration // of workers
 }
 
 // startFig7 fills both with the same documents, already clustered. The column of the keys is
 // observed only when they are there: so there is nothing to run for.
-func startFig7(ctx context.Context, b *fig7Benchmark, emulator string) (s *fig7Store, err error) {
-	s = &fig7Store{crawl: newFig7Crawl(b.documents, b.seed), base: newFig7Clusters(), scanInterval: b.scanInterval}
-	if s.environment, err = startEnvironment(ctx, emulator, fig7Schema()); err != nil {
-		return nil, err
+func startFig7(ctx context.Context, b *fig7Benchmark, emulator string) (*fig7Store, error) {
+	s := &fig7Store{crawl: newFig7Crawl(b.documents, b.seed), base: newFig7Clusters(), scanInterval: b.scanInterval,
+		environment: startEnvironment(ctx, emulator, fig7Schema())}
+	s.table = s.raw(ctx)
+	s.createRaw(ctx, fig7Raw, fig7RawFamily, bigtable.MaxVersionsPolicy(1))
+	if client := s.client(ctx, percolator.Config{}); s.err == nil {
+		s.err = s.fill(ctx, client)
 	}
-	_, err = s.orClose(s.fill(ctx))
-	return s, err
+	return s, s.orClose()
 }
 
-func (s *fig7Store) fill(ctx context.Context) (err error) {
-	if s.admin, err = s.raw(ctx); err != nil {
-		return err
-	}
+// fill loads the documents with the index entries that each of them made, and writes them raw.
+func (s *fig7Store) fill(ctx context.Context, client *percolator.Client) error {
 	entries := make([]int, s.crawl.documents)
+	rows, mutations := make([]string, len(entries)), make([]*bigtable.Mutation, len(entries))
 	for n := range entries {
-		_, entries[n] = s.base.add(s.crawl.document(n))
+		d := s.crawl.document(n)
+		var cluster uint32
+		cluster, entries[n] = s.base.add(d)
+		rows[n], mutations[n] = fig7Row(d.Number), d.mutation()
+		mutations[n].Set(fig7RawFamily, fig7Cluster, fig7Now(), encodeFig7(cluster))
 	}
-	if err := s.fillObserved(ctx, entries); err != nil {
+	err := fill.Items(ctx, client, len(entries), func(tx *percolator.Txn, n int) error {
+		d := s.crawl.document(n)
+		cluster := encodeFig7(s.base.of[d.Number])
+		err := errors.Join(
+			tx.Set(fig7DocumentCell(d.Number, fig7KeysCol), encodeFig7(d)), tx.Set(fig7DocumentCell(d.Number, fig7Cluster), cluster),
+		)
+		for kind, key := range d.Keys[:entries[n]] {
+			err = errors.Join(err, tx.Set(fig7KeyCell(kind, key), cluster))
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("filling the observed repository: %w", err)
 	}
 	if err := createSchema(ctx, fig7Schema(fig7KeysCol), s.options...); err != nil {
 		return err
 	}
-	if err := s.fillRaw(ctx); err != nil {
-		return fmt.Errorf("filling the raw repository: %w", err)
-	}
-	return nil
+	return applyBulk(ctx, s.table(fig7Raw), rows, mutations)
 }
 
-// fillObserved loads the documents with the index entries that each of them made.
-func (s *fig7Store) fillObserved(ctx context.Context, entries []int) (err error) {
-	client, err := s.client(ctx, percolator.Config{})
-	if err != nil {
-		return err
-	}
-	numbers := func(context.Context) iter.Seq2[int, error] {
-		return func(yield func(int, error) bool) {
-			for n := range entries {
-				if !yield(n, nil) {
-					return
-				}
-			}
-		}
-	}
-	_, err = loader.Load(ctx, client, loader.Config{TxnOptions: []percolator.TxnOption{percolator.Blind()}}, loader.Job[int]{
-		Source: loader.Replay(numbers, nil),
-		Write: loader.Each(func(_ context.Context, tx *percolator.Txn, n int) error {
-			d := s.crawl.document(n)
-			cluster := encodeFig7Cluster(s.base.of[d.number])
-			err := errors.Join(
-				tx.Set(fig7DocumentCell(d.number, fig7KeysCol), d.encode()),
-				tx.Set(fig7DocumentCell(d.number, fig7Cluster), cluster),
-			)
-			for kind, key := range d.keys[:entries[n]] {
-				err = errors.Join(err, tx.Set(fig7KeyCell(kind, key), cluster))
-			}
-			return err
-		}),
-	})
-	return errors.Join(err, client.Flush(ctx))
-}
-
-// fillRaw creates the table and writes the documents.
-func (s *fig7Store) fillRaw(ctx context.Context) error {
-	if err := s.createRaw(ctx, fig7Raw, fig7RawFamily, bigtable.MaxVersionsPolicy(1)); err != nil {
-		return err
-	}
-	rows := make([]string, s.crawl.documents)
-	mutations := make([]*bigtable.Mutation, len(rows))
-	for n := range rows {
-		d := s.crawl.document(n)
-		rows[n], mutations[n] = fig7Row(d.number), bigtable.NewMutation()
-		mutations[n].Set(fig7RawFamily, fig7KeysCol, fig7Now(), d.encode())
-		mutations[n].Set(fig7RawFamily, fig7Cluster, fig7Now(), encodeFig7Cluster(s.base.of[d.number]))
-	}
-	return applyBulk(ctx, s.admin.Open(fig7Raw), rows, mutations)
+// mutation writes a document without the protocol.
+func (d fig7Document) mutation() *bigtable.Mutation {
+	return setCell(fig7RawFamily, fig7KeysCol, fig7Now(), encodeFig7(d))
 }
 
 // remove deletes rows, as if they had never been there: nobody is using the table.
@@ -145,7 +113,7 @@ func (s *fig7Store) remove(ctx context.Context, table string, rows []string) err
 		mutations[i] = bigtable.NewMutation()
 		mutations[i].DeleteRow()
 	}
-	return applyBulk(ctx, s.admin.Open(table), rows, mutations)
+	return applyBulk(ctx, s.table(table), rows, mutations)
 }
 
 // documentRows are those of all arrivals.
@@ -162,17 +130,13 @@ func (a fig7Arrivals) documentRows() []string {
 func (s *fig7Store) keyRows(a fig7Arrivals) []string {
 	rows := map[string]bool{}
 	for n := a.awake(); n < a.end(); n++ {
-		for kind, key := range s.crawl.document(n).keys {
+		for kind, key := range s.crawl.document(n).Keys {
 			if _, old := s.base.index[kind][key]; !old {
 				rows[fig7KeyRow(kind, key)] = true
 			}
 		}
 	}
-	out := make([]string, 0, len(rows))
-	for row := range rows {
-		out = append(out, row)
-	}
-	return out
+	return slices.Collect(maps.Keys(rows))
 }
 
 // fig7Now is the timestamp of a raw write: tables count in milliseconds.
@@ -198,16 +162,16 @@ func newFig7Crawl(documents int, seed uint64) fig7Crawl {
 
 // fig7Document is a document as it is stored. It has no body: clustering would not read it.
 type fig7Document struct {
-	number uint32
-	keys   [fig7Kinds]uint32
+	Number uint32
+	Keys   [fig7Kinds]uint32
 }
 
 // document is the n-th; its keys are uniformly random.
 func (c fig7Crawl) document(n int) fig7Document {
-	d := fig7Document{number: uint32(n)}
+	d := fig7Document{Number: uint32(n)}
 	random := rand.New(rand.NewPCG(c.seed, uint64(n)))
-	for i := range d.keys {
-		d.keys[i] = random.Uint32N(c.keys)
+	for i := range d.Keys {
+		d.Keys[i] = random.Uint32N(c.keys)
 	}
 	return d
 }
@@ -224,33 +188,19 @@ func fig7Row(number uint32) string {
 // fig7KeyRow is the row of a key's index entry.
 func fig7KeyRow(kind int, key uint32) string { return fmt.Sprintf("%d/%08x", kind, key) }
 
-func (d fig7Document) encode() []byte {
-	out := binary.BigEndian.AppendUint32(nil, d.number)
-	for _, k := range d.keys {
-		out = binary.BigEndian.AppendUint32(out, k)
-	}
-	return out
+// encodeFig7 encodes a document, or the name of a cluster: that is its canonical document, in indexes
+// and in documents.
+func encodeFig7[T uint32 | fig7Document](v T) []byte {
+	b, _ := binary.Append(nil, binary.BigEndian, v) //nolint:errcheck // its size is fixed
+	return b
 }
 
-func decodeFig7Document(b []byte) (d fig7Document, err error) {
-	if len(b) != 4+4*fig7Kinds {
-		return d, fmt.Errorf("a document has %d bytes", len(b))
+func decodeFig7[T uint32 | fig7Document](b []byte) (v T, err error) {
+	n, err := binary.Decode(b, binary.BigEndian, &v)
+	if err == nil && n != len(b) {
+		err = fmt.Errorf("%d bytes for %d", len(b), n)
 	}
-	d.number = binary.BigEndian.Uint32(b)
-	for i := range d.keys {
-		d.keys[i] = binary.BigEndian.Uint32(b[4+4*i:])
-	}
-	return d, nil
-}
-
-// A cluster is named by its canonical document, in indexes and in documents.
-func encodeFig7Cluster(number uint32) []byte { return binary.BigEndian.AppendUint32(nil, number) }
-
-func decodeFig7Cluster(b []byte) (uint32, error) {
-	if len(b) != 4 {
-		return 0, fmt.Errorf("the name of a cluster has %d bytes", len(b))
-	}
-	return binary.BigEndian.Uint32(b), nil
+	return v, err
 }
 
 // fig7Arrivals are documents that arrive, with the moments at which they do. The first of them is
@@ -310,17 +260,17 @@ func newFig7Clusters() *fig7Clusters {
 // add puts the document into its cluster, and tells in how many indexes it is entered: those before
 // the one that knew a key of it.
 func (c *fig7Clusters) add(d fig7Document) (canonical uint32, entries int) {
-	canonical, entries = d.number, fig7Kinds
-	for kind, key := range d.keys {
+	canonical, entries = d.Number, fig7Kinds
+	for kind, key := range d.Keys {
 		if found, ok := c.index[kind][key]; ok {
 			canonical, entries = found, kind
 			break
 		}
 	}
-	for kind, key := range d.keys[:entries] {
+	for kind, key := range d.Keys[:entries] {
 		c.index[kind][key] = canonical
 	}
-	c.of[d.number] = canonical
+	c.of[d.Number] = canonical
 	c.members[canonical]++
 	return canonical, entries
 }
@@ -353,36 +303,4 @@ func (c *fig7Clusters) notAlone() float64 {
 		}
 	}
 	return 1 - float64(alone)/float64(len(c.of))
-}
-
-// fig7Rounds is the clustering of a whole repository at once: three groupings, one after the other,
-// as MapReduces do it. Documents come in the order of their numbers; the result is the canonical
-// document of each.
-func fig7Rounds(documents []fig7Document) []uint32 {
-	leader := make([]int, len(documents)) // who stands for the document, itself if it does
-	left := make([]int, len(documents))   // who takes part in the next round
-	for i := range documents {
-		leader[i], left[i] = i, i
-	}
-	for kind := range fig7Kinds {
-		first := make(map[uint32]int, len(left))
-		var next []int
-		for _, i := range left {
-			key := documents[i].keys[kind]
-			if of, ok := first[key]; ok {
-				leader[i] = of
-				continue
-			}
-			first[key] = i
-			next = append(next, i)
-		}
-		left = next
-	}
-	out := make([]uint32, len(documents))
-	for i := range documents { // leaders come before those they lead
-		if out[i] = documents[i].number; leader[i] != i {
-			out[i] = out[leader[i]]
-		}
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -48,7 +47,7 @@ func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lab.close()) }()
+	defer lab.closeInto(&err)
 	r.Emulator = lab.emulator
 	r.Title = fmt.Sprintf("operations of transactions against raw requests; %d rows, values of %d bytes, slices of %v, %d times %v of each",
 		b.rows, b.value, b.slice, r.repeat, b.duration)

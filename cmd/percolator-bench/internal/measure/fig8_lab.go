@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 
 	"cloud.google.com/go/bigtable"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // The tables of the benchmark: one that transactions use, one with a single family for the raw
@@ -35,37 +35,24 @@ type fig8Lab struct {
 
 // startFig8 connects and loads. Tests give further options, for all clients.
 func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...option.ClientOption) (l *fig8Lab, err error) {
-	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value)}
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
+	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value),
+		environment: startEnvironment(ctx, emulator, schema)}
 	ctx, cancel := context.WithTimeout(ctx, 2*gracePeriod)
 	defer cancel()
-	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
-	if l.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
-		return nil, err
-	}
-	if err = errors.Join(l.createRaw(ctx, fig8Plain, fig8Family, bigtable.NoGcPolicy()), l.connect(ctx, opts)); err == nil {
-		err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
-	}
-	_, err = l.orClose(err)
-	return l, err
-}
-
-func (l *fig8Lab) connect(ctx context.Context, opts []option.ClientOption) (err error) {
-	if l.client, err = l.environment.client(ctx, percolator.Config{}, opts...); err != nil {
-		return err
-	}
-	if l.unbatched, err = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...); err != nil {
-		return err
-	}
-	raw, err := l.raw(ctx, opts...)
-	if err != nil {
-		return err
-	}
-	ts, err := l.oracle.Next(ctx)
+	l.createRaw(ctx, fig8Plain, fig8Family, bigtable.NoGcPolicy())
+	l.client = l.environment.client(ctx, percolator.Config{}, opts...)
+	l.unbatched = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...)
+	table := l.raw(ctx, opts...)
+	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = table(fig8Ours), true, l.readOurs, l.loadOurs
+	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = table(fig8Limit), true, l.limit.readRaw("data"), l.loadLimit
+	l.plain.table, l.plain.read, l.plain.write = table(fig8Plain), l.plain.readRaw(fig8Family), l.loadPlain
+	ts := opened(l.environment, func() (tso.Timestamp, error) { return l.oracle.Next(ctx) })
 	l.last.Store(int64(ts)) // as large as those of the protocol: they are sent as varints
-	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = raw.Open(fig8Ours), true, l.readOurs, l.loadOurs
-	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = raw.Open(fig8Limit), true, l.readLimit, l.loadLimit
-	l.plain.table, l.plain.read, l.plain.write = raw.Open(fig8Plain), l.readPlain, l.loadPlain
-	return err
+	if l.err == nil {
+		l.err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
+	}
+	return l, l.orClose()
 }
 
 func fig8Cell(row string) percolator.Cell {
@@ -96,35 +83,22 @@ func (l *fig8Lab) loadOurs(ctx context.Context, keys []string, values [][]byte) 
 	return err
 }
 
-func (l *fig8Lab) readPlain(ctx context.Context, keys []string) ([][]byte, error) {
-	return l.plain.readRaw(ctx, fig8Family, keys)
-}
-
-func (l *fig8Lab) readLimit(ctx context.Context, keys []string) ([][]byte, error) {
-	return l.limit.readRaw(ctx, "data", keys)
-}
-
 func (l *fig8Lab) loadPlain(ctx context.Context, keys []string, values [][]byte) error {
-	return loadRaw(ctx, l.plain.table, keys, func(i int, mut *bigtable.Mutation) {
-		mut.Set(fig8Family, fig8Column, fig8Timestamp, values[i])
-	})
+	muts := make([]*bigtable.Mutation, len(keys))
+	for i := range muts {
+		muts[i] = setCell(fig8Family, fig8Column, fig8Timestamp, values[i])
+	}
+	return applyBulk(ctx, l.plain.table, keys, muts)
 }
 
 func (l *fig8Lab) loadLimit(ctx context.Context, keys []string, values [][]byte) error {
 	start, commit := l.tick(), l.tick()
-	return loadRaw(ctx, l.limit.table, keys, func(i int, mut *bigtable.Mutation) {
-		mut.Set("data", fig8Column, start, values[i])
-		mut.Set("write", fig8Column, commit, fig8Record)
-	})
-}
-
-func loadRaw(ctx context.Context, table *bigtable.Table, keys []string, set func(i int, mut *bigtable.Mutation)) error {
 	muts := make([]*bigtable.Mutation, len(keys))
 	for i := range muts {
-		muts[i] = bigtable.NewMutation()
-		set(i, muts[i])
+		muts[i] = setCell("data", fig8Column, start, values[i])
+		muts[i].Set("write", fig8Column, commit, fig8Record)
 	}
-	return applyBulk(ctx, table, keys, muts)
+	return applyBulk(ctx, l.limit.table, keys, muts)
 }
 
 // fig8Kind is a comparison of the benchmark.
@@ -169,21 +143,16 @@ func (l *fig8Lab) kinds() []fig8Kind {
 	}
 	mutate := func() *fig8Side { return l.rawSide(l.plain, l.mutateRow) }
 	serial := func() *fig8Side { return l.rawSide(l.plain, l.mutateTenInTurn) }
-	atOnce := func() *fig8Side { return l.rawSide(l.plain, l.mutateTenAtOnce) }
 	limit := func() *fig8Side { return l.rawSide(l.limit, l.lockAndCommit) }
 	return []fig8Kind{
 		reads("get", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfRow, fig8Latest),
 		reads("get-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfRow, fig8Latest),
 		reads("get-cell", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfCell, fig8Named),
 		reads("get-cell-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfCell, fig8Named),
-		reads("begin-get", "Begin and Get, batching off", beginAndGet, false, fig8OfRow, fig8Latest),
-		reads("begin-get-batched", "Begin and Get", beginAndGet, true, fig8OfRow, fig8Latest),
 		writes("write", "Begin, Set and Commit", 1, writeRows(1), "MutateRow", mutate),
 		writes("write-limit", "Begin, Set and Commit", 1, writeRows(1), "two CheckAndMutateRow", limit),
 		writes("blind", "Begin, Set and Commit, Blind", 1, writeRows(1, percolator.Blind()), "MutateRow", mutate),
-		writes("blind-limit", "Begin, Set and Commit, Blind", 1, writeRows(1, percolator.Blind()), "two CheckAndMutateRow", limit),
 		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow in turn", serial),
-		writes("rows10-at-once", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow at once", atOnce),
 	}
 }
 
@@ -228,21 +197,8 @@ func getFromSnapshot(ctx context.Context, c *percolator.Client, w *fig8Walker) (
 		}
 	}
 	w.gets++
-	return w.get(ctx, w.snapshot)
-}
-
-// beginAndGet is a transaction that reads one cell, timestamp included.
-func beginAndGet(ctx context.Context, c *percolator.Client, w *fig8Walker) error {
-	tx, err := c.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(w.get(ctx, tx), tx.Rollback(ctx))
-}
-
-func (w *fig8Walker) get(ctx context.Context, r percolator.Reader) error {
 	row := w.step()
-	v, err := r.Get(ctx, fig8Cell(w.rows.keys[row]))
+	v, err := w.snapshot.Get(ctx, fig8Cell(w.rows.keys[row]))
 	if err != nil {
 		return err
 	}
@@ -296,17 +252,12 @@ var (
 
 func (l *fig8Lab) mutateRow(ctx context.Context, w *fig8Walker) error {
 	row := w.step()
-	if err := l.apply(ctx, w, row, 0); err != nil {
+	mut := setCell(fig8Family, fig8Column, fig8Timestamp, w.draft(0, row))
+	if err := l.plain.table.Apply(ctx, w.rows.keys[row], mut); err != nil {
 		return err
 	}
 	w.wrote(row)
 	return nil
-}
-
-func (l *fig8Lab) apply(ctx context.Context, w *fig8Walker, row, buffer int) error {
-	mut := bigtable.NewMutation()
-	mut.Set(fig8Family, fig8Column, fig8Timestamp, w.draft(buffer, row))
-	return l.plain.table.Apply(ctx, w.rows.keys[row], mut)
 }
 
 func (l *fig8Lab) mutateTenInTurn(ctx context.Context, w *fig8Walker) error {
@@ -315,20 +266,6 @@ func (l *fig8Lab) mutateTenInTurn(ctx context.Context, w *fig8Walker) error {
 			return err
 		}
 	}
-	return nil
-}
-
-func (l *fig8Lab) mutateTenAtOnce(ctx context.Context, w *fig8Walker) error {
-	var rows [fig8TxnRows]int
-	var group errgroup.Group
-	for i := range rows {
-		rows[i] = w.step()
-		group.Go(func() error { return l.apply(ctx, w, rows[i], i) })
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	w.wrote(rows[:]...)
 	return nil
 }
 
@@ -354,14 +291,12 @@ func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
 		return bigtable.ChainFilters(f, bigtable.TimestampRangeFilterMicros(from, to))
 	}
 	conflict := bigtable.InterleaveFilters(column("lock"), from(column("write"), start, 0)) // as at a first sending
-	prewrite := bigtable.NewMutation()
-	prewrite.Set("data", fig8Column, start, w.draft(0, row))
+	prewrite := setCell("data", fig8Column, start, w.draft(0, row))
 	prewrite.Set("lock", fig8Column, start, fig8Lock)
 	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(conflict, nil, prewrite), false); err != nil {
 		return err
 	}
-	commit := bigtable.NewMutation()
-	commit.Set("write", fig8Column, l.tick(), fig8Record)
+	commit := setCell("write", fig8Column, l.tick(), fig8Record)
 	commit.DeleteTimestampRange("lock", fig8Column, start, start+1000)
 	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(from(column("lock"), start, start+1000), commit, nil), true); err != nil {
 		return err

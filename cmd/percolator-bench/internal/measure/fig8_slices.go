@@ -386,17 +386,19 @@ func (r *fig8Rows) eraseOldOf(ctx context.Context, keys []string) error {
 }
 
 // readRaw reads the newest cell of a family of each row without the protocol.
-func (r *fig8Rows) readRaw(ctx context.Context, family string, keys []string) ([][]byte, error) {
-	found := make(map[string][]byte, len(keys))
-	err := r.table.ReadRows(ctx, bigtable.RowList(keys), func(row bigtable.Row) bool {
-		found[row.Key()] = row[family][0].Value
-		return true
-	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.FamilyFilter(family), bigtable.LatestNFilter(1))))
-	values := make([][]byte, len(keys))
-	for i, key := range keys {
-		values[i] = found[key]
+func (r *fig8Rows) readRaw(family string) func(ctx context.Context, keys []string) ([][]byte, error) {
+	return func(ctx context.Context, keys []string) ([][]byte, error) {
+		found := make(map[string][]byte, len(keys))
+		err := r.table.ReadRows(ctx, bigtable.RowList(keys), func(row bigtable.Row) bool {
+			found[row.Key()] = row[family][0].Value
+			return true
+		}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.FamilyFilter(family), bigtable.LatestNFilter(1))))
+		values := make([][]byte, len(keys))
+		for i, key := range keys {
+			values[i] = found[key]
+		}
+		return values, err
 	}
-	return values, err
 }
 
 // fig8Walker is one goroutine's way through its share of the rows.

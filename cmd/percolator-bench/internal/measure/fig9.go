@@ -3,7 +3,6 @@ package measure
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -86,10 +85,9 @@ func (b *fig9Benchmark) settings() (out []fig9Setting) {
 // run lets the settings take turns, so that whatever else the machine does falls on all of them. A
 // measurement gives up a minute after its time.
 func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
-	mix := tpce.StandardMix
 	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: %d %% trade-order, each with its trade-result, "+
 		"%d %% customer-position, %d %% trade-status; %d of %v each, seed %d",
-		b.terminals, b.terminals, mix.TradeOrder, mix.CustomerPosition, mix.TradeStatus, r.repeat, b.duration, b.seed)
+		b.terminals, b.terminals, tpce.TradeOrders, tpce.CustomerPositions, tpce.TradeStatuses, r.repeat, b.duration, b.seed)
 	settings := b.settings()
 	results := make([][]*fig9Result, len(settings))
 	r.all = r.repeat * len(settings)
@@ -124,20 +122,14 @@ func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 
 // measure runs one repetition in another process, which has so many cores and a heap of its own.
 func (b *fig9Benchmark) measure(ctx context.Context, s fig9Setting, emulator string) (_ *fig9Result, err error) {
-	p, err := startPart(ctx, "fig9-run", fig9Job{
+	e, r := new(environment), new(fig9Result)
+	defer e.closeInto(&err)
+	e.part(ctx, "fig9-run", fig9Job{
 		Emulator: emulator, Customers: s.customers, Commission: s.commission, Terminals: b.terminals,
 		FoldEvery: b.foldEvery, Duration: b.duration, Seed: b.seed,
-	}, "GOMAXPROCS="+strconv.Itoa(s.cores))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	r := new(fig9Result)
-	if err := p.hear(r); err != nil {
-		return nil, err
-	}
-	if r.Error != "" {
-		return nil, errors.New(r.Error)
+	}, r, "GOMAXPROCS="+strconv.Itoa(s.cores))
+	if e.err != nil {
+		return nil, e.err
 	}
 	if r.Cores != s.cores {
 		return nil, fmt.Errorf("a process with GOMAXPROCS %d had %d", s.cores, r.Cores)
@@ -174,7 +166,7 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 			requests[kind] += n
 		}
 	}
-	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.SizeFor(s.customers).Brokers(),
+	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.Size(s.customers).Brokers(),
 		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
 	row.Add("cores used", used) // 0: not known on this system
 	row.Add("conflicts/commit", per(conflicts, commits),
@@ -264,42 +256,35 @@ type fig9Result struct {
 	Requests map[string]int64        `json:"requests"`
 	Folds    fig9Folds               `json:"folds"`
 	Audit    fig9Audit               `json:"audit"`
-	Error    string                  `json:"error,omitempty"`
 }
 
 // fig9Run is the process of one repetition.
 func fig9Run(ctx context.Context, j fig9Job, l *lines) error {
 	r, err := j.run(ctx)
 	if err != nil {
-		r = &fig9Result{Error: err.Error()}
+		return err
 	}
 	return l.say(r)
 }
 
 // run opens a firm, lets it work, and audits it.
 func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
-	firm, err := tpce.New(tpce.SizeFor(j.Customers), j.Commission)
+	firm, err := tpce.New(tpce.Size(j.Customers), j.Commission)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Duration+gracePeriod+time.Duration(j.Customers)*10*time.Millisecond)
 	defer cancel()
-	g, err := startEnvironment(ctx, j.Emulator, firm.Schema())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, g.close()) }()
-	client, err := g.client(ctx, percolator.Config{})
-	if err != nil {
-		return nil, err
+	g := startEnvironment(ctx, j.Emulator, firm.Schema())
+	defer g.closeInto(&err)
+	client := g.client(ctx, percolator.Config{})
+	if g.err != nil {
+		return nil, g.err
 	}
 	t := newFig9Tally()
 	firm.Open(client, t.done)
-	exchange := tpce.NewExchange(firm.Size().Securities, j.Seed)
+	exchange := tpce.NewExchange(firm.Size().Securities(), j.Seed)
 	if err := firm.Load(ctx, exchange); err != nil {
-		return nil, err
-	}
-	if err := client.Flush(ctx); err != nil {
 		return nil, err
 	}
 	runtime.GC()               // what loading has left behind is not the measurement's
@@ -309,8 +294,8 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 		if err := firm.Observe(registry, j.FoldEvery); err != nil {
 			return nil, err
 		}
-		if fold, _, err = g.work(ctx, client, registry, observers.Config{}); err != nil {
-			return nil, err
+		if fold, _ = g.work(ctx, client, registry, observers.Config{}); g.err != nil {
+			return nil, g.err
 		}
 	}
 	r := &fig9Result{Emulator: g.emulator, Cores: runtime.GOMAXPROCS(0)}

@@ -12,11 +12,9 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // latencyBenchmark measures transactions in multiples of the time of one raw request under the same
@@ -53,7 +51,7 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer f.closeInto(&err)
 	r.Emulator = f.emulator
 	r.Title = fmt.Sprintf("transactions in request times, %.1f ms added to each request, %d × %d of each kind", milliseconds(b.delay), r.repeat, b.iterations)
 	works := f.works()
@@ -143,45 +141,23 @@ type latencyField struct {
 	reads, mutates []float64 // means of raw requests, in milliseconds, an entry for each repetition of each kind of transaction
 }
 
-func startLatency(ctx context.Context, delay time.Duration, emulator string) (f *latencyField, err error) {
-	f = new(latencyField)
-	if f.environment, err = newEnvironment(ctx, emulator, &percolator.Schema{Tables: []percolator.Table{{Name: benchTable}}}); err != nil {
-		return nil, err
+func startLatency(ctx context.Context, delay time.Duration, emulator string) (*latencyField, error) {
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: benchTable}}}
+	f := &latencyField{environment: newEnvironment(ctx, emulator, schema)}
+	near, far := f.distantOracle(ctx, delay)
+	f.oracle = far
+	f.client = f.environment.client(ctx, percolator.Config{Oracle: far}, append(delayed(delay), f.sent.option())...)
+	f.dying = f.environment.client(ctx, percolator.Config{Oracle: near}, losePhaseTwo())
+	f.raw = f.environment.raw(ctx, delayed(delay)...)(benchTable)
+	if f.err == nil {
+		_, f.err = f.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+			return tx.Set(benchCell(knownRow, bodyColumn), []byte(knownRow))
+		})
 	}
-	_, err = f.orClose(f.connect(ctx, delay))
-	return f, err
-}
-
-func (f *latencyField) connect(ctx context.Context, delay time.Duration) error {
-	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
-	if err != nil {
-		return err
+	if f.err == nil { // both once: the connections stand when the clock is started
+		f.err = errors.Join(f.rawMutate(ctx), f.rawRead(ctx))
 	}
-	if f.at.Oracle, err = f.serve(ctx, server); err != nil {
-		return err
-	}
-	near, err := f.dial(ctx, f.at.Oracle)
-	if err != nil {
-		return err
-	}
-	f.oracle = &distantClient{near, distance{delay: delay}}
-	if f.client, err = f.environment.client(ctx, percolator.Config{Oracle: f.oracle}, append(delayed(delay), f.sent.option())...); err != nil {
-		return err
-	}
-	if f.dying, err = f.environment.client(ctx, percolator.Config{Oracle: near}, losePhaseTwo()...); err != nil {
-		return err
-	}
-	bt, err := f.environment.raw(ctx, delayed(delay)...)
-	if err != nil {
-		return err
-	}
-	f.raw = bt.Open(benchTable)
-	if _, err = f.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		return tx.Set(benchCell(knownRow, bodyColumn), []byte(knownRow))
-	}); err != nil {
-		return err
-	}
-	return errors.Join(f.rawMutate(ctx), f.rawRead(ctx)) // both once: the connections stand when the clock is started
+	return f, f.orClose()
 }
 
 // rawRead is a raw ReadRow of one cell.
@@ -195,9 +171,7 @@ func (f *latencyField) rawRead(ctx context.Context) error {
 
 // rawMutate is a raw MutateRow of one cell, always at the same timestamp: the row does not grow.
 func (f *latencyField) rawMutate(ctx context.Context) error {
-	mut := bigtable.NewMutation()
-	mut.Set(rawFamily, bodyColumn, 1000, []byte(knownRow))
-	return f.raw.Apply(ctx, rawRow, mut)
+	return f.raw.Apply(ctx, rawRow, setCell(rawFamily, bodyColumn, 1000, []byte(knownRow)))
 }
 
 // verify reads everything that was written and returns how many cells that were.
@@ -409,21 +383,20 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 // its transactions leave in the store is what is there when a client dies right after the commit
 // point: the primary's record, and the locks of all other rows. The client itself need not be
 // killed for it, and tries nothing again.
-func losePhaseTwo() []option.ClientOption {
-	return intercepted(nil,
-		func(ctx context.Context, desc *grpc.StreamDesc,
-			conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
-		) (grpc.ClientStream, error) {
+func losePhaseTwo() option.ClientOption {
+	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
+		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+			open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			if !strings.HasSuffix(method, "/MutateRows") {
 				return open(ctx, desc, conn, method, opts...)
 			}
-			return &lostMutateRows{ctx: ctx}, nil
-		})
+			return &lostMutateRows{noStream: noStream{ctx}}, nil
+		}))
 }
 
 // lostMutateRows answers a request that nobody gets.
 type lostMutateRows struct {
-	ctx    context.Context
+	noStream
 	answer *btpb.MutateRowsResponse
 }
 
@@ -445,15 +418,3 @@ func (s *lostMutateRows) RecvMsg(resp any) error {
 	s.answer = nil
 	return nil
 }
-
-// CloseSend implements grpc.ClientStream.
-func (s *lostMutateRows) CloseSend() error { return nil }
-
-// Context implements grpc.ClientStream.
-func (s *lostMutateRows) Context() context.Context { return s.ctx }
-
-// Header implements grpc.ClientStream.
-func (s *lostMutateRows) Header() (metadata.MD, error) { return metadata.MD{}, nil }
-
-// Trailer implements grpc.ClientStream.
-func (s *lostMutateRows) Trailer() metadata.MD { return metadata.MD{} }

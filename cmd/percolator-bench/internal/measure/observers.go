@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -83,10 +82,7 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	if b.clean == 0 {
 		return nil
 	}
-	if err := b.acrossProcesses(ctx, r); err != nil {
-		return fmt.Errorf("across processes: %w", err)
-	}
-	return nil
+	return b.acrossProcesses(ctx, r)
 }
 
 // latencyChart shows a distribution with the goals for it.
@@ -126,27 +122,17 @@ type observed struct {
 	clock  *commitClock
 }
 
-func (e *environment) observed(ctx context.Context) (*observed, error) {
+func (e *environment) observed(ctx context.Context) *observed {
 	o := &observed{environment: e, clock: newCommitClock()}
-	var err error
-	o.client, err = e.client(ctx, percolator.Config{}, o.clock.option()...)
-	_, err = e.orClose(err)
-	return o, err
+	o.client = e.client(ctx, percolator.Config{}, o.clock.option())
+	return o
 }
 
 // startObserved starts all of it in this process, and a worker.
 func startObserved(ctx context.Context, hops int, cfg observers.Config) (*observed, error) {
-	e, err := startEnvironment(ctx, embeddedEmulator, hopSchema(hops))
-	if err != nil {
-		return nil, err
-	}
-	o, err := e.observed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, _, err = e.work(ctx, o.client, hopRegistry(hops), cfg)
-	_, err = e.orClose(err)
-	return o, err
+	o := startEnvironment(ctx, embeddedEmulator, hopSchema(hops)).observed(ctx)
+	o.work(ctx, o.client, hopRegistry(hops), cfg)
+	return o, o.orClose()
 }
 
 // write commits a write of column "0" that notifies.
@@ -183,7 +169,7 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer o.closeInto(&err)
 	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
 	defer cancel()
 	begun := time.Now()
@@ -204,14 +190,9 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		}
 		latencies.record(ran.Sub(written))
 	}
-	byTimestamps, err := o.byTimestamps(ctx)
-	if err != nil {
-		return err
-	}
 	observed := r.Table("in one process").Row("observed")
 	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.duration.Seconds())
 	latencies.into(observed)
-	byTimestamps.into(r.Table("in one process").Row("by timestamps"))
 	r.Draw(latencyChart("observers-in-process", fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2), &latencies,
 		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
 	r.step()
@@ -226,7 +207,7 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer o.closeInto(&err)
 	var rows, runs atomic.Int64
 	begun := time.Now()
 	counted, end := begun.Add(d/3), begun.Add(d)
@@ -254,36 +235,13 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	return float64(runs.Load()) / end.Sub(counted).Seconds(), nil
 }
 
-// byTimestamps reads the commit timestamps of all writes and of the runs for them: the same by the
-// oracle's clock.
-func (o *observed) byTimestamps(ctx context.Context) (latencies *recorder, err error) {
-	err = o.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-		latencies = new(recorder)
-		var written percolator.Entry
-		for e, err := range s.Scan(ctx, benchTable, percolator.All(), hopColumn(0), hopColumn(1)) {
-			switch {
-			case err != nil:
-				return err
-			case e.Cell.Column == hopColumn(0):
-				written = e
-			case e.Cell.Row == written.Cell.Row:
-				latencies.record(e.CommitTS.Sub(written.CommitTS))
-			default:
-				return fmt.Errorf("row %s has column %s alone", e.Cell.Row, strconv.Quote(e.Cell.Column))
-			}
-		}
-		return nil
-	})
-	return latencies, err
-}
-
 // chain begins chains at random moments and measures each hop.
 func (b *observersBenchmark) chain(ctx context.Context, t *report.Table, cfg observers.Config) (err error) {
 	o, err := startObserved(ctx, b.hops, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer o.closeInto(&err)
 	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
 	defer cancel()
 	n, err := o.offer(ctx, b.chains, b.duration/2)

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -177,7 +176,7 @@ func (v *opsVariant) measure(ctx context.Context, b *opsBenchmark, pages *opsCra
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer s.closeInto(&err)
 	r.Emulator = s.emulator
 	s.taken() // connecting
 	for i, phase := range []struct {

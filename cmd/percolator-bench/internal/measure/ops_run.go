@@ -27,7 +27,6 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/verify"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // opsSite is a web index with a worker, all of it in this process.
@@ -45,18 +44,13 @@ type opsSite struct {
 }
 
 func startOps(ctx context.Context, v *opsVariant, b *opsBenchmark, emulator string) (s *opsSite, err error) {
-	s = &opsSite{origins: map[readOrigin]*opsOrigin{}}
+	s = &opsSite{origins: map[readOrigin]*opsOrigin{}, environment: newEnvironment(ctx, emulator, index.Schema())}
 	s.sent.own, s.sent.saw = true, s.read
-	if s.environment, err = startEnvironment(ctx, emulator, index.Schema()); err != nil {
-		return nil, err
-	}
-	s.client, err = s.environment.client(ctx, percolator.Config{DisableBatching: !v.batching, DisablePrefetch: !v.prefetch,
-		Oracle: &distantServer{s.oracle.(*tso.Server), distance{delay: b.delay}}}, append(delayed(b.delay), s.sent.option())...)
-	if err == nil {
-		s.worker, _, err = s.work(ctx, s.client, index.Registry(b.collapse), observers.Config{Concurrency: b.concurrency})
-	}
-	_, err = s.orClose(err)
-	return s, err
+	_, oracle := s.distantOracle(ctx, b.delay)
+	s.client = s.environment.client(ctx, percolator.Config{DisableBatching: !v.batching, DisablePrefetch: !v.prefetch, Oracle: oracle},
+		append(delayed(b.delay), s.sent.option())...)
+	s.worker, _ = s.work(ctx, s.client, index.Registry(b.collapse), observers.Config{Concurrency: b.concurrency})
+	return s, s.orClose()
 }
 
 // read counts a request to read by its origin.

@@ -93,8 +93,8 @@ func (lab *scaleLab) fill(ctx context.Context, t *scaleTable) error {
 		return err
 	}
 	start := now.Add(-scaleAge)
-	table := &scaleBulkWriter{lab: lab, table: lab.bulk.Open(t.name)}
-	index := &scaleBulkWriter{lab: lab, table: lab.bulk.Open(t.name + "." + scaleIndexName)}
+	table := &scaleBulkWriter{lab: lab, table: lab.bulk(t.name)}
+	index := &scaleBulkWriter{lab: lab, table: lab.bulk(t.name + "." + scaleIndexName)}
 	held := map[int]bool{}
 	for _, i := range t.order[:t.held] {
 		held[i] = true
@@ -165,7 +165,7 @@ func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 	var c scaleCells
 	c.set("data", scaleHeld, start, []byte("never committed"))
 	c.set("lock", scaleHeld, start, lock)
-	return lab.bulk.Open(t.name).Apply(ctx, scaleRow(i), c.mut)
+	return lab.bulk(t.name).Apply(ctx, scaleRow(i), c.mut)
 }
 
 // scaleCollection is one cycle of collection through all tables of a sweep. A cycle waits until
@@ -200,9 +200,9 @@ type scaleMoment struct {
 func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) (*scaleCollection, error) {
 	c := &scaleCollection{tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
 		pages: map[string][]float64{}, done: map[string]*scaleMoment{}}
-	var err error
-	if c.client, err = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, c.sent.option()); err != nil {
-		return nil, err
+	c.client = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, c.sent.option())
+	if lab.err != nil {
+		return nil, lab.err
 	}
 	ctx, c.cancel = context.WithCancel(ctx)
 	go func() {

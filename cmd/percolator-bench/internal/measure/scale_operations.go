@@ -22,22 +22,17 @@ type scaleLab struct {
 	b      *scaleBenchmark
 	client *percolator.Client
 	sent   requestCounter // by that
-	bulk   *bigtable.Client
+	bulk   func(table string) *bigtable.Table
 	random *rand.Rand
 
 	filled, checked int64
 }
 
 func newScaleLab(ctx context.Context, b *scaleBenchmark, emulator string, schema *percolator.Schema) (lab *scaleLab, err error) {
-	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3))}
-	if lab.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
-		return nil, err
-	}
-	if lab.client, err = lab.environment.client(ctx, percolator.Config{}, lab.sent.option()); err == nil {
-		lab.bulk, err = lab.raw(ctx)
-	}
-	_, err = lab.orClose(err)
-	return lab, err
+	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3)), environment: startEnvironment(ctx, emulator, schema)}
+	lab.client = lab.environment.client(ctx, percolator.Config{}, lab.sent.option())
+	lab.bulk = lab.raw(ctx)
+	return lab, lab.orClose()
 }
 
 // costOf is what a client has sent so far, with what it has asked the oracle, and what its requests

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -50,23 +49,16 @@ const memorySteps = 10
 func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 	r.Title = fmt.Sprintf("timestamp oracle over gRPC on loopback, server in a process, callers in %d others", b.processes)
 	r.all = 2 + len(b.callers)*r.repeat + memorySteps*int(min(b.total, 1))
-	server, err := startPart(ctx, "tso-server", struct{}{}, append(collectSeldom(), "GOMAXPROCS=1")...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	var at addresses
-	if err := server.hear(&at); err != nil {
-		return err
-	}
+	e := new(environment)
+	defer e.closeInto(&err)
+	server := e.part(ctx, "tso-server", struct{}{}, &e.at, append(collectSeldom(), "GOMAXPROCS=1")...)
 	begun := time.Now()
-	callers, err := b.startCallers(ctx, at)
-	defer func() { err = errors.Join(err, callers.stop()) }()
-	if err != nil {
-		return err
+	callers := b.startCallers(ctx, e)
+	if e.err != nil {
+		return e.err
 	}
 	for _, measure := range []func() error{
-		func() error { return b.single(ctx, r, at) }, func() error { return b.rates(r, callers) },
+		func() error { return b.single(ctx, r, e.at) }, func() error { return b.rates(r, callers) },
 		func() error { return b.latency(r, callers) }, func() error { return b.memory(r, callers, server) },
 	} {
 		if err := measure(); err != nil {
@@ -136,7 +128,7 @@ func roundTrip(ctx context.Context, call func() error) (float64, error) {
 }
 
 // rates lets the callers ask as fast as they can.
-func (b *oracleBenchmark) rates(r *run, callers *oracleCallers) error {
+func (b *oracleBenchmark) rates(r *run, callers oracleCallers) error {
 	for _, n := range b.callers {
 		var samples []float64
 		for range r.repeat {
@@ -154,7 +146,7 @@ func (b *oracleBenchmark) rates(r *run, callers *oracleCallers) error {
 }
 
 // latency lets each caller ask at its own times. A caller that is late counts as waiting.
-func (b *oracleBenchmark) latency(r *run, callers *oracleCallers) error {
+func (b *oracleBenchmark) latency(r *run, callers oracleCallers) error {
 	sum, err := callers.run(oracleJob{Callers: b.offeredCallers, Duration: b.duration, Rate: float64(b.offered)})
 	if err != nil {
 		return fmt.Errorf("%d timestamps a second: %w", b.offered, err)
@@ -167,7 +159,7 @@ func (b *oracleBenchmark) latency(r *run, callers *oracleCallers) error {
 }
 
 // memory takes timestamps and looks at what lives on the heaps.
-func (b *oracleBenchmark) memory(r *run, callers *oracleCallers, server *process) error {
+func (b *oracleBenchmark) memory(r *run, callers oracleCallers, server *process) error {
 	taken := int64(0)
 	for i := range memorySteps * int(min(b.total, 1)) {
 		sum, err := callers.run(oracleJob{Callers: 1024, Total: b.total*int64(i+1)/memorySteps - taken})
@@ -224,15 +216,11 @@ type serverCounts struct {
 // oracleServer is the process with the oracle's server: it says where it listens, and its counts
 // whenever it is asked.
 func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
-	store := &countingStore{Store: tso.NewMemoryStore()}
-	server, err := tso.NewServer(store, tso.ServerConfig{})
-	if err != nil {
-		return err
-	}
-	e := new(environment)
-	defer func() { err = errors.Join(err, e.close()) }()
-	if e.at.Oracle, err = e.serve(ctx, server); err != nil {
-		return err
+	e, store := new(environment), &countingStore{Store: tso.NewMemoryStore()}
+	defer e.closeInto(&err)
+	server := e.serveOracle(ctx, store, tso.ServerConfig{})
+	if e.err != nil {
+		return e.err
 	}
 	empty, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -246,8 +234,8 @@ func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
 	if err := l.say(e.at); err != nil {
 		return err
 	}
-	return answer(l, func(struct{}) serverCounts {
-		return serverCounts{Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}
+	return answer(l, func(struct{}) (serverCounts, error) {
+		return serverCounts{Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}, nil
 	})
 }
 
@@ -274,7 +262,6 @@ type oracleResult struct {
 	PerSecond float64  `json:"per_second"`
 	Heap      int64    `json:"heap"`
 	Latencies recorder `json:"latencies"`
-	Error     string   `json:"error,omitempty"`
 }
 
 // oracleTargets is how a process with callers is set up.
@@ -295,13 +282,13 @@ func oracleLoad(ctx context.Context, at oracleTargets, l *lines) error {
 		defer func() { _ = client.Close() }()
 		clients = append(clients, client)
 	}
-	return answer(l, func(j oracleJob) *oracleResult { return j.run(ctx, clients) })
+	return answer(l, func(j oracleJob) (*oracleResult, error) { return j.run(ctx, clients) })
 }
 
 // lot is how many timestamps a caller takes on at once that asks as fast as it can.
 const lot = 64
 
-func (j oracleJob) run(ctx context.Context, clients []*tso.Client) *oracleResult {
+func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (*oracleResult, error) {
 	var left, count atomic.Int64
 	left.Store(j.Total)
 	lots, out := int64(lot), new(oracleResult)
@@ -335,45 +322,31 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) *oracleResult
 		return nil
 	})
 	out.Count, out.PerSecond = count.Load(), float64(count.Load())/time.Since(begun).Seconds()
-	if out.Heap = liveHeap(); err != nil {
-		out.Error = err.Error()
-	}
-	return out
+	out.Heap = liveHeap()
+	return out, err
 }
 
 // oracleCallers is the processes with the callers.
-type oracleCallers struct{ processes []*process }
+type oracleCallers []*process
 
 // startCallers starts them. Each has one processor when there are as many as processors, as Go's
 // scheduler hands no more timestamps to waiting callers with two of them than with one.
-func (b *oracleBenchmark) startCallers(ctx context.Context, at addresses) (*oracleCallers, error) {
+func (b *oracleBenchmark) startCallers(ctx context.Context, e *environment) (callers oracleCallers) {
 	env := collectSeldom()
 	if b.processes >= runtime.NumCPU() {
 		env = append(env, "GOMAXPROCS=1")
 	}
-	c := new(oracleCallers)
 	for range b.processes {
-		p, err := startPart(ctx, "tso-load", oracleTargets{at.Oracle, b.clients}, env...)
-		if err != nil {
-			return c, err
-		}
-		c.processes = append(c.processes, p)
+		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.clients}, nil, env...))
 	}
-	return c, nil
-}
-
-func (c *oracleCallers) stop() (err error) {
-	for _, p := range c.processes {
-		err = errors.Join(err, p.stop())
-	}
-	return err
+	return callers
 }
 
 // run shares a job among the processes and adds up what they did.
-func (c *oracleCallers) run(j oracleJob) (*oracleResult, error) {
+func (c oracleCallers) run(j oracleJob) (*oracleResult, error) {
 	sum := new(oracleResult)
-	n := len(c.processes)
-	for i, p := range c.processes {
+	n := len(c)
+	for i, p := range c {
 		share := j
 		share.Callers = j.Callers*(i+1)/n - j.Callers*i/n
 		share.Rate = j.Rate / float64(n)
@@ -382,13 +355,10 @@ func (c *oracleCallers) run(j oracleJob) (*oracleResult, error) {
 			return nil, err
 		}
 	}
-	for _, p := range c.processes {
+	for _, p := range c {
 		var r oracleResult
 		if err := p.hear(&r); err != nil {
 			return nil, err
-		}
-		if r.Error != "" {
-			return nil, errors.New(r.Error)
 		}
 		sum.Count, sum.PerSecond, sum.Heap = sum.Count+r.Count, sum.PerSecond+r.PerSecond, sum.Heap+r.Heap
 		sum.Latencies.merge(&r.Latencies)

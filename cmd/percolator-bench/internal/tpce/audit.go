@@ -121,7 +121,7 @@ func (f *Firm) auditAccounts(ctx context.Context, s *percolator.Snapshot, l *led
 		if err != nil {
 			return err
 		}
-		id := AccountID{out.Accounts / f.size.AccountsEach, out.Accounts % f.size.AccountsEach} // in the order of rows
+		id := AccountID{out.Accounts / accountsEach, out.Accounts % accountsEach} // in the order of rows
 		want, cost, v := l.accounts[id], l.costs[id.row()], a.Value
 		if a.Cell.Row != id.row() || v.Cash != opening+want.Cash || v.Paid != want.Paid || v.Trades != want.Trades || !v.balanced(cost) {
 			return wrong("account %s: %+v, its holdings have cost %d, and its trades give %+v", a.Cell.Row, v, cost, want)
@@ -169,8 +169,8 @@ func (f *Firm) auditPrices(ctx context.Context, s *percolator.Snapshot, x *Excha
 		}
 		number++
 	}
-	if number != f.size.Securities {
-		return wrong("%d of %d securities are quoted", number, f.size.Securities)
+	if number != f.size.Securities() {
+		return wrong("%d of %d securities are quoted", number, f.size.Securities())
 	}
 	return nil
 }

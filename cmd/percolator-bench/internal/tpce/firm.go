@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/loader"
 )
 
 // Kind is a type of transaction.
@@ -45,18 +44,33 @@ type Done struct {
 // Firm is the firm of brokers: its books and the transactions on them. Its methods may be called
 // concurrently.
 type Firm struct {
-	books
-	client *percolator.Client
-	done   func(Done)
-	orders atomic.Int64 // the number of the last order
-	placed atomic.Int64 // orders whose transaction has committed
-	passed atomic.Int64 // trades that were settled or rejected
+	size       Size
+	commission Commission
+	queue      *combinequeue.Queue[Earned] // nil unless Queued
+	client     *percolator.Client
+	done       func(Done)
+	orders     atomic.Int64 // the number of the last order
+	placed     atomic.Int64 // orders whose transaction has committed
+	passed     atomic.Int64 // trades that were settled or rejected
 }
 
 // New returns a firm without customers. Its Schema has to be created before it is opened.
-func New(size Size, c Commission) (*Firm, error) {
-	b, err := newBooks(size, c)
-	return &Firm{books: b}, err
+func New(size Size, c Commission) (f *Firm, err error) {
+	f = &Firm{size: size, commission: c}
+	if size < 1 || size > MaxCustomers {
+		return nil, fmt.Errorf("tpce: a firm of the size %d cannot be", size)
+	}
+	switch c {
+	case Direct, Omitted:
+		return f, nil
+	case Queued:
+		f.queue, err = combinequeue.New(combinequeue.Config[Earned]{
+			Values:  percolator.JSON[Earned]("commission_queue", "commission"),
+			Combine: Earned.plus,
+		})
+		return f, err
+	}
+	return nil, fmt.Errorf("tpce: commission %q is neither %q nor %q nor %q", c, Queued, Direct, Omitted)
 }
 
 // Size is how large the firm is.
@@ -68,56 +82,38 @@ func (f *Firm) Open(client *percolator.Client, done func(Done)) { f.client, f.do
 
 // Load opens the accounts of all customers and quotes the exchange's prices.
 func (f *Firm) Load(ctx context.Context, x *Exchange) error {
-	report, err := loader.Load(ctx, f.client, loader.Config{TxnOptions: []percolator.TxnOption{percolator.Blind()}},
-		loader.Job[entry]{
-			Source: loader.Replay(f.entries(x), nil),
-			Write:  loader.Each(func(_ context.Context, tx *percolator.Txn, set entry) error { return set(tx) }),
-		})
-	if err != nil {
-		return fmt.Errorf("loading the firm: %w", err)
+	books := []struct {
+		entries int
+		set     func(tx *percolator.Txn, i int) error
+	}{
+		{f.size.Securities(), func(tx *percolator.Txn, i int) error {
+			return securities.Set(tx, securityRow(i), security{fmt.Sprintf("SYM%d", i)})
+		}},
+		{f.size.Securities(), func(tx *percolator.Txn, i int) error { return prices.Set(tx, securityRow(i), x.quotes[i]) }},
+		{f.size.Brokers(), func(tx *percolator.Txn, i int) error {
+			return brokers.Set(tx, brokerRow(i), broker{fmt.Sprintf("Broker %d", i)})
+		}},
+		{int(f.size), func(tx *percolator.Txn, i int) error {
+			return customers.Set(tx, customerRow(i), customer{Name: fmt.Sprintf("Customer %d", i), Tier: i % len(rates)})
+		}},
+		{f.size.Accounts(), func(tx *percolator.Txn, i int) error {
+			a := AccountID{i / accountsEach, i % accountsEach}
+			return accounts.Set(tx, a.row(), account{Broker: a.Customer / customersPerBroker, Cash: opening})
+		}},
 	}
-	if want := f.size.Customers + f.size.Accounts() + 2*f.size.Securities + f.size.Brokers(); report.Items != int64(want) {
-		return fmt.Errorf("loading the firm: %d entries of %d", report.Items, want)
+	entries := 0
+	for _, b := range books {
+		entries += b.entries
 	}
-	return nil
-}
-
-// entry writes one cell.
-type entry func(*percolator.Txn) error
-
-func (f *Firm) entries(x *Exchange) func(context.Context) iter.Seq2[entry, error] {
-	return func(context.Context) iter.Seq2[entry, error] {
-		return func(yield func(entry, error) bool) {
-			for s := range f.size.Securities {
-				profile := func(tx *percolator.Txn) error {
-					return securities.Set(tx, securityRow(s), security{fmt.Sprintf("SYM%d", s)})
-				}
-				price := func(tx *percolator.Txn) error { return prices.Set(tx, securityRow(s), x.quotes[s]) }
-				if !yield(profile, nil) || !yield(price, nil) {
-					return
-				}
+	return fill.Items(ctx, f.client, entries, func(tx *percolator.Txn, i int) error {
+		for _, b := range books {
+			if i < b.entries {
+				return b.set(tx, i)
 			}
-			for b := range f.size.Brokers() {
-				if !yield(func(tx *percolator.Txn) error {
-					return brokers.Set(tx, brokerRow(b), broker{fmt.Sprintf("Broker %d", b)})
-				}, nil) {
-					return
-				}
-			}
-			for c := range f.size.Customers {
-				profile := customer{Name: fmt.Sprintf("Customer %d", c), Tier: c % len(rates)}
-				if !yield(func(tx *percolator.Txn) error { return customers.Set(tx, customerRow(c), profile) }, nil) {
-					return
-				}
-				for n := range f.size.AccountsEach {
-					a := account{Broker: f.brokerOf(c), Cash: opening}
-					if !yield(func(tx *percolator.Txn) error { return accounts.Set(tx, AccountID{c, n}.row(), a) }, nil) {
-						return
-					}
-				}
-			}
+			i -= b.entries
 		}
-	}
+		return nil
+	})
 }
 
 // update commits the writes of do, again after conflicts.
@@ -144,7 +140,7 @@ func (f *Firm) view(ctx context.Context, kind Kind, do func(context.Context, *pe
 
 // anyAccount is an account, all alike.
 func (f *Firm) anyAccount(random *rand.Rand) AccountID {
-	return AccountID{random.IntN(f.size.Customers), random.IntN(f.size.AccountsEach)}
+	return AccountID{random.IntN(int(f.size)), random.IntN(accountsEach)}
 }
 
 // Commission is how a trade adds to what its broker has earned.
@@ -157,40 +153,25 @@ const (
 	Omitted Commission = "omitted" // not at all, as in the paper's measurement
 )
 
-// Size is how large the firm is.
-type Size struct {
-	Customers          int `json:"customers"`
-	AccountsEach       int `json:"accounts_each"` // of each customer
-	CustomersPerBroker int `json:"customers_per_broker"`
-	Securities         int `json:"securities"`
-}
+// Size is how many customers the firm has. The rest follows: each broker serves a hundred, as in
+// the paper; accounts and securities are this package's choice.
+type Size int
 
-// The limits of a size: row keys have so many digits.
 const (
-	MaxCustomers  = 10_000_000
-	maxAccounts   = 10 // of each customer
-	maxSecurities = 1_000_000
+	accountsEach       = 2 // of each customer
+	customersPerBroker = 100
+	// MaxCustomers are as many as row keys have digits for their securities.
+	MaxCustomers = 2_000_000
 )
 
-// SizeFor is the size of a firm with so many customers. Each broker serves a hundred, as in the
-// paper; the rest is this package's choice.
-func SizeFor(customers int) Size {
-	return Size{Customers: customers, AccountsEach: 2, CustomersPerBroker: 100, Securities: max(20, customers/2)}
-}
-
 // Accounts is how many accounts there are.
-func (s Size) Accounts() int { return s.Customers * s.AccountsEach }
+func (s Size) Accounts() int { return int(s) * accountsEach }
 
 // Brokers is how many brokers there are.
-func (s Size) Brokers() int { return (s.Customers-1)/s.CustomersPerBroker + 1 }
+func (s Size) Brokers() int { return (int(s)-1)/customersPerBroker + 1 }
 
-func (s Size) check() error {
-	if s.Customers < 1 || s.Customers > MaxCustomers || s.AccountsEach < 1 || s.AccountsEach > maxAccounts ||
-		s.CustomersPerBroker < 1 || s.Securities < 1 || s.Securities > maxSecurities {
-		return fmt.Errorf("tpce: a firm of the size %+v cannot be", s)
-	}
-	return nil
-}
+// Securities is how many securities are traded.
+func (s Size) Securities() int { return max(20, int(s)/2) }
 
 // The tables. What changes is in a cell of its own, so that readers of the rest meet no locks.
 var (
@@ -204,40 +185,14 @@ var (
 	trades     = percolator.JSON[trade]("trades", "state")
 )
 
-// books are the tables of a firm and the queue into which commissions go.
-type books struct {
-	size       Size
-	commission Commission
-	queue      *combinequeue.Queue[Earned] // nil unless Queued
-}
-
-func newBooks(size Size, c Commission) (books, error) {
-	b := books{size: size, commission: c}
-	if err := size.check(); err != nil {
-		return b, err
-	}
-	switch c {
-	case Direct, Omitted:
-		return b, nil
-	case Queued:
-		var err error
-		b.queue, err = combinequeue.New(combinequeue.Config[Earned]{
-			Values:  percolator.JSON[Earned]("commission_queue", "commission"),
-			Combine: Earned.plus,
-		})
-		return b, err
-	}
-	return b, fmt.Errorf("tpce: commission %q is neither %q nor %q nor %q", c, Queued, Direct, Omitted)
-}
-
 // Schema is the tables.
-func (b books) Schema() *percolator.Schema {
+func (f *Firm) Schema() *percolator.Schema {
 	s := &percolator.Schema{}
 	for _, name := range []string{"customers", "accounts", "holdings", "securities", "brokers", "trades"} {
 		s.Tables = append(s.Tables, percolator.Table{Name: name})
 	}
-	if b.queue != nil {
-		s.Tables = append(s.Tables, b.queue.Table())
+	if f.queue != nil {
+		s.Tables = append(s.Tables, f.queue.Table())
 	}
 	return s
 }
@@ -247,21 +202,16 @@ var errUnqueued = errors.New("tpce: commissions do not go through a queue")
 
 // Observe registers the observers that fold queued commissions into the brokers' rows, each once
 // within period at most.
-func (b books) Observe(r *observers.Registry, period time.Duration) error {
-	if b.queue == nil {
+func (f *Firm) Observe(r *observers.Registry, period time.Duration) error {
+	if f.queue == nil {
 		return errUnqueued
 	}
-	b.queue.ObserveBatch(r, b.queue.Into(earnings), observers.Collapse(period))
+	f.queue.ObserveBatch(r, f.queue.Into(earnings), observers.Collapse(period))
 	return nil
 }
 
 // AccountID names an account.
 type AccountID struct{ Customer, Number int }
-
-// index is the account's place among all.
-func (b books) index(a AccountID) int { return a.Customer*b.size.AccountsEach + a.Number }
-
-func (b books) brokerOf(customer int) int { return customer / b.size.CustomersPerBroker }
 
 // The rows. Everything of a customer is contiguous, and the newest trade of an account is its
 // first: these are the indexes.

@@ -3,6 +3,7 @@ package tpce
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -34,7 +35,7 @@ func (f *Firm) AnyOrder(random *rand.Rand) Order {
 	a := f.anyAccount(random)
 	return Order{
 		Account:  a,
-		Security: (f.index(a)*portfolio + random.IntN(portfolio)) % f.size.Securities,
+		Security: ((a.Customer*accountsEach+a.Number)*portfolio + random.IntN(portfolio)) % f.size.Securities(),
 		Sell:     random.IntN(2) == 0,
 		Quantity: 1 + random.Int64N(100),
 	}
@@ -44,20 +45,10 @@ func (f *Firm) AnyOrder(random *rand.Rand) Order {
 func (f *Firm) Order(ctx context.Context, o Order) (Ticket, error) {
 	row := tradeRow(o.Account, f.orders.Add(1))
 	done, err := f.update(ctx, TradeOrder, func(ctx context.Context, tx *percolator.Txn) error {
-		cells, err := tx.GetMulti(ctx, customers.Cell(customerRow(o.Account.Customer)), accounts.Cell(o.Account.row()),
-			securities.Cell(securityRow(o.Security)), holdings.Cell(holdingRow(o.Account, o.Security)))
-		if err != nil {
-			return err
-		}
-		if cells[0] == nil || cells[1] == nil || cells[2] == nil {
-			return fmt.Errorf("%w: the customer, the account or the security", percolator.ErrNotFound)
-		}
-		acc, err := accounts.Decode(o.Account.row(), cells[1])
-		if err != nil {
-			return err
-		}
-		held, err := heldIn(o.Account, o.Security, cells[3])
-		if err != nil {
+		var acc account
+		var held holding
+		if err := read(ctx, tx, at(customers, customerRow(o.Account.Customer), new(customer)), at(accounts, o.Account.row(), &acc),
+			at(securities, securityRow(o.Security), new(security)), at(holdings, holdingRow(o.Account, o.Security), &held).orNone()); err != nil {
 			return err
 		}
 		if _, err := brokers.Get(ctx, tx, brokerRow(acc.Broker)); err != nil {
@@ -76,12 +67,41 @@ func (f *Firm) Order(ctx context.Context, o Order) (Ticket, error) {
 	return Ticket{row, o.Security}, nil
 }
 
-// heldIn decodes a holding; nothing is none.
-func heldIn(a AccountID, s int, cell []byte) (holding, error) {
-	if cell == nil {
-		return holding{}, nil
+// field is a cell that is read with others.
+type field struct {
+	cell   percolator.Cell
+	decode func([]byte) error
+	none   bool // it need not be there
+}
+
+func at[T any](c percolator.Column[T], row string, to *T) field {
+	return field{cell: c.Cell(row), decode: func(b []byte) (err error) { *to, err = c.Decode(row, b); return err }}
+}
+
+func (f field) orNone() field { f.none = true; return f }
+
+// read reads all fields at once.
+func read(ctx context.Context, r percolator.Reader, fields ...field) error {
+	var cells []percolator.Cell
+	for _, f := range fields {
+		cells = append(cells, f.cell)
 	}
-	return holdings.Decode(holdingRow(a, s), cell)
+	values, err := r.GetMulti(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	for i, f := range fields {
+		if values[i] == nil && f.none {
+			continue
+		}
+		if values[i] == nil {
+			return fmt.Errorf("%w: %s", percolator.ErrNotFound, f.cell)
+		}
+		if err := f.decode(values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Result settles a trade at the price for which the exchange has executed it: account, holding, the
@@ -113,23 +133,11 @@ func (f *Firm) Result(ctx context.Context, t Ticket, price int64) error {
 // settle writes what a trade changes.
 func (f *Firm) settle(ctx context.Context, tx *percolator.Txn, row string, tr trade, price int64) (executed bool, err error) {
 	accountRow, held := tr.Account.row(), holdingRow(tr.Account, tr.Security)
-	cells, err := tx.GetMulti(ctx, customers.Cell(customerRow(tr.Account.Customer)), accounts.Cell(accountRow), holdings.Cell(held))
-	if err != nil {
-		return false, err
-	}
-	if cells[0] == nil || cells[1] == nil {
-		return false, fmt.Errorf("%w: the customer or the account", percolator.ErrNotFound)
-	}
-	who, err := customers.Decode(customerRow(tr.Account.Customer), cells[0])
-	if err != nil {
-		return false, err
-	}
-	acc, err := accounts.Decode(accountRow, cells[1])
-	if err != nil {
-		return false, err
-	}
-	h, err := heldIn(tr.Account, tr.Security, cells[2])
-	if err != nil {
+	var who customer
+	var acc account
+	var h holding
+	if err := read(ctx, tx, at(customers, customerRow(tr.Account.Customer), &who), at(accounts, accountRow, &acc),
+		at(holdings, held, &h).orNone()); err != nil {
 		return false, err
 	}
 	if !settle(&tr, &acc, &h, who.Tier, price) {
@@ -138,13 +146,7 @@ func (f *Firm) settle(ctx context.Context, tx *percolator.Txn, row string, tr tr
 	if err := f.earn(ctx, tx, tr.Broker, Earned{tr.Commission, 1}); err != nil {
 		return false, err
 	}
-	if err := accounts.Set(tx, accountRow, acc); err != nil {
-		return false, err
-	}
-	if err := holdings.Set(tx, held, h); err != nil {
-		return false, err
-	}
-	return true, trades.Set(tx, row, tr)
+	return true, errors.Join(accounts.Set(tx, accountRow, acc), holdings.Set(tx, held, h), trades.Set(tx, row, tr))
 }
 
 // earn adds to what a broker has earned. Directly it is a read and a write of a cell that all
@@ -236,28 +238,18 @@ func (f *Firm) MarketFeed(ctx context.Context, feed Feed) error {
 	if len(feed) == 0 {
 		return nil
 	}
-	var cells []percolator.Cell
-	for _, t := range feed {
-		cells = append(cells, prices.Cell(securityRow(t.security)))
-	}
 	done, err := f.update(ctx, MarketFeed, func(ctx context.Context, tx *percolator.Txn) error {
-		before, err := tx.GetMulti(ctx, cells...)
-		if err != nil {
-			return err
-		}
+		old, fields := make([]quote, len(feed)), make([]field, len(feed))
 		for i, t := range feed {
-			old, err := prices.Decode(cells[i].Row, before[i])
-			if err != nil {
-				return err
-			}
-			if old.Fills >= t.quote.Fills {
-				continue
-			}
-			if err := prices.Set(tx, cells[i].Row, t.quote); err != nil {
-				return err
+			fields[i] = at(prices, securityRow(t.security), &old[i])
+		}
+		err := read(ctx, tx, fields...)
+		for i, t := range feed {
+			if err == nil && old[i].Fills < t.quote.Fills {
+				err = prices.Set(tx, securityRow(t.security), t.quote)
 			}
 		}
-		return nil
+		return err
 	})
 	if err == nil {
 		f.done(done)
@@ -267,12 +259,6 @@ func (f *Firm) MarketFeed(ctx context.Context, feed Feed) error {
 
 // newest is how many trades a trade-status shows.
 const newest = 10
-
-// AnyCustomer is a customer, all alike.
-func (f *Firm) AnyCustomer(random *rand.Rand) int { return random.IntN(f.size.Customers) }
-
-// AnyAccount is an account, all alike.
-func (f *Firm) AnyAccount(random *rand.Rand) AccountID { return f.anyAccount(random) }
 
 // CustomerPosition returns what a customer's accounts are worth, in cents, at the last prices. What
 // it reads is one snapshot, in which every account must balance; an error otherwise.
@@ -284,15 +270,17 @@ func (f *Firm) CustomerPosition(ctx context.Context, c int) (worth int64, err er
 		}
 		of := percolator.Prefix(customerRow(c) + ".")
 		costs := map[string]int64{} // by account
-		var quotes []percolator.Cell
-		var quantities []int64
+		var last []field
+		var worths []func() int64
 		for h, err := range holdings.Scan(ctx, s, of) {
 			if err != nil {
 				return err
 			}
 			account, security := splitHolding(h.Cell.Row)
 			costs[account] += h.Value.Cost
-			quotes, quantities = append(quotes, prices.Cell(security)), append(quantities, h.Value.Quantity)
+			price := new(quote)
+			last = append(last, at(prices, security, price))
+			worths = append(worths, func() int64 { return h.Value.Quantity * price.Price })
 		}
 		for a, err := range accounts.Scan(ctx, s, of) {
 			if err != nil {
@@ -303,16 +291,11 @@ func (f *Firm) CustomerPosition(ctx context.Context, c int) (worth int64, err er
 			}
 			worth += a.Value.Cash
 		}
-		cells, err := s.GetMulti(ctx, quotes...)
-		if err != nil {
+		if err := read(ctx, s, last...); err != nil {
 			return err
 		}
-		for i, cell := range cells {
-			q, err := prices.Decode(quotes[i].Row, cell)
-			if err != nil {
-				return err
-			}
-			worth += quantities[i] * q.Price
+		for _, w := range worths {
+			worth += w()
 		}
 		return nil
 	})
@@ -349,16 +332,14 @@ func (f *Firm) TradeStatus(ctx context.Context, a AccountID) (read, waiting int,
 	return read, waiting, err
 }
 
-// Mix is what terminals do, in hundredths. Every trade-order brings about a trade-result, and every
-// twentieth of those a market-feed.
-type Mix struct {
-	TradeOrder       int `json:"trade_order_percent"`
-	CustomerPosition int `json:"customer_position_percent"`
-	TradeStatus      int `json:"trade_status_percent"`
-}
-
-// StandardMix is this package's choice, not TPC-E's.
-var StandardMix = Mix{TradeOrder: 40, CustomerPosition: 30, TradeStatus: 30}
+// What terminals do, in hundredths; the rest is trade-status. Every trade-order brings about a
+// trade-result, and every twentieth of those a market-feed. The mix is this package's choice, not
+// TPC-E's.
+const (
+	TradeOrders       = 40
+	CustomerPositions = 30
+	TradeStatuses     = 100 - TradeOrders - CustomerPositions
+)
 
 // Terminal is a customer after the other until closing: a transaction of the standard mix, and when
 // that has ended the next. It waits for the exchange to take a ticket, and not for the trade to be
@@ -380,7 +361,7 @@ func (f *Firm) Terminal(ctx context.Context, random *rand.Rand, tickets chan<- T
 
 func (f *Firm) serve(ctx context.Context, random *rand.Rand, tickets chan<- Ticket) error {
 	switch n := random.IntN(100); {
-	case n < StandardMix.TradeOrder:
+	case n < TradeOrders:
 		ticket, err := f.Order(ctx, f.AnyOrder(random))
 		if err != nil {
 			return err
@@ -391,11 +372,11 @@ func (f *Firm) serve(ctx context.Context, random *rand.Rand, tickets chan<- Tick
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	case n < StandardMix.TradeOrder+StandardMix.CustomerPosition:
-		_, err := f.CustomerPosition(ctx, f.AnyCustomer(random))
+	case n < TradeOrders+CustomerPositions:
+		_, err := f.CustomerPosition(ctx, random.IntN(int(f.size)))
 		return err
 	default:
-		_, _, err := f.TradeStatus(ctx, f.AnyAccount(random))
+		_, _, err := f.TradeStatus(ctx, f.anyAccount(random))
 		return err
 	}
 }
