@@ -61,8 +61,7 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 		}
 		row := r.Table("clumping").Row(v.Name)
 		distances(row, v.Sample)
-		row.Add("row reads", v.Reads, "runs", v.Runs, "wasted, %", 100*v.Wasted, "dirty for, s", v.Waited,
-			"teleports", v.Teleports)
+		row.Add("row reads", v.Reads, "runs", v.Runs, "wasted, %", 100*v.Wasted, "dirty for, s", v.Waited, "teleports", v.Teleports)
 		samples := r.Table("over time: " + v.Name)
 		samples.Series = true
 		for _, s := range v.Samples {

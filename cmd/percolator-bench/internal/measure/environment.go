@@ -186,8 +186,7 @@ func (e *environment) createRaw(ctx context.Context, table, family string, polic
 }
 
 // work runs a worker until stop is called, or the environment is closed.
-func (e *environment) work(
-	ctx context.Context, c *percolator.Client, r *observers.Registry, cfg observers.Config,
+func (e *environment) work(ctx context.Context, c *percolator.Client, r *observers.Registry, cfg observers.Config,
 ) (w *observers.Worker, stop func() error) {
 	if w = opened(e, func() (*observers.Worker, error) { return newWorker(c, r, cfg) }); w != nil {
 		stop = e.background(ctx, w.Run)

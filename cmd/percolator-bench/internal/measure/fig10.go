@@ -258,8 +258,7 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 	series.Series = true
 	for _, b := range all {
 		row := series.Append(fmt.Sprintf("%.3f s", b.at))
-		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs,
-			"backlog", b.backlog)
+		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs, "backlog", b.backlog)
 	}
 	var marks []report.Mark
 	for _, e := range r.events {

@@ -111,8 +111,7 @@ func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
 	r.Emulator = s.emulator
 	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v", b.documents, s.crawl.keys, b.duration)
 	repository := r.Table("repository").Row("before")
-	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(),
-		"not alone, %", 100*s.base.notAlone())
+	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(), "not alone, %", 100*s.base.notAlone())
 	r.step()
 	next := b.documents
 	var rates []fig7Rate

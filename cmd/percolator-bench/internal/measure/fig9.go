@@ -187,7 +187,9 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 	audits := r.Table("audits")
 	audits.Series = true
 	for _, out := range results {
-		out.Audit.into(audits.Append(s.String()))
+		a := out.Audit
+		audits.Append(s.String()).Add("trades", a.Trades, "settled", a.Settled, "rejected", a.Rejected, "accounts", a.Accounts,
+			"commission, cents", a.Commission, "earned, cents", a.Earned)
 	}
 }
 
@@ -255,7 +257,7 @@ type fig9Result struct {
 	Kinds    map[tpce.Kind]*fig9Kind `json:"kinds"`
 	Requests map[string]int64        `json:"requests"`
 	Folds    fig9Folds               `json:"folds"`
-	Audit    fig9Audit               `json:"audit"`
+	Audit    tpce.Audit              `json:"audit"`
 }
 
 // fig9Run is the process of one repetition.
@@ -307,7 +309,7 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 			return nil, fmt.Errorf("folding the rest: %w", err)
 		}
 	}
-	r.Audit.Audit, err = firm.Audit(ctx, exchange)
+	r.Audit, err = firm.Audit(ctx, exchange)
 	return r, err
 }
 
@@ -316,9 +318,7 @@ func (j fig9Job) warmUp() time.Duration { return j.Duration / 4 }
 
 // trade lets the terminals and the exchange work while watch does, and then until every order has
 // been executed and every price published.
-func (j fig9Job) trade(
-	ctx context.Context, firm *tpce.Firm, exchange *tpce.Exchange, watch func(context.Context) error,
-) error {
+func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exchange, watch func(context.Context) error) error {
 	group, working := errgroup.WithContext(ctx)
 	tickets := make(chan tpce.Ticket, j.Terminals) // an exchange that is behind holds up the terminals
 	closing := make(chan struct{})
@@ -375,14 +375,6 @@ func foldsOf(w *observers.Worker) fig9Folds {
 type fig9Folds struct {
 	Runs      int64 `json:"runs"`
 	Conflicts int64 `json:"conflicts"`
-}
-
-// fig9Audit is everything that was done, counted or not.
-type fig9Audit struct{ tpce.Audit }
-
-func (a fig9Audit) into(row *report.Row) {
-	row.Add("trades", a.Trades, "settled", a.Settled, "rejected", a.Rejected, "accounts", a.Accounts,
-		"commission, cents", a.Commission, "earned, cents", a.Earned)
 }
 
 // fig9Kind is one type of transaction. Its latency is that of the closed loop, with all attempts.

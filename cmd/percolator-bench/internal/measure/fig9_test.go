@@ -82,7 +82,7 @@ func TestFig9Row(t *testing.T) {
 		kinds, executed := tally.kinds, tally.executed
 		results = append(results, &fig9Result{
 			Seconds: 2, CPU: 3, Executed: executed, Kinds: kinds, Folds: fig9Folds{Runs: 2, Conflicts: 1},
-			Requests: map[string]int64{"ReadRows": 40, "Oracle": 20}, Audit: fig9Audit{tpce.Audit{Trades: executed}},
+			Requests: map[string]int64{"ReadRows": 40, "Oracle": 20}, Audit: tpce.Audit{Trades: executed},
 		})
 	}
 	s, out := fig9Setting{2, 100, tpce.Queued}, newRun("fig9")

@@ -94,8 +94,7 @@ func (w *latencyWork) into(r *run, n int) {
 	}
 	times.Add("time, ms", w.means)
 	if w.blind { // how often the start timestamp had been fetched in time, and how many were fetched ahead for later ones
-		times.Add("start timestamp at hand, %", 100*float64(w.atHand)/float64(n),
-			"fetched ahead", float64(w.ahead)/float64(n))
+		times.Add("start timestamp at hand, %", 100*float64(w.atHand)/float64(n), "fetched ahead", float64(w.ahead)/float64(n))
 	}
 	requests := r.Table("requests").Row(w.name)
 	for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"} {

@@ -146,8 +146,7 @@ func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 			rows += o.rows
 		}
 		row := origins.Append(strings.TrimSpace(o.kind + " " + o.table + " " + o.columns))
-		row.Add(kindReadRows+" a page", p.perPage(int64(o.requests)), "requests", o.requests, "rows", o.rows,
-			"cells", o.cells)
+		row.Add(kindReadRows+" a page", p.perPage(int64(o.requests)), "requests", o.requests, "rows", o.rows, "cells", o.cells)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.runs)) {
 		runs.Row(name).Add("runs a page", p.perPage(p.runs[name]))

@@ -255,8 +255,7 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 		}
 	}
 	filled := r.Table("tables").Row(s.name)
-	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(),
-		"answers checked", s.lab.checked)
+	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(), "answers checked", s.lab.checked)
 	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
 		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
 	for _, op := range operations {

@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	decimal "golang.org/x/text/number"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
@@ -136,21 +138,7 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 
 // number writes large numbers in groups of three digits.
 func number(v float64) string {
-	s := fmt.Sprintf("%.6g", v)
-	if math.Abs(v) >= 1e15 || strings.ContainsAny(s, "e.") && math.Abs(v) < 1000 {
-		return s
-	}
-	s = fmt.Sprintf("%.0f", v)
-	digits := strings.TrimPrefix(s, "-")
-	var b strings.Builder
-	b.WriteString(s[:len(s)-len(digits)])
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
+	return message.NewPrinter(language.English).Sprint(decimal.Decimal(v, decimal.MaxFractionDigits(9)))
 }
 
 // render draws the title and the legend above the plot, where they hide nothing. Viewers of an SVG
