@@ -91,10 +91,10 @@ func Command() *cobra.Command {
 
 Exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
+			if len(args) > 0 {
+				return usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
 			}
-			return usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
@@ -112,11 +112,10 @@ Exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.`,
 
 // ExitStatus is what an error of Command stands for.
 func ExitStatus(err error) int {
-	var usage usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &usage):
+	}
+	if _, usage := errors.AsType[usageError](err); usage {
 		return 2
 	}
 	return 1
@@ -127,7 +126,7 @@ func newCommand(d description) *cobra.Command {
 	short, rest, _ := strings.Cut(string(text), "\n\n")
 	long, example, _ := strings.Cut(rest, "\n\nExamples:\n")
 	cmd := &cobra.Command{Use: d.name, Short: short, Long: long, Example: strings.TrimSuffix(example, "\n"), Args: noArgs}
-	f := &flags{set: cmd.Flags()}
+	f := &flags{set: cmd.Flags(), shorten: map[string]func(){}}
 	d.declare(f)
 	r := newRun(d.name)
 	if d.repeat > 0 {
@@ -154,15 +153,13 @@ func newCommand(d description) *cobra.Command {
 			return err
 		}
 		if plots != "" {
-			if err := plot.Save(plots, r.Charts); err != nil {
-				return err
-			}
+			err = plot.Save(plots, r.Charts)
 		}
 		write := r.WriteTables
 		if output == "json" {
 			write = r.WriteJSON
 		}
-		return errors.Join(write(cmd.OutOrStdout()), r.failed)
+		return errors.Join(err, write(cmd.OutOrStdout()), r.failed)
 	}
 	return cmd
 }
@@ -262,25 +259,23 @@ func ascending[T int | float64](name string, list []T) error {
 func (f *flags) names(to *[]string, name string, value, short, known []string, usage string) {
 	f.set.StringSliceVar(to, name, value, usage)
 	f.onShort(name, func() { *to = short })
-	f.check(func() error {
-		for _, n := range *to {
-			if !slices.Contains(known, n) {
-				return usagef("--%s %q is none of %s", name, n, strings.Join(known, ", "))
-			}
-		}
-		return nil
-	})
+	f.check(func() error { return among(name, known, *to...) })
 }
 
 // one declares a flag with one of the known names, of which the first is the default.
 func (f *flags) one(to *string, name, letter string, known []string, usage string) {
 	f.set.StringVarP(to, name, letter, known[0], usage)
-	f.check(func() error {
-		if !slices.Contains(known, *to) {
-			return usagef("--%s %q is none of %s", name, *to, strings.Join(known, ", "))
+	f.check(func() error { return among(name, known, *to) })
+}
+
+// among refuses names that are not known.
+func among(flag string, known []string, names ...string) error {
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return usagef("--%s %q is none of %s", flag, n, strings.Join(known, ", "))
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // toggle declares a flag that is off unless given, or unless short says so.
@@ -292,12 +287,7 @@ func (f *flags) toggle(to *bool, name string, short bool, usage string) {
 // check adds one more condition, which is asked for when all flags are set.
 func (f *flags) check(ok func() error) { f.checks = append(f.checks, ok) }
 
-func (f *flags) onShort(name string, shorten func()) {
-	if f.shorten == nil {
-		f.shorten = map[string]func(){}
-	}
-	f.shorten[name] = shorten
-}
+func (f *flags) onShort(name string, shorten func()) { f.shorten[name] = shorten }
 
 // apply shortens what was not given, if short, and returns everything that is wrong.
 func (f *flags) apply(short bool) error {

@@ -128,15 +128,14 @@ func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
 
 // fig8Reading is what this process and the client had used and done at a moment.
 type fig8Reading struct {
-	cpu           time.Duration
-	allocs, bytes uint64
-	stats         percolator.Stats
+	cpu    time.Duration
+	memory runtime.MemStats
+	stats  percolator.Stats
 }
 
 func (s *fig8Side) reading() (r fig8Reading) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	r.allocs, r.bytes, r.cpu = m.Mallocs, m.TotalAlloc, cpuTime()
+	runtime.ReadMemStats(&r.memory)
+	r.cpu = cpuTime()
 	if s.stats != nil {
 		r.stats = s.stats()
 	}
@@ -144,15 +143,10 @@ func (s *fig8Side) reading() (r fig8Reading) {
 }
 
 func (s *fig8Side) spent(before, after fig8Reading) {
-	s.allocs += after.allocs - before.allocs
-	s.bytes += after.bytes - before.bytes
+	s.allocs += after.memory.Mallocs - before.memory.Mallocs
+	s.bytes += after.memory.TotalAlloc - before.memory.TotalAlloc
 	s.committed += after.stats.Transactions - before.stats.Transactions
-	if s.requests == nil {
-		s.requests = map[string]int64{}
-	}
-	for kind, n := range minus(after.stats.Requests, before.stats.Requests) {
-		s.requests[kind] += n
-	}
+	addTo(&s.requests, minus(after.stats.Requests, before.stats.Requests))
 }
 
 // fig8Trial is one operation at one number of goroutines.
@@ -179,12 +173,17 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 		}
 	}
 	var ratios []float64
-	for i := range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
-		ratio, err := t.pair(ctx, b.slice, i%2 == 1)
-		if err != nil {
-			return err
+	order, rates := []*fig8Side{t.raw, t.ours}, map[*fig8Side]float64{}
+	for range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
+		for _, s := range order {
+			rate, err := s.slice(ctx, b.slice)
+			if err != nil {
+				return err
+			}
+			rates[s] = rate
 		}
-		ratios = append(ratios, ratio)
+		slices.Reverse(order)
+		ratios = append(ratios, rates[t.ours]/rates[t.raw])
 		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.rows {
 			if err := t.clean(ctx); err != nil {
 				return err
@@ -201,23 +200,6 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 		return fmt.Errorf("the client counted %d commits, its callers %d", t.ours.committed, t.ours.all.operations)
 	}
 	return t.clean(ctx)
-}
-
-// pair returns the ratio of two neighbouring slices.
-func (t *fig8Trial) pair(ctx context.Context, d time.Duration, oursFirst bool) (float64, error) {
-	order := []*fig8Side{t.raw, t.ours}
-	if oursFirst {
-		slices.Reverse(order)
-	}
-	rates := map[*fig8Side]float64{}
-	for _, s := range order {
-		rate, err := s.slice(ctx, d)
-		if err != nil {
-			return 0, err
-		}
-		rates[s] = rate
-	}
-	return rates[t.ours] / rates[t.raw], nil
 }
 
 // clean compares a sample of what was written and makes rows that have grown small again, on both

@@ -147,24 +147,21 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 	for _, out := range results {
 		total := int64(0)
 		for kind, k := range out.Kinds {
-			sum := kinds[kind]
-			if sum == nil {
-				sum = new(fig9Kind)
-				kinds[kind] = sum
+			if kinds[kind] == nil {
+				kinds[kind] = new(fig9Kind)
 			}
-			sum.Conflicts, total = sum.Conflicts+k.Conflicts, total+k.Latencies.count()
-			if kind.Writes() {
-				commits, conflicts = commits+k.Latencies.count(), conflicts+k.Conflicts
+			n := k.Latencies.count()
+			if total += n; kind.Writes() {
+				commits, conflicts = commits+n, conflicts+k.Conflicts
 			}
-			sum.Latencies.merge(&k.Latencies)
+			kinds[kind].Conflicts += k.Conflicts
+			kinds[kind].Latencies.merge(&k.Latencies)
 		}
 		transactions += total
 		tps, all = append(tps, float64(out.Executed)/out.Seconds), append(all, float64(total)/out.Seconds)
 		used = append(used, out.CPU/out.Seconds)
 		folds.Runs, folds.Conflicts = folds.Runs+out.Folds.Runs, folds.Conflicts+out.Folds.Conflicts
-		for kind, n := range out.Requests {
-			requests[kind] += n
-		}
+		addTo(&requests, out.Requests)
 	}
 	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.Size(s.customers).Brokers(),
 		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
@@ -363,12 +360,12 @@ func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *perc
 	return nil
 }
 
-func foldsOf(w *observers.Worker) fig9Folds {
-	if w == nil {
-		return fig9Folds{}
+func foldsOf(w *observers.Worker) (f fig9Folds) {
+	if w != nil {
+		s := w.Stats()
+		f = fig9Folds{Runs: s.Runs, Conflicts: s.Conflicts}
 	}
-	s := w.Stats()
-	return fig9Folds{Runs: s.Runs, Conflicts: s.Conflicts}
+	return f
 }
 
 // fig9Folds is what the observers of the combine queue did.

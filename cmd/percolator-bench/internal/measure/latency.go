@@ -56,15 +56,14 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	r.Title = fmt.Sprintf("transactions in request times, %.1f ms added to each request, %d × %d of each kind", milliseconds(b.delay), r.repeat, b.iterations)
 	works := f.works()
 	r.all = len(works) * (r.repeat + 1)
-	for _, w := range works {
-		if err := f.count(ctx, w); err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
-		}
-		r.step()
-	}
-	for range r.repeat {
+	for i := range r.repeat + 1 {
 		for _, w := range works {
-			if err := f.time(ctx, b.iterations, w); err != nil {
+			if i == 0 {
+				err = f.count(ctx, w)
+			} else {
+				err = f.time(ctx, b.iterations, w)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			r.step()
@@ -85,6 +84,9 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	return err
 }
 
+// latencyKinds are the requests that are told, with the sum of those to the store.
+var latencyKinds = []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"}
+
 // into adds what was measured of a kind of transaction, in n transactions.
 func (w *latencyWork) into(r *run, n int) {
 	times := r.Table("request times").Row(w.name)
@@ -97,7 +99,7 @@ func (w *latencyWork) into(r *run, n int) {
 		times.Add("start timestamp at hand, %", 100*float64(w.atHand)/float64(n), "fetched ahead", float64(w.ahead)/float64(n))
 	}
 	requests := r.Table("requests").Row(w.name)
-	for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"} {
+	for _, kind := range latencyKinds {
 		requests.Add(kind, w.requests[kind])
 		if kind == "storage" && w.storageGoal > 0 { // what is wanted holds for the most
 			f := &requests.Figures[len(requests.Figures)-1]
@@ -222,67 +224,50 @@ type latencyWork struct {
 // works are the kinds of transactions. Each transaction writes rows of its own, whose names begin
 // with its row; what they hold is their name, so that everything can be verified in the end.
 func (f *latencyField) works() []*latencyWork {
-	var works []*latencyWork
-	add := func(w latencyWork) { works = append(works, &w) }
-	add(latencyWork{name: "begin, get", run: func(ctx context.Context, _ string) error {
-		tx, err := f.client.Begin(ctx)
-		if err != nil {
-			return err
+	begin := func(c *percolator.Client, do func(ctx context.Context, tx *percolator.Txn, row string) error,
+		opts ...percolator.TxnOption) func(context.Context, string) error {
+		return func(ctx context.Context, row string) error {
+			tx, err := c.Begin(ctx, opts...)
+			if err != nil {
+				return err
+			}
+			return do(ctx, tx, row)
 		}
-		return f.get(ctx, tx, knownRow)
-	}})
-	add(latencyWork{name: "begin, set, commit", goal: 4.2, peer: "4.24", rows: 1, run: f.writing(1)})
-	add(latencyWork{name: "begin, set, commit: blind", goal: 3.2, blind: true, rows: 1, run: f.writing(1, percolator.Blind())})
-	add(latencyWork{name: "begin, get, set 2 rows, commit", goal: 5.2, peer: "5.33", rows: 2, run: func(ctx context.Context, row string) error {
-		tx, err := f.client.Begin(ctx)
-		if err != nil {
-			return err
-		}
+	}
+	known := func(ctx context.Context, tx *percolator.Txn, _ string) error { return f.get(ctx, tx, knownRow) }
+	knownAndTwo := func(ctx context.Context, tx *percolator.Txn, row string) error {
 		if err := f.get(ctx, tx, knownRow); err != nil {
 			return err
 		}
-		return setAndCommit(ctx, tx, row, 2)
-	}})
-	add(latencyWork{name: "begin, set 10 rows, commit", goal: 4.3, peer: "4.31", storageGoal: 12, storagePeer: "20", rows: 10, run: f.writing(10)})
-	add(latencyWork{name: "begin, set 10 rows, commit: blind", goal: 3.3, storageGoal: 12, blind: true, rows: 10,
-		run: f.writing(10, percolator.Blind())})
-	add(latencyWork{name: "begin, get past a lock whose primary is committed", storageGoal: 3, rows: 2,
-		prepare: func(ctx context.Context, row string) error {
-			tx, err := f.dying.Begin(ctx)
-			if err != nil {
-				return err
-			}
-			return setAndCommit(ctx, tx, row, 2)
-		},
-		run: func(ctx context.Context, row string) error {
-			tx, err := f.client.Begin(ctx)
-			if err != nil {
-				return err
-			}
-			return f.get(ctx, tx, rowOf(row, 1)) // not the primary
-		}})
-	return works
-}
-
-// writing sets a number of rows and commits.
-func (f *latencyField) writing(rows int, opts ...percolator.TxnOption) func(context.Context, string) error {
-	return func(ctx context.Context, row string) error {
-		tx, err := f.client.Begin(ctx, opts...)
-		if err != nil {
-			return err
-		}
-		return setAndCommit(ctx, tx, row, rows)
+		return setAndCommit(2)(ctx, tx, row)
+	}
+	secondary := func(ctx context.Context, tx *percolator.Txn, row string) error { return f.get(ctx, tx, rowOf(row, 1)) }
+	blind := percolator.Blind()
+	return []*latencyWork{
+		{name: "begin, get", run: begin(f.client, known)},
+		{name: "begin, set, commit", goal: 4.2, peer: "4.24", rows: 1, run: begin(f.client, setAndCommit(1))},
+		{name: "begin, set, commit: blind", goal: 3.2, blind: true, rows: 1, run: begin(f.client, setAndCommit(1), blind)},
+		{name: "begin, get, set 2 rows, commit", goal: 5.2, peer: "5.33", rows: 2, run: begin(f.client, knownAndTwo)},
+		{name: "begin, set 10 rows, commit", goal: 4.3, peer: "4.31", storageGoal: 12, storagePeer: "20", rows: 10,
+			run: begin(f.client, setAndCommit(10))},
+		{name: "begin, set 10 rows, commit: blind", goal: 3.3, storageGoal: 12, blind: true, rows: 10,
+			run: begin(f.client, setAndCommit(10), blind)},
+		{name: "begin, get past a lock whose primary is committed", storageGoal: 3, rows: 2,
+			prepare: begin(f.dying, setAndCommit(2)), run: begin(f.client, secondary)},
 	}
 }
 
-func setAndCommit(ctx context.Context, tx *percolator.Txn, row string, rows int) error {
-	for i := range rows {
-		if err := tx.Set(benchCell(rowOf(row, i), bodyColumn), []byte(rowOf(row, i))); err != nil {
-			return err
+// setAndCommit sets a number of rows and commits.
+func setAndCommit(rows int) func(context.Context, *percolator.Txn, string) error {
+	return func(ctx context.Context, tx *percolator.Txn, row string) error {
+		for i := range rows {
+			if err := tx.Set(benchCell(rowOf(row, i), bodyColumn), []byte(rowOf(row, i))); err != nil {
+				return err
+			}
 		}
+		_, err := tx.Commit(ctx)
+		return err
 	}
-	_, err := tx.Commit(ctx)
-	return err
 }
 
 func rowOf(row string, i int) string { return fmt.Sprintf("%s-%d", row, i) }
@@ -324,7 +309,7 @@ func (f *latencyField) count(ctx context.Context, w *latencyWork) error {
 		sent := minus(f.sent.now().requests, before)
 		sent["storage"] = sent["ReadRows"] + sent["CheckAndMutateRow"] + sent["MutateRows"]
 		sent["Oracle"] = f.oracle.waited.Load() - waited // only those for which the transaction waited
-		for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"} {
+		for _, kind := range latencyKinds {
 			if i > 0 {
 				w.requests[kind] = append(w.requests[kind], float64(sent[kind]))
 			}

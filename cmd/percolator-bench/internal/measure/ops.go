@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -83,11 +84,15 @@ func (p opsPhase) perRun(n int64) float64  { return float64(n) / float64(max(1, 
 func (b *opsBenchmark) run(ctx context.Context, r *run) error {
 	ctx, cancel := context.WithTimeout(ctx, 8*(5*time.Minute+time.Duration(b.pages)*time.Second))
 	defer cancel()
-	pages, err := writeOpsCrawl(ctx, b.pages, b.changed)
+	dir, err := os.MkdirTemp("", "percolator-bench")
 	if err != nil {
 		return err
 	}
-	defer pages.remove()
+	defer func() { _ = os.RemoveAll(dir) }()
+	pages, err := writeOpsCrawl(ctx, dir, b.pages, b.changed)
+	if err != nil {
+		return err
+	}
 	r.Title = fmt.Sprintf("requests of the web index to Bigtable, %d pages of which %d change; %.1f ms added to each request, %d runs at once",
 		pages.pages, pages.changed, milliseconds(b.delay), b.concurrency)
 	r.all = 8
@@ -170,7 +175,7 @@ func compare(row *report.Row, without, with opsPhase) {
 }
 
 // measure loads the pages twice, waits for the observers each time, and verifies the index.
-func (v *opsVariant) measure(ctx context.Context, b *opsBenchmark, pages *opsCrawl, r *run) (err error) {
+func (v *opsVariant) measure(ctx context.Context, b *opsBenchmark, pages opsCrawl, r *run) (err error) {
 	s, err := startOps(ctx, v, b, r.emulator)
 	if err != nil {
 		return err

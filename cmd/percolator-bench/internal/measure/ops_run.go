@@ -225,36 +225,21 @@ func unescaped(pattern string) string {
 // changed.
 type opsCrawl struct {
 	first, later string // WARC files
-	dir          string
-	pages        int // responses
-	changed      int // of them, in the later crawl
+	pages        int    // responses
+	changed      int    // of them, in the later crawl
 }
 
 // writeOpsCrawl writes a crawl of so many pages: those of the crawl that comes with webindex and,
 // if these are not enough, made up ones.
-func writeOpsCrawl(ctx context.Context, pages, changed int) (_ *opsCrawl, err error) {
+func writeOpsCrawl(ctx context.Context, dir string, pages, changed int) (opsCrawl, error) {
 	responses, err := opsPages(ctx, pages)
-	if err != nil {
-		return nil, err
-	}
-	c := &opsCrawl{pages: len(responses)}
-	if c.dir, err = os.MkdirTemp("", "percolator-bench"); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			c.remove()
-		}
-	}()
-	if c.first, err = writeWARC(c.dir, "first.warc", responses); err != nil {
-		return nil, err
+	c := opsCrawl{first: filepath.Join(dir, "first.warc"), later: filepath.Join(dir, "later.warc"), pages: len(responses)}
+	if err == nil {
+		err = writeWARC(c.first, responses)
 	}
 	c.changed = change(responses, changed)
-	c.later, err = writeWARC(c.dir, "later.warc", responses)
-	return c, err
+	return c, errors.Join(err, writeWARC(c.later, responses))
 }
-
-func (c *opsCrawl) remove() { _ = os.RemoveAll(c.dir) }
 
 // opsPages are the pages of a crawl, each URL once.
 func opsPages(ctx context.Context, pages int) (out []*crawl.Response, err error) {
@@ -320,18 +305,17 @@ func change(responses []*crawl.Response, n int) int {
 	return n
 }
 
-func writeWARC(dir, name string, responses []*crawl.Response) (path string, err error) {
-	path = filepath.Join(dir, name)
+func writeWARC(path string, responses []*crawl.Response) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := crawl.NewPlainWriter(f)
 	for _, r := range responses {
 		if err := w.WriteResponse(r, time.Unix(0, 0)); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return path, nil
+	return nil
 }

@@ -45,12 +45,7 @@ func costOf(sent *requestCounter, c *percolator.Client) counted {
 
 // add adds what came between two moments.
 func (c *counted) add(before, after counted) {
-	if c.requests == nil {
-		c.requests = map[string]int64{}
-	}
-	for kind, n := range minus(after.requests, before.requests) {
-		c.requests[kind] += n
-	}
+	addTo(&c.requests, minus(after.requests, before.requests))
 	c.rows += after.rows - before.rows
 }
 

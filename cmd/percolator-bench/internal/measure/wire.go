@@ -232,6 +232,16 @@ func minus(now, former map[string]int64) map[string]int64 {
 	return out
 }
 
+// addTo adds counts, by kind.
+func addTo(sum *map[string]int64, counts map[string]int64) {
+	if *sum == nil {
+		*sum = map[string]int64{}
+	}
+	for kind, n := range counts {
+		(*sum)[kind] += n
+	}
+}
+
 // commitClock notes when the commit points of a client's transactions were passed: when the store's
 // answer to the conditional mutation that writes the record of a cell was there. No cell is durable
 // before, and nobody hears of it earlier; the commit of an observer is seen in the same way as the
