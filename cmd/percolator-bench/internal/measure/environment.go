@@ -38,9 +38,8 @@ type environment struct {
 
 // addresses is where an environment listens.
 type addresses struct {
-	Bigtable string `json:"bigtable,omitempty"`
-	Oracle   string `json:"oracle,omitempty"`
-	Empty    string `json:"empty,omitempty"` // serves empty calls
+	Bigtable, Oracle string
+	Empty            string // serves empty calls
 }
 
 // newEnvironment starts the emulator of that name and creates the schema in it; there is no oracle.

@@ -178,14 +178,10 @@ func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, ste
 func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	steady := span{from: time.Since(r.begun)}
 	if steady.from < r.b.steady { // what is opened and learnt at first is not steady
-		if err := pause(ctx, r.b.bucket); err != nil {
-			return err
-		}
+		pause(ctx, r.b.bucket)
 		steady.from = time.Since(r.begun)
 	}
-	if err := pause(ctx, r.b.steady); err != nil {
-		return err
-	}
+	pause(ctx, r.b.steady)
 	before := r.env.counts()
 	steady.to = time.Since(r.begun)
 	e := fig10Event{name: name, steady: steady, fault: span{steady.to, steady.to}}
@@ -194,7 +190,7 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 		t := outageTimes{begins, begins.Add(r.b.outage)}
 		e.fault.to += r.b.outage
 		if err = r.env.breakTablets(t); err == nil {
-			err = pause(ctx, time.Until(t.Ends))
+			pause(ctx, time.Until(t.Ends))
 		}
 	case fig10OracleDies: // it does not hand over: the other one has to wait for the end of its lease
 		var leader *process
@@ -208,13 +204,11 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, r.b.after); err != nil {
-		return err
-	}
+	pause(ctx, r.b.after)
 	e.watched = span{steady.to, time.Since(r.begun)}
 	e.counts = minus(r.env.counts(), before)
 	r.events = append(r.events, e)
-	return nil
+	return ctx.Err()
 }
 
 // severedFor is how long a worker gets no commit through before it is killed, or longer until there
@@ -228,13 +222,9 @@ func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	if err := w.say(fig10Order{Sever: true}); err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, severedFor); err != nil {
-		return 0, err
-	}
-	for deadline := time.Now().Add(r.b.deadline); w.newest().Held == 0 && time.Now().Before(deadline); {
-		if err := pause(ctx, newsEvery); err != nil {
-			return 0, err
-		}
+	pause(ctx, severedFor)
+	for deadline := time.Now().Add(r.b.deadline); w.newest().Held == 0 && time.Now().Before(deadline) && ctx.Err() == nil; {
+		pause(ctx, newsEvery)
 	}
 	err = w.kill()
 	return w.newest().Held, err
@@ -263,14 +253,12 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 	var marks []report.Mark
 	for _, e := range r.events {
 		r.describe(out, e, all, results, m)
-		switch begins, ends := e.fault.from.Seconds(), e.fault.to.Seconds(); e.name {
-		case fig10Outage:
-			marks = append(marks, report.Mark{At: begins, Name: "a third of the keys fails"}, report.Mark{At: ends, Name: "it is back"})
-		case fig10OracleDies:
-			marks = append(marks, report.Mark{At: begins, Name: "the oracle's leader is killed"})
-		case fig10WorkerDies:
-			marks = append(marks, report.Mark{At: ends, Name: "a worker is killed"})
-		}
+		begins, ends := e.fault.from.Seconds(), e.fault.to.Seconds()
+		marks = append(marks, map[string][]report.Mark{
+			fig10Outage:     {{At: begins, Name: "a third of the keys fails"}, {At: ends, Name: "it is back"}},
+			fig10OracleDies: {{At: begins, Name: "the oracle's leader is killed"}},
+			fig10WorkerDies: {{At: ends, Name: "a worker is killed"}},
+		}[e.name]...)
 	}
 	out.Table("audit").Row("nothing left to do").Add("after the last transfer, s", settled.Seconds())
 	r.audit.into(out.Table("audit").Row("in one snapshot"))
@@ -351,18 +339,14 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 		work.Add(name, e.counts[name])
 	}
 	work.Add("commits held when killed", e.held)
-	failed, unknown := map[string]int{}, 0
+	failed := map[string]int{}
 	for _, t := range results {
-		if t.err == nil || !e.watched.has(t.ended.Sub(r.begun)) {
-			continue
-		}
-		if name := sentinelOf(t.err); name == sentinels[0].name {
-			unknown++
-		} else {
-			failed[name]++
+		if t.err != nil && e.watched.has(t.ended.Sub(r.begun)) {
+			failed[sentinelOf(t.err)]++
 		}
 	}
-	work.Add("outcome unknown", unknown)
+	work.Add("outcome unknown", failed[sentinels[0].name])
+	delete(failed, sentinels[0].name)
 	list := []string{"none"}
 	for i, name := range slices.Sorted(maps.Keys(failed)) {
 		list = append(list[:i], fmt.Sprintf("%d %s", failed[name], name))

@@ -61,10 +61,7 @@ func (o *outage) schedule(s outageTimes) {
 }
 
 // outageTimes are two moments by the clock of this machine.
-type outageTimes struct {
-	Begins time.Time `json:"begins"`
-	Ends   time.Time `json:"ends"`
-}
+type outageTimes struct{ Begins, Ends time.Time }
 
 func (o *outage) down(now time.Time) bool {
 	at := now.UnixNano()

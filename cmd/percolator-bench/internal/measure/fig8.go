@@ -113,7 +113,7 @@ func (t *fig8Trial) into(row, costs *report.Row) {
 			storage += n
 		}
 	}
-	costs.Add("storage requests", storage, "writes of a row", t.ours.perRow, "most", t.ours.mostOfRow)
+	costs.Add("storage requests", storage, "writes of a row", t.ours.mostOfRow)
 }
 
 // cpu is the processor time of an operation in µs.

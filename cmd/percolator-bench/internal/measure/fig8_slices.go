@@ -30,7 +30,6 @@ type fig8Side struct {
 	all           fig8Tally
 	perSecond     []float64 // by repetition
 	verified      int64
-	perRow        float64 // writes between two erasures of old versions, at most
 	mostOfRow     int
 	allocs, bytes uint64
 	requests      map[string]int64
@@ -213,7 +212,6 @@ func (t *fig8Trial) clean(ctx context.Context) error {
 			return err
 		}
 		s.verified += n
-		s.perRow = max(s.perRow, float64(s.rows.dirty())/float64(len(s.rows.keys)))
 		most, err := s.rows.eraseOld(ctx)
 		if err != nil {
 			return err

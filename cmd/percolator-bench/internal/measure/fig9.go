@@ -235,26 +235,23 @@ func linear(l report.Line) report.Line {
 
 // fig9Job is one repetition.
 type fig9Job struct {
-	Emulator   string          `json:"emulator"`
-	Customers  int             `json:"customers"`
-	Commission tpce.Commission `json:"commission"`
-	Terminals  int             `json:"terminals"`
-	FoldEvery  time.Duration   `json:"fold_every"`
-	Duration   time.Duration   `json:"duration"`
-	Seed       uint64          `json:"seed"`
+	Emulator             string
+	Customers, Terminals int
+	Commission           tpce.Commission
+	FoldEvery, Duration  time.Duration
+	Seed                 uint64
 }
 
 // fig9Result is what was counted while it was measured, and the audit of everything.
 type fig9Result struct {
-	Emulator string                  `json:"emulator"`
-	Cores    int                     `json:"cores"`
-	Seconds  float64                 `json:"seconds"`
-	CPU      float64                 `json:"cpu_s"`
-	Executed int64                   `json:"executed"`
-	Kinds    map[tpce.Kind]*fig9Kind `json:"kinds"`
-	Requests map[string]int64        `json:"requests"`
-	Folds    fig9Folds               `json:"folds"`
-	Audit    tpce.Audit              `json:"audit"`
+	Emulator     string
+	Cores        int
+	Seconds, CPU float64
+	Executed     int64
+	Kinds        map[tpce.Kind]*fig9Kind
+	Requests     map[string]int64
+	Folds        fig9Folds
+	Audit        tpce.Audit
 }
 
 // fig9Run is the process of one repetition.
@@ -343,21 +340,17 @@ func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exch
 
 // watch waits until everything is warm and counts for as long as the measurement takes.
 func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *percolator.Client, fold *observers.Worker) error {
-	if err := pause(ctx, j.warmUp()); err != nil {
-		return err
-	}
+	pause(ctx, j.warmUp())
 	begun, cpu, requests, folds := time.Now(), cpuTime(), c.Stats().Requests, foldsOf(fold)
 	t.count(true)
-	if err := pause(ctx, j.Duration); err != nil {
-		return err
-	}
+	pause(ctx, j.Duration)
 	t.count(false)
 	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
 	r.Kinds, r.Executed = t.kinds, t.executed // nobody counts any more
 	r.Requests = minus(c.Stats().Requests, requests)
 	after := foldsOf(fold)
 	r.Folds = fig9Folds{Runs: after.Runs - folds.Runs, Conflicts: after.Conflicts - folds.Conflicts}
-	return nil
+	return ctx.Err()
 }
 
 func foldsOf(w *observers.Worker) (f fig9Folds) {
@@ -369,15 +362,12 @@ func foldsOf(w *observers.Worker) (f fig9Folds) {
 }
 
 // fig9Folds is what the observers of the combine queue did.
-type fig9Folds struct {
-	Runs      int64 `json:"runs"`
-	Conflicts int64 `json:"conflicts"`
-}
+type fig9Folds struct{ Runs, Conflicts int64 }
 
 // fig9Kind is one type of transaction. Its latency is that of the closed loop, with all attempts.
 type fig9Kind struct {
-	Conflicts int64    `json:"conflicts"`
-	Latencies recorder `json:"latencies"`
+	Conflicts int64
+	Latencies recorder
 }
 
 // fig9Tally counts the transactions that end between begin and end.

@@ -52,9 +52,9 @@ func TestFig9Tally(t *testing.T) {
 func TestFig9RunTellsErrors(t *testing.T) {
 	t.Parallel()
 	for job, want := range map[string]string{
-		`{"emulator": "mine", "customers": 1, "commission": "row"}`:       `emulator "mine"`,
-		`{"emulator": "embedded", "customers": 0, "commission": "row"}`:   "size",
-		`{"emulator": "embedded", "customers": 1, "commission": "gifts"}`: `"gifts"`,
+		`{"Emulator": "mine", "Customers": 1, "Commission": "row"}`:       `emulator "mine"`,
+		`{"Emulator": "embedded", "Customers": 0, "Commission": "row"}`:   "size",
+		`{"Emulator": "embedded", "Customers": 1, "Commission": "gifts"}`: `"gifts"`,
 	} {
 		out := new(bytes.Buffer)
 		if err := setUp(fig9Run)(t.Context(), &lines{json.NewDecoder(strings.NewReader(job)), json.NewEncoder(out)}); err == nil {

@@ -33,15 +33,14 @@ func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
 // round is what the writer is asked for: to write each row at its moment, counted from when it is
 // asked.
 type round struct {
-	Rows    []string        `json:"rows"`
-	Moments []time.Duration `json:"moments"`
+	Rows    []string
+	Moments []time.Duration
 }
 
 // moments are commits by row, and how a worker has heard of its work so far.
 type moments struct {
-	Rows   map[string]time.Time `json:"rows"`
-	Hinted int64                `json:"hinted,omitempty"`
-	Found  int64                `json:"found,omitempty"`
+	Rows          map[string]time.Time
+	Hinted, Found int64
 }
 
 // observersWriter is the process with the writer: for each round that it hears it writes the rows
@@ -68,10 +67,9 @@ func observersWriter(ctx context.Context, at addresses, l *lines) (err error) {
 
 // observersSetting is how a worker's process is set up.
 type observersSetting struct {
-	At addresses `json:"at"`
-
-	ScanInterval time.Duration `json:"scan_interval"`
-	ScanOnly     bool          `json:"scan_only"`
+	At           addresses
+	ScanInterval time.Duration
+	ScanOnly     bool
 }
 
 // observersWorker is a process with a worker: whenever it is asked it says which rows it has run
@@ -127,9 +125,7 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 	lost := 0
 	t := r.Table("across processes")
 	for i := range b.rounds {
-		if err := pause(ctx, b.idle); err != nil {
-			return err
-		}
+		pause(ctx, b.idle)
 		one := round{}
 		for range b.dirty {
 			one.Rows = append(one.Rows, rowName(rows[0]))
@@ -192,9 +188,7 @@ func (r round) measure(ctx context.Context, writer *process, workers []*process)
 	}
 	ran := map[string]time.Time{}
 	for deadline := time.Now().Add(gracePeriod); len(latencies) < len(r.Rows) && time.Now().Before(deadline); {
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return nil, counts, err
-		}
+		pause(ctx, 50*time.Millisecond)
 		counts = moments{}
 		for _, w := range workers {
 			var m moments

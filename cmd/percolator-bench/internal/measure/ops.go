@@ -78,7 +78,6 @@ func sumOf(counts map[string]int64) (n int64) {
 }
 
 func (p opsPhase) perPage(n int64) float64 { return float64(n) / float64(max(1, p.pages)) }
-func (p opsPhase) perRun(n int64) float64  { return float64(n) / float64(max(1, sumOf(p.runs))) }
 
 // run may take five minutes for each load and a second for each page of it.
 func (b *opsBenchmark) run(ctx context.Context, r *run) error {
@@ -128,7 +127,6 @@ const kindReadRows = "ReadRows"
 func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 	row := r.Table(phase).Row(variant)
 	r.Table(phase).Title = "requests a page"
-	work := r.Table(phase + ", work").Row(variant)
 	all := r.Table("counts").Row(phase + ": " + variant)
 	r.Table("counts").Series = true
 	each := func(name string, n int64) {
@@ -143,22 +141,15 @@ func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 	}
 	each("all", sumOf(p.requests))
 	each("oracle", p.oracle)
-	rows := 0
 	origins, runs := r.Table("reads of "+phase+", "+variant), r.Table("runs of "+phase+", "+variant)
 	origins.Series, runs.Series = !detail, !detail
 	for _, o := range p.origins {
-		if o.kind == readGet {
-			rows += o.rows
-		}
 		row := origins.Append(strings.TrimSpace(o.kind + " " + o.table + " " + o.columns))
 		row.Add(kindReadRows+" a page", p.perPage(int64(o.requests)), "requests", o.requests, "rows", o.rows, "cells", o.cells)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.runs)) {
 		runs.Row(name).Add("runs a page", p.perPage(p.runs[name]))
 	}
-	work.Add("runs a page", p.perPage(sumOf(p.runs)), "requests a run", p.perRun(sumOf(p.requests)),
-		kindReadRows+" a run", p.perRun(p.requests[kindReadRows]),
-		"rows a read by key", float64(rows)/float64(max(1, p.reads[readGet])), "time, s", p.took.Seconds())
 	all.Add("pages", p.pages, "runs", sumOf(p.runs), "attempts", p.attempts, "rows read", p.rowsRead)
 }
 

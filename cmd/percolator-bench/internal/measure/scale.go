@@ -146,30 +146,32 @@ type scaleTable struct {
 }
 
 func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
-	if len(b.rows) > 0 {
-		s := &scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
-			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}}
-		for _, n := range b.rows {
-			s.tables = append(s.tables, newScaleTable("rows", n, n, 1, 0, b))
-		}
-		out = append(out, s)
+	most := scaleLeastRows // rows of the tables with notifications
+	for _, n := range b.notifications {
+		most = max(most, n)
 	}
-	if len(b.versions) > 0 {
-		s := &scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.versionRows), collect: true,
-			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}}
-		for _, n := range b.versions {
-			s.tables = append(s.tables, newScaleTable("versions", n, b.versionRows, n, 0, b))
+	for _, s := range []struct {
+		scaleSweep
+		sizes []int
+		table func(n int) (rows, versions, notifications int)
+	}{
+		{scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
+			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}},
+			b.rows, func(n int) (int, int, int) { return n, 1, 0 }},
+		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.versionRows), collect: true,
+			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}},
+			b.versions, func(n int) (int, int, int) { return b.versionRows, n, 0 }},
+		{scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", most),
+			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}},
+			b.notifications, func(n int) (int, int, int) { return most, 1, n }},
+	} {
+		for _, n := range s.sizes {
+			rows, versions, notifications := s.table(n)
+			s.tables = append(s.tables, newScaleTable(s.name, n, rows, versions, notifications, b))
 		}
-		out = append(out, s)
-	}
-	if n := len(b.notifications); n > 0 {
-		rows := max(b.notifications[n-1], scaleLeastRows)
-		s := &scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", rows),
-			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}}
-		for _, n := range b.notifications {
-			s.tables = append(s.tables, newScaleTable("notifications", n, rows, 1, n, b))
+		if len(s.sizes) > 0 {
+			out = append(out, &s.scaleSweep)
 		}
-		out = append(out, s)
 	}
 	return out
 }

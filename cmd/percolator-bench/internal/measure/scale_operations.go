@@ -68,10 +68,7 @@ const scaleScanned = 100
 var (
 	scaleGet = scaleKind{name: "get", what: "begin, and get of a random row", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 		i := lab.random.IntN(t.rows)
-		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-			v, err := s.Get(ctx, t.cell(i, scaleBody))
-			return errors.Join(err, lab.check(string(v), lab.want(t, i)))
-		})
+		return lab.get(ctx, t.cell(i, scaleBody), lab.want(t, i))
 	}}
 	scaleWrite = scaleKind{name: "write", what: "begin, set of a random row, commit", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 		i := t.nextRow()
@@ -108,13 +105,11 @@ var (
 		},
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			i, before := t.lastHeld(), lab.client.Stats().RolledBack
-			return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-				v, err := s.Get(ctx, t.cell(i, scaleHeld))
-				if n := lab.client.Stats().RolledBack - before; err == nil && n != 1 {
-					return fmt.Errorf("%d locks were rolled back, not 1", n)
-				}
-				return errors.Join(err, lab.check(string(v), lab.body(i, fmt.Sprint(t.versions-1))))
-			})
+			err := lab.get(ctx, t.cell(i, scaleHeld), lab.body(i, fmt.Sprint(t.versions-1)))
+			if n := lab.client.Stats().RolledBack - before; err == nil && n != 1 {
+				err = fmt.Errorf("%d locks were rolled back, not 1", n)
+			}
+			return err
 		}}
 	scaleSearchRow = scaleKind{name: "search", what: "an observers' search for notifications and locks through the whole table", whole: true, perRow: true, do: searchScale}
 	scaleSearch    = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
@@ -123,6 +118,14 @@ var (
 			return pendingPage(ctx, lab.client, t.name, scaleRow(lab.random.IntN(t.rows)))
 		}}
 )
+
+// get compares a cell with what it must hold.
+func (lab *scaleLab) get(ctx context.Context, c percolator.Cell, want string) error {
+	return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		v, err := s.Get(ctx, c)
+		return errors.Join(err, lab.check(string(v), want))
+	})
+}
 
 // searchScale counts what is found.
 func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {

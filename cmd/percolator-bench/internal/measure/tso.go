@@ -207,11 +207,7 @@ func (s *countingStore) CompareAndSwap(ctx context.Context, old, next tso.State)
 }
 
 // serverCounts is what a server says of itself.
-type serverCounts struct {
-	Heap   int64 `json:"heap"`
-	Served int64 `json:"served"`
-	Writes int64 `json:"writes"`
-}
+type serverCounts struct{ Heap, Served, Writes int64 }
 
 // oracleServer is the process with the oracle's server: it says where it listens, and its counts
 // whenever it is asked.
@@ -250,24 +246,23 @@ func liveHeap() int64 {
 // oracleJob is what the callers of a process are to do: ask for Duration, or for Total timestamps;
 // as fast as they can, or at Rate a second together.
 type oracleJob struct {
-	Callers  int           `json:"callers"`
-	Duration time.Duration `json:"duration,omitempty"`
-	Total    int64         `json:"total,omitempty"`
-	Rate     float64       `json:"rate,omitempty"`
+	Callers  int
+	Duration time.Duration
+	Total    int64
+	Rate     float64
 }
 
 // oracleResult is what they did.
 type oracleResult struct {
-	Count     int64    `json:"count"`
-	PerSecond float64  `json:"per_second"`
-	Heap      int64    `json:"heap"`
-	Latencies recorder `json:"latencies"`
+	Count, Heap int64
+	PerSecond   float64
+	Latencies   recorder
 }
 
 // oracleTargets is how a process with callers is set up.
 type oracleTargets struct {
-	Oracle  string `json:"oracle"`
-	Clients int    `json:"clients"`
+	Oracle  string
+	Clients int
 }
 
 // oracleLoad is a process with callers of the oracle, each a goroutine: it does a job for each line
