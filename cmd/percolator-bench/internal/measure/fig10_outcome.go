@@ -110,13 +110,11 @@ func dipOf(all []fig10Bucket, width time.Duration, steady, fault span, end time.
 	d.before, d.during = meanOf(bucketsIn(all, width, steady), rate), meanOf(bucketsIn(all, width, fault), rate)
 	after := bucketsIn(all, width, span{fault.to, end})
 	low := bucketsIn(all, width, span{fault.from, end})
-	for i := 0; i+steadyFor <= len(after); i++ {
-		if least := recovered * d.before; rate(after[i]) >= least && meanOf(after[i:i+steadyFor], rate) >= least {
-			at := after[i].at - fault.to.Seconds()
-			d.recovery = &at
-			low = low[:len(low)-len(after)+i+1]
-			break
-		}
+	least := recovered * d.before
+	if i := firstSteady(after, func(next []fig10Bucket) bool { return rate(next[0]) >= least && meanOf(next, rate) >= least }); i >= 0 {
+		at := after[i].at - fault.to.Seconds()
+		d.recovery = &at
+		low = low[:len(low)-len(after)+i+1]
 	}
 	for i, b := range low {
 		if i == 0 || rate(b) < d.lowest {
@@ -136,14 +134,24 @@ func backlogOf(all []fig10Bucket, width time.Duration, steady, fault span, end t
 		l.most = max(l.most, b.backlog)
 	}
 	after := bucketsIn(all, width, span{fault.to, end})
-	for i := 0; i+steadyFor <= len(after); i++ {
-		if !slices.ContainsFunc(after[i:i+steadyFor], func(b fig10Bucket) bool { return b.backlog > l.normal }) {
-			at := after[i].at + width.Seconds() - fault.to.Seconds()
-			l.recovery = &at
-			break
-		}
+	if i := firstSteady(after, func(next []fig10Bucket) bool {
+		return !slices.ContainsFunc(next, func(b fig10Bucket) bool { return b.backlog > l.normal })
+	}); i >= 0 {
+		at := after[i].at + width.Seconds() - fault.to.Seconds()
+		l.recovery = &at
 	}
 	return l
+}
+
+// firstSteady returns from which bucket on it and those behind it are as they should be, -1 if there
+// is none.
+func firstSteady(buckets []fig10Bucket, steady func(next []fig10Bucket) bool) int {
+	for i := 0; i+steadyFor <= len(buckets); i++ {
+		if steady(buckets[i : i+steadyFor]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // longestGap returns the longest time without any of the moments, which are sorted, within s.
@@ -210,9 +218,7 @@ type journalEntry struct {
 // account is what is known of an account: what the store says, what the entries make of it, and
 // what callers were told.
 type account struct {
-	balance, count           int64
-	derived, derivedCount    int64
-	acknowledged, unresolved int64
+	balance, count, derived, derivedCount, acknowledged, unresolved int64
 }
 
 // auditStore reads everything in one snapshot and compares. It resolves locks that are left, like

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -48,48 +49,32 @@ func (b *fig7Benchmark) declare(f *flags) {
 
 // fig7Rate is one crawl rate: both sides were offered the same documents at the same moments.
 type fig7Rate struct {
-	rate      float64 // documents a second
-	observers fig7Observers
-	batch     fig7Batch
+	rate             float64 // documents a second
+	observers, batch fig7Delivery
 }
 
-// fig7Delivery is what both sides have.
+// fig7Delivery is what one side has: clustering by an observer of each document, or by passes over
+// the whole repository, one after the other.
 type fig7Delivery struct {
-	offered   int // documents
-	inTime    int // clustered while documents arrived
-	delivered float64
-	clustered int // of those offered, in the end
-	latency   *recorder
+	offered, inTime, clustered int // documents; of these clustered while documents arrived, and in the end
+	delivered                  float64
+	latency                    *recorder
+	requests                   map[string]int64 // to Bigtable, by method
+	fig7Audit
 
-	requests map[string]int64 // to Bigtable, by method
-	cluster  float64          // mean, in the end
-	// checked is how many cells were compared with what the same clustering in memory gives, and
-	// differences how many of them differ: must be 0.
-	checked     int
-	differences int
-}
-
-// fig7Observers is clustering by an observer of each document.
-type fig7Observers struct {
-	fig7Delivery
-	// saturated: when the last document had arrived, more than a tenth of all were still waiting.
-	// Nothing more was done for them; they count in the latencies with the time that they had waited
-	// by then, so what is reported is a lower bound, and grows with the duration.
+	// Of observers, saturated: when the last document had arrived, more than a tenth of all were still
+	// waiting. Nothing more was done for them; they count in the latencies with the time that they had
+	// waited by then, so what is reported is a lower bound, and grows with the duration. Of batch
+	// passes: documents that arrived in the second half waited more than twice as long as those of the
+	// first, so they would wait ever longer.
 	saturated bool
-	backlog   int   // documents not clustered when the last one had arrived
-	runs      int64 // of the observer, that committed
-	conflicts int64
-	found     int64 // notifications that direct dispatch had lost
-}
 
-// fig7Batch is clustering by passes over the whole repository, one after the other.
-type fig7Batch struct {
-	fig7Delivery
-	// saturated: documents that arrived in the second half waited more than twice as long as those of
-	// the first, so they would wait ever longer.
-	saturated bool
-	passes    []float64 // how long each took, in milliseconds
-	read      int       // documents in each, in the mean
+	backlog int                     // documents not clustered when the last one had arrived
+	worker  observers.ObserverStats // of the observer
+	found   int64                   // notifications that direct dispatch had lost
+
+	passes []float64 // how long each took, in milliseconds
+	read   int       // documents in each, in the mean
 }
 
 // fig7GracePeriod bounds each step that no rate and no duration bounds: the end of a measurement,
@@ -147,11 +132,10 @@ func (at fig7Rate) into(r *run, arrived float64, documents int) {
 		name string
 		of   fig7Delivery
 		mark string
-		full bool
-	}{{"observers", at.observers.fig7Delivery, "≥ ", at.observers.saturated}, {"batch", at.batch.fig7Delivery, "↗ ", at.batch.saturated}} {
+	}{{"observers", at.observers, "≥ "}, {"batch", at.batch, "↗ "}} {
 		row := r.Table(side.name).Row(name)
 		row.Add("arrivals, 1/s", arrived, "of the repository, %/hour", percentPerHour(arrived, documents))
-		if side.full {
+		if side.of.saturated {
 			row.Add("saturated", side.mark)
 		}
 		side.of.latency.into(row)
@@ -161,11 +145,11 @@ func (at fig7Rate) into(r *run, arrived float64, documents int) {
 		for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows"} {
 			work.Add(kind, side.of.requests[kind])
 		}
-		work.Add("documents in a cluster", side.of.cluster, "checked", side.of.checked, "differences", side.of.differences)
+		work.Add("documents in a cluster", side.of.clusters.mean(), "checked", side.of.checked, "differences", side.of.differences)
 	}
 	o, b := r.Table("observers, work").Row(name), r.Table("batch, work").Row(name)
-	o.Add("left", at.observers.offered-at.observers.clustered, "backlog", at.observers.backlog, "runs", at.observers.runs,
-		"conflicts", at.observers.conflicts, "found by the scan", at.observers.found)
+	o.Add("left", at.observers.offered-at.observers.clustered, "backlog", at.observers.backlog, "runs", at.observers.worker.Runs,
+		"conflicts", at.observers.worker.Conflicts, "found by the scan", at.observers.found)
 	b.Add("passes", len(at.batch.passes), "pass, ms", at.batch.passes, "read each", at.batch.read)
 }
 
@@ -376,16 +360,15 @@ type fig7Stored struct {
 
 // fig7Audit compares a store with the clustering in memory.
 type fig7Audit struct {
-	clusters    *fig7Clusters // as it should be, with what has arrived
-	checked     int
-	differences int
+	clusters             *fig7Clusters // as it should be, with what has arrived
+	checked, differences int           // cells that were compared, and those that differ: must be 0
 }
 
 // audit takes the documents in the order in which they were clustered. Each has to have the keys
 // that it was loaded with and the cluster that it gets after those before it; and those of the
 // repository, and the arrivals of which must says so, have to be there.
-func (s *fig7Store) audit(stored []fig7Stored, must func(number int) bool, a fig7Arrivals) *fig7Audit {
-	out := &fig7Audit{clusters: s.base.clone()}
+func (s *fig7Store) audit(stored []fig7Stored, must func(number int) bool, a fig7Arrivals) fig7Audit {
+	out := fig7Audit{clusters: s.base.clone()}
 	seen := map[uint32]bool{}
 	for _, st := range stored {
 		d := st.document
@@ -421,9 +404,4 @@ func (a *fig7Audit) check(same bool) {
 	if !same {
 		a.differences++
 	}
-}
-
-// into puts the outcome into a report.
-func (a *fig7Audit) into(d *fig7Delivery) {
-	d.checked, d.differences, d.cluster = a.checked, a.differences, a.clusters.mean()
 }

@@ -66,7 +66,7 @@ type fig7Worker struct {
 
 // measureObservers loads the arrivals as transactions that notify, and waits for the observer of
 // each.
-func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out fig7Observers, err error) {
+func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out fig7Delivery, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7GracePeriod)
 	defer cancel()
 	w := &fig7Worker{clock: newCommitClock(), requests: requestCounter{own: true}}
@@ -83,7 +83,7 @@ func (s *fig7Store) measureObservers(ctx context.Context, a fig7Arrivals) (out f
 	return out, errors.Join(s.remove(ctx, fig7Documents, a.documentRows()), s.remove(ctx, fig7Indexes, s.keyRows(a)))
 }
 
-func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *fig7Observers) error {
+func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *fig7Delivery) error {
 	load := func(ctx context.Context, numbers []int) error {
 		_, err := w.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) (err error) {
 			for _, n := range numbers {
@@ -114,27 +114,28 @@ func (w *fig7Worker) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, 
 		return err
 	}
 	o.look(w.clock)
-	if out.saturated = o.saturated(); out.saturated {
-		stop.Store(true)
-	}
-	out.backlog = len(a.due) - o.inTime()
+	backlog, saturated := len(a.due)-o.inTime(), o.saturated()
+	stop.Store(saturated)
 	if err := loading.Wait(); err != nil {
 		return err
 	}
-	for i := 0; i < len(a.due) && !out.saturated; i++ {
+	for i := 0; i < len(a.due) && !saturated; i++ {
 		if _, err := w.clock.await(ctx, fig7Row(uint32(a.number(i))), fig7Cluster); err != nil {
 			return fmt.Errorf("document %d of %d was not clustered: %w", i+1, len(a.due), err)
 		}
 	}
-	if err := errors.Join(w.stop(), w.client.Flush(ctx)); err != nil {
+	err := errors.Join(w.stop(), w.client.Flush(ctx))
+	if err != nil {
 		return err
 	}
 	o.look(w.clock)
-	out.fig7Delivery = o.delivery()
-	out.requests = w.requests.take()
+	*out = o.delivery()
+	out.backlog, out.saturated, out.requests = backlog, saturated, w.requests.take()
 	after := w.worker.Stats()
-	out.runs, out.conflicts, out.found = after.Runs-before.Runs, after.Conflicts-before.Conflicts, after.Found-before.Found
-	return w.verify(ctx, s, o, &out.fig7Delivery)
+	out.worker.Runs, out.worker.Conflicts = after.Runs-before.Runs, after.Conflicts-before.Conflicts
+	out.found = after.Found - before.Found
+	out.fig7Audit, err = w.verify(ctx, s, o)
+	return err
 }
 
 // look notes what has been clustered by now.
@@ -147,14 +148,14 @@ func (o *fig7Outcome) look(clock *commitClock) {
 
 // verify compares documents and indexes with the same clustering in memory, in the order in which
 // the observers have committed.
-func (w *fig7Worker) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *fig7Delivery) error {
-	return w.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
+func (w *fig7Worker) verify(ctx context.Context, s *fig7Store, o fig7Outcome) (audit fig7Audit, err error) {
+	err = w.client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		stored, err := scanFig7(ctx, snap)
 		if err != nil {
 			return err
 		}
 		slices.SortFunc(stored, func(a, b fig7Stored) int { return cmp.Compare(a.at, b.at) })
-		audit := s.audit(stored, func(n int) bool {
+		audit = s.audit(stored, func(n int) bool {
 			i := n - o.arrivals.number(0)
 			return i < 0 || !o.clustered[i].IsZero()
 		}, o.arrivals)
@@ -169,9 +170,9 @@ func (w *fig7Worker) verify(ctx context.Context, s *fig7Store, o fig7Outcome, ou
 		for range audit.clusters.entries() - entries {
 			audit.check(false)
 		}
-		audit.into(out)
 		return nil
 	})
+	return audit, err
 }
 
 // scanFig7 reads all documents.
@@ -225,7 +226,7 @@ type fig7Batcher struct {
 
 // measureBatch loads the arrivals with raw writes, while one pass follows the other, and ends with
 // the first pass that has them all.
-func (s *fig7Store) measureBatch(ctx context.Context, a fig7Arrivals) (out fig7Batch, err error) {
+func (s *fig7Store) measureBatch(ctx context.Context, a fig7Arrivals) (out fig7Delivery, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.duration+fig7GracePeriod)
 	defer cancel()
 	b := &fig7Batcher{requests: requestCounter{own: true}}
@@ -238,7 +239,7 @@ func (s *fig7Store) measureBatch(ctx context.Context, a fig7Arrivals) (out fig7B
 	return out, s.remove(ctx, fig7Raw, a.documentRows())
 }
 
-func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *fig7Batch) error {
+func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals, out *fig7Delivery) error {
 	load := func(ctx context.Context, numbers []int) error {
 		rows, mutations := make([]string, len(numbers)), make([]*bigtable.Mutation, len(numbers))
 		for i, n := range numbers {
@@ -283,11 +284,13 @@ func (b *fig7Batcher) measure(ctx context.Context, s *fig7Store, a fig7Arrivals,
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	out.fig7Delivery = o.delivery()
-	out.requests = b.requests.take()
-	out.passes, out.read = b.passes, b.read/len(b.passes)
-	out.saturated = o.behind()
-	return b.verify(ctx, s, o, &out.fig7Delivery)
+	*out = o.delivery()
+	out.requests, out.passes, out.read, out.saturated = b.requests.take(), b.passes, b.read/len(b.passes), o.behind()
+	stored, err := b.scan(ctx, bigtable.Time(time.Now().Add(time.Hour)))
+	if err == nil { // all documents, in the order of their numbers
+		out.fig7Audit = s.audit(stored, func(int) bool { return true }, o.arrivals)
+	}
+	return err
 }
 
 // pass clusters every document that was written before it began, and returns those that had no
@@ -365,14 +368,4 @@ func (b *fig7Batcher) scanRange(ctx context.Context, rows bigtable.RowSet, befor
 		return true
 	}, bigtable.RowFilter(bigtable.LatestNFilter(1)))
 	return out, errors.Join(failed, err)
-}
-
-// verify compares all documents with the same clustering in memory, in the order of their numbers.
-func (b *fig7Batcher) verify(ctx context.Context, s *fig7Store, o fig7Outcome, out *fig7Delivery) error {
-	stored, err := b.scan(ctx, bigtable.Time(time.Now().Add(time.Hour)))
-	if err != nil {
-		return err
-	}
-	s.audit(stored, func(int) bool { return true }, o.arrivals).into(out)
-	return nil
 }

@@ -104,7 +104,7 @@ func (l *fig8Lab) loadLimit(ctx context.Context, keys []string, values [][]byte)
 // fig8Kind is a comparison of the benchmark.
 type fig8Kind struct {
 	name, ours, raw string
-	write, batching bool
+	write           bool
 	rowsPerOp       int
 	sides           func() (ours, raw *fig8Side)
 }
@@ -125,43 +125,30 @@ const (
 
 // kinds lists the comparisons.
 func (l *fig8Lab) kinds() []fig8Kind {
-	reads := func(name, ours string, op fig8Op, batching bool, raw string, filter bigtable.ReadOption) fig8Kind {
-		return fig8Kind{name: name, ours: ours, raw: raw, batching: batching, rowsPerOp: 1, sides: func() (*fig8Side, *fig8Side) {
-			client := l.client
-			if !batching {
-				client = l.unbatched
-			}
-			return l.side(client, func(ctx context.Context, w *fig8Walker) error { return op(ctx, client, w) }), l.rawSide(l.plain, l.readRow(filter))
+	reads := func(name, ours string, client *percolator.Client, raw string, filter bigtable.ReadOption) fig8Kind {
+		return fig8Kind{name: name, ours: ours, raw: raw, rowsPerOp: 1, sides: func() (*fig8Side, *fig8Side) {
+			get := func(ctx context.Context, w *fig8Walker) error { return getFromSnapshot(ctx, client, w) }
+			return &fig8Side{rows: l.ours, op: get, stats: client.Stats}, &fig8Side{rows: l.plain, op: l.readRow(filter)}
 		}}
 	}
-	writes := func(name, ours string, rows int, op fig8Op, raw string, rawSide func() *fig8Side) fig8Kind {
-		return fig8Kind{name: name, ours: ours, raw: raw, write: true, batching: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
-			s := l.side(l.client, func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) })
-			s.finish = l.client.Flush
-			return s, rawSide()
+	writes := func(name, ours string, rows int, op fig8Op, raw string, rawRows *fig8Rows, rawOp func(context.Context, *fig8Walker) error) fig8Kind {
+		return fig8Kind{name: name, ours: ours, raw: raw, write: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
+			write := func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) }
+			return &fig8Side{rows: l.ours, op: write, stats: l.client.Stats, finish: l.client.Flush}, &fig8Side{rows: rawRows, op: rawOp}
 		}}
 	}
-	mutate := func() *fig8Side { return l.rawSide(l.plain, l.mutateRow) }
-	serial := func() *fig8Side { return l.rawSide(l.plain, l.mutateTenInTurn) }
-	limit := func() *fig8Side { return l.rawSide(l.limit, l.lockAndCommit) }
+	const snapshot, commit = "Get from a Snapshot of many Gets", "Begin, Set and Commit"
 	return []fig8Kind{
-		reads("get", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfRow, fig8Latest),
-		reads("get-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfRow, fig8Latest),
-		reads("get-cell", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfCell, fig8Named),
-		reads("get-cell-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfCell, fig8Named),
-		writes("write", "Begin, Set and Commit", 1, writeRows(1), "MutateRow", mutate),
-		writes("write-limit", "Begin, Set and Commit", 1, writeRows(1), "two CheckAndMutateRow", limit),
-		writes("blind", "Begin, Set and Commit, Blind", 1, writeRows(1, percolator.Blind()), "MutateRow", mutate),
-		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow in turn", serial),
+		reads("get", snapshot+", batching off", l.unbatched, fig8OfRow, fig8Latest),
+		reads("get-batched", snapshot, l.client, fig8OfRow, fig8Latest),
+		reads("get-cell", snapshot+", batching off", l.unbatched, fig8OfCell, fig8Named),
+		reads("get-cell-batched", snapshot, l.client, fig8OfCell, fig8Named),
+		writes("write", commit, 1, writeRows(1), "MutateRow", l.plain, l.mutateRow),
+		writes("write-limit", commit, 1, writeRows(1), "two CheckAndMutateRow", l.limit, l.lockAndCommit),
+		writes("blind", commit+", Blind", 1, writeRows(1, percolator.Blind()), "MutateRow", l.plain, l.mutateRow),
+		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow in turn",
+			l.plain, l.mutateTenInTurn),
 	}
-}
-
-func (l *fig8Lab) side(client *percolator.Client, op func(context.Context, *fig8Walker) error) *fig8Side {
-	return &fig8Side{rows: l.ours, op: op, stats: client.Stats}
-}
-
-func (l *fig8Lab) rawSide(rows *fig8Rows, op func(context.Context, *fig8Walker) error) *fig8Side {
-	return &fig8Side{rows: rows, op: op}
 }
 
 const (
@@ -261,12 +248,11 @@ func (l *fig8Lab) mutateRow(ctx context.Context, w *fig8Walker) error {
 }
 
 func (l *fig8Lab) mutateTenInTurn(ctx context.Context, w *fig8Walker) error {
-	for range fig8TxnRows {
-		if err := l.mutateRow(ctx, w); err != nil {
-			return err
-		}
+	var err error
+	for i := 0; i < fig8TxnRows && err == nil; i++ {
+		err = l.mutateRow(ctx, w)
 	}
-	return nil
+	return err
 }
 
 // What the limit of a single-cell commit stores besides the data: as many bytes as the protocol
