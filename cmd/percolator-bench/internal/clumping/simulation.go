@@ -118,7 +118,8 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, cfg Config, v Variant) *world {
-	w := &world{cfg: cfg, variant: v, clock: newClock(), table: &table{rows: make([]row, cfg.Rows)}, reading: make([]int, cfg.Tablets), writes: seeded(cfg.Seed, 0)}
+	w := &world{cfg: cfg, variant: v, clock: newClock(), table: &table{rows: make([]row, cfg.Rows)},
+		reading: make([]int, cfg.Tablets), writes: seeded(cfg.Seed, 0)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	w.locks = newLockService(w.time)
 	for i := range cfg.Workers {

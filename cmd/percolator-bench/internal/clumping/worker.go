@@ -141,7 +141,8 @@ func (s *scanner) run(p *process) {
 
 // ReadPage implements scanning.Source: it reads tablet by tablet. Who reads in the same tablet at
 // the same time is slowed down.
-func (s *scanner) ReadPage(ctx context.Context, _ string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
+func (s *scanner) ReadPage(ctx context.Context, _ string, r percolator.Range, most int,
+	visit func(row string) bool) (p scanning.Page, err error) {
 	from, to := s.table.index(r.Start), s.table.end(r.End)
 	for from < to {
 		s.at = from

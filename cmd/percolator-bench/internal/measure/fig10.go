@@ -34,31 +34,15 @@ type fig10Benchmark struct {
 }
 
 func (b *fig10Benchmark) declare(f *flags) {
-	const s, ms, long = time.Second, time.Millisecond, 10 * time.Minute
-	events := []string{fig10Outage, fig10OracleDies, fig10WorkerDies}
-	f.names(&b.only, "only", nil, nil, events, "some events only, of: "+strings.Join(events, ", "))
-	number(f, &b.accounts, "accounts", 10_000, 1000, 2, 1_000_000, "accounts")
-	number(f, &b.rate, "rate", 0, 0, 0, 20_000, "transfers offered a second (0: two fifths of what 32 writers reach)")
-	number(f, &b.saturate, "saturate", 3*s, 300*ms, 10*ms, long, "how long these writers are measured")
-	number(f, &b.deadline, "deadline", 5*s, s, 10*ms, time.Minute, "how long a caller waits for a transfer")
-	number(f, &b.steady, "steady", 5*s, 400*ms, 10*ms, long, "how long nothing fails before each event")
-	number(f, &b.outage, "outage", 10*s, s, 10*ms, long, "how long a third of the keys is unavailable")
-	number(f, &b.after, "after", 10*s, 800*ms, 10*ms, long, "how long is watched after the end of each fault")
-	number(f, &b.bucket, "bucket", 250*ms, 50*ms, ms, time.Minute, "width of the buckets of the series")
-	number(f, &b.setting.LockTTL, "lock-ttl", 10*s, s, 100*ms, time.Hour, "TTL of locks")
-	number(f, &b.setting.Lease, "lease", 3*s, 300*ms, 10*ms, time.Hour, "lease of the oracle's leader")
-	number(f, &b.setting.Window, "window", 3*s, 300*ms, ms, time.Hour, "time of timestamps that it reserves ahead")
-	number(f, &b.setting.SessionLease, "session-lease", 5*s, 500*ms, 100*ms, time.Hour, "how long the oracle believes that a silent process lives")
-	f.toggle(&b.setting.NoBatching, "no-batching", false, "send a request for each read, instead of joining concurrent ones")
-	f.toggle(&b.setting.NoRowLocks, "no-row-locks", true, "workers lock no rows against each other; a killed one's would be for 10 s")
+	f.bind("fig10", map[string]any{
+		"only": &b.only, "accounts": &b.accounts, "rate": &b.rate, "saturate": &b.saturate, "deadline": &b.deadline,
+		"steady": &b.steady, "outage": &b.outage, "after": &b.after, "bucket": &b.bucket, "lock-ttl": &b.setting.LockTTL,
+		"lease": &b.setting.Lease, "window": &b.setting.Window, "session-lease": &b.setting.SessionLease,
+		"no-batching": &b.setting.NoBatching, "no-row-locks": &b.setting.NoRowLocks,
+	})
 	f.check(func() error {
-		if b.rate != 0 && b.rate < 1 {
-			return usagef("--rate %v is less than 1", b.rate)
-		}
-		if b.bucket > min(b.steady, b.after) {
-			return usagef("--bucket %v is longer than --steady %v or --after %v", b.bucket, b.steady, b.after)
-		}
-		return nil
+		return errors.Join(unless(b.rate == 0 || b.rate >= 1, "--rate %v is less than 1", b.rate),
+			unless(b.bucket <= min(b.steady, b.after), "--bucket %v is longer than --steady %v or --after %v", b.bucket, b.steady, b.after))
 	})
 }
 
@@ -264,8 +248,9 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 	r.audit.into(out.Table("audit").Row("in one snapshot"))
 	out.failed = r.audit.err()
 	seconds := report.Axis{Label: "time, s"}
-	out.Draw(report.Chart{Name: "fig10-rates", Title: fmt.Sprintf("Failures and recovery: %.0f transfers/s offered", rate), X: seconds, Marks: marks,
-		Y: report.Axis{Label: "committed, 1/s"}, Lines: []report.Line{series.Line("observer runs", "at", "runs", nil), series.Line("transfers", "at", "transfers", nil)}})
+	out.Draw(report.Chart{Name: "fig10-rates", Title: fmt.Sprintf("Failures and recovery: %.0f transfers/s offered", rate), X: seconds,
+		Marks: marks, Y: report.Axis{Label: "committed, 1/s"},
+		Lines: []report.Line{series.Line("observer runs", "at", "runs", nil), series.Line("transfers", "at", "transfers", nil)}})
 	out.Draw(report.Chart{Name: "fig10-backlog", Title: "Failures and recovery: the observers' backlog", X: seconds, Marks: marks,
 		Y: report.Axis{Label: "transfers without their run"}, Lines: []report.Line{series.Line("", "at", "backlog", nil)}})
 	return nil

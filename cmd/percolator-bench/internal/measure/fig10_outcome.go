@@ -200,7 +200,8 @@ func (a fig10Audit) into(row *report.Row) {
 // err says what is wrong, if anything is.
 func (a fig10Audit) err() error {
 	wrong := a[auditOpening] != a[auditClosing] || a[auditEntries] != a[auditAcknowledged]+a[auditCommitted]
-	for _, name := range []string{auditMissing, auditUnfailed, auditAltered, auditWrongAccounts, auditWrongCounts, auditNotRun, auditRunTwice} {
+	for _, name := range []string{auditMissing, auditUnfailed, auditAltered, auditWrongAccounts, auditWrongCounts,
+		auditNotRun, auditRunTwice} {
 		wrong = wrong || a[name] != 0
 	}
 	if wrong {

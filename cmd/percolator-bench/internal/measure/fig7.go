@@ -32,11 +32,10 @@ type fig7Benchmark struct {
 const fig7Offered = 500_000
 
 func (b *fig7Benchmark) declare(f *flags) {
-	number(f, &b.documents, "documents", 30_000, 4_000, 100, 5_000_000, "documents of the repository")
-	numbers(f, &b.rates, "rates", []float64{100, 200, 400, 800, 1600, 3200, 6400}, []float64{100, 1000}, 0.1, 1e6, "documents that arrive a second")
-	number(f, &b.duration, "duration", 4*time.Second, 500*time.Millisecond, 10*time.Millisecond, time.Hour, "how long documents arrive, at each rate and for each side")
-	number(f, &b.seed, "seed", 1, 1, 0, 1<<64-1, "of keys and arrivals")
-	number(f, &b.scanInterval, "scan-interval", 10*time.Second, 10*time.Second, 0, time.Hour, "pause between two searches of the worker for notifications (0: adaptive)")
+	f.bind("fig7", map[string]any{
+		"documents": &b.documents, "rates": &b.rates, "duration": &b.duration, "seed": &b.seed,
+		"scan-interval": &b.scanInterval,
+	})
 	f.check(func() error {
 		for _, rate := range b.rates {
 			if n := rate * b.duration.Seconds(); n > fig7Offered {
@@ -94,7 +93,8 @@ func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
 	}
 	defer s.closeInto(&err)
 	r.Emulator = s.emulator
-	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v", b.documents, s.crawl.keys, b.duration)
+	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v",
+		b.documents, s.crawl.keys, b.duration)
 	repository := r.Table("repository").Row("before")
 	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(), "not alone, %", 100*s.base.notAlone())
 	r.step()
@@ -179,10 +179,12 @@ func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
 		if c.saturation {
 			why = "observers are saturated and batch passes are not"
 		}
-		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, %s", c.rate, c.percent, c.first, why))
+		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, %s",
+			c.rate, c.percent, c.first, why))
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("%d cells compared with the same clustering in memory: 0 differences", checked))
-	lines := []report.Line{{Name: "observers", Points: true}, {Name: "batch passes", Points: true}, {Name: "observers, saturated: at least", Points: true}}
+	lines := []report.Line{{Name: "observers", Points: true}, {Name: "batch passes", Points: true},
+		{Name: "observers, saturated: at least", Points: true}}
 	add := func(l *report.Line, at fig7Rate, of *recorder) {
 		l.X, l.Y = append(l.X, percentPerHour(at.rate, b.documents)), append(l.Y, of.ms(50)/1000)
 	}

@@ -109,15 +109,6 @@ type fig8Kind struct {
 	sides           func() (ours, raw *fig8Side)
 }
 
-// fig8Names are the comparisons, in the order of the report.
-func fig8Names() []string {
-	var names []string
-	for _, k := range new(fig8Lab).kinds() {
-		names = append(names, k.name)
-	}
-	return names
-}
-
 const (
 	fig8OfRow  = "ReadRow, no column named"
 	fig8OfCell = "ReadRow of the column"
@@ -131,7 +122,8 @@ func (l *fig8Lab) kinds() []fig8Kind {
 			return &fig8Side{rows: l.ours, op: get, stats: client.Stats}, &fig8Side{rows: l.plain, op: l.readRow(filter)}
 		}}
 	}
-	writes := func(name, ours string, rows int, op fig8Op, raw string, rawRows *fig8Rows, rawOp func(context.Context, *fig8Walker) error) fig8Kind {
+	writes := func(name, ours string, rows int, op fig8Op, raw string, rawRows *fig8Rows,
+		rawOp func(context.Context, *fig8Walker) error) fig8Kind {
 		return fig8Kind{name: name, ours: ours, raw: raw, write: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
 			write := func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) }
 			return &fig8Side{rows: l.ours, op: write, stats: l.client.Stats, finish: l.client.Flush}, &fig8Side{rows: rawRows, op: rawOp}
@@ -234,7 +226,8 @@ func (l *fig8Lab) readRow(filter bigtable.ReadOption) func(ctx context.Context, 
 // nothing else.
 var (
 	fig8Latest = bigtable.RowFilter(bigtable.LatestNFilter(1))
-	fig8Named  = bigtable.RowFilter(bigtable.ChainFilters(bigtable.FamilyFilter(fig8Family), bigtable.ColumnFilter(fig8Column), bigtable.LatestNFilter(1)))
+	fig8Named  = bigtable.RowFilter(bigtable.ChainFilters(bigtable.FamilyFilter(fig8Family), bigtable.ColumnFilter(fig8Column),
+		bigtable.LatestNFilter(1)))
 )
 
 func (l *fig8Lab) mutateRow(ctx context.Context, w *fig8Walker) error {

@@ -32,16 +32,12 @@ type fig9Benchmark struct {
 }
 
 func (b *fig9Benchmark) declare(f *flags) {
-	n, ms := runtime.NumCPU(), time.Millisecond
-	ways := []string{string(tpce.Queued), string(tpce.Direct), string(tpce.Omitted)}
-	numbers(f, &b.cores, "cores", allCores(n), []int{n}, 1, n, "GOMAXPROCS of the process that is measured")
+	b.cores = allCores(runtime.NumCPU())
+	f.bind("fig9", map[string]any{
+		"cores": &b.cores, "customers": &b.customers, "commission": &b.commissions, "terminals": &b.terminals,
+		"fold-every": &b.foldEvery, "duration": &b.duration, "seed": &b.seed,
+	})
 	f.set.Lookup("cores").DefValue = "1, 2, 4 … and all of this machine's"
-	numbers(f, &b.customers, "customers", []int{200, 1000, 4000}, []int{200}, 1, tpce.MaxCustomers, "customers of the firm")
-	f.names(&b.commissions, "commission", ways, ways[:2], ways, "what becomes of commissions: queue, row, omitted")
-	number(f, &b.terminals, "terminals", 32, 32, 1, 10_000, "goroutines that are customers, and as many that are the exchange")
-	number(f, &b.foldEvery, "fold-every", time.Second, 200*ms, 0, time.Minute, "how long queued commissions wait for more, at most")
-	number(f, &b.duration, "duration", 1500*ms, 600*ms, 10*ms, time.Hour, "how long each repetition is measured, after a quarter of that to warm up")
-	number(f, &b.seed, "seed", 1, 1, 0, 1<<64-1, "of everything that is left to chance, but for how goroutines take turns")
 	f.check(func() error { return within("commission", len(b.commissions), 1, 3) })
 }
 
@@ -85,7 +81,8 @@ func (b *fig9Benchmark) settings() (out []fig9Setting) {
 // run lets the settings take turns, so that whatever else the machine does falls on all of them. A
 // measurement gives up a minute after its time.
 func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
-	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: %d %% trade-order, each with its trade-result, "+
+	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: "+
+		"%d %% trade-order, each with its trade-result, "+
 		"%d %% customer-position, %d %% trade-status; %d of %v each, seed %d",
 		b.terminals, b.terminals, tpce.TradeOrders, tpce.CustomerPositions, tpce.TradeStatuses, r.repeat, b.duration, b.seed)
 	settings := b.settings()
@@ -116,7 +113,8 @@ func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 	}
 	r.Notes = append(r.Notes, "cores: GOMAXPROCS of the process with all clients and the oracle; "+shared,
 		fmt.Sprintf("%d trades were ordered, and every one of them audited: money, holdings, commissions and prices are right", trades),
-		"section 3.3 of the paper: its benchmark based on TPC-E, commissions omitted: 11200 trades/s on 15000 cores; other machines, another store")
+		"section 3.3 of the paper: its benchmark based on TPC-E, commissions omitted: 11200 trades/s on 15000 cores; "+
+			"other machines, another store")
 	return nil
 }
 
@@ -142,7 +140,7 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 	row := r.Table("fig9").Row(s.String())
 	var tps, all, used []float64
 	var commits, conflicts, transactions int64
-	requests, folds := map[string]int64{}, fig9Folds{}
+	requests := map[string]int64{}
 	kinds := map[tpce.Kind]*fig9Kind{}
 	for _, out := range results {
 		total := int64(0)
@@ -160,15 +158,13 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 		transactions += total
 		tps, all = append(tps, float64(out.Executed)/out.Seconds), append(all, float64(total)/out.Seconds)
 		used = append(used, out.CPU/out.Seconds)
-		folds.Runs, folds.Conflicts = folds.Runs+out.Folds.Runs, folds.Conflicts+out.Folds.Conflicts
 		addTo(&requests, out.Requests)
 	}
 	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.Size(s.customers).Brokers(),
 		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
 	row.Add("cores used", used) // 0: not known on this system
 	row.Add("conflicts/commit", per(conflicts, commits),
-		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions), "folds", folds.Runs,
-		"folds' conflicts", folds.Conflicts)
+		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions))
 	each := r.Table("requests/transaction").Row(s.String())
 	for _, kind := range slices.Sorted(maps.Keys(requests)) {
 		each.Add(kind, per(requests[kind], transactions))
@@ -250,7 +246,6 @@ type fig9Result struct {
 	Executed     int64
 	Kinds        map[tpce.Kind]*fig9Kind
 	Requests     map[string]int64
-	Folds        fig9Folds
 	Audit        tpce.Audit
 }
 
@@ -295,7 +290,7 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 		}
 	}
 	r := &fig9Result{Emulator: g.emulator, Cores: runtime.GOMAXPROCS(0)}
-	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, t, client, fold) }); err != nil {
+	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, t, client) }); err != nil {
 		return nil, err
 	}
 	if fold != nil {
@@ -339,30 +334,17 @@ func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exch
 }
 
 // watch waits until everything is warm and counts for as long as the measurement takes.
-func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *percolator.Client, fold *observers.Worker) error {
+func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *percolator.Client) error {
 	pause(ctx, j.warmUp())
-	begun, cpu, requests, folds := time.Now(), cpuTime(), c.Stats().Requests, foldsOf(fold)
+	begun, cpu, requests := time.Now(), cpuTime(), c.Stats().Requests
 	t.count(true)
 	pause(ctx, j.Duration)
 	t.count(false)
 	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
 	r.Kinds, r.Executed = t.kinds, t.executed // nobody counts any more
 	r.Requests = minus(c.Stats().Requests, requests)
-	after := foldsOf(fold)
-	r.Folds = fig9Folds{Runs: after.Runs - folds.Runs, Conflicts: after.Conflicts - folds.Conflicts}
 	return ctx.Err()
 }
-
-func foldsOf(w *observers.Worker) (f fig9Folds) {
-	if w != nil {
-		s := w.Stats()
-		f = fig9Folds{Runs: s.Runs, Conflicts: s.Conflicts}
-	}
-	return f
-}
-
-// fig9Folds is what the observers of the combine queue did.
-type fig9Folds struct{ Runs, Conflicts int64 }
 
 // fig9Kind is one type of transaction. Its latency is that of the closed loop, with all attempts.
 type fig9Kind struct {

@@ -28,8 +28,9 @@ type latencyBenchmark struct {
 }
 
 func (b *latencyBenchmark) declare(f *flags) {
-	number(f, &b.delay, "delay", 5*time.Millisecond, 5*time.Millisecond, 0, time.Second, "added to each request")
-	number(f, &b.iterations, "iterations", 100, 10, 1, 100_000, "transactions of each kind in a repetition")
+	f.bind("latency", map[string]any{
+		"delay": &b.delay, "iterations": &b.iterations,
+	})
 }
 
 const (
@@ -53,7 +54,8 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	}
 	defer f.closeInto(&err)
 	r.Emulator = f.emulator
-	r.Title = fmt.Sprintf("transactions in request times, %.1f ms added to each request, %d × %d of each kind", milliseconds(b.delay), r.repeat, b.iterations)
+	r.Title = fmt.Sprintf("transactions in request times, %.1f ms added to each request, %d × %d of each kind",
+		milliseconds(b.delay), r.repeat, b.iterations)
 	works := f.works()
 	r.all = len(works) * (r.repeat + 1)
 	for i := range r.repeat + 1 {
@@ -73,7 +75,7 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	r.Table("raw").Row("MutateRow").Add("time, ms", f.mutates)
 	bars := []report.Bars{{Name: "measured"}, {Name: "goal (at most)"}}
 	for _, w := range works {
-		w.into(r, r.repeat*b.iterations)
+		w.into(r)
 		bars[0].Values, bars[1].Values = append(bars[0].Values, report.Median(w.multiples)), append(bars[1].Values, w.goal)
 	}
 	r.Draw(report.Chart{Name: "latency", Title: fmt.Sprintf("Transactions with %.0f ms added to each request", milliseconds(b.delay)),
@@ -87,17 +89,14 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 // latencyKinds are the requests that are told, with the sum of those to the store.
 var latencyKinds = []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"}
 
-// into adds what was measured of a kind of transaction, in n transactions.
-func (w *latencyWork) into(r *run, n int) {
+// into adds what was measured of a kind of transaction.
+func (w *latencyWork) into(r *run) {
 	times := r.Table("request times").Row(w.name)
 	times.Add("multiple", w.multiples)
 	if w.goal > 0 {
 		times.Want(report.Goal{Wanted: w.goal, Peer: w.peer})
 	}
 	times.Add("time, ms", w.means)
-	if w.blind { // how often the start timestamp had been fetched in time, and how many were fetched ahead for later ones
-		times.Add("start timestamp at hand, %", 100*float64(w.atHand)/float64(n), "fetched ahead", float64(w.ahead)/float64(n))
-	}
 	requests := r.Table("requests").Row(w.name)
 	for _, kind := range latencyKinds {
 		requests.Add(kind, w.requests[kind])
@@ -207,7 +206,6 @@ type latencyWork struct {
 	peer        string  // the multiple of TiKV's client, measured the same way
 	storageGoal int     // of storage requests
 	storagePeer string
-	blind       bool
 	rows        int // that one transaction writes
 
 	prepare func(ctx context.Context, row string) error // before the clock is started; nil: nothing
@@ -217,8 +215,6 @@ type latencyWork struct {
 
 	requests         map[string][]float64 // of each transaction that was counted, by kind, phase two included
 	means, multiples []float64            // of each repetition: milliseconds, raw requests
-	atHand           int                  // transactions that waited for one timestamp only
-	ahead            int64                // timestamps that were fetched in the background
 }
 
 // works are the kinds of transactions. Each transaction writes rows of its own, whose names begin
@@ -246,11 +242,11 @@ func (f *latencyField) works() []*latencyWork {
 	return []*latencyWork{
 		{name: "begin, get", run: begin(f.client, known)},
 		{name: "begin, set, commit", goal: 4.2, peer: "4.24", rows: 1, run: begin(f.client, setAndCommit(1))},
-		{name: "begin, set, commit: blind", goal: 3.2, blind: true, rows: 1, run: begin(f.client, setAndCommit(1), blind)},
+		{name: "begin, set, commit: blind", goal: 3.2, rows: 1, run: begin(f.client, setAndCommit(1), blind)},
 		{name: "begin, get, set 2 rows, commit", goal: 5.2, peer: "5.33", rows: 2, run: begin(f.client, knownAndTwo)},
 		{name: "begin, set 10 rows, commit", goal: 4.3, peer: "4.31", storageGoal: 12, storagePeer: "20", rows: 10,
 			run: begin(f.client, setAndCommit(10))},
-		{name: "begin, set 10 rows, commit: blind", goal: 3.3, storageGoal: 12, blind: true, rows: 10,
+		{name: "begin, set 10 rows, commit: blind", goal: 3.3, storageGoal: 12, rows: 10,
 			run: begin(f.client, setAndCommit(10), blind)},
 		{name: "begin, get past a lock whose primary is committed", storageGoal: 3, rows: 2,
 			prepare: begin(f.dying, setAndCommit(2)), run: begin(f.client, secondary)},
@@ -323,7 +319,7 @@ func (f *latencyField) count(ctx context.Context, w *latencyWork) error {
 func (f *latencyField) time(ctx context.Context, iterations int, w *latencyWork) error {
 	const rawEach = 3 // raw requests of each kind in a turn
 	var ours, reads, mutates time.Duration
-	ahead, n := f.oracle.ahead.Load(), 0
+	n := 0
 	for i := 0; i < iterations; {
 		for range rawEach {
 			r, err := timed(ctx, f.rawRead)
@@ -337,21 +333,17 @@ func (f *latencyField) time(ctx context.Context, iterations int, w *latencyWork)
 			reads, mutates, n = reads+r, mutates+m, n+1
 		}
 		for end := min(i+latencyTurn, iterations); i < end; i++ {
-			waited := f.oracle.waited.Load()
 			d, err := f.perform(ctx, w)
 			if err != nil {
 				return err
 			}
-			if ours += d; f.oracle.waited.Load()-waited == 1 {
-				w.atHand++
-			}
+			ours += d
 		}
 		if err := f.client.Flush(ctx); err != nil { // the raw requests are not to meet it
 			return fmt.Errorf("phase two: %w", err)
 		}
 	}
 	mean, r, m := milliseconds(ours)/float64(iterations), milliseconds(reads)/float64(n), milliseconds(mutates)/float64(n)
-	w.ahead += f.oracle.ahead.Load() - ahead
 	w.means, w.multiples = append(w.means, mean), append(w.multiples, mean/((r+m)/2))
 	f.reads, f.mutates = append(f.reads, r), append(f.mutates, m)
 	return nil

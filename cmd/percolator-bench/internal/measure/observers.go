@@ -30,23 +30,14 @@ type observersBenchmark struct {
 }
 
 func (b *observersBenchmark) declare(f *flags) {
-	const s = time.Second
-	number(f, &b.duration, "duration", 9*s, 2*s, 10*time.Millisecond, time.Hour, "how long writes are offered; the other measurements take parts of it")
-	numbers(f, &b.writers, "writers", []int{16, 64, 256}, []int{64}, 1, 10_000, "writers that find the saturated rate")
-	number(f, &b.hops, "hops", 5, 5, 1, 50, "length of the chain")
-	number(f, &b.chains, "chains", 20, 20, 0.1, 10_000, "chains begun a second")
-	number(f, &b.clean, "clean", 100_000, 10_000, 0, 10_000_000, "clean rows of the table across processes (0: leave that out)")
-	number(f, &b.dirty, "dirty", 100, 100, 1, 100_000, "rows that become dirty in each round")
-	number(f, &b.rounds, "rounds", 3, 1, 1, 1000, "rounds")
-	number(f, &b.workers, "workers", 1, 1, 1, 64, "processes with a worker")
-	number(f, &b.idle, "idle", 3*s, s, 0, time.Hour, "how long nothing happens before each round")
-	number(f, &b.scanInterval, "scan-interval", 0, 0, 0, time.Hour, "pause between two searches by a scanner of those workers (0: adaptive)")
-	f.toggle(&b.scanOnly, "scan-only", false, "those workers hear nothing from the writer: the scan has to find everything")
+	f.bind("observers", map[string]any{
+		"duration": &b.duration, "writers": &b.writers, "hops": &b.hops, "chains": &b.chains, "clean": &b.clean,
+		"dirty": &b.dirty, "rounds": &b.rounds, "workers": &b.workers, "idle": &b.idle, "scan-interval": &b.scanInterval,
+		"scan-only": &b.scanOnly,
+	})
 	f.check(func() error {
-		if b.clean > 0 && b.dirty*b.rounds > b.clean {
-			return usagef("--clean %d are fewer than --dirty %d in --rounds %d", b.clean, b.dirty, b.rounds)
-		}
-		return nil
+		return unless(b.clean == 0 || b.dirty*b.rounds <= b.clean,
+			"--clean %d are fewer than --dirty %d in --rounds %d", b.clean, b.dirty, b.rounds)
 	})
 }
 
@@ -88,7 +79,8 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 // latencyChart shows a distribution with the goals for it.
 func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.Chart {
 	return report.Chart{Name: name, Title: title, Marks: goals, Lines: []report.Line{l.line("")},
-		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true}, Y: report.Axis{Label: "share of all, %", Max: 100}}
+		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true},
+		Y: report.Axis{Label: "share of all, %", Max: 100}}
 }
 
 // hopColumn is "0" for what the benchmark writes; the observer of a hop writes the next number, and
@@ -193,7 +185,8 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 	observed := r.Table("in one process").Row("observed")
 	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.duration.Seconds())
 	latencies.into(observed)
-	r.Draw(latencyChart("observers-in-process", fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2), &latencies,
+	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
+	r.Draw(latencyChart("observers-in-process", title, &latencies,
 		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
 	r.step()
 	return nil

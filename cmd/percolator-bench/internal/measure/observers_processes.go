@@ -147,8 +147,8 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 	counted.Add("clean rows", b.clean, "to look at all, ms", pass, "dirty rows of a round", b.dirty, "workers", b.workers,
 		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
 	counted.Add("lost", lost) // no worker ran for them: must be 0
-	r.Draw(latencyChart("observers-across-processes", fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty), &latencies,
-		report.Mark{At: 1000, Name: "goal for p99"}))
+	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty)
+	r.Draw(latencyChart("observers-across-processes", title, &latencies, report.Mark{At: 1000, Name: "goal for p99"}))
 	return nil
 }
 

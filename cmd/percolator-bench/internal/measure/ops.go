@@ -33,12 +33,11 @@ type opsBenchmark struct {
 }
 
 func (b *opsBenchmark) declare(f *flags) {
-	number(f, &b.pages, "pages", 258, 15, 1, 1_000_000, "pages of the crawl")
-	number(f, &b.changed, "changed", 25, 2, 0, 1_000_000, "documents among them that have changed the second time")
-	number(f, &b.delay, "delay", 5*time.Millisecond, time.Millisecond, 0, time.Second, "added to each request to the store and to the oracle")
-	number(f, &b.concurrency, "concurrency", 128, 128, 1, 10_000, "runs of observers under way at once")
-	number(f, &b.collapse, "collapse", index.Collapse, 10*time.Millisecond, 0, time.Minute, "how long observers behind the first wait for further reasons to run")
-	f.toggle(&b.detail, "detail", false, "list the reads by table and columns")
+	b.collapse = index.Collapse
+	f.bind("ops", map[string]any{
+		"pages": &b.pages, "changed": &b.changed, "delay": &b.delay, "concurrency": &b.concurrency, "collapse": &b.collapse,
+		"detail": &b.detail,
+	})
 	f.check(func() error { return within("changed", b.changed, 0, b.pages) })
 }
 
@@ -108,7 +107,8 @@ func (b *opsBenchmark) run(ctx context.Context, r *run) error {
 		}
 		compare(r.Table("neither by both").Row(name), variants[0].phases[i], variants[3].phases[i])
 	}
-	chart := report.Chart{Name: "ops", Title: fmt.Sprintf("Web index, %d pages loaded", pages.pages), Y: report.Axis{Label: "requests to Bigtable a page"}}
+	chart := report.Chart{Name: "ops", Title: fmt.Sprintf("Web index, %d pages loaded", pages.pages),
+		Y: report.Axis{Label: "requests to Bigtable a page"}}
 	for _, kind := range []string{kindReadRows, "CheckAndMutateRow", "MutateRows"} {
 		bars := r.Table("load").Line("", "", kind, nil)
 		chart.Bars = append(chart.Bars, report.Bars{Name: kind, Values: bars.Y})

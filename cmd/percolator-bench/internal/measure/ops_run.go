@@ -99,7 +99,8 @@ func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error)
 func (s *opsSite) taken() (p opsPhase) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p = opsPhase{requests: s.sent.take(), runs: map[string]int64{}, reads: map[string]int64{readGet: 0, readScan: 0, readCheck: 0, readSearch: 0, readOwn: 0}}
+	p = opsPhase{requests: s.sent.take(), runs: map[string]int64{},
+		reads: map[string]int64{readGet: 0, readScan: 0, readCheck: 0, readSearch: 0, readOwn: 0}}
 	for _, o := range s.origins {
 		p.origins = append(p.origins, *o)
 		p.reads[o.kind] += int64(o.requests)

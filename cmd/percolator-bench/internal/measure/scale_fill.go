@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +23,7 @@ import (
 // The columns of a row.
 const (
 	scaleBody      = "body" // has the versions
-	scaleHeld      = "held" // has them too, in a few rows: there dead transactions leave locks, and rollback markers stay, beside what is scanned
+	scaleHeld      = "held" // has them too, in a few rows, where dead transactions leave locks
 	scaleKey       = "key"  // indexed: of each row another value
 	scaleSeen      = "seen" // observed: dirty in the rows with a notification
 	scaleIndexName = "keys"
@@ -184,7 +183,7 @@ type scaleCollection struct {
 	// Of the goroutine that collects, until ended.
 	erasing bool
 	last    scaleMoment
-	pages   map[string][]float64 // by table: microseconds for each row of a page
+	pages   map[string]*recorder // by table: for each row of a page
 	done    map[string]*scaleMoment
 	col     collection
 }
@@ -198,8 +197,9 @@ type scaleMoment struct {
 
 // startCollection begins a cycle with a client of its own.
 func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) (*scaleCollection, error) {
-	c := &scaleCollection{tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
-		pages: map[string][]float64{}, done: map[string]*scaleMoment{}}
+	c := &scaleCollection{tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}),
+		ended: make(chan error, 1),
+		pages: map[string]*recorder{}, done: map[string]*scaleMoment{}}
 	c.client = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, c.sent.option())
 	if lab.err != nil {
 		return nil, lab.err
@@ -245,14 +245,13 @@ func (c *scaleCollection) now(col collection) scaleMoment {
 // page accounts for the rows since the last call.
 func (c *scaleCollection) page(col collection) {
 	now := c.now(col)
+	if c.done[col.Table] == nil {
+		c.pages[col.Table], c.done[col.Table] = new(recorder), new(scaleMoment)
+	}
 	if n := now.rows - c.last.rows; n > 0 {
-		c.pages[col.Table] = append(c.pages[col.Table], float64(now.at.Sub(c.last.at).Nanoseconds())/1e3/float64(n))
+		c.pages[col.Table].record(now.at.Sub(c.last.at) / time.Duration(n))
 	}
 	did := c.done[col.Table]
-	if did == nil {
-		did = &scaleMoment{}
-		c.done[col.Table] = did
-	}
 	did.rows += now.rows - c.last.rows
 	did.versions += now.versions - c.last.versions
 	did.cost.add(c.last.cost, now.cost)
@@ -274,14 +273,14 @@ func (c *scaleCollection) finish(ctx context.Context) (scaleOperation, error) {
 		return op, err
 	}
 	for _, t := range c.tables {
-		pages, did := slices.Sorted(slices.Values(c.pages[t.name])), c.done[t.name]
+		pages, did := c.pages[t.name], c.done[t.name]
 		if did == nil || did.rows != int64(t.rows) {
 			return op, fmt.Errorf("a table of %d rows was not read through: %+v", t.rows, did)
 		}
 		if least := int64(2 * (t.versions - 1) * t.rows); did.versions < least { // data and record of all versions but the newest
 			return op, fmt.Errorf("%d versions of a table with %d rows were removed, not %d", did.versions, t.rows, least)
 		}
-		op.points = append(op.points, scalePoint{size: t.size, count: 1, us: []float64{pages[len(pages)/2]}, p99: nearestRank(pages, 0.99),
+		op.points = append(op.points, scalePoint{size: t.size, count: 1, us: []float64{1000 * pages.ms(50)}, p99: 1000 * pages.ms(99),
 			removed: did.versions, cost: did.cost})
 	}
 	if rest := c.col.Corrupt + c.col.Postponed; rest > 0 {

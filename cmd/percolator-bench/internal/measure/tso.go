@@ -28,18 +28,12 @@ type oracleBenchmark struct {
 }
 
 func (b *oracleBenchmark) declare(f *flags) {
-	numbers(f, &b.callers, "callers", []int{1, 256, 1024, 2048, 3072}, []int{1, 1024}, 1, 1_000_000, "callers that ask as fast as they can, in all processes")
-	number(f, &b.processes, "processes", runtime.NumCPU(), runtime.NumCPU(), 1, 64, "processes with callers")
-	number(f, &b.clients, "clients", 1, 1, 1, 64, "clients of the oracle in each process")
-	number(f, &b.duration, "duration", 2*time.Second, 200*time.Millisecond, time.Millisecond, time.Hour, "of each measurement")
-	number(f, &b.offered, "offered", 1_000_000, 1_000_000, 1, 100_000_000, "timestamps a second that are asked for to measure latencies")
-	number(f, &b.offeredCallers, "offered-callers", 1024, 1024, 1, 1_000_000, "callers that ask for them")
-	number(f, &b.total, "total", 0, 0, 0, 1e15, "timestamps to take while memory is looked at (0: none)")
+	f.bind("tso", map[string]any{
+		"callers": &b.callers, "processes": &b.processes, "clients": &b.clients, "duration": &b.duration,
+		"offered": &b.offered, "offered-callers": &b.offeredCallers, "total": &b.total,
+	})
 	f.check(func() error {
-		if b.offeredCallers < b.processes {
-			return usagef("--offered-callers %d are fewer than --processes %d", b.offeredCallers, b.processes)
-		}
-		return nil
+		return unless(b.offeredCallers >= b.processes, "--offered-callers %d are fewer than --processes %d", b.offeredCallers, b.processes)
 	})
 }
 

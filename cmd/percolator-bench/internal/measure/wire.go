@@ -44,8 +44,8 @@ func delayed(delay time.Duration) []option.ClientOption {
 // distance is how long a request for a timestamp takes longer. What else an oracle offers –
 // sessions, hints, locks on rows – is passed on as it is: no transaction waits for it.
 type distance struct {
-	delay         time.Duration
-	waited, ahead atomic.Int64 // requests that a measured transaction waited for, and those made in the background
+	delay  time.Duration
+	waited atomic.Int64 // requests that a measured transaction waited for; the client makes others ahead
 }
 
 // waitedFor marks the context of a transaction that is measured. The client's own goroutines have
@@ -59,8 +59,6 @@ func asMeasured(ctx context.Context) context.Context {
 func (d *distance) pass(ctx context.Context) {
 	if ctx.Value(waitedFor{}) != nil {
 		d.waited.Add(1)
-	} else {
-		d.ahead.Add(1)
 	}
 	pause(ctx, d.delay)
 }

@@ -158,7 +158,8 @@ func (f *Figure) render(format string) ([]byte, error) {
 	title := text.Style{Color: ink, Font: sans(14), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
 	inner.FillText(title, vg.Point{X: inner.Min.X, Y: inner.Max.Y}, f.title)
 	above := max(legend.Size().Y, title.Font.Size) + margin
-	label := text.Style{Color: ink, Font: sans(12), Rotation: math.Pi / 2, XAlign: draw.XCenter, YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
+	label := text.Style{Color: ink, Font: sans(12), Rotation: math.Pi / 2, XAlign: draw.XCenter, YAlign: draw.YTop,
+		Handler: plot.DefaultTextHandler}
 	inner.FillText(label, vg.Point{X: inner.Min.X, Y: (inner.Min.Y + inner.Max.Y - vg.Length(above)) / 2}, f.yLabel)
 	label.Rotation, label.YAlign = 0, draw.YBottom
 	inner.FillText(label, vg.Point{X: inner.Center().X, Y: inner.Min.Y}, f.xLabel)
@@ -168,7 +169,8 @@ func (f *Figure) render(format string) ([]byte, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("plot: %w", err)
 	}
-	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
+	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
 }
 
 // Save writes each chart as dir/NAME.svg and dir/NAME.png, and makes the directory if need be.
