@@ -75,7 +75,9 @@ var (
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			i := t.nextRow()
 			value := lab.body(i, "written")
-			_, err := lab.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(t.cell(i, scaleBody), []byte(value)) })
+			_, err := lab.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+				return tx.Set(t.cell(i, scaleBody), []byte(value))
+			})
 			if err == nil {
 				t.written[i] = value
 			}
