@@ -28,5 +28,7 @@ func TestBenchClumping(t *testing.T) {
 	if code := p.wait(t); code != exitOK || strings.Count(p.stdout.String(), "teleporting") != 5 {
 		t.Errorf("exit status %d:\n%s", code, p.stdout.String())
 	}
-	refuses(t, "clumping", []string{"--workers", "65"}, []string{"--scanners", "32"}, []string{"--rows", "1"}, []string{"--slow", "2"}, []string{"--duration", "0s"}, []string{"-o", "xml"}, []string{"x"})
+	refuses(t, "clumping", []string{"--workers", "65"}, []string{"--scanners", "32"}, []string{"--rows", "1"}, []string{"--slow", "2"},
+		[]string{"--workers", "0"}, []string{"--workers", "64"}, []string{"--run", "0s"}, []string{"--writes", "-1"}, []string{"--tablets", "0"},
+		[]string{"--concurrency", "0"}, []string{"--duration", "0s"}, []string{"-o", "xml"}, []string{"x"})
 }

@@ -10,7 +10,7 @@ package clumping
 
 import (
 	"context"
-	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -48,29 +48,13 @@ func Default() Config {
 	}
 }
 
-func (c Config) check() error {
-	switch {
-	case c.Workers < 1 || c.Scanners < 1 || c.Workers > MaxScanners || c.Scanners > MaxScanners || c.Workers*c.Scanners > MaxScanners:
-		return fmt.Errorf("clumping: %d workers with %d scanners each; 1 to %d scanners are possible", c.Workers, c.Scanners, MaxScanners)
-	case c.Concurrency < 1 || c.Concurrency > 10_000 || c.Queue < 1 || c.Queue > 1e6 || c.Page < 1 || c.Page > 1e6:
-		return fmt.Errorf("clumping: a concurrency of %d, a queue of %d, a page of %d: out of bounds", c.Concurrency, c.Queue, c.Page)
-	case c.Rows < 1000 || c.Rows > 10_000_000 || c.Tablets < 1 || c.Tablets > c.Rows:
-		return fmt.Errorf("clumping: %d rows in %d tablets; 1,000 to 10,000,000 rows are possible", c.Rows, c.Tablets)
-	case !(c.Writes >= 0 && c.Writes <= 1e6) || !(c.Slow >= 0 && c.Slow <= 1) || !(c.SlowBy >= 1 && c.SlowBy <= 1e6):
-		return fmt.Errorf("clumping: %g writes a second, %g of the table slow by %g: out of bounds", c.Writes, c.Slow, c.SlowBy)
-	case c.Run <= 0 || c.Request <= 0 || c.Tablet < 0 || c.Every <= 0 || c.Duration < c.Every || c.Duration > 24*time.Hour || c.Duration/c.Every > 1e6:
-		return fmt.Errorf("clumping: a run of %v, a request of %v, a tablet of %v, %v in steps of %v: out of bounds", c.Run, c.Request, c.Tablet, c.Duration, c.Every)
-	}
-	return nil
-}
-
 // Variant is a way to search.
 type Variant struct {
-	Name      string `json:"name"`
-	Stay      bool   `json:"stay"`      // instead of teleporting, go on behind rows that another scanner has locked
-	NoLocks   bool   `json:"no_locks"`  // between workers; scanners of one worker have them always
-	Briefly   bool   `json:"briefly"`   // rows are locked until they are queued, not until they are done
-	Partition bool   `json:"partition"` // the table is divided among the workers
+	Name      string
+	Stay      bool // instead of teleporting, go on behind rows that another scanner has locked
+	NoLocks   bool // between workers; scanners of one worker have them always
+	Briefly   bool // rows are locked until they are queued, not until they are done
+	Partition bool // the table is divided among the workers
 }
 
 // Variants are those to compare.
@@ -85,45 +69,171 @@ func Variants() []Variant {
 	}
 }
 
-// Sample is where the scanners are at one instant.
+// Sample is where the scanners are at one instant, or in the mean of some.
 type Sample struct {
-	Seconds float64 `json:"seconds"`
+	Seconds float64
 	// Mean and Least are the mean and the least distance of two scanners, as fractions of the table
 	// (at most one half, as a pass goes around). Of scanners at random places the mean is one quarter.
-	Mean  float64 `json:"mean_distance"`
-	Least float64 `json:"least_distance"`
-	Close float64 `json:"close"`      // share of the pairs that are less than a hundredth of the table apart
-	Twice float64 `json:"read_twice"` // share of the rows read since the last sample that another scanner had read since they became dirty
-	Dirty int     `json:"dirty"`      // rows
+	Mean, Least float64
+	Close       float64 // share of the pairs that are less than a hundredth of the table apart
+	Twice       float64 // share of the rows read since the last sample that another scanner had read since they became dirty
 }
 
 // Result is what came out of a variant.
 type Result struct {
 	Variant
-	Samples []Sample `json:"samples"`
+	Sample  // the mean over the second half of the time, when the beginning is forgotten
+	Samples []Sample
 
-	// Means over the second half of the time, when the beginning is forgotten.
-	Mean  float64 `json:"mean_distance"`
-	Least float64 `json:"least_distance"`
-	Close float64 `json:"close"`
-	Twice float64 `json:"read_twice"`
-
-	// Of the whole time.
-	Written   int     `json:"written"` // rows that became dirty
-	Reads     int     `json:"reads"`   // rows that scanners read, each time
-	Runs      int     `json:"runs"`
-	Wasted    float64 `json:"wasted"` // share of the runs that found the row clean, because another worker was faster
-	Waited    float64 `json:"waited_seconds"`
-	Teleports int64   `json:"teleports"`
-	Dirty     int     `json:"dirty"` // rows at the end
+	Written   int // rows that became dirty
+	Reads     int // rows that scanners read, each time
+	Runs      int
+	Wasted    float64 // share of the runs that found the row clean, because another worker was faster
+	Waited    float64 // seconds that a row was dirty, in the mean
+	Teleports int64
 }
 
 // Run simulates a variant until it is over or ctx ends.
 func Run(ctx context.Context, cfg Config, v Variant) (Result, error) {
-	if err := cfg.check(); err != nil {
-		return Result{}, err
-	}
 	s := newWorld(ctx, cfg, v)
 	defer s.end()
 	return s.run()
+}
+
+// world is a simulation under way.
+type world struct {
+	cfg       Config
+	variant   Variant
+	clock     clock
+	table     *table
+	locks     *lockService
+	workers   []*worker
+	scanners  []*scanner
+	processes []*process
+	reading   []int // scanners that read in a tablet now
+	writes    *rand.Rand
+
+	ctx    context.Context // ends with the simulation
+	cancel context.CancelFunc
+}
+
+func newWorld(ctx context.Context, cfg Config, v Variant) *world {
+	w := &world{cfg: cfg, variant: v, clock: newClock(), table: &table{rows: make([]row, cfg.Rows)},
+		reading: make([]int, cfg.Tablets), writes: seeded(cfg.Seed, 0)}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.locks = newLockService(w.time)
+	for i := range cfg.Workers {
+		w.addWorker(i)
+	}
+	w.clock.after(0, w.write)
+	return w
+}
+
+// time is the virtual time as scanners see it.
+func (w *world) time() time.Time { return time.Unix(0, 0).Add(w.clock.now) }
+
+// write makes a row dirty, and then the next one.
+func (w *world) write() {
+	if w.cfg.Writes <= 0 {
+		return
+	}
+	w.table.write(w.writes.IntN(w.cfg.Rows), w.clock.now)
+	w.clock.after(time.Duration(w.writes.ExpFloat64()/w.cfg.Writes*float64(time.Second)), w.write)
+}
+
+func (w *world) start(f func(p *process)) {
+	w.processes = append(w.processes, w.clock.start(f))
+}
+
+// end stops the processes.
+func (w *world) end() {
+	w.cancel()
+	for _, p := range w.processes {
+		p.stop()
+	}
+}
+
+func (w *world) run() (Result, error) {
+	r := Result{Variant: w.variant}
+	var last, half counts // at the last sample, at half of the time
+	n := 0.
+	for at := w.cfg.Every; at <= w.cfg.Duration; at += w.cfg.Every {
+		if err := w.ctx.Err(); err != nil {
+			return r, err
+		}
+		w.clock.run(at)
+		sample := w.look()
+		sample.Twice = w.table.readTwiceSince(last)
+		if at <= w.cfg.Duration/2 {
+			half = w.table.counts
+		} else {
+			n, r.Mean, r.Least, r.Close = n+1, r.Mean+sample.Mean, r.Least+sample.Least, r.Close+sample.Close
+		}
+		last = w.table.counts
+		r.Samples = append(r.Samples, sample)
+	}
+	t := w.table
+	r.Mean, r.Least, r.Close, r.Twice = r.Mean/n, r.Least/n, r.Close/n, t.readTwiceSince(half)
+	r.Written, r.Reads, r.Runs = t.written, t.reads, t.runs
+	r.Wasted = float64(t.wasted) / float64(max(t.runs, 1))
+	r.Waited = t.waited.Seconds() / float64(max(t.runs-t.wasted, 1))
+	for _, x := range w.workers {
+		r.Teleports += x.counts.Teleports.Load()
+	}
+	return r, nil
+}
+
+// look says where the scanners are.
+func (w *world) look() Sample {
+	s, at := Sample{Seconds: w.clock.now.Seconds()}, make([]int, len(w.scanners))
+	for i, s := range w.scanners {
+		at[i] = s.at
+	}
+	s.Mean, s.Least, s.Close = distances(at, w.cfg.Rows)
+	return s
+}
+
+// slow tells whether runs take long for a row: in two regions, a third and two thirds into the
+// table.
+func (w *world) slow(i int) bool {
+	at := float64(i) / float64(w.cfg.Rows)
+	half := w.cfg.Slow / 2
+	return at >= 1./3 && at < 1./3+half || at >= 2./3 && at < min(2./3+half, 1)
+}
+
+// lockService is the oracle's row locks, with virtual time.
+type lockService struct {
+	now  func() time.Time
+	held map[uint64]rowLock
+}
+
+type rowLock struct {
+	holder string
+	until  time.Time
+}
+
+func newLockService(now func() time.Time) *lockService {
+	return &lockService{now: now, held: map[uint64]rowLock{}}
+}
+
+// LockRows implements tso.RowLocks.
+func (s *lockService) LockRows(_ context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
+	now := s.now()
+	for i, r := range rows {
+		if l, ok := s.held[r]; ok && l.holder != holder && now.Before(l.until) {
+			return i, nil
+		}
+		s.held[r] = rowLock{holder, now.Add(ttl)}
+	}
+	return len(rows), nil
+}
+
+// UnlockRows implements tso.RowLocks.
+func (s *lockService) UnlockRows(_ context.Context, holder string, rows []uint64) error {
+	for _, r := range rows {
+		if s.held[r].holder == holder {
+			delete(s.held, r)
+		}
+	}
+	return nil
 }

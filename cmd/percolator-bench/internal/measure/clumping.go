@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/clumping"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
@@ -14,20 +13,13 @@ import (
 type clumpingBenchmark struct{ cfg clumping.Config }
 
 func (b *clumpingBenchmark) declare(f *flags) {
-	d, c, ms := clumping.Default(), &b.cfg, time.Millisecond
-	b.cfg = d
-	number(f, &c.Workers, "workers", d.Workers, d.Workers, 1, clumping.MaxScanners, "workers")
-	number(f, &c.Scanners, "scanners", d.Scanners, d.Scanners, 1, clumping.MaxScanners, "scanners of each worker; 64 in all at most")
-	number(f, &c.Concurrency, "concurrency", d.Concurrency, d.Concurrency, 1, 10_000, "runs at once on each worker")
-	number(f, &c.Rows, "rows", d.Rows, d.Rows, 1000, 10_000_000, "rows of the table")
-	number(f, &c.Tablets, "tablets", d.Tablets, d.Tablets, 1, 10_000_000, "tablets of the table")
-	number(f, &c.Writes, "writes", d.Writes, d.Writes, 0, 1e6, "rows that become dirty a second")
-	number(f, &c.Run, "run", d.Run, d.Run, ms, 24*time.Hour, "time that an observer takes")
-	number(f, &c.Slow, "slow", d.Slow, d.Slow, 0, 1, "share of the table in which observers are slow")
-	number(f, &c.SlowBy, "slow-by", d.SlowBy, d.SlowBy, 1, 1e6, "how many times longer they take there")
-	number(f, &c.Tablet, "tablet", d.Tablet, d.Tablet, ms, 24*time.Hour, "time to read through a tablet without dirty rows")
-	number(f, &c.Duration, "duration", d.Duration, 30*time.Second, ms, 24*time.Hour, "simulated time")
-	number(f, &c.Seed, "seed", d.Seed, d.Seed, 0, 1<<64-1, "of everything that is left to chance")
+	c := &b.cfg
+	*c = clumping.Default()
+	f.bind("clumping", map[string]any{
+		"workers": &c.Workers, "scanners": &c.Scanners, "concurrency": &c.Concurrency, "rows": &c.Rows, "tablets": &c.Tablets,
+		"writes": &c.Writes, "run": &c.Run, "slow": &c.Slow, "slow-by": &c.SlowBy, "tablet": &c.Tablet, "duration": &c.Duration,
+		"seed": &c.Seed,
+	})
 	f.check(func() error {
 		if c.Tablets > c.Rows {
 			return usagef("--tablets %d are more than --rows %d", c.Tablets, c.Rows)
@@ -60,15 +52,14 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 			return err
 		}
 		row := r.Table("clumping").Row(v.Name)
-		distances(row, v.Mean, v.Least, v.Close, v.Twice)
-		row.Add("row reads", v.Reads, "runs", v.Runs, "wasted, %", 100*v.Wasted, "dirty for, s", v.Waited,
-			"teleports", v.Teleports)
+		distances(row, v.Sample)
+		row.Add("row reads", v.Reads, "runs", v.Runs, "wasted, %", 100*v.Wasted, "dirty for, s", v.Waited, "teleports", v.Teleports)
 		samples := r.Table("over time: " + v.Name)
 		samples.Series = true
 		for _, s := range v.Samples {
 			row := samples.Append(v.Name)
 			row.Add("at, s", s.Seconds)
-			distances(row, s.Mean, s.Least, s.Close, s.Twice)
+			distances(row, s)
 		}
 		for i := range charts {
 			charts[i].lines = append(charts[i].lines, smooth(samples.Line(v.Name, "at", charts[i].value, nil)))
@@ -76,7 +67,8 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 		r.step()
 	}
 	for _, chart := range charts {
-		out := report.Chart{Name: chart.file, Title: chart.title, X: report.Axis{Label: "time, s"}, Y: report.Axis{Label: chart.axis, Max: chart.top}, Lines: chart.lines}
+		out := report.Chart{Name: chart.file, Title: chart.title, Lines: chart.lines,
+			X: report.Axis{Label: "time, s"}, Y: report.Axis{Label: chart.axis, Max: chart.top}}
 		if chart.mark > 0 {
 			out.Marks = []report.Mark{{At: chart.mark, Name: "random places", Horizontal: true}}
 		}
@@ -87,8 +79,8 @@ func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
 }
 
 // distances adds what is known of scanners at a time, and in the mean of it.
-func distances(row *report.Row, mean, least, near, twice float64) {
-	row.Add("mean distance", mean, "least distance", least, "close pairs, %", 100*near, "read twice, %", 100*twice)
+func distances(row *report.Row, s clumping.Sample) {
+	row.Add("mean distance", s.Mean, "least distance", s.Least, "close pairs, %", 100*s.Close, "read twice, %", 100*s.Twice)
 }
 
 // smoothed is how many points a line has at most: each is the mean of as many samples.

@@ -1,3 +1,5 @@
+// Package measure has the benchmarks. Each is a type whose fields are its flags (command.go), which
+// measures on an environment (environment.go) and fills a report.
 package measure
 
 import (
@@ -6,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -89,10 +93,7 @@ func Command() *cobra.Command {
 
 Exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return usagef("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+			return unless(len(args) == 0, "unknown command %q; see %s --help", strings.Join(args, " "), cmd.CommandPath())
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
@@ -110,11 +111,10 @@ Exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.`,
 
 // ExitStatus is what an error of Command stands for.
 func ExitStatus(err error) int {
-	var usage usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &usage):
+	}
+	if _, usage := errors.AsType[usageError](err); usage {
 		return 2
 	}
 	return 1
@@ -125,11 +125,12 @@ func newCommand(d description) *cobra.Command {
 	short, rest, _ := strings.Cut(string(text), "\n\n")
 	long, example, _ := strings.Cut(rest, "\n\nExamples:\n")
 	cmd := &cobra.Command{Use: d.name, Short: short, Long: long, Example: strings.TrimSuffix(example, "\n"), Args: noArgs}
-	f := &flags{set: cmd.Flags()}
+	f := &flags{set: cmd.Flags(), shorten: map[string]func(){}}
 	d.declare(f)
 	r := newRun(d.name)
 	if d.repeat > 0 {
-		number(f, &r.repeat, "repeat", d.repeat, 1, 1, 1000, "repetitions, of which minimum, median and maximum are told")
+		r.repeat = d.repeat
+		f.bind("", map[string]any{"repeat": &r.repeat})
 	}
 	if d.emulator {
 		f.one(&r.emulator, "emulator", "", []string{embeddedEmulator, gcloudEmulator},
@@ -152,15 +153,13 @@ func newCommand(d description) *cobra.Command {
 			return err
 		}
 		if plots != "" {
-			if err := plot.Save(plots, r.Charts); err != nil {
-				return err
-			}
+			err = plot.Save(plots, r.Charts)
 		}
 		write := r.WriteTables
 		if output == "json" {
 			write = r.WriteJSON
 		}
-		return errors.Join(write(cmd.OutOrStdout()), r.failed)
+		return errors.Join(err, write(cmd.OutOrStdout()), r.failed)
 	}
 	return cmd
 }
@@ -174,10 +173,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // noArgs is the Args of a command without arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args)
+	return unless(len(args) == 0, "%s takes no arguments, got %q", cmd.CommandPath(), args)
 }
 
 // showProgress shows a bar on a terminal, and nothing elsewhere: show is nil then.
@@ -187,7 +183,8 @@ func showProgress(cmd *cobra.Command) (show func(done, all int), end func()) {
 		return nil, func() {}
 	}
 	bars := mpb.New(mpb.WithOutput(stderr), mpb.WithWidth(48))
-	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name("measuring ")), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
+	bar := bars.AddBar(0, mpb.PrependDecorators(decor.Name("measuring ")),
+		mpb.AppendDecorators(decor.CountersNoUnit("%d/%d"), decor.Elapsed(decor.ET_STYLE_MMSS, decor.WCSyncSpace)))
 	show = func(n, all int) {
 		bar.SetTotal(int64(all), false)
 		bar.SetCurrent(int64(n))
@@ -205,45 +202,98 @@ type flags struct {
 	checks  []func() error
 }
 
-// quantity is what a flag with bounds may be.
-type quantity interface {
-	int | int64 | uint64 | float64 | time.Duration
-}
+// flagTable has a row for each flag of a benchmark: benchmark, name, default, value under --short,
+// bounds, usage. "=" leaves the value as it is; CPUS is how many processors there are. Names have a
+// list of those that are known instead of bounds.
+//
+//go:embed flags.tsv
+var flagTable string
 
-// number declares a flag.
-func number[T quantity](f *flags, to *T, name string, value, short, least, most T, usage string) {
-	switch p := any(to).(type) {
-	case *int:
-		f.set.IntVar(p, name, any(value).(int), usage)
-	case *int64:
-		f.set.Int64Var(p, name, any(value).(int64), usage)
-	case *uint64:
-		f.set.Uint64Var(p, name, any(value).(uint64), usage)
-	case *float64:
-		f.set.Float64Var(p, name, any(value).(float64), usage)
-	case *time.Duration:
-		f.set.DurationVar(p, name, any(value).(time.Duration), usage)
-	}
-	f.onShort(name, func() { *to = short })
-	f.check(func() error { return within(name, *to, least, most) })
-}
-
-// numbers declares a flag with a list of at least one.
-func numbers[T int | float64](f *flags, to *[]T, name string, value, short []T, least, most T, usage string) {
-	switch p := any(to).(type) {
-	case *[]int:
-		f.set.IntSliceVar(p, name, any(value).([]int), usage)
-	case *[]float64:
-		f.set.Float64SliceVar(p, name, any(value).([]float64), usage)
-	}
-	f.onShort(name, func() { *to = short })
-	f.check(func() error {
-		errs := []error{within(name, len(*to), 1, 100)}
-		for _, n := range *to {
-			errs = append(errs, within(name, n, least, most))
+// bind declares the flags of a benchmark.
+func (f *flags) bind(benchmark string, to map[string]any) {
+	for row := range strings.Lines(strings.ReplaceAll(flagTable, "CPUS", strconv.Itoa(runtime.NumCPU()))) {
+		c := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
+		if c[0] != benchmark {
+			continue
 		}
-		return errors.Join(errs...)
-	})
+		name, value, short, least, most := c[1], c[2], c[3], c[4], c[5]
+		flag := f.declare(name, c[6], to[name])
+		assign(flag.Value, value)
+		flag.DefValue = flag.Value.String()
+		f.shorten[name] = func() { assign(flag.Value, short) }
+		f.check(func() error { return bounded(flag, least, most) })
+	}
+}
+
+// declare declares a flag whose default is what it is set to.
+func (f *flags) declare(name, usage string, to any) *pflag.Flag {
+	switch p := to.(type) {
+	case *bool:
+		f.set.BoolVar(p, name, *p, usage)
+	case *int:
+		f.set.IntVar(p, name, *p, usage)
+	case *int64:
+		f.set.Int64Var(p, name, *p, usage)
+	case *uint64:
+		f.set.Uint64Var(p, name, *p, usage)
+	case *float64:
+		f.set.Float64Var(p, name, *p, usage)
+	case *time.Duration:
+		f.set.DurationVar(p, name, *p, usage)
+	case *[]int:
+		f.set.IntSliceVar(p, name, *p, usage)
+	case *[]float64:
+		f.set.Float64SliceVar(p, name, *p, usage)
+	case *[]string:
+		f.set.StringSliceVar(p, name, *p, usage)
+	}
+	return f.set.Lookup(name)
+}
+
+// assign gives a flag a value of the table, whose mistakes show in every test.
+func assign(to pflag.Value, value string) {
+	var err error
+	switch list, ok := to.(pflag.SliceValue); {
+	case value == "=":
+	case ok:
+		err = list.Replace(slices.DeleteFunc(strings.Split(value, ","), func(s string) bool { return s == "" }))
+	default:
+		err = to.Set(value)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// bounded refuses what a flag must not have. Numbers are one at least, and a hundred at most.
+func bounded(flag *pflag.Flag, least, most string) error {
+	values := []string{flag.Value.String()}
+	list, many := flag.Value.(pflag.SliceValue)
+	if many {
+		values = list.GetSlice()
+	}
+	if most == "" {
+		if least != "" {
+			return among(flag.Name, strings.Split(least, ","), values...)
+		}
+		return nil
+	}
+	errs := []error{within(flag.Name, len(values), 1, 100)}
+	for _, v := range values {
+		if n := magnitude(v); n < magnitude(least) || n > magnitude(most) {
+			errs = append(errs, usagef("--%s %s is not between %s and %s", flag.Name, v, least, most))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// magnitude makes numbers and durations comparable.
+func magnitude(s string) float64 {
+	if n, err := strconv.ParseFloat(s, 64); err == nil {
+		return n
+	}
+	d, _ := time.ParseDuration(s) //nolint:errcheck // a flag has read it, or is in the table
+	return float64(d)
 }
 
 // ascending refuses a list that is not.
@@ -256,46 +306,32 @@ func ascending[T int | float64](name string, list []T) error {
 	return nil
 }
 
-// names declares a flag with a list of names.
-func (f *flags) names(to *[]string, name string, value, short, known []string, usage string) {
-	f.set.StringSliceVar(to, name, value, usage)
-	f.onShort(name, func() { *to = short })
-	f.check(func() error {
-		for _, n := range *to {
-			if !slices.Contains(known, n) {
-				return usagef("--%s %q is none of %s", name, n, strings.Join(known, ", "))
-			}
-		}
-		return nil
-	})
-}
-
 // one declares a flag with one of the known names, of which the first is the default.
 func (f *flags) one(to *string, name, letter string, known []string, usage string) {
 	f.set.StringVarP(to, name, letter, known[0], usage)
-	f.check(func() error {
-		if !slices.Contains(known, *to) {
-			return usagef("--%s %q is none of %s", name, *to, strings.Join(known, ", "))
-		}
-		return nil
-	})
+	f.check(func() error { return among(name, known, *to) })
 }
 
-// toggle declares a flag that is off unless given, or unless short says so.
-func (f *flags) toggle(to *bool, name string, short bool, usage string) {
-	f.set.BoolVar(to, name, false, usage)
-	f.onShort(name, func() { *to = short })
+// among refuses names that are not known.
+func among(flag string, known []string, names ...string) error {
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return usagef("--%s %q is none of %s", flag, n, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// unless returns a mistake in the flags, unless it is fine.
+func unless(fine bool, format string, args ...any) error {
+	if fine {
+		return nil
+	}
+	return usagef(format, args...)
 }
 
 // check adds one more condition, which is asked for when all flags are set.
 func (f *flags) check(ok func() error) { f.checks = append(f.checks, ok) }
-
-func (f *flags) onShort(name string, shorten func()) {
-	if f.shorten == nil {
-		f.shorten = map[string]func(){}
-	}
-	f.shorten[name] = shorten
-}
 
 // apply shortens what was not given, if short, and returns everything that is wrong.
 func (f *flags) apply(short bool) error {
@@ -312,9 +348,6 @@ func (f *flags) apply(short bool) error {
 }
 
 // within refuses numbers that a flag must not have.
-func within[T quantity](flag string, n, least, most T) error {
-	if n < least || n > most {
-		return usagef("--%s %v is not between %v and %v", flag, n, least, most)
-	}
-	return nil
+func within[T int | int64 | float64](flag string, n, least, most T) error {
+	return unless(least <= n && n <= most, "--%s %v is not between %v and %v", flag, n, least, most)
 }

@@ -25,64 +25,65 @@ const instance = "bench"
 const gracePeriod = time.Minute
 
 // environment is what a benchmark stands on: a Bigtable emulator, empty but for a schema, an
-// oracle, and everything that was opened on them.
+// oracle, and everything that is opened on them. It keeps its first error; from then on nothing
+// more is opened, and whoever opens gets nil. orClose returns the error.
 type environment struct {
 	emulator string                // which one, for people
 	at       addresses             // for other processes
 	oracle   tso.Oracle            // a *tso.Server with its record in memory, or a *tso.Client
 	options  []option.ClientOption // each client made with them has a connection of its own
 	closers  []func() error
+	err      error
 }
 
 // addresses is where an environment listens.
 type addresses struct {
-	Bigtable string `json:"bigtable,omitempty"`
-	Oracle   string `json:"oracle,omitempty"`
-	Empty    string `json:"empty,omitempty"` // serves empty calls
+	Bigtable, Oracle string
+	Empty            string // serves empty calls
 }
 
 // newEnvironment starts the emulator of that name and creates the schema in it; there is no oracle.
-func newEnvironment(ctx context.Context, emulator string, schema *percolator.Schema) (*environment, error) {
+func newEnvironment(ctx context.Context, emulator string, schema *percolator.Schema) *environment {
 	e := &environment{}
 	var stop func() error
-	var err error
-	if e.emulator, e.at.Bigtable, stop, err = startEmulator(emulator); err != nil {
-		return nil, err
+	if e.emulator, e.at.Bigtable, stop, e.err = startEmulator(emulator); e.err == nil {
+		e.closers, e.options = append(e.closers, stop), connectTo(e.at.Bigtable)
+		e.err = createSchema(ctx, schema, e.options...)
 	}
-	e.closers, e.options = append(e.closers, stop), connectTo(e.at.Bigtable)
-	if schema != nil {
-		err = createSchema(ctx, schema, e.options...)
-	}
-	return e.orClose(err)
+	return e
 }
 
 // startEnvironment starts an emulator and an oracle in this process.
-func startEnvironment(ctx context.Context, emulator string, schema *percolator.Schema) (*environment, error) {
-	e, err := newEnvironment(ctx, emulator, schema)
-	if err != nil {
-		return nil, err
-	}
-	oracle, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
-	if err == nil {
+func startEnvironment(ctx context.Context, emulator string, schema *percolator.Schema) *environment {
+	e := newEnvironment(ctx, emulator, schema)
+	if oracle := e.newOracle(tso.NewMemoryStore(), tso.ServerConfig{}); oracle != nil {
 		e.oracle = oracle
 		e.background(ctx, oracle.Run)
 	}
-	return e.orClose(err)
+	return e
 }
 
 // connectEnvironment connects to the environment of another process.
-func connectEnvironment(ctx context.Context, at addresses) (*environment, error) {
+func connectEnvironment(ctx context.Context, at addresses) *environment {
 	e := &environment{at: at, options: connectTo(at.Bigtable)}
-	_, err := e.dial(ctx, at.Oracle)
-	return e.orClose(err)
+	e.dial(ctx, at.Oracle)
+	return e
 }
 
-// orClose returns the environment, or closes it if there is an error.
-func (e *environment) orClose(err error) (*environment, error) {
-	if err != nil {
-		return nil, errors.Join(err, e.close())
+// opened takes what open returns, unless there has been an error.
+func opened[T any](e *environment, open func() (T, error)) (t T) {
+	if e.err == nil {
+		t, e.err = open()
 	}
-	return e, nil
+	return t
+}
+
+// orClose returns the first error, and closes the environment if there is one.
+func (e *environment) orClose() error {
+	if e.err != nil {
+		return errors.Join(e.err, e.close())
+	}
+	return nil
 }
 
 // close ends everything, last opened first.
@@ -94,6 +95,9 @@ func (e *environment) close() (err error) {
 	return err
 }
 
+// closeInto closes, and adds what goes wrong to err.
+func (e *environment) closeInto(err *error) { *err = errors.Join(*err, e.close()) }
+
 // background runs f until stop is called, or the environment is closed.
 func (e *environment) background(ctx context.Context, f func(context.Context) error) (stop func() error) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -104,70 +108,89 @@ func (e *environment) background(ctx context.Context, f func(context.Context) er
 	return stop
 }
 
-// serve lets an oracle listen on loopback.
-func (e *environment) serve(ctx context.Context, server *tso.Server) (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+func (e *environment) newOracle(store tso.Store, cfg tso.ServerConfig) *tso.Server {
+	return opened(e, func() (*tso.Server, error) { return tso.NewServer(store, cfg) })
+}
+
+// serveOracle lets an oracle listen on loopback.
+func (e *environment) serveOracle(ctx context.Context, store tso.Store, cfg tso.ServerConfig) *tso.Server {
+	server := e.newOracle(store, cfg)
+	if l := opened(e, func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }); l != nil {
+		e.at.Oracle = l.Addr().String()
+		e.background(ctx, func(ctx context.Context) error { return server.Serve(ctx, l) })
 	}
-	e.background(ctx, func(ctx context.Context) error { return server.Serve(ctx, l) })
-	return l.Addr().String(), nil
+	return server
 }
 
 // dial makes a client of oracles that of the environment.
-func (e *environment) dial(ctx context.Context, targets string) (*tso.Client, error) {
-	c, err := tso.Dial(ctx, targets)
-	if err == nil {
+func (e *environment) dial(ctx context.Context, targets string) *tso.Client {
+	c := opened(e, func() (*tso.Client, error) { return tso.Dial(ctx, targets) })
+	if c != nil {
 		e.oracle, e.closers = c, append(e.closers, c.Close)
 	}
-	return c, err
+	return c
+}
+
+// part starts a part of the benchmark in a process, which ends with the environment, and hears its
+// first answer unless that is nil.
+func (e *environment) part(ctx context.Context, name string, setting, answer any, env ...string) *process {
+	p := opened(e, func() (*process, error) { return startPart(ctx, name, setting, env...) })
+	if p != nil {
+		if e.closers = append(e.closers, p.stop); answer != nil {
+			e.err = p.hear(answer)
+		}
+	}
+	return p
 }
 
 // client opens a client of ours on a connection of its own. cfg needs neither instance nor oracle.
-func (e *environment) client(ctx context.Context, cfg percolator.Config, opts ...option.ClientOption) (*percolator.Client, error) {
+func (e *environment) client(ctx context.Context, cfg percolator.Config, opts ...option.ClientOption) *percolator.Client {
 	cfg.Project, cfg.Instance = instance, instance
 	if cfg.Oracle == nil {
 		cfg.Oracle = e.oracle
 	}
-	c, err := percolator.NewClient(ctx, cfg, slices.Concat(e.options, opts)...)
-	if err == nil {
+	c := opened(e, func() (*percolator.Client, error) {
+		return percolator.NewClient(ctx, cfg, slices.Concat(e.options, opts)...)
+	})
+	if c != nil {
 		e.closers = append(e.closers, c.Close)
 	}
-	return c, err
+	return c
 }
 
 // raw opens a client of Google's, set up as the ones inside of ours are, on a connection of its
-// own.
-func (e *environment) raw(ctx context.Context, opts ...option.ClientOption) (*bigtable.Client, error) {
-	bt, err := bigtable.NewClientWithConfig(ctx, instance, instance, bigtable.ClientConfig{
-		MetricsProvider:     bigtable.NoopMetricsProvider{},
-		DisableDirectAccess: true,
-		DisableSession:      true,
-	}, slices.Concat(e.options, opts)...)
-	if err == nil {
-		e.closers = append(e.closers, bt.Close)
+// own, and returns what opens tables with it.
+func (e *environment) raw(ctx context.Context, opts ...option.ClientOption) func(table string) *bigtable.Table {
+	cfg := bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}
+	bt := opened(e, func() (*bigtable.Client, error) {
+		return bigtable.NewClientWithConfig(ctx, instance, instance, cfg, slices.Concat(e.options, opts)...)
+	})
+	if bt == nil {
+		return func(string) *bigtable.Table { return nil }
 	}
-	return bt, err
+	e.closers = append(e.closers, bt.Close)
+	return bt.Open
 }
 
 // createRaw creates a table that is not the protocol's.
-func (e *environment) createRaw(ctx context.Context, table, family string, policy bigtable.GCPolicy) error {
-	admin, err := bigtable.NewAdminClient(ctx, instance, instance, e.options...)
-	if err != nil {
-		return err
+func (e *environment) createRaw(ctx context.Context, table, family string, policy bigtable.GCPolicy) {
+	admin := opened(e, func() (*bigtable.AdminClient, error) {
+		return bigtable.NewAdminClient(ctx, instance, instance, e.options...)
+	})
+	if admin != nil {
+		families := map[string]bigtable.Family{family: {GCPolicy: policy}}
+		e.err = admin.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: table, ColumnFamilies: families})
+		_ = admin.Close()
 	}
-	defer func() { _ = admin.Close() }()
-	return admin.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: table, ColumnFamilies: map[string]bigtable.Family{family: {GCPolicy: policy}}})
 }
 
 // work runs a worker until stop is called, or the environment is closed.
-func (e *environment) work(
-	ctx context.Context, c *percolator.Client, r *observers.Registry, cfg observers.Config,
-) (w *observers.Worker, stop func() error, err error) {
-	if w, err = newWorker(c, r, cfg); err != nil {
-		return nil, nil, err
+func (e *environment) work(ctx context.Context, c *percolator.Client, r *observers.Registry, cfg observers.Config,
+) (w *observers.Worker, stop func() error) {
+	if w = opened(e, func() (*observers.Worker, error) { return newWorker(c, r, cfg) }); w != nil {
+		stop = e.background(ctx, w.Run)
 	}
-	return w, e.background(ctx, w.Run), nil
+	return w, stop
 }
 
 const bulkRows = 1000 // of a raw request that writes many
@@ -184,6 +207,13 @@ func applyBulk(ctx context.Context, t *bigtable.Table, rows []string, mutations 
 		})
 	}
 	return group.Wait()
+}
+
+// setCell is a mutation that writes one cell.
+func setCell(family, column string, at bigtable.Timestamp, value []byte) *bigtable.Mutation {
+	m := bigtable.NewMutation()
+	m.Set(family, column, at, value)
+	return m
 }
 
 // rowName is the i-th row, in the order of keys.

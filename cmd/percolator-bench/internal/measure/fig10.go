@@ -34,31 +34,15 @@ type fig10Benchmark struct {
 }
 
 func (b *fig10Benchmark) declare(f *flags) {
-	const s, ms, long = time.Second, time.Millisecond, 10 * time.Minute
-	events := []string{fig10Outage, fig10OracleDies, fig10WorkerDies}
-	f.names(&b.only, "only", nil, nil, events, "some events only, of: "+strings.Join(events, ", "))
-	number(f, &b.accounts, "accounts", 10_000, 1000, 2, 1_000_000, "accounts")
-	number(f, &b.rate, "rate", 0, 0, 0, 20_000, "transfers offered a second (0: two fifths of what 32 writers reach)")
-	number(f, &b.saturate, "saturate", 3*s, 300*ms, 10*ms, long, "how long these writers are measured")
-	number(f, &b.deadline, "deadline", 5*s, s, 10*ms, time.Minute, "how long a caller waits for a transfer")
-	number(f, &b.steady, "steady", 5*s, 400*ms, 10*ms, long, "how long nothing fails before each event")
-	number(f, &b.outage, "outage", 10*s, s, 10*ms, long, "how long a third of the keys is unavailable")
-	number(f, &b.after, "after", 10*s, 800*ms, 10*ms, long, "how long is watched after the end of each fault")
-	number(f, &b.bucket, "bucket", 250*ms, 50*ms, ms, time.Minute, "width of the buckets of the series")
-	number(f, &b.setting.LockTTL, "lock-ttl", 10*s, s, 100*ms, time.Hour, "TTL of locks")
-	number(f, &b.setting.Lease, "lease", 3*s, 300*ms, 10*ms, time.Hour, "lease of the oracle's leader")
-	number(f, &b.setting.Window, "window", 3*s, 300*ms, ms, time.Hour, "time of timestamps that it reserves ahead")
-	number(f, &b.setting.SessionLease, "session-lease", 5*s, 500*ms, 100*ms, time.Hour, "how long the oracle believes that a silent process lives")
-	f.toggle(&b.setting.NoBatching, "no-batching", false, "send a request for each read, instead of joining concurrent ones")
-	f.toggle(&b.setting.NoRowLocks, "no-row-locks", true, "workers lock no rows against each other; a killed one's would be for 10 s")
+	f.bind("fig10", map[string]any{
+		"only": &b.only, "accounts": &b.accounts, "rate": &b.rate, "saturate": &b.saturate, "deadline": &b.deadline,
+		"steady": &b.steady, "outage": &b.outage, "after": &b.after, "bucket": &b.bucket, "lock-ttl": &b.setting.LockTTL,
+		"lease": &b.setting.Lease, "window": &b.setting.Window, "session-lease": &b.setting.SessionLease,
+		"no-batching": &b.setting.NoBatching, "no-row-locks": &b.setting.NoRowLocks,
+	})
 	f.check(func() error {
-		if b.rate != 0 && b.rate < 1 {
-			return usagef("--rate %v is less than 1", b.rate)
-		}
-		if b.bucket > min(b.steady, b.after) {
-			return usagef("--bucket %v is longer than --steady %v or --after %v", b.bucket, b.steady, b.after)
-		}
-		return nil
+		return errors.Join(unless(b.rate == 0 || b.rate >= 1, "--rate %v is less than 1", b.rate),
+			unless(b.bucket <= min(b.steady, b.after), "--bucket %v is longer than --steady %v or --after %v", b.bucket, b.steady, b.after))
 	})
 }
 
@@ -102,7 +86,7 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.close()) }()
+	defer e.closeInto(&err)
 	out.Emulator = e.emulator
 	r := &fig10Run{b: b, env: e, load: &transfers{client: e.client, accounts: b.accounts, deadline: b.deadline}}
 	rate, saturated, err := r.prepare(ctx)
@@ -178,14 +162,10 @@ func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, ste
 func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	steady := span{from: time.Since(r.begun)}
 	if steady.from < r.b.steady { // what is opened and learnt at first is not steady
-		if err := pause(ctx, r.b.bucket); err != nil {
-			return err
-		}
+		pause(ctx, r.b.bucket)
 		steady.from = time.Since(r.begun)
 	}
-	if err := pause(ctx, r.b.steady); err != nil {
-		return err
-	}
+	pause(ctx, r.b.steady)
 	before := r.env.counts()
 	steady.to = time.Since(r.begun)
 	e := fig10Event{name: name, steady: steady, fault: span{steady.to, steady.to}}
@@ -194,7 +174,7 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 		t := outageTimes{begins, begins.Add(r.b.outage)}
 		e.fault.to += r.b.outage
 		if err = r.env.breakTablets(t); err == nil {
-			err = pause(ctx, time.Until(t.Ends))
+			pause(ctx, time.Until(t.Ends))
 		}
 	case fig10OracleDies: // it does not hand over: the other one has to wait for the end of its lease
 		var leader *process
@@ -208,13 +188,11 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, r.b.after); err != nil {
-		return err
-	}
+	pause(ctx, r.b.after)
 	e.watched = span{steady.to, time.Since(r.begun)}
 	e.counts = minus(r.env.counts(), before)
 	r.events = append(r.events, e)
-	return nil
+	return ctx.Err()
 }
 
 // severedFor is how long a worker gets no commit through before it is killed, or longer until there
@@ -228,13 +206,9 @@ func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	if err := w.say(fig10Order{Sever: true}); err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, severedFor); err != nil {
-		return 0, err
-	}
-	for deadline := time.Now().Add(r.b.deadline); w.newest().Held == 0 && time.Now().Before(deadline); {
-		if err := pause(ctx, newsEvery); err != nil {
-			return 0, err
-		}
+	pause(ctx, severedFor)
+	for deadline := time.Now().Add(r.b.deadline); w.newest().Held == 0 && time.Now().Before(deadline) && ctx.Err() == nil; {
+		pause(ctx, newsEvery)
 	}
 	err = w.kill()
 	return w.newest().Held, err
@@ -258,27 +232,25 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 	series.Series = true
 	for _, b := range all {
 		row := series.Append(fmt.Sprintf("%.3f s", b.at))
-		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs,
-			"backlog", b.backlog)
+		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs, "backlog", b.backlog)
 	}
 	var marks []report.Mark
 	for _, e := range r.events {
 		r.describe(out, e, all, results, m)
-		switch begins, ends := e.fault.from.Seconds(), e.fault.to.Seconds(); e.name {
-		case fig10Outage:
-			marks = append(marks, report.Mark{At: begins, Name: "a third of the keys fails"}, report.Mark{At: ends, Name: "it is back"})
-		case fig10OracleDies:
-			marks = append(marks, report.Mark{At: begins, Name: "the oracle's leader is killed"})
-		case fig10WorkerDies:
-			marks = append(marks, report.Mark{At: ends, Name: "a worker is killed"})
-		}
+		begins, ends := e.fault.from.Seconds(), e.fault.to.Seconds()
+		marks = append(marks, map[string][]report.Mark{
+			fig10Outage:     {{At: begins, Name: "a third of the keys fails"}, {At: ends, Name: "it is back"}},
+			fig10OracleDies: {{At: begins, Name: "the oracle's leader is killed"}},
+			fig10WorkerDies: {{At: ends, Name: "a worker is killed"}},
+		}[e.name]...)
 	}
 	out.Table("audit").Row("nothing left to do").Add("after the last transfer, s", settled.Seconds())
 	r.audit.into(out.Table("audit").Row("in one snapshot"))
 	out.failed = r.audit.err()
 	seconds := report.Axis{Label: "time, s"}
-	out.Draw(report.Chart{Name: "fig10-rates", Title: fmt.Sprintf("Failures and recovery: %.0f transfers/s offered", rate), X: seconds, Marks: marks,
-		Y: report.Axis{Label: "committed, 1/s"}, Lines: []report.Line{series.Line("observer runs", "at", "runs", nil), series.Line("transfers", "at", "transfers", nil)}})
+	out.Draw(report.Chart{Name: "fig10-rates", Title: fmt.Sprintf("Failures and recovery: %.0f transfers/s offered", rate), X: seconds,
+		Marks: marks, Y: report.Axis{Label: "committed, 1/s"},
+		Lines: []report.Line{series.Line("observer runs", "at", "runs", nil), series.Line("transfers", "at", "transfers", nil)}})
 	out.Draw(report.Chart{Name: "fig10-backlog", Title: "Failures and recovery: the observers' backlog", X: seconds, Marks: marks,
 		Y: report.Axis{Label: "transfers without their run"}, Lines: []report.Line{series.Line("", "at", "backlog", nil)}})
 	return nil
@@ -297,12 +269,16 @@ func momentsOf(results []transfer, entries map[int64]journalEntry, workers []*fi
 	ran := map[int64]time.Time{}
 	for _, w := range workers {
 		w.mu.Lock()
-		maps.Copy(ran, w.runs)
+		for row, at := range w.runs {
+			if id, err := numberOf(row); err == nil {
+				ran[id] = at
+			}
+		}
 		w.mu.Unlock()
 	}
 	for id, e := range entries {
-		if _, told := ran[id]; !told && e.runs > 0 {
-			ran[id] = e.lastRun
+		if _, told := ran[id]; !told && e.N > 0 {
+			ran[id] = e.Last
 		}
 	}
 	m.runs = slices.Collect(maps.Values(ran))
@@ -348,18 +324,14 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 		work.Add(name, e.counts[name])
 	}
 	work.Add("commits held when killed", e.held)
-	failed, unknown := map[string]int{}, 0
+	failed := map[string]int{}
 	for _, t := range results {
-		if t.err == nil || !e.watched.has(t.ended.Sub(r.begun)) {
-			continue
-		}
-		if name := sentinelOf(t.err); name == sentinels[0].name {
-			unknown++
-		} else {
-			failed[name]++
+		if t.err != nil && e.watched.has(t.ended.Sub(r.begun)) {
+			failed[sentinelOf(t.err)]++
 		}
 	}
-	work.Add("outcome unknown", unknown)
+	work.Add("outcome unknown", failed[sentinels[0].name])
+	delete(failed, sentinels[0].name)
 	list := []string{"none"}
 	for i, name := range slices.Sorted(maps.Keys(failed)) {
 		list = append(list[:i], fmt.Sprintf("%d %s", failed[name], name))

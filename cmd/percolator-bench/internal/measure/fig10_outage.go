@@ -1,10 +1,10 @@
 package measure
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
@@ -41,10 +40,6 @@ type outage struct {
 	severed atomic.Bool
 	held    atomic.Int64 // commits that do not get through
 
-	// committed is told of each row in which a column was committed by a conditional mutation of this
-	// client, and when it knew. Commit points are, and so are locks of others that it resolves. nil:
-	// nobody wants to know.
-	committed func(row, column string, at time.Time)
 }
 
 // The third of the key space that fails: keys begin with four hexadecimal digits, evenly spread. It
@@ -66,10 +61,7 @@ func (o *outage) schedule(s outageTimes) {
 }
 
 // outageTimes are two moments by the clock of this machine.
-type outageTimes struct {
-	Begins time.Time `json:"begins"`
-	Ends   time.Time `json:"ends"`
-}
+type outageTimes struct{ Begins, Ends time.Time }
 
 func (o *outage) down(now time.Time) bool {
 	at := now.UnixNano()
@@ -88,7 +80,7 @@ func (o *outage) covers(table string, row []byte) bool {
 	return string(row) >= o.from && string(row) < o.to && !o.exempts(table)
 }
 
-func (o *outage) exempts(table string) bool { return bytes.HasSuffix([]byte(table), []byte(o.exempt)) }
+func (o *outage) exempts(table string) bool { return strings.HasSuffix(table, o.exempt) }
 
 func errOutage() error {
 	return status.Error(codes.Unavailable, "the benchmark's outage: no tablet server has this row")
@@ -113,15 +105,9 @@ func (o *outage) unary(ctx context.Context, method string, req, resp any, conn *
 		return errOutage()
 	}
 	err := invoke(ctx, method, req, resp, conn, opts...)
-	now := time.Now()
-	if covered && o.down(now) { // it was on its way
+	if covered && o.down(time.Now()) { // it was on its way
 		o.lost.Add(1)
 		return errOutage()
-	}
-	if o.committed != nil && err == nil && resp.(*btpb.CheckAndMutateRowResponse).PredicateMatched {
-		for _, column := range committedColumns(q.TrueMutations) {
-			o.committed(string(q.RowKey), column, now)
-		}
 	}
 	return err
 }
@@ -132,16 +118,6 @@ func (o *outage) hold(ctx context.Context) error {
 	return status.FromContextError(ctx.Err()).Err()
 }
 
-// committedColumns returns the columns for which the mutations write the record of a commit.
-func committedColumns(muts []*btpb.Mutation) (columns []string) {
-	for _, m := range muts {
-		if set := m.GetSetCell(); set != nil && set.FamilyName == recordFamily {
-			columns = append(columns, string(set.ColumnQualifier))
-		}
-	}
-	return columns
-}
-
 // stream is the outage for requests with a stream of answers, which name many rows: reads, and bulk
 // mutations.
 func (o *outage) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
@@ -150,17 +126,17 @@ func (o *outage) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	switch method {
 	case btpb.Bigtable_ReadRows_FullMethodName, btpb.Bigtable_MutateRows_FullMethodName:
 		start := func() (grpc.ClientStream, error) { return open(ctx, desc, conn, method, opts...) }
-		return &outageStream{o: o, ctx: ctx, open: start}, nil
+		return &outageStream{ClientStream: noStream{ctx}, ctx: ctx, o: o, open: start}, nil
 	}
 	return open(ctx, desc, conn, method, opts...)
 }
 
 // outageStream is opened when the request is known.
 type outageStream struct {
-	o    *outage
-	ctx  context.Context
-	open func() (grpc.ClientStream, error)
-	live grpc.ClientStream // nil: nothing of the request is sent
+	grpc.ClientStream // a noStream, unless something of the request is sent
+	ctx               context.Context
+	o                 *outage
+	open              func() (grpc.ClientStream, error)
 
 	// Of a read that met dead rows: it ends with Unavailable where they begin, unless it has its rows
 	// by then.
@@ -187,10 +163,10 @@ func (s *outageStream) SendMsg(m any) (err error) {
 	if m == nil {
 		return nil
 	}
-	if s.live, err = s.open(); err != nil {
+	if s.ClientStream, err = s.open(); err != nil {
 		return err
 	}
-	return s.live.SendMsg(m)
+	return s.ClientStream.SendMsg(m)
 }
 
 func (s *outageStream) read(q *btpb.ReadRowsRequest) (send any, err error) {
@@ -234,21 +210,19 @@ func (s *outageStream) write(q *btpb.MutateRowsRequest) (send any, err error) {
 
 // RecvMsg passes answers on, and at their end says what the dead servers cannot.
 func (s *outageStream) RecvMsg(m any) error {
-	if s.live != nil {
-		err := s.live.RecvMsg(m)
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil {
 		switch r := m.(type) {
 		case *btpb.ReadRowsResponse:
-			s.count(r)
+			s.rows += rowsIn(r)
 		case *btpb.MutateRowsResponse:
-			if err == nil {
-				s.answer(r)
-			}
+			s.answer(r)
 		}
-		if !errors.Is(err, io.EOF) {
-			return err
-		}
-		s.live = nil
 	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	s.ClientStream = noStream{s.ctx}
 	if s.broken && (s.limit == 0 || s.rows < s.limit) {
 		return errOutage()
 	}
@@ -260,14 +234,6 @@ func (s *outageStream) RecvMsg(m any) error {
 		return nil
 	}
 	return io.EOF
-}
-
-func (s *outageStream) count(r *btpb.ReadRowsResponse) {
-	for _, c := range r.Chunks {
-		if c.GetCommitRow() {
-			s.rows++
-		}
-	}
 }
 
 // answer gives the entries the indexes that they have in the whole request, and loses what dead
@@ -288,30 +254,6 @@ func (s *outageStream) answer(r *btpb.MutateRowsResponse) {
 
 func outageStatus() *rpcstatus.Status {
 	return &rpcstatus.Status{Code: int32(codes.Unavailable), Message: "the benchmark's outage"}
-}
-
-// CloseSend implements grpc.ClientStream, like the rest.
-func (s *outageStream) CloseSend() error {
-	if s.live == nil {
-		return nil
-	}
-	return s.live.CloseSend()
-}
-
-func (s *outageStream) Context() context.Context { return s.ctx }
-
-func (s *outageStream) Header() (metadata.MD, error) {
-	if s.live == nil {
-		return nil, nil
-	}
-	return s.live.Header()
-}
-
-func (s *outageStream) Trailer() metadata.MD {
-	if s.live == nil {
-		return nil
-	}
-	return s.live.Trailer()
 }
 
 // rowsBefore returns what a set of rows has before the range of keys, nil if that is nothing, and

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -111,13 +110,11 @@ func dipOf(all []fig10Bucket, width time.Duration, steady, fault span, end time.
 	d.before, d.during = meanOf(bucketsIn(all, width, steady), rate), meanOf(bucketsIn(all, width, fault), rate)
 	after := bucketsIn(all, width, span{fault.to, end})
 	low := bucketsIn(all, width, span{fault.from, end})
-	for i := 0; i+steadyFor <= len(after); i++ {
-		if least := recovered * d.before; rate(after[i]) >= least && meanOf(after[i:i+steadyFor], rate) >= least {
-			at := after[i].at - fault.to.Seconds()
-			d.recovery = &at
-			low = low[:len(low)-len(after)+i+1]
-			break
-		}
+	least := recovered * d.before
+	if i := firstSteady(after, func(next []fig10Bucket) bool { return rate(next[0]) >= least && meanOf(next, rate) >= least }); i >= 0 {
+		at := after[i].at - fault.to.Seconds()
+		d.recovery = &at
+		low = low[:len(low)-len(after)+i+1]
 	}
 	for i, b := range low {
 		if i == 0 || rate(b) < d.lowest {
@@ -137,14 +134,24 @@ func backlogOf(all []fig10Bucket, width time.Duration, steady, fault span, end t
 		l.most = max(l.most, b.backlog)
 	}
 	after := bucketsIn(all, width, span{fault.to, end})
-	for i := 0; i+steadyFor <= len(after); i++ {
-		if !slices.ContainsFunc(after[i:i+steadyFor], func(b fig10Bucket) bool { return b.backlog > l.normal }) {
-			at := after[i].at + width.Seconds() - fault.to.Seconds()
-			l.recovery = &at
-			break
-		}
+	if i := firstSteady(after, func(next []fig10Bucket) bool {
+		return !slices.ContainsFunc(next, func(b fig10Bucket) bool { return b.backlog > l.normal })
+	}); i >= 0 {
+		at := after[i].at + width.Seconds() - fault.to.Seconds()
+		l.recovery = &at
 	}
 	return l
+}
+
+// firstSteady returns from which bucket on it and those behind it are as they should be, -1 if there
+// is none.
+func firstSteady(buckets []fig10Bucket, steady func(next []fig10Bucket) bool) int {
+	for i := 0; i+steadyFor <= len(buckets); i++ {
+		if steady(buckets[i : i+steadyFor]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // longestGap returns the longest time without any of the moments, which are sorted, within s.
@@ -160,64 +167,59 @@ func longestGap(begun time.Time, moments []time.Time, s span) time.Duration {
 
 func (s span) has(at time.Duration) bool { return at >= s.from && at < s.to }
 
-// fig10Audit compares what is in the store in the end with what callers were told.
-type fig10Audit struct {
-	acknowledged int64 // transfers whose callers were told that they are committed
-	missing      int64 // of those: without their entry in the journal
+// fig10Audit compares what is in the store in the end with what callers were told: counts by name.
+type fig10Audit map[string]int64
 
-	unknown          int64 // callers that were told ErrOutcomeUnknown
-	unknownCommitted int64
-	failed           int64 // callers that were told that nothing was written
-	unfailed         int64 // of those: with an entry all the same
-	entries          int64
-	altered          int64 // entries that say something else than was written, or that nobody wrote
-
-	opening       int64 // the sum of all balances, before
-	closing       int64
-	wrongAccounts int64 // whose balance or count is not what the entries make of it
-	// wrongCounts are accounts that were part of fewer transfers than were acknowledged, or of more
-	// than those and the ones whose outcome was unknown.
-	wrongCounts int64
-
-	notRun   int64 // entries without a run of their observer
-	runTwice int64 // entries with more than one
-}
+// What an audit counts, in the order of the report.
+const (
+	auditAcknowledged  = "acknowledged" // transfers whose callers were told that they are committed
+	auditMissing       = "missing"      // of those: without their entry in the journal
+	auditUnknown       = "outcome unknown"
+	auditCommitted     = "of which committed"
+	auditFailed        = "failed"           // callers that were told that nothing was written
+	auditUnfailed      = "failed and there" // of those: with an entry all the same
+	auditEntries       = "entries"
+	auditAltered       = "altered" // entries that say something else than was written, or that nobody wrote
+	auditNotRun        = "without a run"
+	auditRunTwice      = "run twice"
+	auditOpening       = "balances before" // the sum of all
+	auditClosing       = "balances after"
+	auditWrongAccounts = "wrong accounts" // whose balance or count is not what the entries make of it
+	// auditWrongCounts are accounts that were part of fewer transfers than were acknowledged, or of
+	// more than those and the ones whose outcome was unknown.
+	auditWrongCounts = "wrong counts"
+)
 
 func (a fig10Audit) into(row *report.Row) {
-	for _, f := range []struct {
-		name string
-		n    int64
-	}{
-		{"acknowledged", a.acknowledged}, {"missing", a.missing}, {"outcome unknown", a.unknown}, {"of which committed", a.unknownCommitted},
-		{"failed", a.failed}, {"failed and there", a.unfailed}, {"entries", a.entries}, {"altered", a.altered}, {"without a run", a.notRun},
-		{"run twice", a.runTwice}, {"balances before", a.opening}, {"balances after", a.closing}, {"wrong accounts", a.wrongAccounts}, {"wrong counts", a.wrongCounts},
-	} {
-		row.Add(f.name, f.n)
+	for _, name := range []string{auditAcknowledged, auditMissing, auditUnknown, auditCommitted, auditFailed, auditUnfailed, auditEntries,
+		auditAltered, auditNotRun, auditRunTwice, auditOpening, auditClosing, auditWrongAccounts, auditWrongCounts} {
+		row.Add(name, a[name])
 	}
 }
 
 // err says what is wrong, if anything is.
 func (a fig10Audit) err() error {
-	if a.missing+a.unfailed+a.altered+a.wrongAccounts+a.wrongCounts+a.notRun+a.runTwice == 0 && a.opening == a.closing &&
-		a.entries == a.acknowledged+a.unknownCommitted {
-		return nil
+	wrong := a[auditOpening] != a[auditClosing] || a[auditEntries] != a[auditAcknowledged]+a[auditCommitted]
+	for _, name := range []string{auditMissing, auditUnfailed, auditAltered, auditWrongAccounts, auditWrongCounts,
+		auditNotRun, auditRunTwice} {
+		wrong = wrong || a[name] != 0
 	}
-	return fmt.Errorf("the audit failed: %+v", a)
+	if wrong {
+		return fmt.Errorf("the audit failed: %v", a)
+	}
+	return nil
 }
 
 // journalEntry is a row of the journal.
 type journalEntry struct {
-	text    string
-	runs    int
-	lastRun time.Time
+	text string
+	runs
 }
 
 // account is what is known of an account: what the store says, what the entries make of it, and
 // what callers were told.
 type account struct {
-	balance, count           int64
-	derived, derivedCount    int64
-	acknowledged, unresolved int64
+	balance, count, derived, derivedCount, acknowledged, unresolved int64
 }
 
 // auditStore reads everything in one snapshot and compares. It resolves locks that are left, like
@@ -255,7 +257,7 @@ func readJournal(ctx context.Context, s percolator.Reader) (map[int64]journalEnt
 		j := entries[id]
 		if e.Cell.Column == entryColumn {
 			j.text = string(e.Value)
-		} else if j.runs, j.lastRun, err = parseRuns(e.Value); err != nil {
+		} else if j.runs, err = journalRuns.Decode(e.Cell.Row, e.Value); err != nil {
 			return nil, err
 		}
 		entries[id] = j
@@ -270,7 +272,7 @@ func readAccounts(ctx context.Context, s percolator.Reader, n int) ([]account, e
 			return nil, err
 		}
 		i, err := numberOf(e.Cell.Row)
-		v, err2 := strconv.ParseInt(string(e.Value), 10, 64)
+		v, err2 := balances.Decode(e.Cell.Row, e.Value)
 		if err := errors.Join(err, err2); err != nil || i < 0 || i >= int64(n) {
 			return nil, fmt.Errorf("%s is no account's", e.Cell)
 		}
@@ -285,67 +287,58 @@ func readAccounts(ctx context.Context, s percolator.Reader, n int) ([]account, e
 
 // auditOf compares what callers were told with the journal, the journal with the accounts, and the
 // accounts with the callers.
-func auditOf(results []transfer, entries map[int64]journalEntry, accounts []account) (a fig10Audit) {
-	written := make(map[int64]string, len(results))
+func auditOf(results []transfer, entries map[int64]journalEntry, accounts []account) fig10Audit {
+	a, written := fig10Audit{}, make(map[int64]string, len(results))
+	count := func(name string, that bool) {
+		if that {
+			a[name]++
+		}
+	}
 	for _, t := range results {
 		e, there := entries[t.id]
 		written[t.id] = t.entry()
 		switch {
 		case t.err == nil:
-			a.acknowledged++
-			if !there || e.text == "" {
-				a.missing++
-			}
+			a[auditAcknowledged]++
+			count(auditMissing, !there || e.text == "")
 			accounts[t.from].acknowledged++
 			accounts[t.to].acknowledged++
 		case sentinelOf(t.err) == sentinels[0].name:
-			a.unknown++
-			if there {
-				a.unknownCommitted++
-			}
+			a[auditUnknown]++
+			count(auditCommitted, there)
 			accounts[t.from].unresolved++
 			accounts[t.to].unresolved++
 		default:
-			a.failed++
-			if there {
-				a.unfailed++
-			}
+			a[auditFailed]++
+			count(auditUnfailed, there)
 		}
 	}
 	for id, e := range entries {
-		a.entry(e, written[id], accounts)
+		a[auditEntries]++
+		count(auditNotRun, e.N == 0)
+		count(auditRunTwice, e.N > 1)
+		count(auditAltered, !e.apply(written[id], accounts))
 	}
 	for _, acc := range accounts {
-		a.opening += openingBalance
-		a.closing += acc.balance
-		if acc.balance != openingBalance+acc.derived || acc.count != acc.derivedCount {
-			a.wrongAccounts++
-		}
-		if acc.count < acc.acknowledged || acc.count > acc.acknowledged+acc.unresolved {
-			a.wrongCounts++
-		}
+		a[auditOpening] += openingBalance
+		a[auditClosing] += acc.balance
+		count(auditWrongAccounts, acc.balance != openingBalance+acc.derived || acc.count != acc.derivedCount)
+		count(auditWrongCounts, acc.count < acc.acknowledged || acc.count > acc.acknowledged+acc.unresolved)
 	}
 	return a
 }
 
-// entry takes an entry into account.
-func (a *fig10Audit) entry(e journalEntry, written string, accounts []account) {
-	a.entries++
-	switch {
-	case e.runs == 0:
-		a.notRun++
-	case e.runs > 1:
-		a.runTwice++
-	}
+// apply derives accounts from the entry; false if it is not what was written.
+func (e journalEntry) apply(written string, accounts []account) bool {
 	var from, to int
 	var amount int64
 	_, err := fmt.Sscanf(e.text, "%d %d %d", &from, &to, &amount)
 	if err != nil || e.text != strings.TrimSpace(written) || min(from, to) < 0 || max(from, to) >= len(accounts) {
-		a.altered++
-		return
+		return false
 	}
 	accounts[from].derived -= amount
 	accounts[to].derived += amount
 	accounts[from].derivedCount++
 	accounts[to].derivedCount++
+	return true
 }

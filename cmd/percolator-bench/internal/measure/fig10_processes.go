@@ -1,17 +1,20 @@
 package measure
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -19,17 +22,14 @@ import (
 
 // fig10Setting is how the processes are set up.
 type fig10Setting struct {
-	At      addresses     `json:"at"`
-	LockTTL time.Duration `json:"lock_ttl"`
-	// Of the servers of the oracle (tso.ServerConfig).
-	Lease        time.Duration `json:"lease"`
-	Window       time.Duration `json:"window"`
-	SessionLease time.Duration `json:"session_lease"`
+	At                          addresses
+	LockTTL                     time.Duration
+	Lease, Window, SessionLease time.Duration // of the servers of the oracle (tso.ServerConfig)
 
-	NoBatching bool `json:"no_batching"` // of reads; for comparison
+	NoBatching bool // of reads; for comparison
 	// NoRowLocks lets the workers lock no rows against each other. Those that a killed worker has
 	// locked are left alone by others for 10 s: short runs do not want to wait so long.
-	NoRowLocks bool `json:"no_row_locks"`
+	NoRowLocks bool
 }
 
 func (s fig10Setting) client() percolator.Config {
@@ -40,37 +40,27 @@ func (s fig10Setting) client() percolator.Config {
 // where it listens, and hands over when its input ends.
 func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	e := &environment{at: s.At, options: connectTo(s.At.Bigtable)}
-	defer func() { err = errors.Join(err, e.close()) }()
-	bt, err := e.raw(ctx)
-	if err != nil {
-		return err
-	}
-	server, err := tso.NewServer(tso.NewBigtableStore(bt.Open(tso.BigtableTable), instance),
+	defer e.closeInto(&err)
+	e.serveOracle(ctx, tso.NewBigtableStore(e.raw(ctx)(tso.BigtableTable), instance),
 		tso.ServerConfig{Lease: s.Lease, Window: s.Window, SessionLease: s.SessionLease})
-	if err != nil {
-		return err
-	}
-	if e.at.Oracle, err = e.serve(ctx, server); err != nil {
-		return err
+	if e.err != nil {
+		return e.err
 	}
 	return errors.Join(l.say(e.at), l.untilEnd())
 }
 
 // fig10Order is a line that a worker hears.
 type fig10Order struct {
-	Outage *outageTimes `json:"outage,omitempty"`
-	Sever  bool         `json:"sever,omitempty"` // get no commit through from now on
+	Outage *outageTimes
+	Sever  bool // get no commit through from now on
 }
 
 // fig10News is a line that a worker says: which runs it has committed since the last one, and its
 // counts so far.
 type fig10News struct {
-	Runs map[int64]time.Time `json:"runs,omitempty"` // by the transfer that they are for
-
-	Stats   percolator.Stats `json:"stats"`
-	Refused int64            `json:"refused"`
-	Lost    int64            `json:"lost"`
-	Held    int64            `json:"held"`
+	Runs                map[string]time.Time // by their rows of the journal
+	Stats               percolator.Stats
+	Refused, Lost, Held int64
 }
 
 func newsOf(c *percolator.Client, o *outage) fig10News {
@@ -82,37 +72,31 @@ const newsEvery = 20 * time.Millisecond
 
 // fig10Worker is the process of one worker. It says its news until the input ends.
 func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
-	faults := newOutage()
-	var mu sync.Mutex
-	runs := map[int64]time.Time{}
-	faults.committed = func(row, column string, at time.Time) {
-		if id, err := numberOf(row); err == nil && column == runsColumn {
-			mu.Lock()
-			runs[id] = at
-			mu.Unlock()
-		}
-	}
-	e, err := connectEnvironment(ctx, s.At)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.close()) }()
-	client, err := e.client(ctx, s.client(), faults.options()...)
-	if err != nil {
-		return err
-	}
-	if _, _, err := e.work(ctx, client, fig10Registry(), observers.Config{DisableRowLocks: s.NoRowLocks}); err != nil {
-		return err
+	faults, clock := newOutage(), newCommitClock()
+	e := connectEnvironment(ctx, s.At)
+	defer e.closeInto(&err)
+	client := e.client(ctx, s.client(), append([]option.ClientOption{clock.option()}, faults.options()...)...)
+	e.work(ctx, client, fig10Registry(), observers.Config{DisableRowLocks: s.NoRowLocks})
+	if e.err != nil {
+		return e.err
 	}
 	ordered := make(chan error, 1)
-	go func() { ordered <- takeOrders(l, faults) }()
+	go func() {
+		ordered <- listen(l, func(o fig10Order) error {
+			if o.Outage != nil {
+				faults.schedule(*o.Outage)
+			}
+			if o.Sever {
+				faults.severed.Store(true)
+			}
+			return nil
+		})
+	}()
 	ticks := time.NewTicker(newsEvery)
 	defer ticks.Stop()
 	for {
 		n := newsOf(client, faults)
-		mu.Lock()
-		n.Runs, runs = runs, map[int64]time.Time{}
-		mu.Unlock()
+		n.Runs = clock.take(runsColumn)
 		if err := l.say(n); err != nil {
 			return err
 		}
@@ -124,51 +108,18 @@ func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	}
 }
 
-func takeOrders(l *lines, faults *outage) error {
-	for {
-		var o fig10Order
-		if err := l.hear(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if o.Outage != nil {
-			faults.schedule(*o.Outage)
-		}
-		if o.Sever {
-			faults.severed.Store(true)
-		}
-	}
-}
-
 // fig10Registry has the observer of the journal, which counts its runs and says when the last one
 // was.
 func fig10Registry() *observers.Registry {
 	r := observers.NewRegistry()
 	r.Observe("post", fig10Journal, entryColumn, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
-		cell := percolator.Cell{Table: fig10Journal, Row: ch.Cell.Row, Column: runsColumn}
-		former, err := tx.Get(ctx, cell)
-		if err != nil && !errors.Is(err, percolator.ErrNotFound) {
-			return err
-		}
-		n, _, err := parseRuns(former)
+		r, err := journalRuns.GetOr(ctx, tx, ch.Cell.Row, runs{})
 		if err != nil {
 			return err
 		}
-		return tx.Set(cell, fmt.Appendf(nil, "%d %d", n+1, time.Now().UnixNano()))
+		return journalRuns.Set(tx, ch.Cell.Row, runs{r.N + 1, time.Now()})
 	})
 	return r
-}
-
-// parseRuns reads a cell of the observer; there were no runs where there is none.
-func parseRuns(value []byte) (runs int, last time.Time, err error) {
-	if value == nil {
-		return 0, last, nil
-	}
-	n, at, _ := bytes.Cut(value, []byte(" "))
-	runs, err = strconv.Atoi(string(n))
-	nanos, err2 := strconv.ParseInt(string(at), 10, 64)
-	return runs, time.Unix(0, nanos), errors.Join(err, err2)
 }
 
 // fig10Environment has two servers of the oracle and two workers in processes of their own, which
@@ -182,45 +133,22 @@ type fig10Environment struct {
 	workers []*fig10WorkerProcess
 }
 
-func startFig10(ctx context.Context, s fig10Setting, emulator string) (e *fig10Environment, err error) {
-	e = &fig10Environment{faults: newOutage(), oracles: map[string]*process{}}
-	if e.environment, err = newEnvironment(ctx, emulator, fig10Schema()); err != nil {
-		return nil, err
-	}
-	_, err = e.orClose(e.open(ctx, s))
-	return e, err
-}
-
-func (e *fig10Environment) open(ctx context.Context, s fig10Setting) (err error) {
+func startFig10(ctx context.Context, s fig10Setting, emulator string) (*fig10Environment, error) {
+	e := &fig10Environment{faults: newOutage(), oracles: map[string]*process{}, environment: newEnvironment(ctx, emulator, fig10Schema())}
 	s.At = e.at
 	var targets []string
 	for range 2 {
-		p, err := startPart(ctx, "fig10-oracle", s, collectSeldom()...)
-		if err != nil {
-			return err
-		}
-		e.closers = append(e.closers, p.stop)
 		var at addresses
-		if err := p.hear(&at); err != nil {
-			return err
-		}
+		p := e.part(ctx, "fig10-oracle", s, &at, collectSeldom()...)
 		e.oracles[at.Oracle], targets = p, append(targets, at.Oracle)
 	}
 	s.At.Oracle = strings.Join(targets, ",")
-	if _, err := e.dial(ctx, s.At.Oracle); err != nil {
-		return err
-	}
-	if e.client, err = e.environment.client(ctx, s.client(), e.faults.options()...); err != nil {
-		return err
-	}
+	e.dial(ctx, s.At.Oracle)
+	e.client = e.environment.client(ctx, s.client(), e.faults.options()...)
 	for range 2 {
-		w, err := startFig10Worker(ctx, s)
-		if err != nil {
-			return err
-		}
-		e.workers, e.closers = append(e.workers, w), append(e.closers, w.stop)
+		e.workers = append(e.workers, startFig10Worker(ctx, e.environment, s))
 	}
-	return nil
+	return e, e.orClose()
 }
 
 // leader returns the server of the oracle that leads.
@@ -231,8 +159,8 @@ func (e *fig10Environment) leader(ctx context.Context) (*process, error) {
 				return p, nil
 			}
 		}
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("no server of the oracle leads: %w", err)
+		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			return nil, fmt.Errorf("no server of the oracle leads: %w", ctx.Err())
 		}
 	}
 }
@@ -268,22 +196,19 @@ type fig10WorkerProcess struct {
 	*process
 	mu   sync.Mutex
 	news fig10News
-	runs map[int64]time.Time
+	runs map[string]time.Time // by row
 }
 
-func startFig10Worker(ctx context.Context, s fig10Setting) (*fig10WorkerProcess, error) {
-	p, err := startPart(ctx, "fig10-worker", s)
-	if err != nil {
-		return nil, err
+func startFig10Worker(ctx context.Context, e *environment, s fig10Setting) *fig10WorkerProcess {
+	w := &fig10WorkerProcess{runs: map[string]time.Time{}}
+	w.process = e.part(ctx, "fig10-worker", s, &w.news)
+	if e.err != nil {
+		return nil
 	}
-	w := &fig10WorkerProcess{process: p, runs: map[int64]time.Time{}}
-	if err := p.hear(&w.news); err != nil {
-		return nil, errors.Join(err, p.stop())
-	}
-	p.reading.Go(func() {
+	w.reading.Go(func() {
 		for {
 			var n fig10News
-			if p.hear(&n) != nil {
+			if w.hear(&n) != nil {
 				return
 			}
 			w.mu.Lock()
@@ -292,11 +217,175 @@ func startFig10Worker(ctx context.Context, s fig10Setting) (*fig10WorkerProcess,
 			w.mu.Unlock()
 		}
 	})
-	return w, nil
+	return w
 }
 
 func (w *fig10WorkerProcess) newest() fig10News {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.news
+}
+
+// The tables of fig10. Row keys begin with four hexadecimal digits that spread them evenly over the
+// key space, so that a range of them is that share of either table.
+const (
+	fig10Accounts = "accounts"
+	fig10Journal  = "journal"
+	balanceColumn = "balance"
+	countColumn   = "count" // how many transfers the account was part of
+	entryColumn   = "entry" // of the journal: "FROM TO AMOUNT"; observed
+	runsColumn    = "runs"  // of the journal, by the observer
+
+	openingBalance = 1000
+)
+
+var (
+	balances    = percolator.Int64(fig10Accounts, balanceColumn)
+	counts      = percolator.Int64(fig10Accounts, countColumn)
+	journalRuns = percolator.JSON[runs](fig10Journal, runsColumn)
+)
+
+// runs is what the observer says of an entry.
+type runs struct {
+	N    int
+	Last time.Time
+}
+
+func fig10Schema() *percolator.Schema {
+	return &percolator.Schema{Tables: []percolator.Table{{Name: fig10Accounts}, {Name: fig10Journal, Observed: []string{entryColumn}}}}
+}
+
+func accountRow(of, account int) string { return fmt.Sprintf("%04x-%d", account*0x10000/of, account) }
+
+// journalCell names the entry of a transfer. Its row has nothing to do with those of the accounts.
+func journalCell(id int64) percolator.Cell {
+	const odd = 40503 // times the golden ratio, so that consecutive ones are far apart
+	return percolator.Cell{Table: fig10Journal, Row: fmt.Sprintf("%04x-%d", id*odd%0x10000, id), Column: entryColumn}
+}
+
+// numberOf returns what stands behind the dash of a row key.
+func numberOf(row string) (int64, error) {
+	_, digits, _ := strings.Cut(row, "-")
+	return strconv.ParseInt(digits, 10, 64)
+}
+
+// transfer is one transaction of the load, and what its caller was told.
+type transfer struct {
+	id               int64
+	from, to, amount int
+	ended            time.Time
+	err              error
+}
+
+func (t *transfer) entry() string { return fmt.Sprintf("%d %d %d", t.from, t.to, t.amount) }
+
+// transfers makes transfers and remembers all of them.
+type transfers struct {
+	client   *percolator.Client
+	accounts int
+	deadline time.Duration // of each transfer
+
+	begun atomic.Int64 // ids
+
+	mu   sync.Mutex
+	done []transfer
+}
+
+// mostPending is how many transfers are under way at most. What is offered beyond them is not
+// begun, and counted.
+const mostPending = 16_384
+
+// one makes a transfer between two accounts at random.
+func (l *transfers) one(ctx context.Context) {
+	t := transfer{id: l.begun.Add(1), from: rand.IntN(l.accounts), to: rand.IntN(l.accounts - 1), amount: 1 + rand.IntN(10)}
+	if t.to >= t.from {
+		t.to++
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.deadline)
+	defer cancel()
+	_, t.err = l.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return t.apply(ctx, tx, l.accounts) })
+	t.ended = time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = append(l.done, t)
+}
+
+// apply reads both accounts, changes them, and writes the journal.
+func (t *transfer) apply(ctx context.Context, tx *percolator.Txn, accounts int) error {
+	from, to := accountRow(accounts, t.from), accountRow(accounts, t.to)
+	for _, change := range []struct {
+		column percolator.Column[int64]
+		row    string
+		add    int
+	}{{balances, from, -t.amount}, {counts, from, 1}, {balances, to, t.amount}, {counts, to, 1}} {
+		n, err := change.column.Get(ctx, tx, change.row)
+		if err != nil {
+			return err
+		}
+		if err := change.column.Set(tx, change.row, n+int64(change.add)); err != nil {
+			return err
+		}
+	}
+	return tx.Set(journalCell(t.id), []byte(t.entry()))
+}
+
+// saturate has writers make transfers for as long as d, each the next one when it has been told of
+// the last, and returns how many a second were committed.
+func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) float64 {
+	begun := time.Now()
+	_ = generator{callers: writers, more: during(d)}.run(ctx, func(ctx context.Context, _ int, _ time.Time) error { l.one(ctx); return nil })
+	committed := 0
+	for _, t := range l.results() {
+		if t.err == nil {
+			committed++
+		}
+	}
+	return float64(committed) / time.Since(begun).Seconds()
+}
+
+// offer begins transfers at equal distances in time, whatever becomes of earlier ones, until stop
+// is set, and returns how many were not begun as too many were under way.
+func (l *transfers) offer(ctx context.Context, rate float64, stop *atomic.Bool) (shed int64, err error) {
+	return generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}.arrive(ctx,
+		func(ctx context.Context, _ int) error { l.one(ctx); return nil })
+}
+
+// results returns what has ended so far.
+func (l *transfers) results() []transfer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done[:len(l.done):len(l.done)]
+}
+
+// open gives every account its opening balance.
+func (l *transfers) open(ctx context.Context) error {
+	return fill.Items(ctx, l.client, l.accounts, func(tx *percolator.Txn, i int) error {
+		row := accountRow(l.accounts, i)
+		return errors.Join(balances.Set(tx, row, openingBalance), counts.Set(tx, row, 0))
+	})
+}
+
+// sentinels are the errors that callers tell apart. An error may be several of them: the first
+// counts.
+var sentinels = []struct {
+	name string
+	err  error
+}{
+	{"ErrOutcomeUnknown", percolator.ErrOutcomeUnknown},
+	{"ErrConflict", percolator.ErrConflict},
+	{"ErrLocked", percolator.ErrLocked},
+	{"ErrSnapshotTooOld", percolator.ErrSnapshotTooOld},
+	{"tso.ErrUnavailable", tso.ErrUnavailable},
+	{"context.DeadlineExceeded", context.DeadlineExceeded},
+	{"context.Canceled", context.Canceled},
+}
+
+// sentinelOf names an error as its caller would tell it.
+func sentinelOf(err error) string {
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return s.name
+		}
+	}
+	return "another error"
 }

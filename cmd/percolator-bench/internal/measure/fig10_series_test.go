@@ -112,32 +112,32 @@ func TestFig10Audit(t *testing.T) {
 			results: []transfer{{id: 1, from: 0, to: 1, amount: 7}, {id: 2, from: 1, to: 2, amount: 3, err: unknown},
 				{id: 3, from: 0, to: 2, amount: 1, err: unknown},
 				{id: 4, from: 0, to: 1, amount: 2, err: percolator.ErrConflict}},
-			entries: map[int64]journalEntry{1: {text: "0 1 7", runs: 1}, 2: {text: "1 2 3", runs: 1}},
+			entries: map[int64]journalEntry{1: {text: "0 1 7", runs: runs{N: 1}}, 2: {text: "1 2 3", runs: runs{N: 1}}},
 			accounts: []account{{balance: openingBalance - 7, count: 1}, {balance: openingBalance + 4, count: 2},
 				{balance: openingBalance + 3, count: 1}},
 		}
 	}
 	s := good()
 	a := auditOf(s.results, s.entries, s.accounts)
-	if err := a.err(); err != nil || a.acknowledged != 1 || a.unknown != 2 || a.unknownCommitted != 1 || a.failed != 1 || a.entries != 2 ||
-		a.opening != 3*openingBalance {
+	if err := a.err(); err != nil || a[auditAcknowledged] != 1 || a[auditUnknown] != 2 || a[auditCommitted] != 1 || a[auditFailed] != 1 || a[auditEntries] != 2 ||
+		a[auditOpening] != 3*openingBalance {
 		t.Errorf("%+v: %v", a, err)
 	}
 	for name, c := range map[string]struct {
 		damage func(*state)
 		found  func(fig10Audit) int64
 	}{
-		"a lost transfer": {func(s *state) { delete(s.entries, 1) }, func(a fig10Audit) int64 { return a.missing }},
-		"a failed one that is there": {func(s *state) { s.entries[4] = journalEntry{text: "0 1 2", runs: 1} },
-			func(a fig10Audit) int64 { return a.unfailed }},
-		"an entry of nobody": {func(s *state) { s.entries[9] = journalEntry{text: "0 1 2", runs: 1} }, func(a fig10Audit) int64 { return a.altered }},
-		"another text":       {func(s *state) { s.entries[1] = journalEntry{text: "0 1 8", runs: 1} }, func(a fig10Audit) int64 { return a.altered }},
-		"no run":             {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7"} }, func(a fig10Audit) int64 { return a.notRun }},
-		"two runs":           {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7", runs: 2} }, func(a fig10Audit) int64 { return a.runTwice }},
-		"half a transfer":    {func(s *state) { s.accounts[1].balance -= 7 }, func(a fig10Audit) int64 { return a.wrongAccounts }},
-		"money":              {func(s *state) { s.accounts[1].balance++ }, func(a fig10Audit) int64 { return a.closing - a.opening }},
-		"a lost increment":   {func(s *state) { s.accounts[0].count-- }, func(a fig10Audit) int64 { return a.wrongCounts }},
-		"an increment more":  {func(s *state) { s.accounts[1].count = 3 }, func(a fig10Audit) int64 { return a.wrongCounts }},
+		"a lost transfer": {func(s *state) { delete(s.entries, 1) }, func(a fig10Audit) int64 { return a[auditMissing] }},
+		"a failed one that is there": {func(s *state) { s.entries[4] = journalEntry{text: "0 1 2", runs: runs{N: 1}} },
+			func(a fig10Audit) int64 { return a[auditUnfailed] }},
+		"an entry of nobody": {func(s *state) { s.entries[9] = journalEntry{text: "0 1 2", runs: runs{N: 1}} }, func(a fig10Audit) int64 { return a[auditAltered] }},
+		"another text":       {func(s *state) { s.entries[1] = journalEntry{text: "0 1 8", runs: runs{N: 1}} }, func(a fig10Audit) int64 { return a[auditAltered] }},
+		"no run":             {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7"} }, func(a fig10Audit) int64 { return a[auditNotRun] }},
+		"two runs":           {func(s *state) { s.entries[1] = journalEntry{text: "0 1 7", runs: runs{N: 2}} }, func(a fig10Audit) int64 { return a[auditRunTwice] }},
+		"half a transfer":    {func(s *state) { s.accounts[1].balance -= 7 }, func(a fig10Audit) int64 { return a[auditWrongAccounts] }},
+		"money":              {func(s *state) { s.accounts[1].balance++ }, func(a fig10Audit) int64 { return a[auditClosing] - a[auditOpening] }},
+		"a lost increment":   {func(s *state) { s.accounts[0].count-- }, func(a fig10Audit) int64 { return a[auditWrongCounts] }},
+		"an increment more":  {func(s *state) { s.accounts[1].count = 3 }, func(a fig10Audit) int64 { return a[auditWrongCounts] }},
 	} {
 		s := good()
 		c.damage(&s)

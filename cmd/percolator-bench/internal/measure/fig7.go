@@ -2,12 +2,16 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // fig7Benchmark measures the clustering of crawled documents (figure 7 of the paper). The latency
@@ -28,11 +32,10 @@ type fig7Benchmark struct {
 const fig7Offered = 500_000
 
 func (b *fig7Benchmark) declare(f *flags) {
-	number(f, &b.documents, "documents", 30_000, 4_000, 100, 5_000_000, "documents of the repository")
-	numbers(f, &b.rates, "rates", []float64{100, 200, 400, 800, 1600, 3200, 6400}, []float64{100, 1000}, 0.1, 1e6, "documents that arrive a second")
-	number(f, &b.duration, "duration", 4*time.Second, 500*time.Millisecond, 10*time.Millisecond, time.Hour, "how long documents arrive, at each rate and for each side")
-	number(f, &b.seed, "seed", 1, 1, 0, 1<<64-1, "of keys and arrivals")
-	number(f, &b.scanInterval, "scan-interval", 10*time.Second, 10*time.Second, 0, time.Hour, "pause between two searches of the worker for notifications (0: adaptive)")
+	f.bind("fig7", map[string]any{
+		"documents": &b.documents, "rates": &b.rates, "duration": &b.duration, "seed": &b.seed,
+		"scan-interval": &b.scanInterval,
+	})
 	f.check(func() error {
 		for _, rate := range b.rates {
 			if n := rate * b.duration.Seconds(); n > fig7Offered {
@@ -45,48 +48,32 @@ func (b *fig7Benchmark) declare(f *flags) {
 
 // fig7Rate is one crawl rate: both sides were offered the same documents at the same moments.
 type fig7Rate struct {
-	rate      float64 // documents a second
-	observers fig7Observers
-	batch     fig7Batch
+	rate             float64 // documents a second
+	observers, batch fig7Delivery
 }
 
-// fig7Delivery is what both sides have.
+// fig7Delivery is what one side has: clustering by an observer of each document, or by passes over
+// the whole repository, one after the other.
 type fig7Delivery struct {
-	offered   int // documents
-	inTime    int // clustered while documents arrived
-	delivered float64
-	clustered int // of those offered, in the end
-	latency   *recorder
+	offered, inTime, clustered int // documents; of these clustered while documents arrived, and in the end
+	delivered                  float64
+	latency                    *recorder
+	requests                   map[string]int64 // to Bigtable, by method
+	fig7Audit
 
-	requests map[string]int64 // to Bigtable, by method
-	cluster  float64          // mean, in the end
-	// checked is how many cells were compared with what the same clustering in memory gives, and
-	// differences how many of them differ: must be 0.
-	checked     int
-	differences int
-}
-
-// fig7Observers is clustering by an observer of each document.
-type fig7Observers struct {
-	fig7Delivery
-	// saturated: when the last document had arrived, more than a tenth of all were still waiting.
-	// Nothing more was done for them; they count in the latencies with the time that they had waited
-	// by then, so what is reported is a lower bound, and grows with the duration.
+	// Of observers, saturated: when the last document had arrived, more than a tenth of all were still
+	// waiting. Nothing more was done for them; they count in the latencies with the time that they had
+	// waited by then, so what is reported is a lower bound, and grows with the duration. Of batch
+	// passes: documents that arrived in the second half waited more than twice as long as those of the
+	// first, so they would wait ever longer.
 	saturated bool
-	backlog   int   // documents not clustered when the last one had arrived
-	runs      int64 // of the observer, that committed
-	conflicts int64
-	found     int64 // notifications that direct dispatch had lost
-}
 
-// fig7Batch is clustering by passes over the whole repository, one after the other.
-type fig7Batch struct {
-	fig7Delivery
-	// saturated: documents that arrived in the second half waited more than twice as long as those of
-	// the first, so they would wait ever longer.
-	saturated bool
-	passes    []float64 // how long each took, in milliseconds
-	read      int       // documents in each, in the mean
+	backlog int                     // documents not clustered when the last one had arrived
+	worker  observers.ObserverStats // of the observer
+	found   int64                   // notifications that direct dispatch had lost
+
+	passes []float64 // how long each took, in milliseconds
+	read   int       // documents in each, in the mean
 }
 
 // fig7GracePeriod bounds each step that no rate and no duration bounds: the end of a measurement,
@@ -104,12 +91,12 @@ func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer s.closeInto(&err)
 	r.Emulator = s.emulator
-	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v", b.documents, s.crawl.keys, b.duration)
+	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v",
+		b.documents, s.crawl.keys, b.duration)
 	repository := r.Table("repository").Row("before")
-	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(),
-		"not alone, %", 100*s.base.notAlone())
+	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(), "not alone, %", 100*s.base.notAlone())
 	r.step()
 	next := b.documents
 	var rates []fig7Rate
@@ -145,11 +132,10 @@ func (at fig7Rate) into(r *run, arrived float64, documents int) {
 		name string
 		of   fig7Delivery
 		mark string
-		full bool
-	}{{"observers", at.observers.fig7Delivery, "≥ ", at.observers.saturated}, {"batch", at.batch.fig7Delivery, "↗ ", at.batch.saturated}} {
+	}{{"observers", at.observers, "≥ "}, {"batch", at.batch, "↗ "}} {
 		row := r.Table(side.name).Row(name)
 		row.Add("arrivals, 1/s", arrived, "of the repository, %/hour", percentPerHour(arrived, documents))
-		if side.full {
+		if side.of.saturated {
 			row.Add("saturated", side.mark)
 		}
 		side.of.latency.into(row)
@@ -159,11 +145,11 @@ func (at fig7Rate) into(r *run, arrived float64, documents int) {
 		for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows"} {
 			work.Add(kind, side.of.requests[kind])
 		}
-		work.Add("documents in a cluster", side.of.cluster, "checked", side.of.checked, "differences", side.of.differences)
+		work.Add("documents in a cluster", side.of.clusters.mean(), "checked", side.of.checked, "differences", side.of.differences)
 	}
 	o, b := r.Table("observers, work").Row(name), r.Table("batch, work").Row(name)
-	o.Add("left", at.observers.offered-at.observers.clustered, "backlog", at.observers.backlog, "runs", at.observers.runs,
-		"conflicts", at.observers.conflicts, "found by the scan", at.observers.found)
+	o.Add("left", at.observers.offered-at.observers.clustered, "backlog", at.observers.backlog, "runs", at.observers.worker.Runs,
+		"conflicts", at.observers.worker.Conflicts, "found by the scan", at.observers.found)
 	b.Add("passes", len(at.batch.passes), "pass, ms", at.batch.passes, "read each", at.batch.read)
 }
 
@@ -188,13 +174,17 @@ func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
 	switch {
 	case c == nil:
 		r.Notes = append(r.Notes, "crossover: none in range, observers have the lower median at all rates")
-	case c.saturation:
-		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, observers are saturated and batch passes are not", c.rate, c.percent, c.first))
 	default:
-		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, the median of batch passes is lower", c.rate, c.percent, c.first))
+		why := "the median of batch passes is lower"
+		if c.saturation {
+			why = "observers are saturated and batch passes are not"
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("crossover at %.0f/s (%.0f %% of the repository an hour): at %.4g/s, %s",
+			c.rate, c.percent, c.first, why))
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("%d cells compared with the same clustering in memory: 0 differences", checked))
-	lines := []report.Line{{Name: "observers", Points: true}, {Name: "batch passes", Points: true}, {Name: "observers, saturated: at least", Points: true}}
+	lines := []report.Line{{Name: "observers", Points: true}, {Name: "batch passes", Points: true},
+		{Name: "observers, saturated: at least", Points: true}}
 	add := func(l *report.Line, at fig7Rate, of *recorder) {
 		l.X, l.Y = append(l.X, percentPerHour(at.rate, b.documents)), append(l.Y, of.ms(50)/1000)
 	}
@@ -257,4 +247,163 @@ func crossoverOf(rates []fig7Rate, documents int) *fig7Crossover {
 		return &c
 	}
 	return nil
+}
+
+// fig7Loaders is how many loads are under way at once, at most. A document for which there is no
+// loader when it is due waits, and has been waiting since it was due.
+const fig7Loaders = 16
+
+// offer loads the documents when they are due, whatever becomes of those before them, and waits for
+// all. A loader takes one that is due, and with it others that have been waiting for a loader, most
+// in all. Once stop is set, no further ones are loaded.
+func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
+	load func(ctx context.Context, numbers []int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	due := make(chan int, len(a.due))
+	group.Go(func() error {
+		defer close(due)
+		for i, at := range a.due {
+			if err := sleepUntil(ctx, begun.Add(at)); err != nil {
+				return err
+			}
+			due <- a.number(i)
+		}
+		return nil
+	})
+	for range min(fig7Loaders, len(a.due)) {
+		group.Go(func() error {
+			for number := range due {
+				if stop.Load() {
+					continue
+				}
+				if err := load(ctx, append([]int{number}, waiting(due, most-1)...)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// waiting takes what is there, most at most.
+func waiting(due <-chan int, most int) (numbers []int) {
+	for len(numbers) < most {
+		select {
+		case number, ok := <-due:
+			if !ok {
+				return numbers
+			}
+			numbers = append(numbers, number)
+		default:
+			return numbers
+		}
+	}
+	return numbers
+}
+
+// fig7Outcome is when the arrivals were clustered; the zero time for one that was not.
+type fig7Outcome struct {
+	arrivals  fig7Arrivals
+	begun     time.Time
+	clustered []time.Time // by arrival
+}
+
+// inTime is how many were clustered while documents arrived.
+func (o fig7Outcome) inTime() (n int) {
+	end := o.begun.Add(o.arrivals.duration)
+	for _, at := range o.clustered {
+		if !at.IsZero() && !at.After(end) {
+			n++
+		}
+	}
+	return n
+}
+
+// saturated tells whether more than a tenth was still waiting when the last one had arrived.
+func (o fig7Outcome) saturated() bool { return 10*(len(o.clustered)-o.inTime()) > len(o.clustered) }
+
+// behind tells whether documents that arrived in the second half waited more than twice as long as
+// those of the first: then it is not only passes, which do not get much longer, that they wait for.
+func (o fig7Outcome) behind() bool {
+	var sum, n [2]float64
+	for i, due := range o.arrivals.due {
+		half := int(2 * due / o.arrivals.duration)
+		sum[half] += o.clustered[i].Sub(o.begun.Add(due)).Seconds()
+		n[half]++
+	}
+	return sum[1]*n[0] > 2*sum[0]*n[1] && n[0] > 0
+}
+
+// delivery says how long documents waited. One that was not clustered had waited until the end of
+// the arrivals, at least.
+func (o fig7Outcome) delivery() fig7Delivery {
+	d := fig7Delivery{offered: len(o.clustered), inTime: o.inTime(), latency: new(recorder)}
+	d.delivered = float64(d.inTime) / o.arrivals.duration.Seconds()
+	for i, at := range o.clustered {
+		if at.IsZero() {
+			d.latency.record(o.arrivals.duration - o.arrivals.due[i])
+		} else {
+			d.latency.record(at.Sub(o.begun.Add(o.arrivals.due[i])))
+			d.clustered++
+		}
+	}
+	return d
+}
+
+// fig7Stored is what a store holds of a document.
+type fig7Stored struct {
+	row       string
+	document  fig7Document
+	clustered bool
+	cluster   uint32
+	at        tso.Timestamp // of the commit that named the cluster, where there are commits
+}
+
+// fig7Audit compares a store with the clustering in memory.
+type fig7Audit struct {
+	clusters             *fig7Clusters // as it should be, with what has arrived
+	checked, differences int           // cells that were compared, and those that differ: must be 0
+}
+
+// audit takes the documents in the order in which they were clustered. Each has to have the keys
+// that it was loaded with and the cluster that it gets after those before it; and those of the
+// repository, and the arrivals of which must says so, have to be there.
+func (s *fig7Store) audit(stored []fig7Stored, must func(number int) bool, a fig7Arrivals) fig7Audit {
+	out := fig7Audit{clusters: s.base.clone()}
+	seen := map[uint32]bool{}
+	for _, st := range stored {
+		d := st.document
+		if st.row != fig7Row(d.Number) || d != s.crawl.document(int(d.Number)) || seen[d.Number] {
+			out.check(false)
+			continue
+		}
+		if !st.clustered {
+			out.check(!must(int(d.Number)))
+			continue
+		}
+		seen[d.Number] = true
+		want, old := s.base.of[d.Number]
+		if !old {
+			want, _ = out.clusters.add(d)
+		}
+		out.check(st.cluster == want)
+	}
+	absent := func(from, to int) {
+		for n := from; n < to; n++ {
+			if must(n) && !seen[uint32(n)] {
+				out.check(false)
+			}
+		}
+	}
+	absent(0, s.crawl.documents)
+	absent(a.awake(), a.end())
+	return out
+}
+
+func (a *fig7Audit) check(same bool) {
+	a.checked++
+	if !same {
+		a.differences++
+	}
 }

@@ -85,16 +85,16 @@ func TestFig7Rows(t *testing.T) {
 		t.Errorf("%d rows, beginning with %d characters", len(rows), len(first))
 	}
 	d := newFig7Crawl(1000, 3).document(1_000_000)
-	if got, err := decodeFig7Document(d.encode()); err != nil || got != d {
+	if got, err := decodeFig7[fig7Document](encodeFig7(d)); err != nil || got != d {
 		t.Errorf("%+v was read as %+v, %v", d, got, err)
 	}
-	if _, err := decodeFig7Document([]byte("short")); err == nil {
+	if _, err := decodeFig7[fig7Document]([]byte("short")); err == nil {
 		t.Error("five bytes are a document")
 	}
-	if got, err := decodeFig7Cluster(encodeFig7Cluster(77)); err != nil || got != 77 {
+	if got, err := decodeFig7[uint32](encodeFig7[uint32](77)); err != nil || got != 77 {
 		t.Errorf("cluster 77 was read as %d, %v", got, err)
 	}
-	if _, err := decodeFig7Cluster(nil); err == nil {
+	if _, err := decodeFig7[uint32](nil); err == nil {
 		t.Error("nothing names a cluster")
 	}
 }
@@ -231,7 +231,7 @@ func TestFig7Audit(t *testing.T) {
 	add := func(c *fig7Clusters, n int) {
 		d := s.crawl.document(n)
 		canonical, _ := c.add(d)
-		good = append(good, fig7Stored{row: fig7Row(d.number), document: d, clustered: true, cluster: canonical})
+		good = append(good, fig7Stored{row: fig7Row(d.Number), document: d, clustered: true, cluster: canonical})
 	}
 	for n := range 50 {
 		add(s.base, n)
@@ -252,7 +252,7 @@ func TestFig7Audit(t *testing.T) {
 		"one has no cluster":           func(st []fig7Stored) []fig7Stored { st[last].clustered = false; return st },
 		"another cluster":              func(st []fig7Stored) []fig7Stored { st[last].cluster++; return st },
 		"another cluster in the base":  func(st []fig7Stored) []fig7Stored { st[3].cluster++; return st },
-		"another key":                  func(st []fig7Stored) []fig7Stored { st[last].document.keys[1]++; return st },
+		"another key":                  func(st []fig7Stored) []fig7Stored { st[last].document.Keys[1]++; return st },
 		"another row":                  func(st []fig7Stored) []fig7Stored { st[last].row = "x"; return st },
 		"one is there for another one": func(st []fig7Stored) []fig7Stored { st[last] = st[last-1]; return st },
 	} {
@@ -264,9 +264,9 @@ func TestFig7Audit(t *testing.T) {
 		t.Errorf("one that need not be there is missing: %d differences", got.differences)
 	}
 	d := s.crawl.document(3)
-	row, value := fig7KeyRow(0, d.keys[0]), encodeFig7Cluster(s.base.index[0][d.keys[0]])
+	row, value := fig7KeyRow(0, d.Keys[0]), encodeFig7(s.base.index[0][d.Keys[0]])
 	if !s.base.hasEntry(row, value) || s.base.hasEntry(row, nil) || s.base.hasEntry("0/zz", value) || s.base.hasEntry("9"+row[1:], value) ||
-		s.base.hasEntry(row, encodeFig7Cluster(1<<30)) {
+		s.base.hasEntry(row, encodeFig7[uint32](1<<30)) {
 		t.Error("an entry that is there is not, or one that is not there is")
 	}
 }
@@ -302,4 +302,36 @@ func TestFig7Requests(t *testing.T) {
 			t.Error("quiet while a request is under way")
 		}
 	})
+}
+
+// fig7Rounds is the clustering of a whole repository at once: three groupings, one after the other,
+// as MapReduces do it. Documents come in the order of their numbers; the result is the canonical
+// document of each.
+func fig7Rounds(documents []fig7Document) []uint32 {
+	leader := make([]int, len(documents)) // who stands for the document, itself if it does
+	left := make([]int, len(documents))   // who takes part in the next round
+	for i := range documents {
+		leader[i], left[i] = i, i
+	}
+	for kind := range fig7Kinds {
+		first := make(map[uint32]int, len(left))
+		var next []int
+		for _, i := range left {
+			key := documents[i].Keys[kind]
+			if of, ok := first[key]; ok {
+				leader[i] = of
+				continue
+			}
+			first[key] = i
+			next = append(next, i)
+		}
+		left = next
+	}
+	out := make([]uint32, len(documents))
+	for i := range documents { // leaders come before those they lead
+		if out[i] = documents[i].Number; leader[i] != i {
+			out[i] = out[leader[i]]
+		}
+	}
+	return out
 }

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -18,7 +17,7 @@ import (
 // a random order: no two goroutines meet in a row, and none meets its own last writes.
 type fig8Benchmark struct {
 	goroutines  []int    // for each of them everything is measured
-	only        []string // of fig8Names; none: all
+	only        []string // comparisons; none: all
 	rows, value int      // of each table; bytes of a value
 
 	// slice is how long one side is measured before it is the other's turn, duration how long one
@@ -27,12 +26,10 @@ type fig8Benchmark struct {
 }
 
 func (b *fig8Benchmark) declare(f *flags) {
-	numbers(f, &b.goroutines, "goroutines", []int{1, 16, 64, 256}, []int{64}, 1, 10_000, "goroutines that work at once")
-	f.names(&b.only, "only", nil, nil, fig8Names(), "comparisons to make (default all)")
-	number(f, &b.rows, "rows", 32_768, 16_384, 64, 10_000_000, "rows of each table; 64 for each goroutine at least")
-	number(f, &b.value, "value", 100, 100, 8, 1<<20, "bytes of a value")
-	number(f, &b.slice, "slice", 200*time.Millisecond, 50*time.Millisecond, time.Millisecond, 24*time.Hour, "how long one side works before it is the other's turn")
-	number(f, &b.duration, "duration", 3*time.Second, 300*time.Millisecond, time.Millisecond, 24*time.Hour, "how long a repetition of each comparison takes, both sides together")
+	f.bind("fig8", map[string]any{
+		"goroutines": &b.goroutines, "only": &b.only, "rows": &b.rows, "value": &b.value, "slice": &b.slice,
+		"duration": &b.duration,
+	})
 	f.check(b.check)
 }
 
@@ -48,7 +45,7 @@ func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lab.close()) }()
+	defer lab.closeInto(&err)
 	r.Emulator = lab.emulator
 	r.Title = fmt.Sprintf("operations of transactions against raw requests; %d rows, values of %d bytes, slices of %v, %d times %v of each",
 		b.rows, b.value, b.slice, r.repeat, b.duration)
@@ -80,7 +77,8 @@ func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
 	}
 	r.Notes = append(r.Notes, "ratio: median of neighbouring slices; overall: all operations by all time; by CPU: CPU time of raw by ours",
 		"an operation of rows10 is ten rows on both sides",
-		fmt.Sprintf("get: a snapshot, got from the oracle in this process, for each %d Gets; CPU and allocations are %s", fig8SnapshotGets, whose))
+		fmt.Sprintf("get: a snapshot, got from the oracle in this process, for each %d Gets; CPU and allocations are %s",
+			fig8SnapshotGets, whose))
 	return nil
 }
 
@@ -114,7 +112,7 @@ func (t *fig8Trial) into(row, costs *report.Row) {
 			storage += n
 		}
 	}
-	costs.Add("storage requests", storage, "writes of a row", t.ours.perRow, "most", t.ours.mostOfRow)
+	costs.Add("storage requests", storage, "writes of a row", t.ours.mostOfRow)
 }
 
 // cpu is the processor time of an operation in µs.
@@ -138,9 +136,10 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 		{"fig8-reads", "Reads in transactions against raw ReadRow", "Reads", false, 0.94},
 		{"fig8-writes", "Writes in transactions against raw requests", "Writes", true, 0.23},
 	} {
-		bars := report.Chart{Name: c.file + "-ratio", Title: c.ratio, X: report.Axis{Label: "goroutines"}, Y: report.Axis{Label: "throughput, raw = 1"},
-			Marks: []report.Mark{{At: c.paper, Name: "paper", Horizontal: true}}}
-		lines := report.Chart{Name: c.file + "-throughput", Title: c.throughput, X: report.Axis{Label: "goroutines", Log: true}, Y: report.Axis{Label: "rows a second"}}
+		bars := report.Chart{Name: c.file + "-ratio", Title: c.ratio, X: report.Axis{Label: "goroutines"},
+			Y: report.Axis{Label: "throughput, raw = 1"}, Marks: []report.Mark{{At: c.paper, Name: "paper", Horizontal: true}}}
+		lines := report.Chart{Name: c.file + "-throughput", Title: c.throughput,
+			X: report.Axis{Label: "goroutines", Log: true}, Y: report.Axis{Label: "rows a second"}}
 		drawn := map[string]bool{} // each operation of ours is drawn once, and each raw one
 		for i := 0; i < len(trials); i += len(b.goroutines) {
 			t := trials[i]
@@ -150,7 +149,8 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 			of := func(row *report.Row) bool { return row.Figure("comparison").Text == t.name }
 			ratios := r.Table("fig8").Line("", "goroutines", "ratio", of)
 			bars.Bars = append(bars.Bars, report.Bars{Name: t.name, Values: ratios.Y})
-			for _, side := range []struct{ name, operation, figure string }{{t.name, t.fig8Kind.ours, "ours"}, {t.fig8Kind.raw, t.fig8Kind.raw, "raw"}} {
+			k := t.fig8Kind
+			for _, side := range []struct{ name, operation, figure string }{{k.name, k.ours, "ours"}, {k.raw, k.raw, "raw"}} {
 				line := r.Table("fig8").Line(side.name, "goroutines", side.figure, of)
 				for j := range line.Y {
 					line.Y[j] *= float64(t.rowsPerOp)

@@ -3,12 +3,14 @@ package measure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // The tables of the benchmark: one that transactions use, one with a single family for the raw
@@ -33,37 +35,24 @@ type fig8Lab struct {
 
 // startFig8 connects and loads. Tests give further options, for all clients.
 func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...option.ClientOption) (l *fig8Lab, err error) {
-	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value)}
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
+	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value),
+		environment: startEnvironment(ctx, emulator, schema)}
 	ctx, cancel := context.WithTimeout(ctx, 2*gracePeriod)
 	defer cancel()
-	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
-	if l.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
-		return nil, err
-	}
-	if err = errors.Join(l.createRaw(ctx, fig8Plain, fig8Family, bigtable.NoGcPolicy()), l.connect(ctx, opts)); err == nil {
-		err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
-	}
-	_, err = l.orClose(err)
-	return l, err
-}
-
-func (l *fig8Lab) connect(ctx context.Context, opts []option.ClientOption) (err error) {
-	if l.client, err = l.environment.client(ctx, percolator.Config{}, opts...); err != nil {
-		return err
-	}
-	if l.unbatched, err = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...); err != nil {
-		return err
-	}
-	raw, err := l.raw(ctx, opts...)
-	if err != nil {
-		return err
-	}
-	ts, err := l.oracle.Next(ctx)
+	l.createRaw(ctx, fig8Plain, fig8Family, bigtable.NoGcPolicy())
+	l.client = l.environment.client(ctx, percolator.Config{}, opts...)
+	l.unbatched = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...)
+	table := l.raw(ctx, opts...)
+	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = table(fig8Ours), true, l.readOurs, l.loadOurs
+	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = table(fig8Limit), true, l.limit.readRaw("data"), l.loadLimit
+	l.plain.table, l.plain.read, l.plain.write = table(fig8Plain), l.plain.readRaw(fig8Family), l.loadPlain
+	ts := opened(l.environment, func() (tso.Timestamp, error) { return l.oracle.Next(ctx) })
 	l.last.Store(int64(ts)) // as large as those of the protocol: they are sent as varints
-	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = raw.Open(fig8Ours), true, l.readOurs, l.loadOurs
-	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = raw.Open(fig8Limit), true, l.readLimit, l.loadLimit
-	l.plain.table, l.plain.read, l.plain.write = raw.Open(fig8Plain), l.readPlain, l.loadPlain
-	return err
+	if l.err == nil {
+		l.err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
+	}
+	return l, l.orClose()
 }
 
 func fig8Cell(row string) percolator.Cell {
@@ -94,52 +83,30 @@ func (l *fig8Lab) loadOurs(ctx context.Context, keys []string, values [][]byte) 
 	return err
 }
 
-func (l *fig8Lab) readPlain(ctx context.Context, keys []string) ([][]byte, error) {
-	return l.plain.readRaw(ctx, fig8Family, keys)
-}
-
-func (l *fig8Lab) readLimit(ctx context.Context, keys []string) ([][]byte, error) {
-	return l.limit.readRaw(ctx, "data", keys)
-}
-
 func (l *fig8Lab) loadPlain(ctx context.Context, keys []string, values [][]byte) error {
-	return loadRaw(ctx, l.plain.table, keys, func(i int, mut *bigtable.Mutation) {
-		mut.Set(fig8Family, fig8Column, fig8Timestamp, values[i])
-	})
+	muts := make([]*bigtable.Mutation, len(keys))
+	for i := range muts {
+		muts[i] = setCell(fig8Family, fig8Column, fig8Timestamp, values[i])
+	}
+	return applyBulk(ctx, l.plain.table, keys, muts)
 }
 
 func (l *fig8Lab) loadLimit(ctx context.Context, keys []string, values [][]byte) error {
 	start, commit := l.tick(), l.tick()
-	return loadRaw(ctx, l.limit.table, keys, func(i int, mut *bigtable.Mutation) {
-		mut.Set("data", fig8Column, start, values[i])
-		mut.Set("write", fig8Column, commit, fig8Record)
-	})
-}
-
-func loadRaw(ctx context.Context, table *bigtable.Table, keys []string, set func(i int, mut *bigtable.Mutation)) error {
 	muts := make([]*bigtable.Mutation, len(keys))
 	for i := range muts {
-		muts[i] = bigtable.NewMutation()
-		set(i, muts[i])
+		muts[i] = setCell("data", fig8Column, start, values[i])
+		muts[i].Set("write", fig8Column, commit, fig8Record)
 	}
-	return applyBulk(ctx, table, keys, muts)
+	return applyBulk(ctx, l.limit.table, keys, muts)
 }
 
 // fig8Kind is a comparison of the benchmark.
 type fig8Kind struct {
 	name, ours, raw string
-	write, batching bool
+	write           bool
 	rowsPerOp       int
 	sides           func() (ours, raw *fig8Side)
-}
-
-// fig8Names are the comparisons, in the order of the report.
-func fig8Names() []string {
-	var names []string
-	for _, k := range new(fig8Lab).kinds() {
-		names = append(names, k.name)
-	}
-	return names
 }
 
 const (
@@ -149,46 +116,180 @@ const (
 
 // kinds lists the comparisons.
 func (l *fig8Lab) kinds() []fig8Kind {
-	reads := func(name, ours string, op fig8Op, batching bool, raw string, filter bigtable.ReadOption) fig8Kind {
-		return fig8Kind{name: name, ours: ours, raw: raw, batching: batching, rowsPerOp: 1, sides: func() (*fig8Side, *fig8Side) {
-			client := l.client
-			if !batching {
-				client = l.unbatched
-			}
-			return l.side(client, func(ctx context.Context, w *fig8Walker) error { return op(ctx, client, w) }), l.rawSide(l.plain, l.readRow(filter))
+	reads := func(name, ours string, client *percolator.Client, raw string, filter bigtable.ReadOption) fig8Kind {
+		return fig8Kind{name: name, ours: ours, raw: raw, rowsPerOp: 1, sides: func() (*fig8Side, *fig8Side) {
+			get := func(ctx context.Context, w *fig8Walker) error { return getFromSnapshot(ctx, client, w) }
+			return &fig8Side{rows: l.ours, op: get, stats: client.Stats}, &fig8Side{rows: l.plain, op: l.readRow(filter)}
 		}}
 	}
-	writes := func(name, ours string, rows int, op fig8Op, raw string, rawSide func() *fig8Side) fig8Kind {
-		return fig8Kind{name: name, ours: ours, raw: raw, write: true, batching: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
-			s := l.side(l.client, func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) })
-			s.finish = l.client.Flush
-			return s, rawSide()
+	writes := func(name, ours string, rows int, op fig8Op, raw string, rawRows *fig8Rows,
+		rawOp func(context.Context, *fig8Walker) error) fig8Kind {
+		return fig8Kind{name: name, ours: ours, raw: raw, write: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
+			write := func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) }
+			return &fig8Side{rows: l.ours, op: write, stats: l.client.Stats, finish: l.client.Flush}, &fig8Side{rows: rawRows, op: rawOp}
 		}}
 	}
-	mutate := func() *fig8Side { return l.rawSide(l.plain, l.mutateRow) }
-	serial := func() *fig8Side { return l.rawSide(l.plain, l.mutateTenInTurn) }
-	atOnce := func() *fig8Side { return l.rawSide(l.plain, l.mutateTenAtOnce) }
-	limit := func() *fig8Side { return l.rawSide(l.limit, l.lockAndCommit) }
+	const snapshot, commit = "Get from a Snapshot of many Gets", "Begin, Set and Commit"
 	return []fig8Kind{
-		reads("get", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfRow, fig8Latest),
-		reads("get-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfRow, fig8Latest),
-		reads("get-cell", "Get from a Snapshot of many Gets, batching off", getFromSnapshot, false, fig8OfCell, fig8Named),
-		reads("get-cell-batched", "Get from a Snapshot of many Gets", getFromSnapshot, true, fig8OfCell, fig8Named),
-		reads("begin-get", "Begin and Get, batching off", beginAndGet, false, fig8OfRow, fig8Latest),
-		reads("begin-get-batched", "Begin and Get", beginAndGet, true, fig8OfRow, fig8Latest),
-		writes("write", "Begin, Set and Commit", 1, writeRows(1), "MutateRow", mutate),
-		writes("write-limit", "Begin, Set and Commit", 1, writeRows(1), "two CheckAndMutateRow", limit),
-		writes("blind", "Begin, Set and Commit, Blind", 1, writeRows(1, percolator.Blind()), "MutateRow", mutate),
-		writes("blind-limit", "Begin, Set and Commit, Blind", 1, writeRows(1, percolator.Blind()), "two CheckAndMutateRow", limit),
-		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow in turn", serial),
-		writes("rows10-at-once", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow at once", atOnce),
+		reads("get", snapshot+", batching off", l.unbatched, fig8OfRow, fig8Latest),
+		reads("get-batched", snapshot, l.client, fig8OfRow, fig8Latest),
+		reads("get-cell", snapshot+", batching off", l.unbatched, fig8OfCell, fig8Named),
+		reads("get-cell-batched", snapshot, l.client, fig8OfCell, fig8Named),
+		writes("write", commit, 1, writeRows(1), "MutateRow", l.plain, l.mutateRow),
+		writes("write-limit", commit, 1, writeRows(1), "two CheckAndMutateRow", l.limit, l.lockAndCommit),
+		writes("blind", commit+", Blind", 1, writeRows(1, percolator.Blind()), "MutateRow", l.plain, l.mutateRow),
+		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow in turn",
+			l.plain, l.mutateTenInTurn),
 	}
 }
 
-func (l *fig8Lab) side(client *percolator.Client, op func(context.Context, *fig8Walker) error) *fig8Side {
-	return &fig8Side{rows: l.ours, op: op, stats: client.Stats}
+const (
+	// fig8SnapshotGets is for how many Gets, each of another row, a goroutine keeps its snapshot. A
+	// snapshot answers a row that it has read before without asking the store, so the rows differ; and
+	// goroutines have snapshots of their own, since requests at one timestamp are cheaper together
+	// than at many.
+	fig8SnapshotGets = 64
+
+	// fig8TxnRows is how many rows the larger transactions write.
+	fig8TxnRows = 10
+
+	// fig8Timestamp is that of all raw writes: a row that got another version with each of them would
+	// become slower, and flatter us.
+	fig8Timestamp = bigtable.Timestamp(1000)
+)
+
+// fig8Op is an operation of ours.
+type fig8Op func(ctx context.Context, c *percolator.Client, w *fig8Walker) error
+
+// fig8Reader is the snapshot that a goroutine reads from.
+type fig8Reader struct {
+	snapshot *percolator.Snapshot
+	gets     int
 }
 
-func (l *fig8Lab) rawSide(rows *fig8Rows, op func(context.Context, *fig8Walker) error) *fig8Side {
-	return &fig8Side{rows: rows, op: op}
+// getFromSnapshot is the read of Figure 8: the start timestamp has been had in advance, for
+// fig8SnapshotGets Gets.
+func getFromSnapshot(ctx context.Context, c *percolator.Client, w *fig8Walker) (err error) {
+	if w.gets%fig8SnapshotGets == 0 {
+		if w.snapshot, err = c.Snapshot(ctx); err != nil {
+			return err
+		}
+	}
+	w.gets++
+	row := w.step()
+	v, err := w.snapshot.Get(ctx, fig8Cell(w.rows.keys[row]))
+	if err != nil {
+		return err
+	}
+	return w.rows.check(w.values[0], row, v)
+}
+
+// writeRows is a transaction that reads nothing and writes one cell in each of n rows.
+func writeRows(n int, opts ...percolator.TxnOption) fig8Op {
+	return func(ctx context.Context, c *percolator.Client, w *fig8Walker) error {
+		tx, err := c.Begin(ctx, opts...)
+		if err != nil {
+			return err
+		}
+		var rows [fig8TxnRows]int
+		for i := range n {
+			rows[i] = w.step()
+			if err := tx.Set(fig8Cell(w.rows.keys[rows[i]]), w.draft(i, rows[i])); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Commit(ctx); err != nil {
+			return err
+		}
+		w.wrote(rows[:n]...)
+		return nil
+	}
+}
+
+// readRow is the read that ours are compared with: the newest cell of the only column.
+func (l *fig8Lab) readRow(filter bigtable.ReadOption) func(ctx context.Context, w *fig8Walker) error {
+	return func(ctx context.Context, w *fig8Walker) error {
+		row := w.step()
+		r, err := l.plain.table.ReadRow(ctx, w.rows.keys[row], filter)
+		if err != nil {
+			return err
+		}
+		if len(r[fig8Family]) != 1 {
+			return fmt.Errorf("row %s has %d cells", w.rows.keys[row], len(r[fig8Family]))
+		}
+		return w.rows.check(w.values[0], row, r[fig8Family][0].Value)
+	}
+}
+
+// A Get asks for one column, whatever else the row holds. fig8Named asks Bigtable for the same;
+// fig8Latest is the cheapest read there is, and answers the same only because these rows hold
+// nothing else.
+var (
+	fig8Latest = bigtable.RowFilter(bigtable.LatestNFilter(1))
+	fig8Named  = bigtable.RowFilter(bigtable.ChainFilters(bigtable.FamilyFilter(fig8Family), bigtable.ColumnFilter(fig8Column),
+		bigtable.LatestNFilter(1)))
+)
+
+func (l *fig8Lab) mutateRow(ctx context.Context, w *fig8Walker) error {
+	row := w.step()
+	mut := setCell(fig8Family, fig8Column, fig8Timestamp, w.draft(0, row))
+	if err := l.plain.table.Apply(ctx, w.rows.keys[row], mut); err != nil {
+		return err
+	}
+	w.wrote(row)
+	return nil
+}
+
+func (l *fig8Lab) mutateTenInTurn(ctx context.Context, w *fig8Walker) error {
+	var err error
+	for i := 0; i < fig8TxnRows && err == nil; i++ {
+		err = l.mutateRow(ctx, w)
+	}
+	return err
+}
+
+// What the limit of a single-cell commit stores besides the data: as many bytes as the protocol
+// does, with no meaning.
+var (
+	fig8Lock   = make([]byte, 56)
+	fig8Record = make([]byte, 9)
+)
+
+// tick is the next timestamp of the limit, from a counter: its oracle costs nothing.
+func (l *fig8Lab) tick() bigtable.Timestamp { return bigtable.Timestamp(l.last.Add(1)) * 1000 }
+
+// lockAndCommit is the bare limit of a single-cell write: prewrite and commit as two conditional
+// requests (docs/PROTOCOL.md, I2 and I6), and nothing of a transaction around them.
+func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
+	row := w.step()
+	start := l.tick()
+	column := func(family string) bigtable.Filter {
+		return bigtable.ColumnRangeFilter(family, fig8Column, fig8Column+"\x00")
+	}
+	from := func(f bigtable.Filter, from, to bigtable.Timestamp) bigtable.Filter {
+		return bigtable.ChainFilters(f, bigtable.TimestampRangeFilterMicros(from, to))
+	}
+	conflict := bigtable.InterleaveFilters(column("lock"), from(column("write"), start, 0)) // as at a first sending
+	prewrite := setCell("data", fig8Column, start, w.draft(0, row))
+	prewrite.Set("lock", fig8Column, start, fig8Lock)
+	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(conflict, nil, prewrite), false); err != nil {
+		return err
+	}
+	commit := setCell("write", fig8Column, l.tick(), fig8Record)
+	commit.DeleteTimestampRange("lock", fig8Column, start, start+1000)
+	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(from(column("lock"), start, start+1000), commit, nil), true); err != nil {
+		return err
+	}
+	w.wrote(row)
+	return nil
+}
+
+// conditional applies a mutation whose predicate must match, or must not.
+func (l *fig8Lab) conditional(ctx context.Context, w *fig8Walker, row int, mut *bigtable.Mutation, match bool) error {
+	var matched bool
+	err := l.limit.table.Apply(ctx, w.rows.keys[row], mut, bigtable.GetCondMutationResult(&matched))
+	if err == nil && matched != match {
+		err = fmt.Errorf("row %s, which nobody else writes, was not as it was left", w.rows.keys[row])
+	}
+	return err
 }

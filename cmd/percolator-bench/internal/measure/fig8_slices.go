@@ -1,13 +1,18 @@
 package measure
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
@@ -25,7 +30,6 @@ type fig8Side struct {
 	all           fig8Tally
 	perSecond     []float64 // by repetition
 	verified      int64
-	perRow        float64 // writes between two erasures of old versions, at most
 	mostOfRow     int
 	allocs, bytes uint64
 	requests      map[string]int64
@@ -123,15 +127,14 @@ func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
 
 // fig8Reading is what this process and the client had used and done at a moment.
 type fig8Reading struct {
-	cpu           time.Duration
-	allocs, bytes uint64
-	stats         percolator.Stats
+	cpu    time.Duration
+	memory runtime.MemStats
+	stats  percolator.Stats
 }
 
 func (s *fig8Side) reading() (r fig8Reading) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	r.allocs, r.bytes, r.cpu = m.Mallocs, m.TotalAlloc, cpuTime()
+	runtime.ReadMemStats(&r.memory)
+	r.cpu = cpuTime()
 	if s.stats != nil {
 		r.stats = s.stats()
 	}
@@ -139,15 +142,10 @@ func (s *fig8Side) reading() (r fig8Reading) {
 }
 
 func (s *fig8Side) spent(before, after fig8Reading) {
-	s.allocs += after.allocs - before.allocs
-	s.bytes += after.bytes - before.bytes
+	s.allocs += after.memory.Mallocs - before.memory.Mallocs
+	s.bytes += after.memory.TotalAlloc - before.memory.TotalAlloc
 	s.committed += after.stats.Transactions - before.stats.Transactions
-	if s.requests == nil {
-		s.requests = map[string]int64{}
-	}
-	for kind, n := range minus(after.stats.Requests, before.stats.Requests) {
-		s.requests[kind] += n
-	}
+	addTo(&s.requests, minus(after.stats.Requests, before.stats.Requests))
 }
 
 // fig8Trial is one operation at one number of goroutines.
@@ -174,12 +172,17 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 		}
 	}
 	var ratios []float64
-	for i := range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
-		ratio, err := t.pair(ctx, b.slice, i%2 == 1)
-		if err != nil {
-			return err
+	order, rates := []*fig8Side{t.raw, t.ours}, map[*fig8Side]float64{}
+	for range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
+		for _, s := range order {
+			rate, err := s.slice(ctx, b.slice)
+			if err != nil {
+				return err
+			}
+			rates[s] = rate
 		}
-		ratios = append(ratios, ratio)
+		slices.Reverse(order)
+		ratios = append(ratios, rates[t.ours]/rates[t.raw])
 		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.rows {
 			if err := t.clean(ctx); err != nil {
 				return err
@@ -198,23 +201,6 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 	return t.clean(ctx)
 }
 
-// pair returns the ratio of two neighbouring slices.
-func (t *fig8Trial) pair(ctx context.Context, d time.Duration, oursFirst bool) (float64, error) {
-	order := []*fig8Side{t.raw, t.ours}
-	if oursFirst {
-		slices.Reverse(order)
-	}
-	rates := map[*fig8Side]float64{}
-	for _, s := range order {
-		rate, err := s.slice(ctx, d)
-		if err != nil {
-			return 0, err
-		}
-		rates[s] = rate
-	}
-	return rates[t.ours] / rates[t.raw], nil
-}
-
 // clean compares a sample of what was written and makes rows that have grown small again, on both
 // sides.
 func (t *fig8Trial) clean(ctx context.Context) error {
@@ -226,7 +212,6 @@ func (t *fig8Trial) clean(ctx context.Context) error {
 			return err
 		}
 		s.verified += n
-		s.perRow = max(s.perRow, float64(s.rows.dirty())/float64(len(s.rows.keys)))
 		most, err := s.rows.eraseOld(ctx)
 		if err != nil {
 			return err
@@ -234,4 +219,209 @@ func (t *fig8Trial) clean(ctx context.Context) error {
 		s.mostOfRow = max(s.mostOfRow, most)
 	}
 	return nil
+}
+
+// fig8Rows is one table of the benchmark, in which every row has one cell, and what was last
+// written to each row. A row is used by one goroutine at a time.
+type fig8Rows struct {
+	keys   []string
+	size   int      // bytes of a value
+	writes []uint32 // acknowledged, by row; the newest value says how many
+	erased []uint32 // of writes, by row: how many there were when old versions were erased
+
+	table    *bigtable.Table // without the protocol
+	versions bool            // each write leaves another version behind
+
+	// read returns the newest values, with the protocol where there is one; write loads.
+	read  func(ctx context.Context, keys []string) ([][]byte, error)
+	write func(ctx context.Context, keys []string, values [][]byte) error
+}
+
+func newFig8Rows(rows, size int) *fig8Rows {
+	r := &fig8Rows{size: size, keys: make([]string, rows), writes: make([]uint32, rows), erased: make([]uint32, rows)}
+	for i := range r.keys {
+		r.keys[i] = rowName(i)
+	}
+	return r
+}
+
+// fill makes the value that the nth write of a row stores. No other write of the table stores the
+// same.
+func (r *fig8Rows) fill(value []byte, row int, n uint32) []byte {
+	value = binary.BigEndian.AppendUint32(value[:0], uint32(row))
+	value = binary.BigEndian.AppendUint32(value, n)
+	for len(value) < r.size {
+		value = append(value, 'a'+byte(len(value)%26))
+	}
+	return value
+}
+
+// check compares what was read with what was last written.
+func (r *fig8Rows) check(scratch []byte, row int, got []byte) error {
+	if !bytes.Equal(got, r.fill(scratch, row, r.writes[row])) {
+		return fmt.Errorf("row %s: %d bytes that are not those of its write number %d", r.keys[row], len(got), r.writes[row])
+	}
+	return nil
+}
+
+// fig8Batch is how many rows are loaded, compared or cleaned at once.
+const fig8Batch = 512
+
+// load stores the first value of every row.
+func (r *fig8Rows) load(ctx context.Context) error {
+	for from := 0; from < len(r.keys); from += fig8Batch {
+		to := min(from+fig8Batch, len(r.keys))
+		values := make([][]byte, 0, fig8Batch)
+		for row := from; row < to; row++ {
+			values = append(values, r.fill(make([]byte, 0, r.size), row, 0))
+		}
+		if err := r.write(ctx, r.keys[from:to], values); err != nil {
+			return fmt.Errorf("loading rows: %w", err)
+		}
+	}
+	return nil
+}
+
+// dirty is how many writes there were since old versions were last erased.
+func (r *fig8Rows) dirty() (writes int) {
+	for row := range r.writes {
+		writes += int(r.writes[row] - r.erased[row])
+	}
+	return writes
+}
+
+// verify reads at most one batch of the rows that were written, spread over all of them, and
+// returns how many.
+func (r *fig8Rows) verify(ctx context.Context) (int64, error) {
+	var written []int
+	for row := range r.writes {
+		if r.writes[row] != r.erased[row] {
+			written = append(written, row)
+		}
+	}
+	var sample []int
+	var keys []string
+	for i, step := 0, len(written)/fig8Batch+1; i < len(written); i += step {
+		sample, keys = append(sample, written[i]), append(keys, r.keys[written[i]])
+	}
+	if len(sample) == 0 {
+		return 0, nil
+	}
+	values, err := r.read(ctx, keys)
+	if err != nil {
+		return 0, err
+	}
+	for i, row := range sample {
+		if err := r.check(nil, row, values[i]); err != nil {
+			return 0, fmt.Errorf("read back: %w", err)
+		}
+	}
+	return int64(len(sample)), nil
+}
+
+// eraseOld leaves of each row that was written only its newest version in each family, as a
+// collector would: rows that grow would make the measurements that come later slower. A lock in any
+// of these rows is an error, as everything has been settled. most is how many writes a row had
+// seen.
+func (r *fig8Rows) eraseOld(ctx context.Context) (most int, err error) {
+	var rows []string
+	for row := range r.writes {
+		if n := int(r.writes[row] - r.erased[row]); n > 0 {
+			most = max(most, n)
+			rows = append(rows, r.keys[row])
+		}
+	}
+	copy(r.erased, r.writes)
+	for len(rows) > 0 && r.versions {
+		n := min(len(rows), fig8Batch)
+		if err := r.eraseOldOf(ctx, rows[:n]); err != nil {
+			return 0, fmt.Errorf("erasing old versions: %w", err)
+		}
+		rows = rows[n:]
+	}
+	return most, nil
+}
+
+func (r *fig8Rows) eraseOldOf(ctx context.Context, keys []string) error {
+	var muts []*bigtable.Mutation
+	var rows []string
+	var left error
+	err := r.table.ReadRows(ctx, bigtable.RowList(keys), func(row bigtable.Row) bool {
+		mut := bigtable.NewMutation()
+		for family, items := range row {
+			if family == "lock" {
+				left = fmt.Errorf("row %s: a lock was left behind", row.Key())
+			}
+			for _, it := range items {
+				mut.DeleteTimestampRange(family, it.Column[len(family)+1:], 0, it.Timestamp)
+			}
+		}
+		rows, muts = append(rows, row.Key()), append(muts, mut)
+		return true
+	}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.LatestNFilter(1), bigtable.StripValueFilter())))
+	if err = errors.Join(err, left); err != nil {
+		return err
+	}
+	return applyBulk(ctx, r.table, rows, muts)
+}
+
+// readRaw reads the newest cell of a family of each row without the protocol.
+func (r *fig8Rows) readRaw(family string) func(ctx context.Context, keys []string) ([][]byte, error) {
+	return func(ctx context.Context, keys []string) ([][]byte, error) {
+		found := make(map[string][]byte, len(keys))
+		err := r.table.ReadRows(ctx, bigtable.RowList(keys), func(row bigtable.Row) bool {
+			found[row.Key()] = row[family][0].Value
+			return true
+		}, bigtable.RowFilter(bigtable.ChainFilters(bigtable.FamilyFilter(family), bigtable.LatestNFilter(1))))
+		values := make([][]byte, len(keys))
+		for i, key := range keys {
+			values[i] = found[key]
+		}
+		return values, err
+	}
+}
+
+// fig8Walker is one goroutine's way through its share of the rows.
+type fig8Walker struct {
+	rows *fig8Rows
+	own  []int
+	next int
+
+	fig8Reader
+	values [fig8TxnRows][]byte // scratch
+	count  int64               // operations of this slice
+	failed int64               // conflicts of this slice
+}
+
+func newFig8Walker(rows *fig8Rows, goroutine, goroutines int) *fig8Walker {
+	w := &fig8Walker{rows: rows}
+	for row := goroutine; row < len(rows.keys); row += goroutines {
+		w.own = append(w.own, row)
+	}
+	random := rand.New(rand.NewPCG(uint64(goroutine), uint64(goroutines))) // both sides go the same way
+	random.Shuffle(len(w.own), func(i, j int) { w.own[i], w.own[j] = w.own[j], w.own[i] })
+	for i := range w.values {
+		w.values[i] = make([]byte, 0, rows.size)
+	}
+	return w
+}
+
+// step is the next row of the walker. It comes again after all others.
+func (w *fig8Walker) step() (row int) {
+	row = w.own[w.next]
+	w.next = (w.next + 1) % len(w.own)
+	return row
+}
+
+// draft is the value that the row is to have after its next write, in a scratch buffer. wrote says
+// that it was written.
+func (w *fig8Walker) draft(buffer, row int) []byte {
+	w.values[buffer] = w.rows.fill(w.values[buffer], row, w.rows.writes[row]+1)
+	return w.values[buffer]
+}
+
+func (w *fig8Walker) wrote(rows ...int) {
+	for _, row := range rows {
+		w.rows.writes[row]++
+	}
 }

@@ -3,16 +3,21 @@ package measure
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // fig9Benchmark measures trades (section 3.3 and Figure 9 of the paper). The numbers of cores are
@@ -27,16 +32,12 @@ type fig9Benchmark struct {
 }
 
 func (b *fig9Benchmark) declare(f *flags) {
-	n, ms := runtime.NumCPU(), time.Millisecond
-	ways := []string{string(tpce.Queued), string(tpce.Direct), string(tpce.Omitted)}
-	numbers(f, &b.cores, "cores", allCores(n), []int{n}, 1, n, "GOMAXPROCS of the process that is measured")
+	b.cores = allCores(runtime.NumCPU())
+	f.bind("fig9", map[string]any{
+		"cores": &b.cores, "customers": &b.customers, "commission": &b.commissions, "terminals": &b.terminals,
+		"fold-every": &b.foldEvery, "duration": &b.duration, "seed": &b.seed,
+	})
 	f.set.Lookup("cores").DefValue = "1, 2, 4 … and all of this machine's"
-	numbers(f, &b.customers, "customers", []int{200, 1000, 4000}, []int{200}, 1, tpce.MaxCustomers, "customers of the firm")
-	f.names(&b.commissions, "commission", ways, ways[:2], ways, "what becomes of commissions: queue, row, omitted")
-	number(f, &b.terminals, "terminals", 32, 32, 1, 10_000, "goroutines that are customers, and as many that are the exchange")
-	number(f, &b.foldEvery, "fold-every", time.Second, 200*ms, 0, time.Minute, "how long queued commissions wait for more, at most")
-	number(f, &b.duration, "duration", 1500*ms, 600*ms, 10*ms, time.Hour, "how long each repetition is measured, after a quarter of that to warm up")
-	number(f, &b.seed, "seed", 1, 1, 0, 1<<64-1, "of everything that is left to chance, but for how goroutines take turns")
 	f.check(func() error { return within("commission", len(b.commissions), 1, 3) })
 }
 
@@ -80,10 +81,10 @@ func (b *fig9Benchmark) settings() (out []fig9Setting) {
 // run lets the settings take turns, so that whatever else the machine does falls on all of them. A
 // measurement gives up a minute after its time.
 func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
-	mix := tpce.StandardMix
-	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: %d %% trade-order, each with its trade-result, "+
+	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: "+
+		"%d %% trade-order, each with its trade-result, "+
 		"%d %% customer-position, %d %% trade-status; %d of %v each, seed %d",
-		b.terminals, b.terminals, mix.TradeOrder, mix.CustomerPosition, mix.TradeStatus, r.repeat, b.duration, b.seed)
+		b.terminals, b.terminals, tpce.TradeOrders, tpce.CustomerPositions, tpce.TradeStatuses, r.repeat, b.duration, b.seed)
 	settings := b.settings()
 	results := make([][]*fig9Result, len(settings))
 	r.all = r.repeat * len(settings)
@@ -112,26 +113,21 @@ func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 	}
 	r.Notes = append(r.Notes, "cores: GOMAXPROCS of the process with all clients and the oracle; "+shared,
 		fmt.Sprintf("%d trades were ordered, and every one of them audited: money, holdings, commissions and prices are right", trades),
-		"section 3.3 of the paper: its benchmark based on TPC-E, commissions omitted: 11200 trades/s on 15000 cores; other machines, another store")
+		"section 3.3 of the paper: its benchmark based on TPC-E, commissions omitted: 11200 trades/s on 15000 cores; "+
+			"other machines, another store")
 	return nil
 }
 
 // measure runs one repetition in another process, which has so many cores and a heap of its own.
 func (b *fig9Benchmark) measure(ctx context.Context, s fig9Setting, emulator string) (_ *fig9Result, err error) {
-	p, err := startPart(ctx, "fig9-run", fig9Job{
+	e, r := new(environment), new(fig9Result)
+	defer e.closeInto(&err)
+	e.part(ctx, "fig9-run", fig9Job{
 		Emulator: emulator, Customers: s.customers, Commission: s.commission, Terminals: b.terminals,
 		FoldEvery: b.foldEvery, Duration: b.duration, Seed: b.seed,
-	}, "GOMAXPROCS="+strconv.Itoa(s.cores))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	r := new(fig9Result)
-	if err := p.hear(r); err != nil {
-		return nil, err
-	}
-	if r.Error != "" {
-		return nil, errors.New(r.Error)
+	}, r, "GOMAXPROCS="+strconv.Itoa(s.cores))
+	if e.err != nil {
+		return nil, e.err
 	}
 	if r.Cores != s.cores {
 		return nil, fmt.Errorf("a process with GOMAXPROCS %d had %d", s.cores, r.Cores)
@@ -144,36 +140,31 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 	row := r.Table("fig9").Row(s.String())
 	var tps, all, used []float64
 	var commits, conflicts, transactions int64
-	requests, folds := map[string]int64{}, fig9Folds{}
+	requests := map[string]int64{}
 	kinds := map[tpce.Kind]*fig9Kind{}
 	for _, out := range results {
 		total := int64(0)
 		for kind, k := range out.Kinds {
-			sum := kinds[kind]
-			if sum == nil {
-				sum = new(fig9Kind)
-				kinds[kind] = sum
+			if kinds[kind] == nil {
+				kinds[kind] = new(fig9Kind)
 			}
-			sum.Conflicts, total = sum.Conflicts+k.Conflicts, total+k.Latencies.count()
-			if kind.Writes() {
-				commits, conflicts = commits+k.Latencies.count(), conflicts+k.Conflicts
+			n := k.Latencies.count()
+			if total += n; kind.Writes() {
+				commits, conflicts = commits+n, conflicts+k.Conflicts
 			}
-			sum.Latencies.merge(&k.Latencies)
+			kinds[kind].Conflicts += k.Conflicts
+			kinds[kind].Latencies.merge(&k.Latencies)
 		}
 		transactions += total
 		tps, all = append(tps, float64(out.Executed)/out.Seconds), append(all, float64(total)/out.Seconds)
 		used = append(used, out.CPU/out.Seconds)
-		folds.Runs, folds.Conflicts = folds.Runs+out.Folds.Runs, folds.Conflicts+out.Folds.Conflicts
-		for kind, n := range out.Requests {
-			requests[kind] += n
-		}
+		addTo(&requests, out.Requests)
 	}
-	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.SizeFor(s.customers).Brokers(),
+	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.Size(s.customers).Brokers(),
 		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
 	row.Add("cores used", used) // 0: not known on this system
 	row.Add("conflicts/commit", per(conflicts, commits),
-		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions), "folds", folds.Runs,
-		"folds' conflicts", folds.Conflicts)
+		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions))
 	each := r.Table("requests/transaction").Row(s.String())
 	for _, kind := range slices.Sorted(maps.Keys(requests)) {
 		each.Add(kind, per(requests[kind], transactions))
@@ -189,7 +180,9 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 	audits := r.Table("audits")
 	audits.Series = true
 	for _, out := range results {
-		out.Audit.into(audits.Append(s.String()))
+		a := out.Audit
+		audits.Append(s.String()).Add("trades", a.Trades, "settled", a.Settled, "rejected", a.Rejected, "accounts", a.Accounts,
+			"commission, cents", a.Commission, "earned, cents", a.Earned)
 	}
 }
 
@@ -234,4 +227,162 @@ func linear(l report.Line) report.Line {
 		out.X, out.Y = append(out.X, x), append(out.Y, l.Y[0]*x/l.X[0])
 	}
 	return out
+}
+
+// fig9Job is one repetition.
+type fig9Job struct {
+	Emulator             string
+	Customers, Terminals int
+	Commission           tpce.Commission
+	FoldEvery, Duration  time.Duration
+	Seed                 uint64
+}
+
+// fig9Result is what was counted while it was measured, and the audit of everything.
+type fig9Result struct {
+	Emulator     string
+	Cores        int
+	Seconds, CPU float64
+	Executed     int64
+	Kinds        map[tpce.Kind]*fig9Kind
+	Requests     map[string]int64
+	Audit        tpce.Audit
+}
+
+// fig9Run is the process of one repetition.
+func fig9Run(ctx context.Context, j fig9Job, l *lines) error {
+	r, err := j.run(ctx)
+	if err != nil {
+		return err
+	}
+	return l.say(r)
+}
+
+// run opens a firm, lets it work, and audits it.
+func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
+	firm, err := tpce.New(tpce.Size(j.Customers), j.Commission)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Duration+gracePeriod+time.Duration(j.Customers)*10*time.Millisecond)
+	defer cancel()
+	g := startEnvironment(ctx, j.Emulator, firm.Schema())
+	defer g.closeInto(&err)
+	client := g.client(ctx, percolator.Config{})
+	if g.err != nil {
+		return nil, g.err
+	}
+	t := newFig9Tally()
+	firm.Open(client, t.done)
+	exchange := tpce.NewExchange(firm.Size().Securities(), j.Seed)
+	if err := firm.Load(ctx, exchange); err != nil {
+		return nil, err
+	}
+	runtime.GC()               // what loading has left behind is not the measurement's
+	var fold *observers.Worker // folds commissions; there is none where they are not queued
+	if j.Commission == tpce.Queued {
+		registry := observers.NewRegistry()
+		if err := firm.Observe(registry, j.FoldEvery); err != nil {
+			return nil, err
+		}
+		if fold, _ = g.work(ctx, client, registry, observers.Config{}); g.err != nil {
+			return nil, g.err
+		}
+	}
+	r := &fig9Result{Emulator: g.emulator, Cores: runtime.GOMAXPROCS(0)}
+	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, t, client) }); err != nil {
+		return nil, err
+	}
+	if fold != nil {
+		if err := fold.WaitIdle(ctx); err != nil {
+			return nil, fmt.Errorf("folding the rest: %w", err)
+		}
+	}
+	r.Audit, err = firm.Audit(ctx, exchange)
+	return r, err
+}
+
+// warmUp is not counted.
+func (j fig9Job) warmUp() time.Duration { return j.Duration / 4 }
+
+// trade lets the terminals and the exchange work while watch does, and then until every order has
+// been executed and every price published.
+func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exchange, watch func(context.Context) error) error {
+	group, working := errgroup.WithContext(ctx)
+	tickets := make(chan tpce.Ticket, j.Terminals) // an exchange that is behind holds up the terminals
+	closing := make(chan struct{})
+	group.Go(func() error {
+		defer close(closing)
+		return watch(working)
+	})
+	group.Go(func() error {
+		defer close(tickets)
+		terminals, selling := errgroup.WithContext(working)
+		for i := range j.Terminals {
+			random := rand.New(rand.NewPCG(j.Seed, uint64(i)))
+			terminals.Go(func() error { return firm.Terminal(selling, random, tickets, closing) })
+		}
+		return terminals.Wait()
+	})
+	for range j.Terminals {
+		group.Go(func() error { return firm.Execute(working, exchange, tickets) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return firm.MarketFeed(ctx, exchange.Publish())
+}
+
+// watch waits until everything is warm and counts for as long as the measurement takes.
+func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *percolator.Client) error {
+	pause(ctx, j.warmUp())
+	begun, cpu, requests := time.Now(), cpuTime(), c.Stats().Requests
+	t.count(true)
+	pause(ctx, j.Duration)
+	t.count(false)
+	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
+	r.Kinds, r.Executed = t.kinds, t.executed // nobody counts any more
+	r.Requests = minus(c.Stats().Requests, requests)
+	return ctx.Err()
+}
+
+// fig9Kind is one type of transaction. Its latency is that of the closed loop, with all attempts.
+type fig9Kind struct {
+	Conflicts int64
+	Latencies recorder
+}
+
+// fig9Tally counts the transactions that end between begin and end.
+type fig9Tally struct {
+	mu       sync.Mutex
+	counting bool
+	executed int64
+	kinds    map[tpce.Kind]*fig9Kind
+}
+
+func newFig9Tally() *fig9Tally {
+	t := &fig9Tally{kinds: map[tpce.Kind]*fig9Kind{}}
+	for _, k := range tpce.Kinds {
+		t.kinds[k] = new(fig9Kind)
+	}
+	return t
+}
+
+func (t *fig9Tally) count(counting bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counting = counting
+}
+
+func (t *fig9Tally) done(d tpce.Done) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.counting {
+		return
+	}
+	if d.Executed {
+		t.executed++
+	}
+	t.kinds[d.Kind].Conflicts += int64(d.Attempts - 1)
+	t.kinds[d.Kind].Latencies.record(d.Took)
 }

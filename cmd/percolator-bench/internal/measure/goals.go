@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/internal/webindex/index"
@@ -27,20 +26,13 @@ const (
 )
 
 func (b *goalsBenchmark) declare(f *flags) {
-	ms := time.Millisecond
-	f.names(&b.only, "only", nil, []string{goalRatios, goalLatency}, []string{goalRatios, goalLatency, goalOps}, "parts to measure: ratios, latency, ops (default all)")
-	number(f, &b.fig8.duration, "duration", 3*time.Second, 300*ms, 2*ms, time.Hour, "how long a repetition of a comparison with raw requests takes")
-	number(f, &b.fig8.slice, "slice", 200*ms, 50*ms, ms, time.Hour, "how long one side works before it is the other's turn")
-	number(f, &b.fig8.rows, "rows", 32_768, 4096, 64, 10_000_000, "rows of each table of the comparisons")
-	number(f, &b.latency.iterations, "iterations", 100, 10, 1, 100_000, "transactions of each kind in a repetition")
-	number(f, &b.latency.delay, "delay", 5*ms, 2*ms, 0, time.Second, "added to each request where latencies are measured and requests counted")
-	number(f, &b.ops.pages, "pages", 258, 258, 1, 1_000_000, "pages of the web index")
-	number(f, &b.ops.collapse, "collapse", index.Collapse, index.Collapse, 0, time.Minute, "how long the web index's observers behind the first wait for further reasons to run")
+	b.ops.collapse = index.Collapse
+	f.bind("goals", map[string]any{
+		"only": &b.only, "duration": &b.fig8.duration, "slice": &b.fig8.slice, "rows": &b.fig8.rows,
+		"iterations": &b.latency.iterations, "delay": &b.latency.delay, "pages": &b.ops.pages, "collapse": &b.ops.collapse,
+	})
 	f.check(func() error {
-		if b.fig8.duration < 2*b.fig8.slice {
-			return usagef("--duration %v does not hold two --slice %v", b.fig8.duration, b.fig8.slice)
-		}
-		return nil
+		return unless(b.fig8.duration >= 2*b.fig8.slice, "--duration %v does not hold two --slice %v", b.fig8.duration, b.fig8.slice)
 	})
 }
 

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // latencyBenchmark measures transactions in multiples of the time of one raw request under the same
@@ -25,8 +28,9 @@ type latencyBenchmark struct {
 }
 
 func (b *latencyBenchmark) declare(f *flags) {
-	number(f, &b.delay, "delay", 5*time.Millisecond, 5*time.Millisecond, 0, time.Second, "added to each request")
-	number(f, &b.iterations, "iterations", 100, 10, 1, 100_000, "transactions of each kind in a repetition")
+	f.bind("latency", map[string]any{
+		"delay": &b.delay, "iterations": &b.iterations,
+	})
 }
 
 const (
@@ -48,20 +52,20 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer f.closeInto(&err)
 	r.Emulator = f.emulator
-	r.Title = fmt.Sprintf("transactions in request times, %.1f ms added to each request, %d × %d of each kind", milliseconds(b.delay), r.repeat, b.iterations)
+	r.Title = fmt.Sprintf("transactions in request times, %.1f ms added to each request, %d × %d of each kind",
+		milliseconds(b.delay), r.repeat, b.iterations)
 	works := f.works()
 	r.all = len(works) * (r.repeat + 1)
-	for _, w := range works {
-		if err := f.count(ctx, w); err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
-		}
-		r.step()
-	}
-	for range r.repeat {
+	for i := range r.repeat + 1 {
 		for _, w := range works {
-			if err := f.time(ctx, b.iterations, w); err != nil {
+			if i == 0 {
+				err = f.count(ctx, w)
+			} else {
+				err = f.time(ctx, b.iterations, w)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			r.step()
@@ -71,7 +75,7 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	r.Table("raw").Row("MutateRow").Add("time, ms", f.mutates)
 	bars := []report.Bars{{Name: "measured"}, {Name: "goal (at most)"}}
 	for _, w := range works {
-		w.into(r, r.repeat*b.iterations)
+		w.into(r)
 		bars[0].Values, bars[1].Values = append(bars[0].Values, report.Median(w.multiples)), append(bars[1].Values, w.goal)
 	}
 	r.Draw(report.Chart{Name: "latency", Title: fmt.Sprintf("Transactions with %.0f ms added to each request", milliseconds(b.delay)),
@@ -82,20 +86,19 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	return err
 }
 
-// into adds what was measured of a kind of transaction, in n transactions.
-func (w *latencyWork) into(r *run, n int) {
+// latencyKinds are the requests that are told, with the sum of those to the store.
+var latencyKinds = []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"}
+
+// into adds what was measured of a kind of transaction.
+func (w *latencyWork) into(r *run) {
 	times := r.Table("request times").Row(w.name)
 	times.Add("multiple", w.multiples)
 	if w.goal > 0 {
 		times.Want(report.Goal{Wanted: w.goal, Peer: w.peer})
 	}
 	times.Add("time, ms", w.means)
-	if w.blind { // how often the start timestamp had been fetched in time, and how many were fetched ahead for later ones
-		times.Add("start timestamp at hand, %", 100*float64(w.atHand)/float64(n),
-			"fetched ahead", float64(w.ahead)/float64(n))
-	}
 	requests := r.Table("requests").Row(w.name)
-	for _, kind := range []string{"ReadRows", "CheckAndMutateRow", "MutateRows", "storage", "Oracle"} {
+	for _, kind := range latencyKinds {
 		requests.Add(kind, w.requests[kind])
 		if kind == "storage" && w.storageGoal > 0 { // what is wanted holds for the most
 			f := &requests.Figures[len(requests.Figures)-1]
@@ -138,45 +141,23 @@ type latencyField struct {
 	reads, mutates []float64 // means of raw requests, in milliseconds, an entry for each repetition of each kind of transaction
 }
 
-func startLatency(ctx context.Context, delay time.Duration, emulator string) (f *latencyField, err error) {
-	f = new(latencyField)
-	if f.environment, err = newEnvironment(ctx, emulator, &percolator.Schema{Tables: []percolator.Table{{Name: benchTable}}}); err != nil {
-		return nil, err
+func startLatency(ctx context.Context, delay time.Duration, emulator string) (*latencyField, error) {
+	schema := &percolator.Schema{Tables: []percolator.Table{{Name: benchTable}}}
+	f := &latencyField{environment: newEnvironment(ctx, emulator, schema)}
+	near, far := f.distantOracle(ctx, delay)
+	f.oracle = far
+	f.client = f.environment.client(ctx, percolator.Config{Oracle: far}, append(delayed(delay), f.sent.option())...)
+	f.dying = f.environment.client(ctx, percolator.Config{Oracle: near}, losePhaseTwo())
+	f.raw = f.environment.raw(ctx, delayed(delay)...)(benchTable)
+	if f.err == nil {
+		_, f.err = f.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+			return tx.Set(benchCell(knownRow, bodyColumn), []byte(knownRow))
+		})
 	}
-	_, err = f.orClose(f.connect(ctx, delay))
-	return f, err
-}
-
-func (f *latencyField) connect(ctx context.Context, delay time.Duration) error {
-	server, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
-	if err != nil {
-		return err
+	if f.err == nil { // both once: the connections stand when the clock is started
+		f.err = errors.Join(f.rawMutate(ctx), f.rawRead(ctx))
 	}
-	if f.at.Oracle, err = f.serve(ctx, server); err != nil {
-		return err
-	}
-	near, err := f.dial(ctx, f.at.Oracle)
-	if err != nil {
-		return err
-	}
-	f.oracle = &distantClient{near, distance{delay: delay}}
-	if f.client, err = f.environment.client(ctx, percolator.Config{Oracle: f.oracle}, append(delayed(delay), f.sent.option())...); err != nil {
-		return err
-	}
-	if f.dying, err = f.environment.client(ctx, percolator.Config{Oracle: near}, losePhaseTwo()...); err != nil {
-		return err
-	}
-	bt, err := f.environment.raw(ctx, delayed(delay)...)
-	if err != nil {
-		return err
-	}
-	f.raw = bt.Open(benchTable)
-	if _, err = f.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		return tx.Set(benchCell(knownRow, bodyColumn), []byte(knownRow))
-	}); err != nil {
-		return err
-	}
-	return errors.Join(f.rawMutate(ctx), f.rawRead(ctx)) // both once: the connections stand when the clock is started
+	return f, f.orClose()
 }
 
 // rawRead is a raw ReadRow of one cell.
@@ -190,9 +171,7 @@ func (f *latencyField) rawRead(ctx context.Context) error {
 
 // rawMutate is a raw MutateRow of one cell, always at the same timestamp: the row does not grow.
 func (f *latencyField) rawMutate(ctx context.Context) error {
-	mut := bigtable.NewMutation()
-	mut.Set(rawFamily, bodyColumn, 1000, []byte(knownRow))
-	return f.raw.Apply(ctx, rawRow, mut)
+	return f.raw.Apply(ctx, rawRow, setCell(rawFamily, bodyColumn, 1000, []byte(knownRow)))
 }
 
 // verify reads everything that was written and returns how many cells that were.
@@ -218,4 +197,200 @@ func (f *latencyField) verify(ctx context.Context, works []*latencyWork) (total 
 		}
 	}
 	return total, err
+}
+
+// latencyWork is one kind of transaction.
+type latencyWork struct {
+	name        string
+	goal        float64 // of the multiple; 0: none was set
+	peer        string  // the multiple of TiKV's client, measured the same way
+	storageGoal int     // of storage requests
+	storagePeer string
+	rows        int // that one transaction writes
+
+	prepare func(ctx context.Context, row string) error // before the clock is started; nil: nothing
+	run     func(ctx context.Context, row string) error
+
+	transactions int // that were run
+
+	requests         map[string][]float64 // of each transaction that was counted, by kind, phase two included
+	means, multiples []float64            // of each repetition: milliseconds, raw requests
+}
+
+// works are the kinds of transactions. Each transaction writes rows of its own, whose names begin
+// with its row; what they hold is their name, so that everything can be verified in the end.
+func (f *latencyField) works() []*latencyWork {
+	begin := func(c *percolator.Client, do func(ctx context.Context, tx *percolator.Txn, row string) error,
+		opts ...percolator.TxnOption) func(context.Context, string) error {
+		return func(ctx context.Context, row string) error {
+			tx, err := c.Begin(ctx, opts...)
+			if err != nil {
+				return err
+			}
+			return do(ctx, tx, row)
+		}
+	}
+	known := func(ctx context.Context, tx *percolator.Txn, _ string) error { return f.get(ctx, tx, knownRow) }
+	knownAndTwo := func(ctx context.Context, tx *percolator.Txn, row string) error {
+		if err := f.get(ctx, tx, knownRow); err != nil {
+			return err
+		}
+		return setAndCommit(2)(ctx, tx, row)
+	}
+	secondary := func(ctx context.Context, tx *percolator.Txn, row string) error { return f.get(ctx, tx, rowOf(row, 1)) }
+	blind := percolator.Blind()
+	return []*latencyWork{
+		{name: "begin, get", run: begin(f.client, known)},
+		{name: "begin, set, commit", goal: 4.2, peer: "4.24", rows: 1, run: begin(f.client, setAndCommit(1))},
+		{name: "begin, set, commit: blind", goal: 3.2, rows: 1, run: begin(f.client, setAndCommit(1), blind)},
+		{name: "begin, get, set 2 rows, commit", goal: 5.2, peer: "5.33", rows: 2, run: begin(f.client, knownAndTwo)},
+		{name: "begin, set 10 rows, commit", goal: 4.3, peer: "4.31", storageGoal: 12, storagePeer: "20", rows: 10,
+			run: begin(f.client, setAndCommit(10))},
+		{name: "begin, set 10 rows, commit: blind", goal: 3.3, storageGoal: 12, rows: 10,
+			run: begin(f.client, setAndCommit(10), blind)},
+		{name: "begin, get past a lock whose primary is committed", storageGoal: 3, rows: 2,
+			prepare: begin(f.dying, setAndCommit(2)), run: begin(f.client, secondary)},
+	}
+}
+
+// setAndCommit sets a number of rows and commits.
+func setAndCommit(rows int) func(context.Context, *percolator.Txn, string) error {
+	return func(ctx context.Context, tx *percolator.Txn, row string) error {
+		for i := range rows {
+			if err := tx.Set(benchCell(rowOf(row, i), bodyColumn), []byte(rowOf(row, i))); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Commit(ctx)
+		return err
+	}
+}
+
+func rowOf(row string, i int) string { return fmt.Sprintf("%s-%d", row, i) }
+
+// get reads a row and compares.
+func (f *latencyField) get(ctx context.Context, tx *percolator.Txn, row string) error {
+	v, err := tx.Get(ctx, benchCell(row, bodyColumn))
+	if err == nil && string(v) != row {
+		err = fmt.Errorf("row %s holds %q", row, v)
+	}
+	return err
+}
+
+// perform makes one transaction of a kind.
+func (f *latencyField) perform(ctx context.Context, w *latencyWork) (time.Duration, error) {
+	row := fmt.Sprintf("%s/%06d", w.name, w.transactions)
+	w.transactions++
+	if w.prepare != nil {
+		if err := w.prepare(ctx, row); err != nil {
+			return 0, fmt.Errorf("preparing: %w", err)
+		}
+	}
+	return timed(asMeasured(ctx), func(ctx context.Context) error { return w.run(ctx, row) })
+}
+
+// count runs transactions one by one, each until its phase two is over, and counts their requests.
+// Before them is one that does not count: with the first blind transaction of a client no timestamp
+// is at hand.
+func (f *latencyField) count(ctx context.Context, w *latencyWork) error {
+	w.requests = map[string][]float64{}
+	for i := range 1 + countedTransactions {
+		before, waited := f.sent.now().requests, f.oracle.waited.Load()
+		if _, err := f.perform(ctx, w); err != nil {
+			return err
+		}
+		if err := f.client.Flush(ctx); err != nil {
+			return fmt.Errorf("phase two: %w", err)
+		}
+		sent := minus(f.sent.now().requests, before)
+		sent["storage"] = sent["ReadRows"] + sent["CheckAndMutateRow"] + sent["MutateRows"]
+		sent["Oracle"] = f.oracle.waited.Load() - waited // only those for which the transaction waited
+		for _, kind := range latencyKinds {
+			if i > 0 {
+				w.requests[kind] = append(w.requests[kind], float64(sent[kind]))
+			}
+		}
+	}
+	return nil
+}
+
+// time measures one repetition: transactions and raw requests in turns, each of both kinds of these
+// as often as the other.
+func (f *latencyField) time(ctx context.Context, iterations int, w *latencyWork) error {
+	const rawEach = 3 // raw requests of each kind in a turn
+	var ours, reads, mutates time.Duration
+	n := 0
+	for i := 0; i < iterations; {
+		for range rawEach {
+			r, err := timed(ctx, f.rawRead)
+			if err != nil {
+				return fmt.Errorf("raw ReadRow: %w", err)
+			}
+			m, err := timed(ctx, f.rawMutate)
+			if err != nil {
+				return fmt.Errorf("raw MutateRow: %w", err)
+			}
+			reads, mutates, n = reads+r, mutates+m, n+1
+		}
+		for end := min(i+latencyTurn, iterations); i < end; i++ {
+			d, err := f.perform(ctx, w)
+			if err != nil {
+				return err
+			}
+			ours += d
+		}
+		if err := f.client.Flush(ctx); err != nil { // the raw requests are not to meet it
+			return fmt.Errorf("phase two: %w", err)
+		}
+	}
+	mean, r, m := milliseconds(ours)/float64(iterations), milliseconds(reads)/float64(n), milliseconds(mutates)/float64(n)
+	w.means, w.multiples = append(w.means, mean), append(w.multiples, mean/((r+m)/2))
+	f.reads, f.mutates = append(f.reads, r), append(f.mutates, m)
+	return nil
+}
+
+func timed(ctx context.Context, f func(context.Context) error) (time.Duration, error) {
+	begun := time.Now()
+	err := f(ctx)
+	return time.Since(begun), err
+}
+
+// losePhaseTwo makes a client's MutateRows vanish, while the client is told that all is well. What
+// its transactions leave in the store is what is there when a client dies right after the commit
+// point: the primary's record, and the locks of all other rows. The client itself need not be
+// killed for it, and tries nothing again.
+func losePhaseTwo() option.ClientOption {
+	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
+		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+			open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if !strings.HasSuffix(method, "/MutateRows") {
+				return open(ctx, desc, conn, method, opts...)
+			}
+			return &lostMutateRows{noStream: noStream{ctx}}, nil
+		}))
+}
+
+// lostMutateRows answers a request that nobody gets.
+type lostMutateRows struct {
+	noStream
+	answer *btpb.MutateRowsResponse
+}
+
+// SendMsg implements grpc.ClientStream.
+func (s *lostMutateRows) SendMsg(req any) error {
+	s.answer = &btpb.MutateRowsResponse{}
+	for i := range req.(*btpb.MutateRowsRequest).Entries {
+		s.answer.Entries = append(s.answer.Entries, &btpb.MutateRowsResponse_Entry{Index: int64(i)})
+	}
+	return nil
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s *lostMutateRows) RecvMsg(resp any) error {
+	if s.answer == nil {
+		return io.EOF
+	}
+	resp.(*btpb.MutateRowsResponse).Entries = s.answer.Entries
+	s.answer = nil
+	return nil
 }

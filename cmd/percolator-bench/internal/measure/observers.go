@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -31,23 +30,14 @@ type observersBenchmark struct {
 }
 
 func (b *observersBenchmark) declare(f *flags) {
-	const s = time.Second
-	number(f, &b.duration, "duration", 9*s, 2*s, 10*time.Millisecond, time.Hour, "how long writes are offered; the other measurements take parts of it")
-	numbers(f, &b.writers, "writers", []int{16, 64, 256}, []int{64}, 1, 10_000, "writers that find the saturated rate")
-	number(f, &b.hops, "hops", 5, 5, 1, 50, "length of the chain")
-	number(f, &b.chains, "chains", 20, 20, 0.1, 10_000, "chains begun a second")
-	number(f, &b.clean, "clean", 100_000, 10_000, 0, 10_000_000, "clean rows of the table across processes (0: leave that out)")
-	number(f, &b.dirty, "dirty", 100, 100, 1, 100_000, "rows that become dirty in each round")
-	number(f, &b.rounds, "rounds", 3, 1, 1, 1000, "rounds")
-	number(f, &b.workers, "workers", 1, 1, 1, 64, "processes with a worker")
-	number(f, &b.idle, "idle", 3*s, s, 0, time.Hour, "how long nothing happens before each round")
-	number(f, &b.scanInterval, "scan-interval", 0, 0, 0, time.Hour, "pause between two searches by a scanner of those workers (0: adaptive)")
-	f.toggle(&b.scanOnly, "scan-only", false, "those workers hear nothing from the writer: the scan has to find everything")
+	f.bind("observers", map[string]any{
+		"duration": &b.duration, "writers": &b.writers, "hops": &b.hops, "chains": &b.chains, "clean": &b.clean,
+		"dirty": &b.dirty, "rounds": &b.rounds, "workers": &b.workers, "idle": &b.idle, "scan-interval": &b.scanInterval,
+		"scan-only": &b.scanOnly,
+	})
 	f.check(func() error {
-		if b.clean > 0 && b.dirty*b.rounds > b.clean {
-			return usagef("--clean %d are fewer than --dirty %d in --rounds %d", b.clean, b.dirty, b.rounds)
-		}
-		return nil
+		return unless(b.clean == 0 || b.dirty*b.rounds <= b.clean,
+			"--clean %d are fewer than --dirty %d in --rounds %d", b.clean, b.dirty, b.rounds)
 	})
 }
 
@@ -83,16 +73,14 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	if b.clean == 0 {
 		return nil
 	}
-	if err := b.acrossProcesses(ctx, r); err != nil {
-		return fmt.Errorf("across processes: %w", err)
-	}
-	return nil
+	return b.acrossProcesses(ctx, r)
 }
 
 // latencyChart shows a distribution with the goals for it.
 func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.Chart {
 	return report.Chart{Name: name, Title: title, Marks: goals, Lines: []report.Line{l.line("")},
-		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true}, Y: report.Axis{Label: "share of all, %", Max: 100}}
+		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true},
+		Y: report.Axis{Label: "share of all, %", Max: 100}}
 }
 
 // hopColumn is "0" for what the benchmark writes; the observer of a hop writes the next number, and
@@ -126,27 +114,17 @@ type observed struct {
 	clock  *commitClock
 }
 
-func (e *environment) observed(ctx context.Context) (*observed, error) {
+func (e *environment) observed(ctx context.Context) *observed {
 	o := &observed{environment: e, clock: newCommitClock()}
-	var err error
-	o.client, err = e.client(ctx, percolator.Config{}, o.clock.option()...)
-	_, err = e.orClose(err)
-	return o, err
+	o.client = e.client(ctx, percolator.Config{}, o.clock.option())
+	return o
 }
 
 // startObserved starts all of it in this process, and a worker.
 func startObserved(ctx context.Context, hops int, cfg observers.Config) (*observed, error) {
-	e, err := startEnvironment(ctx, embeddedEmulator, hopSchema(hops))
-	if err != nil {
-		return nil, err
-	}
-	o, err := e.observed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, _, err = e.work(ctx, o.client, hopRegistry(hops), cfg)
-	_, err = e.orClose(err)
-	return o, err
+	o := startEnvironment(ctx, embeddedEmulator, hopSchema(hops)).observed(ctx)
+	o.work(ctx, o.client, hopRegistry(hops), cfg)
+	return o, o.orClose()
 }
 
 // write commits a write of column "0" that notifies.
@@ -183,7 +161,7 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer o.closeInto(&err)
 	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
 	defer cancel()
 	begun := time.Now()
@@ -204,15 +182,11 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		}
 		latencies.record(ran.Sub(written))
 	}
-	byTimestamps, err := o.byTimestamps(ctx)
-	if err != nil {
-		return err
-	}
 	observed := r.Table("in one process").Row("observed")
 	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.duration.Seconds())
 	latencies.into(observed)
-	byTimestamps.into(r.Table("in one process").Row("by timestamps"))
-	r.Draw(latencyChart("observers-in-process", fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2), &latencies,
+	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
+	r.Draw(latencyChart("observers-in-process", title, &latencies,
 		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
 	r.step()
 	return nil
@@ -226,7 +200,7 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer o.closeInto(&err)
 	var rows, runs atomic.Int64
 	begun := time.Now()
 	counted, end := begun.Add(d/3), begun.Add(d)
@@ -254,36 +228,13 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	return float64(runs.Load()) / end.Sub(counted).Seconds(), nil
 }
 
-// byTimestamps reads the commit timestamps of all writes and of the runs for them: the same by the
-// oracle's clock.
-func (o *observed) byTimestamps(ctx context.Context) (latencies *recorder, err error) {
-	err = o.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-		latencies = new(recorder)
-		var written percolator.Entry
-		for e, err := range s.Scan(ctx, benchTable, percolator.All(), hopColumn(0), hopColumn(1)) {
-			switch {
-			case err != nil:
-				return err
-			case e.Cell.Column == hopColumn(0):
-				written = e
-			case e.Cell.Row == written.Cell.Row:
-				latencies.record(e.CommitTS.Sub(written.CommitTS))
-			default:
-				return fmt.Errorf("row %s has column %s alone", e.Cell.Row, strconv.Quote(e.Cell.Column))
-			}
-		}
-		return nil
-	})
-	return latencies, err
-}
-
 // chain begins chains at random moments and measures each hop.
 func (b *observersBenchmark) chain(ctx context.Context, t *report.Table, cfg observers.Config) (err error) {
 	o, err := startObserved(ctx, b.hops, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer o.closeInto(&err)
 	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
 	defer cancel()
 	n, err := o.offer(ctx, b.chains, b.duration/2)

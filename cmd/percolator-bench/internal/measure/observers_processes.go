@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -20,17 +21,11 @@ import (
 // observersStore is the process with the store: an emulator of Bigtable and an oracle. It says
 // where they listen, and lives until the input ends.
 func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
-	e, err := newEnvironment(ctx, embeddedEmulator, hopSchema(1))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.close()) }()
-	oracle, err := tso.NewServer(tso.NewMemoryStore(), tso.ServerConfig{})
-	if err != nil {
-		return err
-	}
-	if e.at.Oracle, err = e.serve(ctx, oracle); err != nil {
-		return err
+	e := newEnvironment(ctx, embeddedEmulator, hopSchema(1))
+	defer e.closeInto(&err)
+	e.serveOracle(ctx, tso.NewMemoryStore(), tso.ServerConfig{})
+	if e.err != nil {
+		return e.err
 	}
 	return errors.Join(l.say(e.at), l.untilEnd())
 }
@@ -38,17 +33,14 @@ func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
 // round is what the writer is asked for: to write each row at its moment, counted from when it is
 // asked.
 type round struct {
-	Rows    []string        `json:"rows"`
-	Moments []time.Duration `json:"moments"`
+	Rows    []string
+	Moments []time.Duration
 }
 
-// moments are commits by row, in nanoseconds since 1970, and how a worker has heard of its work so
-// far.
+// moments are commits by row, and how a worker has heard of its work so far.
 type moments struct {
-	Rows   map[string]int64 `json:"rows"`
-	Hinted int64            `json:"hinted,omitempty"`
-	Found  int64            `json:"found,omitempty"`
-	Error  string           `json:"error,omitempty"`
+	Rows          map[string]time.Time
+	Hinted, Found int64
 }
 
 // observersWriter is the process with the writer: for each round that it hears it writes the rows
@@ -58,34 +50,26 @@ func observersWriter(ctx context.Context, at addresses, l *lines) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
-	return answer(l, func(r round) moments {
+	defer o.closeInto(&err)
+	return answer(l, func(r round) (moments, error) {
 		ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 		defer cancel()
 		var group errgroup.Group
 		begun := time.Now()
 		for i, row := range r.Rows {
 			_ = sleepUntil(ctx, begun.Add(r.Moments[i])) // if it is over, the write says so
-			group.Go(func() error {
-				if err := o.write(ctx, row); err != nil {
-					return fmt.Errorf("writing row %q: %w", row, err)
-				}
-				return nil
-			})
+			group.Go(func() error { return o.write(ctx, row) })
 		}
-		if err := group.Wait(); err != nil {
-			return moments{Error: err.Error()}
-		}
-		return moments{Rows: o.clock.moments(hopColumn(0))}
+		err := group.Wait()
+		return moments{Rows: o.clock.take(hopColumn(0))}, err
 	})
 }
 
 // observersSetting is how a worker's process is set up.
 type observersSetting struct {
-	At addresses `json:"at"`
-
-	ScanInterval time.Duration `json:"scan_interval"`
-	ScanOnly     bool          `json:"scan_only"`
+	At           addresses
+	ScanInterval time.Duration
+	ScanOnly     bool
 }
 
 // observersWorker is a process with a worker: whenever it is asked it says which rows it has run
@@ -95,64 +79,44 @@ func observersWorker(ctx context.Context, s observersSetting, l *lines) (err err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
-	worker, _, err := o.work(ctx, o.client, hopRegistry(1), observers.Config{ScanInterval: s.ScanInterval, DisableDispatch: s.ScanOnly})
-	if err != nil {
-		return err
+	defer o.closeInto(&err)
+	cfg := observers.Config{ScanInterval: s.ScanInterval, DisableDispatch: s.ScanOnly}
+	worker, _ := o.work(ctx, o.client, hopRegistry(1), cfg)
+	if o.err != nil {
+		return o.err
 	}
-	return answer(l, func(struct{}) moments {
+	return answer(l, func(struct{}) (moments, error) {
 		stats := worker.Stats()
-		return moments{Rows: o.clock.moments(hopColumn(1)), Hinted: stats.Hinted, Found: stats.Found}
+		return moments{Rows: o.clock.take(hopColumn(1)), Hinted: stats.Hinted, Found: stats.Found}, nil
 	})
 }
 
 func connectObserved(ctx context.Context, at addresses) (*observed, error) {
-	e, err := connectEnvironment(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	return e.observed(ctx)
+	o := connectEnvironment(ctx, at).observed(ctx)
+	return o, o.orClose()
 }
 
 // acrossProcesses measures from a writer's process to workers' processes.
 func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err error) {
-	var all []*process
-	defer func() {
-		for _, p := range slices.Backward(all) {
-			err = errors.Join(err, p.stop())
-		}
-	}()
-	begin := func(part string, setting any) (*process, error) {
-		p, err := startPart(ctx, part, setting)
-		if err == nil {
-			all = append(all, p)
-		}
-		return p, err
+	e := new(environment)
+	defer e.closeInto(&err)
+	e.part(ctx, "observers-store", struct{}{}, &e.at)
+	if e.err != nil {
+		return e.err
 	}
-	store, err := begin("observers-store", struct{}{})
-	if err != nil {
-		return err
-	}
-	var at addresses
-	if err := store.hear(&at); err != nil {
-		return err
-	}
-	pass, err := fillClean(ctx, at, b.clean)
+	pass, err := fillClean(ctx, e.at, b.clean)
 	if err != nil {
 		return err
 	}
 	r.step()
-	writer, err := begin("observers-writer", at)
-	if err != nil {
-		return err
-	}
+	writer := e.part(ctx, "observers-writer", e.at, nil)
 	var workers []*process
 	for range b.workers {
-		w, err := begin("observers-worker", observersSetting{At: at, ScanInterval: b.scanInterval, ScanOnly: b.scanOnly})
-		if err != nil {
-			return err
-		}
-		workers = append(workers, w)
+		setting := observersSetting{At: e.at, ScanInterval: b.scanInterval, ScanOnly: b.scanOnly}
+		workers = append(workers, e.part(ctx, "observers-worker", setting, nil))
+	}
+	if e.err != nil {
+		return e.err
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	rows := random.Perm(b.clean) // no row twice
@@ -161,9 +125,7 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 	lost := 0
 	t := r.Table("across processes")
 	for i := range b.rounds {
-		if err := pause(ctx, b.idle); err != nil {
-			return err
-		}
+		pause(ctx, b.idle)
 		one := round{}
 		for range b.dirty {
 			one.Rows = append(one.Rows, rowName(rows[0]))
@@ -185,8 +147,8 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 	counted.Add("clean rows", b.clean, "to look at all, ms", pass, "dirty rows of a round", b.dirty, "workers", b.workers,
 		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
 	counted.Add("lost", lost) // no worker ran for them: must be 0
-	r.Draw(latencyChart("observers-across-processes", fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty), &latencies,
-		report.Mark{At: 1000, Name: "goal for p99"}))
+	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty)
+	r.Draw(latencyChart("observers-across-processes", title, &latencies, report.Mark{At: 1000, Name: "goal for p99"}))
 	return nil
 }
 
@@ -196,24 +158,11 @@ func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err 
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
-	const batch = 500 // rows in a transaction
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(4)
-	for from := 0; from < clean; from += batch {
-		group.Go(func() error {
-			_, err := o.client.Update(gctx, func(_ context.Context, tx *percolator.Txn) error {
-				for i := from; i < min(from+batch, clean); i++ {
-					if err := tx.Set(benchCell(rowName(i), bodyColumn), slices.Repeat([]byte{'x'}, 100)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}, percolator.Blind())
-			return err
-		})
-	}
-	if err := errors.Join(group.Wait(), o.client.Flush(ctx)); err != nil {
+	defer o.closeInto(&err)
+	body := slices.Repeat([]byte{'x'}, 100)
+	if err := fill.Items(ctx, o.client, clean, func(tx *percolator.Txn, i int) error {
+		return tx.Set(benchCell(rowName(i), bodyColumn), body)
+	}); err != nil {
 		return 0, err
 	}
 	var passes []float64
@@ -237,14 +186,9 @@ func (r round) measure(ctx context.Context, writer *process, workers []*process)
 	if err := writer.ask(r, &written); err != nil {
 		return nil, counts, err
 	}
-	if written.Error != "" {
-		return nil, counts, errors.New(written.Error)
-	}
-	ran := map[string]int64{}
+	ran := map[string]time.Time{}
 	for deadline := time.Now().Add(gracePeriod); len(latencies) < len(r.Rows) && time.Now().Before(deadline); {
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return nil, counts, err
-		}
+		pause(ctx, 50*time.Millisecond)
 		counts = moments{}
 		for _, w := range workers {
 			var m moments
@@ -257,8 +201,8 @@ func (r round) measure(ctx context.Context, writer *process, workers []*process)
 		}
 		latencies = nil
 		for _, row := range r.Rows {
-			if from, to := written.Rows[row], ran[row]; from != 0 && to != 0 {
-				latencies = append(latencies, time.Duration(to-from))
+			if from, to := written.Rows[row], ran[row]; !from.IsZero() && !to.IsZero() {
+				latencies = append(latencies, to.Sub(from))
 			}
 		}
 	}

@@ -2,9 +2,9 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -33,12 +33,11 @@ type opsBenchmark struct {
 }
 
 func (b *opsBenchmark) declare(f *flags) {
-	number(f, &b.pages, "pages", 258, 15, 1, 1_000_000, "pages of the crawl")
-	number(f, &b.changed, "changed", 25, 2, 0, 1_000_000, "documents among them that have changed the second time")
-	number(f, &b.delay, "delay", 5*time.Millisecond, time.Millisecond, 0, time.Second, "added to each request to the store and to the oracle")
-	number(f, &b.concurrency, "concurrency", 128, 128, 1, 10_000, "runs of observers under way at once")
-	number(f, &b.collapse, "collapse", index.Collapse, 10*time.Millisecond, 0, time.Minute, "how long observers behind the first wait for further reasons to run")
-	f.toggle(&b.detail, "detail", false, "list the reads by table and columns")
+	b.collapse = index.Collapse
+	f.bind("ops", map[string]any{
+		"pages": &b.pages, "changed": &b.changed, "delay": &b.delay, "concurrency": &b.concurrency, "collapse": &b.collapse,
+		"detail": &b.detail,
+	})
 	f.check(func() error { return within("changed", b.changed, 0, b.pages) })
 }
 
@@ -78,17 +77,20 @@ func sumOf(counts map[string]int64) (n int64) {
 }
 
 func (p opsPhase) perPage(n int64) float64 { return float64(n) / float64(max(1, p.pages)) }
-func (p opsPhase) perRun(n int64) float64  { return float64(n) / float64(max(1, sumOf(p.runs))) }
 
 // run may take five minutes for each load and a second for each page of it.
 func (b *opsBenchmark) run(ctx context.Context, r *run) error {
 	ctx, cancel := context.WithTimeout(ctx, 8*(5*time.Minute+time.Duration(b.pages)*time.Second))
 	defer cancel()
-	pages, err := writeOpsCrawl(ctx, b.pages, b.changed)
+	dir, err := os.MkdirTemp("", "percolator-bench")
 	if err != nil {
 		return err
 	}
-	defer pages.remove()
+	defer func() { _ = os.RemoveAll(dir) }()
+	pages, err := writeOpsCrawl(ctx, dir, b.pages, b.changed)
+	if err != nil {
+		return err
+	}
 	r.Title = fmt.Sprintf("requests of the web index to Bigtable, %d pages of which %d change; %.1f ms added to each request, %d runs at once",
 		pages.pages, pages.changed, milliseconds(b.delay), b.concurrency)
 	r.all = 8
@@ -105,7 +107,8 @@ func (b *opsBenchmark) run(ctx context.Context, r *run) error {
 		}
 		compare(r.Table("neither by both").Row(name), variants[0].phases[i], variants[3].phases[i])
 	}
-	chart := report.Chart{Name: "ops", Title: fmt.Sprintf("Web index, %d pages loaded", pages.pages), Y: report.Axis{Label: "requests to Bigtable a page"}}
+	chart := report.Chart{Name: "ops", Title: fmt.Sprintf("Web index, %d pages loaded", pages.pages),
+		Y: report.Axis{Label: "requests to Bigtable a page"}}
 	for _, kind := range []string{kindReadRows, "CheckAndMutateRow", "MutateRows"} {
 		bars := r.Table("load").Line("", "", kind, nil)
 		chart.Bars = append(chart.Bars, report.Bars{Name: kind, Values: bars.Y})
@@ -124,7 +127,6 @@ const kindReadRows = "ReadRows"
 func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 	row := r.Table(phase).Row(variant)
 	r.Table(phase).Title = "requests a page"
-	work := r.Table(phase + ", work").Row(variant)
 	all := r.Table("counts").Row(phase + ": " + variant)
 	r.Table("counts").Series = true
 	each := func(name string, n int64) {
@@ -139,23 +141,15 @@ func (p opsPhase) into(r *run, phase, variant string, detail bool) {
 	}
 	each("all", sumOf(p.requests))
 	each("oracle", p.oracle)
-	rows := 0
 	origins, runs := r.Table("reads of "+phase+", "+variant), r.Table("runs of "+phase+", "+variant)
 	origins.Series, runs.Series = !detail, !detail
 	for _, o := range p.origins {
-		if o.kind == readGet {
-			rows += o.rows
-		}
 		row := origins.Append(strings.TrimSpace(o.kind + " " + o.table + " " + o.columns))
-		row.Add(kindReadRows+" a page", p.perPage(int64(o.requests)), "requests", o.requests, "rows", o.rows,
-			"cells", o.cells)
+		row.Add(kindReadRows+" a page", p.perPage(int64(o.requests)), "requests", o.requests, "rows", o.rows, "cells", o.cells)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.runs)) {
 		runs.Row(name).Add("runs a page", p.perPage(p.runs[name]))
 	}
-	work.Add("runs a page", p.perPage(sumOf(p.runs)), "requests a run", p.perRun(sumOf(p.requests)),
-		kindReadRows+" a run", p.perRun(p.requests[kindReadRows]),
-		"rows a read by key", float64(rows)/float64(max(1, p.reads[readGet])), "time, s", p.took.Seconds())
 	all.Add("pages", p.pages, "runs", sumOf(p.runs), "attempts", p.attempts, "rows read", p.rowsRead)
 }
 
@@ -172,12 +166,12 @@ func compare(row *report.Row, without, with opsPhase) {
 }
 
 // measure loads the pages twice, waits for the observers each time, and verifies the index.
-func (v *opsVariant) measure(ctx context.Context, b *opsBenchmark, pages *opsCrawl, r *run) (err error) {
+func (v *opsVariant) measure(ctx context.Context, b *opsBenchmark, pages opsCrawl, r *run) (err error) {
 	s, err := startOps(ctx, v, b, r.emulator)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer s.closeInto(&err)
 	r.Emulator = s.emulator
 	s.taken() // connecting
 	for i, phase := range []struct {

@@ -3,8 +3,13 @@ package measure
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,12 +19,14 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/webindex/bundled"
+	"github.com/gopercolator/percolator/internal/webindex/crawl"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/load"
+	"github.com/gopercolator/percolator/internal/webindex/page"
 	"github.com/gopercolator/percolator/internal/webindex/verify"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // opsSite is a web index with a worker, all of it in this process.
@@ -37,18 +44,13 @@ type opsSite struct {
 }
 
 func startOps(ctx context.Context, v *opsVariant, b *opsBenchmark, emulator string) (s *opsSite, err error) {
-	s = &opsSite{origins: map[readOrigin]*opsOrigin{}}
+	s = &opsSite{origins: map[readOrigin]*opsOrigin{}, environment: newEnvironment(ctx, emulator, index.Schema())}
 	s.sent.own, s.sent.saw = true, s.read
-	if s.environment, err = startEnvironment(ctx, emulator, index.Schema()); err != nil {
-		return nil, err
-	}
-	s.client, err = s.environment.client(ctx, percolator.Config{DisableBatching: !v.batching, DisablePrefetch: !v.prefetch,
-		Oracle: &distantServer{s.oracle.(*tso.Server), distance{delay: b.delay}}}, append(delayed(b.delay), s.sent.option())...)
-	if err == nil {
-		s.worker, _, err = s.work(ctx, s.client, index.Registry(b.collapse), observers.Config{Concurrency: b.concurrency})
-	}
-	_, err = s.orClose(err)
-	return s, err
+	_, oracle := s.distantOracle(ctx, b.delay)
+	s.client = s.environment.client(ctx, percolator.Config{DisableBatching: !v.batching, DisablePrefetch: !v.prefetch, Oracle: oracle},
+		append(delayed(b.delay), s.sent.option())...)
+	s.worker, _ = s.work(ctx, s.client, index.Registry(b.collapse), observers.Config{Concurrency: b.concurrency})
+	return s, s.orClose()
 }
 
 // read counts a request to read by its origin.
@@ -97,7 +99,8 @@ func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error)
 func (s *opsSite) taken() (p opsPhase) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p = opsPhase{requests: s.sent.take(), runs: map[string]int64{}, reads: map[string]int64{readGet: 0, readScan: 0, readCheck: 0, readSearch: 0, readOwn: 0}}
+	p = opsPhase{requests: s.sent.take(), runs: map[string]int64{},
+		reads: map[string]int64{readGet: 0, readScan: 0, readCheck: 0, readSearch: 0, readOwn: 0}}
 	for _, o := range s.origins {
 		p.origins = append(p.origins, *o)
 		p.reads[o.kind] += int64(o.requests)
@@ -217,4 +220,103 @@ func unescaped(pattern string) string {
 		n, _ := strconv.ParseUint(s[2:], 16, 8) //nolint:errcheck // two digits
 		return string([]byte{byte(n)})
 	})
+}
+
+// opsCrawl is what is loaded: a crawl, and the same crawl later, when some of its pages have
+// changed.
+type opsCrawl struct {
+	first, later string // WARC files
+	pages        int    // responses
+	changed      int    // of them, in the later crawl
+}
+
+// writeOpsCrawl writes a crawl of so many pages: those of the crawl that comes with webindex and,
+// if these are not enough, made up ones.
+func writeOpsCrawl(ctx context.Context, dir string, pages, changed int) (opsCrawl, error) {
+	responses, err := opsPages(ctx, pages)
+	c := opsCrawl{first: filepath.Join(dir, "first.warc"), later: filepath.Join(dir, "later.warc"), pages: len(responses)}
+	if err == nil {
+		err = writeWARC(c.first, responses)
+	}
+	c.changed = change(responses, changed)
+	return c, errors.Join(err, writeWARC(c.later, responses))
+}
+
+// opsPages are the pages of a crawl, each URL once.
+func opsPages(ctx context.Context, pages int) (out []*crawl.Response, err error) {
+	at := map[string]int{}
+	for r, err := range bundled.Open().Responses(ctx) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			continue // it comes with damaged records
+		}
+		url, err := page.Identity(r.URL)
+		if err != nil {
+			continue
+		}
+		if i, again := at[url]; again {
+			out[i] = r // the last one counts
+		} else if len(out) < pages {
+			at[url] = len(out)
+			out = append(out, r)
+		}
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := 0; len(out) < pages; i++ {
+		out = append(out, madeUpPage(random, i, pages))
+	}
+	return out, nil
+}
+
+// madeUpPage is a document of a hundred words, with eight links to others; the first pages are
+// linked to most.
+func madeUpPage(random *rand.Rand, i, pages int) *crawl.Response {
+	const words, links, vocabulary = 100, 8, 5000
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!DOCTYPE html><title>Page %d</title><p>", i)
+	for range words {
+		fmt.Fprintf(&b, "word%d ", int(float64(vocabulary)*random.Float64()*random.Float64()))
+	}
+	for range links {
+		to := int(float64(pages) * random.Float64() * random.Float64())
+		fmt.Fprintf(&b, "<a href=%q>more of %d</a> ", madeUpURL(to), to%7)
+	}
+	header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
+	return &crawl.Response{URL: madeUpURL(i), Status: http.StatusOK, Header: header, Body: []byte(b.String())}
+}
+
+func madeUpURL(i int) string { return fmt.Sprintf("http://made-up.test/%d", i) }
+
+// change gives so many of the documents another text and one link more, spread over the crawl, and
+// returns how many there were.
+func change(responses []*crawl.Response, n int) int {
+	var documents []*crawl.Response
+	for _, r := range responses {
+		if page.IsDocument(r.Status, r.Header) {
+			documents = append(documents, r)
+		}
+	}
+	n = min(n, len(documents))
+	for i := range n {
+		r, to := documents[i*len(documents)/n], documents[(i*7+3)%len(documents)]
+		r.Body = fmt.Appendf(append([]byte(nil), r.Body...), "\n<p>Seen again, for the %dth time.</p><a href=%q>see also</a>", i, to.URL)
+	}
+	return n
+}
+
+func writeWARC(path string, responses []*crawl.Response) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := crawl.NewPlainWriter(f)
+	for _, r := range responses {
+		if err := w.WriteResponse(r, time.Unix(0, 0)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

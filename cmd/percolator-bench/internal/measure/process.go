@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,48 +24,59 @@ type lines struct {
 	out *json.Encoder
 }
 
-// hear returns io.EOF at the end of the input.
-func (l *lines) hear(question any) error { return l.in.Decode(question) }
-func (l *lines) say(answer any) error    { return l.out.Encode(answer) }
-
-// untilEnd waits for the end of the input.
-func (l *lines) untilEnd() error {
-	_, err := io.Copy(io.Discard, l.in.Buffered())
-	for err == nil {
-		err = l.in.Decode(new(json.RawMessage))
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+// reply is a line that a part says: an answer, or what went wrong.
+type reply struct {
+	Value any    `json:"value"`
+	Error string `json:"error,omitempty"`
 }
 
-// answer does f for each line that it hears, and says what f returns, until the input ends.
-func answer[Q, A any](l *lines, f func(Q) A) error {
+func (l *lines) say(answer any) error { return l.out.Encode(reply{Value: answer}) }
+
+// listen does f for each line that it hears, until the input ends.
+func listen[Q any](l *lines, f func(Q) error) error {
 	for {
 		var q Q
-		if err := l.hear(&q); errors.Is(err, io.EOF) {
+		if err := l.in.Decode(&q); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := l.say(f(q)); err != nil {
+		if err := f(q); err != nil {
 			return err
 		}
 	}
+}
+
+// untilEnd waits for the end of the input.
+func (l *lines) untilEnd() error { return listen(l, func(json.RawMessage) error { return nil }) }
+
+// answer says what f returns for each line that it hears, until the input ends.
+func answer[Q, A any](l *lines, f func(Q) (A, error)) error {
+	return listen(l, func(q Q) error {
+		a, err := f(q)
+		if err != nil {
+			return err
+		}
+		return l.say(a)
+	})
 }
 
 // part is the program of a process.
 type part func(ctx context.Context, l *lines) error
 
-// setUp makes a part of a function that is told how it is set up.
+// setUp makes a part of a function that is told how it is set up. The part says the function's
+// error.
 func setUp[S any](f func(ctx context.Context, setting S, l *lines) error) part {
 	return func(ctx context.Context, l *lines) error {
 		var setting S
-		if err := l.hear(&setting); err != nil {
-			return err
+		err := l.in.Decode(&setting)
+		if err == nil {
+			err = f(ctx, setting, l)
 		}
-		return f(ctx, setting, l)
+		if err != nil {
+			return errors.Join(err, l.out.Encode(reply{Error: err.Error()}))
+		}
+		return nil
 	}
 }
 
@@ -79,16 +89,17 @@ func newPart() *cobra.Command {
 			if p == nil {
 				return usagef("no benchmark has a part %q", args[0])
 			}
-			return p(cmd.Context(), &lines{json.NewDecoder(bufio.NewReader(cmd.InOrStdin())), json.NewEncoder(cmd.OutOrStdout())})
+			return p(cmd.Context(), &lines{json.NewDecoder(cmd.InOrStdin()), json.NewEncoder(cmd.OutOrStdout())})
 		},
 	}
 }
 
 // process is a part under way.
 type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	lines
+	cmd     *exec.Cmd
+	input   io.WriteCloser
+	in      *json.Decoder
+	out     *json.Encoder
 	reading sync.WaitGroup // whoever hears it from a goroutine: Wait closes the pipe
 	end     func() error   // waits for its end, once
 }
@@ -101,17 +112,17 @@ func startPart(ctx context.Context, name string, setting any, env ...string) (*p
 	}
 	p := &process{cmd: exec.CommandContext(ctx, self, "part", name)}
 	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), env...), os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
+	output, err := p.cmd.StdoutPipe()
+	if err == nil {
+		p.input, err = p.cmd.StdinPipe()
 	}
-	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
 	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	p.lines = lines{json.NewDecoder(bufio.NewReader(out)), json.NewEncoder(p.in)}
+	p.in, p.out = json.NewDecoder(output), json.NewEncoder(p.input)
 	p.end = sync.OnceValue(func() error { p.reading.Wait(); return p.cmd.Wait() })
 	if err := p.say(setting); err != nil {
 		return nil, errors.Join(err, p.stop())
@@ -119,10 +130,16 @@ func startPart(ctx context.Context, name string, setting any, env ...string) (*p
 	return p, nil
 }
 
+func (p *process) say(question any) error { return p.out.Encode(question) }
+
 // hear waits for an answer.
 func (p *process) hear(answer any) error {
-	if err := p.lines.hear(answer); err != nil {
+	r := reply{Value: answer}
+	if err := p.in.Decode(&r); err != nil {
 		return fmt.Errorf("a process of the benchmark ended: %w", err)
+	}
+	if r.Error != "" {
+		return errors.New(r.Error)
 	}
 	return nil
 }
@@ -137,7 +154,7 @@ func (p *process) stop() error {
 	if p.cmd.ProcessState != nil {
 		return nil
 	}
-	return errors.Join(p.in.Close(), p.end())
+	return errors.Join(p.input.Close(), p.end())
 }
 
 // kill ends the process as a machine that loses its power ends it, and waits until everything that

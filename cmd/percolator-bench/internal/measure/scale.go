@@ -29,12 +29,13 @@ type scaleBenchmark struct {
 }
 
 func (b *scaleBenchmark) declare(f *flags) {
-	sizes(f, &b.rows, "rows", []int{10_000, 100_000}, []int{1000, 10_000}, 100, 10_000_000, "rows of the tables, ascending (0: leave that sweep out)")
-	sizes(f, &b.versions, "versions", []int{1, 10, 100}, []int{1, 10}, 1, 1000, "versions of each cell, ascending (0: leave that sweep out)")
-	number(f, &b.versionRows, "version-rows", 1000, 200, 100, 1_000_000, "rows of the tables with many versions")
-	sizes(f, &b.notifications, "notifications", []int{1, 100, 10_000}, []int{1, 1000}, 1, 1_000_000, "notifications in the tables, ascending (0: leave that sweep out)")
-	number(f, &b.value, "value", 100, 100, 1, 65_536, "bytes of a value")
-	number(f, &b.samples, "samples", 200, 10, 1, 100_000, "how often each operation is done in each repetition, on each table")
+	f.bind("scale", map[string]any{
+		"rows": &b.rows, "versions": &b.versions, "version-rows": &b.versionRows, "notifications": &b.notifications,
+		"value": &b.value, "samples": &b.samples,
+	})
+	f.check(func() error { return sizes("rows", &b.rows, 100, 10000000) })
+	f.check(func() error { return sizes("versions", &b.versions, 1, 1000) })
+	f.check(func() error { return sizes("notifications", &b.notifications, 1, 1000000) })
 	f.check(func() error {
 		if len(b.rows)+len(b.versions)+len(b.notifications) == 0 {
 			return usagef("--rows, --versions and --notifications leave nothing to measure")
@@ -46,16 +47,13 @@ func (b *scaleBenchmark) declare(f *flags) {
 	})
 }
 
-// sizes declares a list that is ascending; 0 alone is none.
-func sizes(f *flags, to *[]int, name string, value, short []int, least, most int, usage string) {
-	numbers(f, to, name, value, short, 0, most, usage)
-	f.check(func() error {
-		if slices.Equal(*to, []int{0}) {
-			*to = nil
-			return nil
-		}
-		return errors.Join(within(name, slices.Min(append(*to, most)), least, most), ascending(name, *to))
-	})
+// sizes refuses a list that does not ascend; 0 alone is none.
+func sizes(name string, list *[]int, least, most int) error {
+	if slices.Equal(*list, []int{0}) {
+		*list = nil
+		return nil
+	}
+	return errors.Join(within(name, slices.Min(append(*list, most)), least, most), ascending(name, *list))
 }
 
 // scaleOperation is an operation at each of the sizes.
@@ -115,7 +113,8 @@ func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 			r.Table("memory").Row("all tables, full").Add("in this process, MB", float64(heap)/(1<<20))
 		}
 	}
-	r.Notes = append(r.Notes, "µs: median of the repetitions' medians, and p99 of all samples; × smallest: median, least and greatest of the repetitions",
+	r.Notes = append(r.Notes, "µs: median of the repetitions' medians, and p99 of all samples; "+
+		"× smallest: median, least and greatest of the repetitions",
 		"requests and rows read: of each operation, or of a pass through the whole table")
 	return nil
 }
@@ -146,30 +145,32 @@ type scaleTable struct {
 }
 
 func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
-	if len(b.rows) > 0 {
-		s := &scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
-			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}}
-		for _, n := range b.rows {
-			s.tables = append(s.tables, newScaleTable("rows", n, n, 1, 0, b))
-		}
-		out = append(out, s)
+	most := scaleLeastRows // rows of the tables with notifications
+	for _, n := range b.notifications {
+		most = max(most, n)
 	}
-	if len(b.versions) > 0 {
-		s := &scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.versionRows), collect: true,
-			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}}
-		for _, n := range b.versions {
-			s.tables = append(s.tables, newScaleTable("versions", n, b.versionRows, n, 0, b))
+	for _, s := range []struct {
+		scaleSweep
+		sizes []int
+		table func(n int) (rows, versions, notifications int)
+	}{
+		{scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
+			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}},
+			b.rows, func(n int) (int, int, int) { return n, 1, 0 }},
+		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.versionRows), collect: true,
+			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}},
+			b.versions, func(n int) (int, int, int) { return b.versionRows, n, 0 }},
+		{scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", most),
+			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}},
+			b.notifications, func(n int) (int, int, int) { return most, 1, n }},
+	} {
+		for _, n := range s.sizes {
+			rows, versions, notifications := s.table(n)
+			s.tables = append(s.tables, newScaleTable(s.name, n, rows, versions, notifications, b))
 		}
-		out = append(out, s)
-	}
-	if n := len(b.notifications); n > 0 {
-		rows := max(b.notifications[n-1], scaleLeastRows)
-		s := &scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", rows),
-			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}}
-		for _, n := range b.notifications {
-			s.tables = append(s.tables, newScaleTable("notifications", n, rows, 1, n, b))
+		if len(s.sizes) > 0 {
+			out = append(out, &s.scaleSweep)
 		}
-		out = append(out, s)
 	}
 	return out
 }
@@ -255,8 +256,7 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 		}
 	}
 	filled := r.Table("tables").Row(s.name)
-	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(),
-		"answers checked", s.lab.checked)
+	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(), "answers checked", s.lab.checked)
 	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
 		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
 	for _, op := range operations {

@@ -22,22 +22,17 @@ type scaleLab struct {
 	b      *scaleBenchmark
 	client *percolator.Client
 	sent   requestCounter // by that
-	bulk   *bigtable.Client
+	bulk   func(table string) *bigtable.Table
 	random *rand.Rand
 
 	filled, checked int64
 }
 
 func newScaleLab(ctx context.Context, b *scaleBenchmark, emulator string, schema *percolator.Schema) (lab *scaleLab, err error) {
-	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3))}
-	if lab.environment, err = startEnvironment(ctx, emulator, schema); err != nil {
-		return nil, err
-	}
-	if lab.client, err = lab.environment.client(ctx, percolator.Config{}, lab.sent.option()); err == nil {
-		lab.bulk, err = lab.raw(ctx)
-	}
-	_, err = lab.orClose(err)
-	return lab, err
+	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3)), environment: startEnvironment(ctx, emulator, schema)}
+	lab.client = lab.environment.client(ctx, percolator.Config{}, lab.sent.option())
+	lab.bulk = lab.raw(ctx)
+	return lab, lab.orClose()
 }
 
 // costOf is what a client has sent so far, with what it has asked the oracle, and what its requests
@@ -50,12 +45,7 @@ func costOf(sent *requestCounter, c *percolator.Client) counted {
 
 // add adds what came between two moments.
 func (c *counted) add(before, after counted) {
-	if c.requests == nil {
-		c.requests = map[string]int64{}
-	}
-	for kind, n := range minus(after.requests, before.requests) {
-		c.requests[kind] += n
-	}
+	addTo(&c.requests, minus(after.requests, before.requests))
 	c.rows += after.rows - before.rows
 }
 
@@ -76,63 +66,75 @@ const scaleSeldom = 10
 const scaleScanned = 100
 
 var (
-	scaleGet = scaleKind{name: "get", what: "begin, and get of a random row", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-		i := lab.random.IntN(t.rows)
-		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-			v, err := s.Get(ctx, t.cell(i, scaleBody))
-			return errors.Join(err, lab.check(string(v), lab.want(t, i)))
-		})
-	}}
-	scaleWrite = scaleKind{name: "write", what: "begin, set of a random row, commit", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-		i := t.nextRow()
-		value := lab.body(i, "written")
-		_, err := lab.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(t.cell(i, scaleBody), []byte(value)) })
-		if err == nil {
-			t.written[i] = value
-		}
-		return err
-	}}
-	scaleScan = scaleKind{name: "scan 100", what: "begin, and scan of 100 rows from a random one on", long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-		from := lab.random.IntN(max(t.rows-scaleScanned, 0) + 1)
-		return lab.scan(ctx, t, from, min(scaleScanned, t.rows))
-	}}
-	scaleTableScan = scaleKind{name: "scan all", what: "begin, and scan of the whole table", whole: true, perRow: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-		return lab.scan(ctx, t, 0, t.rows)
-	}}
-	scaleIndex = scaleKind{name: "index", what: "begin, and look-up of one value in an index over all rows", do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-		i := lab.random.IntN(t.rows)
-		return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-			found := ""
-			for e, err := range s.ScanIndex(ctx, t.name, scaleIndexName, percolator.Row(scaleValueOf(i))) {
-				if err != nil {
-					return err
-				}
-				found += e.Cell.Row
+	scaleGet = scaleKind{name: "get", what: "begin, and get of a random row",
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			i := lab.random.IntN(t.rows)
+			return lab.get(ctx, t.cell(i, scaleBody), lab.want(t, i))
+		}}
+	scaleWrite = scaleKind{name: "write", what: "begin, set of a random row, commit",
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			i := t.nextRow()
+			value := lab.body(i, "written")
+			_, err := lab.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+				return tx.Set(t.cell(i, scaleBody), []byte(value))
+			})
+			if err == nil {
+				t.written[i] = value
 			}
-			return lab.check(found, scaleRow(i))
-		})
-	}}
+			return err
+		}}
+	scaleScan = scaleKind{name: "scan 100", what: "begin, and scan of 100 rows from a random one on", long: true,
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			from := lab.random.IntN(max(t.rows-scaleScanned, 0) + 1)
+			return lab.scan(ctx, t, from, min(scaleScanned, t.rows))
+		}}
+	scaleTableScan = scaleKind{name: "scan all", what: "begin, and scan of the whole table", whole: true, perRow: true,
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			return lab.scan(ctx, t, 0, t.rows)
+		}}
+	scaleIndex = scaleKind{name: "index", what: "begin, and look-up of one value in an index over all rows",
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			i := lab.random.IntN(t.rows)
+			return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				found := ""
+				for e, err := range s.ScanIndex(ctx, t.name, scaleIndexName, percolator.Row(scaleValueOf(i))) {
+					if err != nil {
+						return err
+					}
+					found += e.Cell.Row
+				}
+				return lab.check(found, scaleRow(i))
+			})
+		}}
 	scaleLock = scaleKind{name: "dead lock", what: "begin, and get of a row on which a dead transaction has left its lock",
 		prepare: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			return lab.strand(ctx, t, t.nextHeld())
 		},
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			i, before := t.lastHeld(), lab.client.Stats().RolledBack
-			return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-				v, err := s.Get(ctx, t.cell(i, scaleHeld))
-				if n := lab.client.Stats().RolledBack - before; err == nil && n != 1 {
-					return fmt.Errorf("%d locks were rolled back, not 1", n)
-				}
-				return errors.Join(err, lab.check(string(v), lab.body(i, fmt.Sprint(t.versions-1))))
-			})
+			err := lab.get(ctx, t.cell(i, scaleHeld), lab.body(i, fmt.Sprint(t.versions-1)))
+			if n := lab.client.Stats().RolledBack - before; err == nil && n != 1 {
+				err = fmt.Errorf("%d locks were rolled back, not 1", n)
+			}
+			return err
 		}}
-	scaleSearchRow = scaleKind{name: "search", what: "an observers' search for notifications and locks through the whole table", whole: true, perRow: true, do: searchScale}
-	scaleSearch    = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
-	scalePage      = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, from a random row on",
-		long: true, do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+	scaleSearchRow = scaleKind{name: "search", what: "an observers' search for notifications and locks through the whole table",
+		whole: true, perRow: true, do: searchScale}
+	scaleSearch = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
+	scalePage   = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, " +
+		"from a random row on", long: true,
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			return pendingPage(ctx, lab.client, t.name, scaleRow(lab.random.IntN(t.rows)))
 		}}
 )
+
+// get compares a cell with what it must hold.
+func (lab *scaleLab) get(ctx context.Context, c percolator.Cell, want string) error {
+	return lab.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+		v, err := s.Get(ctx, c)
+		return errors.Join(err, lab.check(string(v), want))
+	})
+}
 
 // searchScale counts what is found.
 func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
@@ -245,14 +247,12 @@ func (tr *scaleTrial) operation(tables []*scaleTable) scaleOperation {
 			of = float64(t.rows)
 		}
 		p := scalePoint{size: t.size, cost: tr.costs[i]}
-		var all []float64
+		all := new(recorder)
 		for _, round := range tr.rounds[i] {
-			us := microseconds(round, of)
-			p.us = append(p.us, us[len(us)/2])
-			all = append(all, us...)
+			p.us = append(p.us, 1000*recorded(round).ms(50)/of)
+			all.merge(recorded(round))
 		}
-		slices.Sort(all)
-		p.count, p.p99 = len(all), nearestRank(all, 0.99)
+		p.count, p.p99 = int(all.count()), 1000*all.ms(99)/of
 		op.points = append(op.points, p)
 	}
 	return op
@@ -307,18 +307,4 @@ func exponentOf(sizes, costs []float64) float64 {
 	}
 	n := float64(len(sizes))
 	return (n*xy - x*y) / (n*xx - x*x)
-}
-
-// microseconds of samples, each divided by of, sorted.
-func microseconds(samples []time.Duration, of float64) []float64 {
-	out := make([]float64, len(samples))
-	for i, d := range samples {
-		out[i] = float64(d.Nanoseconds()) / 1e3 / of
-	}
-	slices.Sort(out)
-	return out
-}
-
-func nearestRank(sorted []float64, share float64) float64 {
-	return sorted[max(int(math.Ceil(share*float64(len(sorted)))), 1)-1]
 }

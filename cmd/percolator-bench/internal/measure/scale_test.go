@@ -92,7 +92,7 @@ func TestScaleSeesWrongAnswers(t *testing.T) {
 // swapEntries lets each entry of the index name another row.
 func (lab *scaleLab) swapEntries(t *testing.T, ctx context.Context, table *scaleTable) {
 	t.Helper()
-	index := lab.bulk.Open(table.name + "." + scaleIndexName)
+	index := lab.bulk(table.name + "." + scaleIndexName)
 	var rows []bigtable.Row
 	if err := index.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool { rows = append(rows, r); return true }); err != nil {
 		t.Fatal(err)

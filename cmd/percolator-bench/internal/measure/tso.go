@@ -2,10 +2,11 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,18 +28,12 @@ type oracleBenchmark struct {
 }
 
 func (b *oracleBenchmark) declare(f *flags) {
-	numbers(f, &b.callers, "callers", []int{1, 256, 1024, 2048, 3072}, []int{1, 1024}, 1, 1_000_000, "callers that ask as fast as they can, in all processes")
-	number(f, &b.processes, "processes", runtime.NumCPU(), runtime.NumCPU(), 1, 64, "processes with callers")
-	number(f, &b.clients, "clients", 1, 1, 1, 64, "clients of the oracle in each process")
-	number(f, &b.duration, "duration", 2*time.Second, 200*time.Millisecond, time.Millisecond, time.Hour, "of each measurement")
-	number(f, &b.offered, "offered", 1_000_000, 1_000_000, 1, 100_000_000, "timestamps a second that are asked for to measure latencies")
-	number(f, &b.offeredCallers, "offered-callers", 1024, 1024, 1, 1_000_000, "callers that ask for them")
-	number(f, &b.total, "total", 0, 0, 0, 1e15, "timestamps to take while memory is looked at (0: none)")
+	f.bind("tso", map[string]any{
+		"callers": &b.callers, "processes": &b.processes, "clients": &b.clients, "duration": &b.duration,
+		"offered": &b.offered, "offered-callers": &b.offeredCallers, "total": &b.total,
+	})
 	f.check(func() error {
-		if b.offeredCallers < b.processes {
-			return usagef("--offered-callers %d are fewer than --processes %d", b.offeredCallers, b.processes)
-		}
-		return nil
+		return unless(b.offeredCallers >= b.processes, "--offered-callers %d are fewer than --processes %d", b.offeredCallers, b.processes)
 	})
 }
 
@@ -48,23 +43,16 @@ const memorySteps = 10
 func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 	r.Title = fmt.Sprintf("timestamp oracle over gRPC on loopback, server in a process, callers in %d others", b.processes)
 	r.all = 2 + len(b.callers)*r.repeat + memorySteps*int(min(b.total, 1))
-	server, err := startPart(ctx, "tso-server", struct{}{}, append(collectSeldom(), "GOMAXPROCS=1")...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	var at addresses
-	if err := server.hear(&at); err != nil {
-		return err
-	}
+	e := new(environment)
+	defer e.closeInto(&err)
+	server := e.part(ctx, "tso-server", struct{}{}, &e.at, append(collectSeldom(), "GOMAXPROCS=1")...)
 	begun := time.Now()
-	callers, err := b.startCallers(ctx, at)
-	defer func() { err = errors.Join(err, callers.stop()) }()
-	if err != nil {
-		return err
+	callers := b.startCallers(ctx, e)
+	if e.err != nil {
+		return e.err
 	}
 	for _, measure := range []func() error{
-		func() error { return b.single(ctx, r, at) }, func() error { return b.rates(r, callers) },
+		func() error { return b.single(ctx, r, e.at) }, func() error { return b.rates(r, callers) },
 		func() error { return b.latency(r, callers) }, func() error { return b.memory(r, callers, server) },
 	} {
 		if err := measure(); err != nil {
@@ -134,7 +122,7 @@ func roundTrip(ctx context.Context, call func() error) (float64, error) {
 }
 
 // rates lets the callers ask as fast as they can.
-func (b *oracleBenchmark) rates(r *run, callers *oracleCallers) error {
+func (b *oracleBenchmark) rates(r *run, callers oracleCallers) error {
 	for _, n := range b.callers {
 		var samples []float64
 		for range r.repeat {
@@ -152,7 +140,7 @@ func (b *oracleBenchmark) rates(r *run, callers *oracleCallers) error {
 }
 
 // latency lets each caller ask at its own times. A caller that is late counts as waiting.
-func (b *oracleBenchmark) latency(r *run, callers *oracleCallers) error {
+func (b *oracleBenchmark) latency(r *run, callers oracleCallers) error {
 	sum, err := callers.run(oracleJob{Callers: b.offeredCallers, Duration: b.duration, Rate: float64(b.offered)})
 	if err != nil {
 		return fmt.Errorf("%d timestamps a second: %w", b.offered, err)
@@ -165,7 +153,7 @@ func (b *oracleBenchmark) latency(r *run, callers *oracleCallers) error {
 }
 
 // memory takes timestamps and looks at what lives on the heaps.
-func (b *oracleBenchmark) memory(r *run, callers *oracleCallers, server *process) error {
+func (b *oracleBenchmark) memory(r *run, callers oracleCallers, server *process) error {
 	taken := int64(0)
 	for i := range memorySteps * int(min(b.total, 1)) {
 		sum, err := callers.run(oracleJob{Callers: 1024, Total: b.total*int64(i+1)/memorySteps - taken})
@@ -182,4 +170,187 @@ func (b *oracleBenchmark) memory(r *run, callers *oracleCallers, server *process
 		r.step()
 	}
 	return nil
+}
+
+// emptyMethod is the call with nothing in it that timestamps are compared with.
+const emptyMethod = "/percolator.bench.Empty/Call"
+
+func emptyService() *grpc.ServiceDesc {
+	return &grpc.ServiceDesc{
+		ServiceName: "percolator.bench.Empty",
+		HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{
+			MethodName: "Call",
+			Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				return new(emptypb.Empty), decode(new(emptypb.Empty))
+			},
+		}},
+	}
+}
+
+// countingStore counts the writes of a store.
+type countingStore struct {
+	tso.Store
+	writes atomic.Int64
+}
+
+// CompareAndSwap implements tso.Store.
+func (s *countingStore) CompareAndSwap(ctx context.Context, old, next tso.State) error {
+	s.writes.Add(1)
+	return s.Store.CompareAndSwap(ctx, old, next)
+}
+
+// serverCounts is what a server says of itself.
+type serverCounts struct{ Heap, Served, Writes int64 }
+
+// oracleServer is the process with the oracle's server: it says where it listens, and its counts
+// whenever it is asked.
+func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
+	e, store := new(environment), &countingStore{Store: tso.NewMemoryStore()}
+	defer e.closeInto(&err)
+	server := e.serveOracle(ctx, store, tso.ServerConfig{})
+	if e.err != nil {
+		return e.err
+	}
+	empty, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	rpc := grpc.NewServer()
+	rpc.RegisterService(emptyService(), struct{}{})
+	go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
+	defer rpc.Stop()
+	e.at.Empty = empty.Addr().String()
+	if err := l.say(e.at); err != nil {
+		return err
+	}
+	return answer(l, func(struct{}) (serverCounts, error) {
+		return serverCounts{Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}, nil
+	})
+}
+
+// liveHeap returns the bytes that live on the heap.
+func liveHeap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// oracleJob is what the callers of a process are to do: ask for Duration, or for Total timestamps;
+// as fast as they can, or at Rate a second together.
+type oracleJob struct {
+	Callers  int
+	Duration time.Duration
+	Total    int64
+	Rate     float64
+}
+
+// oracleResult is what they did.
+type oracleResult struct {
+	Count, Heap int64
+	PerSecond   float64
+	Latencies   recorder
+}
+
+// oracleTargets is how a process with callers is set up.
+type oracleTargets struct {
+	Oracle  string
+	Clients int
+}
+
+// oracleLoad is a process with callers of the oracle, each a goroutine: it does a job for each line
+// that it hears.
+func oracleLoad(ctx context.Context, at oracleTargets, l *lines) error {
+	var clients []*tso.Client
+	for range at.Clients {
+		client, err := tso.Dial(ctx, at.Oracle)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = client.Close() }()
+		clients = append(clients, client)
+	}
+	return answer(l, func(j oracleJob) (*oracleResult, error) { return j.run(ctx, clients) })
+}
+
+// lot is how many timestamps a caller takes on at once that asks as fast as it can.
+const lot = 64
+
+func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (*oracleResult, error) {
+	var left, count atomic.Int64
+	left.Store(j.Total)
+	lots, out := int64(lot), new(oracleResult)
+	if j.Rate > 0 {
+		lots = 1
+	}
+	var over atomic.Bool
+	l := generator{callers: j.Callers, rate: j.Rate, more: func() bool { return !over.Load() }}
+	if j.Total > 0 {
+		l.more = func() bool { return left.Add(-lot) > -lot }
+	} else {
+		defer time.AfterFunc(j.Duration, func() { over.Store(true) }).Stop()
+	}
+	last := make([]tso.Timestamp, j.Callers)
+	begun := time.Now()
+	err := l.run(ctx, func(ctx context.Context, caller int, due time.Time) error {
+		for range lots {
+			ts, err := clients[caller%len(clients)].Next(ctx)
+			if err != nil {
+				return err
+			}
+			if ts <= last[caller] {
+				return fmt.Errorf("timestamp %d after %d", ts, last[caller])
+			}
+			last[caller] = ts
+		}
+		count.Add(lots)
+		if j.Rate > 0 {
+			out.Latencies.record(time.Since(due))
+		}
+		return nil
+	})
+	out.Count, out.PerSecond = count.Load(), float64(count.Load())/time.Since(begun).Seconds()
+	out.Heap = liveHeap()
+	return out, err
+}
+
+// oracleCallers is the processes with the callers.
+type oracleCallers []*process
+
+// startCallers starts them. Each has one processor when there are as many as processors, as Go's
+// scheduler hands no more timestamps to waiting callers with two of them than with one.
+func (b *oracleBenchmark) startCallers(ctx context.Context, e *environment) (callers oracleCallers) {
+	env := collectSeldom()
+	if b.processes >= runtime.NumCPU() {
+		env = append(env, "GOMAXPROCS=1")
+	}
+	for range b.processes {
+		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.clients}, nil, env...))
+	}
+	return callers
+}
+
+// run shares a job among the processes and adds up what they did.
+func (c oracleCallers) run(j oracleJob) (*oracleResult, error) {
+	sum := new(oracleResult)
+	n := len(c)
+	for i, p := range c {
+		share := j
+		share.Callers = j.Callers*(i+1)/n - j.Callers*i/n
+		share.Rate = j.Rate / float64(n)
+		share.Total = j.Total*int64(i+1)/int64(n) - j.Total*int64(i)/int64(n)
+		if err := p.say(share); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range c {
+		var r oracleResult
+		if err := p.hear(&r); err != nil {
+			return nil, err
+		}
+		sum.Count, sum.PerSecond, sum.Heap = sum.Count+r.Count, sum.PerSecond+r.PerSecond, sum.Heap+r.Heap
+		sum.Latencies.merge(&r.Latencies)
+	}
+	return sum, nil
 }

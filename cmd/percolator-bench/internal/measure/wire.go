@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 
 	"github.com/gopercolator/percolator/tso"
@@ -20,29 +22,21 @@ import (
 
 // intercepted puts interceptors into a client's connection to Bigtable.
 func intercepted(unary grpc.UnaryClientInterceptor, stream grpc.StreamClientInterceptor) []option.ClientOption {
-	var opts []option.ClientOption
-	if unary != nil {
-		opts = append(opts, option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(unary)))
+	return []option.ClientOption{
+		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(unary)), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(stream)),
 	}
-	if stream != nil {
-		opts = append(opts, option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(stream)))
-	}
-	return opts
 }
 
 // delayed lets each request to Bigtable take a time, as by a network.
 func delayed(delay time.Duration) []option.ClientOption {
 	return intercepted(
 		func(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-			if err := pause(ctx, delay); err != nil {
-				return err
-			}
+			pause(ctx, delay)
 			return invoke(ctx, method, req, resp, conn, opts...)
 		},
-		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if err := pause(ctx, delay); err != nil {
-				return nil, err
-			}
+		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+			open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			pause(ctx, delay)
 			return open(ctx, desc, conn, method, opts...)
 		})
 }
@@ -50,8 +44,8 @@ func delayed(delay time.Duration) []option.ClientOption {
 // distance is how long a request for a timestamp takes longer. What else an oracle offers –
 // sessions, hints, locks on rows – is passed on as it is: no transaction waits for it.
 type distance struct {
-	delay         time.Duration
-	waited, ahead atomic.Int64 // requests that a measured transaction waited for, and those made in the background
+	delay  time.Duration
+	waited atomic.Int64 // requests that a measured transaction waited for; the client makes others ahead
 }
 
 // waitedFor marks the context of a transaction that is measured. The client's own goroutines have
@@ -62,42 +56,43 @@ func asMeasured(ctx context.Context) context.Context {
 	return context.WithValue(ctx, waitedFor{}, true)
 }
 
-func (d *distance) pass(ctx context.Context) error {
+func (d *distance) pass(ctx context.Context) {
 	if ctx.Value(waitedFor{}) != nil {
 		d.waited.Add(1)
-	} else {
-		d.ahead.Add(1)
 	}
-	return pause(ctx, d.delay)
+	pause(ctx, d.delay)
 }
 
-// distantClient is an oracle over gRPC that is far away, distantServer one in this process.
-type (
-	distantClient struct {
-		*tso.Client
-		distance
-	}
-	distantServer struct {
-		*tso.Server
-		distance
-	}
-)
+// distantClient is an oracle that is far away.
+type distantClient struct {
+	*tso.Client
+	distance
+}
 
 // Next implements tso.Oracle.
 func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
-	if err := o.pass(ctx); err != nil {
-		return 0, err
-	}
+	o.pass(ctx)
 	return o.Client.Next(ctx)
 }
 
-// Next implements tso.Oracle.
-func (o *distantServer) Next(ctx context.Context) (tso.Timestamp, error) {
-	if err := o.pass(ctx); err != nil {
-		return 0, err
-	}
-	return o.Server.Next(ctx)
+// distantOracle serves an oracle, near and far. It is reached over gRPC like the store, so that a
+// timestamp is no cheaper than another request.
+func (e *environment) distantOracle(ctx context.Context, delay time.Duration) (near *tso.Client, far *distantClient) {
+	e.serveOracle(ctx, tso.NewMemoryStore(), tso.ServerConfig{})
+	near = e.dial(ctx, e.at.Oracle)
+	return near, &distantClient{near, distance{delay: delay}}
 }
+
+// noStream is a stream whose request was not sent: it has ended.
+type noStream struct{ ctx context.Context }
+
+// SendMsg implements grpc.ClientStream, like the rest.
+func (s noStream) SendMsg(any) error            { return nil }
+func (s noStream) RecvMsg(any) error            { return io.EOF }
+func (s noStream) CloseSend() error             { return nil }
+func (s noStream) Context() context.Context     { return s.ctx }
+func (s noStream) Header() (metadata.MD, error) { return metadata.MD{}, nil }
+func (s noStream) Trailer() metadata.MD         { return metadata.MD{} }
 
 // requestCounter counts the requests of a client to Bigtable by method, and the rows that they
 // return, and knows whether one is under way. Without own it leaves out the library's own tables: a
@@ -159,13 +154,19 @@ func (c *requestCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 	case *stats.InPayload:
 		if answer, ok := e.Payload.(*btpb.ReadRowsResponse); ok && *method != "" {
-			for _, chunk := range answer.Chunks {
-				if chunk.GetCommitRow() {
-					c.rows++
-				}
-			}
+			c.rows += rowsIn(answer)
 		}
 	}
+}
+
+// rowsIn is how many rows end in an answer.
+func rowsIn(r *btpb.ReadRowsResponse) (n int64) {
+	for _, chunk := range r.Chunks {
+		if chunk.GetCommitRow() {
+			n++
+		}
+	}
+	return n
 }
 
 // TagConn and HandleConn implement stats.Handler.
@@ -206,8 +207,8 @@ func (c *requestCounter) awaitQuiet(ctx context.Context, d time.Duration) error 
 		if wait <= 0 {
 			return nil
 		}
-		if err := pause(ctx, wait); err != nil {
-			return fmt.Errorf("there were always requests: %w", err)
+		if pause(ctx, wait); ctx.Err() != nil {
+			return fmt.Errorf("there were always requests: %w", ctx.Err())
 		}
 	}
 }
@@ -221,6 +222,16 @@ func minus(now, former map[string]int64) map[string]int64 {
 		}
 	}
 	return out
+}
+
+// addTo adds counts, by kind.
+func addTo(sum *map[string]int64, counts map[string]int64) {
+	if *sum == nil {
+		*sum = map[string]int64{}
+	}
+	for kind, n := range counts {
+		(*sum)[kind] += n
+	}
 }
 
 // commitClock notes when the commit points of a client's transactions were passed: when the store's
@@ -244,25 +255,22 @@ func newCommitClock() *commitClock {
 }
 
 // option makes a client of Bigtable show its commits to the clock.
-func (c *commitClock) option() []option.ClientOption {
-	return intercepted(
+func (c *commitClock) option() option.ClientOption {
+	return option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(
 		func(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			err := invoke(ctx, method, req, resp, conn, opts...)
 			if q, ok := req.(*btpb.CheckAndMutateRowRequest); ok && err == nil && resp.(*btpb.CheckAndMutateRowResponse).PredicateMatched {
 				c.note(q, time.Now())
 			}
 			return err
-		}, nil)
+		}))
 }
 
 func (c *commitClock) note(req *btpb.CheckAndMutateRowRequest, now time.Time) {
-	for _, m := range req.TrueMutations {
-		set := m.GetSetCell()
-		if set == nil || set.FamilyName != recordFamily {
-			continue
-		}
-		cell := committedCell{string(req.RowKey), string(set.ColumnQualifier)}
-		c.mu.Lock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, column := range committedColumns(req.TrueMutations) {
+		cell := committedCell{string(req.RowKey), column}
 		if _, again := c.at[cell]; !again {
 			c.at[cell] = now
 		}
@@ -270,8 +278,17 @@ func (c *commitClock) note(req *btpb.CheckAndMutateRowRequest, now time.Time) {
 			close(w)
 			delete(c.waiting, cell)
 		}
-		c.mu.Unlock()
 	}
+}
+
+// committedColumns returns the columns for which the mutations write the record of a commit.
+func committedColumns(muts []*btpb.Mutation) (columns []string) {
+	for _, m := range muts {
+		if set := m.GetSetCell(); set != nil && set.FamilyName == recordFamily {
+			columns = append(columns, string(set.ColumnQualifier))
+		}
+	}
+	return columns
 }
 
 // committed returns when the cell was first committed, the zero time if it was not.
@@ -303,15 +320,15 @@ func (c *commitClock) await(ctx context.Context, row, column string) (time.Time,
 	}
 }
 
-// moments returns all times of a column's commits by row, in nanoseconds since 1970, for another
-// process on this machine.
-func (c *commitClock) moments(column string) map[string]int64 {
+// take returns the times of a column's commits by row since it was last called.
+func (c *commitClock) take(column string) map[string]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := map[string]int64{}
+	out := map[string]time.Time{}
 	for cell, at := range c.at {
 		if cell.column == column {
-			out[cell.row] = at.UnixNano()
+			out[cell.row] = at
+			delete(c.at, cell)
 		}
 	}
 	return out

@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	decimal "golang.org/x/text/number"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
@@ -136,21 +138,7 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 
 // number writes large numbers in groups of three digits.
 func number(v float64) string {
-	s := fmt.Sprintf("%.6g", v)
-	if math.Abs(v) >= 1e15 || strings.ContainsAny(s, "e.") && math.Abs(v) < 1000 {
-		return s
-	}
-	s = fmt.Sprintf("%.0f", v)
-	digits := strings.TrimPrefix(s, "-")
-	var b strings.Builder
-	b.WriteString(s[:len(s)-len(digits)])
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
+	return message.NewPrinter(language.English).Sprint(decimal.Decimal(v, decimal.MaxFractionDigits(9)))
 }
 
 // render draws the title and the legend above the plot, where they hide nothing. Viewers of an SVG
@@ -170,7 +158,8 @@ func (f *Figure) render(format string) ([]byte, error) {
 	title := text.Style{Color: ink, Font: sans(14), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
 	inner.FillText(title, vg.Point{X: inner.Min.X, Y: inner.Max.Y}, f.title)
 	above := max(legend.Size().Y, title.Font.Size) + margin
-	label := text.Style{Color: ink, Font: sans(12), Rotation: math.Pi / 2, XAlign: draw.XCenter, YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
+	label := text.Style{Color: ink, Font: sans(12), Rotation: math.Pi / 2, XAlign: draw.XCenter, YAlign: draw.YTop,
+		Handler: plot.DefaultTextHandler}
 	inner.FillText(label, vg.Point{X: inner.Min.X, Y: (inner.Min.Y + inner.Max.Y - vg.Length(above)) / 2}, f.yLabel)
 	label.Rotation, label.YAlign = 0, draw.YBottom
 	inner.FillText(label, vg.Point{X: inner.Center().X, Y: inner.Min.Y}, f.xLabel)
@@ -180,7 +169,8 @@ func (f *Figure) render(format string) ([]byte, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("plot: %w", err)
 	}
-	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
+	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
 }
 
 // Save writes each chart as dir/NAME.svg and dir/NAME.png, and makes the directory if need be.

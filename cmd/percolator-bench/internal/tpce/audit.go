@@ -13,14 +13,10 @@ var ErrAudit = errors.New("tpce: the books are wrong")
 
 // Audit is what an audit has counted. Amounts are cents.
 type Audit struct {
-	Trades     int64 `json:"trades"`  // ordered; each of them was settled or rejected
-	Settled    int64 `json:"settled"` // executed
-	Rejected   int64 `json:"rejected"`
-	Accounts   int   `json:"accounts"` // all of them balance
-	Holdings   int   `json:"holdings"`
-	Brokers    int   `json:"brokers"`
-	Commission int64 `json:"commission_cents"` // of all trades, and of all accounts
-	Earned     int64 `json:"earned_cents"`     // of all brokers: the same, unless it is omitted
+	Trades, Settled, Rejected   int64 // ordered; of these executed, and not
+	Accounts, Holdings, Brokers int
+	Commission                  int64 // of all trades, and of all accounts
+	Earned                      int64 // of all brokers: the same, unless it is omitted
 }
 
 // Audit reads all books in one snapshot, when every order has come to its end, every price has been
@@ -35,16 +31,15 @@ type Audit struct {
 //   - a price is not the exchange's.
 func (f *Firm) Audit(ctx context.Context, x *Exchange) (out Audit, err error) {
 	err = f.client.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
-		l := &ledger{accounts: map[AccountID]account{}, quantities: map[string]int64{}, brokers: map[int]Earned{}}
-		out = Audit{}
-		for _, check := range []func(context.Context, *percolator.Snapshot, *ledger, *Audit) error{
-			f.auditTrades, f.auditHoldings, f.auditAccounts, f.auditBrokers,
-		} {
-			if err := check(ctx, s, l, &out); err != nil {
+		l := &ledger{ctx: ctx, s: s, accounts: map[AccountID]account{}, quantities: map[string]int64{}, costs: map[string]int64{},
+			brokers: map[int]Earned{}}
+		for _, check := range []func(*ledger) error{f.auditTrades, f.auditHoldings, f.auditAccounts, f.auditBrokers, x.audit} {
+			if err := check(l); err != nil {
 				return err
 			}
 		}
-		return f.auditPrices(ctx, s, x)
+		out = l.Audit
+		return nil
 	})
 	return out, err
 }
@@ -55,24 +50,28 @@ func wrong(format string, args ...any) error {
 
 // ledger is what the trades give.
 type ledger struct {
+	Audit
+	ctx context.Context
+	s   *percolator.Snapshot
+
 	accounts   map[AccountID]account // cash is the change; gains are not in it, as they depend on the order of trades
 	quantities map[string]int64      // by holding
 	costs      map[string]int64      // by account, from the holdings
 	brokers    map[int]Earned
 }
 
-func (f *Firm) auditTrades(ctx context.Context, s *percolator.Snapshot, l *ledger, out *Audit) error {
-	for e, err := range trades.Scan(ctx, s, percolator.All()) {
+func (f *Firm) auditTrades(l *ledger) error {
+	for e, err := range trades.Scan(l.ctx, l.s, percolator.All()) {
 		if err != nil {
 			return err
 		}
 		t := e.Value
-		out.Trades++
+		l.Trades++
 		switch t.State {
 		case settled:
-			out.Settled++
+			l.Settled++
 		case rejected:
-			out.Rejected++
+			l.Rejected++
 			continue
 		default:
 			return wrong("trade %s is %s", e.Cell.Row, t.State)
@@ -87,17 +86,16 @@ func (f *Firm) auditTrades(ctx context.Context, s *percolator.Snapshot, l *ledge
 		l.accounts[t.Account] = a
 		l.quantities[holdingRow(t.Account, t.Security)] += quantity
 		l.brokers[t.Broker] = l.brokers[t.Broker].plus(Earned{t.Commission, 1})
-		out.Commission += t.Commission
+		l.Commission += t.Commission
 	}
-	if placed, passed := f.placed.Load(), f.passed.Load(); out.Trades != placed || out.Trades != passed {
-		return wrong("%d trades, of which %d were ordered and %d settled or rejected", out.Trades, placed, passed)
+	if placed, passed := f.placed.Load(), f.passed.Load(); l.Trades != placed || l.Trades != passed {
+		return wrong("%d trades, of which %d were ordered and %d settled or rejected", l.Trades, placed, passed)
 	}
 	return nil
 }
 
-func (f *Firm) auditHoldings(ctx context.Context, s *percolator.Snapshot, l *ledger, out *Audit) error {
-	l.costs = map[string]int64{}
-	for h, err := range holdings.Scan(ctx, s, percolator.All()) {
+func (f *Firm) auditHoldings(l *ledger) error {
+	for h, err := range holdings.Scan(l.ctx, l.s, percolator.All()) {
 		if err != nil {
 			return err
 		}
@@ -108,7 +106,7 @@ func (f *Firm) auditHoldings(ctx context.Context, s *percolator.Snapshot, l *led
 		delete(l.quantities, row)
 		account, _ := splitHolding(row)
 		l.costs[account] += v.Cost
-		out.Holdings++
+		l.Holdings++
 	}
 	for row, q := range l.quantities {
 		return wrong("holding %s is missing: its trades give %d", row, q)
@@ -116,40 +114,40 @@ func (f *Firm) auditHoldings(ctx context.Context, s *percolator.Snapshot, l *led
 	return nil
 }
 
-func (f *Firm) auditAccounts(ctx context.Context, s *percolator.Snapshot, l *ledger, out *Audit) error {
-	for a, err := range accounts.Scan(ctx, s, percolator.All()) {
+func (f *Firm) auditAccounts(l *ledger) error {
+	for a, err := range accounts.Scan(l.ctx, l.s, percolator.All()) {
 		if err != nil {
 			return err
 		}
-		id := AccountID{out.Accounts / f.size.AccountsEach, out.Accounts % f.size.AccountsEach} // in the order of rows
+		id := AccountID{l.Accounts / accountsEach, l.Accounts % accountsEach} // in the order of rows
 		want, cost, v := l.accounts[id], l.costs[id.row()], a.Value
 		if a.Cell.Row != id.row() || v.Cash != opening+want.Cash || v.Paid != want.Paid || v.Trades != want.Trades || !v.balanced(cost) {
 			return wrong("account %s: %+v, its holdings have cost %d, and its trades give %+v", a.Cell.Row, v, cost, want)
 		}
-		out.Accounts++
+		l.Accounts++
 	}
-	if out.Accounts != f.size.Accounts() {
-		return wrong("%d of %d accounts are there", out.Accounts, f.size.Accounts())
+	if l.Accounts != f.size.Accounts() {
+		return wrong("%d of %d accounts are there", l.Accounts, f.size.Accounts())
 	}
 	return nil
 }
 
-func (f *Firm) auditBrokers(ctx context.Context, s *percolator.Snapshot, l *ledger, out *Audit) error {
+func (f *Firm) auditBrokers(l *ledger) error {
 	for b := range f.size.Brokers() {
-		e, err := earnings.GetOr(ctx, s, brokerRow(b), Earned{})
+		e, err := earnings.GetOr(l.ctx, l.s, brokerRow(b), Earned{})
 		if err != nil {
 			return err
 		}
 		if want := l.brokers[b]; f.commission != Omitted && e != want || f.commission == Omitted && e != (Earned{}) {
 			return wrong("broker %d has earned %+v, and the trades give %+v", b, e, want)
 		}
-		out.Brokers++
-		out.Earned += e.Commission
+		l.Brokers++
+		l.Earned += e.Commission
 	}
 	if f.queue == nil {
 		return nil
 	}
-	for c, err := range f.queue.All(ctx, s) {
+	for c, err := range f.queue.All(l.ctx, l.s) {
 		if err != nil {
 			return err
 		}
@@ -158,9 +156,9 @@ func (f *Firm) auditBrokers(ctx context.Context, s *percolator.Snapshot, l *ledg
 	return nil
 }
 
-func (f *Firm) auditPrices(ctx context.Context, s *percolator.Snapshot, x *Exchange) error {
+func (x *Exchange) audit(l *ledger) error {
 	number := 0
-	for p, err := range prices.Scan(ctx, s, percolator.All()) {
+	for p, err := range prices.Scan(l.ctx, l.s, percolator.All()) {
 		if err != nil {
 			return err
 		}
@@ -169,8 +167,8 @@ func (f *Firm) auditPrices(ctx context.Context, s *percolator.Snapshot, x *Excha
 		}
 		number++
 	}
-	if number != f.size.Securities {
-		return wrong("%d of %d securities are quoted", number, f.size.Securities)
+	if number != len(x.quotes) {
+		return wrong("%d of %d securities are quoted", number, len(x.quotes))
 	}
 	return nil
 }

@@ -29,14 +29,14 @@ type day struct {
 
 func open(t *testing.T, customers int, c Commission) *day {
 	t.Helper()
-	firm, err := New(SizeFor(customers), c)
+	firm, err := New(Size(customers), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := percolatortest.New(t, firm.Schema())
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	d := &day{T: t, Firm: firm, ctx: ctx, exchange: NewExchange(firm.Size().Securities, 1), did: map[Kind]int{}}
+	d := &day{T: t, Firm: firm, ctx: ctx, exchange: NewExchange(firm.Size().Securities(), 1), did: map[Kind]int{}}
 	firm.Open(env.Client, func(done Done) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -200,13 +200,13 @@ func TestLateMessages(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	if _, err := New(SizeFor(10), "gifts"); err == nil {
+	if _, err := New(Size(10), "gifts"); err == nil {
 		t.Error("a firm with an unknown way of commissions")
 	}
-	if _, err := New(Size{}, Direct); err == nil {
+	if _, err := New(0, Direct); err == nil {
 		t.Error("a firm without customers")
 	}
-	f, err := New(SizeFor(10), Direct)
+	f, err := New(Size(10), Direct)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func TestRows(t *testing.T) {
 	if newer, older := tradeRow(a, 10), tradeRow(a, 9); newer >= older {
 		t.Errorf("the newer trade %q is not before %q", newer, older)
 	}
-	if s := SizeFor(101); s.Brokers() != 2 || s.Accounts() != 202 || SizeFor(100).Brokers() != 1 {
+	if s := Size(101); s.Brokers() != 2 || s.Accounts() != 202 || Size(100).Brokers() != 1 {
 		t.Errorf("%+v", s)
 	}
 }
