@@ -102,7 +102,7 @@ var (
 	_ func(*admin.Admin, ctxt, admin.Lock) (admin.Resolution, error)                                                                      = (*admin.Admin).ResolveLock
 	_                                                                                                                                     = []admin.Resolution{admin.LockAlive, admin.LockRolledForward, admin.LockRolledBack, admin.LockGone}
 	_ func(*commit.Txn, ctxt, percolator.Cell, string, []string) (commit.Acknowledgment, error)                                           = (*commit.Txn).Acknowledge
-	_                                                                                                                                     = commit.Acknowledgment{Run: true, Value: nil, Deleted: true, CommitTS: 1, LastRun: 1, Settled: true}
+	_                                                                                                                                     = commit.Acknowledgment{Run: true, Value: nil, Deleted: true, CommitTS: 1, LastRun: 1, Finished: true}
 	_ func(*admin.Admin, ctxt, percolator.Cell, tso.Timestamp) error                                                                      = (*admin.Admin).ClearNotification
 	_ func(...emulator.Option) (*emulator.Server, error)                                                                                  = emulator.Start
 	_ func(*emulator.Server) string                                                                                                       = (*emulator.Server).Addr

@@ -31,7 +31,7 @@ type tally struct {
 	Cycles      int              `json:"collector_cycles"`
 	Failed      int              `json:"collector_cycles_failed"`
 	Removed     int64            `json:"versions_removed"`
-	Vanished    int64            `json:"cells_vanished"`
+	Tombstones    int64            `json:"cells_vanished"`
 	ByCollector int64            `json:"locks_resolved_by_collector"`
 	Postponed   int64            `json:"cells_postponed"`
 
@@ -80,7 +80,7 @@ func (y *tally) collected(col admin.Collection, err error) {
 		y.safepoint = col.Safepoint
 	}
 	y.Removed += col.Versions
-	y.Vanished += col.Vanished
+	y.Tombstones += col.Tombstones
 	y.ByCollector += col.Locks
 	y.Postponed += col.Postponed
 }
@@ -147,7 +147,7 @@ func (r *soakReport) String() string {
 	fmt.Fprintf(&b, "\nlock resolution: %d cells rolled forward, %d rolled back; locks from memory: %v\n", y.Forward, y.Back, y.Resolved)
 	fmt.Fprintf(&b, "observers: %d runs committed, %d conflicts\n", y.Runs, y.Conflicts)
 	fmt.Fprintf(&b, "collection: %d cycles, %d stopped; %d versions removed, %d cells vanished, %d locks resolved, %d cells postponed, %d late records read\n",
-		y.Cycles, y.Failed, y.Removed, y.Vanished, y.ByCollector, y.Postponed, y.Late)
+		y.Cycles, y.Failed, y.Removed, y.Tombstones, y.ByCollector, y.Postponed, y.Late)
 	fmt.Fprintf(&b, "%d clients, requests:", y.Clients)
 	for _, k := range slices.Sorted(maps.Keys(y.Requests)) {
 		fmt.Fprintf(&b, " %s %d;", k, y.Requests[k])

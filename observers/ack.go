@@ -36,7 +36,7 @@ func (w *Worker) runAcknowledged(ctx context.Context, tn turn) outcome {
 		tn.lane.counters.acknowledged.Add(1)
 		out.start = tx.StartTimestamp()
 	}
-	if ack.Settled && (ack.Run || w.erase(ctx, cell, out.start)) {
+	if ack.Finished && (ack.Run || w.erase(ctx, cell, out.start)) {
 		out.finished = out.start
 	}
 	return out

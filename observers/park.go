@@ -48,7 +48,7 @@ func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverSt
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*w.cfg.MaxBackoff)) // the observer is tried again then
 	defer cancel()
-	if err := w.engine.Commits.SetStandings(ctx, states...); err != nil {
+	if err := w.engine.Commits.SetObserverStates(ctx, states...); err != nil {
 		w.log.Warn("observers: that an observer is parked, or done beside a parked one, could not be stored", "table", tn.lane.table, "column", tn.lane.column)
 		w.log.Debug("observers: observer states not stored", "row", tn.entry.row, "err", err)
 		return false
@@ -102,7 +102,7 @@ func (w *Worker) forgetObserverStates(ctx context.Context, row layout.Pending) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
-	if err := w.engine.Commits.ForgetStandings(ctx, over...); err != nil {
+	if err := w.engine.Commits.ForgetObserverStates(ctx, over...); err != nil {
 		w.log.Debug("observers: observer states were not erased", "table", row.Table, "row", row.Row, "err", err)
 	}
 }

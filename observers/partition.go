@@ -37,9 +37,9 @@ type partition struct {
 // directory is where workers find each other; *admin.Admin implements it.
 type directory interface {
 	Workers(ctx context.Context) (membership.Workers, error)
-	Announce(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error)
+	Register(ctx context.Context, w membership.WorkerInfo, seen membership.Workers) (membership.WorkerInfo, error)
 	Due(w membership.WorkerInfo, seen membership.Workers) bool
-	Withdraw(ctx context.Context, w membership.WorkerInfo) error
+	Deregister(ctx context.Context, w membership.WorkerInfo) error
 	SetBounds(ctx context.Context, seen membership.Workers, next map[string]membership.TableBounds) (bool, error)
 }
 
@@ -133,7 +133,7 @@ func (m *partition) run(ctx context.Context) {
 	m.shares.Store(nil)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
-	if err := m.directory.Withdraw(ctx, m.self); err != nil {
+	if err := m.directory.Deregister(ctx, m.self); err != nil {
 		m.cannot(err) // the others find out
 	}
 }
@@ -147,7 +147,7 @@ func (m *partition) look(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	if m.directory.Due(m.self, seen) {
-		if m.self, err = m.directory.Announce(ctx, m.self, seen); err != nil {
+		if m.self, err = m.directory.Register(ctx, m.self, seen); err != nil {
 			return false, err
 		}
 	}

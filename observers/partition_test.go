@@ -58,7 +58,7 @@ func (d *fakeDirectory) Workers(context.Context) (membership.Workers, error) {
 	return seen, nil
 }
 
-func (d *fakeDirectory) Announce(_ context.Context, w membership.WorkerInfo, _ membership.Workers) (membership.WorkerInfo, error) {
+func (d *fakeDirectory) Register(_ context.Context, w membership.WorkerInfo, _ membership.Workers) (membership.WorkerInfo, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes++
@@ -71,7 +71,7 @@ func (d *fakeDirectory) Due(w membership.WorkerInfo, seen membership.Workers) bo
 	return w.Expires.Sub(seen.Now) <= d.lease*2/3 || !slices.ContainsFunc(seen.Live, func(o membership.WorkerInfo) bool { return o.Name == w.Name })
 }
 
-func (d *fakeDirectory) Withdraw(_ context.Context, w membership.WorkerInfo) error {
+func (d *fakeDirectory) Deregister(_ context.Context, w membership.WorkerInfo) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.expires, w.Name)

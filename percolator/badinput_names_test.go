@@ -170,7 +170,7 @@ func TestHostileNamesAreAcknowledgedByThemselves(t *testing.T) {
 				tx := fixture.MustBegin(t, ctx, c)
 				ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("r", name), o, observers)
 				fixture.Must(t, err)
-				if !ack.Run || string(ack.Value) != value(i) || ack.Settled != (j == len(observers)-1) {
+				if !ack.Run || string(ack.Value) != value(i) || ack.Finished != (j == len(observers)-1) {
 					t.Errorf("%q of %q: %+v", o, name, ack)
 				}
 				fixture.MustCommit(t, ctx, tx)

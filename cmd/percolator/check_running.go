@@ -160,8 +160,8 @@ func judgeCollection(b admin.CollectionBounds, col admin.Collection) (out []find
 	}
 	back := b.Now.Sub(b.Safepoint)
 	about := fmt.Sprintf("the safepoint is %s back, for a retention of %s", briefAge(back), b.Retention)
-	if b.Mark > 0 && b.Now.Sub(b.Mark) > collectionSlow*b.Retention { // announced again and again, and never carried out
-		back = b.Now.Sub(b.Mark)
+	if b.Watermark > 0 && b.Now.Sub(b.Watermark) > collectionSlow*b.Retention { // announced again and again, and never carried out
+		back = b.Now.Sub(b.Watermark)
 		about = fmt.Sprintf("what is %s old has not been collected, for a retention of %s", briefAge(back), b.Retention)
 	}
 	held := b.HeldBy != nil && b.HeldBy.Timestamp <= b.Safepoint.Add(time.Second)

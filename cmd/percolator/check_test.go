@@ -294,7 +294,7 @@ func TestCheckRunning(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterLimit)
 	defer cancel()
-	if _, err := admin.New(cl.client).Announce(ctx, admin.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, admin.Workers{}); err != nil {
+	if _, err := admin.New(cl.client).Register(ctx, admin.WorkerInfo{Name: "w", Version: "v1", Takes: map[string][][]byte{"accounts": {[]byte("balance")}}}, admin.Workers{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := cl.checked(exitOK, "--only", "observers,workers", "--strict"); r["observers"].Level != levelOK {

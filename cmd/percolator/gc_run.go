@@ -100,10 +100,10 @@ func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator
 		return err
 	}
 	unfinished := now.Cycle.Phase != "none" && now.Cycle.Phase != string(admin.CollectionDone)
-	out := gcPlanJSON{now, unfinished || b.Next > b.Mark}
+	out := gcPlanJSON{now, unfinished || b.Next > b.Watermark}
 	text := fmt.Sprintf("the safepoint would be %s, %s before now", atTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
 	if !out.Collects {
-		text = fmt.Sprintf("there is nothing to collect: the GC watermark is %s", atTime(b.Mark))
+		text = fmt.Sprintf("there is nothing to collect: the GC watermark is %s", atTime(b.Watermark))
 	}
 	if unfinished {
 		text += fmt.Sprintf("\na cycle in phase %s up to %s would be finished first", now.Cycle.Phase, atTime(now.Cycle.Safepoint))

@@ -87,9 +87,9 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	if err != nil {
 		return gcJSON{}, err
 	}
-	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Mark, Retention: b.Retention.String(), Next: b.Next, Cycle: newCycleJSON(col), Holds: newHoldsJSON(holds)}
-	if b.Mark != 0 {
-		out.BehindSeconds = max(0, b.Now.Add(-b.Retention).Sub(b.Mark)).Seconds()
+	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: newCycleJSON(col), Holds: newHoldsJSON(holds)}
+	if b.Watermark != 0 {
+		out.BehindSeconds = max(0, b.Now.Add(-b.Retention).Sub(b.Watermark)).Seconds()
 	}
 	if b.HeldBy != nil {
 		out.HeldBy = b.HeldBy.ID
@@ -101,7 +101,7 @@ func newCycleJSON(col admin.Collection) cycleJSON {
 	return cycleJSON{
 		Phase: cmp.Or(string(col.Phase), "none"), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated,
 		Table: col.Table, Holder: col.Holder, Expires: col.Expires,
-		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Tombstones: col.Vanished, Postponed: col.Postponed, Corrupt: col.Corrupt,
+		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Tombstones: col.Tombstones, Postponed: col.Postponed, Corrupt: col.Corrupt,
 	}
 }
 

@@ -96,7 +96,7 @@ type observerStateJSON struct {
 func newInspectionJSON(in admin.RowInspection) inspectionJSON {
 	out := inspectionJSON{
 		Table: in.Table, Row: shown(in.Row), Now: in.Now, NowTime: in.Now.Time(), AsOf: in.AsOf,
-		Safepoint: in.Safepoint, GCWatermark: in.Mark, Truncated: in.Truncated, Columns: []inspectedColumn{},
+		Safepoint: in.Safepoint, GCWatermark: in.Watermark, Truncated: in.Truncated, Columns: []inspectedColumn{},
 	}
 	for _, col := range in.Columns {
 		out.Columns = append(out.Columns, newInspectedColumn(col))

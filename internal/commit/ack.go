@@ -23,7 +23,7 @@ type Acknowledgment struct {
 	Deleted  bool          // the newest change is a deletion
 	CommitTS tso.Timestamp // of the newest change, put or delete; 0: none
 	LastRun  tso.Timestamp // start timestamp of the observer's last successful run; 0: never
-	Settled  bool          // no other observer of the column has work left; without Run, none at all
+	Finished  bool          // no other observer of the column has work left; without Run, none at all
 }
 
 // Acknowledge begins a run of observer on c. One request reads c and the acknowledgments of
@@ -52,11 +52,11 @@ func (tx *Txn) Acknowledge(ctx context.Context, c model.Cell, observer string, o
 		return Acknowledgment{}, err
 	}
 	ack := Acknowledgment{Value: change.Value, CommitTS: change.Record.CommitTS, Deleted: change.Record.Kind == layout.KindDelete,
-		LastRun: runs[observer], Settled: true}
+		LastRun: runs[observer], Finished: true}
 	ack.Run = ack.CommitTS > ack.LastRun
 	for name, last := range runs {
 		if name != observer && ack.CommitTS > last {
-			ack.Settled = false
+			ack.Finished = false
 		}
 	}
 	if !ack.Run {
@@ -65,7 +65,7 @@ func (tx *Txn) Acknowledge(ctx context.Context, c model.Cell, observer string, o
 	if err := tx.Put(&Write{Cell: model.Cell{Table: c.Table, Row: c.Row, Column: layout.AckColumn(c.Column, observer)}, Kind: layout.KindLock}); err != nil {
 		return Acknowledgment{}, err
 	}
-	if ack.Settled {
+	if ack.Finished {
 		tx.mu.Lock()
 		tx.erase[c] = true
 		tx.mu.Unlock()

@@ -33,10 +33,10 @@ import (
 // only if the observer state is known to be there still, which takes a conditional request; and the
 // collector would have to learn that an observer without a notification waits for a deletion.
 
-// SetStandings stores observer states, all of one cell, in one request: all or none. Of the states
+// SetObserverStates stores observer states, all of one cell, in one request: all or none. Of the states
 // of one observer the latest counts. ErrSchemaMismatch: the column can neither be observed nor
 // notified.
-func (c *Committer) SetStandings(ctx context.Context, states ...layout.ObserverState) error {
+func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.ObserverState) error {
 	if len(states) == 0 {
 		return nil
 	}
@@ -100,8 +100,8 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 // repeated.
 var errChangedSince = errors.New("the cell has changed since it was parked")
 
-// ForgetStandings erases observer states without a notification (I19), in the background.
-func (c *Committer) ForgetStandings(ctx context.Context, states ...layout.ObserverState) error {
+// ForgetObserverStates erases observer states without a notification (I19), in the background.
+func (c *Committer) ForgetObserverStates(ctx context.Context, states ...layout.ObserverState) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ type CollectionBounds struct {
 	Now       tso.Timestamp // the oracle's present
 	Safepoint tso.Timestamp // announced: reads at or below it are refused; 0: none was yet
 	Announced tso.Timestamp // the oracle's time when it was
-	Mark      tso.Timestamp // nothing newer has been removed
+	Watermark      tso.Timestamp // nothing newer has been removed
 
 	Retention time.Duration // Config.Retention of this client, by which Next is meant; other collectors may have another
 	Next      tso.Timestamp // the safepoint that a cycle would announce, or finish; not above Safepoint: nothing new to collect
@@ -33,7 +33,7 @@ func ReadBounds(ctx context.Context, e *engine.Engine) (CollectionBounds, error)
 	if err != nil {
 		return CollectionBounds{}, err
 	}
-	b := CollectionBounds{Now: now, Safepoint: m.Safepoint, Announced: m.Now, Mark: m.Watermark, Retention: e.Config.Retention}
+	b := CollectionBounds{Now: now, Safepoint: m.Safepoint, Announced: m.Now, Watermark: m.Watermark, Retention: e.Config.Retention}
 	var live []meta.Hold
 	for _, h := range m.Holds {
 		if h.Expires > now {

@@ -247,7 +247,7 @@ func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
 		err := s.erasePage(ctx, table, page, observed, &did)
 		s.state.Rows += int64(len(page))
 		s.state.Versions += did.versions.Load()
-		s.state.Vanished += did.tombstones.Load()
+		s.state.Tombstones += did.tombstones.Load()
 		s.state.Postponed += did.postponed.Load()
 		s.state.Corrupt += did.corrupt.Load()
 		return err

@@ -97,7 +97,7 @@ type Collection struct {
 	Locks     int64 // resolved
 	Rows      int64 // read in search of garbage
 	Versions  int64 // cells of Bigtable removed
-	Vanished  int64 // deleted cells removed with their last record
+	Tombstones  int64 // deleted cells removed with their last record
 	Postponed int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
 	Corrupt   int64 // cells that cannot be decoded, left as they are
 }
@@ -153,7 +153,7 @@ func (g *Collector) Run(ctx context.Context) error {
 			g.e.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
 			g.e.Config.Logger.Debug("collection stopped", "err", err)
 		default:
-			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Vanished, "locks", col.Locks, "postponed", col.Postponed)
+			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
 		}
 	}
 }

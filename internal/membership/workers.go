@@ -81,11 +81,11 @@ type Workers struct {
 	bounds []byte // the name of what is stored; nil: nothing
 }
 
-// Announce tells the other workers that this one lives, and returns what it told: it sets Started,
+// Register tells the other workers that this one lives, and returns what it told: it sets Started,
 // if that is 0, Session and Expires. The worker announces itself again when Due says so. Errors:
 // ErrInvalidArgument for an invalid name, ErrTooLarge for more than 4 KiB or if seen holds
 // MaxWorkers others, and those of the store.
-func Announce(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers) (WorkerInfo, error) {
+func Register(ctx context.Context, e *engine.Engine, w WorkerInfo, seen Workers) (WorkerInfo, error) {
 	if !validName(w.Name) {
 		return w, fmt.Errorf("percolator: %w: a worker's name has 1 to 64 bytes of UTF-8, got %.80q", model.ErrInvalidArgument, w.Name)
 	}
@@ -126,8 +126,8 @@ func Due(e *engine.Engine, w WorkerInfo, seen Workers) bool {
 	return !listed || w.Session != e.Locks.Sessions.Own() || left <= w.lease()-w.lease()/leaseRenewedFrom
 }
 
-// Withdraw takes a worker out of the list before its lease ends.
-func Withdraw(ctx context.Context, e *engine.Engine, w WorkerInfo) error {
+// Deregister takes a worker out of the list before its lease ends.
+func Deregister(ctx context.Context, e *engine.Engine, w WorkerInfo) error {
 	return workers.remove(ctx, e, w.Name)
 }
 

@@ -175,7 +175,7 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), clear.StartTimestamp()))
 	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Vanished != 1 || col.Postponed != 0 {
+	if col := collect(t, ctx, c); col.Tombstones != 1 || col.Postponed != 0 {
 		t.Errorf("collected %+v, want the deleted cell gone", col)
 	}
 	wantCells(t, ctx, env, "collected", 1, 0, 1, 0)
@@ -200,7 +200,7 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	// Its notification finds no change to run for.
 	tx = fixture.MustBegin(t, ctx, c)
 	ack, err := (*commit.Txn)(tx).Acknowledge(ctx, fixture.Cell("b", "seen"), "O", []string{"O"})
-	if err != nil || ack.Run || !ack.Settled {
+	if err != nil || ack.Run || !ack.Finished {
 		t.Errorf("Acknowledge: %+v, %v", ack, err)
 	}
 	fixture.Must(t, admin.New(c).ClearNotification(ctx, fixture.Cell("b", "seen"), tx.StartTimestamp()))
@@ -229,13 +229,13 @@ func TestDeletionWaitsForItsObservers(t *testing.T) {
 	acknowledge(true)
 	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell("r", "seen")) }))
 	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Vanished != 0 || col.Postponed != 1 {
+	if col := collect(t, ctx, c); col.Tombstones != 0 || col.Postponed != 1 {
 		t.Errorf("collected %+v, want the deletion postponed", col)
 	}
 	wantCells(t, ctx, env, "behind", 0, 0, 2, 1) // the deletion and the acknowledgment of the put
 	acknowledge(true)
 	env.Clock.Advance(afterwards)
-	if col := collect(t, ctx, c); col.Vanished != 1 {
+	if col := collect(t, ctx, c); col.Tombstones != 1 {
 		t.Errorf("collected %+v, want the cell gone", col)
 	}
 	wantCells(t, ctx, env, "acknowledged", 0, 0, 0, 0)

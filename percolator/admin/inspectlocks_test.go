@@ -87,7 +87,7 @@ func TestInspectWorkersLeavesTheDead(t *testing.T) {
 	t.Parallel()
 	env, ctx := fixture.NewEnv(t), fixture.Context(t)
 	for _, name := range []string{"one", "two"} {
-		_, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: name}, admin.Workers{})
+		_, err := admin.New(env.Client).Register(ctx, admin.WorkerInfo{Name: name}, admin.Workers{})
 		fixture.Must(t, err)
 		env.Clock.Advance(20 * time.Second)
 	}

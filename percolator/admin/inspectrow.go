@@ -183,7 +183,7 @@ func (in *inspection) situate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in.row.Now, in.row.Safepoint, in.row.Mark = in.judged.now, m.Safepoint, m.Watermark
+	in.row.Now, in.row.Safepoint, in.row.Watermark = in.judged.now, m.Safepoint, m.Watermark
 	in.row.AsOf = cmp.Or(in.opts.AsOf, in.row.Now)
 	if in.row.AsOf > in.row.Now {
 		return fmt.Errorf("percolator: %w: a snapshot at %d, which lies in the oracle's future (%d)", model.ErrInvalidArgument, in.row.AsOf, in.row.Now)

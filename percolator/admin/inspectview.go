@@ -169,7 +169,7 @@ func (in *inspection) withData(ctx context.Context, col *inspectedColumn, view R
 	}
 	switch {
 	case has:
-	case view.CommitTS <= in.row.Mark: // what phase two left after the collector had been there
+	case view.CommitTS <= in.row.Watermark: // what phase two left after the collector had been there
 		view.State, view.CommitTS, view.StartTS = ReaderAbsent, 0, 0
 	default:
 		view.State = ReaderCorrupt

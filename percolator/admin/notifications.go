@@ -73,15 +73,15 @@ func (a *Admin) DropParked(ctx context.Context, s ObserverState) error {
 	return a.e.Commits.DropParked(ctx, s)
 }
 
-// SetStandings stores observer states, all of one cell, in one request: all or none. The latest of
+// SetObserverStates stores observer states, all of one cell, in one request: all or none. The latest of
 // an observer counts. ErrSchemaMismatch: the column can neither be observed nor notified.
-func (a *Admin) SetStandings(ctx context.Context, states ...ObserverState) error {
-	return a.e.Commits.SetStandings(ctx, states...)
+func (a *Admin) SetObserverStates(ctx context.Context, states ...ObserverState) error {
+	return a.e.Commits.SetObserverStates(ctx, states...)
 }
 
-// ForgetStandings erases observer states without a notification (I19), in the background.
-func (a *Admin) ForgetStandings(ctx context.Context, states ...ObserverState) error {
-	return a.e.Commits.ForgetStandings(ctx, states...)
+// ForgetObserverStates erases observer states without a notification (I19), in the background.
+func (a *Admin) ForgetObserverStates(ctx context.Context, states ...ObserverState) error {
+	return a.e.Commits.ForgetObserverStates(ctx, states...)
 }
 
 // ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background.

@@ -109,7 +109,7 @@ func TestCollectionBounds(t *testing.T) {
 	c := env.Client
 	b, err := admin.New(c).CollectionBounds(ctx)
 	fixture.Must(t, err)
-	if b.Next != b.Now.Add(-b.Retention) || b.HeldBy != nil || b.Safepoint != 0 || b.Mark != 0 {
+	if b.Next != b.Now.Add(-b.Retention) || b.HeldBy != nil || b.Safepoint != 0 || b.Watermark != 0 {
 		t.Fatalf("%+v", b)
 	}
 	h, err := admin.New(c).TakeHold(ctx, b.Next.Add(-time.Minute), time.Hour, "")

@@ -58,12 +58,12 @@ func LatencyBounds() []time.Duration {
 	return telemetry.LatencyBounds()
 }
 
-// Announce tells the other workers that this one lives, and returns what it told: it sets Started,
+// Register tells the other workers that this one lives, and returns what it told: it sets Started,
 // if that is 0, Session and Expires. The worker announces itself again when Due says so. Errors:
 // ErrInvalidArgument for an invalid name, ErrTooLarge for more than 4 KiB or if seen holds
 // MaxWorkers others, and those of the store.
-func (a *Admin) Announce(ctx context.Context, w WorkerInfo, seen Workers) (WorkerInfo, error) {
-	return membership.Announce(ctx, a.e, w, seen)
+func (a *Admin) Register(ctx context.Context, w WorkerInfo, seen Workers) (WorkerInfo, error) {
+	return membership.Register(ctx, a.e, w, seen)
 }
 
 // Due tells whether a worker has to announce itself again: its lease ends soon, seen does not list
@@ -72,9 +72,9 @@ func (a *Admin) Due(w WorkerInfo, seen Workers) bool {
 	return membership.Due(a.e, w, seen)
 }
 
-// Withdraw takes a worker out of the list before its lease ends.
-func (a *Admin) Withdraw(ctx context.Context, w WorkerInfo) error {
-	return membership.Withdraw(ctx, a.e, w)
+// Deregister takes a worker out of the list before its lease ends.
+func (a *Admin) Deregister(ctx context.Context, w WorkerInfo) error {
+	return membership.Deregister(ctx, a.e, w)
 }
 
 // Workers lists the live workers: those whose lease lasts and whose session has not ended, as far

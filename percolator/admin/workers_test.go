@@ -39,9 +39,9 @@ func TestWorkersByLease(t *testing.T) {
 		return seen
 	}
 	seen := look("")
-	b, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
+	b, err := admin.New(env.Client).Register(ctx, admin.WorkerInfo{Name: "b", Version: "v1", Observers: []string{"o"}, Columns: "x"}, seen)
 	fixture.Must(t, err)
-	a, err := admin.New(env.NewClient()).Announce(ctx, admin.WorkerInfo{Name: "a"}, seen)
+	a, err := admin.New(env.NewClient()).Register(ctx, admin.WorkerInfo{Name: "a"}, seen)
 	fixture.Must(t, err)
 	seen = look("a b")
 	if got := seen.Live[1]; fmt.Sprint(got) != fmt.Sprint(b) || got.Started == 0 || got.Expires <= seen.Now || got.Session != "" {
@@ -54,7 +54,7 @@ func TestWorkersByLease(t *testing.T) {
 	if seen = look("a b"); !admin.New(env.Client).Due(b, seen) {
 		t.Error("a lease of which a third has passed is not due")
 	}
-	again, err := admin.New(env.Client).Announce(ctx, b, seen)
+	again, err := admin.New(env.Client).Register(ctx, b, seen)
 	fixture.Must(t, err)
 	if again.Started != b.Started || again.Expires <= b.Expires {
 		t.Errorf("%+v was renewed to %+v", b, again)
@@ -64,7 +64,7 @@ func TestWorkersByLease(t *testing.T) {
 	if n := fixture.CellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env)+1 {
 		t.Errorf("the entry of a dead worker is still there: %d cells", n)
 	}
-	fixture.Must(t, admin.New(env.Client).Withdraw(ctx, b))
+	fixture.Must(t, admin.New(env.Client).Deregister(ctx, b))
 	look("")
 }
 
@@ -85,7 +85,7 @@ func TestWorkersBySession(t *testing.T) {
 	env.Clock.Stop()
 	var r fixture.Registrar
 	observer, dying := r.Client(env), r.Client(env)
-	w, err := admin.New(dying).Announce(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
+	w, err := admin.New(dying).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
 	fixture.Must(t, err)
 	if w.Session != "session-2" {
 		t.Fatalf("announced with session %q", w.Session)
@@ -110,7 +110,7 @@ func TestWorkersBySession(t *testing.T) {
 	if n := fixture.CellsOf(t, ctx, env, "percolator_meta", "meta"); n != metaCells(t, env) {
 		t.Errorf("the entry of a worker whose session has ended is still there: %d cells", n)
 	}
-	if _, err = admin.New(dying).Announce(ctx, w, seen); err != nil {
+	if _, err = admin.New(dying).Register(ctx, w, seen); err != nil {
 		t.Fatal(err)
 	}
 	env.Clock.Advance(6 * time.Minute)
@@ -125,7 +125,7 @@ func TestWorkersPassOverGarbage(t *testing.T) {
 	ctx := fixture.Context(t)
 	env := fixture.NewEnv(t)
 	env.Clock.Stop()
-	w, err := admin.New(env.Client).Announce(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
+	w, err := admin.New(env.Client).Register(ctx, admin.WorkerInfo{Name: "w"}, admin.Workers{})
 	fixture.Must(t, err)
 	mut := bigtable.NewMutation()
 	for column, value := range map[string]string{
@@ -225,7 +225,7 @@ func TestAnnounceRefuses(t *testing.T) {
 		{admin.WorkerInfo{Name: "n"}, full, percolator.ErrTooLarge},
 		{admin.WorkerInfo{Name: "7"}, full, nil},
 	} {
-		if _, err := admin.New(env.Client).Announce(ctx, c.w, c.seen); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+		if _, err := admin.New(env.Client).Register(ctx, c.w, c.seen); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%.20q: %v, want %v", c.w.Name, err, c.want)
 		}
 	}

@@ -135,7 +135,7 @@ func TestObserversGoOn(t *testing.T) {
 	acknowledge(t, c, "again late", "one", "two")
 	now, err := env.Oracle.Next(ctx)
 	must(t, err)
-	must(t, admin.New(c).SetStandings(ctx, admin.ObserverState{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
+	must(t, admin.New(c).SetObserverStates(ctx, admin.ObserverState{Cell: cell("docs", "parked", "in"), Observer: "one", Through: now, Attempts: 7,
 		Reason: "no such thing", Since: time.Unix(1e9, 0).UTC(), Observers: []string{"one", "two"}}))
 	notify(t, c, "weak", "weak late", "weak done")
 	must(t, admin.New(c).ClearNotification(ctx, cell("docs", "weak done", "again"), now+1<<40))

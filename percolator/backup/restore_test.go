@@ -171,8 +171,8 @@ func TestFinishKeepsLaterSafepoint(t *testing.T) {
 	must(t, <-collected)
 	b, err := admin.New(same.NewClient()).CollectionBounds(ctx)
 	must(t, err)
-	if announced == 0 || int64(b.Safepoint) < announced || b.Safepoint < b.Mark {
-		t.Errorf("announced %d, and now the safepoint is %d, the GC watermark %d", announced, b.Safepoint, b.Mark)
+	if announced == 0 || int64(b.Safepoint) < announced || b.Safepoint < b.Watermark {
+		t.Errorf("announced %d, and now the safepoint is %d, the GC watermark %d", announced, b.Safepoint, b.Watermark)
 	}
 }
 

@@ -69,7 +69,7 @@ func Share(rank int64, n int) int64 {
 // have come in.
 func RankFor(received int64) int64 { return Base + max(0, received) }
 
-// Settled tells whether a document that has passed on the first rank, and by what it received
+// Finished tells whether a document that has passed on the first rank, and by what it received
 // deserves the second, has nothing to distribute.
 func Settled(passed, deserved int64) bool {
 	return max(passed-deserved, deserved-passed) <= Epsilon
