@@ -31,7 +31,7 @@ type tally struct {
 	Cycles      int              `json:"collector_cycles"`
 	Failed      int              `json:"collector_cycles_failed"`
 	Removed     int64            `json:"versions_removed"`
-	Tombstones    int64            `json:"cells_vanished"`
+	Tombstones  int64            `json:"cells_vanished"`
 	ByCollector int64            `json:"locks_resolved_by_collector"`
 	Postponed   int64            `json:"cells_postponed"`
 

@@ -23,7 +23,7 @@ type Acknowledgment struct {
 	Deleted  bool          // the newest change is a deletion
 	CommitTS tso.Timestamp // of the newest change, put or delete; 0: none
 	LastRun  tso.Timestamp // start timestamp of the observer's last successful run; 0: never
-	Finished  bool          // no other observer of the column has work left; without Run, none at all
+	Finished bool          // no other observer of the column has work left; without Run, none at all
 }
 
 // Acknowledge begins a run of observer on c. One request reads c and the acknowledgments of

@@ -15,7 +15,7 @@ type CollectionBounds struct {
 	Now       tso.Timestamp // the oracle's present
 	Safepoint tso.Timestamp // announced: reads at or below it are refused; 0: none was yet
 	Announced tso.Timestamp // the oracle's time when it was
-	Watermark      tso.Timestamp // nothing newer has been removed
+	Watermark tso.Timestamp // nothing newer has been removed
 
 	Retention time.Duration // Config.Retention of this client, by which Next is meant; other collectors may have another
 	Next      tso.Timestamp // the safepoint that a cycle would announce, or finish; not above Safepoint: nothing new to collect

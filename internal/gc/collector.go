@@ -94,12 +94,12 @@ type Collection struct {
 	Holder    string          // the collector at work; "": none
 	Expires   tso.Timestamp   // when its lease ends
 
-	Locks     int64 // resolved
-	Rows      int64 // read in search of garbage
-	Versions  int64 // cells of Bigtable removed
-	Tombstones  int64 // deleted cells removed with their last record
-	Postponed int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
-	Corrupt   int64 // cells that cannot be decoded, left as they are
+	Locks      int64 // resolved
+	Rows       int64 // read in search of garbage
+	Versions   int64 // cells of Bigtable removed
+	Tombstones int64 // deleted cells removed with their last record
+	Postponed  int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
+	Corrupt    int64 // cells that cannot be decoded, left as they are
 }
 
 // Collector removes versions that no snapshot can read any more. Its methods may be called

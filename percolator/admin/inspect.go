@@ -105,7 +105,7 @@ type RowInspection struct {
 	Now        tso.Timestamp // the oracle's present, after the row was read; ages of locks are judged by it
 	AsOf       tso.Timestamp // what Reader of each column refers to: InspectOptions.AsOf, or Now
 	Safepoint  tso.Timestamp // snapshots at or below it are refused
-	Watermark       tso.Timestamp // the GC watermark: nothing newer has been collected
+	Watermark  tso.Timestamp // the GC watermark: nothing newer has been collected
 	Columns    []ColumnInspection
 	// Truncated says in words which limit left something out; "" if nothing was, but for versions
 	// (ColumnInspection.More).
