@@ -44,7 +44,7 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 	mut := store.NewMutation(2)
 	for _, s := range states {
 		if s.Cell != cell || s.Observer == "" || strings.Contains(s.Observer, "\x00") {
-			return model.CellError(model.ErrInvalidArgument, cell, "standings of several cells, or an observer's name that is empty or contains the byte 0x00")
+			return model.CellError(model.ErrInvalidArgument, cell, "states of several cells, or an observer's name that is empty or contains the byte 0x00")
 		}
 		mut.Put(layout.NotifyFamily, s.Column(), s.Through, s.Encode())
 	}

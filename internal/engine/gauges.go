@@ -63,7 +63,7 @@ func labelled(key, value string) metric.ObserveOption {
 
 func (e *Engine) transactionMetrics(o *observed) func(metric.Observer) {
 	ended := o.counter("percolator.transactions", "{transaction}", "Attempts of transactions that write, by outcome")
-	settled := o.counter("percolator.locks.resolved", "{lock}", "Locks of other transactions that were settled, by outcome")
+	resolved := o.counter("percolator.locks.resolved", "{lock}", "Locks of other transactions that were resolved, by outcome")
 	pending := o.gauge("percolator.phase_two.pending", "{row}", "Rows that wait for phase two or for being rolled back, or are under way")
 	left := o.counter("percolator.phase_two.failures", "{row}", "Rows that phase two gave up and left to lock resolution")
 	committed, conflict := labelled(telemetry.AttrOutcome, "committed"), labelled(telemetry.AttrOutcome, "conflict")
@@ -75,8 +75,8 @@ func (e *Engine) transactionMetrics(o *observed) func(metric.Observer) {
 		to.ObserveInt64(ended, n.Conflicts.Load(), conflict)
 		to.ObserveInt64(ended, n.Aborts.Load(), aborted)
 		to.ObserveInt64(ended, n.Unknown.Load(), unknown)
-		to.ObserveInt64(settled, n.RolledForward.Load(), forward)
-		to.ObserveInt64(settled, n.RolledBack.Load(), back)
+		to.ObserveInt64(resolved, n.RolledForward.Load(), forward)
+		to.ObserveInt64(resolved, n.RolledBack.Load(), back)
 		to.ObserveInt64(pending, int64(len(e.Bulk.Slots)))
 		to.ObserveInt64(left, n.PhaseTwoLeft.Load())
 	}
@@ -88,7 +88,7 @@ func (e *Engine) readMetrics(o *observed) func(metric.Observer) {
 	waiting := o.gauge("percolator.lock.waiters", "{read}", "Reads that are getting past a lock now")
 	fetched := o.counter("percolator.prefetch.cells", "{cell}", "Cells that were read ahead")
 	used := o.counter("percolator.prefetch.hits", "{cell}", "Cells read ahead that were then asked for")
-	late := o.counter("percolator.late_records", "{record}", "Records without data below the mark, read as absent")
+	late := o.counter("percolator.late_records", "{record}", "Records without data below the GC watermark, read as absent")
 	n := e.Store.Count
 	return func(to metric.Observer) {
 		to.ObserveInt64(rowsRead, n.RowsRead.Load())

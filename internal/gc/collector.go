@@ -153,7 +153,7 @@ func (g *Collector) Run(ctx context.Context) error {
 			g.e.Config.Logger.Warn("collection stopped, and is continued later", "phase", col.Phase, "table", col.Table)
 			g.e.Config.Logger.Debug("collection stopped", "err", err)
 		default:
-			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "vanished", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
+			g.e.Config.Logger.Info("collected", "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "tombstones", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (s *ObserverState) Decode(b []byte) error {
 	}
 	var st stateCell
 	if err := json.Unmarshal(b, &st); err != nil {
-		return fmt.Errorf("a standing of %d bytes that cannot be decoded", len(b))
+		return fmt.Errorf("an observer state of %d bytes that cannot be decoded", len(b))
 	}
 	s.Attempts, s.Reason, s.Since = st.Attempts, st.Reason, st.Since
 	for _, name := range st.Observers {

@@ -88,7 +88,7 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 	if m, err := w.Refresh(ctx); err != nil {
 		return Hold{}, err
 	} else if len(m.Holds) >= MaxHolds {
-		return Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (Client.Holds lists them)", model.ErrTooLarge, len(m.Holds))
+		return Hold{}, fmt.Errorf("percolator: %w: there are %d holds already; release some (percolator gc hold ls lists them)", model.ErrTooLarge, len(m.Holds))
 	}
 	h := Hold{ID: uuid.NewString(), Timestamp: ts, Expires: now.Add(ttl), Reason: reason}
 	mut := store.NewMutation(2)

@@ -6,24 +6,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Backoff waits with full jitter around a doubling interval, so that contenders that were woken
-// together separate. It is not safe for concurrent use.
-type Backoff struct{ next, limit time.Duration }
+// Backoff waits with jitter around a doubling interval, so that contenders that were woken together
+// separate. It is not safe for concurrent use.
+type Backoff struct{ interval backoff.ExponentialBackOff }
 
-// New starts at the interval first and doubles it up to limit.
-func New(first, limit time.Duration) *Backoff { return &Backoff{first, limit} }
+// New starts at the interval first and doubles it up to limit; each pause is between half of the
+// interval and one and a half.
+func New(first, limit time.Duration) *Backoff {
+	return &Backoff{backoff.ExponentialBackOff{InitialInterval: first, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: limit}}
+}
 
 // Wait pauses, or returns the context's error as soon as it ends.
 func (b *Backoff) Wait(ctx context.Context) error {
-	d := b.next/2 + rand.N(b.next)
-	b.next = min(2*b.next, b.limit)
-	return pause(ctx, d)
+	return pause(ctx, b.interval.NextBackOff())
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -37,12 +39,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A batch that fails with a transient error is tried again: for ever after conflicts, which others'
-// progress causes, and TransientFailures times in a row after anything else.
-const (
-	TransientFailures = 8
-	BatchesAhead      = 16 // of one transaction at once
-)
+// TransientFailures is how often in a row something may fail before it is given up. Conflicts do not
+// count: others' progress causes them.
+const TransientFailures = 8
 
 // Sleep pauses for d, or returns the context's error, wrapped, as soon as it ends.
 func Sleep(ctx context.Context, d time.Duration) error {

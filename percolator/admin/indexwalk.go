@@ -14,6 +14,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
+// batchesAhead is how many batches, of one transaction each, are under way at once.
+const batchesAhead = 16
+
 // An indexWalk goes through a table in row order, a few rows at a time, each time in a transaction
 // of its own: it reads the rows in the transaction's snapshot, asks plan what to write because of
 // them, and commits that. One goroutine reads ahead, several commit, and finished batches are
@@ -58,7 +61,7 @@ type walkBatch struct {
 // run walks from a row to the end of the table.
 func (w *indexWalk) run(ctx context.Context, from string) error {
 	w.finished = map[int]finishedBatch{}
-	w.slots = make(chan struct{}, retry.BatchesAhead*w.opts.Concurrency)
+	w.slots = make(chan struct{}, batchesAhead*w.opts.Concurrency)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(w.opts.Concurrency)
 	err := w.readAhead(gctx, g, model.Range{Start: from})
