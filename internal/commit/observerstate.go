@@ -33,9 +33,9 @@ import (
 // only if the observer state is known to be there still, which takes a conditional request; and the
 // collector would have to learn that an observer without a notification waits for a deletion.
 
-// SetObserverStates stores observer states, all of one cell, in one request: all or none. Of the states
-// of one observer the latest counts. ErrSchemaMismatch: the column can neither be observed nor
-// notified.
+// SetObserverStates stores observer states, all of one cell, in one request: all or none. Of the
+// states of one observer the latest counts. ErrSchemaMismatch: the column can neither be observed
+// nor notified.
 func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.ObserverState) error {
 	if len(states) == 0 {
 		return nil

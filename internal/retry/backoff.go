@@ -39,8 +39,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TransientFailures is how often in a row something may fail before it is given up. Conflicts do not
-// count: others' progress causes them.
+// TransientFailures is how often in a row something may fail before it is given up. Conflicts do
+// not count: others' progress causes them.
 const TransientFailures = 8
 
 // Sleep pauses for d, or returns the context's error, wrapped, as soon as it ends.

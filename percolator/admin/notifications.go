@@ -73,8 +73,9 @@ func (a *Admin) DropParked(ctx context.Context, s ObserverState) error {
 	return a.e.Commits.DropParked(ctx, s)
 }
 
-// SetObserverStates stores observer states, all of one cell, in one request: all or none. The latest of
-// an observer counts. ErrSchemaMismatch: the column can neither be observed nor notified.
+// SetObserverStates stores observer states, all of one cell, in one request: all or none. The
+// latest of an observer counts. ErrSchemaMismatch: the column can neither be observed nor
+// notified.
 func (a *Admin) SetObserverStates(ctx context.Context, states ...ObserverState) error {
 	return a.e.Commits.SetObserverStates(ctx, states...)
 }
