@@ -1,65 +1,31 @@
 package observers
 
 import (
-	"context"
-	"errors"
-
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	metrics "github.com/gopercolator/percolator/internal/telemetry"
 )
-
-// observed collects the instruments that are read on collection.
-type observed struct {
-	meter metric.Meter
-	all   []metric.Observable
-	err   error
-}
-
-func (o *observed) counter(name, unit, description string) metric.Int64ObservableCounter {
-	c, err := o.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
-	o.all, o.err = append(o.all, c), errors.Join(o.err, err)
-	return c
-}
-
-func (o *observed) gauge(name, unit, description string) metric.Int64ObservableGauge {
-	g, err := o.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
-	o.all, o.err = append(o.all, g), errors.Join(o.err, err)
-	return g
-}
-
-func (o *observed) seconds(name, description string) metric.Float64ObservableGauge {
-	g, err := o.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
-	o.all, o.err = append(o.all, g), errors.Join(o.err, err)
-	return g
-}
 
 // registerMetrics exports Stats while the worker runs.
 func (w *Worker) registerMetrics() (unregister func(), err error) {
 	if w.telemetry.meter == nil {
 		return func() {}, nil
 	}
-	o := &observed{meter: w.telemetry.meter}
-	runs, found := w.runMetrics(o), w.findMetrics(o)
-	if o.err != nil {
-		return nil, o.err
-	}
-	registration, err := o.meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
-		runs(to)
-		found(to)
-		return nil
-	}, o.all...)
+	o := &metrics.Gauges{Meter: w.telemetry.meter}
+	registration, err := o.Register(w.runMetrics(o), w.findMetrics(o))
 	if err != nil {
 		return nil, err
 	}
 	return func() { _ = registration.Unregister() }, nil
 }
 
-func (w *Worker) runMetrics(o *observed) func(metric.Observer) {
-	runs := o.counter("percolator.observer.runs", "{run}", "Turns of an observer, by outcome")
-	retries := o.counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
-	parkings := o.counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
-	running := o.gauge("percolator.observer.running", "{run}", "Runs under way")
-	queued := o.gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their turn or their pause")
+func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
+	runs := o.Counter("percolator.observer.runs", "{run}", "Turns of an observer, by outcome")
+	retries := o.Counter("percolator.observer.retries", "{run}", "Calls of an observer after one that failed for the same change")
+	parkings := o.Counter("percolator.observer.parked", "{cell}", "Times that this worker gave up on the observer of a cell")
+	running := o.Gauge("percolator.observer.running", "{run}", "Runs under way")
+	queued := o.Gauge("percolator.observer.queue.cells", "{cell}", "Cells of the observer's column that wait for their turn or their pause")
 	return func(to metric.Observer) {
 		sizes := w.queue.laneSizes(w.coverage)
 		for _, l := range w.coverage.lanes {
@@ -78,16 +44,16 @@ func (w *Worker) runMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-func (w *Worker) findMetrics(o *observed) func(metric.Observer) {
-	received := o.counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
-	dropped := o.counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them")
-	age := o.seconds("percolator.notifications.oldest.age", "Age of the oldest notification that the scanners met in their last round, parked ones apart")
-	parked := o.gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round")
-	stuck := o.seconds("percolator.lock.expired.age", "How long the oldest lock met in the last round has been past its time to live")
-	rounds := o.counter("percolator.scan.rounds", "{round}", "Rounds of a scanner through all tables")
-	rows := o.counter("percolator.scan.rows", "{row}", "Dirty or locked rows that scanners read")
-	teleports := o.counter("percolator.scan.teleports", "{teleport}", "Times that a scanner met another one and went elsewhere")
-	corrupt := o.counter("percolator.scan.corrupt", "{cell}", "Cells that scanners could not decode, each time that they met them")
+func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
+	received := o.Counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
+	dropped := o.Counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them")
+	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest notification that the scanners met in their last round, parked ones apart")
+	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round")
+	stuck := o.Seconds("percolator.lock.expired.age", "How long the oldest lock met in the last round has been past its time to live")
+	rounds := o.Counter("percolator.scan.rounds", "{round}", "Rounds of a scanner through all tables")
+	rows := o.Counter("percolator.scan.rows", "{row}", "Dirty or locked rows that scanners read")
+	teleports := o.Counter("percolator.scan.teleports", "{teleport}", "Times that a scanner met another one and went elsewhere")
+	corrupt := o.Counter("percolator.scan.corrupt", "{cell}", "Cells that scanners could not decode, each time that they met them")
 	source := func(name string) metric.ObserveOption {
 		return metric.WithAttributes(attribute.String(attrSource, name))
 	}

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,59 +11,25 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// observed is the instruments that a collection reads.
-type observed struct {
-	meter metric.Meter
-	all   []metric.Observable
-	err   error
-}
-
-func (o *observed) counter(name, unit, description string) metric.Int64ObservableCounter {
-	c, err := o.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
-	o.all, o.err = append(o.all, c), errors.Join(o.err, err)
-	return c
-}
-
-func (o *observed) gauge(name, unit, description string) metric.Int64ObservableGauge {
-	g, err := o.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
-	o.all, o.err = append(o.all, g), errors.Join(o.err, err)
-	return g
-}
-
-func (o *observed) seconds(name, description string) metric.Float64ObservableGauge {
-	g, err := o.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
-	o.all, o.err = append(o.all, g), errors.Join(o.err, err)
-	return g
-}
-
 // registerMetrics exports what Stats counts, and what the client knows of itself. It returns nil
 // without a MeterProvider.
 func (e *Engine) registerMetrics(p metric.MeterProvider) (metric.Registration, error) {
 	if p == nil {
 		return nil, nil
 	}
-	o := &observed{meter: p.Meter(telemetry.Scope)}
-	read := []func(metric.Observer){e.transactionMetrics(o), e.readMetrics(o), e.noticeMetrics(o), e.collectionMetrics(o)}
-	if o.err != nil {
-		return nil, o.err
-	}
-	return o.meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
-		for _, f := range read {
-			f(to)
-		}
-		return nil
-	}, o.all...)
+	o := &telemetry.Gauges{Meter: p.Meter(telemetry.Scope)}
+	return o.Register(e.transactionMetrics(o), e.readMetrics(o), e.noticeMetrics(o), e.collectionMetrics(o))
 }
 
 func labelled(key, value string) metric.ObserveOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
 
-func (e *Engine) transactionMetrics(o *observed) func(metric.Observer) {
-	ended := o.counter("percolator.transactions", "{transaction}", "Attempts of transactions that write, by outcome")
-	resolved := o.counter("percolator.locks.resolved", "{lock}", "Locks of other transactions that were resolved, by outcome")
-	pending := o.gauge("percolator.phase_two.pending", "{row}", "Rows that wait for phase two or for being rolled back, or are under way")
-	left := o.counter("percolator.phase_two.failures", "{row}", "Rows that phase two gave up and left to lock resolution")
+func (e *Engine) transactionMetrics(o *telemetry.Gauges) func(metric.Observer) {
+	ended := o.Counter("percolator.transactions", "{transaction}", "Attempts of transactions that write, by outcome")
+	resolved := o.Counter("percolator.locks.resolved", "{lock}", "Locks of other transactions that were resolved, by outcome")
+	pending := o.Gauge("percolator.phase_two.pending", "{row}", "Rows that wait for phase two or for being rolled back, or are under way")
+	left := o.Counter("percolator.phase_two.failures", "{row}", "Rows that phase two gave up and left to lock resolution")
 	committed, conflict := labelled(telemetry.AttrOutcome, "committed"), labelled(telemetry.AttrOutcome, "conflict")
 	aborted, unknown := labelled(telemetry.AttrOutcome, "aborted"), labelled(telemetry.AttrOutcome, "unknown")
 	forward, back := labelled(telemetry.AttrOutcome, "rolled_forward"), labelled(telemetry.AttrOutcome, "rolled_back")
@@ -82,13 +46,13 @@ func (e *Engine) transactionMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-func (e *Engine) readMetrics(o *observed) func(metric.Observer) {
-	rowsRead := o.counter("percolator.rows.read", "{row}", "Rows that Bigtable has sent")
-	rowsMutated := o.counter("percolator.rows.mutated", "{row}", "Rows named in mutations")
-	waiting := o.gauge("percolator.lock.waiters", "{read}", "Reads that are getting past a lock now")
-	fetched := o.counter("percolator.prefetch.cells", "{cell}", "Cells that were read ahead")
-	used := o.counter("percolator.prefetch.hits", "{cell}", "Cells read ahead that were then asked for")
-	late := o.counter("percolator.late_records", "{record}", "Records without data below the GC watermark, read as absent")
+func (e *Engine) readMetrics(o *telemetry.Gauges) func(metric.Observer) {
+	rowsRead := o.Counter("percolator.rows.read", "{row}", "Rows that Bigtable has sent")
+	rowsMutated := o.Counter("percolator.rows.mutated", "{row}", "Rows named in mutations")
+	waiting := o.Gauge("percolator.lock.waiters", "{read}", "Reads that are getting past a lock now")
+	fetched := o.Counter("percolator.prefetch.cells", "{cell}", "Cells that were read ahead")
+	used := o.Counter("percolator.prefetch.hits", "{cell}", "Cells read ahead that were then asked for")
+	late := o.Counter("percolator.late_records", "{record}", "Records without data below the GC watermark, read as absent")
 	n := e.Store.Count
 	return func(to metric.Observer) {
 		to.ObserveInt64(rowsRead, n.RowsRead.Load())
@@ -100,9 +64,9 @@ func (e *Engine) readMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-func (e *Engine) noticeMetrics(o *observed) func(metric.Observer) {
-	written := o.counter("percolator.notifications.written", "{notification}", "Notify cells written")
-	hints := o.counter("percolator.hints", "{hint}", "Hints for workers of other processes, by outcome")
+func (e *Engine) noticeMetrics(o *telemetry.Gauges) func(metric.Observer) {
+	written := o.Counter("percolator.notifications.written", "{notification}", "Notify cells written")
+	hints := o.Counter("percolator.hints", "{hint}", "Hints for workers of other processes, by outcome")
 	sent, lost, taken := labelled(telemetry.AttrOutcome, "sent"), labelled(telemetry.AttrOutcome, "dropped"), labelled(telemetry.AttrOutcome, "taken")
 	n := e.Store.Count
 	return func(to metric.Observer) {
@@ -113,12 +77,12 @@ func (e *Engine) noticeMetrics(o *observed) func(metric.Observer) {
 	}
 }
 
-func (e *Engine) collectionMetrics(o *observed) func(metric.Observer) {
-	age := o.seconds("percolator.meta.age", "Age of what this client knows of the schema and the safepoint")
-	lag := o.seconds("percolator.collection.lag", "How much longer than the retention the oldest garbage has been kept")
-	holds := o.gauge("percolator.holds", "{hold}", "Holds that keep old versions from collection")
-	cycles := o.counter("percolator.collection.cycles", "{cycle}", "Cycles of this client's collectors, by outcome")
-	versions := o.counter("percolator.collection.versions", "{cell}", "Bigtable cells that this client's collectors removed")
+func (e *Engine) collectionMetrics(o *telemetry.Gauges) func(metric.Observer) {
+	age := o.Seconds("percolator.meta.age", "Age of what this client knows of the schema and the safepoint")
+	lag := o.Seconds("percolator.collection.lag", "How much longer than the retention the oldest garbage has been kept")
+	holds := o.Gauge("percolator.holds", "{hold}", "Holds that keep old versions from collection")
+	cycles := o.Counter("percolator.collection.cycles", "{cycle}", "Cycles of this client's collectors, by outcome")
+	versions := o.Counter("percolator.collection.versions", "{cell}", "Bigtable cells that this client's collectors removed")
 	done, failed := labelled(telemetry.AttrOutcome, "done"), labelled(telemetry.AttrOutcome, "failed")
 	begun := time.Now()
 	return func(to metric.Observer) {
