@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -19,15 +18,10 @@ var latencyBounds = [...]time.Duration{
 	10 * time.Second, 20 * time.Second, 60 * time.Second,
 }
 
-// LatencyBounds returns the inclusive upper bounds of the buckets of every LatencyCounts. The last
-// bucket has none: it counts what exceeds them all. The bounds are the same in every process of
-// this version.
-func LatencyBounds() []time.Duration { return slices.Clone(latencyBounds[:]) }
-
 // LatencyCounts is a histogram of durations since NewClient. Sub gives what happened between two
 // readings.
 type LatencyCounts struct {
-	Buckets [len(latencyBounds) + 1]int64 `json:"buckets"` // of durations up to each of LatencyBounds, and above
+	Buckets [len(latencyBounds) + 1]int64 `json:"buckets"` // of durations up to each of latencyBounds, and above
 	Count   int64                         `json:"count"`
 	Sum     time.Duration                 `json:"sum"` // nanoseconds in JSON
 }

@@ -29,7 +29,7 @@ func TestLatencyCounts(t *testing.T) {
 	if sum := before.Add(period); sum != l.read() {
 		t.Errorf("the sum is %+v", sum)
 	}
-	if bounds := LatencyBounds(); !slices.IsSorted(bounds) || len(bounds) != len(got.Buckets)-1 {
+	if bounds := latencyBounds[:]; !slices.IsSorted(bounds) || len(bounds) != len(got.Buckets)-1 {
 		t.Errorf("bounds %v", bounds)
 	}
 }

@@ -51,13 +51,6 @@ const (
 	MaxReportInterval = membership.MaxReportInterval
 )
 
-// LatencyBounds returns the inclusive upper bounds of the buckets of every LatencyCounts, except
-// for the last bucket, which holds everything above them. They are the same in every process of
-// this version.
-func LatencyBounds() []time.Duration {
-	return telemetry.LatencyBounds()
-}
-
 // Register tells the other workers that this one lives, and returns what it told: it sets Started,
 // if that is 0, Session and Expires. The worker announces itself again when Due says so. Errors:
 // ErrInvalidArgument for an invalid name, ErrTooLarge for more than 4 KiB or if seen holds
