@@ -98,7 +98,9 @@ func (s *collecting) save(ctx context.Context) error {
 
 func (s *collecting) store(ctx context.Context) error {
 	next := s.state.encode()
-	swapped, err := s.e.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
+	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return s.e.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
+	})
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,9 @@ func (w *Watcher) ExtendHold(ctx context.Context, h Hold, ttl time.Duration) (Ho
 		}
 		longer := stored
 		longer.Expires = now.Add(ttl)
-		if same, err := w.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode()); err != nil {
+		if same, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+			return w.Store.CompareAndSet(ctx, RowKey, stored.column(), stored.encode(), longer.encode())
+		}); err != nil {
 			return h, err
 		} else if same {
 			_, err = w.Refresh(ctx)
@@ -210,7 +212,9 @@ func (w *Watcher) RemoveExpired(ctx context.Context, m State, now tso.Timestamp)
 			live = append(live, h)
 			continue
 		}
-		if _, err := w.Store.CompareAndSet(ctx, RowKey, h.column(), h.encode(), nil); err != nil {
+		if _, err := w.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+			return w.Store.CompareAndSet(ctx, RowKey, h.column(), h.encode(), nil)
+		}); err != nil {
 			return nil, err
 		}
 	}

@@ -63,3 +63,28 @@ func TestLoadPosition(t *testing.T) {
 		t.Errorf("closed: %v", err)
 	}
 }
+
+// A position is stored by one request, which is not repeated: an answer that is lost is no conflict,
+// as next may be stored.
+func TestLoadPositionWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	c, ctx, sent := env.Client, t.Context(), 0
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method != percolatortest.CheckAndMutateRow {
+			return percolatortest.Pass
+		}
+		sent++
+		return percolatortest.LoseAnswer
+	})
+	err := admin.New(c).SaveLoadPosition(ctx, "load", nil, []byte("1"))
+	if err == nil || errors.Is(err, percolator.ErrConflict) {
+		t.Errorf("%v, want an ambiguous error", err)
+	}
+	if sent != 1 {
+		t.Errorf("%d requests, want 1", sent)
+	}
+	if got, err := admin.New(c).LoadPosition(ctx, "load"); err != nil || string(got) != "1" {
+		t.Errorf("position %q, %v", got, err)
+	}
+}
