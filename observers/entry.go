@@ -19,6 +19,7 @@ type entry struct {
 	turn   int       // the task that is running, in stateRunning
 	due    time.Time // when it becomes ready, in stateDelayed
 	index  int       // in the heap of delayed entries
+	asOf   uint64    // queue.sequence when it learned its observer states
 }
 
 type entryState uint8
@@ -56,7 +57,6 @@ func (c *column) class(how entryClass) entryClass {
 type task struct {
 	ran      tso.Timestamp // done for notifications up to here
 	parked   tso.Timestamp // parked for notifications up to here
-	parkedAt uint64        // queue.sequence then: what is read from the store later overrides it
 	due      time.Time     // not to be run before; while it runs: zero, unless it was notified again
 	failures int           // in a row; the pause grows with them
 	attempts int           // those failures that the cell or the observer is to blame for
@@ -72,7 +72,7 @@ func (e *entry) notify(ts tso.Timestamp, now time.Time) {
 		t := &e.tasks[i]
 		switch {
 		case t.parked >= e.newest && t.parked > 0: // a new change gets new attempts
-			*t = task{ran: t.ran, parked: t.parked, parkedAt: t.parkedAt, due: now.Add(e.column.lanes[i].collapse)}
+			*t = task{ran: t.ran, parked: t.parked, due: now.Add(e.column.lanes[i].collapse)}
 		case e.state == stateRunning && i == e.turn:
 			if t.due.IsZero() { // the run may have begun before ts: it decides when it has ended
 				t.due = now.Add(e.column.lanes[i].collapse)

@@ -11,8 +11,8 @@ import (
 type observerState struct{ ran, parked tso.Timestamp }
 
 // storedStates are the states of a cell's observers, in the order of the column's; nil if the
-// store holds none. They were read when queue.sequence was asOf: a cell that this worker has
-// parked since is newer than they are.
+// store holds none. The request that read them began at asOf, of queue.asOf. What the queue has
+// learned since is newer: another page, of the scan or of WaitIdle, or that it parked the cell.
 type storedStates struct {
 	asOf   uint64
 	states []observerState
@@ -28,11 +28,22 @@ func (e *entry) hasParked() bool {
 	return false
 }
 
-// adopt merges states into those of a new entry.
-func (e *entry) adopt(states []observerState) {
-	for i, s := range states {
-		t := &e.tasks[i]
-		t.ran, t.parked = max(t.ran, s.ran), max(t.parked, s.parked)
+// adopt makes stored states those of e, unless e knows newer ones. Somebody may have retried what
+// e holds to be parked; what has run has run.
+func (e *entry) adopt(stored *storedStates, now uint64) {
+	newer := stored.asOf > e.asOf
+	if newer {
+		e.asOf = now
+	}
+	for i := range e.tasks {
+		t, s := &e.tasks[i], observerState{}
+		if stored.states != nil {
+			s = stored.states[i]
+		}
+		t.ran = max(t.ran, s.ran)
+		if newer {
+			t.parked = s.parked
+		}
 	}
 }
 
@@ -44,18 +55,13 @@ func (e *entry) observerStates() []observerState {
 	return states
 }
 
-// recall restores the observer states of a new entry from memory and from the store. A stored
-// state that was read later overrides a remembered parking: somebody may have retried the cell.
+// recall restores the observer states of a new entry from memory and from the store.
 func (q *queue) recall(key cellKey, e *entry, stored *storedStates) {
 	if kept, ok := q.aside.Get(key); ok {
-		if e.adopt(kept.states); stored != nil && kept.asOf <= stored.asOf {
-			for i := range e.tasks {
-				e.tasks[i].parked = 0
-			}
-		}
+		e.adopt(&kept, kept.asOf)
 	}
 	if stored != nil {
-		e.adopt(stored.states)
+		e.adopt(stored, q.sequence)
 	}
 }
 
@@ -65,20 +71,10 @@ func (q *queue) update(e *entry, stored *storedStates) verdict {
 	if stored == nil {
 		return known
 	}
-	changed := false
-	for i := range e.tasks {
-		t, s := &e.tasks[i], observerState{}
-		if stored.states != nil {
-			s = stored.states[i]
-		}
-		before := e.pending(t)
-		t.ran = max(t.ran, s.ran)
-		if stored.asOf >= t.parkedAt {
-			t.parked = s.parked
-		}
-		changed = changed || e.pending(t) != before
-	}
-	if changed && e.state == stateDelayed {
+	before, pending := e.earliest()
+	e.adopt(stored, q.sequence)
+	after, still := e.earliest()
+	if e.state == stateDelayed && (pending != still || !before.Equal(after)) {
 		q.delayed.remove(e)
 		q.schedule(e, time.Now())
 	}

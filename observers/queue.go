@@ -20,7 +20,7 @@ type queue struct {
 	lanes    []*lane
 	finished *simplelru.LRU[cellKey, tso.Timestamp]
 	aside    *simplelru.LRU[cellKey, storedStates] // of cells with a parked observer and nothing left to do
-	sequence uint64                                // counts parkings: what was read from the store before one is older
+	sequence uint64                                // counts what is learned of observer states, and reads of them when they begin
 	wake     chan struct{}                         // closed on what somebody may wait for; nil: nobody waits
 	dropped  bool                                  // whether a dispatched notification was, since the last send to missed
 	missed   chan struct{}                         // receives when there is room again for dropped notifications
@@ -145,7 +145,7 @@ func (q *queue) schedule(e *entry, now time.Time) {
 	switch {
 	case !ok:
 		if e.hasParked() {
-			q.aside.Add(cellKey{e.column, e.row}, storedStates{q.sequence, e.observerStates()})
+			q.aside.Add(cellKey{e.column, e.row}, storedStates{e.asOf, e.observerStates()})
 		}
 		q.forget(e)
 	case due.After(now):
@@ -288,7 +288,7 @@ func (e *entry) done(t *task, out outcome) {
 	if t.due.IsZero() {
 		ran = max(ran, e.newest)
 	}
-	*t = task{ran: ran, parked: t.parked, parkedAt: t.parkedAt, due: t.due}
+	*t = task{ran: ran, parked: t.parked, due: t.due}
 	for i := range e.tasks {
 		if o := &e.tasks[i]; o != t && o.ran < out.finished {
 			o.ran, o.failures, o.attempts = out.finished, 0, 0
@@ -322,8 +322,9 @@ func (q *queue) fail(tn turn, out outcome, now time.Time) {
 		return
 	}
 	if out.parked { // for what was known when the run began; later changes get new attempts
+		*t = task{ran: t.ran, parked: tn.newest, due: t.due}
 		q.sequence++
-		*t = task{ran: t.ran, parked: tn.newest, parkedAt: q.sequence, due: t.due}
+		e.asOf = q.sequence
 		return
 	}
 	pauses := q.failure

@@ -363,6 +363,18 @@ func TestQueueTakesInObserverStates(t *testing.T) {
 	offer("s", 10, known, 0, observerState{parked: 10}, observerState{})
 	f.sizes(0, 0)
 	offer("s", 10, parked, 0)
+
+	// A page that was read before somebody retried the cell is late: the attempts go on.
+	offer("v", 10, parked, 0, observerState{parked: 10}, observerState{ran: 10})
+	before = &storedStates{f.q.asOf(), []observerState{{parked: 10}, {ran: 10}}}
+	offer("v", 10, accepted, 0, observerState{}, observerState{ran: 10})
+	f.q.finish(f.take("v", "o0"), outcome{err: errTest})
+	if v, _ := f.q.offer(f.col, "v", 10, found, before); v != known {
+		t.Fatalf("an old page: %v", v)
+	}
+	if e := f.col.cells["v"]; e == nil || e.tasks[0].attempts != 1 {
+		t.Fatalf("the entry is %+v, want one with 1 attempt", e)
+	}
 }
 
 // TestQueueKeepsAChangeThatComesDuringTheLastAttempt: it gets new attempts, although the run is

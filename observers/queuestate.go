@@ -115,10 +115,11 @@ func (q *queue) sizes() (queued, running int) {
 	return q.active() - q.running, q.running
 }
 
-// asOf returns the current sequence. What is read from the store from now on is newer.
+// asOf begins a read of the store: it is newer than what the queue knows by now.
 func (q *queue) asOf() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.sequence++
 	return q.sequence
 }
 
