@@ -155,10 +155,13 @@ func remedyExists(t *testing.T, remedy string) {
 }
 
 func damagedSchema() *percolator.Schema {
-	return &percolator.Schema{Tables: []percolator.Table{
-		{Name: "accounts", Observed: []string{"balance"}},
-		{Name: "people", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}},
-	}}
+	return &percolator.Schema{
+		Tables: []percolator.Table{
+			{Name: "accounts", Observed: []string{"balance"}},
+			{Name: "people", Indexes: []percolator.Index{{Name: "mail", Column: "mail", Unique: true}}},
+		},
+		Timing: percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: time.Second}, // schema apply waits
+	}
 }
 
 // administer changes the emulator's tables behind the schema's back.

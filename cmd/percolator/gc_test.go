@@ -19,6 +19,13 @@ func (p pastOracle) Next(ctx context.Context) (tso.Timestamp, error) {
 	return ts.Add(-2 * time.Hour), err
 }
 
+// collectedSchema has requests so short that a collection, which waits for them, is not long.
+func collectedSchema() *percolator.Schema {
+	schema := cellSchema()
+	schema.Timing.RequestLifetime = 2 * time.Second
+	return schema
+}
+
 // setInThePast commits values of one cell, one after another, as if two hours ago.
 func (c *cluster) setInThePast(cell percolator.Cell, values ...string) {
 	c.t.Helper()
@@ -40,7 +47,7 @@ func (c *cluster) setInThePast(cell percolator.Cell, values ...string) {
 
 func TestGC(t *testing.T) {
 	t.Parallel()
-	cl := newCluster(t, cellSchema())
+	cl := newCluster(t, collectedSchema())
 	cl.setInThePast(percolator.Cell{Table: "accounts", Row: "alice", Column: "balance"}, "1", "2", "3")
 	s := session{c: cl}
 	s.run(exitOK, "gc", "status")
@@ -85,7 +92,7 @@ func TestGC(t *testing.T) {
 // keep.
 func TestGCRunKeepsRetention(t *testing.T) {
 	t.Parallel()
-	cl := newCluster(t, cellSchema())
+	cl := newCluster(t, collectedSchema())
 	cl.must(exitOK, "gc", "run", "--yes", "--retention", "24h")
 	r := cl.must(exitUsage, "gc", "run", "--yes")
 	if !strings.Contains(r.stderr, "--retention 24h0m0s") {
@@ -102,7 +109,7 @@ func TestGCRunKeepsRetention(t *testing.T) {
 
 func TestGCUsage(t *testing.T) {
 	t.Parallel()
-	cl := newCluster(t, cellSchema())
+	cl := newCluster(t, collectedSchema())
 	for _, wrong := range [][]string{
 		{"gc", "nonsense"}, {"gc", "status", "x"}, {"gc", "status", "-o", "xml"}, {"gc", "status", "--retention", "0s"}, {"gc", "run", "-o", "xml"}, {"gc", "run", "x"},
 		{"gc", "run", "--yes", "--rows-per-second", "-1"},
