@@ -114,10 +114,10 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	if err != nil {
 		return IndexReport{}, err
 	}
-	if !st.Building && !st.Complete(s.TS) {
-		return IndexReport{}, reads.TooOldForIndex(table, index, s.TS, st)
+	if !st.Building && !st.Complete(s.StartTimestamp()) {
+		return IndexReport{}, reads.TooOldForIndex(table, index, s.StartTimestamp(), st)
 	}
-	v := &verification{e: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
+	v := &verification{e: a.e, ts: s.StartTimestamp(), table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.StartTimestamp(), Building: st.Building}}
 	err = v.pages(ctx, table, ix.Column, v.cells)
 	if err == nil {
 		err = v.pages(ctx, ix.TableName(table), model.IndexColumn, v.entries)
