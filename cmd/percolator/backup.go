@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -131,37 +132,27 @@ func summarize(m *backup.Manifest, location string) *backupSummary {
 }
 
 func (s *backupSummary) print(w io.Writer, out *outputFlag) error {
-	return out.emit(w, s, func(w io.Writer) error {
+	return out.emit(w, s, func(w io.Writer) {
 		t := newTable(w, "TABLE", "ROWS", "VALUES", "NOTIFIED", "STORED")
 		for _, table := range s.Tables {
 			t.row(shown(table.Name), table.Rows, table.Values, table.Notified, bytesShown(table.Bytes))
 		}
-		if err := t.flush(); err != nil {
-			return err
-		}
+		t.flush()
 		state := "complete"
 		if !s.Complete {
 			state = "not complete"
 		}
-		_, err := fmt.Fprintf(w, "\n%s: backup %s, snapshot of %s, %d chunks, %s\n", state, s.ID, s.Time.Format(time.RFC3339), s.Chunks, bytesShown(s.Total.Bytes))
-		if err == nil && s.MissedWeak {
-			_, err = fmt.Fprintln(w, "weak notifications that were run for after the snapshot may be missing")
+		_, _ = fmt.Fprintf(w, "\n%s: backup %s, snapshot of %s, %d chunks, %s\n", state, s.ID, s.Time.Format(time.RFC3339), s.Chunks, bytesShown(s.Total.Bytes))
+		if s.MissedWeak {
+			_, _ = fmt.Fprintln(w, "weak notifications that were run for after the snapshot may be missing")
 		}
-		return err
 	})
 }
 
 // bytesShown is a size for people.
 func bytesShown(n int64) string {
-	const unit = 1024
-	if n < unit {
+	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
 	}
-	size, name := float64(n), ""
-	for _, name = range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if size /= unit; size < unit {
-			break
-		}
-	}
-	return fmt.Sprintf("%.1f %s", size, name)
+	return fmt.Sprintf("% .1f", decor.SizeB1024(n))
 }

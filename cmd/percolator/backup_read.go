@@ -84,12 +84,11 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 	if s.Problems == nil {
 		s.Problems = []backup.Problem{}
 	}
-	err := out.emit(w, s, func(w io.Writer) error {
+	err := out.emit(w, s, func(w io.Writer) {
 		for _, p := range s.Problems {
 			_, _ = fmt.Fprintln(w, p.Text)
 		}
-		_, err := fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
-		return err
+		_, _ = fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
 	})
 	if err == nil && len(s.Problems) > 0 {
 		err = errFindings
@@ -128,9 +127,8 @@ for the rest. No instance is needed.`,
 func printUnfinished(w io.Writer, out *outputFlag, location string, found *backup.Summary) error {
 	s := &backupSummary{ID: found.Plan.ID, Source: location, Snapshot: int64(found.Plan.Snapshot), Time: found.Plan.SnapshotTime,
 		MissedWeak: found.Plan.MissedWeak, Tables: []backupTableSummary{}, Chunks: found.Progress.Chunks, Total: found.Progress.Counts}
-	return out.emit(w, s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "not complete: backup %s, snapshot of %s, %d of %d ranges, %d rows, %s\nthe command that began it goes on with it\n",
+	return out.emit(w, s, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "not complete: backup %s, snapshot of %s, %d of %d ranges, %d rows, %s\nthe command that began it goes on with it\n",
 			s.ID, s.Time.Format(time.RFC3339), found.Progress.Done, found.Ranges, s.Total.Rows, bytesShown(s.Total.Bytes))
-		return err
 	})
 }

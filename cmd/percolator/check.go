@@ -6,11 +6,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // checkJSON is what "check" prints for programs.
@@ -55,6 +57,14 @@ func worst(levels ...checkLevel) checkLevel {
 
 func sawOK(format string, args ...any) []finding {
 	return []finding{{Level: levelOK, Saw: fmt.Sprintf(format, args...)}}
+}
+
+// elseOK is what was found, or what was seen if that is nothing.
+func elseOK(out []finding, format string, args ...any) []finding {
+	if len(out) == 0 {
+		return sawOK(format, args...)
+	}
+	return out
 }
 
 func notChecked(format string, args ...any) []finding {
@@ -213,6 +223,8 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
 }
 
 func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []check) checkJSON {
+	x.storedSchema = sync.OnceValues(func() (admin.StoredSchema, error) { return x.askSchema(ctx) })
+	x.tables = sync.OnceValues(func() ([]checkedTable, error) { return x.askTables(ctx) })
 	say, end := statusLine(cmd)
 	defer end()
 	out := checkJSON{Worst: levelOK, Checks: []checkedIt{}}
@@ -233,8 +245,7 @@ func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []check) c
 	return out
 }
 
-func (out checkJSON) print(w io.Writer) error {
-	p := painterFor(w)
+func (out checkJSON) print(w io.Writer) {
 	g := grid{head: []string{"CHECK", "LEVEL", "SAW"}}
 	for _, c := range out.Checks {
 		name := c.Name
@@ -247,7 +258,7 @@ func (out checkJSON) print(w io.Writer) error {
 			name = ""
 		}
 	}
-	return g.write(w, p)
+	g.write(w, painterFor(w))
 }
 
 func levelStyle(l checkLevel) style {

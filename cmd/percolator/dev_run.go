@@ -243,7 +243,7 @@ type devAddresses struct {
 	Data     string `json:"data,omitempty"`
 }
 
-func (a devAddresses) write(w io.Writer) error {
+func (a devAddresses) write(w io.Writer) {
 	t := newTable(w)
 	t.row("Bigtable emulator", a.Bigtable)
 	t.row("oracle", a.Oracle)
@@ -255,10 +255,8 @@ func (a devAddresses) write(w io.Writer) error {
 	} else {
 		t.row("snapshot", "none: everything is gone when this process ends")
 	}
-	if err := t.flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, `
+	t.flush()
+	_, _ = fmt.Fprintf(w, `
 For programs and other commands:
 
 export BIGTABLE_EMULATOR_HOST=%s
@@ -266,5 +264,4 @@ export %s=%s
 export PERCOLATOR_PROJECT=%s
 export PERCOLATOR_INSTANCE=%s
 `, a.Bigtable, tsoAddrEnv, a.Oracle, a.Project, a.Instance)
-	return err
 }

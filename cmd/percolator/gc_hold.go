@@ -35,16 +35,16 @@ func newHoldsJSON(holds []admin.Hold) []holdJSON {
 	return out
 }
 
-func printHolds(w io.Writer, holds []holdJSON) error {
+func printHolds(w io.Writer, holds []holdJSON) {
 	if len(holds) == 0 {
-		_, err := fmt.Fprintln(w, "no holds")
-		return err
+		_, _ = fmt.Fprintln(w, "no holds")
+		return
 	}
 	t := newTable(w, "ID", "TIMESTAMP", "TIME", "EXPIRES", "REASON")
 	for _, h := range holds {
 		t.row(orDash(h.ID), int64(h.Timestamp), h.Time.Format(time.RFC3339), h.Expires.Format(time.RFC3339), orDash(h.Reason))
 	}
-	return t.flush()
+	t.flush()
 }
 
 // findHold looks a hold up by its id.
@@ -86,7 +86,7 @@ them may be some that have expired and that no collector has removed yet.`,
 				return err
 			}
 			list := newHoldsJSON(holds)
-			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printHolds(w, list) })
+			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) { printHolds(w, list) })
 		}),
 	}
 	f.add(cmd, defaultCellTimeout)
@@ -131,7 +131,7 @@ Old versions pile up meanwhile: take no longer than you need, and extend it inst
 
 func emitHold(cmd *cobra.Command, output outputFlag, h admin.Hold) error {
 	out := newHoldJSON(h)
-	return output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return printHolds(w, []holdJSON{out}) })
+	return output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { printHolds(w, []holdJSON{out}) })
 }
 
 func newHoldExtend() *cobra.Command {

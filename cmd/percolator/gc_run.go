@@ -99,7 +99,7 @@ func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator
 	if err != nil {
 		return err
 	}
-	unfinished := now.Cycle.Phase != "none" && now.Cycle.Phase != string(admin.CollectionDone)
+	unfinished := now.Cycle.Phase != noCycle && now.Cycle.Phase != admin.CollectionDone
 	out := gcPlanJSON{now, unfinished || b.Next > b.Watermark}
 	text := fmt.Sprintf("the safepoint would be %s, %s before now", atTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
 	if !out.Collects {

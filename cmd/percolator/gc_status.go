@@ -27,22 +27,27 @@ type gcJSON struct {
 	Holds         []holdJSON    `json:"holds"`
 }
 
-// cycleJSON is the cycle under way, or the last one.
+// cycleJSON is admin.Collection, the cycle under way or the last one, with the names that the
+// output has.
 type cycleJSON struct {
-	Phase      string        `json:"phase"` // none, drain, resolve, erase or done
-	Safepoint  tso.Timestamp `json:"safepoint"`
-	Started    tso.Timestamp `json:"started"`
-	Updated    tso.Timestamp `json:"updated"`
-	Table      string        `json:"table"`  // at work on
-	Holder     string        `json:"holder"` // the collector at work
-	Expires    tso.Timestamp `json:"expires"`
-	Locks      int64         `json:"locks"`
-	Rows       int64         `json:"rows"`
-	Versions   int64         `json:"versions"`
-	Tombstones int64         `json:"tombstones"`
-	Postponed  int64         `json:"postponed"`
-	Corrupt    int64         `json:"corrupt"`
+	Phase      admin.CollectionPhase `json:"phase"` // none, drain, resolve, erase or done
+	Safepoint  tso.Timestamp         `json:"safepoint"`
+	Started    tso.Timestamp         `json:"started"`
+	Updated    tso.Timestamp         `json:"updated"`
+	Table      string                `json:"table"` // at work on
+	Row        string                `json:"-"`
+	Holder     string                `json:"holder"` // the collector at work
+	Expires    tso.Timestamp         `json:"expires"`
+	Locks      int64                 `json:"locks"`
+	Rows       int64                 `json:"rows"`
+	Versions   int64                 `json:"versions"`
+	Tombstones int64                 `json:"tombstones"`
+	Postponed  int64                 `json:"postponed"`
+	Corrupt    int64                 `json:"corrupt"`
 }
+
+// noCycle is the phase of a cycle if there never was one.
+const noCycle admin.CollectionPhase = "none"
 
 func newGCStatus() *cobra.Command {
 	var f queryFlags
@@ -87,7 +92,8 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	if err != nil {
 		return gcJSON{}, err
 	}
-	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: newCycleJSON(col), Holds: newHoldsJSON(holds)}
+	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: cycleJSON(col), Holds: newHoldsJSON(holds)}
+	out.Cycle.Phase = cmp.Or(col.Phase, noCycle)
 	if b.Watermark != 0 {
 		out.BehindSeconds = max(0, b.Now.Add(-b.Retention).Sub(b.Watermark)).Seconds()
 	}
@@ -97,15 +103,8 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	return out, nil
 }
 
-func newCycleJSON(col admin.Collection) cycleJSON {
-	return cycleJSON{
-		Phase: cmp.Or(string(col.Phase), "none"), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated,
-		Table: col.Table, Holder: col.Holder, Expires: col.Expires,
-		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Tombstones: col.Tombstones, Postponed: col.Postponed, Corrupt: col.Corrupt,
-	}
-}
 
-func (g gcJSON) print(w io.Writer) error {
+func (g gcJSON) print(w io.Writer) {
 	now := g.Now.Time()
 	at := func(ts tso.Timestamp) string {
 		if ts == 0 {
@@ -125,10 +124,10 @@ func (g gcJSON) print(w io.Writer) error {
 	}
 	t.row("holds", len(g.Holds))
 	t.row("cycle", g.Cycle.Phase)
-	if g.Cycle.Phase != "none" {
+	if g.Cycle.Phase != noCycle {
 		g.Cycle.print(t, at)
 	}
-	return t.flush()
+	t.flush()
 }
 
 func (c cycleJSON) print(t table, at func(tso.Timestamp) string) {

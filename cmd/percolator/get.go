@@ -78,7 +78,7 @@ func showRow(ctx context.Context, w io.Writer, r percolator.Reader, table, row s
 		return err
 	}
 	if !raw {
-		if err := output.emit(w, found, func(w io.Writer) error { return printEntries(w, entries) }); err != nil {
+		if err := output.emit(w, found, func(w io.Writer) { printEntries(w, entries) }); err != nil {
 			return err
 		}
 	}
@@ -109,13 +109,13 @@ func readRow(ctx context.Context, r percolator.Reader, table, row string, column
 }
 
 // printEntries shows cells of one row.
-func printEntries(w io.Writer, entries []percolator.Entry) error {
+func printEntries(w io.Writer, entries []percolator.Entry) {
 	if len(entries) == 0 {
-		return nil
+		return
 	}
 	t := newTable(w, "COLUMN", "COMMITTED", "VALUE")
 	for _, e := range entries {
 		t.row(shown(e.Cell.Column), committed(e.CommitTS), shownValue(e.Value))
 	}
-	return t.flush()
+	t.flush()
 }

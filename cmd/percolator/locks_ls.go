@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,47 +71,57 @@ func findLocks(
 	ctx context.Context, c *percolator.Client, tables []string, opts admin.LockOptions, limit int,
 ) (found locksJSON, err error) {
 	found.Locks = []*lockJSON{} // [] in JSON
-	if len(tables) == 0 {
-		tables = storedTables(c.Schema())
-	}
-	for _, table := range tables {
-		for l, err := range admin.New(c).ListLocks(ctx, table, percolator.All(), opts) {
-			if err != nil {
-				return found, err
-			}
-			if len(found.Locks) == limit {
-				found.More = true
-				return found, nil
-			}
-			found.Locks = append(found.Locks, newLockJSON(&l))
-			found.list = append(found.list, l)
+	for l, err := range allLocks(ctx, c, tables, percolator.All(), opts) {
+		if err != nil {
+			return found, err
 		}
+		if found.More = len(found.Locks) == limit; found.More {
+			break
+		}
+		found.Locks = append(found.Locks, newLockJSON(&l))
+		found.list = append(found.list, l)
 	}
 	return found, nil
 }
 
-func (found locksJSON) print(w io.Writer) error {
+// allLocks are the locks of tables, of all of the schema with their indexes if none are named.
+func allLocks(
+	ctx context.Context, c *percolator.Client, tables []string, rows percolator.Range, opts admin.LockOptions,
+) iter.Seq2[admin.LockInspection, error] {
+	if len(tables) == 0 {
+		tables = storedTables(c.Schema())
+	}
+	return func(yield func(admin.LockInspection, error) bool) {
+		for _, table := range tables {
+			for l, err := range admin.New(c).ListLocks(ctx, table, rows, opts) {
+				if !yield(l, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (found locksJSON) print(w io.Writer) {
 	if len(found.list) == 0 {
-		_, err := fmt.Fprintln(w, "no locks")
-		return err
+		_, _ = fmt.Fprintln(w, "no locks")
+		return
 	}
 	g := grid{head: []string{"TABLE", "ROW", "COLUMN", "TRANSACTION", "AGE", "STATE", "SESSION", "KIND", "PRIMARY"}}
-	count := map[admin.LockState]int{}
+	resolvable := 0
 	for _, l := range found.list {
-		count[l.State]++
+		if l.Resolvable() {
+			resolvable++
+		}
 		g.add(line{}, found.cells(l)...)
 	}
 	if found.More {
 		g.add(line{text: "more with --limit"}, lines("…"), nil, nil, nil, nil, nil, nil, nil, nil)
 	}
-	if err := g.write(w, painterFor(w)); err != nil {
-		return err
+	g.write(w, painterFor(w))
+	if resolvable > 0 {
+		_, _ = fmt.Fprintf(w, "%d can be resolved now: percolator locks resolve\n", resolvable)
 	}
-	if n := count[admin.LockStateCommitted] + count[admin.LockStateRolledBack] + count[admin.LockStateDead]; n > 0 {
-		_, err := fmt.Fprintf(w, "%d can be resolved now: percolator locks resolve\n", n)
-		return err
-	}
-	return nil
 }
 
 func (found locksJSON) cells(l admin.LockInspection) [][]line {

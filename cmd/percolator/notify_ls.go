@@ -72,7 +72,7 @@ named, and changes nothing. Row keys that are not readable are shown in Go's quo
 			if err != nil {
 				return err
 			}
-			return f.output.emit(cmd.OutOrStdout(), found, func(w io.Writer) error { return found.print(w, time.Now()) })
+			return f.output.emit(cmd.OutOrStdout(), found, func(w io.Writer) { found.print(w, time.Now()) })
 		}),
 	}
 	f.add(cmd, defaultDataTimeout)
@@ -131,17 +131,18 @@ func (w *waitingColumn) add(row admin.Pending, n admin.Notification) {
 	}
 }
 
-func (found notifications) print(w io.Writer, now time.Time) error {
+func (found notifications) print(w io.Writer, now time.Time) {
 	if len(found.Waiting) == 0 {
-		_, err := fmt.Fprintln(w, "no notifications")
-		return err
+		_, _ = fmt.Fprintln(w, "no notifications")
+		return
 	}
 	t := newTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
 	for _, c := range found.Waiting {
 		t.row(c.Table, c.Column, c.Cells, c.Parked, age(now, c.Oldest))
 	}
-	if err := t.flush(); err != nil || len(found.Parked) == 0 {
-		return err
+	t.flush()
+	if len(found.Parked) == 0 {
+		return
 	}
 	_, _ = fmt.Fprintln(w)
 	t = newTable(w, "TABLE", "ROW", "COLUMN", "OBSERVER", "ATTEMPTS", "PARKED", "REASON")
@@ -151,7 +152,7 @@ func (found notifications) print(w io.Writer, now time.Time) error {
 	if found.More {
 		t.row("…", "", "", "", "", "", "more with --limit")
 	}
-	return t.flush()
+	t.flush()
 }
 
 // age is how long ago something was, in whole seconds.

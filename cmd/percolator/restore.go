@@ -143,14 +143,11 @@ func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 	}
 	s := summarize(report.Manifest, source)
 	s.Resumed = report.Resumed
-	return out.emit(cmd.OutOrStdout(), s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "restored: backup %s, snapshot of %s, %d rows with %d values, %d cells notified\n",
+	return out.emit(cmd.OutOrStdout(), s, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "restored: backup %s, snapshot of %s, %d rows with %d values, %d cells notified\n",
 			s.ID, s.Time.Format(time.RFC3339), s.Total.Rows, s.Total.Values, s.Total.Notified)
 		for _, name := range report.Manifest.IncompleteIndexes {
-			if err == nil {
-				_, err = fmt.Fprintf(w, "index %s was not complete and is to be built: Client.BackfillIndex\n", name)
-			}
+			_, _ = fmt.Fprintf(w, "index %s was not complete and is to be built: Client.BackfillIndex\n", name)
 		}
-		return err
 	})
 }

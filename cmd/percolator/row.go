@@ -65,7 +65,5 @@ func showInspection(w io.Writer, in admin.RowInspection, opts admin.InspectOptio
 	if in.Empty() && in.Truncated == "" {
 		return fmt.Errorf("row %s of table %s: %w: nothing is stored", shown(in.Row), in.Table, percolator.ErrNotFound)
 	}
-	return output.emit(w, newInspectionJSON(in), func(w io.Writer) error {
-		return rowText{in: in, now: opts.AsOf == 0, paint: painterFor(w)}.write(w)
-	})
+	return output.emit(w, newInspectionJSON(in), rowText{in: in, now: opts.AsOf == 0, paint: painterFor(w)}.write)
 }

@@ -139,7 +139,7 @@ func (t *entryTable) add(e percolator.Entry) error {
 	case t.lines == 0:
 		t.table = newTable(t.w, "ROW", "COLUMN", "COMMITTED", "VALUE")
 	case t.lines%alignedLines == 0:
-		if err := t.table.flush(); err != nil {
+		if err := t.table.w.Flush(); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (t *entryTable) end(more bool) error {
 	if more {
 		t.table.row("…", "", "", "more with --limit")
 	}
-	return t.table.flush()
+	return t.table.w.Flush()
 }
 
 func (t *entryTable) cut() error { return t.end(false) }

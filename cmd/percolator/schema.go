@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 const schemaFileHelp = `A schema file is YAML (or JSON):
@@ -61,13 +60,6 @@ func schemaFrom(cmd *cobra.Command, path string) (*percolator.Schema, error) {
 	return readSchema(path)
 }
 
-// indexStateText says in a word how far an index is.
-func indexStateText(st admin.IndexState) string {
-	if st.Building {
-		return "building"
-	}
-	return "ready"
-}
 
 func backfillCommand(table, index string) string {
 	return fmt.Sprintf("percolator schema backfill %s %s", table, index)

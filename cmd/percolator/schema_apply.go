@@ -72,9 +72,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	if f.output.format == outputJSON { // that is one document, at the end
 		what = cmd.ErrOrStderr()
 	}
-	if err := printPlan(what, plan); err != nil {
-		return err
-	}
+	printPlan(what, plan)
 	apply := len(plan.Changes) > 0 && !f.dryRun && plan.Refused() == nil
 	if apply {
 		if err := ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", f.project, f.instance); err != nil {
@@ -92,7 +90,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	}
 	out := newPlanJSON(plan)
 	out.Version, out.Applied = stored.Version, apply
-	if err := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return f.ending(w, plan, stored, apply) }); err != nil {
+	if err := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { f.ending(w, plan, stored, apply) }); err != nil {
 		return err
 	}
 	if err := plan.Refused(); err != nil || f.dryRun || !f.backfill {
@@ -102,16 +100,16 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 }
 
 // ending says what was done and what has to follow.
-func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.StoredSchema, applied bool) error {
+func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.StoredSchema, applied bool) {
 	switch {
-	case plan.Refused() != nil:
-		return nil // the error says so
+	case plan.Refused() != nil: // the error says so
+		return
 	case len(plan.Changes) == 0:
-		_, err := fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
-		return err
+		_, _ = fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
+		return
 	case !applied:
-		_, err := fmt.Fprintln(w, "nothing was changed")
-		return err
+		_, _ = fmt.Fprintln(w, "nothing was changed")
+		return
 	}
 	_, _ = fmt.Fprintf(w, "the schema has version %d\n", stored.Version)
 	for _, ch := range plan.Changes {
@@ -126,7 +124,6 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		}
 		_, _ = fmt.Fprintln(w, what)
 	}
-	return nil
 }
 
 // backfillAll finishes every index that is being built, also one that an earlier call has added.

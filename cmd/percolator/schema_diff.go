@@ -92,11 +92,10 @@ func indexText(ix percolator.Index) string {
 	return fmt.Sprintf("%sindex %s on %s", unique, ix.Name, shown(ix.Column))
 }
 
-func printPlan(w io.Writer, plan admin.SchemaPlan) error {
+func printPlan(w io.Writer, plan admin.SchemaPlan) {
 	for _, ch := range plan.Changes {
 		_, _ = fmt.Fprintln(w, changeLine(ch))
 	}
-	return nil
 }
 
 func newSchemaDiff() *cobra.Command {
@@ -123,7 +122,7 @@ The exit status is 0 if there is nothing to do and 5 if there is.
 				if err != nil {
 					return err
 				}
-				if err := f.output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) error { return printPlan(w, plan) }); err != nil {
+				if err := f.output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) { printPlan(w, plan) }); err != nil {
 					return err
 				}
 				if len(plan.Changes) > 0 {

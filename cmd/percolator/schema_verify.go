@@ -9,23 +9,14 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // verifyJSON is what "schema verify" prints for programs. Names are as shown.
 type verifyJSON struct {
-	Table      string        `json:"table"`
-	Index      string        `json:"index"`
-	Snapshot   tso.Timestamp `json:"snapshot"`
-	Building   bool          `json:"building"`
-	Cells      int64         `json:"cells"`
-	Entries    int64         `json:"entries"`
-	Missing    int64         `json:"missing"`
-	Stray      int64         `json:"stray"`
-	Stale      int64         `json:"stale"`
-	Duplicates int64         `json:"duplicates"`
-	Corrupt    int64         `json:"corrupt"`
-	Findings   []findingJSON `json:"findings"`
+	Table string `json:"table"`
+	Index string `json:"index"`
+	admin.IndexReport
+	Findings []findingJSON `json:"findings"`
 }
 
 type findingJSON struct {
@@ -77,7 +68,7 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 		return fmt.Errorf("after %d cells and %d entries, with %d findings: %w", r.Cells, r.Entries, r.Damaged(), err)
 	}
 	out := newVerifyJSON(table, index, r)
-	if err := output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return out.print(w, r) }); err != nil {
+	if err := output.emit(cmd.OutOrStdout(), out, out.print); err != nil {
 		return err
 	}
 	if r.Damaged() > 0 {
@@ -87,29 +78,28 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 }
 
 func newVerifyJSON(table, index string, r admin.IndexReport) verifyJSON {
-	out := verifyJSON{Table: table, Index: index, Snapshot: r.Snapshot, Building: r.Building, Cells: r.Cells, Entries: r.Entries,
-		Missing: r.Missing, Stray: r.Stray, Stale: r.Stale, Duplicates: r.Duplicates, Corrupt: r.Corrupt, Findings: []findingJSON{}}
+	out := verifyJSON{Table: table, Index: index, IndexReport: r, Findings: []findingJSON{}}
 	for _, f := range r.Findings {
 		out.Findings = append(out.Findings, findingJSON{string(f.Damage), shownName(f.Cell.Row), shownName(f.Other.Row), f.Entry})
 	}
 	return out
 }
 
-func (v verifyJSON) print(w io.Writer, r admin.IndexReport) error {
+func (v verifyJSON) print(w io.Writer) {
 	building := ""
 	if v.Building {
 		building = ", which is being built"
 	}
-	_, _ = fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, r.Damaged(), atTime(v.Snapshot))
+	_, _ = fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, v.Damaged(), atTime(v.Snapshot))
 	if len(v.Findings) == 0 {
-		return nil
+		return
 	}
 	t := newTable(w, "DAMAGE", "ROW", "OTHER ROW", "ENTRY")
 	for _, f := range v.Findings {
 		t.row(f.Damage, f.Row, f.Other, f.Entry)
 	}
-	if int64(len(v.Findings)) < r.Damaged() {
+	if int64(len(v.Findings)) < v.Damaged() {
 		t.row("…", "", "", "more with --limit")
 	}
-	return t.flush()
+	t.flush()
 }

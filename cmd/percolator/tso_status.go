@@ -70,7 +70,7 @@ func showStatus(cmd *cobra.Command, f clientFlags, output outputFlag) error {
 		return usagef("--tso names %d servers, not 1 to %d", len(targets), maxServers)
 	}
 	answers := askAll(cmd.Context(), targets, opts)
-	if err := output.emit(cmd.OutOrStdout(), answers, func(w io.Writer) error { return writeTable(w, answers) }); err != nil {
+	if err := output.emit(cmd.OutOrStdout(), answers, func(w io.Writer) { writeTable(w, answers) }); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(answers, func(st serverStatus) bool { return st.Leading }) {
@@ -145,7 +145,7 @@ func (st serverStatus) state() string {
 	return "not ready"
 }
 
-func writeTable(w io.Writer, answers []serverStatus) error {
+func writeTable(w io.Writer, answers []serverStatus) {
 	t := newTable(w, "SERVER", "STATE", "LEADER", "EPOCH", "RECORD", "HIGH-WATER MARK", "VERSION", "REMARK")
 	for _, st := range answers {
 		cells := []any{st.Target, st.state(), dash(st.Leader), number(st.Epoch), number(st.Record), dash(st.HighWaterTime), dash(st.Version)}
@@ -154,7 +154,7 @@ func writeTable(w io.Writer, answers []serverStatus) error {
 		}
 		t.row(cells...)
 	}
-	return t.flush()
+	t.flush()
 }
 
 func dash(text string) string { return cmp.Or(text, "-") }

@@ -163,15 +163,11 @@ func (f *txnFlags) end(cmd *cobra.Command, a attempt, out scriptJSON, err error)
 		return err
 	}
 	out.Reads, out.Writes = a.forJSON(), a.writes
-	werr := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
-		if err := a.print(w); err != nil {
-			return err
+	werr := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) {
+		a.print(w)
+		if err == nil { // otherwise the error says how it ended
+			_, _ = fmt.Fprintln(w, out.ending())
 		}
-		if err != nil {
-			return nil // the error says how it ended
-		}
-		_, err := fmt.Fprintln(w, out.ending())
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", percolator.ErrConflict, err)

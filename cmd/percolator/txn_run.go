@@ -154,9 +154,9 @@ func require(ctx context.Context, r percolator.Reader, tx *percolator.Txn, s sta
 }
 
 // print shows what was read, in one table.
-func (a *attempt) print(w io.Writer) error {
+func (a *attempt) print(w io.Writer) {
 	if len(a.reads) == 0 {
-		return nil
+		return
 	}
 	t := newTable(w, "LINE", "TABLE", "ROW", "COLUMN", "COMMITTED", "VALUE")
 	for _, read := range a.reads {
@@ -173,7 +173,7 @@ func (a *attempt) print(w io.Writer) error {
 			t.row(read.Line, read.table, "", "", "nothing", "")
 		}
 	}
-	return t.flush()
+	t.flush()
 }
 
 // forJSON fills in what the output for programs has.

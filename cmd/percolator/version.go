@@ -106,7 +106,7 @@ func newVersionInfo(info *debug.BuildInfo) versionInfo {
 	return v
 }
 
-func (v versionInfo) write(w io.Writer) error {
+func (v versionInfo) write(w io.Writer) {
 	t := newTable(w)
 	t.row("percolator", v.Version)
 	switch {
@@ -123,5 +123,5 @@ func (v versionInfo) write(w io.Writer) error {
 	for _, name := range versionModules {
 		t.row(name, v.Modules[name])
 	}
-	return t.flush()
+	t.flush()
 }

@@ -60,7 +60,7 @@ A worker may run without being listed: one that is configured to do neither.`,
 				return err
 			}
 			list := workerList(seen, reports)
-			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printWorkers(w, list, seen.Now) })
+			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) { printWorkers(w, list, seen.Now) })
 		}),
 	}
 	f.add(cmd, defaultCellTimeout)
@@ -99,10 +99,10 @@ func shownNames(names []string) []string {
 	return out
 }
 
-func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) error {
+func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no workers")
-		return err
+		_, _ = fmt.Fprintln(w, "no workers")
+		return
 	}
 	t := newTable(w, "NAME", "HOST", "PID", "VERSION", "SESSION", "STARTED", "EXPIRES", "COLUMNS", "QUEUED", "BACKLOG", "OBSERVERS")
 	for _, o := range list {
@@ -114,7 +114,7 @@ func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) error {
 		t.row(o.Name, orDash(o.Host), pid, orDash(o.Version), orDash(o.Session), age(now.Time(), o.Started), o.Expires.Format(time.RFC3339),
 			orDash(o.Columns), queued, backlog, orDash(strings.Join(o.Observers, ", ")))
 	}
-	return t.flush()
+	t.flush()
 }
 
 // orDash keeps the columns of a table apart, and what others have stored harmless.
