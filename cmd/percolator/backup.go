@@ -23,22 +23,7 @@ func newBackup() *cobra.Command {
 	var at asOfFlag
 	var chunk int64
 	cmd := &cobra.Command{
-		Use:   "backup DEST [TABLE…]",
-		Short: "Write a consistent snapshot to a directory or a bucket",
-		Long: `Write a consistent snapshot to a directory or a bucket.
-
-All tables, or those that are named, are read at one timestamp, while everybody goes on
-writing. DEST is a directory, or gs://BUCKET/PATH of Cloud Storage; it holds one backup.
-If the command is interrupted, the same command goes on where it was, as long as its
-snapshot is held (--hold). A backup is complete when DEST has manifest.json.
-
-With weak columns in the schema the command first waits until every client knows that a
-backup is being made: 80 s, unless the schema says otherwise.
-
-See docs/BACKUP.md for what is in a backup and what is not.`,
-		Example: `  percolator backup /backups/2026-11-21
-  percolator backup gs://my-bucket/percolator/2026-11-21 documents clusters
-  percolator backup verify gs://my-bucket/percolator/2026-11-21`,
+		Use: "backup DEST [TABLE…]",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("backup needs DEST: a directory or gs://BUCKET/PATH")

@@ -45,14 +45,8 @@ func onePlace(cmd *cobra.Command, args []string) error {
 func newBackupVerify() *cobra.Command {
 	var f placeFlags
 	cmd := &cobra.Command{
-		Use:   "verify DEST",
-		Short: "Read a backup and compare it with its checksums",
-		Long: `Read a backup and compare it with its checksums.
-
-Every object is read, decompressed and decoded; its SHA-256, the order of its rows and
-their number must be what the manifest says. No instance is needed.`,
-		Example: `  percolator backup verify /backups/2026-11-21`,
-		Args:    onePlace,
+		Use:  "verify DEST",
+		Args: onePlace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
 				show, end := showBar(cmd, "verify")
@@ -99,14 +93,8 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 func newBackupLs() *cobra.Command {
 	var f placeFlags
 	cmd := &cobra.Command{
-		Use:   "ls DEST",
-		Short: "Tell what is in a backup, complete or not",
-		Long: `Tell what is in a backup, complete or not.
-
-Only the manifest is read, or what an interrupted backup has left; see "backup verify"
-for the rest. No instance is needed.`,
-		Example: `  percolator backup ls /backups/2026-11-21`,
-		Args:    onePlace,
+		Use:  "ls DEST",
+		Args: onePlace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
 				found, err := backup.Describe(ctx, s)

@@ -119,24 +119,9 @@ type checkFlags struct {
 
 func newCheck() *cobra.Command {
 	var f checkFlags
-	var list strings.Builder
-	for _, c := range checks() {
-		fmt.Fprintf(&list, "  %-12s  %s\n", c.name, c.about)
-	}
+
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Check an instance: tables, oracle, locks, collection, workers",
-		Long: `Check an instance, and change nothing:
-
-` + list.String() + `
-Each check says what it saw and, where something is wrong, the command that helps. One that
-cannot be carried out, as on an emulator, which has no app profiles, says so.
-
-The exit status is 5 if a check failed, or could not be carried out because the oracle or
-the store did not answer, and with --strict also if one gave a warning.`,
-		Example: `  percolator check
-  percolator check --strict --schema schema.yaml
-  percolator check --only locks,collection -o json | jq -r '.checks[].findings[].remedy // empty'`,
+		Use:  "check",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := f.choose()

@@ -13,15 +13,7 @@ import (
 // newCompletion takes the place of cobra's own command, which is hidden and has no examples.
 func newCompletion() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print the script that completes commands in bash, zsh, fish or powershell",
-		Long: `Print the script that completes commands, flags and, where --project and --instance or
-their environment variables name an instance, the names of its tables and indexes.`,
-		Example: `  source <(percolator completion bash)
-  percolator completion bash > /etc/bash_completion.d/percolator
-  percolator completion zsh > "${fpath[1]}/_percolator"
-  percolator completion fish > ~/.config/fish/completions/percolator.fish
-  percolator completion powershell | Out-String | Invoke-Expression`,
+		Use:       "completion SHELL",
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -53,17 +53,7 @@ func newGCStatus() *cobra.Command {
 	var f queryFlags
 	var keep retentionFlag
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show how far the collection of old versions has come",
-		Long: `Show how far the collection of old versions has come: the safepoint, at or below which
-reads are refused; the GC watermark, up to which old versions are removed; how far it is
-behind the retention, and the hold that keeps it there; the cycle under way or the last
-one, with who works on it and what it did.
-
-Workers collect by themselves. A watermark that stays behind without a hold means that
-no collector comes to its end: look at the phase, and at the logs of the workers.`,
-		Example: `  percolator gc status
-  percolator gc status --retention 24h -o json | jq .behindSeconds`,
+		Use:     "status",
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { return keep.check() },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
@@ -102,7 +92,6 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	}
 	return out, nil
 }
-
 
 func (g gcJSON) print(w io.Writer) {
 	now := g.Now.Time()

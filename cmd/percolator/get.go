@@ -29,18 +29,7 @@ func newGet() *cobra.Command {
 	var at asOfFlag
 	var raw bool
 	cmd := &cobra.Command{
-		Use:   "get TABLE ROW [COLUMN…]",
-		Short: "Read a row, or some of its columns",
-		Long: `Read a row, or some of its columns, from one snapshot: of now, or of an earlier time.
-
-A value is shown as it is where that is readable, and otherwise in Go's quotes; in JSON
-one that is not UTF-8 is "base64" instead of "value". --raw writes the bytes of one value
-and nothing else. The exit status is 7 if the row, or a column that was named, has no value.
-
-How far back --as-of can go is a matter of collection: see percolator gc status.`,
-		Example: `  percolator get documents com.example/
-  percolator get documents com.example/ contents --as-of 10m
-  percolator get documents com.example/ contents --raw > page.html`,
+		Use:               "get TABLE ROW [COLUMN…]",
 		ValidArgsFunction: completeTables,
 		Args:              takes(2, anyNumber, "a table, a row, and columns"),
 		PreRunE: func(_ *cobra.Command, args []string) error {

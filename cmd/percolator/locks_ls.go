@@ -27,23 +27,7 @@ func newLocksLs() *cobra.Command {
 	var opts admin.LockOptions
 	limit := 100
 	cmd := &cobra.Command{
-		Use:   "ls [TABLE…]",
-		Short: "List the locks that stand, with what they stand for",
-		Long: `List the locks that stand in the tables, all of the schema with their indexes unless some
-are named, and change nothing. AGE is how long ago a transaction began. A lock is
-
-  alive        its transaction is undecided and its owner may be alive; readers wait
-  committed    its transaction has committed; whoever meets it rolls it forward
-  rolled back  its transaction cannot commit any more; whoever meets it erases it
-  dead         undecided, its owner is gone; whoever meets it rolls it back
-  undecodable  it contradicts the protocol; percolator row shows what is stored
-
-Locks are normal: every commit places some for a moment. Old ones, which a --older-than of
-a minute shows, are left by clients that have died. They harm nobody, and the next reader,
-scanner or collector resolves them; percolator locks resolve does so now.`,
-		Example: `  percolator locks ls
-  percolator locks ls documents --older-than 1m
-  percolator locks ls -o json | jq '.locks[] | select(.state == "dead")'`,
+		Use: "ls [TABLE…]",
 		PreRunE: func(*cobra.Command, []string) error {
 			switch {
 			case limit < 1:

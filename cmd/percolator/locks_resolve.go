@@ -53,19 +53,7 @@ const (
 func newLocksResolve() *cobra.Command {
 	var f resolveFlags
 	cmd := &cobra.Command{
-		Use:   "resolve [TABLE [ROW]]",
-		Short: "Resolve the locks of transactions that are over",
-		Long: `Resolve the locks of transactions that are over: of those that have committed by rolling
-them forward, of those that are dead or were rolled back by rolling them back. All tables
-of the schema with their indexes are gone through unless one is named, or a row of one.
-
-It does what any reader that met these locks would do, through the primary of their
-transaction, so that nothing that is committed can be lost. Locks that are alive are never
-broken; they are counted and left alone. Locks that cannot be decoded are listed, and then
-the exit status is 5.`,
-		Example: `  percolator locks resolve --dry-run
-  percolator locks resolve documents --older-than 10m --yes
-  percolator locks resolve documents com.example/`,
+		Use:               "resolve [TABLE [ROW]]",
 		ValidArgsFunction: completeTables,
 		Args:              takes(0, 2, "a table and a row at most"),
 		PreRunE: func(*cobra.Command, []string) error {

@@ -52,14 +52,7 @@ func newNotifyLs() *cobra.Command {
 	var f queryFlags
 	limit := 100
 	cmd := &cobra.Command{
-		Use:   "ls [TABLE…]",
-		Short: "List the columns with notifications, and the cells whose observers are parked",
-		Long: `List the columns with notifications, and the cells whose observers are parked.
-
-It reads the notifications and locks of the tables, all of the schema unless some are
-named, and changes nothing. Row keys that are not readable are shown in Go's quotes.`,
-		Example: `  percolator notify ls
-  percolator notify ls documents -o json`,
+		Use:               "ls [TABLE…]",
 		ValidArgsFunction: completeTables,
 		PreRunE: func(*cobra.Command, []string) error {
 			if limit < 0 {

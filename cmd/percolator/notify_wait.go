@@ -22,16 +22,7 @@ type waitJSON struct {
 func newNotifyWait() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:   "wait",
-		Short: "Wait until the workers have nothing left to do",
-		Long: `Wait until no notification is left that a worker has to deal with, and no lock under which
-an observed cell may have been committed. Cells whose observers are parked do not count.
-While transactions keep writing it does not end. It looks at all tables of the schema, at
-most once a second, and some worker has to run.
-
-After --timeout it says what is left, and the exit status is 5.`,
-		Example: `  percolator notify wait --timeout 10m && percolator scan documents
-  percolator notify wait -o json`,
+		Use:  "wait",
 		Args: noArgs,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			return waitIdle(ctx, cmd, c, f.output)

@@ -19,22 +19,7 @@ func newRestore() *cobra.Command {
 	var opts backup.RestoreOptions
 	var dryRun, yes, abandon bool
 	cmd := &cobra.Command{
-		Use:   "restore SRC",
-		Short: "Write a backup into empty tables",
-		Long: `Write a backup into empty tables.
-
-SRC is what was DEST of "percolator backup". The instance needs no schema: the one of the
-backup is created. If it has a schema, that has to be the same, and all its tables have to
-be empty.
-
-Until the restore has ended, nobody can read or commit in the instance. If the command is
-interrupted, the same command goes on where it was. Each object is compared with its
-checksum before anything of it is written.
-
-Workers may be running: they begin when the restore has ended, and do what was not yet
-done when the backup was made.`,
-		Example: `  percolator restore /backups/2026-11-21 --dry-run
-  percolator restore gs://my-bucket/percolator/2026-11-21 --instance other`,
+		Use: "restore SRC",
 		Args: func(_ *cobra.Command, args []string) error {
 			if abandon && len(args) == 0 {
 				return nil

@@ -59,6 +59,7 @@ flag that is given wins.
 		newVersion(),
 		newCompletion(),
 	)
+	describeAll(root)
 	return root
 }
 

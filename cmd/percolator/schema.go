@@ -10,19 +10,6 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-const schemaFileHelp = `A schema file is YAML (or JSON):
-
-  tables:
-    - name: documents
-      observed: [contents]     # columns whose writes notify observers
-      weak: [recount]          # columns that can only be notified
-      indexes:
-        - {name: by-url, column: url, unique: true}
-      splits: [g, p]           # only for a table that is created
-  timing: {requestLifetime: 30s, metaMaxAge: 45s}   # optional, never changes
-
-Other columns need no declaration. A field that is not known is an error.`
-
 // schemaFlags are those of commands that look at a schema, and need no oracle.
 type schemaFlags struct {
 	instanceName
@@ -59,7 +46,6 @@ func schemaFrom(cmd *cobra.Command, path string) (*percolator.Schema, error) {
 	}
 	return readSchema(path)
 }
-
 
 func backfillCommand(table, index string) string {
 	return fmt.Sprintf("percolator schema backfill %s %s", table, index)

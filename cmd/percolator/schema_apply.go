@@ -19,23 +19,7 @@ type applyFlags struct {
 func newSchemaApply() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
-		Use:   "apply FILE",
-		Short: "Create the tables of a schema and store it",
-		Long: `Create the tables of a schema and store it. It shows what schema diff shows, asks, and
-can be repeated: what is there already is left as it is.
-
-A schema only grows. What would lose something – a table, an observed or weak column, an
-index – is refused, and then nothing is done. Running clients learn of additions within
-timing.metaMaxAge; they need not be restarted.
-
-An index on a table that exists must be filled by schema backfill before it can be read,
-which --backfill does at once (and then needs --tso). An observer of a column that has
-just become observed sees older cells only after observers backfill.
-
-` + schemaFileHelp,
-		Example: `  percolator schema apply schema.yaml
-  percolator schema apply schema.yaml --dry-run
-  percolator schema apply schema.yaml --yes --backfill --timeout 6h`,
+		Use:  "apply FILE",
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

@@ -101,16 +101,7 @@ func printPlan(w io.Writer, plan admin.SchemaPlan) {
 func newSchemaDiff() *cobra.Command {
 	var f schemaFlags
 	cmd := &cobra.Command{
-		Use:   "diff FILE",
-		Short: "Show what schema apply would do",
-		Long: `Show what schema apply would do, a line for each change; it does nothing. The stored schema
-is compared, and the tables and column families in Bigtable.
-
-The exit status is 0 if there is nothing to do and 5 if there is.
-
-` + schemaFileHelp,
-		Example: `  percolator schema diff schema.yaml
-  percolator schema show | percolator schema diff -`,
+		Use:  "diff FILE",
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := schemaFrom(cmd, args[0])

@@ -41,17 +41,7 @@ func newSchemaShow() *cobra.Command {
 	var f schemaFlags
 	var ddl bool
 	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show the stored schema, as a file that schema apply understands",
-		Long: `Show the stored schema, as a file that schema apply understands, with its version and
-what indexes are still being built in comments. Splits are not stored: they matter only
-when a table is created. -o json has version and index states as fields.
-
-With --spanner-ddl it prints what the timestamp oracle keeps in a Spanner database
-instead, and asks nobody. The exit status is 7 if no schema is stored.`,
-		Example: `  percolator schema show > schema.yaml
-  percolator schema show -o json | jq .version
-  percolator schema show --spanner-ddl`,
+		Use:  "show",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ddl {

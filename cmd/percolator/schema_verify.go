@@ -31,17 +31,7 @@ func newSchemaVerify() *cobra.Command {
 	var at asOfFlag
 	var opts admin.VerifyIndexOptions
 	cmd := &cobra.Command{
-		Use:   "verify TABLE INDEX",
-		Short: "Compare an index with its table",
-		Long: `Compare an index with its table, in one snapshot, and change nothing: every cell must
-have its entry and every entry its cell. No values are shown.
-
-The exit status is 5 if something is wrong. While the index is being built cells without
-entry are to be expected, and two rows with one value of a unique index are what keeps
-schema backfill from finishing. A table so large that this takes longer than the retention
-needs a hold: percolator gc hold take, then --as-of its timestamp.`,
-		Example: `  percolator schema verify documents by-url
-  percolator schema verify documents by-url -o json | jq '.findings[].row'`,
+		Use:               "verify TABLE INDEX",
 		Args:              tableAndIndex,
 		ValidArgsFunction: completeIndexes,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {

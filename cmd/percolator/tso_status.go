@@ -21,15 +21,7 @@ func newTSOStatus() *cobra.Command {
 	var f clientFlags
 	var output outputFlag
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show what each server of the oracle says about itself",
-		Long: `Show what each server of the oracle says about itself: which one leads, and in
-which epoch; the version of the record in the store and of the program; and what is
-wrong with a server that is not ready, or cannot be reached.
-
-The exit status is 0 if one of the servers leads, 3 if none does.`,
-		Example: `  percolator tso status --tso tso-a:7070,tso-b:7070 --tls-ca ca.pem
-  percolator tso status -o json | jq '.[] | select(.leading)'`,
+		Use:  "status",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return showStatus(cmd, f, output) },
 	}

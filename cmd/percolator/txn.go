@@ -36,27 +36,7 @@ type txnFlags struct {
 func newTxn() *cobra.Command {
 	var f txnFlags
 	cmd := &cobra.Command{
-		Use:   "txn [FILE]",
-		Short: "Run a script as one transaction",
-		Long: `Run a script as one transaction: all that it writes is committed at once, or nothing is.
-The script is a file or the standard input, with one statement a line:
-
-` + scriptHelp + `
-
-Words are quoted as in a shell, where nothing else is special; # begins a comment. The
-statements see what was there when the transaction began, and what those before them
-have written. After a conflict the script runs again, with new reads; only what the last
-attempt read is printed. A cell that is required stays so until the commit.
-
-The exit status is 2 for a script that is wrong, of which nothing is run, and 6 if a
-requirement does not hold, an inserted cell exists, or conflicts do not end.`,
-		Example: `  percolator txn transfer.txt
-  echo 'get accounts alice balance' | percolator txn --as-of 10m
-  percolator txn --dry-run <<'END'
-  require accounts alice balance = 10
-  set accounts alice balance 3
-  set accounts bob balance 9   # was 2
-  END`,
+		Use:  "txn [FILE]",
 		Args: takes(0, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.start(cmd, args) },
 	}

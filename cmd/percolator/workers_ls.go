@@ -38,17 +38,7 @@ type workerJSON struct {
 func newWorkersLs() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the workers that live",
-		Long: `List the workers that live: those that store reports or divide the tables among themselves,
-and have not been silent for too long. Times are by the oracle's clock. Workers with the
-same COLUMNS take the same columns and divide them; "-" is one that searches everything.
-QUEUED, BACKLOG (the age of the oldest notification that its scanners met) and the names of
-observers are from its last report.
-
-A worker may run without being listed: one that is configured to do neither.`,
-		Example: `  percolator workers ls
-  percolator workers ls -o json | jq -r '.[].version' | sort | uniq -c`,
+		Use:  "ls",
 		Args: noArgs,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			seen, err := admin.New(c).InspectWorkers(ctx)
