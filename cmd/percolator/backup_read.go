@@ -49,18 +49,22 @@ func newBackupVerify() *cobra.Command {
 		Args: onePlace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
-				show, end := showBar(cmd, "verify")
-				v, err := backup.Verify(ctx, s, show)
-				end()
-				if err != nil {
-					return err
-				}
-				return printVerification(cmd.OutOrStdout(), &f.out, v)
+				return verifyBackup(ctx, cmd, s, &f.out)
 			})
 		},
 	}
 	f.add(cmd, backupTimeout)
 	return cmd
+}
+
+func verifyBackup(ctx context.Context, cmd *cobra.Command, s backup.Store, out *outputFlag) error {
+	show, end := showBar(cmd, "verify")
+	v, err := backup.Verify(ctx, s, show)
+	end()
+	if err != nil {
+		return err
+	}
+	return printVerification(cmd.OutOrStdout(), out, v)
 }
 
 // verificationSummary is what is printed of it.

@@ -219,18 +219,23 @@ func (d *devProcess) startOracle(ctx context.Context, store *emulator.Server, fo
 	if err != nil {
 		return err
 	}
-	serving, stop := context.WithCancel(context.Background())
+	d.serve("oracle", func(ctx context.Context) error { return server.Serve(ctx, l) })
+	_, err = server.Next(ctx)
+	return advise(err)
+}
+
+// serve runs a part until the process ends, and fails the process if the part ends before.
+func (d *devProcess) serve(part string, run func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		err := server.Serve(serving, l)
+		err := run(ctx)
 		ended <- err
-		if serving.Err() == nil {
-			d.failed <- fmt.Errorf("the oracle has ended: %w", err)
+		if ctx.Err() == nil {
+			d.failed <- fmt.Errorf("the %s has ended: %w", part, err)
 		}
 	}()
 	d.atEnd(func() error { stop(); return <-ended })
-	_, err = server.Next(ctx)
-	return advise(err)
 }
 
 // devAddresses is what "dev" prints when it is ready: where everything is.

@@ -27,14 +27,6 @@ func newHoldJSON(h admin.Hold) holdJSON {
 	return holdJSON{h.ID, h.Timestamp, h.Timestamp.Time().UTC(), h.Expires.Time().UTC(), h.Reason}
 }
 
-func newHoldsJSON(holds []admin.Hold) []holdJSON {
-	out := []holdJSON{}
-	for _, h := range holds {
-		out = append(out, newHoldJSON(h))
-	}
-	return out
-}
-
 func printHolds(w io.Writer, holds []holdJSON) {
 	if len(holds) == 0 {
 		_, _ = fmt.Fprintln(w, "no holds")
@@ -80,7 +72,7 @@ func newHoldLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := newHoldsJSON(holds)
+			list := arrayOf(holds, newHoldJSON)
 			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) { printHolds(w, list) })
 		}),
 	}

@@ -82,7 +82,7 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	if err != nil {
 		return gcJSON{}, err
 	}
-	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: cycleJSON(col), Holds: newHoldsJSON(holds)}
+	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: cycleJSON(col), Holds: arrayOf(holds, newHoldJSON)}
 	out.Cycle.Phase = cmp.Or(col.Phase, noCycle)
 	if b.Watermark != 0 {
 		out.BehindSeconds = max(0, b.Now.Add(-b.Retention).Sub(b.Watermark)).Seconds()

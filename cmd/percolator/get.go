@@ -55,13 +55,7 @@ func showRow(ctx context.Context, w io.Writer, r percolator.Reader, table, row s
 	if err != nil {
 		return err
 	}
-	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: []cellJSON{}, Missing: []string{}}
-	for _, e := range entries {
-		found.Cells = append(found.Cells, newCellJSON(e))
-	}
-	for _, m := range missing {
-		found.Missing = append(found.Missing, shown(m))
-	}
+	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: arrayOf(entries, newCellJSON), Missing: arrayOf(missing, shown)}
 	if raw && len(entries) == 1 {
 		_, err := w.Write(entries[0].Value)
 		return err

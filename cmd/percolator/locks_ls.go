@@ -162,12 +162,10 @@ func newLockJSON(l *admin.LockInspection) *lockJSON {
 		Start: l.StartTS, Commit: l.CommitTS, Session: string(l.SessionState), Observed: l.Observed, Reason: l.Reason,
 	}
 	if l.StartTS != 0 {
-		started := l.StartTS.Time()
-		out.Started = &started
+		out.Started = new(l.StartTS.Time())
 	}
 	if l.Kind != "" {
-		expires := l.Expires.Time()
-		out.Expires = &expires
+		out.Expires = new(l.Expires.Time())
 		out.Primary = &primaryJSON{l.Primary.Table, shown(l.Primary.Row), shown(l.Primary.Column), l.PrimaryLocked}
 	}
 	return out

@@ -51,6 +51,15 @@ func (f *outputFlag) emitText(w io.Writer, v any, text string) error {
 	return f.emit(w, v, func(w io.Writer) { _, _ = fmt.Fprintln(w, text) })
 }
 
+// arrayOf is an array in JSON: empty, and not null, where there is nothing.
+func arrayOf[S, T any](list []S, of func(S) T) []T {
+	out := make([]T, len(list))
+	for i, e := range list {
+		out[i] = of(e)
+	}
+	return out
+}
+
 // table lines columns up. Cells are shown as they are: what comes from the store goes through shown
 // or oneLine first.
 type table struct{ w *tabwriter.Writer }

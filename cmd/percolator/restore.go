@@ -51,7 +51,7 @@ func newRestore() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return rehearse(ctx, cmd, store, &f.output)
+				return verifyBackup(ctx, cmd, store, &f.output)
 			}
 			if err := ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s, which nobody can use meanwhile?",
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
@@ -100,17 +100,6 @@ func checkTarget(ctx context.Context, f instanceName, schema *percolator.Schema)
 		return fmt.Errorf("%w: %s/%s has another schema than the backup; restore into an instance without one", percolator.ErrSchemaMismatch, f.project, f.instance)
 	}
 	return nil
-}
-
-// rehearse is --dry-run.
-func rehearse(ctx context.Context, cmd *cobra.Command, store backup.Store, out *outputFlag) error {
-	show, end := showBar(cmd, "verify")
-	v, err := backup.Verify(ctx, store, show)
-	end()
-	if err != nil {
-		return err
-	}
-	return printVerification(cmd.OutOrStdout(), out, v)
 }
 
 func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, store backup.Store, source string, opts backup.RestoreOptions, out *outputFlag) error {

@@ -30,15 +30,14 @@ type changeJSON struct {
 }
 
 func newPlanJSON(plan admin.SchemaPlan) planJSON {
-	out := planJSON{Version: plan.Stored.Version, Changes: []changeJSON{}, Refused: plan.Refused() != nil}
-	for _, ch := range plan.Changes {
-		c := changeJSON{Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Unique: ch.Index.Unique, Refused: ch.Err() != nil, Then: nextStep(ch)}
-		if ch.Index.Column != "" {
-			c.Column = shown(ch.Index.Column)
-		}
-		out.Changes = append(out.Changes, c)
+	return planJSON{Version: plan.Stored.Version, Changes: arrayOf(plan.Changes, newChangeJSON), Refused: plan.Refused() != nil}
+}
+
+func newChangeJSON(ch admin.SchemaChange) changeJSON {
+	return changeJSON{
+		Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Column: shownName(ch.Index.Column), Unique: ch.Index.Unique,
+		Refused: ch.Err() != nil, Then: nextStep(ch),
 	}
-	return out
 }
 
 // shownName is "" for no name.

@@ -68,11 +68,9 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 }
 
 func newVerifyJSON(table, index string, r admin.IndexReport) verifyJSON {
-	out := verifyJSON{Table: table, Index: index, IndexReport: r, Findings: []findingJSON{}}
-	for _, f := range r.Findings {
-		out.Findings = append(out.Findings, findingJSON{string(f.Damage), shownName(f.Cell.Row), shownName(f.Other.Row), f.Entry})
-	}
-	return out
+	return verifyJSON{table, index, r, arrayOf(r.Findings, func(f admin.IndexFinding) findingJSON {
+		return findingJSON{string(f.Damage), shownName(f.Cell.Row), shownName(f.Other.Row), f.Entry}
+	})}
 }
 
 func (v verifyJSON) print(w io.Writer) {

@@ -123,10 +123,8 @@ func (f *raiseFlags) permits(ctx context.Context, store tso.Store, to tso.Timest
 // awaitEnd returns nil if the lease in st runs out without being renewed: its holder is
 // dead.
 func (f *raiseFlags) awaitEnd(ctx context.Context, store tso.Store, st tso.State) error {
-	timer := time.NewTimer(st.Lease)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(st.Lease):
 	case <-ctx.Done():
 		return fmt.Errorf("waiting to see whether the server at %s renews its lease: %w; give --timeout more than the lease", dash(st.Address), ctx.Err())
 	}

@@ -98,11 +98,11 @@ func newServerStatus(target string, resp *tsopb.GetStatusResponse, err error) se
 	if err != nil {
 		return serverStatus{Target: target, Error: shortError(err)}
 	}
-	answered := resp.GetStoreAnsweredMs()
+
 	st := serverStatus{
 		Target: target, Reachable: true, Leading: resp.GetLeading(), Ready: resp.GetReady(), Reason: resp.GetReason(),
 		Leader: resp.GetLeader(), Epoch: resp.GetEpoch(), Record: resp.GetRecord(), HighWater: resp.GetHighWater(),
-		Served: resp.GetServed(), StoreAnswered: &answered, Server: resp.GetServer(), Version: resp.GetVersion(),
+		Served: resp.GetServed(), StoreAnswered: new(resp.GetStoreAnsweredMs()), Server: resp.GetServer(), Version: resp.GetVersion(),
 	}
 	if st.HighWater > 0 {
 		st.HighWaterTime = tso.Timestamp(st.HighWater).Time().Format(time.RFC3339Nano)

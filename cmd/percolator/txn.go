@@ -130,8 +130,7 @@ func (f *txnFlags) commit(ctx context.Context, cmd *cobra.Command, c *percolator
 		return last.run(ctx, tx, tx, script)
 	}, opts...)
 	if err == nil && last.writes > 0 {
-		at := ts.Time().UTC()
-		out.Committed, out.CommittedAt = ts, &at
+		out.Committed, out.CommittedAt = ts, new(ts.Time().UTC())
 	}
 	return f.end(cmd, last, out, err)
 }

@@ -61,9 +61,8 @@ func newWorkersLs() *cobra.Command {
 func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 	byName := map[string]workerJSON{}
 	for _, r := range reports {
-		at := r.Written.Time().UTC()
 		byName[r.Name] = workerJSON{Name: shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
-			Observers: shownNames(slices.Sorted(maps.Keys(r.Worker.Observers))), Reported: &at, Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
+			Observers: arrayOf(slices.Sorted(maps.Keys(r.Worker.Observers)), shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
 	}
 	for _, w := range seen.Live {
 		o, reported := byName[w.Name]
@@ -72,21 +71,13 @@ func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 		}
 		o.Session, o.Columns = w.Session, w.Columns
 		if len(w.Observers) > 0 {
-			o.Observers = shownNames(w.Observers)
+			o.Observers = arrayOf(w.Observers, shown)
 		}
 		byName[w.Name] = o
 	}
 	list := slices.AppendSeq([]workerJSON{}, maps.Values(byName))
 	slices.SortFunc(list, func(a, b workerJSON) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Name, b.Name)) })
 	return list
-}
-
-func shownNames(names []string) []string {
-	out := []string{}
-	for _, n := range names {
-		out = append(out, shown(n))
-	}
-	return out
 }
 
 func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) {
