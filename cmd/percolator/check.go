@@ -155,8 +155,8 @@ func (f *checkFlags) choose() (chosen []check, err error) {
 			return nil, usagef("there is no check %q; the checks are %s", name, strings.Join(checkNames(), ", "))
 		}
 	}
-	if f.stranded < 1 {
-		return nil, usagef("--stranded-ttls %d is not above 0", f.stranded)
+	if err := aboveZero("stranded-ttls", f.stranded); err != nil {
+		return nil, err
 	}
 	for _, c := range checks() {
 		if (len(f.only) == 0 || slices.Contains(f.only, c.name)) && !slices.Contains(f.skip, c.name) {

@@ -55,13 +55,6 @@ func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold,
 // holdArg is the Args of a command that takes a hold.
 var holdArg = takes(1, 1, "the id of a hold")
 
-func checkTTL(ttl time.Duration) error {
-	if ttl <= 0 {
-		return usagef("--ttl %v is not above 0", ttl)
-	}
-	return nil
-}
-
 func newHoldLs() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
@@ -88,7 +81,7 @@ func newHoldTake() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "take",
 		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { return checkTTL(ttl) },
+		PreRunE: func(*cobra.Command, []string) error { return aboveZero("ttl", ttl) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			ts, err := at.timestamp(ctx, c)
 			if err != nil {
@@ -120,7 +113,7 @@ func newHoldExtend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "extend ID",
 		Args:    holdArg,
-		PreRunE: func(*cobra.Command, []string) error { return checkTTL(ttl) },
+		PreRunE: func(*cobra.Command, []string) error { return aboveZero("ttl", ttl) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			h, err := findHold(ctx, c, args[0])
 			if err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,13 +30,7 @@ func newLocksLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [TABLE…]",
 		PreRunE: func(*cobra.Command, []string) error {
-			switch {
-			case limit < 1:
-				return usagef("--limit %d is not above 0", limit)
-			case opts.OlderThan < 0:
-				return usagef("--older-than %v is negative", opts.OlderThan)
-			}
-			return nil
+			return cmp.Or(aboveZero("limit", limit), notNegative("older-than", opts.OlderThan))
 		},
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
 			found, err := findLocks(ctx, c, tables, opts, limit)

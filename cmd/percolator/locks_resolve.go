@@ -56,13 +56,8 @@ func newLocksResolve() *cobra.Command {
 		Use:               "resolve [TABLE [ROW]]",
 		ValidArgsFunction: completeTables,
 		Args:              takes(0, 2, "a table and a row at most"),
-		PreRunE: func(*cobra.Command, []string) error {
-			if f.opts.OlderThan < 0 {
-				return usagef("--older-than %v is negative", f.opts.OlderThan)
-			}
-			return nil
-		},
-		RunE: f.run(f.resolve),
+		PreRunE:           func(*cobra.Command, []string) error { return notNegative("older-than", f.opts.OlderThan) },
+		RunE:              f.run(f.resolve),
 	}
 	f.add(cmd, defaultWalkTimeout)
 	flags := cmd.Flags()

@@ -54,12 +54,7 @@ func newNotifyLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "ls [TABLE…]",
 		ValidArgsFunction: completeTables,
-		PreRunE: func(*cobra.Command, []string) error {
-			if limit < 0 {
-				return usagef("--limit %d is negative", limit)
-			}
-			return nil
-		},
+		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", limit) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
 			found, err := findNotifications(ctx, c, tables, limit)
 			if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -25,11 +26,8 @@ func (f *schemaFlags) add(cmd *cobra.Command) {
 
 // with calls do for as long as --timeout allows.
 func (f *schemaFlags) with(cmd *cobra.Command, do func(ctx context.Context) error) error {
-	if err := f.check(); err != nil {
+	if err := cmp.Or(f.check(), aboveZero("timeout", f.timeout)); err != nil {
 		return err
-	}
-	if f.timeout <= 0 {
-		return usagef("--timeout %v is not above 0", f.timeout)
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()

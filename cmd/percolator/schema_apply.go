@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,13 +23,10 @@ func newSchemaApply() *cobra.Command {
 		Use:  "apply FILE",
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
+			if err := cmp.Or(f.check(), aboveZero("timeout", f.oracle.timeout)); err != nil {
 				return err
 			}
-			switch {
-			case f.oracle.timeout <= 0:
-				return usagef("--timeout %v is not above 0", f.oracle.timeout)
-			case f.backfill && f.oracle.targets == "":
+			if f.backfill && f.oracle.targets == "" {
 				return usagef("--backfill needs --tso or %s", tsoAddrEnv)
 			}
 			s, err := schemaFrom(cmd, args[0])

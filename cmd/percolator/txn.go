@@ -48,8 +48,8 @@ func newTxn() *cobra.Command {
 }
 
 func (f *txnFlags) start(cmd *cobra.Command, args []string) error {
-	if f.maxAttempts < 0 {
-		return usagef("--max-attempts %d is negative", f.maxAttempts)
+	if err := notNegative("max-attempts", f.maxAttempts); err != nil {
+		return err
 	}
 	script, err := openScript(cmd, args)
 	if err != nil {
