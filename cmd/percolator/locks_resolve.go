@@ -117,35 +117,33 @@ type resolution struct {
 	dryRun bool
 	text   io.Writer
 	found  resolvedJSON
+	batch  []admin.LockInspection // that can be resolved, and were not yet
 	undone map[tso.Timestamp]bool // transactions that it has rolled back, by start timestamp
 }
 
 // resolveAll resolves what can be resolved, many at a time, and says what became of each, in order.
 func (r *resolution) resolveAll(ctx context.Context, locks iter.Seq2[admin.LockInspection, error]) error {
-	var batch []admin.LockInspection
 	for l, err := range locks {
 		switch {
 		case err != nil:
-			return errors.Join(err, r.resolve(ctx, batch))
+			return errors.Join(err, r.resolve(ctx))
 		case l.State == admin.LockStateAlive:
 			r.found.Counts.Alive++
-			continue
-		case !l.Resolvable():
-			if err := r.resolve(ctx, batch); err != nil { // first, so that what is printed stays in order
+		case l.Resolvable():
+			if r.batch = append(r.batch, l); len(r.batch) < resolvedAtOnce {
+				continue
+			}
+			if err := r.resolve(ctx); err != nil {
 				return err
 			}
-			batch = batch[:0]
+		default:
+			if err := r.resolve(ctx); err != nil { // first, so that what is printed stays in order
+				return err
+			}
 			r.refuse(l)
-			continue
-		}
-		if batch = append(batch, l); len(batch) == resolvedAtOnce {
-			if err := r.resolve(ctx, batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
 		}
 	}
-	return r.resolve(ctx, batch)
+	return r.resolve(ctx)
 }
 
 // refuse notes a lock that nobody can resolve.
@@ -157,7 +155,10 @@ func (r *resolution) refuse(l admin.LockInspection) {
 	_, _ = fmt.Fprintf(r.text, "undecodable, left alone: %s: %s\n", cellText(l.Cell), oneLine(l.Reason))
 }
 
-func (r *resolution) resolve(ctx context.Context, batch []admin.LockInspection) error {
+// resolve resolves the batch.
+func (r *resolution) resolve(ctx context.Context) error {
+	batch := r.batch
+	r.batch = nil
 	became := make([]admin.Resolution, len(batch))
 	errs := make([]error, len(batch))
 	var g errgroup.Group

@@ -39,12 +39,12 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 	say, end := statusLine(cmd)
 	err := observers.WaitIdle(ctx, c, func(r observers.Remaining) { say(r.String()) })
 	end()
-	var busy *observers.NotIdleError
-	if err != nil && (!errors.As(err, &busy) || busy.Failed != nil || busy.Looked.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
+	busy, isBusy := errors.AsType[*observers.NotIdleError](err)
+	if err != nil && (!isBusy || busy.Failed != nil || busy.Looked.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	var left observers.Remaining
-	if busy != nil {
+	if isBusy {
 		left = busy.Left
 	}
 	out := waitJSON{err == nil, left.Notifications, left.Locks}

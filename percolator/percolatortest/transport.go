@@ -29,8 +29,8 @@ func (f *Faults) options() []option.ClientOption {
 
 const dataService = "/google.bigtable.v2.Bigtable/"
 
-// methods are those that the faults are about, with their answers: unary ones, and ones with a
-// stream of answers.
+// The methods that faults are about: those with one answer, and those with a stream of answers,
+// each with the type of one.
 var (
 	unaryMethods  = []string{MutateRow, CheckAndMutateRow, ReadModifyWriteRow}
 	streamMethods = map[string]proto.Message{
