@@ -95,7 +95,12 @@ func timed(b *testing.B, client *percolator.Client, f func(context.Context) erro
 }
 
 func oneByOne(ctx context.Context, client *percolator.Client, path string) error {
-	for r, err := range crawl.Read(ctx, path) {
+	in, err := crawl.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for r, err := range in.Responses(ctx) {
 		if err != nil {
 			return err
 		}
