@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bufio"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httputil"
-	"net/textproto"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,24 +32,22 @@ func parseHTTP(block []byte) (status int, header http.Header, body []byte, err e
 		if err != nil {
 			return 0, nil, nil, err
 		}
-		first, fields, _ := bytes.Cut(head, []byte("\n"))
-		m := statusLine.FindSubmatch(bytes.TrimRight(first, "\r"))
+		first, fields, headErr := parseHead(head)
+		m := statusLine.FindStringSubmatch(first)
 		if m == nil {
 			return 0, nil, nil, errors.New("malformed HTTP status line")
 		}
-		if status, err = strconv.Atoi(string(m[1])); err != nil {
+		if status, err = strconv.Atoi(m[1]); err != nil {
 			return 0, nil, nil, err
 		}
 		if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
 			block = rest // 100 Continue and its like come before the response
 			continue
 		}
-		fieldReader := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields)))
-		h, err := fieldReader.ReadMIMEHeader()
-		if err != nil {
-			return 0, nil, nil, fmt.Errorf("HTTP header: %w", headerError(err))
+		if headErr != nil {
+			return 0, nil, nil, fmt.Errorf("HTTP header: %w", headErr)
 		}
-		return status, http.Header(h), rest, nil
+		return status, http.Header(fields), rest, nil
 	}
 }
 
