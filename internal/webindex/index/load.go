@@ -40,17 +40,17 @@ func Load(ctx context.Context, client *percolator.Client, url string, c *Capture
 // LoadInto brings pages into the store as a part of tx, and reports of each whether it changed. One
 // read tells for all of them.
 func LoadInto(ctx context.Context, tx *percolator.Txn, pages ...*Page) (changed []bool, err error) {
-	cells := make([]percolator.Cell, len(pages))
+	urls := make([]string, len(pages))
 	for i, p := range pages {
-		cells[i] = Digest.Cell(p.URL)
+		urls[i] = p.URL
 	}
-	known, err := tx.GetMulti(ctx, cells...)
+	known, err := Values(ctx, tx, Digest, urls)
 	if err != nil {
 		return nil, err
 	}
 	changed = make([]bool, len(pages))
 	for i, p := range pages {
-		if changed[i] = known[i] == nil || string(known[i]) != p.digest; !changed[i] {
+		if changed[i] = known[i] != p.digest; !changed[i] {
 			continue
 		}
 		if err := Digest.Set(tx, p.URL, p.digest); err != nil {

@@ -147,10 +147,8 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		}
 	}
 	now := in.urgent()
-	if err := readAccounts(ctx, tx, now, in); err != nil {
-		return err
-	}
-	if err := readRedirects(ctx, tx, now, in); err != nil {
+	f := fetchAccounts(ctx, tx, now, in)
+	if err := readRedirects(ctx, tx, f, now, in); err != nil {
 		return err
 	}
 	out := Contributions{}
@@ -158,7 +156,7 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		if len(out) > maxDifferences {
 			break
 		}
-		if err := passOne(ctx, tx, url, in[url], out); err != nil {
+		if err := passOne(ctx, tx, f, url, in[url], out); err != nil {
 			return err
 		}
 		delete(in, url)
