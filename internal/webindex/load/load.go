@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,12 +33,19 @@ const (
 // Counts is what became of an input. Every response in it is counted once, in one of the first
 // five.
 type Counts struct {
-	Changed    int64 // written to the store
-	Unchanged  int64 // in the store already, byte for byte
-	Earlier    int64 // loaded by an earlier run, which was interrupted: this one went on behind them without a look
-	Superseded int64 // followed, in the same input, by a later response of the same URL
-	Skipped    int64 // left out: too large, or without a URL that can be indexed
-	Bad        int64 // places in the input that could not be read
+	// Changed pages were written to the store.
+	Changed int64 `json:"changed"`
+	// Unchanged pages were in the store already, byte for byte.
+	Unchanged int64 `json:"unchanged"`
+	// Earlier pages were loaded by an earlier run, which was interrupted: this one went on behind them
+	// without a look.
+	Earlier int64 `json:"earlier"`
+	// Superseded responses were followed, in the same input, by a later one of the same URL.
+	Superseded int64 `json:"superseded"`
+	// Skipped pages were left out: too large, or without a URL that can be indexed.
+	Skipped int64 `json:"skipped"`
+	// Bad are places in the input that could not be read.
+	Bad int64 `json:"bad_inputs"`
 }
 
 // Pages is the number of pages that the input brought.
@@ -50,16 +58,23 @@ type Loader struct {
 	// Restart looks at every page, also at those that an interrupted load has brought.
 	Restart bool
 
-	changed, unchanged, earlier, superseded, skipped, bad atomic.Int64
-	input                                                 atomic.Pointer[crawl.Input]
+	mu     sync.Mutex
+	counts Counts
+	input  atomic.Pointer[crawl.Input]
 }
 
 // Counts returns the counts so far; of all inputs together, if Load was called for several.
 func (l *Loader) Counts() Counts {
-	return Counts{
-		Changed: l.changed.Load(), Unchanged: l.unchanged.Load(), Earlier: l.earlier.Load(),
-		Superseded: l.superseded.Load(), Skipped: l.skipped.Load(), Bad: l.bad.Load(),
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+// add adds one to a number in counts.
+func (l *Loader) add(n *int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*n++
 }
 
 // Progress returns how many of the bytes of the current input have been read.
@@ -128,12 +143,12 @@ func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier 
 				continue
 			}
 			if n++; s.latest[keyOf(url)] != n {
-				l.superseded.Add(1)
+				l.add(&l.counts.Superseded)
 				continue
 			}
 			if earlier > 0 {
 				earlier--
-				l.earlier.Add(1)
+				l.add(&l.counts.Earlier)
 				continue
 			}
 			p := index.NewPage(url, index.NewCapture(r))
@@ -163,9 +178,9 @@ func write(ctx context.Context, tx *percolator.Txn, items []*item) error {
 func (l *Loader) count(items []*item) {
 	for _, it := range items {
 		if it.changed {
-			l.changed.Add(1)
+			l.add(&l.counts.Changed)
 		} else {
-			l.unchanged.Add(1)
+			l.add(&l.counts.Unchanged)
 		}
 	}
 }
@@ -184,10 +199,10 @@ func (e *pageError) Unwrap() error { return e.err }
 func (l *Loader) report(err error) {
 	var skipped *crawl.SkippedError
 	if errors.As(err, &skipped) || errors.Is(err, page.ErrURL) {
-		l.skipped.Add(1)
+		l.add(&l.counts.Skipped)
 		l.Log.Warn("skipped a page", "reason", err)
 		return
 	}
-	l.bad.Add(1)
+	l.add(&l.counts.Bad)
 	l.Log.Error("bad input", "reason", err)
 }

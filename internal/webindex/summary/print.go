@@ -29,8 +29,8 @@ func (s *Summary) WriteText(w io.Writer) error {
 		if l.Earlier > 0 {
 			line("loaded earlier", "%d of the pages, by a load that was interrupted", l.Earlier)
 		}
-		if l.Superseded+l.Skipped+l.BadInputs > 0 {
-			line("left out", "%d superseded, %d skipped, %d bad", l.Superseded, l.Skipped, l.BadInputs)
+		if l.Superseded+l.Skipped+l.Bad > 0 {
+			line("left out", "%d superseded, %d skipped, %d bad", l.Superseded, l.Skipped, l.Bad)
 		}
 	}
 	if i := s.Stored; i != nil {
