@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -57,4 +59,24 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// printNumber prints a number; 0 is not stored.
+func printNumber(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// printList prints a list on one line; an empty one is not stored.
+func printList[T any](list []T) string {
+	if len(list) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
