@@ -120,6 +120,7 @@ func writeAccount(tx *percolator.Txn, url string, before, after account) error {
 	return errors.Join(errs...)
 }
 
+// setOrDelete writes a value, unless that is nothing: then the cell is to be absent.
 func setOrDelete[T any](tx *percolator.Txn, col percolator.Column[T], row string, v T, nothing bool) error {
 	if nothing {
 		return col.Delete(tx, row)

@@ -119,7 +119,7 @@ func publishAnchors(ctx context.Context, tx *percolator.Txn, url string, members
 	if slices.Equal(old, anchors) {
 		return nil
 	}
-	return setAnchors(tx, ServedAnchors, url, anchors)
+	return setOrDelete(tx, ServedAnchors, url, anchors, len(anchors) == 0)
 }
 
 // clusterAnchors adds up the anchors of several URLs.

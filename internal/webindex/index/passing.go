@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"context"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -74,11 +73,7 @@ func newQueue() *combinequeue.Queue[Contributions] {
 }
 
 // group is the key under which contributions to a URL are queued.
-func group(url string) string {
-	h := fnv.New32a()
-	h.Write([]byte(url)) //nolint:errcheck // never fails
-	return "group " + strconv.FormatUint(uint64(h.Sum32()%groups), 10)
-}
+func group(url string) string { return "group " + strconv.FormatUint(partOf(url, groups), 10) }
 
 // enqueue puts contributions into the queue, those that change nothing excepted.
 func enqueue(tx *percolator.Txn, all Contributions) error {

@@ -195,13 +195,10 @@ func moveLinks(tx *percolator.Txn, url string, before, after []page.Link) error 
 			return err
 		}
 	}
-	switch {
-	case same && len(old) == 0:
+	if same && len(old) == 0 {
 		return nil
-	case len(after) == 0:
-		return errors.Join(OutLinks.Delete(tx, url), revisit(tx, url))
 	}
-	return errors.Join(OutLinks.Set(tx, url, after), revisit(tx, url))
+	return errors.Join(setOrDelete(tx, OutLinks, url, after, len(after) == 0), revisit(tx, url))
 }
 
 // resetInLinks handles a URL that has become a document, or is none any more. Its anchor texts are

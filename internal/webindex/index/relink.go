@@ -39,7 +39,7 @@ func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change
 	if slices.Equal(known, now) {
 		return nil
 	}
-	return errors.Join(setAnchors(tx, Anchors, url, now), Recluster.Notify(tx, hash))
+	return errors.Join(setOrDelete(tx, Anchors, url, now, len(now) == 0), Recluster.Notify(tx, hash))
 }
 
 // passOn notifies the document at the end of a chain of redirects. It does so even if these

@@ -74,7 +74,7 @@ func (c *check) facts(url string, r row) facts {
 	}
 	// The index takes p.Cluster; here it is computed once more.
 	sum := sha256.Sum256(page.Decode(capture.Header, capture.Body))
-	f := facts{hash: hex.EncodeToString(sum[:]), content: contentOf(p), terms: p.Terms, links: p.Links}
+	f := facts{hash: hex.EncodeToString(sum[:]), content: index.NewContent(p), terms: p.Terms, links: p.Links}
 	c.addDocument(url, r, f)
 	return f
 }
@@ -106,10 +106,6 @@ func (c *check) addDocument(url string, r row, f facts) {
 		target := c.web.intern(l.Target)
 		c.web.links[target] = append(c.web.links[target], link{url, c.web.internAll(l.Anchors)})
 	}
-}
-
-func contentOf(p *page.Page) index.Content {
-	return index.Content{Title: p.Title, Excerpt: page.Snippet(p.Text, "", index.MaxExcerpt)}
 }
 
 // anchors compares anchor texts, which depend on all other pages.

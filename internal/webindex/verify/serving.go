@@ -49,7 +49,7 @@ func (c *check) servedContent(ctx context.Context, d *document, r row) error {
 	if err != nil {
 		return err
 	}
-	c.compareContent("serving document", r.key, contentOf(p), content)
+	c.compareContent("serving document", r.key, index.NewContent(p), content)
 	c.compareTerms("serving terms", r.key, p.Terms, terms)
 	return nil
 }
