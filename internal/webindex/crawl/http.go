@@ -51,21 +51,18 @@ func parseHTTP(block []byte) (status int, header http.Header, body []byte, err e
 	}
 }
 
+var emptyLine = regexp.MustCompile(`(?m)^\r*\n`)
+
 // cutHead returns the lines up to and with the first empty one, and what follows.
 func cutHead(block []byte) (head, rest []byte, err error) {
-	for end := 0; ; {
-		i := bytes.IndexByte(block[end:], '\n')
-		if i < 0 {
-			return nil, nil, fmt.Errorf("the HTTP header is cut off: %w", io.ErrUnexpectedEOF)
-		}
-		line := block[end : end+i+1]
-		if end += len(line); end > MaxHTTPHeader {
-			return nil, nil, fmt.Errorf("the HTTP header is longer than %d bytes", MaxHTTPHeader)
-		}
-		if len(bytes.TrimRight(line, "\r\n")) == 0 {
-			return block[:end], block[end:], nil
-		}
+	limit := min(len(block), MaxHTTPHeader)
+	if line := emptyLine.FindIndex(block[:limit]); line != nil {
+		return block[:line[1]], block[line[1]:], nil
 	}
+	if limit < len(block) {
+		return nil, nil, fmt.Errorf("the HTTP header is longer than %d bytes", MaxHTTPHeader)
+	}
+	return nil, nil, fmt.Errorf("the HTTP header is cut off: %w", io.ErrUnexpectedEOF)
 }
 
 // decodeBody undoes the transfer and content encodings that header names, and removes from header
@@ -73,7 +70,7 @@ func cutHead(block []byte) (head, rest []byte, err error) {
 // decoded: a body that does not even begin like the encoding is taken for one of those.
 func decodeBody(header http.Header, body []byte) ([]byte, error) {
 	var err error
-	if isChunked(header) {
+	if slices.Contains(splitList(header.Values("Transfer-Encoding")), "chunked") {
 		if body, err = dechunk(body); err != nil {
 			return nil, err
 		}
@@ -92,10 +89,6 @@ func decodeBody(header http.Header, body []byte) ([]byte, error) {
 	header.Del("Content-Encoding")
 	header.Del("Content-Length")
 	return body, nil
-}
-
-func isChunked(header http.Header) bool {
-	return slices.Contains(splitList(header.Values("Transfer-Encoding")), "chunked")
 }
 
 // splitList returns the elements of a comma-separated header in lower case.

@@ -104,7 +104,9 @@ func oneByOne(ctx context.Context, client *percolator.Client, path string) error
 		if err != nil {
 			return err
 		}
-		if _, err := index.Load(ctx, client, r.URL, index.NewCapture(r)); err != nil {
+		if _, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+			return index.Load(ctx, tx, []*index.Page{index.NewPage(r.URL, index.NewCapture(r))})
+		}); err != nil {
 			return err
 		}
 	}

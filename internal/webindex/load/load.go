@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -103,30 +104,24 @@ func (l *Loader) Load(ctx context.Context, src Source) error {
 	l.input.Store(in)
 	_, err = loader.Load(ctx, l.Client, loader.Config{
 		Name: "webindex:" + survey.identity(), Restart: l.Restart, ItemsPerTransaction: atOnce, MaxInFlightBytes: maxInFlight, OutageTimeout: failureLimit, Logger: l.Log,
-	}, loader.Job[*item]{
-		Source: func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[*item], error] {
+	}, loader.Job[*index.Page]{
+		Source: func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[*index.Page], error] {
 			return l.pages(ctx, in, survey, from.Items)
 		},
-		Write:        write,
+		Write:        index.Load,
 		Committed:    l.count,
 		SourceFailed: func(err error) error { l.report(err); return nil },
-		Failed: func(f loader.Failure[*item]) error {
-			return &pageError{f.Item.URL, f.Err}
+		Failed: func(f loader.Failure[*index.Page]) error {
+			return fmt.Errorf("load %s: %w", f.Item.URL, f.Err)
 		},
 	})
 	return err
 }
 
-// item is a page on its way into the store.
-type item struct {
-	*index.Page
-	changed bool // by the last transaction that it was written in
-}
-
 // pages yields the pages of the input that count, and the errors in it. The first ones have been
 // loaded earlier.
-func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier int64) iter.Seq2[loader.Item[*item], error] {
-	return func(yield func(loader.Item[*item], error) bool) {
+func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier int64) iter.Seq2[loader.Item[*index.Page], error] {
+	return func(yield func(loader.Item[*index.Page], error) bool) {
 		n := 0
 		for r, err := range in.Responses(ctx) {
 			if ctx.Err() != nil {
@@ -137,7 +132,7 @@ func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier 
 				url, err = identity(r)
 			}
 			if err != nil {
-				if !yield(loader.Item[*item]{}, err) {
+				if !yield(loader.Item[*index.Page]{}, err) {
 					return
 				}
 				continue
@@ -152,47 +147,23 @@ func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier 
 				continue
 			}
 			p := index.NewPage(url, index.NewCapture(r))
-			if !yield(loader.Item[*item]{Value: &item{Page: p}, Bytes: int64(p.Bytes())}, nil) {
+			if !yield(loader.Item[*index.Page]{Value: p, Bytes: int64(p.Bytes())}, nil) {
 				return
 			}
 		}
 	}
 }
 
-func write(ctx context.Context, tx *percolator.Txn, items []*item) error {
-	pages := make([]*index.Page, len(items))
-	for i, it := range items {
-		pages[i] = it.Page
-	}
-	changed, err := index.LoadInto(ctx, tx, pages...)
-	if err != nil {
-		return err
-	}
-	for i, it := range items {
-		it.changed = changed[i]
-	}
-	return nil
-}
-
 // count counts pages that are in the store now.
-func (l *Loader) count(items []*item) {
-	for _, it := range items {
-		if it.changed {
+func (l *Loader) count(pages []*index.Page) {
+	for _, p := range pages {
+		if p.Changed {
 			l.add(&l.counts.Changed)
 		} else {
 			l.add(&l.counts.Unchanged)
 		}
 	}
 }
-
-// pageError names the page that could not be loaded.
-type pageError struct {
-	url string
-	err error
-}
-
-func (e *pageError) Error() string { return "load " + e.url + ": " + e.err.Error() }
-func (e *pageError) Unwrap() error { return e.err }
 
 // report counts and logs something that could not be loaded. The messages of crawl name the file
 // and the offset.

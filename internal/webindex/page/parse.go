@@ -30,7 +30,9 @@ const (
 
 // Page is what the index knows of a document.
 type Page struct {
-	// Cluster is the identity of the content, see the function Cluster.
+	// Cluster is the identity of the content: the SHA-256 of what Decode returns, 64 lower-case hex
+	// digits. The same text is thus one cluster however it was compressed, chunked or encoded on its
+	// way.
 	Cluster string
 	// Title is the text of the first title element, "" without one.
 	Title string

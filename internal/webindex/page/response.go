@@ -37,11 +37,8 @@ func RedirectTarget(docURL string, status int, header http.Header) (string, bool
 	if err != nil || location == "" {
 		return "", false
 	}
-	target, err := NormalizeURL(base, location)
-	if err != nil || target == self {
-		return "", false
-	}
-	return target, true
+	target := linkTarget(base, location, self)
+	return target, target != ""
 }
 
 // documentURL returns the identity of docURL, also parsed.

@@ -71,9 +71,7 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, err)
 	case len(p.Versions) == 0 && len(p.InLinks) == 0:
-		s.show(w, http.StatusNotFound, "message.html", message{
-			Title: "Not in the crawl", Text: "This URL was not crawled, and no page that was crawled links to it.",
-		})
+		s.say(w, http.StatusNotFound, "Not in the crawl", "This URL was not crawled, and no page that was crawled links to it.")
 	default:
 		s.show(w, http.StatusOK, "document.html", struct {
 			*documentPage

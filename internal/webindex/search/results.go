@@ -48,7 +48,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request) {
 		number = 1
 	}
 	if len(query) > maxQuery {
-		s.show(w, http.StatusBadRequest, "message.html", message{Title: "Too long", Text: "A query has at most 500 bytes."})
+		s.say(w, http.StatusBadRequest, "Too long", "A query has at most 500 bytes.")
 		return
 	}
 	p, err := s.search(r.Context(), query, number)
