@@ -105,14 +105,10 @@ func revisit(tx *percolator.Txn, url string) error {
 // contributed, most first.
 func (cs Contributions) urgent() []string {
 	weight := func(url string) int64 {
-		switch c := cs[url]; {
-		case c.Links:
+		if cs[url].Links {
 			return math.MaxInt64
-		case c.Rank < 0:
-			return -c.Rank
-		default:
-			return c.Rank
 		}
+		return max(cs[url].Rank, -cs[url].Rank)
 	}
 	urls := slices.SortedFunc(maps.Keys(cs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a, b))

@@ -10,11 +10,8 @@ import (
 // application/xhtml+xml.
 func IsHTML(header http.Header) bool {
 	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
-	case "text/html", "application/xhtml+xml":
-		return true
-	}
-	return false
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "text/html" || media == "application/xhtml+xml"
 }
 
 // IsDocument reports whether a response is a document: status 200 and an HTML type.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Difference is something that the store has and should not have, lacks, or has wrong.
@@ -34,9 +33,6 @@ func excerpt(s string, at int) string {
 		return "nothing"
 	}
 	start, end := max(0, at-before), min(len(s), max(0, at-before)+length)
-	for start < len(s) && !utf8.RuneStart(s[start]) {
-		start++
-	}
 	cut := printable(strings.ToValidUTF8(s[start:end], ""))
 	if start > 0 {
 		cut = "…" + cut
