@@ -34,8 +34,8 @@ type record struct {
 type damage struct {
 	at  place // where the damaged record begins
 	err error
-	// from is where to search for the next record. That may begin anywhere behind the first byte of the
-	// damaged one: if the length in a header is too large, the block has swallowed it.
+	// from is where to search for the next record. That may begin anywhere behind the first byte of
+	// the damaged one: if the length in a header is too large, the block has swallowed it.
 	from place
 }
 

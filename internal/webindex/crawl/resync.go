@@ -57,8 +57,8 @@ func (r *warcReader) rewind(to place) error {
 	return err
 }
 
-// searchMember goes to the next line of the member that looks like the start of a record. The end of
-// the member is io.EOF.
+// searchMember goes to the next line of the member that looks like the start of a record. The end
+// of the member is io.EOF.
 func (r *warcReader) searchMember() error {
 	lineStart := true
 	for {
@@ -106,7 +106,8 @@ func (r *warcReader) searchFile(from int64) int64 {
 // headerStart is what begins a record for certain, also where the line end before it is damaged.
 var headerStart = regexp.MustCompile(`^WARC/1\.[0-9]\r?\nWARC-`)
 
-// find returns the first place in b, behind its first byte, where a record or gzip member may start.
+// find returns the first place in b, behind its first byte, where a record or gzip member may
+// start.
 func (r *warcReader) find(b []byte) int {
 	for i := 1; i < len(b); i++ {
 		switch rest := b[i:]; {

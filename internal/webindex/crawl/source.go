@@ -111,8 +111,8 @@ func (s *source) damagedMember(err error) error {
 	return &memberError{fmt.Errorf("damaged gzip member: %w", err)}
 }
 
-// place is a position in the content of the gzip member, or of the uncompressed part, that starts at
-// start.
+// place is a position in the content of the gzip member, or of the uncompressed part, that starts
+// at start.
 type place struct {
 	start, pos int64
 	compressed bool

@@ -25,8 +25,9 @@ func NewPage(url string, c *Capture) *Page {
 // Bytes is how much the page stores.
 func (p *Page) Bytes() int { return len(p.stored) }
 
-// Load brings pages into the store as a part of tx, and sets Changed: a page that is stored already,
-// byte for byte, is not written again, so nobody processes it again. One read tells for all of them.
+// Load brings pages into the store as a part of tx, and sets Changed: a page that is stored
+// already, byte for byte, is not written again, so nobody processes it again. One read tells for
+// all of them.
 func Load(ctx context.Context, tx *percolator.Txn, pages []*Page) error {
 	urls := make([]string, len(pages))
 	for i, p := range pages {
@@ -48,8 +49,8 @@ func Load(ctx context.Context, tx *percolator.Txn, pages []*Page) error {
 	return nil
 }
 
-// Delete takes a page out of the store as a part of tx. The observers take it out of the index, as if
-// it had never been crawled. A URL that is not in the store is percolator.ErrNotFound.
+// Delete takes a page out of the store as a part of tx. The observers take it out of the index, as
+// if it had never been crawled. A URL that is not in the store is percolator.ErrNotFound.
 func Delete(ctx context.Context, tx *percolator.Txn, url string) error {
 	if _, err := Digest.Get(ctx, tx, url); errors.Is(err, percolator.ErrNotFound) {
 		return fmt.Errorf("delete %s: it is not in the store: %w", url, percolator.ErrNotFound)

@@ -50,9 +50,9 @@ func limit(targets []string) []string {
 }
 
 // iterate makes one step, in the order of URLs, so that rounding is the same every time. It returns
-// how far, in relation to their limits, ranks may be away from these: ranks grow from 0, and if none
-// has grown by more than c, then all further growth is at most what the constant c instead of 1−d
-// would bring.
+// how far, in relation to their limits, ranks may be away from these: ranks grow from 0, and if
+// none has grown by more than c, then all further growth is at most what the constant c instead of
+// 1−d would bring.
 func (w *web) iterate() (away float64) {
 	for _, d := range w.documents {
 		d.next = 1 - index.Damping

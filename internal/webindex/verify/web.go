@@ -9,8 +9,8 @@ import (
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// web is everything that has to be known of all pages at once. URLs and anchor texts occur again and
-// again, and are kept once.
+// web is everything that has to be known of all pages at once. URLs and anchor texts occur again
+// and again, and are kept once.
 type web struct {
 	strings map[string]string
 
