@@ -66,13 +66,19 @@ func (f IndexFinding) String() string {
 
 // IndexReport is what a verification found.
 type IndexReport struct {
-	Snapshot tso.Timestamp
-	Building bool  // BackfillIndex has not finished: cells without entries are to be expected
-	Cells    int64 // indexed cells in the snapshot
-	Entries  int64 // entries in the snapshot
+	Snapshot tso.Timestamp `json:"snapshot"`
+	Building bool          `json:"building"` // BackfillIndex has not finished: cells without entries are to be expected
+	Cells    int64         `json:"cells"`    // indexed cells in the snapshot
+	Entries  int64         `json:"entries"`  // entries in the snapshot
 
-	Missing, Stray, Stale, Duplicates, Corrupt int64 // how often each damage was found
-	Findings                                   []IndexFinding
+	// How often each damage was found.
+	Missing    int64 `json:"missing"`
+	Stray      int64 `json:"stray"`
+	Stale      int64 `json:"stale"`
+	Duplicates int64 `json:"duplicates"`
+	Corrupt    int64 `json:"corrupt"`
+
+	Findings []IndexFinding `json:"findings"`
 }
 
 // Damaged is the number of all findings; 0: the index is right.

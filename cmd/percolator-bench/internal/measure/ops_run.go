@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -19,7 +20,6 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
-	"github.com/gopercolator/percolator/internal/webindex/bundled"
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/load"
@@ -245,7 +245,7 @@ func writeOpsCrawl(ctx context.Context, dir string, pages, changed int) (opsCraw
 // opsPages are the pages of a crawl, each URL once.
 func opsPages(ctx context.Context, pages int) (out []*crawl.Response, err error) {
 	at := map[string]int{}
-	for r, err := range bundled.Open().Responses(ctx) {
+	for r, err := range crawl.OpenBundled().Responses(ctx) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -312,9 +312,15 @@ func writeWARC(path string, responses []*crawl.Response) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	w := crawl.NewPlainWriter(f)
 	for _, r := range responses {
-		if err := w.WriteResponse(r, time.Unix(0, 0)); err != nil {
+		var block bytes.Buffer
+		fmt.Fprintf(&block, "HTTP/1.1 %d %s\r\n", r.Status, http.StatusText(r.Status))
+		if err := r.Header.Write(&block); err != nil {
+			return err
+		}
+		fmt.Fprintf(&block, "\r\n%s", r.Body)
+		if _, err := fmt.Fprintf(f, "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: %s\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n",
+			r.URL, block.Len(), block.Bytes()); err != nil {
 			return err
 		}
 	}
