@@ -171,7 +171,7 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	e := fig10Event{name: name, steady: steady, fault: span{steady.to, steady.to}}
 	switch begins := r.begun.Add(steady.to); name {
 	case fig10Outage:
-		t := outageTimes{begins, begins.Add(r.b.outage)}
+		t := outageTimes{begins, begins.Add(min(100*time.Millisecond, r.b.outage/10)), begins.Add(r.b.outage)}
 		e.fault.to += r.b.outage
 		if err = r.env.breakTablets(t); err == nil {
 			pause(ctx, time.Until(t.Ends))
@@ -203,15 +203,12 @@ const severedFor = 100 * time.Millisecond
 // network, it gets no commit through, while its prewrites still go.
 func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	w := r.env.workers[0]
-	if err := w.say(fig10Order{Sever: true}); err != nil {
-		return 0, err
-	}
+	n, err := w.order(fig10Order{Sever: true})
 	pause(ctx, severedFor)
-	for deadline := time.Now().Add(r.b.deadline); w.newest().Held == 0 && time.Now().Before(deadline) && ctx.Err() == nil; {
-		pause(ctx, newsEvery)
+	for severed := during(r.b.deadline); err == nil && n.Held == 0 && severed() && ctx.Err() == nil; pause(ctx, newsEvery) {
+		n, err = w.order(fig10Order{})
 	}
-	err = w.kill()
-	return w.newest().Held, err
+	return n.Held, errors.Join(err, w.kill())
 }
 
 // evaluate waits for what is left to do, audits the store, and makes series and events of what was

@@ -49,14 +49,14 @@ func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	return errors.Join(l.say(e.at), l.untilEnd())
 }
 
-// fig10Order is a line that a worker hears.
+// fig10Order is what a worker is asked.
 type fig10Order struct {
 	Outage *outageTimes
 	Sever  bool // get no commit through from now on
 }
 
-// fig10News is a line that a worker says: which runs it has committed since the last one, and its
-// counts so far.
+// fig10News is a worker's answer: which runs it has committed since the last one, and its counts so
+// far.
 type fig10News struct {
 	Runs                map[string]time.Time // by their rows of the journal
 	Stats               percolator.Stats
@@ -67,12 +67,9 @@ func newsOf(c *percolator.Client, o *outage) fig10News {
 	return fig10News{Stats: c.Stats(), Refused: o.refused.Load(), Lost: o.lost.Load(), Held: o.held.Load()}
 }
 
-// newsEvery is how often a worker speaks. What it has done since the last time dies with it.
-const newsEvery = 20 * time.Millisecond
-
-// fig10Worker is the process of one worker. It says its news until the input ends.
+// fig10Worker is the process of one worker.
 func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
-	faults, clock := newOutage(), newCommitClock()
+	faults, clock := new(outage), newCommitClock()
 	e := connectEnvironment(ctx, s.At)
 	defer e.closeInto(&err)
 	client := e.client(ctx, s.client(), append([]option.ClientOption{clock.option()}, faults.options()...)...)
@@ -80,32 +77,17 @@ func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	if e.err != nil {
 		return e.err
 	}
-	ordered := make(chan error, 1)
-	go func() {
-		ordered <- listen(l, func(o fig10Order) error {
-			if o.Outage != nil {
-				faults.schedule(*o.Outage)
-			}
-			if o.Sever {
-				faults.severed.Store(true)
-			}
-			return nil
-		})
-	}()
-	ticks := time.NewTicker(newsEvery)
-	defer ticks.Stop()
-	for {
+	return answer(l, func(o fig10Order) (fig10News, error) {
+		if o.Outage != nil {
+			faults.times.Store(o.Outage)
+		}
+		if o.Sever {
+			faults.severed.Store(true)
+		}
 		n := newsOf(client, faults)
 		n.Runs = clock.take(runsColumn)
-		if err := l.say(n); err != nil {
-			return err
-		}
-		select {
-		case <-ticks.C:
-		case err := <-ordered: // the end
-			return err
-		}
-	}
+		return n, nil
+	})
 }
 
 // fig10Registry has the observer of the journal, which counts its runs and says when the last one
@@ -134,7 +116,7 @@ type fig10Environment struct {
 }
 
 func startFig10(ctx context.Context, s fig10Setting, emulator string) (*fig10Environment, error) {
-	e := &fig10Environment{faults: newOutage(), oracles: map[string]*process{}, environment: newEnvironment(ctx, emulator, fig10Schema())}
+	e := &fig10Environment{faults: new(outage), oracles: map[string]*process{}, environment: newEnvironment(ctx, emulator, fig10Schema())}
 	s.At = e.at
 	var targets []string
 	for range 2 {
@@ -146,7 +128,7 @@ func startFig10(ctx context.Context, s fig10Setting, emulator string) (*fig10Env
 	e.dial(ctx, s.At.Oracle)
 	e.client = e.environment.client(ctx, s.client(), e.faults.options()...)
 	for range 2 {
-		e.workers = append(e.workers, startFig10Worker(ctx, e.environment, s))
+		e.workers = append(e.workers, e.startFig10Worker(ctx, s))
 	}
 	return e, e.orClose()
 }
@@ -167,9 +149,10 @@ func (e *fig10Environment) leader(ctx context.Context) (*process, error) {
 
 // breakTablets schedules the outage in every process.
 func (e *fig10Environment) breakTablets(t outageTimes) (err error) {
-	e.faults.schedule(t)
+	e.faults.times.Store(&t)
 	for _, w := range e.workers {
-		err = errors.Join(err, w.say(fig10Order{Outage: &t}))
+		_, wrong := w.order(fig10Order{Outage: &t})
+		err = errors.Join(err, wrong)
 	}
 	return err
 }
@@ -179,7 +162,8 @@ func (e *fig10Environment) counts() map[string]int64 {
 	sum := map[string]int64{}
 	all := []fig10News{newsOf(e.client, e.faults)}
 	for _, w := range e.workers {
-		all = append(all, w.newest())
+		n, _ := w.order(fig10Order{})
+		all = append(all, n)
 	}
 	for _, n := range all {
 		sum["rolled forward"] += n.Stats.RolledForward
@@ -195,35 +179,49 @@ func (e *fig10Environment) counts() map[string]int64 {
 type fig10WorkerProcess struct {
 	*process
 	mu   sync.Mutex
-	news fig10News
+	news fig10News            // the last ones
 	runs map[string]time.Time // by row
 }
 
-func startFig10Worker(ctx context.Context, e *environment, s fig10Setting) *fig10WorkerProcess {
-	w := &fig10WorkerProcess{runs: map[string]time.Time{}}
-	w.process = e.part(ctx, "fig10-worker", s, &w.news)
-	if e.err != nil {
-		return nil
-	}
-	w.reading.Go(func() {
-		for {
-			var n fig10News
-			if w.hear(&n) != nil {
-				return
+// newsEvery is how often a worker is asked for news. What it has done since the last time dies with
+// it.
+const newsEvery = 20 * time.Millisecond
+
+func (e *environment) startFig10Worker(ctx context.Context, s fig10Setting) *fig10WorkerProcess {
+	w := &fig10WorkerProcess{process: e.part(ctx, "fig10-worker", s, nil), runs: map[string]time.Time{}}
+	if e.err == nil {
+		_, e.err = w.order(fig10Order{})
+		e.background(ctx, func(ctx context.Context) error {
+			for pause(ctx, newsEvery); ctx.Err() == nil; pause(ctx, newsEvery) {
+				if _, err := w.order(fig10Order{}); err != nil {
+					return nil // it was killed; any other end is an error of the process
+				}
 			}
-			w.mu.Lock()
-			maps.Copy(w.runs, n.Runs)
-			w.news = n
-			w.mu.Unlock()
-		}
-	})
+			return nil
+		})
+	}
 	return w
 }
 
-func (w *fig10WorkerProcess) newest() fig10News {
+// kill kills the worker between two answers.
+func (w *fig10WorkerProcess) kill() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.news
+	return w.process.kill()
+}
+
+// order gives an order and returns the worker's news: the last ones of a worker that has ended, and
+// an error.
+func (w *fig10WorkerProcess) order(o fig10Order) (fig10News, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var n fig10News
+	err := w.ask(o, &n)
+	if err == nil {
+		maps.Copy(w.runs, n.Runs)
+		w.news = n
+	}
+	return w.news, err
 }
 
 // The tables of fig10. Row keys begin with four hexadecimal digits that spread them evenly over the

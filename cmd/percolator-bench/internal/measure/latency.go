@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -12,6 +11,8 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
@@ -355,42 +356,16 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 	return time.Since(begun), err
 }
 
-// losePhaseTwo makes a client's MutateRows vanish, while the client is told that all is well. What
-// its transactions leave in the store is what is there when a client dies right after the commit
-// point: the primary's record, and the locks of all other rows. The client itself need not be
-// killed for it, and tries nothing again.
+// losePhaseTwo makes a client's MutateRows fail at once. What its transactions leave in the store is
+// what is there when a client dies right after the commit point: the primary's record, and the
+// locks of all other rows. The client itself need not be killed.
 func losePhaseTwo() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
 		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 			open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if !strings.HasSuffix(method, "/MutateRows") {
-				return open(ctx, desc, conn, method, opts...)
+			if method == btpb.Bigtable_MutateRows_FullMethodName {
+				return nil, status.Error(codes.FailedPrecondition, "phase two is lost")
 			}
-			return &lostMutateRows{noStream: noStream{ctx}}, nil
+			return open(ctx, desc, conn, method, opts...)
 		}))
-}
-
-// lostMutateRows answers a request that nobody gets.
-type lostMutateRows struct {
-	noStream
-	answer *btpb.MutateRowsResponse
-}
-
-// SendMsg implements grpc.ClientStream.
-func (s *lostMutateRows) SendMsg(req any) error {
-	s.answer = &btpb.MutateRowsResponse{}
-	for i := range req.(*btpb.MutateRowsRequest).Entries {
-		s.answer.Entries = append(s.answer.Entries, &btpb.MutateRowsResponse_Entry{Index: int64(i)})
-	}
-	return nil
-}
-
-// RecvMsg implements grpc.ClientStream.
-func (s *lostMutateRows) RecvMsg(resp any) error {
-	if s.answer == nil {
-		return io.EOF
-	}
-	resp.(*btpb.MutateRowsResponse).Entries = s.answer.Entries
-	s.answer = nil
-	return nil
 }

@@ -96,12 +96,11 @@ func newPart() *cobra.Command {
 
 // process is a part under way.
 type process struct {
-	cmd     *exec.Cmd
-	input   io.WriteCloser
-	in      *json.Decoder
-	out     *json.Encoder
-	reading sync.WaitGroup // whoever hears it from a goroutine: Wait closes the pipe
-	end     func() error   // waits for its end, once
+	cmd   *exec.Cmd
+	input io.WriteCloser
+	in    *json.Decoder
+	out   *json.Encoder
+	end   func() error // waits for its end, once
 }
 
 // startPart starts a part in a process and sets it up.
@@ -123,7 +122,7 @@ func startPart(ctx context.Context, name string, setting any, env ...string) (*p
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	p.in, p.out = json.NewDecoder(output), json.NewEncoder(p.input)
-	p.end = sync.OnceValue(func() error { p.reading.Wait(); return p.cmd.Wait() })
+	p.end = sync.OnceValue(p.cmd.Wait)
 	if err := p.say(setting); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -157,8 +156,7 @@ func (p *process) stop() error {
 	return errors.Join(p.input.Close(), p.end())
 }
 
-// kill ends the process as a machine that loses its power ends it, and waits until everything that
-// it has said is heard.
+// kill ends the process as a machine that loses its power ends it.
 func (p *process) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return err

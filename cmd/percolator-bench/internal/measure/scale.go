@@ -267,9 +267,6 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 }
 
 func (s *scaleSweep) close() error {
-	if s.collecting != nil {
-		s.collecting.stop()
-	}
 	if s.lab == nil {
 		return nil
 	}

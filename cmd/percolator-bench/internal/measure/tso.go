@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/types/known/emptypb"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/tso"
@@ -87,7 +87,8 @@ func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) erro
 	}
 	defer func() { _ = conn.Close() }()
 	next := func() error { _, err := client.Next(ctx); return err }
-	empty := func() error { return conn.Invoke(ctx, emptyMethod, &emptypb.Empty{}, new(emptypb.Empty)) }
+	service := testgrpc.NewTestServiceClient(conn)
+	empty := func() error { _, err := service.EmptyCall(ctx, new(testgrpc.Empty)); return err }
 	var nexts, empties, ratios []float64
 	for begun := time.Now(); time.Since(begun) < 2*b.duration || len(ratios) < 3; {
 		n, err := roundTrip(ctx, next)
@@ -173,19 +174,14 @@ func (b *oracleBenchmark) memory(r *run, callers oracleCallers, server *process)
 }
 
 // emptyMethod is the call with nothing in it that timestamps are compared with.
-const emptyMethod = "/percolator.bench.Empty/Call"
+// emptyService answers empty calls.
+type emptyService struct {
+	testgrpc.UnimplementedTestServiceServer
+}
 
-func emptyService() *grpc.ServiceDesc {
-	return &grpc.ServiceDesc{
-		ServiceName: "percolator.bench.Empty",
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{
-			MethodName: "Call",
-			Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-				return new(emptypb.Empty), decode(new(emptypb.Empty))
-			},
-		}},
-	}
+// EmptyCall implements testgrpc.TestServiceServer.
+func (emptyService) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error) {
+	return new(testgrpc.Empty), nil
 }
 
 // countingStore counts the writes of a store.
@@ -217,7 +213,7 @@ func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
 		return err
 	}
 	rpc := grpc.NewServer()
-	rpc.RegisterService(emptyService(), struct{}{})
+	testgrpc.RegisterTestServiceServer(rpc, emptyService{})
 	go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
 	defer rpc.Stop()
 	e.at.Empty = empty.Addr().String()

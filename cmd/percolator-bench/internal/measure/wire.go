@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 
 	"github.com/gopercolator/percolator/tso"
@@ -41,9 +39,11 @@ func delayed(delay time.Duration) []option.ClientOption {
 		})
 }
 
-// distance is how long a request for a timestamp takes longer. What else an oracle offers –
-// sessions, hints, locks on rows – is passed on as it is: no transaction waits for it.
-type distance struct {
+// distantClient is an oracle that is far away: a request for a timestamp takes longer by delay. What
+// else it offers – sessions, hints, locks on rows – is passed on as it is: no transaction waits for
+// it.
+type distantClient struct {
+	*tso.Client
 	delay  time.Duration
 	waited atomic.Int64 // requests that a measured transaction waited for; the client makes others ahead
 }
@@ -56,22 +56,12 @@ func asMeasured(ctx context.Context) context.Context {
 	return context.WithValue(ctx, waitedFor{}, true)
 }
 
-func (d *distance) pass(ctx context.Context) {
-	if ctx.Value(waitedFor{}) != nil {
-		d.waited.Add(1)
-	}
-	pause(ctx, d.delay)
-}
-
-// distantClient is an oracle that is far away.
-type distantClient struct {
-	*tso.Client
-	distance
-}
-
 // Next implements tso.Oracle.
 func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
-	o.pass(ctx)
+	if ctx.Value(waitedFor{}) != nil {
+		o.waited.Add(1)
+	}
+	pause(ctx, o.delay)
 	return o.Client.Next(ctx)
 }
 
@@ -80,19 +70,8 @@ func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
 func (e *environment) distantOracle(ctx context.Context, delay time.Duration) (near *tso.Client, far *distantClient) {
 	e.serveOracle(ctx, tso.NewMemoryStore(), tso.ServerConfig{})
 	near = e.dial(ctx, e.at.Oracle)
-	return near, &distantClient{near, distance{delay: delay}}
+	return near, &distantClient{Client: near, delay: delay}
 }
-
-// noStream is a stream whose request was not sent: it has ended.
-type noStream struct{ ctx context.Context }
-
-// SendMsg implements grpc.ClientStream, like the rest.
-func (s noStream) SendMsg(any) error            { return nil }
-func (s noStream) RecvMsg(any) error            { return io.EOF }
-func (s noStream) CloseSend() error             { return nil }
-func (s noStream) Context() context.Context     { return s.ctx }
-func (s noStream) Header() (metadata.MD, error) { return metadata.MD{}, nil }
-func (s noStream) Trailer() metadata.MD         { return metadata.MD{} }
 
 // requestCounter counts the requests of a client to Bigtable by method, and the rows that they
 // return, and knows whether one is under way. Without own it leaves out the library's own tables: a
