@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -13,8 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -43,12 +46,12 @@ type addresses struct {
 }
 
 // newEnvironment starts the emulator of that name and creates the schema in it; there is no oracle.
-func newEnvironment(ctx context.Context, emulator string, schema *percolator.Schema) *environment {
+func newEnvironment(ctx context.Context, name string, schema *percolator.Schema) *environment {
 	e := &environment{}
 	var stop func() error
-	if e.emulator, e.at.Bigtable, stop, e.err = startEmulator(emulator); e.err == nil {
-		e.closers, e.options = append(e.closers, stop), connectTo(e.at.Bigtable)
-		e.err = createSchema(ctx, schema, e.options...)
+	if e.emulator, e.at.Bigtable, stop, e.err = startEmulator(name); e.err == nil {
+		e.closers, e.options = append(e.closers, stop), emulator.Connect(e.at.Bigtable)
+		e.err = e.createSchema(ctx, schema)
 	}
 	return e
 }
@@ -63,9 +66,44 @@ func startEnvironment(ctx context.Context, emulator string, schema *percolator.S
 	return e
 }
 
+// Which Bigtable a benchmark runs on.
+const (
+	embeddedEmulator = "embedded" // the emulator in this process
+	gcloudEmulator   = "gcloud"   // that of gcloud's SDK, in a process of its own
+)
+
+// startEmulator starts the emulator of that name and returns what it is for people, and its
+// address.
+func startEmulator(name string) (text, address string, stop func() error, err error) {
+	if name == embeddedEmulator {
+		bt, err := emulator.Start()
+		if err != nil {
+			return "", "", nil, err
+		}
+		return "the emulator in the same process", bt.Addr(), bt.Close, nil
+	}
+	if name != gcloudEmulator {
+		return "", "", nil, fmt.Errorf("emulator %q is neither %q nor %q", name, embeddedEmulator, gcloudEmulator)
+	}
+	path, err := gcloudemulator.Find(os.Getenv)
+	if err != nil {
+		return "", "", nil, err
+	}
+	e, err := gcloudemulator.Start(path)
+	if err != nil {
+		return "", "", nil, err
+	}
+	return "gcloud's emulator in a process of its own", e.Addr, func() error { e.Stop(); return nil }, nil
+}
+
+// createSchema creates what is not there yet.
+func (e *environment) createSchema(ctx context.Context, s *percolator.Schema) error {
+	return percolator.CreateSchema(ctx, instance, instance, s, e.options...)
+}
+
 // connectEnvironment connects to the environment of another process.
 func connectEnvironment(ctx context.Context, at addresses) *environment {
-	e := &environment{at: at, options: connectTo(at.Bigtable)}
+	e := &environment{at: at, options: emulator.Connect(at.Bigtable)}
 	e.dial(ctx, at.Oracle)
 	return e
 }
@@ -184,10 +222,12 @@ func (e *environment) createRaw(ctx context.Context, table, family string, polic
 	}
 }
 
-// work runs a worker until stop is called, or the environment is closed.
+// work runs a worker until stop is called, or the environment is closed. It collects nothing: an
+// emulator that lives for minutes has nothing to collect.
 func (e *environment) work(ctx context.Context, c *percolator.Client, r *observers.Registry, cfg observers.Config,
 ) (w *observers.Worker, stop func() error) {
-	if w = opened(e, func() (*observers.Worker, error) { return newWorker(c, r, cfg) }); w != nil {
+	cfg.DisableCollection = true
+	if w = opened(e, func() (*observers.Worker, error) { return observers.NewWorker(c, r, cfg) }); w != nil {
 		stop = e.background(ctx, w.Run)
 	}
 	return w, stop

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/observers"
 )
 
 // The events of fig10, in the order in which they happen.
@@ -134,7 +135,11 @@ func (r *fig10Run) prepare(ctx context.Context) (rate, saturated float64, err er
 func (r *fig10Run) awaitIdle(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 	defer cancel()
-	return timed(ctx, func(ctx context.Context) error { return waitIdle(ctx, r.env.client, fig10Registry()) })
+	w, err := observers.NewWorker(r.env.client, fig10Registry(), observers.Config{})
+	if err != nil {
+		return 0, err
+	}
+	return timed(ctx, w.WaitIdle)
 }
 
 // offer offers transfers while the events happen.

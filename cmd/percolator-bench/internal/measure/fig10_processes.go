@@ -17,6 +17,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -39,7 +40,7 @@ func (s fig10Setting) client() percolator.Config {
 // fig10Oracle is the process of one server of the oracle, whose record is in Bigtable. It says
 // where it listens, and hands over when its input ends.
 func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
-	e := &environment{at: s.At, options: connectTo(s.At.Bigtable)}
+	e := &environment{at: s.At, options: emulator.Connect(s.At.Bigtable)}
 	defer e.closeInto(&err)
 	e.serveOracle(ctx, tso.NewBigtableStore(e.raw(ctx)(tso.BigtableTable), instance),
 		tso.ServerConfig{Lease: s.Lease, Window: s.Window, SessionLease: s.SessionLease})

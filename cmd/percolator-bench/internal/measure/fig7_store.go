@@ -95,7 +95,7 @@ func (s *fig7Store) fill(ctx context.Context, client *percolator.Client) error {
 	if err != nil {
 		return fmt.Errorf("filling the observed repository: %w", err)
 	}
-	if err := createSchema(ctx, fig7Schema(fig7KeysCol), s.options...); err != nil {
+	if err := s.createSchema(ctx, fig7Schema(fig7KeysCol)); err != nil {
 		return err
 	}
 	return applyBulk(ctx, s.table(fig7Raw), rows, mutations)

@@ -30,14 +30,10 @@ func (b *fig8Benchmark) declare(f *flags) {
 		"goroutines": &b.goroutines, "only": &b.only, "rows": &b.rows, "value": &b.value, "slice": &b.slice,
 		"duration": &b.duration,
 	})
-	f.check(b.check)
-}
-
-func (b *fig8Benchmark) check() error {
-	if most := slices.Max(append(b.goroutines, 0)); b.rows < fig8SnapshotGets*most {
-		return usagef("--rows %d are fewer than %d for each of %d --goroutines", b.rows, fig8SnapshotGets, most)
-	}
-	return nil
+	f.check(func() error {
+		most := slices.Max(append(b.goroutines, 0))
+		return unless(b.rows >= fig8SnapshotGets*most, "--rows %d are fewer than %d for each of %d --goroutines", b.rows, fig8SnapshotGets, most)
+	})
 }
 
 func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
@@ -91,7 +87,7 @@ func fig8Row(name string, goroutines int) string { return fmt.Sprintf("%s, %d", 
 // the ratio tends to where processors are the limit and the emulator runs in this process; 0: not
 // known.
 func (t *fig8Trial) into(row, costs *report.Row) {
-	row.Add("comparison", t.name, "against", t.fig8Kind.raw, "goroutines", t.goroutines, "ours, 1/s", t.ours.perSecond,
+	row.Add("comparison", t.name, "against", t.raw.label, "goroutines", t.goroutines, "ours, 1/s", t.ours.perSecond,
 		"raw, 1/s", t.raw.perSecond, "ratio", t.ratio, "overall", t.overall)
 	if n := t.ours.cpu(); n > 0 {
 		row.Add("by CPU", t.raw.cpu()/n)
@@ -149,8 +145,9 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 			of := func(row *report.Row) bool { return row.Figure("comparison").Text == t.name }
 			ratios := r.Table("fig8").Line("", "goroutines", "ratio", of)
 			bars.Bars = append(bars.Bars, report.Bars{Name: t.name, Values: ratios.Y})
-			k := t.fig8Kind
-			for _, side := range []struct{ name, operation, figure string }{{k.name, k.ours, "ours"}, {k.raw, k.raw, "raw"}} {
+			for _, side := range []struct{ name, operation, figure string }{
+				{t.name, t.ours.label, "ours"}, {t.raw.label, t.raw.label, "raw"},
+			} {
 				line := r.Table("fig8").Line(side.name, "goroutines", side.figure, of)
 				for j := range line.Y {
 					line.Y[j] *= float64(t.rowsPerOp)

@@ -20,8 +20,9 @@ import (
 
 // fig8Side is one of the two that are compared, and what it has done so far.
 type fig8Side struct {
+	label  string // its operation, in the report
 	rows   *fig8Rows
-	op     func(ctx context.Context, w *fig8Walker) error
+	op     fig8Op
 	finish func(ctx context.Context) error // inside the time of a slice; nil: nothing
 	stats  func() percolator.Stats         // nil: of a raw client
 
@@ -152,7 +153,6 @@ func (s *fig8Side) spent(before, after fig8Reading) {
 type fig8Trial struct {
 	fig8Kind
 	goroutines     int
-	ours, raw      *fig8Side
 	ratio, overall []float64 // by repetition
 	pairs          int
 }
@@ -163,16 +163,14 @@ type fig8Trial struct {
 // The garbage collector is left alone. A collection before each slice would let most slices end
 // before they have to pay for their own garbage, which is a gift to whoever makes more of it.
 func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
-	if t.ours == nil {
-		t.ours, t.raw = t.sides()
-	}
-	for _, s := range []*fig8Side{t.raw, t.ours} {
+	order := []*fig8Side{&t.raw, &t.ours}
+	for _, s := range order {
 		if err := s.prepare(ctx, t.goroutines, b.slice/4); err != nil {
 			return err
 		}
 	}
 	var ratios []float64
-	order, rates := []*fig8Side{t.raw, t.ours}, map[*fig8Side]float64{}
+	rates := map[*fig8Side]float64{}
 	for range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
 		for _, s := range order {
 			rate, err := s.slice(ctx, b.slice)
@@ -182,7 +180,7 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 			rates[s] = rate
 		}
 		slices.Reverse(order)
-		ratios = append(ratios, rates[t.ours]/rates[t.raw])
+		ratios = append(ratios, rates[&t.ours]/rates[&t.raw])
 		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.rows {
 			if err := t.clean(ctx); err != nil {
 				return err
@@ -192,7 +190,7 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 	t.pairs += len(ratios)
 	t.ratio = append(t.ratio, report.Median(ratios))
 	t.overall = append(t.overall, t.ours.then.perSecond()/t.raw.then.perSecond())
-	for _, s := range []*fig8Side{t.ours, t.raw} {
+	for _, s := range order {
 		s.perSecond = append(s.perSecond, s.then.perSecond())
 	}
 	if t.write && t.ours.committed != t.ours.all.operations {
@@ -206,7 +204,7 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 func (t *fig8Trial) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 	defer cancel()
-	for _, s := range []*fig8Side{t.ours, t.raw} {
+	for _, s := range []*fig8Side{&t.ours, &t.raw} {
 		n, err := s.rows.verify(ctx)
 		if err != nil {
 			return err
@@ -269,13 +267,14 @@ const fig8Batch = 512
 
 // load stores the first value of every row.
 func (r *fig8Rows) load(ctx context.Context) error {
-	for from := 0; from < len(r.keys); from += fig8Batch {
-		to := min(from+fig8Batch, len(r.keys))
-		values := make([][]byte, 0, fig8Batch)
-		for row := from; row < to; row++ {
-			values = append(values, r.fill(make([]byte, 0, r.size), row, 0))
+	row := 0
+	for keys := range slices.Chunk(r.keys, fig8Batch) {
+		values := make([][]byte, len(keys))
+		for i := range values {
+			values[i] = r.fill(make([]byte, 0, r.size), row, 0)
+			row++
 		}
-		if err := r.write(ctx, r.keys[from:to], values); err != nil {
+		if err := r.write(ctx, keys, values); err != nil {
 			return fmt.Errorf("loading rows: %w", err)
 		}
 	}
@@ -290,15 +289,20 @@ func (r *fig8Rows) dirty() (writes int) {
 	return writes
 }
 
+// written are the rows that were written since.
+func (r *fig8Rows) written() (rows []int) {
+	for row := range r.writes {
+		if r.writes[row] != r.erased[row] {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
 // verify reads at most one batch of the rows that were written, spread over all of them, and
 // returns how many.
 func (r *fig8Rows) verify(ctx context.Context) (int64, error) {
-	var written []int
-	for row := range r.writes {
-		if r.writes[row] != r.erased[row] {
-			written = append(written, row)
-		}
-	}
+	written := r.written()
 	var sample []int
 	var keys []string
 	for i, step := 0, len(written)/fig8Batch+1; i < len(written); i += step {
@@ -324,20 +328,19 @@ func (r *fig8Rows) verify(ctx context.Context) (int64, error) {
 // of these rows is an error, as everything has been settled. most is how many writes a row had
 // seen.
 func (r *fig8Rows) eraseOld(ctx context.Context) (most int, err error) {
-	var rows []string
-	for row := range r.writes {
-		if n := int(r.writes[row] - r.erased[row]); n > 0 {
-			most = max(most, n)
-			rows = append(rows, r.keys[row])
-		}
+	var keys []string
+	for _, row := range r.written() {
+		most = max(most, int(r.writes[row]-r.erased[row]))
+		keys = append(keys, r.keys[row])
 	}
 	copy(r.erased, r.writes)
-	for len(rows) > 0 && r.versions {
-		n := min(len(rows), fig8Batch)
-		if err := r.eraseOldOf(ctx, rows[:n]); err != nil {
+	if !r.versions {
+		return most, nil
+	}
+	for batch := range slices.Chunk(keys, fig8Batch) {
+		if err := r.eraseOldOf(ctx, batch); err != nil {
 			return 0, fmt.Errorf("erasing old versions: %w", err)
 		}
-		rows = rows[n:]
 	}
 	return most, nil
 }
@@ -387,10 +390,11 @@ type fig8Walker struct {
 	own  []int
 	next int
 
-	fig8Reader
-	values [fig8TxnRows][]byte // scratch
-	count  int64               // operations of this slice
-	failed int64               // conflicts of this slice
+	snapshot *percolator.Snapshot // that it reads from
+	gets     int                  // so far
+	values   [fig8TxnRows][]byte  // scratch
+	count    int64                // operations of this slice
+	failed   int64                // conflicts of this slice
 }
 
 func newFig8Walker(rows *fig8Rows, goroutine, goroutines int) *fig8Walker {

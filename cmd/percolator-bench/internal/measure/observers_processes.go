@@ -15,6 +15,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -168,7 +169,7 @@ func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err 
 	var passes []float64
 	for range 3 {
 		begun := time.Now()
-		for p, err := range pending(ctx, o.client, benchTable) {
+		for p, err := range admin.New(o.client).ScanPending(ctx, benchTable, percolator.All()) {
 			if err != nil {
 				return 0, err
 			}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,7 +91,13 @@ func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error)
 	}
 	p = s.taken()
 	p.pages, p.took = int(l.Counts().Changed), time.Since(begun)
-	return p, anyParked(ctx, s.client)
+	for parked, err := range observers.ListParked(ctx, s.client) {
+		if err != nil {
+			return p, err
+		}
+		return p, fmt.Errorf("observer %s has given up on %s: %s", parked.Observer, parked.Cell, parked.Reason)
+	}
+	return p, nil
 }
 
 // taken is what happened since it was last called.
@@ -205,21 +210,12 @@ func (f *namedByFilter) walk(filter *btpb.RowFilter) {
 		}
 	case *btpb.RowFilter_ColumnQualifierRegexFilter:
 		for _, c := range strings.Split(string(x.ColumnQualifierRegexFilter), "|") {
-			f.columns = append(f.columns, unescaped(c))
+			column, _ := strconv.Unquote(`"` + c + `"`) //nolint:errcheck // it has letters, digits and \x.. only
+			f.columns = append(f.columns, column)
 		}
 	case *btpb.RowFilter_ValueRangeFilter:
 		f.values = true
 	}
-}
-
-var escapedByte = regexp.MustCompile(`\\x[0-9a-f]{2}`)
-
-// unescaped is the column that a part of a pattern names.
-func unescaped(pattern string) string {
-	return escapedByte.ReplaceAllStringFunc(pattern, func(s string) string {
-		n, _ := strconv.ParseUint(s[2:], 16, 8) //nolint:errcheck // two digits
-		return string([]byte{byte(n)})
-	})
 }
 
 // opsCrawl is what is loaded: a crawl, and the same crawl later, when some of its pages have

@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -158,7 +159,7 @@ type scaleCollection struct {
 	erasing bool
 	last    scaleMoment
 	done    map[string]*scaleCollected // by table
-	col     collection
+	col     admin.Collection
 }
 
 // scaleMoment is how far a collection was at some time.
@@ -184,8 +185,13 @@ func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) 
 	if lab.err != nil {
 		return nil, lab.err
 	}
-	lab.background(ctx, func(ctx context.Context) (err error) {
-		c.col, err = collect(ctx, c.client, func(col collection) { c.progress(ctx, col) })
+	lab.background(ctx, func(ctx context.Context) error {
+		collector, err := admin.New(c.client).NewCollector(admin.CollectorConfig{
+			Lease: time.Hour, RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) { c.progress(ctx, col) },
+		})
+		if err == nil {
+			c.col, err = collector.Collect(ctx)
+		}
 		c.ended <- err
 		return nil
 	})
@@ -193,29 +199,29 @@ func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) 
 }
 
 // progress is called after every page and step.
-func (c *scaleCollection) progress(ctx context.Context, col collection) {
+func (c *scaleCollection) progress(ctx context.Context, col admin.Collection) {
 	switch {
-	case col.Phase == collectionResolves && c.last.at.IsZero():
+	case col.Phase == admin.CollectionResolve && c.last.at.IsZero():
 		c.last = c.now(col)
 		close(c.ready)
 		select {
 		case <-c.goOn:
 		case <-ctx.Done():
 		}
-	case col.Phase == collectionErases && !c.erasing:
+	case col.Phase == admin.CollectionErase && !c.erasing:
 		c.erasing = true
 		c.last = c.now(col)
-	case col.Phase == collectionErases:
+	case col.Phase == admin.CollectionErase:
 		c.page(col)
 	}
 }
 
-func (c *scaleCollection) now(col collection) scaleMoment {
+func (c *scaleCollection) now(col admin.Collection) scaleMoment {
 	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions, cost: costOf(&c.sent, c.client)}
 }
 
 // page accounts for the rows since the last call.
-func (c *scaleCollection) page(col collection) {
+func (c *scaleCollection) page(col admin.Collection) {
 	now, did := c.now(col), c.done[col.Table]
 	if did == nil {
 		did = new(scaleCollected)

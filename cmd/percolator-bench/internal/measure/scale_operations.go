@@ -14,6 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // scaleLab is a store with one client of ours, and one of Google's that fills tables.
@@ -124,7 +125,9 @@ var (
 	scalePage   = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, " +
 		"from a random row on", long: true,
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-			return pendingPage(ctx, lab.client, t.name, scaleRow(lab.random.IntN(t.rows)))
+			rest := percolator.Between(scaleRow(lab.random.IntN(t.rows)), "")
+			_, _, err := admin.New(lab.client).ReadPending(ctx, t.name, rest, admin.MaxPendingRows)
+			return err
 		}}
 )
 
@@ -139,7 +142,7 @@ func (lab *scaleLab) get(ctx context.Context, c percolator.Cell, want string) er
 // searchScale counts what is found.
 func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 	found := 0
-	for p, err := range pending(ctx, lab.client, t.name) {
+	for p, err := range admin.New(lab.client).ScanPending(ctx, t.name, percolator.All()) {
 		if err != nil {
 			return err
 		}
