@@ -25,26 +25,18 @@ const (
 
 // fig10Benchmark measures the recovery from failures (section 3.4 and Figure 10 of the paper).
 type fig10Benchmark struct {
-	only                          []string // names of events; none: all
-	accounts                      int
-	rate                          float64       // transfers offered a second; 0: two fifths of what saturate finds
-	saturate                      time.Duration // how long the greatest rate is looked for
-	deadline                      time.Duration // of each transfer: so long does a caller wait
-	steady, outage, after, bucket time.Duration
-	setting                       fig10Setting
+	Only                          []string // names of events; none: all
+	Accounts                      int
+	Rate                          float64       // transfers offered a second; 0: two fifths of what saturate finds
+	Saturate                      time.Duration // how long the greatest rate is looked for
+	Deadline                      time.Duration // of each transfer: so long does a caller wait
+	Steady, Outage, After, Bucket time.Duration
+	fig10Setting
 }
 
-func (b *fig10Benchmark) declare(f *flags) {
-	f.bind("fig10", map[string]any{
-		"only": &b.only, "accounts": &b.accounts, "rate": &b.rate, "saturate": &b.saturate, "deadline": &b.deadline,
-		"steady": &b.steady, "outage": &b.outage, "after": &b.after, "bucket": &b.bucket, "lock-ttl": &b.setting.LockTTL,
-		"lease": &b.setting.Lease, "window": &b.setting.Window, "session-lease": &b.setting.SessionLease,
-		"no-batching": &b.setting.NoBatching, "no-row-locks": &b.setting.NoRowLocks,
-	})
-	f.check(func() error {
-		return errors.Join(unless(b.rate == 0 || b.rate >= 1, "--rate %v is less than 1", b.rate),
-			unless(b.bucket <= min(b.steady, b.after), "--bucket %v is longer than --steady %v or --after %v", b.bucket, b.steady, b.after))
-	})
+func (b *fig10Benchmark) check() error {
+	return errors.Join(unless(b.Rate == 0 || b.Rate >= 1, "--rate %v is less than 1", b.Rate),
+		unless(b.Bucket <= min(b.Steady, b.After), "--bucket %v is longer than --steady %v or --after %v", b.Bucket, b.Steady, b.After))
 }
 
 // saturatingWriters look for the greatest rate, and share of it is offered: enough that a failure
@@ -78,18 +70,18 @@ type fig10Run struct {
 // minutes more.
 func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 	events := slices.DeleteFunc([]string{fig10Outage, fig10OracleDies, fig10WorkerDies}, func(name string) bool {
-		return len(b.only) > 0 && !slices.Contains(b.only, name)
+		return len(b.Only) > 0 && !slices.Contains(b.Only, name)
 	})
-	ctx, cancel := context.WithTimeout(ctx, b.saturate+time.Duration(len(events))*(b.steady+b.after)+b.outage+b.deadline+2*gracePeriod)
+	ctx, cancel := context.WithTimeout(ctx, b.Saturate+time.Duration(len(events))*(b.Steady+b.After)+b.Outage+b.Deadline+2*gracePeriod)
 	defer cancel()
 	out.all = 2 + len(events)
-	e, err := startFig10(ctx, b.setting, out.emulator)
+	e, err := startFig10(ctx, b.fig10Setting, out.emulator)
 	if err != nil {
 		return err
 	}
 	defer e.closeInto(&err)
 	out.Emulator = e.emulator
-	r := &fig10Run{b: b, env: e, load: &transfers{client: e.client, accounts: b.accounts, deadline: b.deadline}}
+	r := &fig10Run{b: b, env: e, load: &transfers{client: e.client, accounts: b.Accounts, deadline: b.Deadline}}
 	rate, saturated, err := r.prepare(ctx)
 	if err != nil {
 		return err
@@ -100,10 +92,10 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 		return err
 	}
 	how := "reads batched"
-	if b.setting.NoBatching {
+	if b.NoBatching {
 		how = "reads not batched"
 	}
-	if b.setting.NoRowLocks {
+	if b.NoRowLocks {
 		how += ", workers without row locks"
 	}
 	out.Title = "recovery from failures, " + how
@@ -119,10 +111,10 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 
 // prepare opens the accounts and finds the rate.
 func (r *fig10Run) prepare(ctx context.Context) (rate, saturated float64, err error) {
-	if err := r.load.open(ctx); err != nil || r.b.rate > 0 {
-		return r.b.rate, 0, err
+	if err := r.load.open(ctx); err != nil || r.b.Rate > 0 {
+		return r.b.Rate, 0, err
 	}
-	saturated = r.load.saturate(ctx, saturatingWriters, r.b.saturate)
+	saturated = r.load.saturate(ctx, saturatingWriters, r.b.Saturate)
 	if saturated == 0 {
 		return 0, 0, errors.New("no transfer was committed")
 	}
@@ -166,18 +158,18 @@ func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, ste
 // event watches the steady load, lets something fail, and watches again.
 func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	steady := span{from: time.Since(r.begun)}
-	if steady.from < r.b.steady { // what is opened and learnt at first is not steady
-		pause(ctx, r.b.bucket)
+	if steady.from < r.b.Steady { // what is opened and learnt at first is not steady
+		pause(ctx, r.b.Bucket)
 		steady.from = time.Since(r.begun)
 	}
-	pause(ctx, r.b.steady)
+	pause(ctx, r.b.Steady)
 	before := r.env.counts()
 	steady.to = time.Since(r.begun)
 	e := fig10Event{name: name, steady: steady, fault: span{steady.to, steady.to}}
 	switch begins := r.begun.Add(steady.to); name {
 	case fig10Outage:
-		t := outageTimes{begins, begins.Add(min(100*time.Millisecond, r.b.outage/10)), begins.Add(r.b.outage)}
-		e.fault.to += r.b.outage
+		t := outageTimes{begins, begins.Add(min(100*time.Millisecond, r.b.Outage/10)), begins.Add(r.b.Outage)}
+		e.fault.to += r.b.Outage
 		if err = r.env.breakTablets(t); err == nil {
 			pause(ctx, time.Until(t.Ends))
 		}
@@ -193,7 +185,7 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	pause(ctx, r.b.after)
+	pause(ctx, r.b.After)
 	e.watched = span{steady.to, time.Since(r.begun)}
 	e.counts = minus(r.env.counts(), before)
 	r.events = append(r.events, e)
@@ -210,7 +202,7 @@ func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	w := r.env.workers[0]
 	n, err := w.order(fig10Order{Sever: true})
 	pause(ctx, severedFor)
-	for severed := during(r.b.deadline); err == nil && n.Held == 0 && severed() && ctx.Err() == nil; pause(ctx, newsEvery) {
+	for severed := during(r.b.Deadline); err == nil && n.Held == 0 && severed() && ctx.Err() == nil; pause(ctx, newsEvery) {
 		n, err = w.order(fig10Order{})
 	}
 	return n.Held, errors.Join(err, w.kill())
@@ -229,12 +221,12 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 		return err
 	}
 	m := momentsOf(results, entries, r.env.workers)
-	all := seriesOf(r.begun, r.ended.Sub(r.begun), r.b.bucket, m)
+	all := seriesOf(r.begun, r.ended.Sub(r.begun), r.b.Bucket, m)
 	series := out.Table("series")
 	series.Series = true
 	for _, b := range all {
 		row := series.Append(fmt.Sprintf("%.3f s", b.at))
-		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs, "backlog", b.backlog)
+		row.Add("at, s", b.at, "width, s", r.b.Bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs, "backlog", b.backlog)
 	}
 	var marks []report.Mark
 	for _, e := range r.events {
@@ -303,7 +295,7 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 		name string
 		of   func(fig10Bucket) float64
 	}{{"transfers", func(b fig10Bucket) float64 { return b.commits }}, {"runs", func(b fig10Bucket) float64 { return b.runs }}} {
-		d := dipOf(all, r.b.bucket, e.steady, e.fault, e.watched.to, kind.of)
+		d := dipOf(all, r.b.Bucket, e.steady, e.fault, e.watched.to, kind.of)
 		rates.Add(kind.name+" before, 1/s", d.before)
 		if e.name == fig10Outage { // what dies at once has no time in between
 			rates.Add(kind.name+" during, 1/s", d.during)
@@ -312,7 +304,7 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 		recovery(rates, kind.name+" back to 90 % after", d.recovery)
 	}
 	rates.Add("longest without any transfer, s", longestGap(r.begun, m.commits, e.watched).Seconds())
-	backlog := backlogOf(all, r.b.bucket, e.steady, e.fault, e.watched.to)
+	backlog := backlogOf(all, r.b.Bucket, e.steady, e.fault, e.watched.to)
 	work.Add("backlog before", backlog.before, "most", backlog.most)
 	recovery(work, "back after", backlog.recovery)
 	wait := 0.

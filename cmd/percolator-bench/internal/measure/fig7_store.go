@@ -60,7 +60,7 @@ type fig7Store struct {
 // startFig7 fills both with the same documents, already clustered. The column of the keys is
 // observed only when they are there: so there is nothing to run for.
 func startFig7(ctx context.Context, b *fig7Benchmark, emulator string) (*fig7Store, error) {
-	s := &fig7Store{crawl: newFig7Crawl(b.documents, b.seed), base: newFig7Clusters(), scanInterval: b.scanInterval,
+	s := &fig7Store{crawl: newFig7Crawl(b.Documents, b.Seed), base: newFig7Clusters(), scanInterval: b.ScanInterval,
 		environment: startEnvironment(ctx, emulator, fig7Schema())}
 	s.table = s.raw(ctx)
 	s.createRaw(ctx, fig7Raw, fig7RawFamily, bigtable.MaxVersionsPolicy(1))

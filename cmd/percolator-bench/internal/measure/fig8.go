@@ -16,24 +16,18 @@ import (
 // paper. Every goroutine has its own share of the rows, spread over the table, and goes round it in
 // a random order: no two goroutines meet in a row, and none meets its own last writes.
 type fig8Benchmark struct {
-	goroutines  []int    // for each of them everything is measured
-	only        []string // comparisons; none: all
-	rows, value int      // of each table; bytes of a value
+	Goroutines  []int    // for each of them everything is measured
+	Only        []string // comparisons; none: all
+	Rows, Value int      // of each table; bytes of a value
 
 	// slice is how long one side is measured before it is the other's turn, duration how long one
 	// repetition of a ratio takes, both sides together.
-	slice, duration time.Duration
+	Slice, Duration time.Duration
 }
 
-func (b *fig8Benchmark) declare(f *flags) {
-	f.bind("fig8", map[string]any{
-		"goroutines": &b.goroutines, "only": &b.only, "rows": &b.rows, "value": &b.value, "slice": &b.slice,
-		"duration": &b.duration,
-	})
-	f.check(func() error {
-		most := slices.Max(append(b.goroutines, 0))
-		return unless(b.rows >= fig8SnapshotGets*most, "--rows %d are fewer than %d for each of %d --goroutines", b.rows, fig8SnapshotGets, most)
-	})
+func (b *fig8Benchmark) check() error {
+	most := slices.Max(b.Goroutines)
+	return unless(b.Rows >= fig8SnapshotGets*most, "--rows %d are fewer than %d for each of %d --goroutines", b.Rows, fig8SnapshotGets, most)
 }
 
 func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
@@ -44,17 +38,17 @@ func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
 	defer lab.closeInto(&err)
 	r.Emulator = lab.emulator
 	r.Title = fmt.Sprintf("operations of transactions against raw requests; %d rows, values of %d bytes, slices of %v, %d times %v of each",
-		b.rows, b.value, b.slice, r.repeat, b.duration)
+		b.Rows, b.Value, b.Slice, r.Repeat, b.Duration)
 	var trials []*fig8Trial
 	for _, kind := range lab.kinds() {
-		for _, goroutines := range b.goroutines {
-			if len(b.only) == 0 || slices.Contains(b.only, kind.name) {
+		for _, goroutines := range b.Goroutines {
+			if len(b.Only) == 0 || slices.Contains(b.Only, kind.name) {
 				trials = append(trials, &fig8Trial{fig8Kind: kind, goroutines: goroutines})
 			}
 		}
 	}
-	r.all = r.repeat * len(trials)
-	for range r.repeat {
+	r.all = r.Repeat * len(trials)
+	for range r.Repeat {
 		for _, t := range trials {
 			runtime.GC() // once before each repetition, which begins without what others left; never between slices
 			if err := t.repeat(ctx, b); err != nil {
@@ -137,7 +131,7 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 		lines := report.Chart{Name: c.file + "-throughput", Title: c.throughput,
 			X: report.Axis{Label: "goroutines", Log: true}, Y: report.Axis{Label: "rows a second"}}
 		drawn := map[string]bool{} // each operation of ours is drawn once, and each raw one
-		for i := 0; i < len(trials); i += len(b.goroutines) {
+		for i := 0; i < len(trials); i += len(b.Goroutines) {
 			t := trials[i]
 			if t.write != c.write {
 				continue
@@ -159,7 +153,7 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 			}
 		}
 		if len(bars.Bars) > 0 {
-			for _, n := range b.goroutines {
+			for _, n := range b.Goroutines {
 				bars.Categories = append(bars.Categories, strconv.Itoa(n))
 			}
 			r.Draw(bars)

@@ -36,7 +36,7 @@ type fig8Lab struct {
 // startFig8 connects and loads. Tests give further options, for all clients.
 func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...option.ClientOption) (l *fig8Lab, err error) {
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
-	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value),
+	l = &fig8Lab{ours: newFig8Rows(b.Rows, b.Value), plain: newFig8Rows(b.Rows, b.Value), limit: newFig8Rows(b.Rows, b.Value),
 		environment: startEnvironment(ctx, emulator, schema)}
 	ctx, cancel := context.WithTimeout(ctx, 2*gracePeriod)
 	defer cancel()

@@ -165,15 +165,15 @@ type fig8Trial struct {
 func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 	order := []*fig8Side{&t.raw, &t.ours}
 	for _, s := range order {
-		if err := s.prepare(ctx, t.goroutines, b.slice/4); err != nil {
+		if err := s.prepare(ctx, t.goroutines, b.Slice/4); err != nil {
 			return err
 		}
 	}
 	var ratios []float64
 	rates := map[*fig8Side]float64{}
-	for range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
+	for range int(b.Duration/(2*b.Slice)) | 1 { // an odd number has a middle
 		for _, s := range order {
-			rate, err := s.slice(ctx, b.slice)
+			rate, err := s.slice(ctx, b.Slice)
 			if err != nil {
 				return err
 			}
@@ -181,7 +181,7 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 		}
 		slices.Reverse(order)
 		ratios = append(ratios, rates[&t.ours]/rates[&t.raw])
-		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.rows {
+		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.Rows {
 			if err := t.clean(ctx); err != nil {
 				return err
 			}

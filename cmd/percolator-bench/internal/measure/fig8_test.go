@@ -95,7 +95,7 @@ func TestFig8Verifies(t *testing.T) {
 // client that counts otherwise.
 func TestFig8Counts(t *testing.T) {
 	t.Parallel()
-	cfg := &fig8Benchmark{rows: 2, slice: time.Millisecond, duration: time.Millisecond}
+	cfg := &fig8Benchmark{Rows: 2, Slice: time.Millisecond, Duration: time.Millisecond}
 	table := newFig8Rows(2, 8)
 	var mu sync.Mutex
 	var calls, committed int64
@@ -147,7 +147,7 @@ func TestFig8Counts(t *testing.T) {
 
 func newFig8Lab(t *testing.T, rows int, watch ...option.ClientOption) *fig8Lab {
 	t.Helper()
-	l, err := startFig8(fig8Context(t), &fig8Benchmark{rows: rows, value: 100}, embeddedEmulator, watch...)
+	l, err := startFig8(fig8Context(t), &fig8Benchmark{Rows: rows, Value: 100}, embeddedEmulator, watch...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,23 +23,15 @@ import (
 // fig9Benchmark measures trades (section 3.3 and Figure 9 of the paper). The numbers of cores are
 // measured with the most customers, and the numbers of customers with the most cores.
 type fig9Benchmark struct {
-	cores, customers []int // GOMAXPROCS; the size of the firm
-	commissions      []string
-	terminals        int           // goroutines that are customers, and as many that are the market exchange
-	foldEvery        time.Duration // how long queued commissions wait for more, at most
-	duration         time.Duration // of one repetition, after a quarter of it that is not counted
-	seed             uint64        // of everything that is left to chance, but for how goroutines take turns
+	Cores, Customers []int // GOMAXPROCS; the size of the firm
+	Commission       []string
+	Terminals        int           // goroutines that are customers, and as many that are the market exchange
+	FoldEvery        time.Duration // how long queued commissions wait for more, at most
+	Duration         time.Duration // of one repetition, after a quarter of it that is not counted
+	Seed             uint64        // of everything that is left to chance, but for how goroutines take turns
 }
 
-func (b *fig9Benchmark) declare(f *flags) {
-	b.cores = allCores(runtime.NumCPU())
-	f.bind("fig9", map[string]any{
-		"cores": &b.cores, "customers": &b.customers, "commission": &b.commissions, "terminals": &b.terminals,
-		"fold-every": &b.foldEvery, "duration": &b.duration, "seed": &b.seed,
-	})
-	f.set.Lookup("cores").DefValue = "1, 2, 4 … and all of this machine's"
-	f.check(func() error { return within("commission", len(b.commissions), 1, 3) })
-}
+func (b *fig9Benchmark) check() error { return within("commission", len(b.Commission), 1, 3) }
 
 // allCores is the powers of two, and all.
 func allCores(n int) (out []int) {
@@ -61,18 +53,18 @@ func (s fig9Setting) String() string {
 
 // settings are in the order of the report: first those of the cores, then those of the customers.
 func (b *fig9Benchmark) settings() (out []fig9Setting) {
-	mostCores, mostCustomers := slices.Max(b.cores), slices.Max(b.customers)
+	mostCores, mostCustomers := slices.Max(b.Cores), slices.Max(b.Customers)
 	add := func(cores, customers int) {
-		for _, c := range b.commissions {
+		for _, c := range b.Commission {
 			if s := (fig9Setting{cores, customers, tpce.Commission(c)}); !slices.Contains(out, s) {
 				out = append(out, s)
 			}
 		}
 	}
-	for _, n := range slices.Sorted(slices.Values(b.cores)) {
+	for _, n := range slices.Sorted(slices.Values(b.Cores)) {
 		add(n, mostCustomers)
 	}
-	for _, n := range slices.Sorted(slices.Values(b.customers)) {
+	for _, n := range slices.Sorted(slices.Values(b.Customers)) {
 		add(mostCores, n)
 	}
 	return out
@@ -84,11 +76,11 @@ func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: "+
 		"%d %% trade-order, each with its trade-result, "+
 		"%d %% customer-position, %d %% trade-status; %d of %v each, seed %d",
-		b.terminals, b.terminals, tpce.TradeOrders, tpce.CustomerPositions, tpce.TradeStatuses, r.repeat, b.duration, b.seed)
+		b.Terminals, b.Terminals, tpce.TradeOrders, tpce.CustomerPositions, tpce.TradeStatuses, r.Repeat, b.Duration, b.Seed)
 	settings := b.settings()
 	results := make([][]*fig9Result, len(settings))
-	r.all = r.repeat * len(settings)
-	for range r.repeat {
+	r.all = r.Repeat * len(settings)
+	for range r.Repeat {
 		for i, s := range settings {
 			out, err := b.measure(ctx, s, r.emulator)
 			if err != nil {
@@ -123,8 +115,8 @@ func (b *fig9Benchmark) measure(ctx context.Context, s fig9Setting, emulator str
 	e, r := new(environment), new(fig9Result)
 	defer e.closeInto(&err)
 	e.part(ctx, "fig9-run", fig9Job{
-		Emulator: emulator, Customers: s.customers, Commission: s.commission, Terminals: b.terminals,
-		FoldEvery: b.foldEvery, Duration: b.duration, Seed: b.seed,
+		Emulator: emulator, Customers: s.customers, Commission: s.commission, Terminals: b.Terminals,
+		FoldEvery: b.FoldEvery, Duration: b.Duration, Seed: b.Seed,
 	}, r, "GOMAXPROCS="+strconv.Itoa(s.cores))
 	if e.err != nil {
 		return nil, e.err
@@ -200,7 +192,7 @@ func (b *fig9Benchmark) draw(r *run) {
 	slices.SortStableFunc(t.Rows, func(a, b *report.Row) int {
 		return cmp.Or(cmp.Compare(a.Value("cores"), b.Value("cores")), cmp.Compare(a.Value("customers"), b.Value("customers")))
 	})
-	most := map[string]float64{"cores": float64(slices.Max(b.cores)), "customers": float64(slices.Max(b.customers))}
+	most := map[string]float64{"cores": float64(slices.Max(b.Cores)), "customers": float64(slices.Max(b.Customers))}
 	lines := func(x, fixed string) (lines []report.Line) {
 		for _, c := range []tpce.Commission{tpce.Queued, tpce.Direct, tpce.Omitted} {
 			l := t.Line("commission: "+string(c), x, "trades/s", func(row *report.Row) bool {

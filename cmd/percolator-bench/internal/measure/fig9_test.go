@@ -16,7 +16,7 @@ import (
 func TestFig9Settings(t *testing.T) {
 	t.Parallel()
 	const q, d = tpce.Queued, tpce.Direct
-	got := (&fig9Benchmark{cores: []int{4, 1}, customers: []int{10, 300, 20}, commissions: []string{string(q), string(d)}}).settings()
+	got := (&fig9Benchmark{Cores: []int{4, 1}, Customers: []int{10, 300, 20}, Commission: []string{string(q), string(d)}}).settings()
 	want := []fig9Setting{
 		{1, 300, q}, {1, 300, d}, {4, 300, q}, {4, 300, d}, // cores, with the most customers
 		{4, 10, q}, {4, 10, d}, {4, 20, q}, {4, 20, d}, // customers, with the most cores; 300 are there already
@@ -127,7 +127,7 @@ func TestFig9Charts(t *testing.T) {
 	} {
 		add(r, s.cores, s.customers, s.c, s.tps)
 	}
-	(&fig9Benchmark{cores: []int{1, 4}, customers: []int{100, 10}}).draw(r)
+	(&fig9Benchmark{Cores: []int{1, 4}, Customers: []int{100, 10}}).draw(r)
 	byCores, byCustomers := r.Charts[0].Lines, r.Charts[1].Lines
 	if len(byCores) != 3 || !slices.Equal(byCores[0].X, []float64{1, 4}) ||
 		!slices.Equal(byCores[0].Y, []float64{10, 30}) || !slices.Equal(byCores[1].Y, []float64{5, 6}) {
@@ -141,9 +141,9 @@ func TestFig9Charts(t *testing.T) {
 	}
 	one, none := newRun("fig9"), newRun("fig9")
 	add(one, 1, 100, tpce.Queued, 10)
-	(&fig9Benchmark{cores: []int{1}, customers: []int{100}}).draw(one)
+	(&fig9Benchmark{Cores: []int{1}, Customers: []int{100}}).draw(one)
 	add(none, 1, 1, tpce.Omitted, 0)
-	(&fig9Benchmark{cores: []int{1}, customers: []int{1}}).draw(none)
+	(&fig9Benchmark{Cores: []int{1}, Customers: []int{1}}).draw(none)
 	for _, r := range []*run{r, one, none} {
 		if err := plot.Save(t.TempDir(), r.Charts); err != nil || len(r.Charts) != 2 {
 			t.Errorf("%d charts, %v", len(r.Charts), err)

@@ -16,36 +16,29 @@ import (
 // observed write was durable to when the commit of its observer was, both as their clients were
 // told by the store.
 type observersBenchmark struct {
-	duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
-	writers  []int         // for each saturated rate; each of them waits for the observer of its write
-	hops     int           // of the chain
-	chains   float64       // begun each second, at random moments
+	Duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
+	Writers  []int         // for each saturated rate; each of them waits for the observer of its write
+	Hops     int           // of the chain
+	Chains   float64       // begun each second, at random moments
 
-	clean, dirty int // rows of the shared table without a notification, and how many of them get one in each round. 0: not measured
-	rounds       int
-	workers      int           // processes
-	idle         time.Duration // before each round, so that the workers have slowed down
-	scanInterval time.Duration // of those workers; 0: as they like
-	scanOnly     bool          // those workers hear nothing from the writer
+	Clean, Dirty int // rows of the shared table without a notification, and how many of them get one in each round. 0: not measured
+	Rounds       int
+	Workers      int           // processes
+	Idle         time.Duration // before each round, so that the workers have slowed down
+	ScanInterval time.Duration // of those workers; 0: as they like
+	ScanOnly     bool          // those workers hear nothing from the writer
 }
 
-func (b *observersBenchmark) declare(f *flags) {
-	f.bind("observers", map[string]any{
-		"duration": &b.duration, "writers": &b.writers, "hops": &b.hops, "chains": &b.chains, "clean": &b.clean,
-		"dirty": &b.dirty, "rounds": &b.rounds, "workers": &b.workers, "idle": &b.idle, "scan-interval": &b.scanInterval,
-		"scan-only": &b.scanOnly,
-	})
-	f.check(func() error {
-		return unless(b.clean == 0 || b.dirty*b.rounds <= b.clean,
-			"--clean %d are fewer than --dirty %d in --rounds %d", b.clean, b.dirty, b.rounds)
-	})
+func (b *observersBenchmark) check() error {
+	return unless(b.Clean == 0 || b.Dirty*b.Rounds <= b.Clean,
+		"--clean %d are fewer than --dirty %d in --rounds %d", b.Clean, b.Dirty, b.Rounds)
 }
 
 func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	r.Title = "from commit of a write to commit of its observer"
-	r.all = len(b.writers) + 1 + 2
-	if b.clean > 0 {
-		r.all += 1 + b.rounds
+	r.all = len(b.Writers) + 1 + 2
+	if b.Clean > 0 {
+		r.all += 1 + b.Rounds
 	}
 	if err := b.inProcess(ctx, r); err != nil {
 		return fmt.Errorf("in one process: %w", err)
@@ -62,7 +55,7 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 		}
 		line := report.Line{Name: way.name, Points: true}
 		sum := 0.
-		for i, row := range t.Rows[:b.hops] {
+		for i, row := range t.Rows[:b.Hops] {
 			sum += row.Value("p50")
 			line.X, line.Y = append(line.X, float64(i+1)), append(line.Y, sum)
 		}
@@ -70,7 +63,7 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 		r.step()
 	}
 	r.Draw(chart)
-	if b.clean == 0 {
+	if b.Clean == 0 {
 		return nil
 	}
 	return b.acrossProcesses(ctx, r)
@@ -148,8 +141,8 @@ func (o *observed) offer(ctx context.Context, rate float64, d time.Duration) (in
 // inProcess finds the saturated rate and offers half of it.
 func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) {
 	most := 0.0
-	for _, writers := range b.writers {
-		rate, err := saturate(ctx, writers, b.duration/4)
+	for _, writers := range b.Writers {
+		rate, err := saturate(ctx, writers, b.Duration/4)
 		if err != nil {
 			return fmt.Errorf("%d writers: %w", writers, err)
 		}
@@ -162,10 +155,10 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		return err
 	}
 	defer o.closeInto(&err)
-	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
+	ctx, cancel := context.WithTimeout(ctx, b.Duration+gracePeriod)
 	defer cancel()
 	begun := time.Now()
-	n, err := o.offer(ctx, most/2, b.duration)
+	n, err := o.offer(ctx, most/2, b.Duration)
 	if err != nil {
 		return err
 	}
@@ -177,13 +170,13 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 			return fmt.Errorf("the observer of write %d of %d: %w", i, n, err)
 		}
 		written := o.clock.committed(rowName(i), hopColumn(0))
-		if written.Sub(begun) <= b.duration {
+		if written.Sub(begun) <= b.Duration {
 			inTime++
 		}
 		latencies.record(ran.Sub(written))
 	}
 	observed := r.Table("in one process").Row("observed")
-	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.duration.Seconds())
+	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.Duration.Seconds())
 	latencies.into(observed)
 	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
 	r.Draw(latencyChart("observers-in-process", title, &latencies,
@@ -230,18 +223,18 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 
 // chain begins chains at random moments and measures each hop.
 func (b *observersBenchmark) chain(ctx context.Context, t *report.Table, cfg observers.Config) (err error) {
-	o, err := startObserved(ctx, b.hops, cfg)
+	o, err := startObserved(ctx, b.Hops, cfg)
 	if err != nil {
 		return err
 	}
 	defer o.closeInto(&err)
-	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
+	ctx, cancel := context.WithTimeout(ctx, b.Duration+gracePeriod)
 	defer cancel()
-	n, err := o.offer(ctx, b.chains, b.duration/2)
+	n, err := o.offer(ctx, b.Chains, b.Duration/2)
 	if err != nil {
 		return err
 	}
-	hops, whole := make([]recorder, b.hops), new(recorder)
+	hops, whole := make([]recorder, b.Hops), new(recorder)
 	for i := range n {
 		first := o.clock.committed(rowName(i), hopColumn(0))
 		last := first

@@ -105,32 +105,32 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 	if e.err != nil {
 		return e.err
 	}
-	pass, err := fillClean(ctx, e.at, b.clean)
+	pass, err := fillClean(ctx, e.at, b.Clean)
 	if err != nil {
 		return err
 	}
 	r.step()
 	writer := e.part(ctx, "observers-writer", e.at, nil)
 	var workers []*process
-	for range b.workers {
-		setting := observersSetting{At: e.at, ScanInterval: b.scanInterval, ScanOnly: b.scanOnly}
+	for range b.Workers {
+		setting := observersSetting{At: e.at, ScanInterval: b.ScanInterval, ScanOnly: b.ScanOnly}
 		workers = append(workers, e.part(ctx, "observers-worker", setting, nil))
 	}
 	if e.err != nil {
 		return e.err
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	rows := random.Perm(b.clean) // no row twice
+	rows := random.Perm(b.Clean) // no row twice
 	var latencies recorder
 	var counts moments
 	lost := 0
 	t := r.Table("across processes")
-	for i := range b.rounds {
-		pause(ctx, b.idle)
+	for i := range b.Rounds {
+		pause(ctx, b.Idle)
 		one := round{}
-		for range b.dirty {
+		for range b.Dirty {
 			one.Rows = append(one.Rows, rowName(rows[0]))
-			one.Moments = append(one.Moments, time.Duration(random.Int64N(int64(b.duration)/3+1)))
+			one.Moments = append(one.Moments, time.Duration(random.Int64N(int64(b.Duration)/3+1)))
 			rows = rows[1:]
 		}
 		slices.Sort(one.Moments)
@@ -138,17 +138,17 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 		if took, counts, err = one.measure(ctx, writer, workers); err != nil {
 			return err
 		}
-		lost += b.dirty - len(took)
+		lost += b.Dirty - len(took)
 		recorded(took).into(t.Row(fmt.Sprintf("round %d", i+1)))
 		latencies.merge(recorded(took))
 		r.step()
 	}
 	latencies.into(t.Row("all"))
 	counted := r.Table("dirty rows").Row("all")
-	counted.Add("clean rows", b.clean, "to look at all, ms", pass, "dirty rows of a round", b.dirty, "workers", b.workers,
+	counted.Add("clean rows", b.Clean, "to look at all, ms", pass, "dirty rows of a round", b.Dirty, "workers", b.Workers,
 		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
 	counted.Add("lost", lost) // no worker ran for them: must be 0
-	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty)
+	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.Clean, b.Dirty)
 	r.Draw(latencyChart("observers-across-processes", title, &latencies, report.Mark{At: 1000, Name: "goal for p99"}))
 	return nil
 }

@@ -45,10 +45,10 @@ type opsSite struct {
 func startOps(ctx context.Context, v *opsVariant, b *opsBenchmark, emulator string) (s *opsSite, err error) {
 	s = &opsSite{origins: map[readOrigin]*opsOrigin{}, environment: newEnvironment(ctx, emulator, index.Schema())}
 	s.sent.own, s.sent.saw = true, s.read
-	_, oracle := s.distantOracle(ctx, b.delay)
+	_, oracle := s.distantOracle(ctx, b.Delay)
 	s.client = s.environment.client(ctx, percolator.Config{DisableBatching: !v.batching, DisablePrefetch: !v.prefetch, Oracle: oracle},
-		append(delayed(b.delay), s.sent.option())...)
-	s.worker, _ = s.work(ctx, s.client, index.Registry(b.collapse), observers.Config{Concurrency: b.concurrency})
+		append(delayed(b.Delay), s.sent.option())...)
+	s.worker, _ = s.work(ctx, s.client, index.Registry(b.Collapse), observers.Config{Concurrency: b.Concurrency})
 	return s, s.orClose()
 }
 

@@ -17,43 +17,32 @@ import (
 type scaleBenchmark struct {
 	// The sizes of the three sweeps, ascending; none: that sweep is left out. Each size is a table of
 	// its own, and all tables of a sweep stand in one store, so that sizes take turns.
-	rows, versions, notifications []int
+	Rows, Versions, Notifications []int
 
 	// versionRows is how many rows each table of the sweep over versions has. Those of the sweep over
 	// notifications have as many as there are notifications in the largest.
-	versionRows int
+	VersionRows int
 
-	value   int // bytes of a value
-	samples int // how often each operation is done in each repetition, on each table; a scan of a whole table once
+	Value   int // bytes of a value
+	Samples int // how often each operation is done in each repetition, on each table; a scan of a whole table once
 	repeat  int
 }
 
-func (b *scaleBenchmark) declare(f *flags) {
-	f.bind("scale", map[string]any{
-		"rows": &b.rows, "versions": &b.versions, "version-rows": &b.versionRows, "notifications": &b.notifications,
-		"value": &b.value, "samples": &b.samples,
-	})
-	f.check(func() error { return sizes("rows", &b.rows, 100, 10000000) })
-	f.check(func() error { return sizes("versions", &b.versions, 1, 1000) })
-	f.check(func() error { return sizes("notifications", &b.notifications, 1, 1000000) })
-	f.check(func() error {
-		if len(b.rows)+len(b.versions)+len(b.notifications) == 0 {
-			return usagef("--rows, --versions and --notifications leave nothing to measure")
-		}
-		if n := len(b.versions); n > 0 && b.versionRows*b.versions[n-1] > 10_000_000 {
-			return usagef("--version-rows %d with --versions %d are more than 10,000,000 versions", b.versionRows, b.versions[n-1])
-		}
-		return nil
-	})
+func (b *scaleBenchmark) check() error {
+	err := errors.Join(sizes("rows", &b.Rows, scaleLeastRows), sizes("versions", &b.Versions, 1), sizes("notifications", &b.Notifications, 1))
+	most := slices.Max(append([]int{0}, b.Versions...))
+	return errors.Join(err,
+		unless(len(b.Rows)+len(b.Versions)+len(b.Notifications) > 0, "--rows, --versions and --notifications leave nothing to measure"),
+		unless(b.VersionRows*most <= 10_000_000, "--version-rows %d with --versions %d are more than 10,000,000 versions", b.VersionRows, most))
 }
 
-// sizes refuses a list that does not ascend; 0 alone is none.
-func sizes(name string, list *[]int, least, most int) error {
+// sizes refuses a list that does not ascend from least on; 0 alone is none.
+func sizes(name string, list *[]int, least int) error {
 	if slices.Equal(*list, []int{0}) {
 		*list = nil
 		return nil
 	}
-	return errors.Join(within(name, slices.Min(append(*list, most)), least, most), ascending(name, *list))
+	return errors.Join(unless(slices.Min(*list) >= least, "--%s %v begin below %d", name, *list, least), ascending(name, *list))
 }
 
 // scaleOperation is an operation at each of the sizes.
@@ -86,8 +75,8 @@ func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, scaleLimit)
 	defer cancel()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(scaleMemory))
-	b.repeat = r.repeat
-	r.Title = fmt.Sprintf("one caller; values of %d bytes, %d times %d samples of each operation", b.value, b.repeat, b.samples)
+	b.repeat = r.Repeat
+	r.Title = fmt.Sprintf("one caller; values of %d bytes, %d times %d samples of each operation", b.Value, b.repeat, b.Samples)
 	sweeps := b.sweeps()
 	for _, s := range sweeps {
 		r.all += len(s.tables) * (1 + b.repeat)
@@ -146,7 +135,7 @@ type scaleTable struct {
 
 func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
 	most := scaleLeastRows // rows of the tables with notifications
-	for _, n := range b.notifications {
+	for _, n := range b.Notifications {
 		most = max(most, n)
 	}
 	for _, s := range []struct {
@@ -156,13 +145,13 @@ func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
 	}{
 		{scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
 			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}},
-			b.rows, func(n int) (int, int, int) { return n, 1, 0 }},
-		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.versionRows), collect: true,
+			b.Rows, func(n int) (int, int, int) { return n, 1, 0 }},
+		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.VersionRows), collect: true,
 			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}},
-			b.versions, func(n int) (int, int, int) { return b.versionRows, n, 0 }},
+			b.Versions, func(n int) (int, int, int) { return b.VersionRows, n, 0 }},
 		{scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", most),
 			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}},
-			b.notifications, func(n int) (int, int, int) { return most, 1, n }},
+			b.Notifications, func(n int) (int, int, int) { return most, 1, n }},
 	} {
 		for _, n := range s.sizes {
 			rows, versions, notifications := s.table(n)

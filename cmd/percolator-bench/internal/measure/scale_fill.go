@@ -39,7 +39,7 @@ func newScaleTable(sweep string, size, rows, versions, notifications int, b *sca
 	rows = max(rows, scaleLeastRows)
 	return &scaleTable{
 		name: fmt.Sprintf("%s-%d", sweep, size), size: size, rows: rows, versions: versions, notifications: notifications,
-		order: rand.New(rand.NewPCG(1, uint64(rows))).Perm(rows), held: min(rows, b.samples*b.repeat), written: map[int]string{},
+		order: rand.New(rand.NewPCG(1, uint64(rows))).Perm(rows), held: min(rows, b.Samples*b.repeat), written: map[int]string{},
 	}
 }
 
@@ -55,7 +55,7 @@ func (t *scaleTable) cell(i int, column string) percolator.Cell {
 // body is what a version of a row holds.
 func (lab *scaleLab) body(i int, version string) string {
 	s := scaleRow(i) + " " + version + " "
-	return s + strings.Repeat(".", max(lab.b.value-len(s), 0))
+	return s + strings.Repeat(".", max(lab.b.Value-len(s), 0))
 }
 
 // want is what a row must hold now.

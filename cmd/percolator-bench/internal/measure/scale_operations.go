@@ -213,7 +213,7 @@ func newScaleTrial(k scaleKind, tables int) *scaleTrial {
 
 // repeat does the operation as often as one repetition has it; at is which table of the sweep t is.
 func (tr *scaleTrial) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, at int) error {
-	n := lab.b.samples
+	n := lab.b.Samples
 	switch {
 	case tr.kind.whole:
 		n = 1

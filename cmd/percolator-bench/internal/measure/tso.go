@@ -19,30 +19,24 @@ import (
 
 // oracleBenchmark measures the timestamp oracle.
 type oracleBenchmark struct {
-	callers            []int
-	processes, clients int
-	duration           time.Duration // of each measurement
-	offered            int           // timestamps a second
-	offeredCallers     int
-	total              int64 // timestamps while memory is looked at; 0: none
+	Callers            []int
+	Processes, Clients int
+	Duration           time.Duration // of each measurement
+	Offered            int           // timestamps a second
+	OfferedCallers     int
+	Total              int64 // timestamps while memory is looked at; 0: none
 }
 
-func (b *oracleBenchmark) declare(f *flags) {
-	f.bind("tso", map[string]any{
-		"callers": &b.callers, "processes": &b.processes, "clients": &b.clients, "duration": &b.duration,
-		"offered": &b.offered, "offered-callers": &b.offeredCallers, "total": &b.total,
-	})
-	f.check(func() error {
-		return unless(b.offeredCallers >= b.processes, "--offered-callers %d are fewer than --processes %d", b.offeredCallers, b.processes)
-	})
+func (b *oracleBenchmark) check() error {
+	return unless(b.OfferedCallers >= b.Processes, "--offered-callers %d are fewer than --processes %d", b.OfferedCallers, b.Processes)
 }
 
 // memorySteps is how often the heap is looked at while the timestamps are taken.
 const memorySteps = 10
 
 func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
-	r.Title = fmt.Sprintf("timestamp oracle over gRPC on loopback, server in a process, callers in %d others", b.processes)
-	r.all = 2 + len(b.callers)*r.repeat + memorySteps*int(min(b.total, 1))
+	r.Title = fmt.Sprintf("timestamp oracle over gRPC on loopback, server in a process, callers in %d others", b.Processes)
+	r.all = 2 + len(b.Callers)*r.Repeat + memorySteps*int(min(b.Total, 1))
 	e := new(environment)
 	defer e.closeInto(&err)
 	server := e.part(ctx, "tso-server", struct{}{}, &e.at, append(collectSeldom(), "GOMAXPROCS=1")...)
@@ -90,7 +84,7 @@ func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) erro
 	service := testgrpc.NewTestServiceClient(conn)
 	empty := func() error { _, err := service.EmptyCall(ctx, new(testgrpc.Empty)); return err }
 	var nexts, empties, ratios []float64
-	for begun := time.Now(); time.Since(begun) < 2*b.duration || len(ratios) < 3; {
+	for begun := time.Now(); time.Since(begun) < 2*b.Duration || len(ratios) < 3; {
 		n, err := roundTrip(ctx, next)
 		if err != nil {
 			return fmt.Errorf("one caller: %w", err)
@@ -124,10 +118,10 @@ func roundTrip(ctx context.Context, call func() error) (float64, error) {
 
 // rates lets the callers ask as fast as they can.
 func (b *oracleBenchmark) rates(r *run, callers oracleCallers) error {
-	for _, n := range b.callers {
+	for _, n := range b.Callers {
 		var samples []float64
-		for range r.repeat {
-			sum, err := callers.run(oracleJob{Callers: n, Duration: b.duration})
+		for range r.Repeat {
+			sum, err := callers.run(oracleJob{Callers: n, Duration: b.Duration})
 			if err != nil {
 				return fmt.Errorf("%d callers: %w", n, err)
 			}
@@ -142,12 +136,12 @@ func (b *oracleBenchmark) rates(r *run, callers oracleCallers) error {
 
 // latency lets each caller ask at its own times. A caller that is late counts as waiting.
 func (b *oracleBenchmark) latency(r *run, callers oracleCallers) error {
-	sum, err := callers.run(oracleJob{Callers: b.offeredCallers, Duration: b.duration, Rate: float64(b.offered)})
+	sum, err := callers.run(oracleJob{Callers: b.OfferedCallers, Duration: b.Duration, Rate: float64(b.Offered)})
 	if err != nil {
-		return fmt.Errorf("%d timestamps a second: %w", b.offered, err)
+		return fmt.Errorf("%d timestamps a second: %w", b.Offered, err)
 	}
-	row := r.Table("latency").Row(strconv.Itoa(b.offeredCallers) + " callers")
-	row.Add("offered, 1/s", b.offered, "delivered, 1/s", sum.PerSecond)
+	row := r.Table("latency").Row(strconv.Itoa(b.OfferedCallers) + " callers")
+	row.Add("offered, 1/s", b.Offered, "delivered, 1/s", sum.PerSecond)
 	sum.Latencies.into(row)
 	r.step()
 	return nil
@@ -156,8 +150,8 @@ func (b *oracleBenchmark) latency(r *run, callers oracleCallers) error {
 // memory takes timestamps and looks at what lives on the heaps.
 func (b *oracleBenchmark) memory(r *run, callers oracleCallers, server *process) error {
 	taken := int64(0)
-	for i := range memorySteps * int(min(b.total, 1)) {
-		sum, err := callers.run(oracleJob{Callers: 1024, Total: b.total*int64(i+1)/memorySteps - taken})
+	for i := range memorySteps * int(min(b.Total, 1)) {
+		sum, err := callers.run(oracleJob{Callers: 1024, Total: b.Total*int64(i+1)/memorySteps - taken})
 		if err != nil {
 			return err
 		}
@@ -318,11 +312,11 @@ type oracleCallers []*process
 // scheduler hands no more timestamps to waiting callers with two of them than with one.
 func (b *oracleBenchmark) startCallers(ctx context.Context, e *environment) (callers oracleCallers) {
 	env := collectSeldom()
-	if b.processes >= runtime.NumCPU() {
+	if b.Processes >= runtime.NumCPU() {
 		env = append(env, "GOMAXPROCS=1")
 	}
-	for range b.processes {
-		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.clients}, nil, env...))
+	for range b.Processes {
+		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.Clients}, nil, env...))
 	}
 	return callers
 }
