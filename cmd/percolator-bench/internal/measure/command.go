@@ -175,7 +175,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // noArgs is the Args of a command without arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
-	return unless(len(args) == 0, "%s knows nothing of %q; see --help", cmd.CommandPath(), args)
+	return unless(len(args) == 0, "unknown argument %q of %s; see --help", strings.Join(args, " "), cmd.CommandPath())
 }
 
 // showProgress shows a bar on a terminal, and nothing elsewhere: show is nil then.

@@ -169,13 +169,13 @@ func (e *environment) dial(ctx context.Context, targets string) *tso.Client {
 	return c
 }
 
-// part starts a part of the benchmark in a process, which ends with the environment, and hears its
+// part starts a part of the benchmark in a process, which ends with the environment, and asks for a
 // first answer unless that is nil.
 func (e *environment) part(ctx context.Context, name string, setting, answer any, env ...string) *process {
 	p := opened(e, func() (*process, error) { return startPart(ctx, name, setting, env...) })
 	if p != nil {
 		if e.closers = append(e.closers, p.stop); answer != nil {
-			e.err = p.hear(answer)
+			e.err = p.ask(struct{}{}, answer)
 		}
 	}
 	return p

@@ -47,7 +47,7 @@ func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
 	if e.err != nil {
 		return e.err
 	}
-	return errors.Join(l.say(e.at), l.untilEnd())
+	return answer(l, func(struct{}) (addresses, error) { return e.at, nil })
 }
 
 // fig10Order is what a worker is asked.

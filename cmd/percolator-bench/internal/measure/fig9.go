@@ -43,12 +43,12 @@ func allCores(n int) (out []int) {
 
 // fig9Setting is what one row is measured with.
 type fig9Setting struct {
-	cores, customers int
-	commission       tpce.Commission
+	Cores, Customers int
+	Commission       tpce.Commission
 }
 
 func (s fig9Setting) String() string {
-	return fmt.Sprintf("%d cores, %d customers, commission %s", s.cores, s.customers, s.commission)
+	return fmt.Sprintf("%d cores, %d customers, commission %s", s.Cores, s.Customers, s.Commission)
 }
 
 // settings are in the order of the report: first those of the cores, then those of the customers.
@@ -114,15 +114,12 @@ func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 func (b *fig9Benchmark) measure(ctx context.Context, s fig9Setting, emulator string) (_ *fig9Result, err error) {
 	e, r := new(environment), new(fig9Result)
 	defer e.closeInto(&err)
-	e.part(ctx, "fig9-run", fig9Job{
-		Emulator: emulator, Customers: s.customers, Commission: s.commission, Terminals: b.Terminals,
-		FoldEvery: b.FoldEvery, Duration: b.Duration, Seed: b.Seed,
-	}, r, "GOMAXPROCS="+strconv.Itoa(s.cores))
+	e.part(ctx, "fig9-run", fig9Job{emulator, s, *b}, r, "GOMAXPROCS="+strconv.Itoa(s.Cores))
 	if e.err != nil {
 		return nil, e.err
 	}
-	if r.Cores != s.cores {
-		return nil, fmt.Errorf("a process with GOMAXPROCS %d had %d", s.cores, r.Cores)
+	if r.Cores != s.Cores {
+		return nil, fmt.Errorf("a process with GOMAXPROCS %d had %d", s.Cores, r.Cores)
 	}
 	return r, nil
 }
@@ -152,8 +149,8 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 		used = append(used, out.CPU/out.Seconds)
 		addTo(&requests, out.Requests)
 	}
-	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.Size(s.customers).Brokers(),
-		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
+	row.Add("cores", s.Cores, "customers", s.Customers, "brokers", tpce.Size(s.Customers).Brokers(),
+		"commission", string(s.Commission), "trades/s", tps, "all transactions/s", all)
 	row.Add("cores used", used) // 0: not known on this system
 	row.Add("conflicts/commit", per(conflicts, commits),
 		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions))
@@ -223,11 +220,9 @@ func linear(l report.Line) report.Line {
 
 // fig9Job is one repetition.
 type fig9Job struct {
-	Emulator             string
-	Customers, Terminals int
-	Commission           tpce.Commission
-	FoldEvery, Duration  time.Duration
-	Seed                 uint64
+	Emulator string
+	Setting  fig9Setting
+	Of       fig9Benchmark
 }
 
 // fig9Result is what was counted while it was measured, and the audit of everything.
@@ -235,28 +230,28 @@ type fig9Result struct {
 	Emulator     string
 	Cores        int
 	Seconds, CPU float64
-	Executed     int64
-	Kinds        map[tpce.Kind]*fig9Kind
 	Requests     map[string]int64
 	Audit        tpce.Audit
+
+	mu       sync.Mutex
+	counting bool
+	Executed int64
+	Kinds    map[tpce.Kind]*fig9Kind
 }
 
 // fig9Run is the process of one repetition.
 func fig9Run(ctx context.Context, j fig9Job, l *lines) error {
-	r, err := j.run(ctx)
-	if err != nil {
-		return err
-	}
-	return l.say(r)
+	return answer(l, func(struct{}) (*fig9Result, error) { return j.run(ctx) })
 }
 
 // run opens a firm, lets it work, and audits it.
 func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
-	firm, err := tpce.New(tpce.Size(j.Customers), j.Commission)
+	customers := j.Setting.Customers
+	firm, err := tpce.New(tpce.Size(customers), j.Setting.Commission)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Duration+gracePeriod+time.Duration(j.Customers)*10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Of.Duration+gracePeriod+time.Duration(customers)*10*time.Millisecond)
 	defer cancel()
 	g := startEnvironment(ctx, j.Emulator, firm.Schema())
 	defer g.closeInto(&err)
@@ -264,25 +259,25 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 	if g.err != nil {
 		return nil, g.err
 	}
-	t := newFig9Tally()
-	firm.Open(client, t.done)
-	exchange := tpce.NewExchange(firm.Size().Securities(), j.Seed)
+	r := newFig9Result()
+	r.Emulator, r.Cores = g.emulator, runtime.GOMAXPROCS(0)
+	firm.Open(client, r.done)
+	exchange := tpce.NewExchange(firm.Size().Securities(), j.Of.Seed)
 	if err := firm.Load(ctx, exchange); err != nil {
 		return nil, err
 	}
 	runtime.GC()               // what loading has left behind is not the measurement's
 	var fold *observers.Worker // folds commissions; there is none where they are not queued
-	if j.Commission == tpce.Queued {
+	if j.Setting.Commission == tpce.Queued {
 		registry := observers.NewRegistry()
-		if err := firm.Observe(registry, j.FoldEvery); err != nil {
+		if err := firm.Observe(registry, j.Of.FoldEvery); err != nil {
 			return nil, err
 		}
 		if fold, _ = g.work(ctx, client, registry, observers.Config{}); g.err != nil {
 			return nil, g.err
 		}
 	}
-	r := &fig9Result{Emulator: g.emulator, Cores: runtime.GOMAXPROCS(0)}
-	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, t, client) }); err != nil {
+	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, client) }); err != nil {
 		return nil, err
 	}
 	if fold != nil {
@@ -295,13 +290,13 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 }
 
 // warmUp is not counted.
-func (j fig9Job) warmUp() time.Duration { return j.Duration / 4 }
+func (j fig9Job) warmUp() time.Duration { return j.Of.Duration / 4 }
 
 // trade lets the terminals and the exchange work while watch does, and then until every order has
 // been executed and every price published.
 func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exchange, watch func(context.Context) error) error {
 	group, working := errgroup.WithContext(ctx)
-	tickets := make(chan tpce.Ticket, j.Terminals) // an exchange that is behind holds up the terminals
+	tickets := make(chan tpce.Ticket, j.Of.Terminals) // an exchange that is behind holds up the terminals
 	closing := make(chan struct{})
 	group.Go(func() error {
 		defer close(closing)
@@ -310,13 +305,13 @@ func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exch
 	group.Go(func() error {
 		defer close(tickets)
 		terminals, selling := errgroup.WithContext(working)
-		for i := range j.Terminals {
-			random := rand.New(rand.NewPCG(j.Seed, uint64(i)))
+		for i := range j.Of.Terminals {
+			random := rand.New(rand.NewPCG(j.Of.Seed, uint64(i)))
 			terminals.Go(func() error { return firm.Terminal(selling, random, tickets, closing) })
 		}
 		return terminals.Wait()
 	})
-	for range j.Terminals {
+	for range j.Of.Terminals {
 		group.Go(func() error { return firm.Execute(working, exchange, tickets) })
 	}
 	if err := group.Wait(); err != nil {
@@ -326,14 +321,13 @@ func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exch
 }
 
 // watch waits until everything is warm and counts for as long as the measurement takes.
-func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *percolator.Client) error {
+func (j fig9Job) watch(ctx context.Context, r *fig9Result, c *percolator.Client) error {
 	pause(ctx, j.warmUp())
 	begun, cpu, requests := time.Now(), cpuTime(), c.Stats().Requests
-	t.count(true)
-	pause(ctx, j.Duration)
-	t.count(false)
+	r.count(true)
+	pause(ctx, j.Of.Duration)
+	r.count(false)
 	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
-	r.Kinds, r.Executed = t.kinds, t.executed // nobody counts any more
 	r.Requests = minus(c.Stats().Requests, requests)
 	return ctx.Err()
 }
@@ -344,37 +338,31 @@ type fig9Kind struct {
 	Latencies recorder
 }
 
-// fig9Tally counts the transactions that end between begin and end.
-type fig9Tally struct {
-	mu       sync.Mutex
-	counting bool
-	executed int64
-	kinds    map[tpce.Kind]*fig9Kind
-}
-
-func newFig9Tally() *fig9Tally {
-	t := &fig9Tally{kinds: map[tpce.Kind]*fig9Kind{}}
+func newFig9Result() *fig9Result {
+	r := &fig9Result{Kinds: map[tpce.Kind]*fig9Kind{}}
 	for _, k := range tpce.Kinds {
-		t.kinds[k] = new(fig9Kind)
+		r.Kinds[k] = new(fig9Kind)
 	}
-	return t
+	return r
 }
 
-func (t *fig9Tally) count(counting bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counting = counting
+// count begins or ends the time whose transactions count.
+func (r *fig9Result) count(counting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counting = counting
 }
 
-func (t *fig9Tally) done(d tpce.Done) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.counting {
+// done counts a transaction when it has ended.
+func (r *fig9Result) done(d tpce.Done) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.counting {
 		return
 	}
 	if d.Executed {
-		t.executed++
+		r.Executed++
 	}
-	t.kinds[d.Kind].Conflicts += int64(d.Attempts - 1)
-	t.kinds[d.Kind].Latencies.record(d.Took)
+	r.Kinds[d.Kind].Conflicts += int64(d.Attempts - 1)
+	r.Kinds[d.Kind].Latencies.record(d.Took)
 }

@@ -29,7 +29,7 @@ func TestFig9Settings(t *testing.T) {
 // Only what ends between begin and end counts.
 func TestFig9Tally(t *testing.T) {
 	t.Parallel()
-	tally := newFig9Tally()
+	tally := newFig9Result()
 	result := tpce.Done{Kind: tpce.TradeResult, Took: 2 * time.Millisecond, Attempts: 3, Executed: true}
 	tally.done(result)
 	tally.count(true)
@@ -39,7 +39,7 @@ func TestFig9Tally(t *testing.T) {
 	tally.done(tpce.Done{Kind: tpce.TradeStatus, Took: time.Millisecond, Attempts: 1})
 	tally.count(false)
 	tally.done(result)
-	kinds, executed := tally.kinds, tally.executed
+	kinds, executed := tally.Kinds, tally.Executed
 	if k := kinds[tpce.TradeResult]; executed != 1 || k.Latencies.count() != 2 || k.Conflicts != 4 {
 		t.Errorf("%d executed, %+v", executed, k)
 	}
@@ -52,12 +52,12 @@ func TestFig9Tally(t *testing.T) {
 func TestFig9RunTellsErrors(t *testing.T) {
 	t.Parallel()
 	for job, want := range map[string]string{
-		`{"Emulator": "mine", "Customers": 1, "Commission": "row"}`:       `emulator "mine"`,
-		`{"Emulator": "embedded", "Customers": 0, "Commission": "row"}`:   "size",
-		`{"Emulator": "embedded", "Customers": 1, "Commission": "gifts"}`: `"gifts"`,
+		`{"Emulator": "mine", "Setting": {"Customers": 1, "Commission": "row"}}`:       `emulator "mine"`,
+		`{"Emulator": "embedded", "Setting": {"Customers": 0, "Commission": "row"}}`:   "size",
+		`{"Emulator": "embedded", "Setting": {"Customers": 1, "Commission": "gifts"}}`: `"gifts"`,
 	} {
 		out := new(bytes.Buffer)
-		if err := setUp(fig9Run)(t.Context(), &lines{json.NewDecoder(strings.NewReader(job)), json.NewEncoder(out)}); err == nil {
+		if err := setUp(fig9Run)(t.Context(), &lines{json.NewDecoder(strings.NewReader(job + "{}")), json.NewEncoder(out)}); err == nil {
 			t.Errorf("%s: no error", job)
 		}
 		var r reply
@@ -73,17 +73,15 @@ func TestFig9Row(t *testing.T) {
 	t.Parallel()
 	var results []*fig9Result
 	for i := range 3 {
-		tally := newFig9Tally()
+		tally := newFig9Result()
 		tally.count(true)
 		for range 10 * (i + 1) {
 			tally.done(tpce.Done{Kind: tpce.TradeOrder, Took: time.Millisecond, Attempts: 1})
 			tally.done(tpce.Done{Kind: tpce.TradeResult, Took: 8 * time.Millisecond, Attempts: 1 + i, Executed: true})
 		}
-		kinds, executed := tally.kinds, tally.executed
-		results = append(results, &fig9Result{
-			Seconds: 2, CPU: 3, Executed: executed, Kinds: kinds,
-			Requests: map[string]int64{"ReadRows": 40, "Oracle": 20}, Audit: tpce.Audit{Trades: executed},
-		})
+		tally.Seconds, tally.CPU, tally.Audit.Trades = 2, 3, tally.Executed
+		tally.Requests = map[string]int64{"ReadRows": 40, "Oracle": 20}
+		results = append(results, tally)
 	}
 	s, out := fig9Setting{2, 100, tpce.Queued}, newRun("fig9")
 	s.into(out, results)

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -28,7 +27,7 @@ func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
 	if e.err != nil {
 		return e.err
 	}
-	return errors.Join(l.say(e.at), l.untilEnd())
+	return answer(l, func(struct{}) (addresses, error) { return e.at, nil })
 }
 
 // round is what the writer is asked for: to write each row at its moment, counted from when it is

@@ -30,10 +30,8 @@ type reply struct {
 	Error string `json:"error,omitempty"`
 }
 
-func (l *lines) say(answer any) error { return l.out.Encode(reply{Value: answer}) }
-
-// listen does f for each line that it hears, until the input ends.
-func listen[Q any](l *lines, f func(Q) error) error {
+// answer answers each line that it hears with what f returns, until the input ends.
+func answer[Q, A any](l *lines, f func(Q) (A, error)) error {
 	for {
 		var q Q
 		if err := l.in.Decode(&q); errors.Is(err, io.EOF) {
@@ -41,24 +39,14 @@ func listen[Q any](l *lines, f func(Q) error) error {
 		} else if err != nil {
 			return err
 		}
-		if err := f(q); err != nil {
-			return err
-		}
-	}
-}
-
-// untilEnd waits for the end of the input.
-func (l *lines) untilEnd() error { return listen(l, func(json.RawMessage) error { return nil }) }
-
-// answer says what f returns for each line that it hears, until the input ends.
-func answer[Q, A any](l *lines, f func(Q) (A, error)) error {
-	return listen(l, func(q Q) error {
 		a, err := f(q)
+		if err == nil {
+			err = l.out.Encode(reply{Value: a})
+		}
 		if err != nil {
 			return err
 		}
-		return l.say(a)
-	})
+	}
 }
 
 // part is the program of a process.

@@ -39,7 +39,9 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 	r.all = 2 + len(b.Callers)*r.Repeat + memorySteps*int(min(b.Total, 1))
 	e := new(environment)
 	defer e.closeInto(&err)
-	server := e.part(ctx, "tso-server", struct{}{}, &e.at, append(collectSeldom(), "GOMAXPROCS=1")...)
+	var counts serverCounts
+	server := e.part(ctx, "tso-server", struct{}{}, &counts, append(collectSeldom(), "GOMAXPROCS=1")...)
+	e.at = counts.At
 	begun := time.Now()
 	callers := b.startCallers(ctx, e)
 	if e.err != nil {
@@ -53,7 +55,6 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 			return err
 		}
 	}
-	var counts serverCounts
 	if err := server.ask(struct{}{}, &counts); err != nil {
 		return err
 	}
@@ -191,10 +192,12 @@ func (s *countingStore) CompareAndSwap(ctx context.Context, old, next tso.State)
 }
 
 // serverCounts is what a server says of itself.
-type serverCounts struct{ Heap, Served, Writes int64 }
+type serverCounts struct {
+	At                   addresses
+	Heap, Served, Writes int64
+}
 
-// oracleServer is the process with the oracle's server: it says where it listens, and its counts
-// whenever it is asked.
+// oracleServer is the process with the oracle's server.
 func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
 	e, store := new(environment), &countingStore{Store: tso.NewMemoryStore()}
 	defer e.closeInto(&err)
@@ -211,11 +214,8 @@ func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
 	go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
 	defer rpc.Stop()
 	e.at.Empty = empty.Addr().String()
-	if err := l.say(e.at); err != nil {
-		return err
-	}
 	return answer(l, func(struct{}) (serverCounts, error) {
-		return serverCounts{Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}, nil
+		return serverCounts{At: e.at, Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}, nil
 	})
 }
 
