@@ -252,47 +252,33 @@ const fig7Loaders = 16
 func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
 	load func(ctx context.Context, numbers []int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	due := make(chan int, len(a.due))
-	group.Go(func() error {
-		defer close(due)
-		for i, at := range a.due {
-			if err := sleepUntil(ctx, begun.Add(at)); err != nil {
-				return err
-			}
-			due <- a.number(i)
+	next, turn := 0, make(chan struct{}, 1)
+	take := func() (numbers []int, err error) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		if next == len(a.due) || stop.Load() {
+			return nil, nil
 		}
-		return nil
-	})
-	for range min(fig7Loaders, len(a.due)) {
+		err = sleepUntil(ctx, begun.Add(a.due[next]))
+		for now := time.Since(begun); len(numbers) == 0 || len(numbers) < most && next < len(a.due) && a.due[next] <= now; next++ {
+			numbers = append(numbers, a.number(next))
+		}
+		return numbers, err
+	}
+	for range fig7Loaders {
 		group.Go(func() error {
-			for number := range due {
-				if stop.Load() {
-					continue
+			for {
+				numbers, err := take()
+				if err == nil && len(numbers) > 0 {
+					err = load(ctx, numbers)
 				}
-				if err := load(ctx, append([]int{number}, waiting(due, most-1)...)); err != nil {
+				if err != nil || len(numbers) == 0 {
 					return err
 				}
 			}
-			return nil
 		})
 	}
 	return group.Wait()
-}
-
-// waiting takes what is there, most at most.
-func waiting(due <-chan int, most int) (numbers []int) {
-	for len(numbers) < most {
-		select {
-		case number, ok := <-due:
-			if !ok {
-				return numbers
-			}
-			numbers = append(numbers, number)
-		default:
-			return numbers
-		}
-	}
-	return numbers
 }
 
 // fig7Outcome is when the arrivals were clustered; the zero time for one that was not.

@@ -32,9 +32,6 @@ const (
 	fig7RawFamily = "d" // with the columns keys and cluster
 )
 
-// fig7Width is how many raw requests that read many rows are under way at once.
-const fig7Width = 4
-
 func fig7Schema(observed ...string) *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{{Name: fig7Documents, Observed: observed}, {Name: fig7Indexes}}}
 }
@@ -118,9 +115,9 @@ func (s *fig7Store) remove(ctx context.Context, table string, rows []string) err
 
 // documentRows are those of all arrivals.
 func (a fig7Arrivals) documentRows() []string {
-	rows := []string{fig7Row(uint32(a.awake()))}
-	for i := range a.due {
-		rows = append(rows, fig7Row(uint32(a.number(i))))
+	var rows []string
+	for n := a.awake(); n < a.end(); n++ {
+		rows = append(rows, fig7Row(uint32(n)))
 	}
 	return rows
 }
@@ -283,12 +280,15 @@ func (c *fig7Clusters) clone() *fig7Clusters {
 	return out
 }
 
-// entries is how many keys the indexes know.
-func (c *fig7Clusters) entries() (n int) {
-	for _, index := range c.index {
-		n += len(index)
+// entries are the rows of the indexes, and what they hold.
+func (c *fig7Clusters) entries() map[string][]byte {
+	rows := map[string][]byte{}
+	for kind, index := range c.index {
+		for key, canonical := range index {
+			rows[fig7KeyRow(kind, key)] = encodeFig7(canonical)
+		}
 	}
-	return n
+	return rows
 }
 
 // mean is how many documents a cluster has.

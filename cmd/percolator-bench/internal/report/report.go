@@ -186,13 +186,7 @@ type Bars struct {
 
 // Draw adds a chart to the report, without its lines and groups that have nothing to show.
 func (r *Report) Draw(c Chart) {
-	lines := c.Lines
-	c.Lines = nil
-	for _, l := range lines {
-		if len(l.X) > 0 {
-			c.Lines = append(c.Lines, l)
-		}
-	}
+	c.Lines = slices.DeleteFunc(c.Lines, func(l Line) bool { return len(l.X) == 0 })
 	if len(c.Lines)+len(c.Categories) > 0 {
 		r.Charts = append(r.Charts, c)
 	}

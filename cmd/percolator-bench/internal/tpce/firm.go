@@ -101,31 +101,27 @@ func (f *Firm) Load(ctx context.Context, x *Exchange) error {
 			return accounts.Set(tx, a.row(), account{Broker: a.Customer / customersPerBroker, Cash: opening})
 		}},
 	}
-	entries := 0
 	for _, b := range books {
-		entries += b.entries
-	}
-	return fill.Items(ctx, f.client, entries, func(tx *percolator.Txn, i int) error {
-		for _, b := range books {
-			if i < b.entries {
-				return b.set(tx, i)
-			}
-			i -= b.entries
+		if err := fill.Items(ctx, f.client, b.entries, b.set); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
-// update commits the writes of do, again after conflicts.
-func (f *Firm) update(ctx context.Context, kind Kind, do func(context.Context, *percolator.Txn) error) (Done, error) {
-	begun, attempts := time.Now(), 0
+// update commits the writes of do, again after conflicts, and tells of it. do may complete what is
+// told.
+func (f *Firm) update(ctx context.Context, kind Kind, do func(context.Context, *percolator.Txn, *Done) error) error {
+	begun, done := time.Now(), Done{Kind: kind}
 	if _, err := f.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		attempts++
-		return do(ctx, tx)
+		done = Done{Kind: kind, Attempts: done.Attempts + 1}
+		return do(ctx, tx, &done)
 	}); err != nil {
-		return Done{}, fmt.Errorf("%s, attempt %d: %w", kind, attempts, err)
+		return fmt.Errorf("%s, attempt %d: %w", kind, done.Attempts, err)
 	}
-	return Done{Kind: kind, Took: time.Since(begun), Attempts: attempts}, nil
+	done.Took = time.Since(begun)
+	f.done(done)
+	return nil
 }
 
 // view reads a snapshot, and tells of it.
