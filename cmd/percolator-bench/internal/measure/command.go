@@ -169,8 +169,6 @@ func newCommand(d description) *cobra.Command {
 // usageError is an error of whoever typed the command.
 type usageError struct{ error }
 
-func (e usageError) Unwrap() error { return e.error }
-
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // noArgs is the Args of a command without arguments.

@@ -135,11 +135,15 @@ func (r *fig10Run) awaitIdle(ctx context.Context) (time.Duration, error) {
 }
 
 // offer offers transfers while the events happen.
-func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, step func()) (shed int64, err error) {
+func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, step func()) (shed int, err error) {
 	var stop atomic.Bool
 	group, gctx := errgroup.WithContext(ctx)
 	r.begun = time.Now()
-	group.Go(func() (err error) { shed, err = r.load.offer(ctx, rate, &stop); return err })
+	group.Go(func() (err error) {
+		load := generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}
+		_, shed, err = load.arrive(ctx, func(ctx context.Context, _ int) error { r.load.one(ctx); return nil })
+		return err
+	})
 	group.Go(func() error {
 		defer stop.Store(true)
 		for _, name := range events {

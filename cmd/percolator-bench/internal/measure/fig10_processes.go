@@ -342,13 +342,6 @@ func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) 
 	return float64(committed) / time.Since(begun).Seconds()
 }
 
-// offer begins transfers at equal distances in time, whatever becomes of earlier ones, until stop
-// is set, and returns how many were not begun as too many were under way.
-func (l *transfers) offer(ctx context.Context, rate float64, stop *atomic.Bool) (shed int64, err error) {
-	return generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}.arrive(ctx,
-		func(ctx context.Context, _ int) error { l.one(ctx); return nil })
-}
-
 // results returns what has ended so far.
 func (l *transfers) results() []transfer {
 	l.mu.Lock()

@@ -9,10 +9,10 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
@@ -72,6 +72,10 @@ func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) 
 	done := fig8Tally{took: time.Since(begun)}
 	after := s.reading()
 	done.cpu = after.cpu - before.cpu
+	s.allocs += after.memory.Mallocs - before.memory.Mallocs
+	s.bytes += after.memory.TotalAlloc - before.memory.TotalAlloc
+	s.committed += after.stats.Transactions - before.stats.Transactions
+	addTo(&s.requests, minus(after.stats.Requests, before.stats.Requests))
 	for _, w := range s.walkers {
 		done.operations += w.count
 		done.conflicts += w.failed
@@ -81,7 +85,6 @@ func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) 
 	}
 	s.then.add(done)
 	s.all.add(done)
-	s.spent(before, after)
 	return done.perSecond(), nil
 }
 
@@ -103,10 +106,9 @@ func (s *fig8Side) work(ctx context.Context, d time.Duration) error {
 // crowd returns when every goroutine has finished the operation during which the time was up. Each
 // tries one at least.
 func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(s.walkers))
-	for g, w := range s.walkers {
-		wg.Go(func() {
+	var group errgroup.Group
+	for _, w := range s.walkers {
+		group.Go(func() error {
 			ctx, cancel := context.WithCancel(ctx) // one for all would be a lock that all requests take
 			defer cancel()
 			for w.count, w.failed = 0, 0; w.count+w.failed == 0 || time.Now().Before(end); {
@@ -116,14 +118,13 @@ func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
 				case errors.Is(err, percolator.ErrConflict) && !errors.Is(err, percolator.ErrOutcomeUnknown):
 					w.failed++
 				default:
-					errs[g] = err
-					return
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
 // fig8Reading is what this process and the client had used and done at a moment.
@@ -140,13 +141,6 @@ func (s *fig8Side) reading() (r fig8Reading) {
 		r.stats = s.stats()
 	}
 	return r
-}
-
-func (s *fig8Side) spent(before, after fig8Reading) {
-	s.allocs += after.memory.Mallocs - before.memory.Mallocs
-	s.bytes += after.memory.TotalAlloc - before.memory.TotalAlloc
-	s.committed += after.stats.Transactions - before.stats.Transactions
-	addTo(&s.requests, minus(after.stats.Requests, before.stats.Requests))
 }
 
 // fig8Trial is one operation at one number of goroutines.

@@ -129,13 +129,11 @@ func (o *observed) write(ctx context.Context, row string) error {
 }
 
 // offer writes rows at random moments for d, whatever becomes of them, and returns how many.
-func (o *observed) offer(ctx context.Context, rate float64, d time.Duration) (int, error) {
-	var rows atomic.Int64
-	_, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
-		rows.Add(1)
+func (o *observed) offer(ctx context.Context, rate float64, d time.Duration) (n int, err error) {
+	n, _, err = generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
 		return o.write(ctx, rowName(i))
 	})
-	return int(rows.Load()), err
+	return n, err
 }
 
 // inProcess finds the saturated rate and offers half of it.

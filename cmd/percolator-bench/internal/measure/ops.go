@@ -45,8 +45,7 @@ var opsPhases = [2]string{"load", "changed pages"}
 
 // opsPhase is what was counted while pages were loaded, until the observers were idle.
 type opsPhase struct {
-	pages    int // that were written
-	took     time.Duration
+	pages    int              // that were written
 	requests map[string]int64 // to Bigtable, by kind
 	reads    map[string]int64 // ReadRows by what they are for
 	origins  []opsOrigin      // of reads, most requests first

@@ -81,7 +81,6 @@ func merged(o readOrigin) string {
 
 // load loads a crawl, and counts until no observer has anything left to do.
 func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error) {
-	begun := time.Now()
 	l := &load.Loader{Client: s.client, Log: slog.New(slog.DiscardHandler)}
 	if err := l.Load(ctx, load.Path(path)); err != nil {
 		return p, err
@@ -90,7 +89,7 @@ func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error)
 		return p, err
 	}
 	p = s.taken()
-	p.pages, p.took = int(l.Counts().Changed), time.Since(begun)
+	p.pages = int(l.Counts().Changed)
 	for parked, err := range observers.ListParked(ctx, s.client) {
 		if err != nil {
 			return p, err

@@ -220,8 +220,13 @@ func addTo(sum *map[string]int64, counts map[string]int64) {
 // primaries' rows only.
 type commitClock struct {
 	mu      sync.Mutex
-	at      map[committedCell]time.Time // the first time
-	waiting map[committedCell]chan struct{}
+	commits map[committedCell]*firstCommit
+}
+
+// firstCommit is the first commit of a cell.
+type firstCommit struct {
+	at   time.Time
+	done chan struct{} // closed then
 }
 
 type committedCell struct{ row, column string }
@@ -230,7 +235,7 @@ type committedCell struct{ row, column string }
 const recordFamily = "write"
 
 func newCommitClock() *commitClock {
-	return &commitClock{at: map[committedCell]time.Time{}, waiting: map[committedCell]chan struct{}{}}
+	return &commitClock{commits: map[committedCell]*firstCommit{}}
 }
 
 // option makes a client of Bigtable show its commits to the clock.
@@ -249,15 +254,20 @@ func (c *commitClock) note(req *btpb.CheckAndMutateRowRequest, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, column := range committedColumns(req.TrueMutations) {
-		cell := committedCell{string(req.RowKey), column}
-		if _, again := c.at[cell]; !again {
-			c.at[cell] = now
-		}
-		if w := c.waiting[cell]; w != nil {
-			close(w)
-			delete(c.waiting, cell)
+		if first := c.of(string(req.RowKey), column); first.at.IsZero() {
+			first.at = now
+			close(first.done)
 		}
 	}
+}
+
+// of is the first commit of a cell, whether or not it has been. The caller holds mu.
+func (c *commitClock) of(row, column string) *firstCommit {
+	cell := committedCell{row, column}
+	if c.commits[cell] == nil {
+		c.commits[cell] = &firstCommit{done: make(chan struct{})}
+	}
+	return c.commits[cell]
 }
 
 // committedColumns returns the columns for which the mutations write the record of a commit.
@@ -274,26 +284,17 @@ func committedColumns(muts []*btpb.Mutation) (columns []string) {
 func (c *commitClock) committed(row, column string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at[committedCell{row, column}]
+	return c.of(row, column).at
 }
 
 // await waits until the cell has been committed, and returns when that was.
 func (c *commitClock) await(ctx context.Context, row, column string) (time.Time, error) {
-	cell := committedCell{row, column}
 	c.mu.Lock()
-	at, ok := c.at[cell]
-	w := c.waiting[cell]
-	if !ok && w == nil {
-		w = make(chan struct{})
-		c.waiting[cell] = w
-	}
+	first := c.of(row, column)
 	c.mu.Unlock()
-	if ok {
-		return at, nil
-	}
 	select {
-	case <-w:
-		return c.committed(row, column), nil
+	case <-first.done:
+		return first.at, nil
 	case <-ctx.Done():
 		return time.Time{}, ctx.Err()
 	}
@@ -304,10 +305,10 @@ func (c *commitClock) take(column string) map[string]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]time.Time{}
-	for cell, at := range c.at {
-		if cell.column == column {
-			out[cell.row] = at
-			delete(c.at, cell)
+	for cell, first := range c.commits {
+		if cell.column == column && !first.at.IsZero() {
+			out[cell.row] = first.at
+			delete(c.commits, cell)
 		}
 	}
 	return out

@@ -159,8 +159,7 @@ type Chart struct {
 type Axis struct {
 	Label string  // what is shown, with its unit: "latency, ms"
 	Log   bool    // logarithmic: all values must be above 0
-	Min   float64 // where the axis begins; Min = Max: as the data do
-	Max   float64 // where it ends
+	Max   float64 // where it ends that begins at 0; 0: both as the data do
 }
 
 // Mark is a dashed line across the chart, for a goal or a limit.
