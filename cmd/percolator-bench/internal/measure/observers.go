@@ -49,10 +49,15 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 		name   string
 		worker observers.Config
 	}{{"direct dispatch", observers.Config{}}, {"scan only", observers.Config{DisableDispatch: true}}} {
-		t := r.Table("chain, " + way.name)
-		if err := b.chain(ctx, t, way.worker); err != nil {
+		hops, whole, _, err := chains(ctx, b.Hops, way.worker, b.Chains, b.Duration/2)
+		if err != nil {
 			return fmt.Errorf("chain: %w", err)
 		}
+		t := r.Table("chain, " + way.name)
+		for h := range hops {
+			hops[h].into(t.Row(fmt.Sprintf("hop %d", h+1)))
+		}
+		whole.into(t.Row("whole"))
 		line := report.Line{Name: way.name, Points: true}
 		sum := 0.
 		for i, row := range t.Rows[:b.Hops] {
@@ -128,16 +133,8 @@ func (o *observed) write(ctx context.Context, row string) error {
 	return err
 }
 
-// offer writes rows at random moments for d, whatever becomes of them, and returns how many.
-func (o *observed) offer(ctx context.Context, rate float64, d time.Duration) (n int, err error) {
-	n, _, err = generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
-		return o.write(ctx, rowName(i))
-	})
-	return n, err
-}
-
 // inProcess finds the saturated rate and offers half of it.
-func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) {
+func (b *observersBenchmark) inProcess(ctx context.Context, r *run) error {
 	most := 0.0
 	for _, writers := range b.Writers {
 		rate, err := saturate(ctx, writers, b.Duration/4)
@@ -148,36 +145,15 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		most = max(most, rate)
 		r.step()
 	}
-	o, err := startObserved(ctx, 1, observers.Config{})
+	_, latencies, inTime, err := chains(ctx, 1, observers.Config{}, most/2, b.Duration)
 	if err != nil {
 		return err
-	}
-	defer o.closeInto(&err)
-	ctx, cancel := context.WithTimeout(ctx, b.Duration+gracePeriod)
-	defer cancel()
-	begun := time.Now()
-	n, err := o.offer(ctx, most/2, b.Duration)
-	if err != nil {
-		return err
-	}
-	var latencies recorder
-	inTime := 0
-	for i := range n {
-		ran, err := o.clock.await(ctx, rowName(i), hopColumn(1))
-		if err != nil {
-			return fmt.Errorf("the observer of write %d of %d: %w", i, n, err)
-		}
-		written := o.clock.committed(rowName(i), hopColumn(0))
-		if written.Sub(begun) <= b.Duration {
-			inTime++
-		}
-		latencies.record(ran.Sub(written))
 	}
 	observed := r.Table("in one process").Row("observed")
 	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.Duration.Seconds())
 	latencies.into(observed)
 	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
-	r.Draw(latencyChart("observers-in-process", title, &latencies,
+	r.Draw(latencyChart("observers-in-process", title, latencies,
 		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
 	r.step()
 	return nil
@@ -219,36 +195,37 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	return float64(runs.Load()) / end.Sub(counted).Seconds(), nil
 }
 
-// chain begins chains at random moments and measures each hop.
-func (b *observersBenchmark) chain(ctx context.Context, t *report.Table, cfg observers.Config) (err error) {
-	o, err := startObserved(ctx, b.Hops, cfg)
+// chains begins chains of observers at random moments for d, and measures each hop and the whole.
+// inTime is how many were begun within d.
+func chains(ctx context.Context, length int, cfg observers.Config, rate float64, d time.Duration,
+) (hops []recorder, whole *recorder, inTime int, err error) {
+	o, err := startObserved(ctx, length, cfg)
 	if err != nil {
-		return err
+		return nil, nil, 0, err
 	}
 	defer o.closeInto(&err)
-	ctx, cancel := context.WithTimeout(ctx, b.Duration+gracePeriod)
+	ctx, cancel := context.WithTimeout(ctx, 2*d+gracePeriod)
 	defer cancel()
-	n, err := o.offer(ctx, b.Chains, b.Duration/2)
-	if err != nil {
-		return err
-	}
-	hops, whole := make([]recorder, b.Hops), new(recorder)
-	for i := range n {
+	begun := time.Now()
+	n, _, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
+		return o.write(ctx, rowName(i))
+	})
+	hops, whole = make([]recorder, length), new(recorder)
+	for i := 0; i < n && err == nil; i++ {
 		first := o.clock.committed(rowName(i), hopColumn(0))
+		if first.Sub(begun) <= d {
+			inTime++
+		}
 		last := first
 		for h := range hops {
 			at, err := o.clock.await(ctx, rowName(i), hopColumn(h+1))
 			if err != nil {
-				return fmt.Errorf("hop %d of chain %d: %w", h+1, i, err)
+				return nil, nil, 0, fmt.Errorf("hop %d of chain %d of %d: %w", h+1, i, n, err)
 			}
 			hops[h].record(at.Sub(last))
 			last = at
 		}
 		whole.record(last.Sub(first))
 	}
-	for h := range hops {
-		hops[h].into(t.Row(fmt.Sprintf("hop %d", h+1)))
-	}
-	whole.into(t.Row("whole"))
-	return nil
+	return hops, whole, inTime, err
 }

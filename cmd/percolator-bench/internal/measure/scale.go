@@ -45,23 +45,6 @@ func sizes(name string, list *[]int, least int) error {
 	return errors.Join(unless(slices.Min(*list) >= least, "--%s %v begin below %d", name, *list, least), ascending(name, *list))
 }
 
-// scaleOperation is an operation at each of the sizes.
-type scaleOperation struct {
-	name, what string
-	per        string // what a cost is of: "operation", or "row" of the table
-	points     []scalePoint
-}
-
-// scalePoint is an operation at one size.
-type scalePoint struct {
-	size    int
-	count   int       // samples: operations, passes through the table, or pages of one
-	us      []float64 // the medians of the repetitions
-	p99     float64   // of all samples
-	cost    counted   // of the samples together
-	removed int64     // versions, by collection
-}
-
 // scaleLimit bounds all of it.
 const scaleLimit = 2 * time.Hour
 
@@ -118,7 +101,7 @@ type scaleSweep struct {
 
 	lab        *scaleLab
 	collecting *scaleCollection
-	trials     []*scaleTrial
+	measured   []*scaleOperation
 }
 
 // scaleTable is a table of one size.
@@ -210,13 +193,13 @@ func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run) (err 
 // measure does every operation on each table in turn.
 func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) error {
 	for _, k := range s.operations {
-		s.trials = append(s.trials, newScaleTrial(k, len(s.tables)))
+		s.measured = append(s.measured, newScaleOperation(k, s.tables))
 	}
 	for range b.repeat {
 		for i, t := range s.tables {
-			for _, tr := range s.trials {
-				if err := tr.repeat(ctx, s.lab, t, i); err != nil {
-					return fmt.Errorf("%s at %d: %w", tr.kind.name, t.size, err)
+			for _, op := range s.measured {
+				if err := op.repeat(ctx, s.lab, t, op.points[i]); err != nil {
+					return fmt.Errorf("%s at %d: %w", op.name, t.size, err)
 				}
 			}
 			r.step()
@@ -228,16 +211,12 @@ func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) err
 // finish collects, and then reads through all tables once more: nothing that anybody reads has been
 // removed.
 func (s *scaleSweep) finish(ctx context.Context, r *run) error {
-	var operations []scaleOperation
-	for _, tr := range s.trials {
-		operations = append(operations, tr.operation(s.tables))
-	}
 	if s.collecting != nil {
 		op, err := s.collecting.finish(ctx)
 		if err != nil {
 			return fmt.Errorf("collection: %w", err)
 		}
-		operations = append(operations, op)
+		s.measured = append(s.measured, op)
 	}
 	for _, t := range s.tables {
 		if err := scaleTableScan.do(ctx, s.lab, t); err != nil {
@@ -248,7 +227,7 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(), "answers checked", s.lab.checked)
 	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
 		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
-	for _, op := range operations {
+	for _, op := range s.measured {
 		chart.Lines = append(chart.Lines, op.into(r, s.name))
 	}
 	r.Draw(chart)

@@ -238,8 +238,9 @@ func (c *scaleCollection) page(col admin.Collection) {
 }
 
 // finish lets the cycle go on and waits for its end.
-func (c *scaleCollection) finish(ctx context.Context) (scaleOperation, error) {
-	op := scaleOperation{name: "collect", what: "a collector's pass through the table, to remove what nobody can read any more", per: "row"}
+func (c *scaleCollection) finish(ctx context.Context) (*scaleOperation, error) {
+	op := newScaleOperation(scaleKind{name: "collect", perRow: true,
+		what: "a collector's pass through the table, to remove what nobody can read any more"}, c.tables)
 	select {
 	case <-c.ready:
 	case err := <-c.ended:
@@ -251,7 +252,7 @@ func (c *scaleCollection) finish(ctx context.Context) (scaleOperation, error) {
 	if err := <-c.ended; err != nil {
 		return op, err
 	}
-	for _, t := range c.tables {
+	for i, t := range c.tables {
 		did := c.done[t.name]
 		if did == nil || did.rows != int64(t.rows) {
 			return op, fmt.Errorf("a table of %d rows was not read through", t.rows)
@@ -259,8 +260,10 @@ func (c *scaleCollection) finish(ctx context.Context) (scaleOperation, error) {
 		if least := int64(2 * (t.versions - 1) * t.rows); did.versions < least { // data and record of all versions but the newest
 			return op, fmt.Errorf("%d versions of a table with %d rows were removed, not %d", did.versions, t.rows, least)
 		}
-		op.points = append(op.points, scalePoint{size: t.size, count: 1,
-			us: []float64{1000 * did.latency.ms(50)}, p99: 1000 * did.latency.ms(99), removed: did.versions, cost: did.cost})
+		p := op.points[i]
+		p.count, p.per, p.removed, p.cost = 1, 1, did.versions, did.cost // its latency is of rows
+		p.us = []float64{1000 * did.latency.ms(50)}
+		p.latency.merge(&did.latency)
 	}
 	if rest := c.col.Corrupt + c.col.Postponed; rest > 0 {
 		return op, fmt.Errorf("%d cells were corrupt or left to the next cycle", rest)

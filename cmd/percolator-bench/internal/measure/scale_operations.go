@@ -200,75 +200,83 @@ func (t *scaleTable) nextHeld() int {
 
 func (t *scaleTable) lastHeld() int { return t.order[(t.locks-1)%t.held] }
 
-// scaleTrial is the samples of one operation, by table.
-type scaleTrial struct {
-	kind   scaleKind
-	rounds [][][]time.Duration // by table and repetition
-	costs  []counted           // by table
+// scaleOperation is an operation at each of the sizes.
+type scaleOperation struct {
+	scaleKind
+	points []*scalePoint
 }
 
-func newScaleTrial(k scaleKind, tables int) *scaleTrial {
-	return &scaleTrial{kind: k, rounds: make([][][]time.Duration, tables), costs: make([]counted, tables)}
+// scalePoint is an operation at one size.
+type scalePoint struct {
+	size    int
+	per     float64   // rows that share the cost of a sample
+	count   int       // samples: operations, passes through the table, or pages of one
+	us      []float64 // the medians of the repetitions
+	latency recorder  // of all samples
+	cost    counted   // of the samples together
+	removed int64     // versions, by collection
 }
 
-// repeat does the operation as often as one repetition has it; at is which table of the sweep t is.
-func (tr *scaleTrial) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, at int) error {
-	n := lab.b.Samples
-	switch {
-	case tr.kind.whole:
-		n = 1
-	case tr.kind.long:
-		n = (n + scaleSeldom - 1) / scaleSeldom
-	}
-	samples := make([]time.Duration, 0, n)
-	for range n {
-		if tr.kind.prepare != nil {
-			if err := tr.kind.prepare(ctx, lab, t); err != nil {
-				return err
-			}
+func newScaleOperation(k scaleKind, tables []*scaleTable) *scaleOperation {
+	op := &scaleOperation{scaleKind: k}
+	for _, t := range tables {
+		p := &scalePoint{size: t.size, per: 1}
+		if k.perRow {
+			p.per = float64(t.rows)
 		}
-		before, begun := costOf(&lab.sent, lab.client), time.Now()
-		if err := tr.kind.do(ctx, lab, t); err != nil {
-			return err
-		}
-		samples = append(samples, time.Since(begun))
-		tr.costs[at].add(before, costOf(&lab.sent, lab.client))
-	}
-	tr.rounds[at] = append(tr.rounds[at], samples)
-	return ctx.Err()
-}
-
-// operation turns samples into the costs at each size.
-func (tr *scaleTrial) operation(tables []*scaleTable) scaleOperation {
-	op := scaleOperation{name: tr.kind.name, what: tr.kind.what, per: "operation"}
-	if tr.kind.perRow {
-		op.per = "row"
-	}
-	for i, t := range tables {
-		of := 1.
-		if tr.kind.perRow {
-			of = float64(t.rows)
-		}
-		p := scalePoint{size: t.size, cost: tr.costs[i]}
-		all := new(recorder)
-		for _, round := range tr.rounds[i] {
-			p.us = append(p.us, 1000*recorded(round).ms(50)/of)
-			all.merge(recorded(round))
-		}
-		p.count, p.p99 = int(all.count()), 1000*all.ms(99)/of
 		op.points = append(op.points, p)
 	}
 	return op
 }
 
+// repeat does the operation as often as one repetition has it.
+func (op *scaleOperation) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, p *scalePoint) error {
+	n := lab.b.Samples
+	switch {
+	case op.whole:
+		n = 1
+	case op.long:
+		n = (n + scaleSeldom - 1) / scaleSeldom
+	}
+	samples := make([]time.Duration, 0, n)
+	for range n {
+		if op.prepare != nil {
+			if err := op.prepare(ctx, lab, t); err != nil {
+				return err
+			}
+		}
+		before, begun := costOf(&lab.sent, lab.client), time.Now()
+		if err := op.do(ctx, lab, t); err != nil {
+			return err
+		}
+		samples = append(samples, time.Since(begun))
+		p.cost.add(before, costOf(&lab.sent, lab.client))
+	}
+	p.add(samples)
+	return ctx.Err()
+}
+
+// add adds the samples of a repetition.
+func (p *scalePoint) add(samples []time.Duration) {
+	latency := recorded(samples)
+	p.us = append(p.us, 1000*latency.ms(50)/p.per)
+	p.count += len(samples)
+	p.latency.merge(latency)
+}
+
 // into adds an operation to the report of a sweep, and returns how it grows: how much more than at
 // the smallest size it costs.
-func (op scaleOperation) into(r *run, sweep string) report.Line {
-	line := report.Line{Points: true}
+func (op *scaleOperation) into(r *run, sweep string) report.Line {
+	line := report.Line{Name: op.name, Points: true}
+	of := "operation"
+	if op.perRow {
+		of = "row"
+		line.Name += ", of a row"
+	}
 	var sizes, costs []float64
 	for _, p := range op.points {
 		row := r.Table(sweep).Row(fmt.Sprintf("%s, %d", op.name, p.size))
-		row.Add(sweep, p.size, "of a", op.per, "n", p.count, "time, µs", p.us, "p99, µs", p.p99,
+		row.Add(sweep, p.size, "of a", of, "n", p.count, "time, µs", p.us, "p99, µs", 1000*p.latency.ms(99)/p.per,
 			"× smallest", ratiosOf(p.us, op.points[0].us))
 		for _, kind := range slices.Sorted(maps.Keys(p.cost.requests)) {
 			row.Add(kind, float64(p.cost.requests[kind])/float64(p.count))
@@ -281,10 +289,7 @@ func (op scaleOperation) into(r *run, sweep string) report.Line {
 		line.X, line.Y = append(line.X, float64(p.size)), append(line.Y, row.Value("× smallest"))
 	}
 	grown, exponent := r.Table("growth with "+sweep).Row(op.name), exponentOf(sizes, costs)
-	grown.Add("cost of a", op.per, "grows as size to the power of", exponent, "what", op.what)
-	if line.Name = op.name; op.per != "operation" {
-		line.Name += ", of a " + op.per
-	}
+	grown.Add("cost of a", of, "grows as size to the power of", exponent, "what", op.what)
 	line.Name += fmt.Sprintf(" (size^%.2f)", exponent)
 	return line
 }

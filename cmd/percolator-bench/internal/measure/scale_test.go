@@ -156,16 +156,19 @@ func TestScaleGrowth(t *testing.T) {
 		return out
 	}
 	tables := []*scaleTable{{size: 10, rows: 10}, {size: 100, rows: 100}}
-	tr := newScaleTrial(scaleKind{name: "k", perRow: true}, 2)
-	tr.rounds = [][][]time.Duration{{ms(1), ms(2), ms(4)}, {ms(20), ms(20), ms(20)}}
-	tr.costs[1].add(counted{}, counted{map[string]int64{"ReadRows": 6, "MutateRows": 0}, 300})
-	op, r := tr.operation(tables), newRun("scale")
+	op, r := newScaleOperation(scaleKind{name: "k", perRow: true}, tables), newRun("scale")
+	for i, rounds := range [][]int{{1, 2, 4}, {20, 20, 20}} {
+		for _, n := range rounds {
+			op.points[i].add(ms(n))
+		}
+	}
+	op.points[1].cost.add(counted{}, counted{map[string]int64{"ReadRows": 6, "MutateRows": 0}, 300})
 	line := op.into(r, "rows")
 	spread := func(f report.Figure, least, median, most float64) bool {
 		return f.Value == median && *f.Spread == report.Spread{Min: least, Max: most}
 	}
 	rows := r.Table("rows").Rows
-	if op.per != "row" || len(rows) != 2 || !spread(rows[0].Figure("time"), 100, 200, 400) || !spread(rows[1].Figure("time"), 200, 200, 200) {
+	if rows[0].Figure("of a").Text != "row" || len(rows) != 2 || !spread(rows[0].Figure("time"), 100, 200, 400) || !spread(rows[1].Figure("time"), 200, 200, 200) {
 		t.Errorf("%+v", op)
 	}
 	p := rows[1]
