@@ -303,12 +303,8 @@ func magnitude(s string) float64 {
 
 // ascending refuses a list that is not.
 func ascending[T int | float64](name string, list []T) error {
-	for i := range max(len(list)-1, 0) {
-		if list[i+1] <= list[i] {
-			return usagef("--%s %v do not ascend", name, list)
-		}
-	}
-	return nil
+	distinct := slices.Compact(slices.Clone(list))
+	return unless(slices.IsSorted(list) && len(distinct) == len(list), "--%s %v do not ascend", name, list)
 }
 
 // one declares a flag with one of the known names, of which the first is the default.

@@ -47,10 +47,8 @@ type addresses struct {
 
 // newEnvironment starts the emulator of that name and creates the schema in it; there is no oracle.
 func newEnvironment(ctx context.Context, name string, schema *percolator.Schema) *environment {
-	e := &environment{}
-	var stop func() error
-	if e.emulator, e.at.Bigtable, stop, e.err = startEmulator(name); e.err == nil {
-		e.closers, e.options = append(e.closers, stop), emulator.Connect(e.at.Bigtable)
+	e := new(environment)
+	if e.startEmulator(name); e.err == nil {
 		e.err = e.createSchema(ctx, schema)
 	}
 	return e
@@ -72,28 +70,23 @@ const (
 	gcloudEmulator   = "gcloud"   // that of gcloud's SDK, in a process of its own
 )
 
-// startEmulator starts the emulator of that name and returns what it is for people, and its
-// address.
-func startEmulator(name string) (text, address string, stop func() error, err error) {
-	if name == embeddedEmulator {
-		bt, err := emulator.Start()
-		if err != nil {
-			return "", "", nil, err
+// startEmulator starts the emulator of that name.
+func (e *environment) startEmulator(name string) {
+	switch name {
+	case embeddedEmulator:
+		if bt := opened(e, func() (*emulator.Server, error) { return emulator.Start() }); bt != nil {
+			e.emulator, e.at.Bigtable, e.closers = "the emulator in the same process", bt.Addr(), append(e.closers, bt.Close)
 		}
-		return "the emulator in the same process", bt.Addr(), bt.Close, nil
+	case gcloudEmulator:
+		path := opened(e, func() (string, error) { return gcloudemulator.Find(os.Getenv) })
+		if bt := opened(e, func() (*gcloudemulator.Emulator, error) { return gcloudemulator.Start(path) }); bt != nil {
+			e.emulator, e.at.Bigtable = "gcloud's emulator in a process of its own", bt.Addr
+			e.closers = append(e.closers, func() error { bt.Stop(); return nil })
+		}
+	default:
+		e.err = fmt.Errorf("emulator %q is neither %q nor %q", name, embeddedEmulator, gcloudEmulator)
 	}
-	if name != gcloudEmulator {
-		return "", "", nil, fmt.Errorf("emulator %q is neither %q nor %q", name, embeddedEmulator, gcloudEmulator)
-	}
-	path, err := gcloudemulator.Find(os.Getenv)
-	if err != nil {
-		return "", "", nil, err
-	}
-	e, err := gcloudemulator.Start(path)
-	if err != nil {
-		return "", "", nil, err
-	}
-	return "gcloud's emulator in a process of its own", e.Addr, func() error { e.Stop(); return nil }, nil
+	e.options = emulator.Connect(e.at.Bigtable)
 }
 
 // createSchema creates what is not there yet.

@@ -146,16 +146,12 @@ type outageStream struct {
 func (s *outageStream) SendMsg(m any) (err error) {
 	switch q := m.(type) {
 	case *btpb.ReadRowsRequest:
-		if m, err = s.read(q); err != nil {
-			return err
-		}
+		m = s.read(q)
 	case *btpb.MutateRowsRequest:
-		if m, err = s.write(q); err != nil {
-			return err
-		}
+		m, err = s.write(q)
 	}
-	if m == nil {
-		return nil
+	if m == nil || err != nil {
+		return err
 	}
 	if s.ClientStream, err = s.open(); err != nil {
 		return err
@@ -163,22 +159,19 @@ func (s *outageStream) SendMsg(m any) (err error) {
 	return s.ClientStream.SendMsg(m)
 }
 
-func (s *outageStream) read(q *btpb.ReadRowsRequest) (send any, err error) {
-	if exempts(q.TableName) || !s.o.down(time.Now()) {
-		return q, nil
-	}
+func (s *outageStream) read(q *btpb.ReadRowsRequest) (send any) {
 	before, touched := rowsBefore(q.Rows, deadFrom, deadTo)
-	if !touched {
-		return q, nil
+	if exempts(q.TableName) || !s.o.down(time.Now()) || !touched {
+		return q
 	}
 	s.o.refused.Add(1)
 	s.broken, s.limit = true, q.RowsLimit
 	if before == nil || q.Reversed {
-		return nil, nil
+		return nil
 	}
 	part := proto.Clone(q).(*btpb.ReadRowsRequest)
 	part.Rows = before
-	return part, nil
+	return part
 }
 
 func (s *outageStream) write(q *btpb.MutateRowsRequest) (send any, err error) {

@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -44,13 +45,13 @@ func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...o
 	l.client = l.environment.client(ctx, percolator.Config{}, opts...)
 	l.unbatched = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...)
 	table := l.raw(ctx, opts...)
-	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = table(fig8Ours), true, l.readOurs, l.loadOurs
-	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = table(fig8Limit), true, l.limit.readRaw("data"), l.loadLimit
-	l.plain.table, l.plain.read, l.plain.write = table(fig8Plain), l.plain.readRaw(fig8Family), l.loadPlain
+	l.ours.table, l.ours.versions, l.ours.read = table(fig8Ours), true, l.readOurs
+	l.limit.table, l.limit.versions, l.limit.read = table(fig8Limit), true, l.limit.readRaw("data")
+	l.plain.table, l.plain.read = table(fig8Plain), l.plain.readRaw(fig8Family)
 	ts := opened(l.environment, func() (tso.Timestamp, error) { return l.oracle.Next(ctx) })
 	l.last.Store(int64(ts)) // as large as those of the protocol: they are sent as varints
 	if l.err == nil {
-		l.err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
+		l.err = l.load(ctx)
 	}
 	return l, l.orClose()
 }
@@ -71,34 +72,21 @@ func (l *fig8Lab) readOurs(ctx context.Context, keys []string) ([][]byte, error)
 	return s.GetMulti(ctx, cells...)
 }
 
-func (l *fig8Lab) loadOurs(ctx context.Context, keys []string, values [][]byte) error {
-	_, err := l.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		for i, key := range keys {
-			if err := tx.Set(fig8Cell(key), values[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return err
-}
-
-func (l *fig8Lab) loadPlain(ctx context.Context, keys []string, values [][]byte) error {
-	muts := make([]*bigtable.Mutation, len(keys))
-	for i := range muts {
-		muts[i] = setCell(fig8Family, fig8Column, fig8Timestamp, values[i])
-	}
-	return applyBulk(ctx, l.plain.table, keys, muts)
-}
-
-func (l *fig8Lab) loadLimit(ctx context.Context, keys []string, values [][]byte) error {
+// load stores the first value of every row in all tables.
+func (l *fig8Lab) load(ctx context.Context) error {
 	start, commit := l.tick(), l.tick()
-	muts := make([]*bigtable.Mutation, len(keys))
-	for i := range muts {
-		muts[i] = setCell("data", fig8Column, start, values[i])
-		muts[i].Set("write", fig8Column, commit, fig8Record)
-	}
-	return applyBulk(ctx, l.limit.table, keys, muts)
+	return errors.Join(
+		fill.Items(ctx, l.client, len(l.ours.keys), func(tx *percolator.Txn, row int) error {
+			return tx.Set(fig8Cell(l.ours.keys[row]), l.ours.fill(nil, row, 0))
+		}),
+		l.plain.load(ctx, func(value []byte) *bigtable.Mutation {
+			return setCell(fig8Family, fig8Column, fig8Timestamp, value)
+		}),
+		l.limit.load(ctx, func(value []byte) *bigtable.Mutation {
+			mut := setCell("data", fig8Column, start, value)
+			mut.Set("write", fig8Column, commit, fig8Record)
+			return mut
+		}))
 }
 
 // fig8Kind is a comparison of the benchmark.

@@ -224,9 +224,8 @@ type fig8Rows struct {
 	table    *bigtable.Table // without the protocol
 	versions bool            // each write leaves another version behind
 
-	// read returns the newest values, with the protocol where there is one; write loads.
-	read  func(ctx context.Context, keys []string) ([][]byte, error)
-	write func(ctx context.Context, keys []string, values [][]byte) error
+	// read returns the newest values, with the protocol where there is one.
+	read func(ctx context.Context, keys []string) ([][]byte, error)
 }
 
 func newFig8Rows(rows, size int) *fig8Rows {
@@ -256,19 +255,19 @@ func (r *fig8Rows) check(scratch []byte, row int, got []byte) error {
 	return nil
 }
 
-// fig8Batch is how many rows are loaded, compared or cleaned at once.
+// fig8Batch is how many rows are compared or cleaned at once.
 const fig8Batch = 512
 
-// load stores the first value of every row.
-func (r *fig8Rows) load(ctx context.Context) error {
+// load stores the first value of every row without the protocol.
+func (r *fig8Rows) load(ctx context.Context, mutation func(value []byte) *bigtable.Mutation) error {
 	row := 0
-	for keys := range slices.Chunk(r.keys, fig8Batch) {
-		values := make([][]byte, len(keys))
-		for i := range values {
-			values[i] = r.fill(make([]byte, 0, r.size), row, 0)
+	for keys := range slices.Chunk(r.keys, 4*bulkRows) {
+		muts := make([]*bigtable.Mutation, len(keys))
+		for i := range muts {
+			muts[i] = mutation(r.fill(nil, row, 0))
 			row++
 		}
-		if err := r.write(ctx, keys, values); err != nil {
+		if err := applyBulk(ctx, r.table, keys, muts); err != nil {
 			return fmt.Errorf("loading rows: %w", err)
 		}
 	}
