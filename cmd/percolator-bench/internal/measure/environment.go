@@ -143,10 +143,15 @@ func (e *environment) newOracle(store tso.Store, cfg tso.ServerConfig) *tso.Serv
 	return opened(e, func() (*tso.Server, error) { return tso.NewServer(store, cfg) })
 }
 
+// listen listens on loopback.
+func (e *environment) listen() net.Listener {
+	return opened(e, func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") })
+}
+
 // serveOracle lets an oracle listen on loopback.
 func (e *environment) serveOracle(ctx context.Context, store tso.Store, cfg tso.ServerConfig) *tso.Server {
 	server := e.newOracle(store, cfg)
-	if l := opened(e, func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }); l != nil {
+	if l := e.listen(); l != nil {
 		e.at.Oracle = l.Addr().String()
 		e.background(ctx, func(ctx context.Context) error { return server.Serve(ctx, l) })
 	}

@@ -39,15 +39,11 @@ func (s fig10Setting) client() percolator.Config {
 
 // fig10Oracle is the process of one server of the oracle, whose record is in Bigtable. It says
 // where it listens, and hands over when its input ends.
-func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
+func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) error {
 	e := &environment{at: s.At, options: emulator.Connect(s.At.Bigtable)}
-	defer e.closeInto(&err)
 	e.serveOracle(ctx, tso.NewBigtableStore(e.raw(ctx)(tso.BigtableTable), instance),
 		tso.ServerConfig{Lease: s.Lease, Window: s.Window, SessionLease: s.SessionLease})
-	if e.err != nil {
-		return e.err
-	}
-	return answer(l, func(struct{}) (addresses, error) { return e.at, nil })
+	return answer(l, e, func(struct{}) (addresses, error) { return e.at, nil })
 }
 
 // fig10Order is what a worker is asked.
@@ -69,16 +65,12 @@ func newsOf(c *percolator.Client, o *outage) fig10News {
 }
 
 // fig10Worker is the process of one worker.
-func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
+func fig10Worker(ctx context.Context, s fig10Setting, l *lines) error {
 	faults, clock := new(outage), newCommitClock()
 	e := connectEnvironment(ctx, s.At)
-	defer e.closeInto(&err)
 	client := e.client(ctx, s.client(), append([]option.ClientOption{clock.option()}, faults.options()...)...)
 	e.work(ctx, client, fig10Registry(), observers.Config{DisableRowLocks: s.NoRowLocks})
-	if e.err != nil {
-		return e.err
-	}
-	return answer(l, func(o fig10Order) (fig10News, error) {
+	return answer(l, e, func(o fig10Order) (fig10News, error) {
 		if o.Outage != nil {
 			faults.times.Store(o.Outage)
 		}

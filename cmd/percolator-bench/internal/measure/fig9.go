@@ -241,7 +241,7 @@ type fig9Result struct {
 
 // fig9Run is the process of one repetition.
 func fig9Run(ctx context.Context, j fig9Job, l *lines) error {
-	return answer(l, func(struct{}) (*fig9Result, error) { return j.run(ctx) })
+	return answer(l, new(environment), func(struct{}) (*fig9Result, error) { return j.run(ctx) })
 }
 
 // run opens a firm, lets it work, and audits it.

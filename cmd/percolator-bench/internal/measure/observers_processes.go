@@ -20,14 +20,10 @@ import (
 
 // observersStore is the process with the store: an emulator of Bigtable and an oracle. It says
 // where they listen, and lives until the input ends.
-func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
+func observersStore(ctx context.Context, _ struct{}, l *lines) error {
 	e := newEnvironment(ctx, embeddedEmulator, hopSchema(1))
-	defer e.closeInto(&err)
 	e.serveOracle(ctx, tso.NewMemoryStore(), tso.ServerConfig{})
-	if e.err != nil {
-		return e.err
-	}
-	return answer(l, func(struct{}) (addresses, error) { return e.at, nil })
+	return answer(l, e, func(struct{}) (addresses, error) { return e.at, nil })
 }
 
 // round is what the writer is asked for: to write each row at its moment, counted from when it is
@@ -45,13 +41,9 @@ type moments struct {
 
 // observersWriter is the process with the writer: for each round that it hears it writes the rows
 // at their moments, and says when they were committed.
-func observersWriter(ctx context.Context, at addresses, l *lines) (err error) {
-	o, err := connectObserved(ctx, at)
-	if err != nil {
-		return err
-	}
-	defer o.closeInto(&err)
-	return answer(l, func(r round) (moments, error) {
+func observersWriter(ctx context.Context, at addresses, l *lines) error {
+	o := connectEnvironment(ctx, at).observed(ctx)
+	return answer(l, o.environment, func(r round) (moments, error) {
 		ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 		defer cancel()
 		var group errgroup.Group
@@ -74,26 +66,14 @@ type observersSetting struct {
 
 // observersWorker is a process with a worker: whenever it is asked it says which rows it has run
 // for, and when those runs were committed.
-func observersWorker(ctx context.Context, s observersSetting, l *lines) (err error) {
-	o, err := connectObserved(ctx, s.At)
-	if err != nil {
-		return err
-	}
-	defer o.closeInto(&err)
+func observersWorker(ctx context.Context, s observersSetting, l *lines) error {
+	o := connectEnvironment(ctx, s.At).observed(ctx)
 	cfg := observers.Config{ScanInterval: s.ScanInterval, DisableDispatch: s.ScanOnly}
 	worker, _ := o.work(ctx, o.client, hopRegistry(1), cfg)
-	if o.err != nil {
-		return o.err
-	}
-	return answer(l, func(struct{}) (moments, error) {
+	return answer(l, o.environment, func(struct{}) (moments, error) {
 		stats := worker.Stats()
 		return moments{Rows: o.clock.take(hopColumn(1)), Hinted: stats.Hinted, Found: stats.Found}, nil
 	})
-}
-
-func connectObserved(ctx context.Context, at addresses) (*observed, error) {
-	o := connectEnvironment(ctx, at).observed(ctx)
-	return o, o.orClose()
 }
 
 // acrossProcesses measures from a writer's process to workers' processes.
@@ -154,11 +134,11 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 
 // fillClean fills the table with clean rows, and measures how long it takes to look at all of them.
 func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err error) {
-	o, err := connectObserved(ctx, at)
-	if err != nil {
-		return 0, err
-	}
+	o := connectEnvironment(ctx, at).observed(ctx)
 	defer o.closeInto(&err)
+	if o.err != nil {
+		return 0, o.err
+	}
 	body := slices.Repeat([]byte{'x'}, 100)
 	if err := fill.Items(ctx, o.client, clean, func(tx *percolator.Txn, i int) error {
 		return tx.Set(benchCell(rowName(i), bodyColumn), body)

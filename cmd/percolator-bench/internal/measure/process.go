@@ -30,9 +30,11 @@ type reply struct {
 	Error string `json:"error,omitempty"`
 }
 
-// answer answers each line that it hears with what f returns, until the input ends.
-func answer[Q, A any](l *lines, f func(Q) (A, error)) error {
-	for {
+// answer answers each line that it hears with what f returns, until the input ends. Then it closes
+// the environment. If that has an error, there is nothing else to say.
+func answer[Q, A any](l *lines, e *environment, f func(Q) (A, error)) (err error) {
+	defer e.closeInto(&err)
+	for e.err == nil {
 		var q Q
 		if err := l.in.Decode(&q); errors.Is(err, io.EOF) {
 			return nil
@@ -47,6 +49,7 @@ func answer[Q, A any](l *lines, f func(Q) (A, error)) error {
 			return err
 		}
 	}
+	return e.err
 }
 
 // part is the program of a process.

@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"fmt"
-	"net"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -198,23 +197,17 @@ type serverCounts struct {
 }
 
 // oracleServer is the process with the oracle's server.
-func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
+func oracleServer(ctx context.Context, _ struct{}, l *lines) error {
 	e, store := new(environment), &countingStore{Store: tso.NewMemoryStore()}
-	defer e.closeInto(&err)
 	server := e.serveOracle(ctx, store, tso.ServerConfig{})
-	if e.err != nil {
-		return e.err
-	}
-	empty, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
 	rpc := grpc.NewServer()
 	testgrpc.RegisterTestServiceServer(rpc, emptyService{})
-	go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
-	defer rpc.Stop()
-	e.at.Empty = empty.Addr().String()
-	return answer(l, func(struct{}) (serverCounts, error) {
+	if empty := e.listen(); empty != nil {
+		e.at.Empty = empty.Addr().String()
+		go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
+		e.closers = append(e.closers, func() error { rpc.Stop(); return nil })
+	}
+	return answer(l, e, func(struct{}) (serverCounts, error) {
 		return serverCounts{At: e.at, Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}, nil
 	})
 }
@@ -252,16 +245,11 @@ type oracleTargets struct {
 // oracleLoad is a process with callers of the oracle, each a goroutine: it does a job for each line
 // that it hears.
 func oracleLoad(ctx context.Context, at oracleTargets, l *lines) error {
-	var clients []*tso.Client
-	for range at.Clients {
-		client, err := tso.Dial(ctx, at.Oracle)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = client.Close() }()
-		clients = append(clients, client)
+	e, clients := new(environment), make([]*tso.Client, at.Clients)
+	for i := range clients {
+		clients[i] = e.dial(ctx, at.Oracle)
 	}
-	return answer(l, func(j oracleJob) (*oracleResult, error) { return j.run(ctx, clients) })
+	return answer(l, e, func(j oracleJob) (*oracleResult, error) { return j.run(ctx, clients) })
 }
 
 // lot is how many timestamps a caller takes on at once that asks as fast as it can.
