@@ -48,10 +48,10 @@ type fig7Rate struct {
 // fig7Delivery is what one side has: clustering by an observer of each document, or by passes over
 // the whole repository, one after the other.
 type fig7Delivery struct {
-	offered, inTime, clustered int // documents; of these clustered while documents arrived, and in the end
-	delivered                  float64
-	latency                    *recorder
-	requests                   map[string]int64 // to Bigtable, by method
+	offered, clustered int // documents; of these clustered in the end
+	delivered          float64
+	latency            *recorder
+	requests           map[string]int64 // to Bigtable, by method
 	fig7Audit
 
 	// Of observers, saturated: when the last document had arrived, more than a tenth of all were still
@@ -317,8 +317,8 @@ func (o fig7Outcome) behind() bool {
 // delivery says how long documents waited. One that was not clustered had waited until the end of
 // the arrivals, at least.
 func (o fig7Outcome) delivery() fig7Delivery {
-	d := fig7Delivery{offered: len(o.clustered), inTime: o.inTime(), latency: new(recorder)}
-	d.delivered = float64(d.inTime) / o.arrivals.duration.Seconds()
+	d := fig7Delivery{offered: len(o.clustered), latency: new(recorder)}
+	d.delivered = float64(o.inTime()) / o.arrivals.duration.Seconds()
 	for i, at := range o.clustered {
 		if at.IsZero() {
 			d.latency.record(o.arrivals.duration - o.arrivals.due[i])

@@ -12,21 +12,12 @@ import (
 
 // goalsBenchmark measures everything for which there is a goal, by the other benchmarks.
 type goalsBenchmark struct {
-	Only            []string // parts; none: all
-	Duration, Slice time.Duration
-	Rows            int
-	Iterations      int
-	Delay           time.Duration
-	Pages           int
-	Collapse        time.Duration
+	// Only names the parts: ratios against raw requests, of fig8; latency in multiples of a request
+	// time and counts of requests, of latency; ops, counts of the web index's requests. None: all.
+	Only                             []string
+	Duration, Slice, Delay, Collapse time.Duration
+	Rows, Iterations, Pages          int
 }
-
-// The parts of the goals.
-const (
-	goalRatios  = "ratios"  // against raw requests, of fig8
-	goalLatency = "latency" // multiples of a request time, and counts of requests, of latency
-	goalOps     = "ops"     // counts of the web index's requests, of ops
-)
 
 func (b *goalsBenchmark) check() error {
 	return unless(b.Duration >= 2*b.Slice, "--duration %v does not hold two --slice %v", b.Duration, b.Slice)
@@ -62,10 +53,10 @@ func (b *goalsBenchmark) run(ctx context.Context, r *run) error {
 	}
 	var parts []part
 	for _, g := range ratioGoals() {
-		parts = append(parts, part{goalRatios, g.text, func() error { return b.ratio(ctx, r, g) }})
+		parts = append(parts, part{"ratios", g.text, func() error { return b.ratio(ctx, r, g) }})
 	}
-	parts = append(parts, part{goalLatency, "latency", func() error { return b.latencies(ctx, r) }},
-		part{goalOps, "web index", func() error { return b.counts(ctx, r) }})
+	parts = append(parts, part{"latency", "latency", func() error { return b.latencies(ctx, r) }},
+		part{"ops", "web index", func() error { return b.counts(ctx, r) }})
 	parts = slices.DeleteFunc(parts, func(p part) bool { return len(b.Only) > 0 && !slices.Contains(b.Only, p.of) })
 	r.all = len(parts)
 	for _, p := range parts {

@@ -283,7 +283,7 @@ func (f *latencyField) perform(ctx context.Context, w *latencyWork) (time.Durati
 			return 0, fmt.Errorf("preparing: %w", err)
 		}
 	}
-	return timed(asMeasured(ctx), func(ctx context.Context) error { return w.run(ctx, row) })
+	return timed(context.WithValue(ctx, waitedFor{}, true), func(ctx context.Context) error { return w.run(ctx, row) })
 }
 
 // count runs transactions one by one, each until its phase two is over, and counts their requests.

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -161,8 +162,10 @@ func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
 	case strings.HasPrefix(o.table, "percolator_"):
 		o.kind = readOwn
 		return o, asked{keys, keys}
-	case f.wholeFamily("notify"), f.wholeFamily("write"): // the second looks for commits at the end of a wait
-		if o.kind = readSearch; oneRow(r.GetRows().GetRowRanges()) {
+	case slices.Contains(f.families, "notify"), slices.Contains(f.families, "write"): // the second looks for commits at the end of a wait
+		o.kind = readSearch
+		if ranges := r.GetRows().GetRowRanges(); len(ranges) == 1 &&
+			string(ranges[0].GetEndKeyOpen()) == string(ranges[0].GetStartKeyClosed())+"\x00" { // one row
 			o.kind = readCheck
 		}
 		return o, asked{}
@@ -177,19 +180,12 @@ func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
 	return o, asked{keys, keys * max(1, len(f.columns))}
 }
 
-// oneRow tells whether a range holds one row only.
-func oneRow(ranges []*btpb.RowRange) bool {
-	return len(ranges) == 1 && string(ranges[0].GetEndKeyOpen()) == string(ranges[0].GetStartKeyClosed())+"\x00"
-}
-
 // namedByFilter is what a filter lets through.
 type namedByFilter struct {
 	columns  []string
 	families []string // of which all columns pass
 	values   bool     // it looks at values
 }
-
-func (f *namedByFilter) wholeFamily(name string) bool { return slices.Contains(f.families, name) }
 
 func (f *namedByFilter) walk(filter *btpb.RowFilter) {
 	switch x := filter.GetFilter().(type) {
@@ -301,17 +297,13 @@ func change(responses []*crawl.Response, n int) int {
 	return n
 }
 
-func writeWARC(path string, responses []*crawl.Response) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := crawl.NewPlainWriter(f)
+func writeWARC(path string, responses []*crawl.Response) error {
+	var b bytes.Buffer
+	w := crawl.NewPlainWriter(&b)
 	for _, r := range responses {
 		if err := w.WriteResponse(r, time.Unix(0, 0)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return os.WriteFile(path, b.Bytes(), 0o600)
 }

@@ -66,7 +66,9 @@ func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 	}
 	defer func() {
 		for _, s := range sweeps {
-			err = errors.Join(err, s.close())
+			if s.lab != nil {
+				s.lab.closeInto(&err)
+			}
 		}
 	}()
 	heap := int64(0)
@@ -232,11 +234,4 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 	}
 	r.Draw(chart)
 	return nil
-}
-
-func (s *scaleSweep) close() error {
-	if s.lab == nil {
-		return nil
-	}
-	return s.lab.close()
 }

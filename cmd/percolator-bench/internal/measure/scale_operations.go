@@ -109,7 +109,8 @@ var (
 		}}
 	scaleLock = scaleKind{name: "dead lock", what: "begin, and get of a row on which a dead transaction has left its lock",
 		prepare: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-			return lab.strand(ctx, t, t.nextHeld())
+			t.locks++
+			return lab.strand(ctx, t, t.lastHeld())
 		},
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			i, before := t.lastHeld(), lab.client.Stats().RolledBack
@@ -192,12 +193,7 @@ func (t *scaleTable) nextRow() int {
 	return t.order[(t.writes-1)%len(t.order)]
 }
 
-// nextHeld is the next row on which a dead transaction is to leave a lock.
-func (t *scaleTable) nextHeld() int {
-	t.locks++
-	return t.lastHeld()
-}
-
+// lastHeld is the row on which a dead transaction has left the last lock, or is about to.
 func (t *scaleTable) lastHeld() int { return t.order[(t.locks-1)%t.held] }
 
 // scaleOperation is an operation at each of the sizes.
@@ -275,9 +271,13 @@ func (op *scaleOperation) into(r *run, sweep string) report.Line {
 	}
 	var sizes, costs []float64
 	for _, p := range op.points {
+		ratios := slices.Clone(p.us)
+		for i, smallest := range op.points[0].us {
+			ratios[i] /= smallest
+		}
 		row := r.Table(sweep).Row(fmt.Sprintf("%s, %d", op.name, p.size))
 		row.Add(sweep, p.size, "of a", of, "n", p.count, "time, µs", p.us, "p99, µs", 1000*p.latency.ms(99)/p.per,
-			"× smallest", ratiosOf(p.us, op.points[0].us))
+			"× smallest", ratios)
 		for _, kind := range slices.Sorted(maps.Keys(p.cost.requests)) {
 			row.Add(kind, float64(p.cost.requests[kind])/float64(p.count))
 		}
@@ -292,14 +292,6 @@ func (op *scaleOperation) into(r *run, sweep string) report.Line {
 	grown.Add("cost of a", of, "grows as size to the power of", exponent, "what", op.what)
 	line.Name += fmt.Sprintf(" (size^%.2f)", exponent)
 	return line
-}
-
-func ratiosOf(of, by []float64) []float64 {
-	out := make([]float64, len(of))
-	for i := range of {
-		out[i] = of[i] / by[i]
-	}
-	return out
 }
 
 // exponentOf is b of the power law cost = a × size^b that fits best: the slope of the line through

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -42,7 +43,16 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 	server := e.part(ctx, "tso-server", struct{}{}, &counts, append(collectSeldom(), "GOMAXPROCS=1")...)
 	e.at = counts.At
 	begun := time.Now()
-	callers := b.startCallers(ctx, e)
+	callers := oracleCallers(nil)
+	env := collectSeldom()
+	if b.Processes >= runtime.NumCPU() {
+		// As many as processors have one each, as Go's scheduler hands no more timestamps to waiting
+		// callers with two of them than with one.
+		env = append(env, "GOMAXPROCS=1")
+	}
+	for range b.Processes {
+		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.Clients}, nil, env...))
+	}
 	if e.err != nil {
 		return e.err
 	}
@@ -69,17 +79,15 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 const slice = 20 * time.Millisecond
 
 // single compares one caller's Next with an empty call, in turns.
-func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) error {
-	client, err := tso.Dial(ctx, at.Oracle)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
+func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) (err error) {
+	e := new(environment)
+	defer e.closeInto(&err)
+	client := e.dial(ctx, at.Oracle)
 	conn, err := grpc.NewClient(at.Empty, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
+	if err := errors.Join(err, e.err); err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }()
+	e.closers = append(e.closers, conn.Close)
 	next := func() error { _, err := client.Next(ctx); return err }
 	service := testgrpc.NewTestServiceClient(conn)
 	empty := func() error { _, err := service.EmptyCall(ctx, new(testgrpc.Empty)); return err }
@@ -295,19 +303,6 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (*oracleResul
 
 // oracleCallers is the processes with the callers.
 type oracleCallers []*process
-
-// startCallers starts them. Each has one processor when there are as many as processors, as Go's
-// scheduler hands no more timestamps to waiting callers with two of them than with one.
-func (b *oracleBenchmark) startCallers(ctx context.Context, e *environment) (callers oracleCallers) {
-	env := collectSeldom()
-	if b.Processes >= runtime.NumCPU() {
-		env = append(env, "GOMAXPROCS=1")
-	}
-	for range b.Processes {
-		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.Clients}, nil, env...))
-	}
-	return callers
-}
 
 // run shares a job among the processes and adds up what they did.
 func (c oracleCallers) run(j oracleJob) (*oracleResult, error) {

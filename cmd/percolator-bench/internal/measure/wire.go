@@ -52,10 +52,6 @@ type distantClient struct {
 // another.
 type waitedFor struct{}
 
-func asMeasured(ctx context.Context) context.Context {
-	return context.WithValue(ctx, waitedFor{}, true)
-}
-
 // Next implements tso.Oracle.
 func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
 	if ctx.Value(waitedFor{}) != nil {

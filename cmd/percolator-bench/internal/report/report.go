@@ -270,19 +270,12 @@ func (f Figure) String() string {
 		s += fmt.Sprintf(" (%s – %s)", number(f.Spread.Min), number(f.Spread.Max))
 	}
 	if g := f.Goal; g != nil {
-		s += fmt.Sprintf(", %s: %s", g.sign()+number(g.Wanted), map[bool]string{true: "met", false: "missed"}[g.Met])
+		s += fmt.Sprintf(", %s: %s", map[bool]string{true: "≥ ", false: "≤ "}[g.AtLeast]+number(g.Wanted), map[bool]string{true: "met", false: "missed"}[g.Met])
 		if g.Peer != "" {
 			s += ", peer " + g.Peer
 		}
 	}
 	return s
-}
-
-func (g *Goal) sign() string {
-	if g.AtLeast {
-		return "≥ "
-	}
-	return "≤ "
 }
 
 // number writes three digits or so, and integers whole.

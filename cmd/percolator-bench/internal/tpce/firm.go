@@ -87,11 +87,11 @@ func (f *Firm) Load(ctx context.Context, x *Exchange) error {
 		set     func(tx *percolator.Txn, i int) error
 	}{
 		{f.size.Securities(), func(tx *percolator.Txn, i int) error {
-			return securities.Set(tx, securityRow(i), security{fmt.Sprintf("SYM%d", i)})
+			return securities.Set(tx, securityRow(i), fmt.Sprintf("SYM%d", i))
 		}},
 		{f.size.Securities(), func(tx *percolator.Txn, i int) error { return prices.Set(tx, securityRow(i), x.quotes[i]) }},
 		{f.size.Brokers(), func(tx *percolator.Txn, i int) error {
-			return brokers.Set(tx, brokerRow(i), broker{fmt.Sprintf("Broker %d", i)})
+			return brokers.Set(tx, brokerRow(i), fmt.Sprintf("Broker %d", i))
 		}},
 		{int(f.size), func(tx *percolator.Txn, i int) error {
 			return customers.Set(tx, customerRow(i), customer{Name: fmt.Sprintf("Customer %d", i), Tier: i % len(rates)})
@@ -174,9 +174,9 @@ var (
 	customers  = percolator.JSON[customer]("customers", "profile")
 	accounts   = percolator.JSON[account]("accounts", "balance")
 	holdings   = percolator.JSON[holding]("holdings", "position")
-	securities = percolator.JSON[security]("securities", "profile")
+	securities = percolator.String("securities", "symbol")
 	prices     = percolator.JSON[quote]("securities", "price")
-	brokers    = percolator.JSON[broker]("brokers", "profile")
+	brokers    = percolator.String("brokers", "name")
 	earnings   = percolator.JSON[Earned]("brokers", "earned")
 	trades     = percolator.JSON[trade]("trades", "state")
 )
@@ -242,18 +242,10 @@ type holding struct {
 	Cost     int64 `json:"cost"`     // of all of it
 }
 
-type security struct {
-	Symbol string `json:"symbol"`
-}
-
 // quote is the market's last word on a security.
 type quote struct {
 	Price int64 `json:"price"`
 	Fills int64 `json:"fills"` // of this security on the exchange so far: the greater, the newer
-}
-
-type broker struct {
-	Name string `json:"name"`
 }
 
 // Earned is what a broker has earned.

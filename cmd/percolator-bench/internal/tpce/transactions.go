@@ -48,7 +48,7 @@ func (f *Firm) Order(ctx context.Context, o Order) (Ticket, error) {
 		var acc account
 		var held holding
 		if err := read(ctx, tx, at(customers, customerRow(o.Account.Customer), new(customer)), at(accounts, o.Account.row(), &acc),
-			at(securities, securityRow(o.Security), new(security)), at(holdings, holdingRow(o.Account, o.Security), &held).orNone()); err != nil {
+			at(securities, securityRow(o.Security), new(string)), at(holdings, holdingRow(o.Account, o.Security), &held).orNone()); err != nil {
 			return err
 		}
 		if _, err := brokers.Get(ctx, tx, brokerRow(acc.Broker)); err != nil {
