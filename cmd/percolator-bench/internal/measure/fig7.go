@@ -252,7 +252,7 @@ const fig7Loaders = 16
 func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
 	load func(ctx context.Context, numbers []int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	next, turn := 0, make(chan struct{}, 1)
+	next, turn := 0, make(chan struct{}, 1) // the loader that has the turn waits for the next document
 	take := func() (numbers []int, err error) {
 		turn <- struct{}{}
 		defer func() { <-turn }()

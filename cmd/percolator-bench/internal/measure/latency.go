@@ -352,9 +352,9 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 	return time.Since(begun), err
 }
 
-// losePhaseTwo makes a client's MutateRows fail at once. What its transactions leave in the store is
-// what is there when a client dies right after the commit point: the primary's record, and the
-// locks of all other rows. The client itself need not be killed.
+// losePhaseTwo makes a client's MutateRows fail at once, with an error after which nobody tries
+// again. What its transactions leave in the store is what is there when a client dies right after
+// the commit point: the primary's record, and the locks of all other rows.
 func losePhaseTwo() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
 		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,

@@ -39,9 +39,8 @@ func delayed(delay time.Duration) []option.ClientOption {
 		})
 }
 
-// distantClient is an oracle that is far away: a request for a timestamp takes longer by delay. What
-// else it offers – sessions, hints, locks on rows – is passed on as it is: no transaction waits for
-// it.
+// distantClient is an oracle that is far away: a request for a timestamp takes longer by delay.
+// Sessions, hints and locks on rows are passed on as they are: no transaction waits for them.
 type distantClient struct {
 	*tso.Client
 	delay  time.Duration

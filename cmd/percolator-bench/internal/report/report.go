@@ -270,7 +270,8 @@ func (f Figure) String() string {
 		s += fmt.Sprintf(" (%s – %s)", number(f.Spread.Min), number(f.Spread.Max))
 	}
 	if g := f.Goal; g != nil {
-		s += fmt.Sprintf(", %s: %s", map[bool]string{true: "≥ ", false: "≤ "}[g.AtLeast]+number(g.Wanted), map[bool]string{true: "met", false: "missed"}[g.Met])
+		s += fmt.Sprintf(", %s%s: %s", map[bool]string{true: "≥ ", false: "≤ "}[g.AtLeast], number(g.Wanted),
+			map[bool]string{true: "met", false: "missed"}[g.Met])
 		if g.Peer != "" {
 			s += ", peer " + g.Peer
 		}
