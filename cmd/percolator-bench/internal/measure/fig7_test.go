@@ -266,7 +266,8 @@ func TestFig7Audit(t *testing.T) {
 	}
 	d := s.crawl.document(3)
 	row, value := fig7KeyRow(0, d.Keys[0]), encodeFig7(s.base.index[0][d.Keys[0]])
-	if entries := s.base.entries(); !bytes.Equal(entries[row], value) || len(value) == 0 || entries["9"+row[1:]] != nil {
+	if entries := s.base.entries(); !bytes.Equal(entries[row], value) || len(value) == 0 || entries["0/zz"] != nil || entries["9"+row[1:]] != nil ||
+		bytes.Equal(entries[row], nil) || bytes.Equal(entries[row], encodeFig7[uint32](1<<30)) {
 		t.Error("an entry that is there is not, or one that is not there is")
 	}
 }
