@@ -204,3 +204,23 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPackageEscapesTheLayers: a package that has no line of its own is held to those of its
+// neighbours, so the engine does not reach it, and it does not reach the engine.
+func TestNoPackageEscapesTheLayers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to string }{
+		{"internal/model", "tso/spannerstore"},       // every client would link Spanner
+		{"percolator", "tso/spannerstore"},           // likewise
+		{"internal/store", "observers/combinequeue"}, // an observer's library below the engine
+		{"internal/commit", "docs/examples/quickstart"},
+		{"observers/combinequeue", "internal/commit"}, // it uses percolator, like any observer
+		{"observers/exportqueue", "internal/engine"},
+		{"tso/spannerstore", "internal/store"}, // the oracle lies below everything
+		{"tso/internal/record", "internal/meta"},
+	} {
+		if refusal(c.from, c.to) == "" {
+			t.Errorf("%s may import %s", c.from, c.to)
+		}
+	}
+}
