@@ -82,7 +82,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 // drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make
 // young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
-	return s.rest(ctx, s.e.Store.Timing.Drain())
+	return s.rest(ctx, model.DrainTime(s.e.Store.Timing))
 }
 
 // rest waits and keeps the lease meanwhile.

@@ -50,7 +50,7 @@ func (a *Admin) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 
 // EncodeSchema returns the stored form of a schema: JSON in a fixed order, without Splits. Equal
 // schemas have equal encodings.
-func EncodeSchema(s *model.Schema) []byte { return s.Encode() }
+func EncodeSchema(s *model.Schema) []byte { return model.EncodeSchema(s) }
 
 // DecodeSchema is the inverse of EncodeSchema. ErrCorrupt: CreateSchema would not store b.
 func DecodeSchema(b []byte) (*model.Schema, error) {

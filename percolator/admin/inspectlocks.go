@@ -30,7 +30,7 @@ func (a *Admin) ListLocks(ctx context.Context, table string, r model.Range, opts
 			yield(LockInspection{}, err)
 			return
 		}
-		for !r.Empty() {
+		for !model.EmptyRange(r) {
 			page, more, err := a.lockPage(ctx, table, &r, opts)
 			if err != nil {
 				yield(LockInspection{}, err)

@@ -120,7 +120,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	v := &verification{e: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
 	err = v.pages(ctx, table, ix.Column, v.cells)
 	if err == nil {
-		err = v.pages(ctx, ix.TableName(table), model.IndexColumn, v.entries)
+		err = v.pages(ctx, model.IndexTable(table, ix), model.IndexColumn, v.entries)
 	}
 	return v.report, err
 }
@@ -203,11 +203,11 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 	var of []model.Entry
 	var entries []model.Cell
 	for _, e := range page {
-		if v.ix.CheckEntry(e.Cell, e.Value) != nil { // older than the index, and too long for it
+		if model.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil { // older than the index, and too long for it
 			v.found(IndexFinding{Damage: IndexMissing, Cell: e.Cell})
 			continue
 		}
-		of, entries = append(of, e), append(entries, v.ix.EntryCell(v.table, string(e.Value), e.Cell.Row))
+		of, entries = append(of, e), append(entries, model.IndexEntryCell(v.ix, v.table, string(e.Value), e.Cell.Row))
 	}
 	return v.lookUp(ctx, entries, func(i int, r reads.CellResult) error {
 		if r.Value != nil && string(r.Value) == of[i].Cell.Row {
@@ -234,7 +234,7 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	var cells []model.Cell
 	var values []string
 	for _, e := range page {
-		cell, value, ok := v.ix.DecodeEntry(v.table, e)
+		cell, value, ok := model.DecodeIndexEntry(v.ix, v.table, e)
 		if !ok {
 			v.corrupt(e.Cell)
 			continue
