@@ -7,13 +7,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestOneBridge: of all exported functions and methods of public packages, Client.Engine alone has
-// an internal type in its signature.
+// TestOneBridge: of all exported functions, methods and fields of public packages, Client.Engine
+// alone has an internal type.
 func TestOneBridge(t *testing.T) {
 	t.Parallel()
 	for _, pkg := range []string{"tso", "tso/spannerstore", "percolator", "percolator/admin", "percolator/backup", "percolator/console",
@@ -46,20 +47,51 @@ func checkSignatures(t *testing.T, pkg, name string) {
 			internals[path.Base(p)] = true
 		}
 	}
-	for _, d := range f.Decls {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || !fn.Name.IsExported() || fn.Recv != nil && !exportedReceiver(fn) || pkg == "percolator" && fn.Name.Name == "Engine" {
-			continue
-		}
-		ast.Inspect(fn.Type, func(n ast.Node) bool {
+	check := func(name string, what ast.Node) {
+		ast.Inspect(what, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := sel.X.(*ast.Ident); ok && internals[x.Name] {
-					t.Errorf("%s: %s has %s.%s in its signature", pkg, fn.Name.Name, x.Name, sel.Sel.Name)
+					t.Errorf("%s: %s has %s.%s in its signature", pkg, name, x.Name, sel.Sel.Name)
 				}
 			}
 			return true
 		})
 	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d)) && (pkg != "percolator" || d.Name.Name != "Engine") {
+				check(d.Name.Name, d.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if ts, ok := spec.(*ast.TypeSpec); ok && ts.Name.IsExported() && !ts.Assign.IsValid() {
+					for _, field := range exportedFields(ts.Type) {
+						check(ts.Name.Name, field)
+					}
+				}
+			}
+		}
+	}
+}
+
+// exportedFields are the types of what a struct's or an interface's users see.
+func exportedFields(of ast.Expr) (types []ast.Expr) {
+	var fields *ast.FieldList
+	switch of := of.(type) {
+	case *ast.StructType:
+		fields = of.Fields
+	case *ast.InterfaceType:
+		fields = of.Methods
+	default:
+		return nil
+	}
+	for _, f := range fields.List {
+		if len(f.Names) == 0 || slices.ContainsFunc(f.Names, (*ast.Ident).IsExported) {
+			types = append(types, f.Type)
+		}
+	}
+	return types
 }
 
 func exportedReceiver(fn *ast.FuncDecl) bool {

@@ -8,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // A page of ListLocks ends after so many rows, or after the row with which there are so many locks.
@@ -24,7 +25,7 @@ const (
 // Errors: ErrSchemaMismatch for a table that is not in the schema, ErrInvalidArgument for a
 // negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not
 // errors.
-func (a *Admin) ListLocks(ctx context.Context, table string, r model.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
+func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
 	return func(yield func(LockInspection, error) bool) {
 		if err := a.mayList(ctx, table, opts); err != nil {
 			yield(LockInspection{}, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -46,8 +47,8 @@ const (
 // IndexFinding is one thing that is wrong. It never holds a value.
 type IndexFinding struct {
 	Damage IndexDamage
-	Cell   model.Cell // the indexed cell; zero for an entry from which it cannot be learned
-	Other  model.Cell // IndexDuplicate: the cell that has the entry
+	Cell   percolator.Cell // the indexed cell; zero for an entry from which it cannot be learned
+	Other  percolator.Cell // IndexDuplicate: the cell that has the entry
 	// Entry tells entries apart that cannot be decoded, whose key would show a value: a hash of the
 	// key, and its length in bytes.
 	Entry string
