@@ -148,7 +148,7 @@ func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 			s.ID, s.Time.Format(time.RFC3339), s.Total.Rows, s.Total.Values, s.Total.Notified)
 		for _, name := range report.Manifest.IncompleteIndexes {
 			if err == nil {
-				_, err = fmt.Fprintf(w, "index %s was not complete and is to be built: Client.BackfillIndex\n", name)
+				_, err = fmt.Fprintf(w, "index %s was not complete and is to be built: admin.Admin.BackfillIndex\n", name)
 			}
 		}
 		return err

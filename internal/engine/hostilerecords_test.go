@@ -115,7 +115,7 @@ func TestHostileRecords(t *testing.T) {
 		}
 		row, err := c.Store.ReadRow(ctx, "t", name, store.Newest(nil, 0, 9))
 		if records := row.Of(layout.WriteFamily); err != nil || len(records) != 1 || string(records[0].Value) != string(r.value) {
-			t.Errorf("%s: what was planted became %v, %v", name, row, err)
+			t.Errorf("%s: what was stored became %v, %v", name, row, err)
 		}
 	}
 }

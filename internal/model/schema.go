@@ -187,8 +187,8 @@ func EncodeSchema(s *Schema) []byte {
 	return b
 }
 
-// DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named the
-// engine's own tables, say, would open them to callers.
+// DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named
+// the engine's own tables, say, would open them to callers.
 func DecodeSchema(b []byte) (*Schema, error) {
 	s := new(Schema)
 	if err := json.Unmarshal(b, s); err != nil {

@@ -57,9 +57,9 @@ func (t Timing) validate() error {
 // RefreshInterval is the interval at which a client reads schema and safepoint again.
 func RefreshInterval(t Timing) time.Duration { return t.MetaMaxAge / 4 }
 
-// DrainTime is how long after an announcement in the meta row some client may still act on the former
-// state, or have a request under way that it sent before: a client whose knowledge is almost too
-// old may still send a request, which lives on for its lifetime. A fifteenth more makes up for
+// DrainTime is how long after an announcement in the meta row some client may still act on the
+// former state, or have a request under way that it sent before: a client whose knowledge is almost
+// too old may still send a request, which lives on for its lifetime. A fifteenth more makes up for
 // clocks that tick at different rates.
 func DrainTime(t Timing) time.Duration {
 	d := t.RequestLifetime + t.MetaMaxAge
