@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -23,12 +24,8 @@ var DefaultTiming = Timing{RequestLifetime: 30 * time.Second, MetaMaxAge: 45 * t
 
 // EffectiveTiming replaces the zeros of t by the defaults.
 func EffectiveTiming(t Timing) Timing {
-	if t.RequestLifetime == 0 {
-		t.RequestLifetime = DefaultTiming.RequestLifetime
-	}
-	if t.MetaMaxAge == 0 {
-		t.MetaMaxAge = DefaultTiming.MetaMaxAge
-	}
+	t.RequestLifetime = cmp.Or(t.RequestLifetime, DefaultTiming.RequestLifetime)
+	t.MetaMaxAge = cmp.Or(t.MetaMaxAge, DefaultTiming.MetaMaxAge)
 	return t
 }
 

@@ -205,10 +205,9 @@ func (q Query) filter() bigtable.Filter {
 	case writtenSince:
 		return bigtable.ChainFilters(whole(layout.WriteFamily), from(q.at), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
 	case locks:
-		if q.at == 0 {
-			return whole(layout.LockFamily)
-		}
-		return bigtable.ChainFilters(whole(layout.LockFamily), upTo(q.at))
+		return bigtable.ChainFilters(whole(layout.LockFamily), upTo(max(q.at, 0)))
+	case allLocks:
+		return whole(layout.LockFamily)
 	case garbage:
 		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
 			whole(layout.LockFamily), whole(layout.WriteFamily))

@@ -45,6 +45,7 @@ const (
 	pending
 	writtenSince
 	locks
+	allLocks
 	garbage
 	exported
 	weak
@@ -118,8 +119,11 @@ func Pending() Query { return Query{shape: pending} }
 // WrittenSince is the newest record of each column at or after ts, without its value.
 func WrittenSince(ts tso.Timestamp) Query { return Query{shape: writtenSince, at: ts} }
 
-// Locks is every lock at or below at; 0: no bound.
+// Locks is every lock at or below at: none where at is 0 or less.
 func Locks(at tso.Timestamp) Query { return Query{shape: locks, at: at} }
+
+// AllLocks is every lock.
+func AllLocks() Query { return Query{shape: allLocks} }
 
 // Garbage is what the collector judges by: all locks and records, and where there is data.
 func Garbage() Query { return Query{shape: garbage} }

@@ -64,7 +64,7 @@ func (a *Admin) mayList(ctx context.Context, table string, opts LockOptions) err
 
 // lockPage reads and judges the next locks of r, and moves its start behind them.
 func (a *Admin) lockPage(ctx context.Context, table string, r *model.Range, opts LockOptions) (page []LockInspection, more bool, err error) {
-	filter := store.Locks(0)
+	filter := store.AllLocks()
 	if opts.OlderThan > 0 {
 		now, err := a.e.Clock.Next(ctx)
 		if err != nil {
