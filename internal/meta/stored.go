@@ -76,7 +76,7 @@ func readFrom(ctx context.Context, project, instance, appProfile string, opts []
 // SchemaPlan is what CreateSchema would find and do.
 type SchemaPlan struct {
 	Stored  StoredSchema
-	Changes []SchemaChange // Empty: everything is as the schema says
+	Changes []SchemaChange // empty: everything is as the schema says
 }
 
 // Refused is the first change that CreateSchema would refuse, as ErrSchemaMismatch; nil: it would

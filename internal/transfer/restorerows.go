@@ -99,7 +99,7 @@ func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *Exported
 	mut.Put(layout.NotifyFamily, cell.Column, r.cell.Commit, nil)
 	for _, s := range e.Parked {
 		s.Cell, s.Through, s.Done = cell, r.cell.Commit, false
-		mut.Put(layout.NotifyFamily, s.Column(), r.cell.Commit, s.Encode())
+		mut.Put(layout.NotifyFamily, layout.StateColumn(s), r.cell.Commit, layout.EncodeObserverState(s))
 	}
 }
 
