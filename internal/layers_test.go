@@ -40,9 +40,9 @@ var layers = [][]string{
 	{"observers", "percolator/backup", "percolator/loader", "internal/fixture"},
 	{"observers/internal/sliced"},
 	{"observers/combinequeue", "observers/exportqueue", "percolator/console", "internal/webindex/crawl", "internal/webindex/page"},
-	{"internal/webindex/bundled", "internal/webindex/index"},
-	{"internal/webindex/load", "internal/webindex/search", "internal/webindex/summary", "internal/webindex/verify"},
-	{"internal/webindex/webtest"},
+	{"internal/webindex/index"},
+	{"internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
+	{"internal/webindex/summary", "internal/webindex/webtest"},
 	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart"},
 	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "internal", "terraform"}, // nothing but tests
 }
