@@ -35,8 +35,9 @@ func (r *recentWrites) wrote(rows []*rowWrites, commitTS tso.Timestamp) {
 // freshen gives a blind transaction a new start timestamp if it would conflict with a commit of its
 // own client.
 func (tx *Txn) freshen(ctx context.Context, writes []*Write) error {
+	start := tx.StartTimestamp()
 	for _, w := range writes {
-		if tx.c.Recent.slot(w.Cell.Table, w.Cell.Row).Load() < int64(tx.StartTimestamp()) {
+		if tx.c.Recent.slot(w.Cell.Table, w.Cell.Row).Load() < int64(start) {
 			continue
 		}
 		asked := time.Now()

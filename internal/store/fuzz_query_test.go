@@ -15,8 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// plantedCell is one version, as the queries see it.
-type plantedCell struct {
+// storedCell is one version, as the queries see it.
+type storedCell struct {
 	family, column string
 	ts             tso.Timestamp
 }
@@ -41,12 +41,12 @@ func FuzzQueries(f *testing.F) {
 		defer cancel()
 		rows++
 		row, start := fmt.Sprint("row", rows), tso.Timestamp(at)+2
-		var cells []plantedCell
+		var cells []storedCell
 		mut := bigtable.NewMutation()
 		for _, column := range slices.Compact(slices.Sorted(slices.Values([]string{a, b, other}))) {
 			for _, family := range []string{layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily} {
 				for _, ts := range []tso.Timestamp{start - 1, start, start + 1} {
-					cells = append(cells, plantedCell{family, column, ts})
+					cells = append(cells, storedCell{family, column, ts})
 					mut.Set(family, column, cellTime(ts), layout.EncodeWrite(ts, layout.KindRollback))
 				}
 			}
@@ -61,16 +61,16 @@ func FuzzQueries(f *testing.F) {
 				t.Error(err)
 			}
 		}()
-		check := func(what string, q Query, want func(c plantedCell) bool) {
+		check := func(what string, q Query, want func(c storedCell) bool) {
 			t.Helper()
 			r, err := s.ReadRow(ctx, "t", row, q)
 			if err != nil {
 				t.Errorf("%s: %v", what, err)
 				return
 			}
-			got := map[plantedCell]int{}
+			got := map[storedCell]int{}
 			for _, it := range r.Items {
-				got[plantedCell{it.Family, it.Column, tso.Timestamp(it.Timestamp / 1000)}]++
+				got[storedCell{it.Family, it.Column, tso.Timestamp(it.Timestamp / 1000)}]++
 			}
 			for _, c := range cells {
 				if (got[c] == 1) != want(c) || got[c] > 1 {
@@ -78,11 +78,11 @@ func FuzzQueries(f *testing.F) {
 				}
 			}
 		}
-		is := func(columns ...string) func(c plantedCell) bool {
-			return func(c plantedCell) bool { return slices.Contains(columns, c.column) }
+		is := func(columns ...string) func(c storedCell) bool {
+			return func(c storedCell) bool { return slices.Contains(columns, c.column) }
 		}
-		conflict := func(among func(c plantedCell) bool, first bool) func(c plantedCell) bool {
-			return func(c plantedCell) bool {
+		conflict := func(among func(c storedCell) bool, first bool) func(c storedCell) bool {
+			return func(c storedCell) bool {
 				return among(c) && (c.family == layout.LockFamily && (first || c.ts != start) || c.family == layout.WriteFamily && c.ts >= start)
 			}
 		}
@@ -90,22 +90,22 @@ func FuzzQueries(f *testing.F) {
 		many := append(slices.Clip(few), "never 1", "never 2", "never 3", "never 4")
 		for what, columns := range map[string][]string{"one column": {a}, "two columns": few, "many columns": many} {
 			read := is(columns...)
-			check("a read of "+what, Newest(columns, start, 1), func(c plantedCell) bool {
+			check("a read of "+what, Newest(columns, start, 1), func(c storedCell) bool {
 				return read(c) && c.ts == start && (c.family != layout.NotifyFamily || rangesOf(columns) == nil)
 			})
-			check("a read without bound of "+what, Newest(columns, 0, 2), func(c plantedCell) bool {
+			check("a read without bound of "+what, Newest(columns, 0, 2), func(c storedCell) bool {
 				return read(c) && c.ts >= start && (c.family != layout.NotifyFamily || rangesOf(columns) == nil)
 			})
 			check("the conflict of "+what, Conflict(columns, start, false), conflict(read, false))
 			check("the conflict, at first, of "+what, Conflict(columns, start, true), conflict(read, true))
 		}
 		first, last := min(a, b), max(a, b)
-		between := func(c plantedCell) bool { return c.column >= first && c.column <= last }
+		between := func(c storedCell) bool { return c.column >= first && c.column <= last }
 		check("the span", ConflictSpan(first, last, start, false), conflict(between, false))
 		check("the span, at first", ConflictSpan(first, last, start, true), conflict(between, true))
-		check("the lock", HeldLock(a, start), func(c plantedCell) bool { return c == plantedCell{layout.LockFamily, a, start} })
-		check("the record", Record(a, start), func(c plantedCell) bool { return c == plantedCell{layout.WriteFamily, a, start} })
-		check("the primary", Primary(a, start), func(c plantedCell) bool {
+		check("the lock", HeldLock(a, start), func(c storedCell) bool { return c == storedCell{layout.LockFamily, a, start} })
+		check("the record", Record(a, start), func(c storedCell) bool { return c == storedCell{layout.WriteFamily, a, start} })
+		check("the primary", Primary(a, start), func(c storedCell) bool {
 			return c.column == a && c.ts == start && (c.family == layout.LockFamily || c.family == layout.WriteFamily)
 		})
 	})
