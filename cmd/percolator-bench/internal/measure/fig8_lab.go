@@ -250,7 +250,7 @@ func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
 	from := func(f bigtable.Filter, from, to bigtable.Timestamp) bigtable.Filter {
 		return bigtable.ChainFilters(f, bigtable.TimestampRangeFilterMicros(from, to))
 	}
-	conflict := bigtable.InterleaveFilters(column("lock"), from(column("write"), start, 0)) // as at a first sending
+	conflict := bigtable.InterleaveFilters(column("lock"), from(column("write"), start, 0)) // as at a first attempt
 	prewrite := setCell("data", fig8Column, start, w.draft(0, row))
 	prewrite.Set("lock", fig8Column, start, fig8Lock)
 	if err := l.conditional(ctx, w, row, bigtable.NewCondMutation(conflict, nil, prewrite), false); err != nil {
