@@ -15,7 +15,8 @@ import (
 
 // guard intercepts the emulator's methods; the package documentation says what it repairs.
 type guard struct {
-	limits  pageLimits
+	rules   rules
+	pages   pageLimits
 	holding func(*btpb.ReadRowsRequest)
 	tables  tables
 	admin   sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
@@ -26,6 +27,9 @@ type guard struct {
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	if err := g.rules.check(ctx, req); err != nil {
+		return nil, err
+	}
 	if strings.HasPrefix(info.FullMethod, "/google.bigtable.admin.") {
 		return g.administer(ctx, req, handler)
 	}
@@ -36,7 +40,12 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if !ok {
 		return handler(ctx, req)
 	}
-	err = g.mutate(ctx, r.GetTableName(), r.GetRowKey(), func() error {
+	t, done := g.tables.use(r.GetTableName())
+	defer done()
+	if err := checkFamilies(g.familiesOf(ctx, info.Server, r.GetTableName(), t), req); err != nil {
+		return nil, err
+	}
+	err = g.mutate(ctx, t, r.GetTableName(), r.GetRowKey(), func() error {
 		resp, err = handler(ctx, req)
 		return err
 	})
@@ -44,10 +53,8 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 }
 
 // mutate applies mutations of a table, the first of them of the row, under the table's lock.
-func (g *guard) mutate(ctx context.Context, table string, row []byte, apply func() error) error {
-	defer g.change(table, row)()
-	t, done := g.tables.use(table)
-	defer done()
+func (g *guard) mutate(ctx context.Context, t *table, name string, row []byte, apply func() error) error {
+	defer g.change(name, row)()
 	t.Lock()
 	defer t.Unlock()
 	if err := ctx.Err(); err != nil { // the caller left while this waited for the locks: it is not applied
@@ -63,33 +70,47 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	}
 	switch info.FullMethod {
 	case btpb.Bigtable_ReadRows_FullMethodName:
-		return serve(bt, ss, g.readRows)
+		return serve(g, bt, ss, g.readRows)
 	case btpb.Bigtable_MutateRows_FullMethodName:
-		return serve(bt, ss, g.mutateRows)
+		return serve(g, bt, ss, g.mutateRows)
 	case btpb.Bigtable_SampleRowKeys_FullMethodName:
-		return serve(bt, ss, sampleRowKeys)
+		return serve(g, bt, ss, sampleRowKeys)
 	}
 	return handler(srv, ss)
 }
 
 // serve receives the one request of a stream, and answers it.
-func serve[T any](bt btpb.BigtableServer, ss grpc.ServerStream, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
+func serve[T any](g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
 	req := new(T)
 	if err := ss.RecvMsg(req); err != nil {
+		return err
+	}
+	if err := g.rules.check(ss.Context(), req); err != nil {
 		return err
 	}
 	return answer(bt, ss, req)
 }
 
 func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.MutateRowsRequest) error {
-	var first []byte
-	if len(req.Entries) > 0 {
-		first = req.Entries[0].RowKey
-	}
+	t, done := g.tables.use(req.TableName)
+	defer done()
+	refused, left := withoutFamily(g.familiesOf(ss.Context(), bt, req.TableName, t), req)
 	answers := &buffer[btpb.MutateRowsResponse]{ServerStream: ss}
-	err := g.mutate(ss.Context(), req.TableName, first, func() error { return bt.MutateRows(req, answers) })
-	if err != nil {
+	if len(refused) > 0 {
+		answers.messages = append(answers.messages, &btpb.MutateRowsResponse{Entries: refused})
+	}
+	if len(req.Entries) == 0 {
+		return answers.flush()
+	}
+	if err := g.mutate(ss.Context(), t, req.TableName, req.Entries[0].RowKey, func() error { return bt.MutateRows(req, answers) }); err != nil {
 		return err
+	}
+	if len(refused) > 0 {
+		for _, m := range answers.messages[1:] {
+			for _, e := range m.Entries {
+				e.Index = left[e.Index]
+			}
+		}
 	}
 	return answers.flush()
 }
