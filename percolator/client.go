@@ -38,9 +38,14 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
-	e, err := engine.Open(ctx, cfg.settings(), cfg.AppProfile, engine.Providers{Meter: cfg.MeterProvider, Tracer: cfg.TracerProvider}, opts)
+	endpoint := new(store.Endpoint)
+	backend, err := store.Connect(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, append([]option.ClientOption{endpoint.Option()}, opts...))
 	if err != nil {
 		return nil, err
+	}
+	e, err := engine.Open(ctx, cfg.settings(), engine.Providers{Meter: cfg.MeterProvider, Tracer: cfg.TracerProvider}, backend)
+	if err != nil {
+		return nil, fmt.Errorf("%w (endpoint: %s)", err, endpoint)
 	}
 	c := &Client{e: e}
 	if err := c.connect(ctx, cfg); err != nil {
@@ -100,8 +105,10 @@ func (c *Client) Flush(ctx context.Context) error {
 // Lock resolution finishes the rest, so nothing is lost. Later calls of other methods return
 // ErrClosed. A second Close does nothing.
 func (c *Client) Close() error {
-	err := c.e.Close()
-	c.hangUp()
+	first, err := c.e.Close()
+	if first { // a later one must not end the session of locks that this one turns into records
+		c.hangUp()
+	}
 	return err
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,23 +14,14 @@ import (
 
 func main() { os.Exit(run()) }
 
+// run runs one command and returns its exit status: 0 success, 1 failure or a wrong answer, 2 wrong
+// usage.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-}
-
-// execute runs one command and returns its exit status: 0 success, 1 failure or a wrong answer, 2
-// wrong usage.
-func execute(ctx context.Context, args []string, in io.Reader, out, log io.Writer) int {
-	root := measure.Command()
-	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(log)
-	err := root.ExecuteContext(ctx)
+	err := measure.Command().ExecuteContext(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintln(log, "percolator-bench:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "percolator-bench:", err)
 	}
 	return measure.ExitStatus(err)
 }

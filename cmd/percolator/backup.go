@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
@@ -22,22 +23,7 @@ func newBackup() *cobra.Command {
 	var at asOfFlag
 	var chunk int64
 	cmd := &cobra.Command{
-		Use:   "backup DEST [TABLE…]",
-		Short: "Write a consistent snapshot to a directory or a bucket",
-		Long: `Write a consistent snapshot to a directory or a bucket.
-
-All tables, or those that are named, are read at one timestamp, while everybody goes on
-writing. DEST is a directory, or gs://BUCKET/PATH of Cloud Storage; it holds one backup.
-If the command is interrupted, the same command goes on where it was, as long as its
-snapshot is held (--hold). A backup is complete when DEST has manifest.json.
-
-With weak columns in the schema the command first waits until every client knows that a
-backup is being made: 80 s, unless the schema says otherwise.
-
-See docs/BACKUP.md for what is in a backup and what is not.`,
-		Example: `  percolator backup /backups/2026-11-21
-  percolator backup gs://my-bucket/percolator/2026-11-21 documents clusters
-  percolator backup verify gs://my-bucket/percolator/2026-11-21`,
+		Use: "backup DEST [TABLE…]",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("backup needs DEST: a directory or gs://BUCKET/PATH")
@@ -131,37 +117,27 @@ func summarize(m *backup.Manifest, location string) *backupSummary {
 }
 
 func (s *backupSummary) print(w io.Writer, out *outputFlag) error {
-	return out.emit(w, s, func(w io.Writer) error {
+	return out.emit(w, s, func(w io.Writer) {
 		t := newTable(w, "TABLE", "ROWS", "VALUES", "NOTIFIED", "STORED")
 		for _, table := range s.Tables {
 			t.row(shown(table.Name), table.Rows, table.Values, table.Notified, bytesShown(table.Bytes))
 		}
-		if err := t.flush(); err != nil {
-			return err
-		}
+		t.flush()
 		state := "complete"
 		if !s.Complete {
 			state = "not complete"
 		}
-		_, err := fmt.Fprintf(w, "\n%s: backup %s, snapshot of %s, %d chunks, %s\n", state, s.ID, s.Time.Format(time.RFC3339), s.Chunks, bytesShown(s.Total.Bytes))
-		if err == nil && s.MissedWeak {
-			_, err = fmt.Fprintln(w, "weak notifications that were run for after the snapshot may be missing")
+		_, _ = fmt.Fprintf(w, "\n%s: backup %s, snapshot of %s, %d chunks, %s\n", state, s.ID, s.Time.Format(time.RFC3339), s.Chunks, bytesShown(s.Total.Bytes))
+		if s.MissedWeak {
+			_, _ = fmt.Fprintln(w, "weak notifications that were run for after the snapshot may be missing")
 		}
-		return err
 	})
 }
 
 // bytesShown is a size for people.
 func bytesShown(n int64) string {
-	const unit = 1024
-	if n < unit {
+	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
 	}
-	size, name := float64(n), ""
-	for _, name = range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if size /= unit; size < unit {
-			break
-		}
-	}
-	return fmt.Sprintf("%.1f %s", size, name)
+	return fmt.Sprintf("% .1f", decor.SizeB1024(n))
 }

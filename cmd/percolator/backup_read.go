@@ -45,28 +45,26 @@ func onePlace(cmd *cobra.Command, args []string) error {
 func newBackupVerify() *cobra.Command {
 	var f placeFlags
 	cmd := &cobra.Command{
-		Use:   "verify DEST",
-		Short: "Read a backup and compare it with its checksums",
-		Long: `Read a backup and compare it with its checksums.
-
-Every object is read, decompressed and decoded; its SHA-256, the order of its rows and
-their number must be what the manifest says. No instance is needed.`,
-		Example: `  percolator backup verify /backups/2026-11-21`,
-		Args:    onePlace,
+		Use:  "verify DEST",
+		Args: onePlace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
-				show, end := showBar(cmd, "verify")
-				v, err := backup.Verify(ctx, s, show)
-				end()
-				if err != nil {
-					return err
-				}
-				return printVerification(cmd.OutOrStdout(), &f.out, v)
+				return verifyBackup(ctx, cmd, s, &f.out)
 			})
 		},
 	}
 	f.add(cmd, backupTimeout)
 	return cmd
+}
+
+func verifyBackup(ctx context.Context, cmd *cobra.Command, s backup.Store, out *outputFlag) error {
+	show, end := showBar(cmd, "verify")
+	v, err := backup.Verify(ctx, s, show)
+	end()
+	if err != nil {
+		return err
+	}
+	return printVerification(cmd.OutOrStdout(), out, v)
 }
 
 // verificationSummary is what is printed of it.
@@ -84,12 +82,11 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 	if s.Problems == nil {
 		s.Problems = []backup.Problem{}
 	}
-	err := out.emit(w, s, func(w io.Writer) error {
+	err := out.emit(w, s, func(w io.Writer) {
 		for _, p := range s.Problems {
 			_, _ = fmt.Fprintln(w, p.Text)
 		}
-		_, err := fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
-		return err
+		_, _ = fmt.Fprintf(w, "backup %s: %d of %d chunks are as they should be, with %d rows\n", s.ID, s.Chunks, s.All, s.Verified.Rows)
 	})
 	if err == nil && len(s.Problems) > 0 {
 		err = errFindings
@@ -100,14 +97,8 @@ func printVerification(w io.Writer, out *outputFlag, v *backup.Verification) err
 func newBackupLs() *cobra.Command {
 	var f placeFlags
 	cmd := &cobra.Command{
-		Use:   "ls DEST",
-		Short: "Tell what is in a backup, complete or not",
-		Long: `Tell what is in a backup, complete or not.
-
-Only the manifest is read, or what an interrupted backup has left; see "backup verify"
-for the rest. No instance is needed.`,
-		Example: `  percolator backup ls /backups/2026-11-21`,
-		Args:    onePlace,
+		Use:  "ls DEST",
+		Args: onePlace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, args, func(ctx context.Context, s backup.Store) error {
 				found, err := backup.Describe(ctx, s)
@@ -128,9 +119,8 @@ for the rest. No instance is needed.`,
 func printUnfinished(w io.Writer, out *outputFlag, location string, found *backup.Summary) error {
 	s := &backupSummary{ID: found.Plan.ID, Source: location, Snapshot: int64(found.Plan.Snapshot), Time: found.Plan.SnapshotTime,
 		MissedWeak: found.Plan.MissedWeak, Tables: []backupTableSummary{}, Chunks: found.Progress.Chunks, Total: found.Progress.Counts}
-	return out.emit(w, s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "not complete: backup %s, snapshot of %s, %d of %d ranges, %d rows, %s\nthe command that began it goes on with it\n",
+	return out.emit(w, s, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "not complete: backup %s, snapshot of %s, %d of %d ranges, %d rows, %s\nthe command that began it goes on with it\n",
 			s.ID, s.Time.Format(time.RFC3339), found.Progress.Done, found.Ranges, s.Total.Rows, bytesShown(s.Total.Bytes))
-		return err
 	})
 }

@@ -6,11 +6,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // checkJSON is what "check" prints for programs.
@@ -55,6 +57,14 @@ func worst(levels ...checkLevel) checkLevel {
 
 func sawOK(format string, args ...any) []finding {
 	return []finding{{Level: levelOK, Saw: fmt.Sprintf(format, args...)}}
+}
+
+// elseOK is what was found, or what was seen if that is nothing.
+func elseOK(out []finding, format string, args ...any) []finding {
+	if len(out) == 0 {
+		return sawOK(format, args...)
+	}
+	return out
 }
 
 func notChecked(format string, args ...any) []finding {
@@ -109,24 +119,9 @@ type checkFlags struct {
 
 func newCheck() *cobra.Command {
 	var f checkFlags
-	var list strings.Builder
-	for _, c := range checks() {
-		fmt.Fprintf(&list, "  %-12s  %s\n", c.name, c.about)
-	}
+
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Check an instance: tables, oracle, locks, collection, workers",
-		Long: `Check an instance, and change nothing:
-
-` + list.String() + `
-Each check says what it saw and, where something is wrong, the command that helps. One that
-cannot be carried out, as on an emulator, which has no app profiles, says so.
-
-The exit status is 5 if a check failed, or could not be carried out because the oracle or
-the store did not answer, and with --strict also if one gave a warning.`,
-		Example: `  percolator check
-  percolator check --strict --schema schema.yaml
-  percolator check --only locks,collection -o json | jq -r '.checks[].findings[].remedy // empty'`,
+		Use:  "check",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, err := f.choose()
@@ -160,8 +155,8 @@ func (f *checkFlags) choose() (chosen []check, err error) {
 			return nil, usagef("there is no check %q; the checks are %s", name, strings.Join(checkNames(), ", "))
 		}
 	}
-	if f.stranded < 1 {
-		return nil, usagef("--stranded-ttls %d is not above 0", f.stranded)
+	if err := aboveZero("stranded-ttls", f.stranded); err != nil {
+		return nil, err
 	}
 	for _, c := range checks() {
 		if (len(f.only) == 0 || slices.Contains(f.only, c.name)) && !slices.Contains(f.skip, c.name) {
@@ -213,6 +208,8 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
 }
 
 func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []check) checkJSON {
+	x.storedSchema = sync.OnceValues(func() (admin.StoredSchema, error) { return x.askSchema(ctx) })
+	x.tables = sync.OnceValues(func() ([]checkedTable, error) { return x.askTables(ctx) })
 	say, end := statusLine(cmd)
 	defer end()
 	out := checkJSON{Worst: levelOK, Checks: []checkedIt{}}
@@ -233,8 +230,7 @@ func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []check) c
 	return out
 }
 
-func (out checkJSON) print(w io.Writer) error {
-	p := painterFor(w)
+func (out checkJSON) print(w io.Writer) {
 	g := grid{head: []string{"CHECK", "LEVEL", "SAW"}}
 	for _, c := range out.Checks {
 		name := c.Name
@@ -247,7 +243,7 @@ func (out checkJSON) print(w io.Writer) error {
 			name = ""
 		}
 	}
-	return g.write(w, p)
+	g.write(w, painterFor(w))
 }
 
 func levelStyle(l checkLevel) style {

@@ -16,13 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// instanceAdminKey is the context key of the options by which commands reach the administration of
+// instances, also beside an emulator.
 type instanceAdminKey struct{}
-
-// withInstanceAdmin has the commands that run under ctx reach the administration of instances by
-// opts, also beside an emulator.
-func withInstanceAdmin(ctx context.Context, opts ...option.ClientOption) context.Context {
-	return context.WithValue(ctx, instanceAdminKey{}, opts)
-}
 
 // instanceAdminOptions tells how instances are administered; ok: they are, which no emulator knows
 // anything of.

@@ -81,7 +81,7 @@ func TestCheckAppProfile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(withInstanceAdmin(context.Background(), c.admin.serve(t)...), clusterLimit)
+			ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), instanceAdminKey{}, c.admin.serve(t)), clusterLimit)
 			defer cancel()
 			f := &checkFlags{queryFlags: queryFlags{dataFlags: dataFlags{instanceName: instanceName{"p", "i", c.use}}}}
 			got := checkAppProfile(ctx, &checker{flags: f})

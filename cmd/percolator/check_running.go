@@ -52,10 +52,7 @@ func judgeOracle(first, second, served tso.Timestamp, now time.Time) (out []find
 		}
 		out = append(out, found(levelWarning, "percolator tso status", "timestamps are %s %s this machine's clock", briefAge(ahead.Abs()), which))
 	}
-	if len(out) == 0 {
-		return sawOK("timestamps increase, above %s and close to the clock", servedText(served))
-	}
-	return out
+	return elseOK(out, "timestamps increase, above %s and close to the clock", servedText(served))
 }
 
 func servedText(served tso.Timestamp) string {
@@ -75,29 +72,25 @@ func checkLocks(ctx context.Context, x *checker) []finding {
 	var seen, stranded, undecodable int
 	var oldest time.Duration
 	var out []finding
-tables:
-	for _, table := range storedTables(x.client.Schema()) {
-		for l, err := range admin.New(x.client).ListLocks(ctx, table, percolator.All(), admin.LockOptions{}) {
-			if err != nil {
-				return append(out, cannot(err)...)
+	for l, err := range allLocks(ctx, x.client, nil, percolator.All(), admin.LockOptions{}) {
+		if err != nil {
+			return append(out, cannot(err)...)
+		}
+		if seen++; seen > locksChecked {
+			out = append(out, notChecked("the locks after the first %d", locksChecked)...)
+			break
+		}
+		switch {
+		case l.State == admin.LockStateUndecodable:
+			if undecodable++; undecodable <= locksNamed {
+				out = append(out, found(levelFailed, rowCommand(l.Cell), "the lock of %s cannot be decoded: %s", cellText(l.Cell), l.Reason))
 			}
-			if seen++; seen > locksChecked {
-				out = append(out, notChecked("the locks after the first %d", locksChecked)...)
-				break tables
-			}
-			switch {
-			case l.State == admin.LockStateUndecodable:
-				if undecodable++; undecodable <= locksNamed {
-					out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
-						"the lock of %s cannot be decoded: %s", cellText(l.Cell), l.Reason))
-				}
-			case l.State == admin.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
-				out = append(out, found(levelFailed, rowCommand(table, l.Cell.Row),
-					"the lock of %s says that it was placed in the future: nobody will resolve it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
-			case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
-				stranded++
-				oldest = max(oldest, l.Age)
-			}
+		case l.State == admin.LockStateAlive && l.Placed.Sub(l.StartTS) > l.Age+l.TTL:
+			out = append(out, found(levelFailed, rowCommand(l.Cell),
+				"the lock of %s says that it was placed in the future: nobody will resolve it before %s", cellText(l.Cell), l.Expires.Time().Format(time.RFC3339)))
+		case l.Resolvable() && l.Age > time.Duration(x.flags.stranded)*l.TTL:
+			stranded++
+			oldest = max(oldest, l.Age)
 		}
 	}
 	if undecodable > locksNamed {
@@ -108,17 +101,14 @@ tables:
 			"%d locks of transactions that are over stand for more than %d times their TTL, the oldest began %s ago: is no worker scanning?",
 			stranded, x.flags.stranded, briefAge(oldest)))
 	}
-	if len(out) == 0 {
-		return sawOK("locks: %d, none of them stranded", seen)
-	}
-	return out
+	return elseOK(out, "locks: %d, none of them stranded", seen)
 }
 
-func rowCommand(table, row string) string {
-	if strings.HasPrefix(row, "-") { // it would be taken for a flag
-		table = "-- " + table
+func rowCommand(c percolator.Cell) string {
+	if strings.HasPrefix(c.Row, "-") { // it would be taken for a flag
+		c.Table = "-- " + c.Table
 	}
-	return "percolator row " + table + " " + quoted(row)
+	return "percolator row " + c.Table + " " + quoted(c.Row)
 }
 
 // quoted is an argument for a shell.
@@ -244,10 +234,7 @@ func judgeWorkers(live []admin.WorkerInfo) (out []finding) {
 				strings.Join(slices.Sorted(maps.Keys(sets[columns])), " | ")))
 		}
 	}
-	if len(out) == 0 {
-		return sawOK("workers: %d, in agreement", len(live))
-	}
-	return out
+	return elseOK(out, "workers: %d, in agreement", len(live))
 }
 
 func checkObservers(ctx context.Context, x *checker) []finding {
@@ -279,8 +266,5 @@ func judgeObservers(s *percolator.Schema, live []admin.WorkerInfo) (out []findin
 			}
 		}
 	}
-	if len(out) == 0 {
-		return sawOK("columns: %d, each has a worker", n)
-	}
-	return out
+	return elseOK(out, "columns: %d, each has a worker", n)
 }

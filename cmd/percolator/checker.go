@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -26,30 +24,24 @@ type checker struct {
 	now       func() time.Time
 	wanted    *percolator.Schema // of --schema
 
-	schemaOnce sync.Once
-	stored     admin.StoredSchema
-	schemaErr  error
-
-	tablesOnce sync.Once
-	tables     map[string]*bigtable.TableInfo // those that exist
-	tablesErr  error
+	storedSchema func() (admin.StoredSchema, error) // asked once
+	tables       func() ([]checkedTable, error)     // asked once
 }
 
-// storedSchema reads the schema, once; it needs no oracle.
-func (x *checker) storedSchema(ctx context.Context) (admin.StoredSchema, error) {
-	x.schemaOnce.Do(func() {
-		x.stored, x.schemaErr = x.flags.readSchema(ctx)
-		if x.schemaErr == nil && x.stored.Schema == nil {
-			x.schemaErr = errors.New("no schema is stored")
-		}
-	})
-	return x.stored, x.schemaErr
+// checkedTable is percolator_meta or a table that the schema asks for.
+type checkedTable struct {
+	name     string
+	exists   bool
+	policies map[string]string // of garbage collection, by column family
 }
 
-// tableInfos asks for the tables of the schema and percolator_meta, once.
-func (x *checker) tableInfos(ctx context.Context) (map[string]*bigtable.TableInfo, error) {
-	x.tablesOnce.Do(func() { x.tables, x.tablesErr = x.askTables(ctx) })
-	return x.tables, x.tablesErr
+// askSchema needs no oracle.
+func (x *checker) askSchema(ctx context.Context) (admin.StoredSchema, error) {
+	stored, err := x.flags.readSchema(ctx)
+	if err == nil && stored.Schema == nil {
+		err = errors.New("no schema is stored")
+	}
+	return stored, err
 }
 
 // Bounds of questions about tables and app profiles.
@@ -58,44 +50,41 @@ const (
 	adminTimeout = 30 * time.Second
 )
 
-func (x *checker) askTables(ctx context.Context) (map[string]*bigtable.TableInfo, error) {
+func (x *checker) askTables(ctx context.Context) ([]checkedTable, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	names := []string{metaTable}
-	if stored, err := x.storedSchema(ctx); err == nil {
-		names = append(names, storedTables(stored.Schema)...)
+	tables := []checkedTable{{name: metaTable}}
+	if stored, err := x.storedSchema(); err == nil {
+		for _, name := range storedTables(stored.Schema) {
+			tables = append(tables, checkedTable{name: name})
+		}
 	}
 	admin, err := bigtable.NewAdminClient(ctx, x.flags.project, x.flags.instance, bigtableOptions(ctx)...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = admin.Close() }()
-	infos := make([]*bigtable.TableInfo, len(names))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(tablesAtOnce)
-	for i, name := range names {
-		g.Go(func() error {
-			info, err := admin.TableInfo(gctx, name)
-			switch {
-			case status.Code(err) == codes.NotFound:
-				return nil
-			case err != nil:
-				return fmt.Errorf("table %s: %w", name, err)
-			}
-			infos[i] = info
-			return nil
-		})
+	for i := range tables {
+		g.Go(func() error { return tables[i].ask(gctx, admin) })
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
+	return tables, g.Wait()
+}
+
+func (t *checkedTable) ask(ctx context.Context, admin *bigtable.AdminClient) error {
+	info, err := admin.TableInfo(ctx, t.name)
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return nil
+	case err != nil:
+		return fmt.Errorf("table %s: %w", t.name, err)
 	}
-	out := map[string]*bigtable.TableInfo{}
-	for i, name := range names {
-		if infos[i] != nil {
-			out[name] = infos[i]
-		}
+	t.exists, t.policies = true, map[string]string{}
+	for _, f := range info.FamilyInfos {
+		t.policies[f.Name] = f.GCPolicy
 	}
-	return out, nil
+	return nil
 }
 
 // cannot is the result of a check that the store or the oracle does not let be carried out.
@@ -111,7 +100,7 @@ func checkConnection(_ context.Context, x *checker) []finding {
 }
 
 func checkSchema(ctx context.Context, x *checker) []finding {
-	stored, err := x.storedSchema(ctx)
+	stored, err := x.storedSchema()
 	file := x.flags.schema
 	if err != nil {
 		if file == "" {
@@ -157,8 +146,8 @@ var (
 	metaFamilies = []string{"meta", "oracle"}
 )
 
-func familiesOf(table string) []string {
-	if table == metaTable {
+func (t checkedTable) families() []string {
+	if t.name == metaTable {
 		return metaFamilies
 	}
 	return cellFamilies
@@ -166,42 +155,36 @@ func familiesOf(table string) []string {
 
 // eachTable calls do for percolator_meta and each table of the schema; fine is what it saw if
 // nothing is found.
-func (x *checker) eachTable(ctx context.Context, fine string, do func(table string, info *bigtable.TableInfo) []finding) []finding {
-	infos, err := x.tableInfos(ctx)
+func (x *checker) eachTable(fine string, do func(t checkedTable) []finding) []finding {
+	tables, err := x.tables()
 	if err != nil {
 		return cannot(err)
 	}
-	names := []string{metaTable}
 	var out []finding
-	if stored, err := x.storedSchema(ctx); err == nil {
-		names = append(names, storedTables(stored.Schema)...)
-	} else {
+	if _, err := x.storedSchema(); err != nil {
 		out = cannot(fmt.Errorf("the tables of the schema: %w", err))
 	}
-	for _, name := range names {
-		out = append(out, do(name, infos[name])...)
+	for _, t := range tables {
+		out = append(out, do(t)...)
 	}
-	if len(out) == 0 {
-		return sawOK("tables: %d, %s", len(names), fine)
-	}
-	return out
+	return elseOK(out, "tables: %d, %s", len(tables), fine)
 }
 
 // createsWhatIsMissing adds tables and families that the stored schema should have.
 const createsWhatIsMissing = "percolator schema show > schema.yaml && percolator schema apply schema.yaml"
 
-func checkFamilies(ctx context.Context, x *checker) []finding {
-	return x.eachTable(ctx, "with all column families", func(table string, info *bigtable.TableInfo) (out []finding) {
+func checkFamilies(_ context.Context, x *checker) []finding {
+	return x.eachTable("with all column families", func(t checkedTable) (out []finding) {
 		remedy := createsWhatIsMissing
-		if table == metaTable {
+		if t.name == metaTable {
 			remedy = "percolator init"
 		}
-		if info == nil {
-			return []finding{found(levelFailed, remedy, "table %s does not exist", table)}
+		if !t.exists {
+			return []finding{found(levelFailed, remedy, "table %s does not exist", t.name)}
 		}
-		for _, family := range familiesOf(table) {
-			if !slices.ContainsFunc(info.FamilyInfos, func(f bigtable.FamilyInfo) bool { return f.Name == family }) {
-				out = append(out, found(levelFailed, remedy, "table %s lacks the column family %s", table, family))
+		for _, family := range t.families() {
+			if _, ok := t.policies[family]; !ok {
+				out = append(out, found(levelFailed, remedy, "table %s lacks the column family %s", t.name, family))
 			}
 		}
 		return out
@@ -212,31 +195,26 @@ func checkFamilies(ctx context.Context, x *checker) []finding {
 // timestamps with its clock, a number of versions counts records that change nothing
 // (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a timestamp, a
 // number of versions removes nothing.
-func checkGCPolicies(ctx context.Context, x *checker) []finding {
-	d := x.flags
-	return x.eachTable(ctx, "none has a policy", func(table string, info *bigtable.TableInfo) (out []finding) {
-		if info == nil {
-			return nil
-		}
-		for _, family := range familiesOf(table) {
-			i := slices.IndexFunc(info.FamilyInfos, func(f bigtable.FamilyInfo) bool { return f.Name == family })
-			if i < 0 || slices.Contains([]string{"", bigtable.GCRuleToString(nil)}, info.FamilyInfos[i].GCPolicy) {
+func checkGCPolicies(_ context.Context, x *checker) []finding {
+	return x.eachTable("none has a policy", func(t checkedTable) (out []finding) {
+		for _, family := range t.families() {
+			policy := t.policies[family]
+			if policy == "" || policy == bigtable.GCRuleToString(nil) {
 				continue
 			}
-			f := info.FamilyInfos[i]
 			level := levelFailed
-			if table == metaTable && !strings.Contains(f.GCPolicy, "age") {
+			if t.name == metaTable && !strings.Contains(policy, "age") {
 				level = levelWarning
 			}
-			remedy := fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s never", d.project, d.instance, table, f.Name)
-			out = append(out, found(level, remedy, "Bigtable collects family %s of table %s: %s", f.Name, table, f.GCPolicy))
+			remedy := fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s never", x.flags.project, x.flags.instance, t.name, family)
+			out = append(out, found(level, remedy, "Bigtable collects family %s of table %s: %s", family, t.name, policy))
 		}
 		return out
 	})
 }
 
-func checkIndexes(ctx context.Context, x *checker) []finding {
-	stored, err := x.storedSchema(ctx)
+func checkIndexes(_ context.Context, x *checker) []finding {
+	stored, err := x.storedSchema()
 	if err != nil {
 		return cannot(err)
 	}
@@ -251,8 +229,5 @@ func checkIndexes(ctx context.Context, x *checker) []finding {
 			}
 		}
 	}
-	if len(out) == 0 {
-		return sawOK("indexes: %d, all complete", n)
-	}
-	return out
+	return elseOK(out, "indexes: %d, all complete", n)
 }

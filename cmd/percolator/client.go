@@ -42,8 +42,8 @@ func (f *clientFlags) dialOptions(cmd *cobra.Command) ([]tso.DialOption, error) 
 	if f.targets == "" {
 		return nil, usagef("--tso or %s is needed", tsoAddrEnv)
 	}
-	if f.timeout <= 0 {
-		return nil, usagef("--timeout %v is not above 0", f.timeout)
+	if err := aboveZero("timeout", f.timeout); err != nil {
+		return nil, err
 	}
 	typed := cmd.Flags().Changed
 	byTLS := typed("tls-ca") || typed("tls-cert") || typed("tls-key") || typed("tls-server-name")

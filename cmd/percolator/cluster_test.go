@@ -125,6 +125,11 @@ type result struct {
 // added where the command has them.
 func (c *cluster) run(args ...string) result { return c.runWith("", args...) }
 
+// withConnection has the commands that run under ctx reach Bigtable by opts.
+func withConnection(ctx context.Context, opts ...option.ClientOption) context.Context {
+	return context.WithValue(ctx, connectionKey{}, opts)
+}
+
 // runWith is run with something on the standard input.
 func (c *cluster) runWith(input string, args ...string) result {
 	c.t.Helper()

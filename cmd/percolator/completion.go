@@ -13,15 +13,7 @@ import (
 // newCompletion takes the place of cobra's own command, which is hidden and has no examples.
 func newCompletion() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print the script that completes commands in bash, zsh, fish or powershell",
-		Long: `Print the script that completes commands, flags and, where --project and --instance or
-their environment variables name an instance, the names of its tables and indexes.`,
-		Example: `  source <(percolator completion bash)
-  percolator completion bash > /etc/bash_completion.d/percolator
-  percolator completion zsh > "${fpath[1]}/_percolator"
-  percolator completion fish > ~/.config/fish/completions/percolator.fish
-  percolator completion powershell | Out-String | Invoke-Expression`,
+		Use:       "completion SHELL",
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -47,9 +39,9 @@ their environment variables name an instance, the names of its tables and indexe
 // completionTimeout is how long somebody who has pressed tab waits for the names of tables.
 const completionTimeout = 2 * time.Second
 
-// schemaToComplete is nil if the instance is not known or does not answer: then nothing is
+// tablesToComplete are none if the instance is not known or does not answer: then nothing is
 // completed.
-func schemaToComplete(cmd *cobra.Command) *percolator.Schema {
+func tablesToComplete(cmd *cobra.Command) []percolator.Table {
 	if applyEnv(cmd) != nil {
 		return nil
 	}
@@ -67,42 +59,33 @@ func schemaToComplete(cmd *cobra.Command) *percolator.Schema {
 	ctx, cancel := context.WithTimeout(parent, completionTimeout)
 	defer cancel()
 	stored, err := n.readSchema(ctx)
-	if err != nil {
+	if err != nil || stored.Schema == nil {
 		return nil
 	}
-	return stored.Schema
+	return stored.Schema.Tables
 }
 
 // completeTables completes the first argument.
-func completeTables(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	s := schemaToComplete(cmd)
-	if s == nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var list []cobra.Completion
-	for _, t := range s.Tables {
-		if strings.HasPrefix(t.Name, begun) {
-			list = append(list, t.Name)
+func completeTables(cmd *cobra.Command, args []string, begun string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		for _, t := range tablesToComplete(cmd) {
+			if strings.HasPrefix(t.Name, begun) {
+				list = append(list, t.Name)
+			}
 		}
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeIndexes completes a table and one of its indexes.
-func completeIndexes(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeIndexes(cmd *cobra.Command, args []string, begun string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return completeTables(cmd, args, begun)
 	}
-	var list []cobra.Completion
-	if s := schemaToComplete(cmd); s != nil {
-		for _, t := range s.Tables {
-			for _, ix := range t.Indexes {
-				if t.Name == args[0] && strings.HasPrefix(ix.Name, begun) {
-					list = append(list, ix.Name)
-				}
+	for _, t := range tablesToComplete(cmd) {
+		for _, ix := range t.Indexes {
+			if t.Name == args[0] && strings.HasPrefix(ix.Name, begun) {
+				list = append(list, ix.Name)
 			}
 		}
 	}

@@ -132,13 +132,9 @@ func (f *dataFlags) open(
 	}, nil
 }
 
+// connectionKey is the context key of the options by which commands reach Bigtable, in a program
+// that has an emulator inside.
 type connectionKey struct{}
-
-// withConnection has the commands that run under ctx reach Bigtable by opts: a program that has an
-// emulator inside runs them so.
-func withConnection(ctx context.Context, opts ...option.ClientOption) context.Context {
-	return context.WithValue(ctx, connectionKey{}, opts)
-}
 
 // bigtableOptions are the options for every client of Bigtable and of its administration that a
 // command opens.

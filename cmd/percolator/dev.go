@@ -25,32 +25,7 @@ const consoleOff = "off"
 func newDev() *cobra.Command {
 	var f devFlags
 	cmd := &cobra.Command{
-		Use:   "dev",
-		Short: "Run everything that development needs in one process: emulator, oracle, console",
-		Long: `Run everything that development needs in one process: Google's Bigtable emulator, the
-timestamp oracle with its sessions and row locks, and the console. All of it listens on
-loopback only.
-
-When everything is ready, the addresses are printed, and the environment variables with
-which programs and the other commands find them; with -o json as one object. No worker
-runs here: notifications wait for your program's, and old versions for its workers or
-for "percolator gc run".
-
-The emulator keeps everything in memory, and without --data everything is gone when the
-process ends. With --data FILE all tables are written to a snapshot when the process is
-ended by Ctrl-C or SIGTERM, and every --save-every as long as something changes; the
-next start goes on from there, with timestamps above all that are stored. A snapshot is
-the store as of one instant. While it is written, writes wait; one in between that takes
-longer than ` + saveLimit.String() + ` is given up, and the former one stays. After a crash, what was
-written since the last snapshot is lost, whole transactions at a time; the next start
-waits until programs that live on can no longer finish what is lost, half a minute at
-most. End them as well: what they have read may be lost.
-
-A file is used by one process at a time, and one that is damaged is refused. With
---schema the tables in the file are created, as by "percolator schema apply".`,
-		Example: `  percolator dev
-  percolator dev --data dev.snapshot --schema schema.yaml
-  percolator dev --bigtable 127.0.0.1:0 --oracle 127.0.0.1:0 --console off -o json`,
+		Use:  "dev",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return dev(cmd, f) },
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"html/template"
 	"log/slog"
 	"net"
@@ -25,16 +24,9 @@ const devConsoleOpenLimit = 10 * time.Second
 // startConsole serves the console.
 func (d *devProcess) startConsole(l net.Listener, opts []option.ClientOption, oracle string) {
 	c := &devConsole{flags: d.flags, options: opts, oracle: oracle, logger: d.logger}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		err := consoleServer(c, c.close).Serve(ctx, netutil.LimitListener(l, uiConnections))
-		ended <- err
-		if ctx.Err() == nil {
-			d.failed <- fmt.Errorf("the console has ended: %w", err)
-		}
-	}()
-	d.atEnd(func() error { stop(); return <-ended })
+	d.serve("console", func(ctx context.Context) error {
+		return consoleServer(c, c.close).Serve(ctx, netutil.LimitListener(l, uiConnections))
+	})
 }
 
 // devConsole is the console from when there is a schema: without one no client can be opened. Until

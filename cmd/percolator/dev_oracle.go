@@ -30,7 +30,8 @@ func openDevOracle(ctx context.Context, f devFlags, found emulator.Contents, opt
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
 	}
-	store = newEmulatedStore(client.Open(tso.BigtableTable))
+	record := tso.NewBigtableStore(client.Open(tso.BigtableTable), devOracleName)
+	store = emulatedStore{record, record.(tso.SessionStore)}
 	err = tso.Initialize(ctx, store)
 	if err == nil {
 		err = resumeOracle(ctx, store, newestTimestamp(f, found))
@@ -46,14 +47,6 @@ func openDevOracle(ctx context.Context, f devFlags, found emulator.Contents, opt
 type emulatedStore struct {
 	tso.Store
 	tso.SessionStore
-}
-
-func newEmulatedStore(table *bigtable.Table) tso.Store {
-	store := tso.NewBigtableStore(table, devOracleName)
-	if sessions, ok := store.(tso.SessionStore); ok {
-		return emulatedStore{store, sessions}
-	}
-	return store
 }
 
 // resumeOracle frees the lease of a process that has not ended in order, which nobody holds any

@@ -219,18 +219,23 @@ func (d *devProcess) startOracle(ctx context.Context, store *emulator.Server, fo
 	if err != nil {
 		return err
 	}
-	serving, stop := context.WithCancel(context.Background())
+	d.serve("oracle", func(ctx context.Context) error { return server.Serve(ctx, l) })
+	_, err = server.Next(ctx)
+	return advise(err)
+}
+
+// serve runs a part until the process ends, and fails the process if the part ends before.
+func (d *devProcess) serve(part string, run func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		err := server.Serve(serving, l)
+		err := run(ctx)
 		ended <- err
-		if serving.Err() == nil {
-			d.failed <- fmt.Errorf("the oracle has ended: %w", err)
+		if ctx.Err() == nil {
+			d.failed <- fmt.Errorf("the %s has ended: %w", part, err)
 		}
 	}()
 	d.atEnd(func() error { stop(); return <-ended })
-	_, err = server.Next(ctx)
-	return advise(err)
 }
 
 // devAddresses is what "dev" prints when it is ready: where everything is.
@@ -243,7 +248,7 @@ type devAddresses struct {
 	Data     string `json:"data,omitempty"`
 }
 
-func (a devAddresses) write(w io.Writer) error {
+func (a devAddresses) write(w io.Writer) {
 	t := newTable(w)
 	t.row("Bigtable emulator", a.Bigtable)
 	t.row("oracle", a.Oracle)
@@ -255,10 +260,8 @@ func (a devAddresses) write(w io.Writer) error {
 	} else {
 		t.row("snapshot", "none: everything is gone when this process ends")
 	}
-	if err := t.flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, `
+	t.flush()
+	_, _ = fmt.Fprintf(w, `
 For programs and other commands:
 
 export BIGTABLE_EMULATOR_HOST=%s
@@ -266,5 +269,4 @@ export %s=%s
 export PERCOLATOR_PROJECT=%s
 export PERCOLATOR_INSTANCE=%s
 `, a.Bigtable, tsoAddrEnv, a.Oracle, a.Project, a.Instance)
-	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -293,7 +292,7 @@ func TestDevOutput(t *testing.T) {
 	var text strings.Builder
 	for _, format := range []string{outputTable, outputJSON} {
 		for _, a := range []devAddresses{full, bare} {
-			if err := (&outputFlag{format}).emit(&text, a, func(w io.Writer) error { return a.write(w) }); err != nil {
+			if err := (&outputFlag{format}).emit(&text, a, a.write); err != nil {
 				t.Fatal(err)
 			}
 			text.WriteString("--\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -55,35 +56,35 @@ func advise(err error) error {
 	return err
 }
 
+// exitErrors are the errors that have an exit status of their own. The first that fits counts.
+var exitErrors = []struct {
+	code int
+	errs []error
+}{
+	{exitRecord, []error{tso.ErrCorrupt, tso.ErrNoRecord}},
+	{exitFindings, []error{errFindings}},
+	{exitConflict, []error{percolator.ErrConflict, percolator.ErrLocked, percolator.ErrOutcomeUnknown, percolator.ErrExists, percolator.ErrUnique}},
+	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrRestoring}},
+	{exitFindings, []error{backup.ErrDamaged}},
+	{exitNotFound, []error{backup.ErrIncomplete, percolator.ErrNotFound}},
+	{exitUsage, []error{tso.ErrInvalidArgument, percolator.ErrInvalidArgument}},
+	{exitUnavailable, []error{tso.ErrUnavailable, tso.ErrNotLeader, context.DeadlineExceeded}},
+}
+
 // exitCode returns the exit status that err stands for.
 func exitCode(err error) int {
-	var usage usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
-	case errors.As(err, &usage):
-		return exitUsage
-	case errors.Is(err, tso.ErrCorrupt), errors.Is(err, tso.ErrNoRecord):
-		return exitRecord
-	case errors.Is(err, errFindings):
-		return exitFindings
-	case errors.Is(err, percolator.ErrConflict), errors.Is(err, percolator.ErrLocked), errors.Is(err, percolator.ErrOutcomeUnknown),
-		errors.Is(err, percolator.ErrExists), errors.Is(err, percolator.ErrUnique),
-		errors.Is(err, backup.ErrComplete), errors.Is(err, backup.ErrOtherPlan), errors.Is(err, admin.ErrNotEmpty), errors.Is(err, admin.ErrRestoring):
-		return exitConflict
-	case errors.Is(err, backup.ErrDamaged):
-		return exitFindings
-	case errors.Is(err, backup.ErrIncomplete):
-		return exitNotFound
-	case errors.Is(err, percolator.ErrNotFound):
-		return exitNotFound
-	case errors.Is(err, tso.ErrInvalidArgument), errors.Is(err, percolator.ErrInvalidArgument):
-		return exitUsage
-	case errors.Is(err, tso.ErrUnavailable), errors.Is(err, tso.ErrNotLeader), errors.Is(err, context.DeadlineExceeded):
-		return exitUnavailable
 	}
-	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded:
+	if _, usage := errors.AsType[usageError](err); usage {
+		return exitUsage
+	}
+	for _, e := range exitErrors {
+		if slices.ContainsFunc(e.errs, func(target error) bool { return errors.Is(err, target) }) {
+			return e.code
+		}
+	}
+	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
 		return exitUnavailable
 	}
 	return exitFailure

@@ -27,24 +27,16 @@ func newHoldJSON(h admin.Hold) holdJSON {
 	return holdJSON{h.ID, h.Timestamp, h.Timestamp.Time().UTC(), h.Expires.Time().UTC(), h.Reason}
 }
 
-func newHoldsJSON(holds []admin.Hold) []holdJSON {
-	out := []holdJSON{}
-	for _, h := range holds {
-		out = append(out, newHoldJSON(h))
-	}
-	return out
-}
-
-func printHolds(w io.Writer, holds []holdJSON) error {
+func printHolds(w io.Writer, holds []holdJSON) {
 	if len(holds) == 0 {
-		_, err := fmt.Fprintln(w, "no holds")
-		return err
+		_, _ = fmt.Fprintln(w, "no holds")
+		return
 	}
 	t := newTable(w, "ID", "TIMESTAMP", "TIME", "EXPIRES", "REASON")
 	for _, h := range holds {
 		t.row(orDash(h.ID), int64(h.Timestamp), h.Time.Format(time.RFC3339), h.Expires.Format(time.RFC3339), orDash(h.Reason))
 	}
-	return t.flush()
+	t.flush()
 }
 
 // findHold looks a hold up by its id.
@@ -63,30 +55,18 @@ func findHold(ctx context.Context, c *percolator.Client, id string) (admin.Hold,
 // holdArg is the Args of a command that takes a hold.
 var holdArg = takes(1, 1, "the id of a hold")
 
-func checkTTL(ttl time.Duration) error {
-	if ttl <= 0 {
-		return usagef("--ttl %v is not above 0", ttl)
-	}
-	return nil
-}
-
 func newHoldLs() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the holds, oldest snapshot first",
-		Long: `List the holds, oldest snapshot first: the first one is what keeps collection back. Among
-them may be some that have expired and that no collector has removed yet.`,
-		Example: `  percolator gc hold ls
-  percolator gc hold ls -o json | jq -r '.[0].reason'`,
+		Use:  "ls",
 		Args: noArgs,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			holds, err := admin.New(c).Holds(ctx)
 			if err != nil {
 				return err
 			}
-			list := newHoldsJSON(holds)
-			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printHolds(w, list) })
+			list := arrayOf(holds, newHoldJSON)
+			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) { printHolds(w, list) })
 		}),
 	}
 	f.add(cmd, defaultCellTimeout)
@@ -99,16 +79,9 @@ func newHoldTake() *cobra.Command {
 	var ttl time.Duration
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "take",
-		Short: "Keep what snapshots from now on read, or from an earlier time on",
-		Long: `Keep what snapshots from now on read, or from an earlier time on: nothing of it is collected
-before the hold expires or is released. Everybody can then read --as-of its timestamp.
-
-Old versions pile up meanwhile: take no longer than you need, and extend it instead.`,
-		Example: `  percolator gc hold take --reason "export of June" --ttl 3h
-  percolator gc hold take --as-of 30m -o json | jq -r .id`,
+		Use:     "take",
 		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { return checkTTL(ttl) },
+		PreRunE: func(*cobra.Command, []string) error { return aboveZero("ttl", ttl) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			ts, err := at.timestamp(ctx, c)
 			if err != nil {
@@ -131,20 +104,16 @@ Old versions pile up meanwhile: take no longer than you need, and extend it inst
 
 func emitHold(cmd *cobra.Command, output outputFlag, h admin.Hold) error {
 	out := newHoldJSON(h)
-	return output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return printHolds(w, []holdJSON{out}) })
+	return output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { printHolds(w, []holdJSON{out}) })
 }
 
 func newHoldExtend() *cobra.Command {
 	var f queryFlags
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use:   "extend ID",
-		Short: "Have a hold expire later, or earlier",
-		Long: `Have a hold expire --ttl from now, which may also be earlier than it would. The exit status
-is 7 if there is no such hold any more.`,
-		Example: `  percolator gc hold extend 6f1c3a52-8a0e-4c67-9a53-0b7f5a8f9f10 --ttl 2h`,
+		Use:     "extend ID",
 		Args:    holdArg,
-		PreRunE: func(*cobra.Command, []string) error { return checkTTL(ttl) },
+		PreRunE: func(*cobra.Command, []string) error { return aboveZero("ttl", ttl) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			h, err := findHold(ctx, c, args[0])
 			if err == nil {
@@ -165,12 +134,7 @@ func newHoldRelease() *cobra.Command {
 	var f dataFlags
 	var yes, dryRun bool
 	cmd := &cobra.Command{
-		Use:   "release ID",
-		Short: "End a hold before it expires",
-		Long: `End a hold before it expires. What it kept is collected by the next cycle: whoever still
-reads there, a backup for example, fails. The exit status is 7 if there is no such hold.`,
-		Example: `  percolator gc hold release 6f1c3a52-8a0e-4c67-9a53-0b7f5a8f9f10
-  percolator gc hold ls -o json | jq -r '.[] | select(.reason == "export of June").id' | xargs percolator gc hold release --yes`,
+		Use:  "release ID",
 		Args: holdArg,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
 			h, err := findHold(ctx, c, args[0])

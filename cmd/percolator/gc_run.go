@@ -21,17 +21,7 @@ type gcRunFlags struct {
 func newGCRun() *cobra.Command {
 	var f gcRunFlags
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Collect old versions now",
-		Long: `Collect old versions now, one cycle; workers do this by themselves. It finishes a cycle that
-another collector left behind, and takes at least the drain, 80 s unless the schema's
-timing says otherwise. Interrupted, the next cycle goes on from there.
-
-Reads from before the safepoint, which is --retention ago unless a hold lies before it,
-are refused from then on: this cannot be undone. If the last cycle kept more than would be
-kept now, --retention must be given. The exit status is 6 if another collector is at work.`,
-		Example: `  percolator gc run --dry-run
-  percolator gc run --retention 24h --yes`,
+		Use:     "run",
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.keep.check() },
 		RunE:    f.run(f.collect, f.keep.configure),
@@ -99,7 +89,7 @@ func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator
 	if err != nil {
 		return err
 	}
-	unfinished := now.Cycle.Phase != "none" && now.Cycle.Phase != string(admin.CollectionDone)
+	unfinished := now.Cycle.Phase != noCycle && now.Cycle.Phase != admin.CollectionDone
 	out := gcPlanJSON{now, unfinished || b.Next > b.Watermark}
 	text := fmt.Sprintf("the safepoint would be %s, %s before now", atTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
 	if !out.Collects {

@@ -27,38 +27,33 @@ type gcJSON struct {
 	Holds         []holdJSON    `json:"holds"`
 }
 
-// cycleJSON is the cycle under way, or the last one.
+// cycleJSON is admin.Collection, the cycle under way or the last one, with the names that the
+// output has.
 type cycleJSON struct {
-	Phase      string        `json:"phase"` // none, drain, resolve, erase or done
-	Safepoint  tso.Timestamp `json:"safepoint"`
-	Started    tso.Timestamp `json:"started"`
-	Updated    tso.Timestamp `json:"updated"`
-	Table      string        `json:"table"`  // at work on
-	Holder     string        `json:"holder"` // the collector at work
-	Expires    tso.Timestamp `json:"expires"`
-	Locks      int64         `json:"locks"`
-	Rows       int64         `json:"rows"`
-	Versions   int64         `json:"versions"`
-	Tombstones int64         `json:"tombstones"`
-	Postponed  int64         `json:"postponed"`
-	Corrupt    int64         `json:"corrupt"`
+	Phase      admin.CollectionPhase `json:"phase"` // none, drain, resolve, erase or done
+	Safepoint  tso.Timestamp         `json:"safepoint"`
+	Started    tso.Timestamp         `json:"started"`
+	Updated    tso.Timestamp         `json:"updated"`
+	Table      string                `json:"table"` // at work on
+	Row        string                `json:"-"`
+	Holder     string                `json:"holder"` // the collector at work
+	Expires    tso.Timestamp         `json:"expires"`
+	Locks      int64                 `json:"locks"`
+	Rows       int64                 `json:"rows"`
+	Versions   int64                 `json:"versions"`
+	Tombstones int64                 `json:"tombstones"`
+	Postponed  int64                 `json:"postponed"`
+	Corrupt    int64                 `json:"corrupt"`
 }
+
+// noCycle is the phase of a cycle if there never was one.
+const noCycle admin.CollectionPhase = "none"
 
 func newGCStatus() *cobra.Command {
 	var f queryFlags
 	var keep retentionFlag
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show how far the collection of old versions has come",
-		Long: `Show how far the collection of old versions has come: the safepoint, at or below which
-reads are refused; the GC watermark, up to which old versions are removed; how far it is
-behind the retention, and the hold that keeps it there; the cycle under way or the last
-one, with who works on it and what it did.
-
-Workers collect by themselves. A watermark that stays behind without a hold means that
-no collector comes to its end: look at the phase, and at the logs of the workers.`,
-		Example: `  percolator gc status
-  percolator gc status --retention 24h -o json | jq .behindSeconds`,
+		Use:     "status",
 		Args:    noArgs,
 		PreRunE: func(*cobra.Command, []string) error { return keep.check() },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
@@ -87,7 +82,8 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	if err != nil {
 		return gcJSON{}, err
 	}
-	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: newCycleJSON(col), Holds: newHoldsJSON(holds)}
+	out := gcJSON{Now: b.Now, Safepoint: b.Safepoint, GCWatermark: b.Watermark, Retention: b.Retention.String(), Next: b.Next, Cycle: cycleJSON(col), Holds: arrayOf(holds, newHoldJSON)}
+	out.Cycle.Phase = cmp.Or(col.Phase, noCycle)
 	if b.Watermark != 0 {
 		out.BehindSeconds = max(0, b.Now.Add(-b.Retention).Sub(b.Watermark)).Seconds()
 	}
@@ -97,15 +93,7 @@ func readGC(ctx context.Context, c *percolator.Client) (gcJSON, error) {
 	return out, nil
 }
 
-func newCycleJSON(col admin.Collection) cycleJSON {
-	return cycleJSON{
-		Phase: cmp.Or(string(col.Phase), "none"), Safepoint: col.Safepoint, Started: col.Started, Updated: col.Updated,
-		Table: col.Table, Holder: col.Holder, Expires: col.Expires,
-		Locks: col.Locks, Rows: col.Rows, Versions: col.Versions, Tombstones: col.Tombstones, Postponed: col.Postponed, Corrupt: col.Corrupt,
-	}
-}
-
-func (g gcJSON) print(w io.Writer) error {
+func (g gcJSON) print(w io.Writer) {
 	now := g.Now.Time()
 	at := func(ts tso.Timestamp) string {
 		if ts == 0 {
@@ -125,10 +113,10 @@ func (g gcJSON) print(w io.Writer) error {
 	}
 	t.row("holds", len(g.Holds))
 	t.row("cycle", g.Cycle.Phase)
-	if g.Cycle.Phase != "none" {
+	if g.Cycle.Phase != noCycle {
 		g.Cycle.print(t, at)
 	}
-	return t.flush()
+	t.flush()
 }
 
 func (c cycleJSON) print(t table, at func(tso.Timestamp) string) {

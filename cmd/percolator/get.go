@@ -29,18 +29,7 @@ func newGet() *cobra.Command {
 	var at asOfFlag
 	var raw bool
 	cmd := &cobra.Command{
-		Use:   "get TABLE ROW [COLUMN…]",
-		Short: "Read a row, or some of its columns",
-		Long: `Read a row, or some of its columns, from one snapshot: of now, or of an earlier time.
-
-A value is shown as it is where that is readable, and otherwise in Go's quotes; in JSON
-one that is not UTF-8 is "base64" instead of "value". --raw writes the bytes of one value
-and nothing else. The exit status is 7 if the row, or a column that was named, has no value.
-
-How far back --as-of can go is a matter of collection: see percolator gc status.`,
-		Example: `  percolator get documents com.example/
-  percolator get documents com.example/ contents --as-of 10m
-  percolator get documents com.example/ contents --raw > page.html`,
+		Use:               "get TABLE ROW [COLUMN…]",
 		ValidArgsFunction: completeTables,
 		Args:              takes(2, anyNumber, "a table, a row, and columns"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
@@ -66,19 +55,13 @@ func showRow(ctx context.Context, w io.Writer, r percolator.Reader, table, row s
 	if err != nil {
 		return err
 	}
-	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: []cellJSON{}, Missing: []string{}}
-	for _, e := range entries {
-		found.Cells = append(found.Cells, newCellJSON(e))
-	}
-	for _, m := range missing {
-		found.Missing = append(found.Missing, shown(m))
-	}
+	found := rowJSON{Snapshot: int64(r.StartTimestamp()), Cells: arrayOf(entries, newCellJSON), Missing: arrayOf(missing, shown)}
 	if raw && len(entries) == 1 {
 		_, err := w.Write(entries[0].Value)
 		return err
 	}
 	if !raw {
-		if err := output.emit(w, found, func(w io.Writer) error { return printEntries(w, entries) }); err != nil {
+		if err := output.emit(w, found, func(w io.Writer) { printEntries(w, entries) }); err != nil {
 			return err
 		}
 	}
@@ -109,13 +92,13 @@ func readRow(ctx context.Context, r percolator.Reader, table, row string, column
 }
 
 // printEntries shows cells of one row.
-func printEntries(w io.Writer, entries []percolator.Entry) error {
+func printEntries(w io.Writer, entries []percolator.Entry) {
 	if len(entries) == 0 {
-		return nil
+		return
 	}
 	t := newTable(w, "COLUMN", "COMMITTED", "VALUE")
 	for _, e := range entries {
 		t.row(shown(e.Cell.Column), committed(e.CommitTS), shownValue(e.Value))
 	}
-	return t.flush()
+	t.flush()
 }

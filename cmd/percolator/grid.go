@@ -36,7 +36,7 @@ func (g *grid) add(note line, cells ...[]line) { g.rows = append(g.rows, gridRow
 
 // write draws the grid; a column that is empty in all rows is left out if it is among those that
 // may be.
-func (g *grid) write(w io.Writer, p painter, optional ...string) error {
+func (g *grid) write(w io.Writer, p painter, optional ...string) {
 	widths := make([]int, len(g.head))
 	for i, title := range g.head {
 		for _, row := range g.rows {
@@ -68,8 +68,7 @@ func (g *grid) write(w io.Writer, p painter, optional ...string) error {
 			fmt.Fprintf(&b, "%s%s%s\n", g.indent, strings.Repeat(" ", widths[0]+widths[1]+2*len(gridGap)), p.paint(row.note.style, row.note.text))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	_, _ = io.WriteString(w, b.String())
 }
 
 // height is how many lines the highest cell has.

@@ -25,22 +25,7 @@ func newInit() *cobra.Command {
 	var timeout time.Duration
 	var schema string
 	cmd := &cobra.Command{
-		Use:   "init",
-		Short: "Create what the timestamp oracle keeps its record in, and the first record",
-		Long: `Create what the timestamp oracle keeps its record in, and the first record.
-
-In Bigtable that is the table percolator_meta; the instance must exist. In Spanner it
-is the database, if it is missing, and its tables; the instance must exist. What is
-there already is left as it is, so the command can be repeated.
-
-With --schema it then does what percolator schema apply does, without asking, to the
-same Bigtable instance.
-
-After the record of an oracle that has served was lost, use "percolator tso raise"
-instead: init would begin at the time of this machine's clock.`,
-		Example: `  percolator init --project p --instance i
-  percolator init --project p --instance i --schema schema.yaml
-  percolator init --spanner projects/p/instances/i/databases/d`,
+		Use:  "init",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.choose(cmd); err != nil {

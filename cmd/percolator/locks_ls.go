@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,31 +28,9 @@ func newLocksLs() *cobra.Command {
 	var opts admin.LockOptions
 	limit := 100
 	cmd := &cobra.Command{
-		Use:   "ls [TABLE…]",
-		Short: "List the locks that stand, with what they stand for",
-		Long: `List the locks that stand in the tables, all of the schema with their indexes unless some
-are named, and change nothing. AGE is how long ago a transaction began. A lock is
-
-  alive        its transaction is undecided and its owner may be alive; readers wait
-  committed    its transaction has committed; whoever meets it rolls it forward
-  rolled back  its transaction cannot commit any more; whoever meets it erases it
-  dead         undecided, its owner is gone; whoever meets it rolls it back
-  undecodable  it contradicts the protocol; percolator row shows what is stored
-
-Locks are normal: every commit places some for a moment. Old ones, which a --older-than of
-a minute shows, are left by clients that have died. They harm nobody, and the next reader,
-scanner or collector resolves them; percolator locks resolve does so now.`,
-		Example: `  percolator locks ls
-  percolator locks ls documents --older-than 1m
-  percolator locks ls -o json | jq '.locks[] | select(.state == "dead")'`,
+		Use: "ls [TABLE…]",
 		PreRunE: func(*cobra.Command, []string) error {
-			switch {
-			case limit < 1:
-				return usagef("--limit %d is not above 0", limit)
-			case opts.OlderThan < 0:
-				return usagef("--older-than %v is negative", opts.OlderThan)
-			}
-			return nil
+			return cmp.Or(aboveZero("limit", limit), notNegative("older-than", opts.OlderThan))
 		},
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
 			found, err := findLocks(ctx, c, tables, opts, limit)
@@ -70,47 +50,57 @@ func findLocks(
 	ctx context.Context, c *percolator.Client, tables []string, opts admin.LockOptions, limit int,
 ) (found locksJSON, err error) {
 	found.Locks = []*lockJSON{} // [] in JSON
-	if len(tables) == 0 {
-		tables = storedTables(c.Schema())
-	}
-	for _, table := range tables {
-		for l, err := range admin.New(c).ListLocks(ctx, table, percolator.All(), opts) {
-			if err != nil {
-				return found, err
-			}
-			if len(found.Locks) == limit {
-				found.More = true
-				return found, nil
-			}
-			found.Locks = append(found.Locks, newLockJSON(&l))
-			found.list = append(found.list, l)
+	for l, err := range allLocks(ctx, c, tables, percolator.All(), opts) {
+		if err != nil {
+			return found, err
 		}
+		if found.More = len(found.Locks) == limit; found.More {
+			break
+		}
+		found.Locks = append(found.Locks, newLockJSON(&l))
+		found.list = append(found.list, l)
 	}
 	return found, nil
 }
 
-func (found locksJSON) print(w io.Writer) error {
+// allLocks are the locks of tables, of all of the schema with their indexes if none are named.
+func allLocks(
+	ctx context.Context, c *percolator.Client, tables []string, rows percolator.Range, opts admin.LockOptions,
+) iter.Seq2[admin.LockInspection, error] {
+	if len(tables) == 0 {
+		tables = storedTables(c.Schema())
+	}
+	return func(yield func(admin.LockInspection, error) bool) {
+		for _, table := range tables {
+			for l, err := range admin.New(c).ListLocks(ctx, table, rows, opts) {
+				if !yield(l, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (found locksJSON) print(w io.Writer) {
 	if len(found.list) == 0 {
-		_, err := fmt.Fprintln(w, "no locks")
-		return err
+		_, _ = fmt.Fprintln(w, "no locks")
+		return
 	}
 	g := grid{head: []string{"TABLE", "ROW", "COLUMN", "TRANSACTION", "AGE", "STATE", "SESSION", "KIND", "PRIMARY"}}
-	count := map[admin.LockState]int{}
+	resolvable := 0
 	for _, l := range found.list {
-		count[l.State]++
+		if l.Resolvable() {
+			resolvable++
+		}
 		g.add(line{}, found.cells(l)...)
 	}
 	if found.More {
 		g.add(line{text: "more with --limit"}, lines("…"), nil, nil, nil, nil, nil, nil, nil, nil)
 	}
-	if err := g.write(w, painterFor(w)); err != nil {
-		return err
+	g.write(w, painterFor(w))
+	if resolvable > 0 {
+		_, _ = fmt.Fprintf(w, "%d can be resolved now: percolator locks resolve\n", resolvable)
 	}
-	if n := count[admin.LockStateCommitted] + count[admin.LockStateRolledBack] + count[admin.LockStateDead]; n > 0 {
-		_, err := fmt.Fprintf(w, "%d can be resolved now: percolator locks resolve\n", n)
-		return err
-	}
-	return nil
 }
 
 func (found locksJSON) cells(l admin.LockInspection) [][]line {
@@ -167,12 +157,10 @@ func newLockJSON(l *admin.LockInspection) *lockJSON {
 		Start: l.StartTS, Commit: l.CommitTS, Session: string(l.SessionState), Observed: l.Observed, Reason: l.Reason,
 	}
 	if l.StartTS != 0 {
-		started := l.StartTS.Time()
-		out.Started = &started
+		out.Started = new(l.StartTS.Time())
 	}
 	if l.Kind != "" {
-		expires := l.Expires.Time()
-		out.Expires = &expires
+		out.Expires = new(l.Expires.Time())
 		out.Primary = &primaryJSON{l.Primary.Table, shown(l.Primary.Row), shown(l.Primary.Column), l.PrimaryLocked}
 	}
 	return out

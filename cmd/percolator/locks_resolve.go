@@ -53,28 +53,11 @@ const (
 func newLocksResolve() *cobra.Command {
 	var f resolveFlags
 	cmd := &cobra.Command{
-		Use:   "resolve [TABLE [ROW]]",
-		Short: "Resolve the locks of transactions that are over",
-		Long: `Resolve the locks of transactions that are over: of those that have committed by rolling
-them forward, of those that are dead or were rolled back by rolling them back. All tables
-of the schema with their indexes are gone through unless one is named, or a row of one.
-
-It does what any reader that met these locks would do, through the primary of their
-transaction, so that nothing that is committed can be lost. Locks that are alive are never
-broken; they are counted and left alone. Locks that cannot be decoded are listed, and then
-the exit status is 5.`,
-		Example: `  percolator locks resolve --dry-run
-  percolator locks resolve documents --older-than 10m --yes
-  percolator locks resolve documents com.example/`,
+		Use:               "resolve [TABLE [ROW]]",
 		ValidArgsFunction: completeTables,
 		Args:              takes(0, 2, "a table and a row at most"),
-		PreRunE: func(*cobra.Command, []string) error {
-			if f.opts.OlderThan < 0 {
-				return usagef("--older-than %v is negative", f.opts.OlderThan)
-			}
-			return nil
-		},
-		RunE: f.run(f.resolve),
+		PreRunE:           func(*cobra.Command, []string) error { return notNegative("older-than", f.opts.OlderThan) },
+		RunE:              f.run(f.resolve),
 	}
 	f.add(cmd, defaultWalkTimeout)
 	flags := cmd.Flags()
@@ -121,22 +104,11 @@ func (f *resolveFlags) resolve(ctx context.Context, cmd *cobra.Command, c *perco
 
 // locks are those of the tables or the row that were named.
 func (f *resolveFlags) locks(ctx context.Context, c *percolator.Client, args []string) iter.Seq2[admin.LockInspection, error] {
-	tables, rows := storedTables(c.Schema()), percolator.All()
-	if len(args) > 0 {
-		tables = args[:1]
-	}
+	rows := percolator.All()
 	if len(args) > 1 {
 		rows = percolator.Row(args[1])
 	}
-	return func(yield func(admin.LockInspection, error) bool) {
-		for _, table := range tables {
-			for l, err := range admin.New(c).ListLocks(ctx, table, rows, f.opts) {
-				if !yield(l, err) {
-					return
-				}
-			}
-		}
-	}
+	return allLocks(ctx, c, args[:min(1, len(args))], rows, f.opts)
 }
 
 // resolution is a run of "locks resolve" under way.
@@ -145,35 +117,33 @@ type resolution struct {
 	dryRun bool
 	text   io.Writer
 	found  resolvedJSON
+	batch  []admin.LockInspection // that can be resolved, and were not yet
 	undone map[tso.Timestamp]bool // transactions that it has rolled back, by start timestamp
 }
 
 // resolveAll resolves what can be resolved, many at a time, and says what became of each, in order.
 func (r *resolution) resolveAll(ctx context.Context, locks iter.Seq2[admin.LockInspection, error]) error {
-	var batch []admin.LockInspection
 	for l, err := range locks {
 		switch {
 		case err != nil:
-			return errors.Join(err, r.resolve(ctx, batch))
+			return errors.Join(err, r.resolve(ctx))
 		case l.State == admin.LockStateAlive:
 			r.found.Counts.Alive++
-			continue
-		case !l.Resolvable():
-			if err := r.resolve(ctx, batch); err != nil { // first, so that what is printed stays in order
+		case l.Resolvable():
+			if r.batch = append(r.batch, l); len(r.batch) < resolvedAtOnce {
+				continue
+			}
+			if err := r.resolve(ctx); err != nil {
 				return err
 			}
-			batch = batch[:0]
+		default:
+			if err := r.resolve(ctx); err != nil { // first, so that what is printed stays in order
+				return err
+			}
 			r.refuse(l)
-			continue
-		}
-		if batch = append(batch, l); len(batch) == resolvedAtOnce {
-			if err := r.resolve(ctx, batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
 		}
 	}
-	return r.resolve(ctx, batch)
+	return r.resolve(ctx)
 }
 
 // refuse notes a lock that nobody can resolve.
@@ -185,7 +155,10 @@ func (r *resolution) refuse(l admin.LockInspection) {
 	_, _ = fmt.Fprintf(r.text, "undecodable, left alone: %s: %s\n", cellText(l.Cell), oneLine(l.Reason))
 }
 
-func (r *resolution) resolve(ctx context.Context, batch []admin.LockInspection) error {
+// resolve resolves the batch.
+func (r *resolution) resolve(ctx context.Context) error {
+	batch := r.batch
+	r.batch = nil
 	became := make([]admin.Resolution, len(batch))
 	errs := make([]error, len(batch))
 	var g errgroup.Group
@@ -253,7 +226,7 @@ func (r *resolution) would() string {
 	return ""
 }
 
-func (r *resolution) summarize(w io.Writer) error {
+func (r *resolution) summarize(w io.Writer) {
 	n := r.found.Counts
 	would := r.would()
 	text := fmt.Sprintf("%d %srolled forward, %d %srolled back", n.RolledForward, would, n.RolledBack, would)
@@ -265,6 +238,5 @@ func (r *resolution) summarize(w io.Writer) error {
 			text += fmt.Sprintf(", %d %s", part.n, part.what)
 		}
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	_, _ = fmt.Fprintln(w, text)
 }

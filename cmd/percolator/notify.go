@@ -111,15 +111,7 @@ func (f *parkedFlags) each(cmd *cobra.Command, chosen []observers.Parked, did st
 func newNotifyRetry() *cobra.Command {
 	var f parkedFlags
 	cmd := &cobra.Command{
-		Use:   "retry " + parkedArgs,
-		Short: "Have parked observers run again",
-		Long: `Have parked observers run again.
-
-The next scan of a worker tries the cell as if it had just changed, with all attempts.
-The observer sees the newest value. Other observers of the cell are not affected.`,
-		Example: `  percolator notify retry documents com.example/ crawl:response process
-  percolator notify retry --observer process --dry-run
-  percolator notify retry --all`,
+		Use:               "retry " + parkedArgs,
 		ValidArgsFunction: completeTables,
 		PreRunE:           f.check,
 		RunE:              f.run("retried", func(context.Context, *cobra.Command, int) error { return nil }, observers.Retry),
@@ -132,12 +124,7 @@ func newNotifyDrop() *cobra.Command {
 	var f parkedFlags
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "drop " + parkedArgs,
-		Short: "Give parked changes up",
-		Long: `Give parked changes up: their observers count as having run, without any effect. The
-next change of the cell is run for as ever. This cannot be undone.`,
-		Example: `  percolator notify drop documents com.example/ crawl:response process
-  percolator notify drop --observer process --dry-run`,
+		Use:               "drop " + parkedArgs,
 		ValidArgsFunction: completeTables,
 		PreRunE:           f.check,
 		RunE: f.run("dropped", func(ctx context.Context, cmd *cobra.Command, n int) error {

@@ -52,27 +52,15 @@ func newNotifyLs() *cobra.Command {
 	var f queryFlags
 	limit := 100
 	cmd := &cobra.Command{
-		Use:   "ls [TABLE…]",
-		Short: "List the columns with notifications, and the cells whose observers are parked",
-		Long: `List the columns with notifications, and the cells whose observers are parked.
-
-It reads the notifications and locks of the tables, all of the schema unless some are
-named, and changes nothing. Row keys that are not readable are shown in Go's quotes.`,
-		Example: `  percolator notify ls
-  percolator notify ls documents -o json`,
+		Use:               "ls [TABLE…]",
 		ValidArgsFunction: completeTables,
-		PreRunE: func(*cobra.Command, []string) error {
-			if limit < 0 {
-				return usagef("--limit %d is negative", limit)
-			}
-			return nil
-		},
+		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", limit) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
 			found, err := findNotifications(ctx, c, tables, limit)
 			if err != nil {
 				return err
 			}
-			return f.output.emit(cmd.OutOrStdout(), found, func(w io.Writer) error { return found.print(w, time.Now()) })
+			return f.output.emit(cmd.OutOrStdout(), found, func(w io.Writer) { found.print(w, time.Now()) })
 		}),
 	}
 	f.add(cmd, defaultDataTimeout)
@@ -131,17 +119,18 @@ func (w *waitingColumn) add(row admin.Pending, n admin.Notification) {
 	}
 }
 
-func (found notifications) print(w io.Writer, now time.Time) error {
+func (found notifications) print(w io.Writer, now time.Time) {
 	if len(found.Waiting) == 0 {
-		_, err := fmt.Fprintln(w, "no notifications")
-		return err
+		_, _ = fmt.Fprintln(w, "no notifications")
+		return
 	}
 	t := newTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
 	for _, c := range found.Waiting {
 		t.row(c.Table, c.Column, c.Cells, c.Parked, age(now, c.Oldest))
 	}
-	if err := t.flush(); err != nil || len(found.Parked) == 0 {
-		return err
+	t.flush()
+	if len(found.Parked) == 0 {
+		return
 	}
 	_, _ = fmt.Fprintln(w)
 	t = newTable(w, "TABLE", "ROW", "COLUMN", "OBSERVER", "ATTEMPTS", "PARKED", "REASON")
@@ -151,7 +140,7 @@ func (found notifications) print(w io.Writer, now time.Time) error {
 	if found.More {
 		t.row("…", "", "", "", "", "", "more with --limit")
 	}
-	return t.flush()
+	t.flush()
 }
 
 // age is how long ago something was, in whole seconds.

@@ -22,16 +22,7 @@ type waitJSON struct {
 func newNotifyWait() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:   "wait",
-		Short: "Wait until the workers have nothing left to do",
-		Long: `Wait until no notification is left that a worker has to deal with, and no lock under which
-an observed cell may have been committed. Cells whose observers are parked do not count.
-While transactions keep writing it does not end. It looks at all tables of the schema, at
-most once a second, and some worker has to run.
-
-After --timeout it says what is left, and the exit status is 5.`,
-		Example: `  percolator notify wait --timeout 10m && percolator scan documents
-  percolator notify wait -o json`,
+		Use:  "wait",
 		Args: noArgs,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			return waitIdle(ctx, cmd, c, f.output)
@@ -48,12 +39,12 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 	say, end := statusLine(cmd)
 	err := observers.WaitIdle(ctx, c, func(r observers.Remaining) { say(r.String()) })
 	end()
-	var busy *observers.NotIdleError
-	if err != nil && (!errors.As(err, &busy) || busy.Failed != nil || busy.Looked.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
+	busy, isBusy := errors.AsType[*observers.NotIdleError](err)
+	if err != nil && (!isBusy || busy.Failed != nil || busy.Looked.IsZero() || !errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	var left observers.Remaining
-	if busy != nil {
+	if isBusy {
 		left = busy.Left
 	}
 	out := waitJSON{err == nil, left.Notifications, left.Locks}

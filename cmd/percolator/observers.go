@@ -55,15 +55,7 @@ const defaultWalkTimeout = 24 * time.Hour
 func newObserversBackfill() *cobra.Command {
 	var f walkFlags
 	cmd := &cobra.Command{
-		Use:   "backfill TABLE COLUMN OBSERVER",
-		Short: "Notify the cells that existed before an observer was added",
-		Long: `Notify the cells that existed before an observer was added. Without it, an observer
-runs for what changes from now on.
-
-Start it when every worker has the observer. Cells for which the observer has run are
-left alone; other observers of the column have nothing to do. The command keeps its
-position in the instance: interrupted, it goes on where it was when it is repeated.`,
-		Example:           `  percolator observers backfill documents crawl:response classify`,
+		Use:               "backfill TABLE COLUMN OBSERVER",
 		ValidArgsFunction: completeTables,
 		Args:              observerArgs,
 		RunE:              f.run("notified", (*admin.Admin).BackfillObserver),
@@ -76,14 +68,7 @@ func newObserversForget() *cobra.Command {
 	var f walkFlags
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "forget TABLE COLUMN OBSERVER",
-		Short: "Delete the acknowledgments of an observer that was removed",
-		Long: `Delete the acknowledgments of an observer that was removed, and what is parked for it.
-
-Start it when no worker has the observer any more. If it comes back under the same name
-it begins anew: it may run again for changes that it has seen. The command keeps its
-position in the instance: interrupted, it goes on where it was when it is repeated.`,
-		Example:           `  percolator observers forget documents crawl:response classify`,
+		Use:               "forget TABLE COLUMN OBSERVER",
 		ValidArgsFunction: completeTables,
 		Args:              observerArgs,
 		PreRunE: func(cmd *cobra.Command, args []string) error {

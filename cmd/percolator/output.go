@@ -33,10 +33,12 @@ func checkOutput(cmd *cobra.Command) error {
 	return usagef("--output %q is neither table nor json", flag.Value)
 }
 
-// emit writes v as JSON, or has asTable write it.
-func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer) error) error {
+// emit writes v as JSON, or has asTable write it. What asTable could not write, emit returns.
+func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer)) error {
 	if f.format != outputJSON {
-		return asTable(w)
+		printed := &stickyWriter{Writer: w}
+		asTable(printed)
+		return printed.failed
 	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
@@ -46,10 +48,16 @@ func (f *outputFlag) emit(w io.Writer, v any, asTable func(w io.Writer) error) e
 
 // emitText writes v as JSON, or text as a line.
 func (f *outputFlag) emitText(w io.Writer, v any, text string) error {
-	return f.emit(w, v, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, text)
-		return err
-	})
+	return f.emit(w, v, func(w io.Writer) { _, _ = fmt.Fprintln(w, text) })
+}
+
+// arrayOf is an array in JSON: empty, and not null, where there is nothing.
+func arrayOf[S, T any](list []S, of func(S) T) []T {
+	out := make([]T, len(list))
+	for i, e := range list {
+		out[i] = of(e)
+	}
+	return out
 }
 
 // table lines columns up. Cells are shown as they are: what comes from the store goes through shown
@@ -64,7 +72,7 @@ func newTable(w io.Writer, head ...string) table {
 	return t
 }
 
-// row adds a line; what cannot be written is reported by flush.
+// row adds a line, which flush writes.
 func (t table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
@@ -73,4 +81,4 @@ func (t table) row(cells ...any) {
 	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }
 
-func (t table) flush() error { return t.w.Flush() }
+func (t table) flush() { _ = t.w.Flush() }

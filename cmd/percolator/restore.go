@@ -19,22 +19,7 @@ func newRestore() *cobra.Command {
 	var opts backup.RestoreOptions
 	var dryRun, yes, abandon bool
 	cmd := &cobra.Command{
-		Use:   "restore SRC",
-		Short: "Write a backup into empty tables",
-		Long: `Write a backup into empty tables.
-
-SRC is what was DEST of "percolator backup". The instance needs no schema: the one of the
-backup is created. If it has a schema, that has to be the same, and all its tables have to
-be empty.
-
-Until the restore has ended, nobody can read or commit in the instance. If the command is
-interrupted, the same command goes on where it was. Each object is compared with its
-checksum before anything of it is written.
-
-Workers may be running: they begin when the restore has ended, and do what was not yet
-done when the backup was made.`,
-		Example: `  percolator restore /backups/2026-11-21 --dry-run
-  percolator restore gs://my-bucket/percolator/2026-11-21 --instance other`,
+		Use: "restore SRC",
 		Args: func(_ *cobra.Command, args []string) error {
 			if abandon && len(args) == 0 {
 				return nil
@@ -66,7 +51,7 @@ done when the backup was made.`,
 				return err
 			}
 			if dryRun {
-				return rehearse(ctx, cmd, store, &f.output)
+				return verifyBackup(ctx, cmd, store, &f.output)
 			}
 			if err := ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s, which nobody can use meanwhile?",
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
@@ -117,17 +102,6 @@ func checkTarget(ctx context.Context, f instanceName, schema *percolator.Schema)
 	return nil
 }
 
-// rehearse is --dry-run.
-func rehearse(ctx context.Context, cmd *cobra.Command, store backup.Store, out *outputFlag) error {
-	show, end := showBar(cmd, "verify")
-	v, err := backup.Verify(ctx, store, show)
-	end()
-	if err != nil {
-		return err
-	}
-	return printVerification(cmd.OutOrStdout(), out, v)
-}
-
 func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client, store backup.Store, source string, opts backup.RestoreOptions, out *outputFlag) error {
 	opts.Waiting = saysWaiting(cmd, "every client knows of the restore")
 	show, end := showBar(cmd, "restore")
@@ -143,14 +117,11 @@ func restoreBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 	}
 	s := summarize(report.Manifest, source)
 	s.Resumed = report.Resumed
-	return out.emit(cmd.OutOrStdout(), s, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "restored: backup %s, snapshot of %s, %d rows with %d values, %d cells notified\n",
+	return out.emit(cmd.OutOrStdout(), s, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "restored: backup %s, snapshot of %s, %d rows with %d values, %d cells notified\n",
 			s.ID, s.Time.Format(time.RFC3339), s.Total.Rows, s.Total.Values, s.Total.Notified)
 		for _, name := range report.Manifest.IncompleteIndexes {
-			if err == nil {
-				_, err = fmt.Fprintf(w, "index %s was not complete and is to be built: Client.BackfillIndex\n", name)
-			}
+			_, _ = fmt.Fprintf(w, "index %s was not complete and is to be built: Client.BackfillIndex\n", name)
 		}
-		return err
 	})
 }

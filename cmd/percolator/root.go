@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,6 +60,7 @@ flag that is given wins.
 		newVersion(),
 		newCompletion(),
 	)
+	describeAll(root)
 	return root
 }
 
@@ -96,6 +98,22 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 }
 
 const anyNumber = math.MaxInt
+
+// notNegative refuses values of a flag below 0.
+func notNegative[N int | time.Duration](flag string, n N) error {
+	if n < 0 {
+		return usagef("--%s %v is negative", flag, n)
+	}
+	return nil
+}
+
+// aboveZero refuses values of a flag below 0, and 0.
+func aboveZero[N int | time.Duration](flag string, n N) error {
+	if n <= 0 {
+		return usagef("--%s %v is not above 0", flag, n)
+	}
+	return nil
+}
 
 // envInUsage finds the environment variable that holds a flag's default: the usage ends with it,
 // so that the help names it.

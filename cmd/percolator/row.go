@@ -17,22 +17,7 @@ func newRow() *cobra.Command {
 	var columns []string
 	opts := admin.InspectOptions{Versions: 20}
 	cmd := &cobra.Command{
-		Use:   "row TABLE ROW",
-		Short: "Show a row as it is stored: versions, locks, records, notifications",
-		Long: `Show a row as it is stored, as Figure 4 of the paper does: for each column its versions
-downwards, and across what is stored of each: data, lock, write record, notification. Of
-a lock it says where its primary is and what has become of its transaction; of a column
-what a reader now finds, or one at --as-of, and how far its observers have come.
-
-Nothing is changed: locks that a read would resolve are only looked at. Values are not
-shown without --values, only their sizes. A value is text where it is readable, and
-otherwise hexadecimal; it is cut, -o json has more of it (--value-bytes).
-
-TABLE may be the table of an index, TABLE.INDEX. Row keys and names that are not readable
-are shown in Go's quotes, and understood so. The exit status is 7 if nothing is stored.`,
-		Example: `  percolator row documents com.example/
-  percolator row documents com.example/ --column contents --versions 100 --values
-  percolator row documents com.example/ --as-of 10m -o json | jq '.columns[].reader'`,
+		Use:               "row TABLE ROW",
 		ValidArgsFunction: completeTables,
 		Args:              takes(2, 2, "a table and a row"),
 		PreRunE: func(*cobra.Command, []string) (err error) {
@@ -65,7 +50,5 @@ func showInspection(w io.Writer, in admin.RowInspection, opts admin.InspectOptio
 	if in.Empty() && in.Truncated == "" {
 		return fmt.Errorf("row %s of table %s: %w: nothing is stored", shown(in.Row), in.Table, percolator.ErrNotFound)
 	}
-	return output.emit(w, newInspectionJSON(in), func(w io.Writer) error {
-		return rowText{in: in, now: opts.AsOf == 0, paint: painterFor(w)}.write(w)
-	})
+	return output.emit(w, newInspectionJSON(in), rowText{in: in, now: opts.AsOf == 0, paint: painterFor(w)}.write)
 }

@@ -94,34 +94,28 @@ type observerStateJSON struct {
 }
 
 func newInspectionJSON(in admin.RowInspection) inspectionJSON {
-	out := inspectionJSON{
+	return inspectionJSON{
 		Table: in.Table, Row: shown(in.Row), Now: in.Now, NowTime: in.Now.Time(), AsOf: in.AsOf,
-		Safepoint: in.Safepoint, GCWatermark: in.Watermark, Truncated: in.Truncated, Columns: []inspectedColumn{},
+		Safepoint: in.Safepoint, GCWatermark: in.Watermark, Truncated: in.Truncated, Columns: arrayOf(in.Columns, newInspectedColumn),
 	}
-	for _, col := range in.Columns {
-		out.Columns = append(out.Columns, newInspectedColumn(col))
-	}
-	return out
 }
 
 func newInspectedColumn(col admin.ColumnInspection) inspectedColumn {
-	out := inspectedColumn{
+	return inspectedColumn{
 		Column: shown(col.Column), Observed: col.Observed, Weak: col.Weak, More: col.More, Reader: newReaderJSON(col.Reader),
-		Versions: []inspectedVersion{}, Acks: []ackJSON{}, ObserverStates: []observerStateJSON{},
+		Versions: arrayOf(col.Versions, newInspectedVersion), Acks: arrayOf(col.Acks, newAckJSON),
+		ObserverStates: arrayOf(col.States, newObserverStateJSON),
 	}
-	for _, v := range col.Versions {
-		out.Versions = append(out.Versions, newInspectedVersion(v))
-	}
-	for _, a := range col.Acks {
-		ack := ackJSON{shown(a.Observer), a.RanAt, a.CommittedAt, a.Due, newLockJSON(a.Lock), newUndecodableJSON(a.Undecodable)}
-		out.Acks = append(out.Acks, ack)
-	}
-	for _, s := range col.States {
-		j := observerStateJSON{Observer: shown(s.Observer), Done: s.Done, Through: s.Through, Attempts: s.Attempts, Reason: s.Reason}
-		if !s.Done {
-			j.Since = &s.Since
-		}
-		out.ObserverStates = append(out.ObserverStates, j)
+}
+
+func newAckJSON(a admin.AckInspection) ackJSON {
+	return ackJSON{shown(a.Observer), a.RanAt, a.CommittedAt, a.Due, newLockJSON(a.Lock), arrayOf(a.Undecodable, newUndecodableJSON)}
+}
+
+func newObserverStateJSON(s admin.ObserverState) observerStateJSON {
+	out := observerStateJSON{Observer: shown(s.Observer), Done: s.Done, Through: s.Through, Attempts: s.Attempts, Reason: s.Reason}
+	if !s.Done {
+		out.Since = &s.Since
 	}
 	return out
 }
@@ -141,7 +135,7 @@ func newReaderJSON(r admin.ReaderView) readerJSON {
 func newInspectedVersion(v admin.VersionInspection) inspectedVersion {
 	out := inspectedVersion{
 		Timestamp: v.Timestamp, Time: v.Timestamp.Time(), Lock: newLockJSON(v.Lock), Notify: v.Notify,
-		Undecodable: newUndecodableJSON(v.Undecodable),
+		Undecodable: arrayOf(v.Undecodable, newUndecodableJSON),
 	}
 	if v.Data != nil {
 		out.Data = &dataJSON{Size: known(v.Data.Size), Commit: v.Data.CommitTS}
@@ -153,11 +147,8 @@ func newInspectedVersion(v admin.VersionInspection) inspectedVersion {
 	return out
 }
 
-func newUndecodableJSON(cells []admin.UndecodableCell) (out []undecodableJSON) {
-	for _, u := range cells {
-		out = append(out, undecodableJSON{u.Family, u.Timestamp, known(u.Size), u.Reason})
-	}
-	return out
+func newUndecodableJSON(u admin.UndecodableCell) undecodableJSON {
+	return undecodableJSON{u.Family, u.Timestamp, known(u.Size), u.Reason}
 }
 
 // known is nil for a size that was not read.

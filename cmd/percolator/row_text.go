@@ -27,21 +27,18 @@ const (
 	noteWidth = 88 // of a value or a reason in a line of its own
 )
 
-func (t rowText) write(w io.Writer) error {
+func (t rowText) write(w io.Writer) {
 	title := t.in.Table + " " + shown(t.in.Row)
 	_, _ = fmt.Fprintf(w, "%s  at %s\n", t.paint.paint(bold, title), atTime(t.in.Now))
 	for _, col := range t.in.Columns {
-		if err := t.writeColumn(w, col); err != nil {
-			return err
-		}
+		t.writeColumn(w, col)
 	}
 	if t.in.Truncated != "" {
 		_, _ = fmt.Fprintf(w, "\nleft out: %s\n", oneLine(t.in.Truncated))
 	}
-	return nil
 }
 
-func (t rowText) writeColumn(w io.Writer, col admin.ColumnInspection) error {
+func (t rowText) writeColumn(w io.Writer, col admin.ColumnInspection) {
 	title := t.paint.paint(bold, shown(col.Column))
 	switch {
 	case col.Observed:
@@ -61,11 +58,9 @@ func (t rowText) writeColumn(w io.Writer, col admin.ColumnInspection) error {
 		if col.More {
 			g.add(line{}, lines("…"), nil, nil, lines("older ones: --versions"), nil, nil)
 		}
-		if err := g.write(w, t.paint, "NOTIFY"); err != nil {
-			return err
-		}
+		g.write(w, t.paint, "NOTIFY")
 	}
-	return t.writeAbout(w, col)
+	t.writeAbout(w, col)
 }
 
 func lines(texts ...string) (out []line) {
@@ -172,10 +167,9 @@ func lifeText(l admin.LockInspection) string {
 }
 
 // writeAbout says below a column's versions what readers find and what observers have done.
-func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) error {
-	var b strings.Builder
+func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) {
 	about := func(who string, s style, what string) {
-		fmt.Fprintf(&b, "%s%s %s\n", rowIndent, who+":", t.paint.paint(s, what))
+		_, _ = fmt.Fprintf(w, "%s%s %s\n", rowIndent, who+":", t.paint.paint(s, what))
 	}
 	reader := "reader now"
 	if !t.now {
@@ -196,8 +190,6 @@ func (t rowText) writeAbout(w io.Writer, col admin.ColumnInspection) error {
 	if col.Observed && len(col.Acks) == 0 {
 		about("observers", plain, "none has run")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 func (t rowText) reader(r admin.ReaderView) (style, string) {

@@ -65,16 +65,7 @@ func newScan() *cobra.Command {
 	var at asOfFlag
 	var what scanFlags
 	cmd := &cobra.Command{
-		Use:   "scan TABLE [COLUMN…]",
-		Short: "Read a range of rows, or of an index",
-		Long: `Read a range of rows, or of an index, from one snapshot: of now, or of an earlier time.
-
-Rows come in their order and columns in theirs; of an index, values come in their order.
-The table shows the first 64 bytes of a value, JSON shows all of it, as percolator get
-does. With --limit 0 a table of any size is written as it is read.`,
-		Example: `  percolator scan documents --prefix com.example/
-  percolator scan documents title --from a --to b --limit 0 -o json
-  percolator scan documents --index by-url --prefix http://example.com/`,
+		Use:               "scan TABLE [COLUMN…]",
 		ValidArgsFunction: completeTables,
 		Args:              takes(1, anyNumber, "a table, and columns"),
 		PreRunE: func(*cobra.Command, []string) error {
@@ -139,7 +130,7 @@ func (t *entryTable) add(e percolator.Entry) error {
 	case t.lines == 0:
 		t.table = newTable(t.w, "ROW", "COLUMN", "COMMITTED", "VALUE")
 	case t.lines%alignedLines == 0:
-		if err := t.table.flush(); err != nil {
+		if err := t.table.w.Flush(); err != nil {
 			return err
 		}
 	}
@@ -155,7 +146,7 @@ func (t *entryTable) end(more bool) error {
 	if more {
 		t.table.row("…", "", "", "more with --limit")
 	}
-	return t.table.flush()
+	return t.table.w.Flush()
 }
 
 func (t *entryTable) cut() error { return t.end(false) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,21 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
-
-const schemaFileHelp = `A schema file is YAML (or JSON):
-
-  tables:
-    - name: documents
-      observed: [contents]     # columns whose writes notify observers
-      weak: [recount]          # columns that can only be notified
-      indexes:
-        - {name: by-url, column: url, unique: true}
-      splits: [g, p]           # only for a table that is created
-  timing: {requestLifetime: 30s, metaMaxAge: 45s}   # optional, never changes
-
-Other columns need no declaration. A field that is not known is an error.`
 
 // schemaFlags are those of commands that look at a schema, and need no oracle.
 type schemaFlags struct {
@@ -39,11 +26,8 @@ func (f *schemaFlags) add(cmd *cobra.Command) {
 
 // with calls do for as long as --timeout allows.
 func (f *schemaFlags) with(cmd *cobra.Command, do func(ctx context.Context) error) error {
-	if err := f.check(); err != nil {
+	if err := cmp.Or(f.check(), aboveZero("timeout", f.timeout)); err != nil {
 		return err
-	}
-	if f.timeout <= 0 {
-		return usagef("--timeout %v is not above 0", f.timeout)
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()
@@ -59,14 +43,6 @@ func schemaFrom(cmd *cobra.Command, path string) (*percolator.Schema, error) {
 		return decodeSchemaFile("the standard input", cmd.InOrStdin())
 	}
 	return readSchema(path)
-}
-
-// indexStateText says in a word how far an index is.
-func indexStateText(st admin.IndexState) string {
-	if st.Building {
-		return "building"
-	}
-	return "ready"
 }
 
 func backfillCommand(table, index string) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,32 +20,13 @@ type applyFlags struct {
 func newSchemaApply() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
-		Use:   "apply FILE",
-		Short: "Create the tables of a schema and store it",
-		Long: `Create the tables of a schema and store it. It shows what schema diff shows, asks, and
-can be repeated: what is there already is left as it is.
-
-A schema only grows. What would lose something – a table, an observed or weak column, an
-index – is refused, and then nothing is done. Running clients learn of additions within
-timing.metaMaxAge; they need not be restarted.
-
-An index on a table that exists must be filled by schema backfill before it can be read,
-which --backfill does at once (and then needs --tso). An observer of a column that has
-just become observed sees older cells only after observers backfill.
-
-` + schemaFileHelp,
-		Example: `  percolator schema apply schema.yaml
-  percolator schema apply schema.yaml --dry-run
-  percolator schema apply schema.yaml --yes --backfill --timeout 6h`,
+		Use:  "apply FILE",
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
+			if err := cmp.Or(f.check(), aboveZero("timeout", f.oracle.timeout)); err != nil {
 				return err
 			}
-			switch {
-			case f.oracle.timeout <= 0:
-				return usagef("--timeout %v is not above 0", f.oracle.timeout)
-			case f.backfill && f.oracle.targets == "":
+			if f.backfill && f.oracle.targets == "" {
 				return usagef("--backfill needs --tso or %s", tsoAddrEnv)
 			}
 			s, err := schemaFrom(cmd, args[0])
@@ -72,9 +54,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	if f.output.format == outputJSON { // that is one document, at the end
 		what = cmd.ErrOrStderr()
 	}
-	if err := printPlan(what, plan); err != nil {
-		return err
-	}
+	printPlan(what, plan)
 	apply := len(plan.Changes) > 0 && !f.dryRun && plan.Refused() == nil
 	if apply {
 		if err := ask(ctx, cmd, f.yes, "Change the schema of %s/%s?", f.project, f.instance); err != nil {
@@ -92,7 +72,7 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 	}
 	out := newPlanJSON(plan)
 	out.Version, out.Applied = stored.Version, apply
-	if err := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return f.ending(w, plan, stored, apply) }); err != nil {
+	if err := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { f.ending(w, plan, stored, apply) }); err != nil {
 		return err
 	}
 	if err := plan.Refused(); err != nil || f.dryRun || !f.backfill {
@@ -102,16 +82,16 @@ func (f *applyFlags) apply(ctx context.Context, cmd *cobra.Command, s *percolato
 }
 
 // ending says what was done and what has to follow.
-func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.StoredSchema, applied bool) error {
+func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.StoredSchema, applied bool) {
 	switch {
-	case plan.Refused() != nil:
-		return nil // the error says so
+	case plan.Refused() != nil: // the error says so
+		return
 	case len(plan.Changes) == 0:
-		_, err := fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
-		return err
+		_, _ = fmt.Fprintf(w, "nothing to do, the schema has version %d\n", stored.Version)
+		return
 	case !applied:
-		_, err := fmt.Fprintln(w, "nothing was changed")
-		return err
+		_, _ = fmt.Fprintln(w, "nothing was changed")
+		return
 	}
 	_, _ = fmt.Fprintf(w, "the schema has version %d\n", stored.Version)
 	for _, ch := range plan.Changes {
@@ -126,7 +106,6 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 		}
 		_, _ = fmt.Fprintln(w, what)
 	}
-	return nil
 }
 
 // backfillAll finishes every index that is being built, also one that an earlier call has added.

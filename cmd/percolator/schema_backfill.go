@@ -38,17 +38,7 @@ func newSchemaBackfill() *cobra.Command {
 	var f queryFlags
 	var opts admin.BackfillOptions
 	cmd := &cobra.Command{
-		Use:   "backfill TABLE INDEX",
-		Short: "Fill an index that was added to an existing table",
-		Long: `Fill an index that was added to an existing table, while the table is in use. Until that
-is done the index cannot be read. It first waits until every client knows the index: 80 s
-unless the schema's timing says otherwise.
-
-The command keeps its position in the instance: interrupted, it goes on where it was when
-it is repeated. Of an index that is ready it returns at once. It fails if two rows have
-one value of a unique index; schema verify lists them.`,
-		Example: `  percolator schema backfill documents by-url
-  percolator schema backfill documents by-url --pause 50ms --concurrency 1`,
+		Use:               "backfill TABLE INDEX",
 		Args:              tableAndIndex,
 		ValidArgsFunction: completeIndexes,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {

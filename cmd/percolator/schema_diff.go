@@ -30,15 +30,14 @@ type changeJSON struct {
 }
 
 func newPlanJSON(plan admin.SchemaPlan) planJSON {
-	out := planJSON{Version: plan.Stored.Version, Changes: []changeJSON{}, Refused: plan.Refused() != nil}
-	for _, ch := range plan.Changes {
-		c := changeJSON{Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Unique: ch.Index.Unique, Refused: ch.Err() != nil, Then: nextStep(ch)}
-		if ch.Index.Column != "" {
-			c.Column = shown(ch.Index.Column)
-		}
-		out.Changes = append(out.Changes, c)
+	return planJSON{Version: plan.Stored.Version, Changes: arrayOf(plan.Changes, newChangeJSON), Refused: plan.Refused() != nil}
+}
+
+func newChangeJSON(ch admin.SchemaChange) changeJSON {
+	return changeJSON{
+		Change: string(ch.Kind), Table: ch.Table, Name: shownName(ch.Name), Column: shownName(ch.Index.Column), Unique: ch.Index.Unique,
+		Refused: ch.Err() != nil, Then: nextStep(ch),
 	}
-	return out
 }
 
 // shownName is "" for no name.
@@ -92,26 +91,16 @@ func indexText(ix percolator.Index) string {
 	return fmt.Sprintf("%sindex %s on %s", unique, ix.Name, shown(ix.Column))
 }
 
-func printPlan(w io.Writer, plan admin.SchemaPlan) error {
+func printPlan(w io.Writer, plan admin.SchemaPlan) {
 	for _, ch := range plan.Changes {
 		_, _ = fmt.Fprintln(w, changeLine(ch))
 	}
-	return nil
 }
 
 func newSchemaDiff() *cobra.Command {
 	var f schemaFlags
 	cmd := &cobra.Command{
-		Use:   "diff FILE",
-		Short: "Show what schema apply would do",
-		Long: `Show what schema apply would do, a line for each change; it does nothing. The stored schema
-is compared, and the tables and column families in Bigtable.
-
-The exit status is 0 if there is nothing to do and 5 if there is.
-
-` + schemaFileHelp,
-		Example: `  percolator schema diff schema.yaml
-  percolator schema show | percolator schema diff -`,
+		Use:  "diff FILE",
 		Args: schemaArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := schemaFrom(cmd, args[0])
@@ -123,7 +112,7 @@ The exit status is 0 if there is nothing to do and 5 if there is.
 				if err != nil {
 					return err
 				}
-				if err := f.output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) error { return printPlan(w, plan) }); err != nil {
+				if err := f.output.emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) { printPlan(w, plan) }); err != nil {
 					return err
 				}
 				if len(plan.Changes) > 0 {

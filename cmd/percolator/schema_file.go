@@ -237,20 +237,10 @@ func toFile(s *percolator.Schema) schemaFile {
 		}
 		return name
 	}
-	all := func(names []string) (out []string) {
-		for _, n := range names {
-			out = append(out, quoted(n))
-		}
-		return out
-	}
-	f := schemaFile{Tables: []tableFile{}}
-	for _, t := range s.Tables {
-		table := tableFile{Name: t.Name, Observed: all(t.Observed), Weak: all(t.Weak), Splits: all(t.Splits)}
-		for _, ix := range t.Indexes {
-			table.Indexes = append(table.Indexes, indexFile{ix.Name, quoted(ix.Column), ix.Unique})
-		}
-		f.Tables = append(f.Tables, table)
-	}
+	index := func(ix percolator.Index) indexFile { return indexFile{ix.Name, quoted(ix.Column), ix.Unique} }
+	f := schemaFile{Tables: arrayOf(s.Tables, func(t percolator.Table) tableFile {
+		return tableFile{t.Name, arrayOf(t.Observed, quoted), arrayOf(t.Weak, quoted), arrayOf(t.Indexes, index), arrayOf(t.Splits, quoted)}
+	})}
 	if s.Timing != (percolator.Timing{}) {
 		f.Timing = &timingFile{durationText(s.Timing.RequestLifetime), durationText(s.Timing.MetaMaxAge)}
 	}

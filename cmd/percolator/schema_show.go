@@ -31,21 +31,17 @@ type indexJSON struct {
 	Since tso.Timestamp `json:"since,omitempty"` // snapshots from here on can be read by it; absent: all
 }
 
+// The states of an index.
+const (
+	indexBuilding = "building"
+	indexReady    = "ready"
+)
+
 func newSchemaShow() *cobra.Command {
 	var f schemaFlags
 	var ddl bool
 	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show the stored schema, as a file that schema apply understands",
-		Long: `Show the stored schema, as a file that schema apply understands, with its version and
-what indexes are still being built in comments. Splits are not stored: they matter only
-when a table is created. -o json has version and index states as fields.
-
-With --spanner-ddl it prints what the timestamp oracle keeps in a Spanner database
-instead, and asks nobody. The exit status is 7 if no schema is stored.`,
-		Example: `  percolator schema show > schema.yaml
-  percolator schema show -o json | jq .version
-  percolator schema show --spanner-ddl`,
+		Use:  "show",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ddl {
@@ -57,7 +53,12 @@ instead, and asks nobody. The exit status is 7 if no schema is stored.`,
 				if err != nil {
 					return err
 				}
-				return f.output.emit(cmd.OutOrStdout(), newStoredJSON(stored), func(w io.Writer) error { return printSchema(w, stored) })
+				out := newStoredJSON(stored)
+				text, err := yaml.Marshal(out.Schema)
+				if err != nil {
+					return err
+				}
+				return f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) { out.print(w, text) })
 			})
 		},
 	}
@@ -80,25 +81,22 @@ func newStoredJSON(stored admin.StoredSchema) storedJSON {
 	out := storedJSON{Version: stored.Version, Schema: toFile(stored.Schema), Indexes: []indexJSON{}}
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
-			st := stored.Indexes[t.Name+"."+ix.Name]
-			out.Indexes = append(out.Indexes, indexJSON{t.Name, ix.Name, indexStateText(st), st.Since})
+			st, state := stored.Indexes[t.Name+"."+ix.Name], indexReady
+			if st.Building {
+				state = indexBuilding
+			}
+			out.Indexes = append(out.Indexes, indexJSON{t.Name, ix.Name, state, st.Since})
 		}
 	}
 	return out
 }
 
-func printSchema(w io.Writer, stored admin.StoredSchema) error {
-	out := newStoredJSON(stored)
+func (out storedJSON) print(w io.Writer, schema []byte) {
 	_, _ = fmt.Fprintf(w, "# version %d\n", out.Version)
 	for _, ix := range out.Indexes {
-		if ix.State != "ready" {
+		if ix.State != indexReady {
 			_, _ = fmt.Fprintf(w, "# index %s of %s is %s; this finishes it: %s\n", ix.Name, ix.Table, ix.State, backfillCommand(ix.Table, ix.Name))
 		}
 	}
-	text, err := yaml.Marshal(out.Schema)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(text)
-	return err
+	_, _ = w.Write(schema)
 }

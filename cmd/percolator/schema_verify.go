@@ -9,23 +9,14 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // verifyJSON is what "schema verify" prints for programs. Names are as shown.
 type verifyJSON struct {
-	Table      string        `json:"table"`
-	Index      string        `json:"index"`
-	Snapshot   tso.Timestamp `json:"snapshot"`
-	Building   bool          `json:"building"`
-	Cells      int64         `json:"cells"`
-	Entries    int64         `json:"entries"`
-	Missing    int64         `json:"missing"`
-	Stray      int64         `json:"stray"`
-	Stale      int64         `json:"stale"`
-	Duplicates int64         `json:"duplicates"`
-	Corrupt    int64         `json:"corrupt"`
-	Findings   []findingJSON `json:"findings"`
+	Table string `json:"table"`
+	Index string `json:"index"`
+	admin.IndexReport
+	Findings []findingJSON `json:"findings"`
 }
 
 type findingJSON struct {
@@ -40,17 +31,7 @@ func newSchemaVerify() *cobra.Command {
 	var at asOfFlag
 	var opts admin.VerifyIndexOptions
 	cmd := &cobra.Command{
-		Use:   "verify TABLE INDEX",
-		Short: "Compare an index with its table",
-		Long: `Compare an index with its table, in one snapshot, and change nothing: every cell must
-have its entry and every entry its cell. No values are shown.
-
-The exit status is 5 if something is wrong. While the index is being built cells without
-entry are to be expected, and two rows with one value of a unique index are what keeps
-schema backfill from finishing. A table so large that this takes longer than the retention
-needs a hold: percolator gc hold take, then --as-of its timestamp.`,
-		Example: `  percolator schema verify documents by-url
-  percolator schema verify documents by-url -o json | jq '.findings[].row'`,
+		Use:               "verify TABLE INDEX",
 		Args:              tableAndIndex,
 		ValidArgsFunction: completeIndexes,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) (err error) {
@@ -77,7 +58,7 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 		return fmt.Errorf("after %d cells and %d entries, with %d findings: %w", r.Cells, r.Entries, r.Damaged(), err)
 	}
 	out := newVerifyJSON(table, index, r)
-	if err := output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error { return out.print(w, r) }); err != nil {
+	if err := output.emit(cmd.OutOrStdout(), out, out.print); err != nil {
 		return err
 	}
 	if r.Damaged() > 0 {
@@ -87,29 +68,26 @@ func verifyIndex(ctx context.Context, cmd *cobra.Command, c *percolator.Client, 
 }
 
 func newVerifyJSON(table, index string, r admin.IndexReport) verifyJSON {
-	out := verifyJSON{Table: table, Index: index, Snapshot: r.Snapshot, Building: r.Building, Cells: r.Cells, Entries: r.Entries,
-		Missing: r.Missing, Stray: r.Stray, Stale: r.Stale, Duplicates: r.Duplicates, Corrupt: r.Corrupt, Findings: []findingJSON{}}
-	for _, f := range r.Findings {
-		out.Findings = append(out.Findings, findingJSON{string(f.Damage), shownName(f.Cell.Row), shownName(f.Other.Row), f.Entry})
-	}
-	return out
+	return verifyJSON{table, index, r, arrayOf(r.Findings, func(f admin.IndexFinding) findingJSON {
+		return findingJSON{string(f.Damage), shownName(f.Cell.Row), shownName(f.Other.Row), f.Entry}
+	})}
 }
 
-func (v verifyJSON) print(w io.Writer, r admin.IndexReport) error {
+func (v verifyJSON) print(w io.Writer) {
 	building := ""
 	if v.Building {
 		building = ", which is being built"
 	}
-	_, _ = fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, r.Damaged(), atTime(v.Snapshot))
+	_, _ = fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, v.Damaged(), atTime(v.Snapshot))
 	if len(v.Findings) == 0 {
-		return nil
+		return
 	}
 	t := newTable(w, "DAMAGE", "ROW", "OTHER ROW", "ENTRY")
 	for _, f := range v.Findings {
 		t.row(f.Damage, f.Row, f.Other, f.Entry)
 	}
-	if int64(len(v.Findings)) < r.Damaged() {
+	if int64(len(v.Findings)) < v.Damaged() {
 		t.row("…", "", "", "more with --limit")
 	}
-	return t.flush()
+	t.flush()
 }

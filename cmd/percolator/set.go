@@ -18,17 +18,7 @@ func newSet() *cobra.Command {
 	var file string
 	var isHex, insert bool
 	cmd := &cobra.Command{
-		Use:   "set TABLE ROW COLUMN [VALUE]",
-		Short: "Write a cell in a transaction of its own",
-		Long: `Write a cell in a transaction of its own, as every other writer does: observers are
-notified and indexes maintained. Conflicts are tried again until --timeout.
-
-The value is the argument as it is, or the contents of --file, "-" for the standard
-input. With --insert the cell must not have a value yet; otherwise the exit status is 6.`,
-		Example: `  percolator set documents com.example/ title "Example Domain"
-  curl -s http://example.com | percolator set documents com.example/ contents --file -
-  percolator set flags f on --insert
-  percolator set images logo magic 89504e47 --hex`,
+		Use:               "set TABLE ROW COLUMN [VALUE]",
 		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := cmd.Flags().Changed("file")
@@ -108,13 +98,7 @@ func fromHex(text string) ([]byte, error) {
 func newDel() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:   "del TABLE ROW COLUMN",
-		Short: "Delete a cell in a transaction of its own",
-		Long: `Delete a cell in a transaction of its own. A deletion is a write like any other:
-observers are notified and indexes maintained, and it succeeds where there is no value.
-Earlier snapshots keep showing the value until it is collected: get --as-of brings it
-back.`,
-		Example:           `  percolator del documents com.example/ title`,
+		Use:               "del TABLE ROW COLUMN",
 		Args:              oneCell,
 		ValidArgsFunction: completeTables,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ import (
 
 // terminal is w if it is one, else nil.
 func terminal(w io.Writer) *os.File {
-	if o, ok := w.(*stickyWriter); ok {
+	for o, ok := w.(*stickyWriter); ok; o, ok = w.(*stickyWriter) {
 		w = o.Writer
 	}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

@@ -12,10 +12,7 @@ import (
 func newTSONext() *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
-		Use:   "next",
-		Short: "Take a timestamp from the oracle and print it with its time",
-		Example: `  percolator tso next --tso 127.0.0.1:7070
-  percolator tso next --tso tso-a:7070,tso-b:7070 --tls-ca ca.pem --tls-cert me.pem --tls-key me.key`,
+		Use:  "next",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return next(cmd, f) },
 	}

@@ -29,20 +29,7 @@ const farAhead = time.Hour
 func newTSORaise() *cobra.Command {
 	var f raiseFlags
 	cmd := &cobra.Command{
-		Use:   "raise",
-		Short: "Raise the high-water mark after the oracle's record was lost or went back",
-		Long: `Raise the high-water mark after the oracle's record was lost or went back.
-
-Everything that is handed out afterwards is above the mark. --to has to be above every
-timestamp that was ever handed out: a time a little in the future is, unless the
-oracle's clock was wrong. A mark is never lowered, and nothing takes a raise back.
-
-The command refuses while a server holds the lease, unless --fence: then it takes the
-lease away and waits until it would have ended, while no timestamps are served. A
-record that is damaged or missing is replaced only with --replace-damaged, for which all
-servers have to be stopped.`,
-		Example: `  percolator tso raise --project p --instance i --to now+1m
-  percolator tso raise --spanner projects/p/instances/i/databases/d --to 2026-06-01T12:00:00Z`,
+		Use:  "raise",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.store.choose(cmd); err != nil {
@@ -136,10 +123,8 @@ func (f *raiseFlags) permits(ctx context.Context, store tso.Store, to tso.Timest
 // awaitEnd returns nil if the lease in st runs out without being renewed: its holder is
 // dead.
 func (f *raiseFlags) awaitEnd(ctx context.Context, store tso.Store, st tso.State) error {
-	timer := time.NewTimer(st.Lease)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(st.Lease):
 	case <-ctx.Done():
 		return fmt.Errorf("waiting to see whether the server at %s renews its lease: %w; give --timeout more than the lease", dash(st.Address), ctx.Err())
 	}

@@ -34,28 +34,7 @@ type serveFlags struct {
 func newTSOServe() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run a server of the timestamp oracle",
-		Long: `Run a server of the timestamp oracle.
-
-Any number of servers may run with the same store and name. One of them leads, the
-others stand by and lead within the lease when it dies, or at once when it is
-ended with SIGTERM or SIGINT, which hands the lease over.
-
-The record of the oracle, which "percolator init" creates, is kept in the Bigtable
-instance (--project, --instance) or, with --spanner, in a Spanner database. Bigtable
-is for small set-ups: when a replicated instance fails over to another cluster, the
-last writes may be missing there, and timestamps may be handed out twice. Spanner has
-no such weakness.
-
-Prometheus finds the metrics at --admin. With OTEL_EXPORTER_OTLP_ENDPOINT they are also
-sent to an OpenTelemetry collector by gRPC; docs/TELEMETRY.md has the other variables.
-
-Certificates are read again while the server runs: see docs/ORACLE.md.`,
-		Example: `  percolator tso serve --project p --instance i
-  percolator tso serve --spanner projects/p/instances/i/databases/d \
-      --listen :7070 --advertise tso-a.internal:7070 \
-      --tls-cert server.pem --tls-key server.key --tls-client-ca clients.pem`,
+		Use:  "serve",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, f) },
 	}

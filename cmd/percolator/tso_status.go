@@ -21,15 +21,7 @@ func newTSOStatus() *cobra.Command {
 	var f clientFlags
 	var output outputFlag
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show what each server of the oracle says about itself",
-		Long: `Show what each server of the oracle says about itself: which one leads, and in
-which epoch; the version of the record in the store and of the program; and what is
-wrong with a server that is not ready, or cannot be reached.
-
-The exit status is 0 if one of the servers leads, 3 if none does.`,
-		Example: `  percolator tso status --tso tso-a:7070,tso-b:7070 --tls-ca ca.pem
-  percolator tso status -o json | jq '.[] | select(.leading)'`,
+		Use:  "status",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return showStatus(cmd, f, output) },
 	}
@@ -70,7 +62,7 @@ func showStatus(cmd *cobra.Command, f clientFlags, output outputFlag) error {
 		return usagef("--tso names %d servers, not 1 to %d", len(targets), maxServers)
 	}
 	answers := askAll(cmd.Context(), targets, opts)
-	if err := output.emit(cmd.OutOrStdout(), answers, func(w io.Writer) error { return writeTable(w, answers) }); err != nil {
+	if err := output.emit(cmd.OutOrStdout(), answers, func(w io.Writer) { writeTable(w, answers) }); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(answers, func(st serverStatus) bool { return st.Leading }) {
@@ -106,11 +98,11 @@ func newServerStatus(target string, resp *tsopb.GetStatusResponse, err error) se
 	if err != nil {
 		return serverStatus{Target: target, Error: shortError(err)}
 	}
-	answered := resp.GetStoreAnsweredMs()
+
 	st := serverStatus{
 		Target: target, Reachable: true, Leading: resp.GetLeading(), Ready: resp.GetReady(), Reason: resp.GetReason(),
 		Leader: resp.GetLeader(), Epoch: resp.GetEpoch(), Record: resp.GetRecord(), HighWater: resp.GetHighWater(),
-		Served: resp.GetServed(), StoreAnswered: &answered, Server: resp.GetServer(), Version: resp.GetVersion(),
+		Served: resp.GetServed(), StoreAnswered: new(resp.GetStoreAnsweredMs()), Server: resp.GetServer(), Version: resp.GetVersion(),
 	}
 	if st.HighWater > 0 {
 		st.HighWaterTime = tso.Timestamp(st.HighWater).Time().Format(time.RFC3339Nano)
@@ -145,7 +137,7 @@ func (st serverStatus) state() string {
 	return "not ready"
 }
 
-func writeTable(w io.Writer, answers []serverStatus) error {
+func writeTable(w io.Writer, answers []serverStatus) {
 	t := newTable(w, "SERVER", "STATE", "LEADER", "EPOCH", "RECORD", "HIGH-WATER MARK", "VERSION", "REMARK")
 	for _, st := range answers {
 		cells := []any{st.Target, st.state(), dash(st.Leader), number(st.Epoch), number(st.Record), dash(st.HighWaterTime), dash(st.Version)}
@@ -154,7 +146,7 @@ func writeTable(w io.Writer, answers []serverStatus) error {
 		}
 		t.row(cells...)
 	}
-	return t.flush()
+	t.flush()
 }
 
 func dash(text string) string { return cmp.Or(text, "-") }

@@ -36,27 +36,7 @@ type txnFlags struct {
 func newTxn() *cobra.Command {
 	var f txnFlags
 	cmd := &cobra.Command{
-		Use:   "txn [FILE]",
-		Short: "Run a script as one transaction",
-		Long: `Run a script as one transaction: all that it writes is committed at once, or nothing is.
-The script is a file or the standard input, with one statement a line:
-
-` + scriptHelp + `
-
-Words are quoted as in a shell, where nothing else is special; # begins a comment. The
-statements see what was there when the transaction began, and what those before them
-have written. After a conflict the script runs again, with new reads; only what the last
-attempt read is printed. A cell that is required stays so until the commit.
-
-The exit status is 2 for a script that is wrong, of which nothing is run, and 6 if a
-requirement does not hold, an inserted cell exists, or conflicts do not end.`,
-		Example: `  percolator txn transfer.txt
-  echo 'get accounts alice balance' | percolator txn --as-of 10m
-  percolator txn --dry-run <<'END'
-  require accounts alice balance = 10
-  set accounts alice balance 3
-  set accounts bob balance 9   # was 2
-  END`,
+		Use:  "txn [FILE]",
 		Args: takes(0, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.start(cmd, args) },
 	}
@@ -68,8 +48,8 @@ requirement does not hold, an inserted cell exists, or conflicts do not end.`,
 }
 
 func (f *txnFlags) start(cmd *cobra.Command, args []string) error {
-	if f.maxAttempts < 0 {
-		return usagef("--max-attempts %d is negative", f.maxAttempts)
+	if err := notNegative("max-attempts", f.maxAttempts); err != nil {
+		return err
 	}
 	script, err := openScript(cmd, args)
 	if err != nil {
@@ -150,8 +130,7 @@ func (f *txnFlags) commit(ctx context.Context, cmd *cobra.Command, c *percolator
 		return last.run(ctx, tx, tx, script)
 	}, opts...)
 	if err == nil && last.writes > 0 {
-		at := ts.Time().UTC()
-		out.Committed, out.CommittedAt = ts, &at
+		out.Committed, out.CommittedAt = ts, new(ts.Time().UTC())
 	}
 	return f.end(cmd, last, out, err)
 }
@@ -163,15 +142,11 @@ func (f *txnFlags) end(cmd *cobra.Command, a attempt, out scriptJSON, err error)
 		return err
 	}
 	out.Reads, out.Writes = a.forJSON(), a.writes
-	werr := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) error {
-		if err := a.print(w); err != nil {
-			return err
+	werr := f.output.emit(cmd.OutOrStdout(), out, func(w io.Writer) {
+		a.print(w)
+		if err == nil { // otherwise the error says how it ended
+			_, _ = fmt.Fprintln(w, out.ending())
 		}
-		if err != nil {
-			return nil // the error says how it ended
-		}
-		_, err := fmt.Fprintln(w, out.ending())
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", percolator.ErrConflict, err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -75,17 +74,14 @@ func (a *attempt) get(ctx context.Context, r percolator.Reader, s statement, col
 	if err != nil {
 		return err
 	}
-	read := scriptRead{Line: s.line, table: s.cell.Table, row: s.cell.Row}
-	for _, m := range missing {
-		read.Missing = append(read.Missing, shown(m))
-	}
 	for _, e := range entries {
 		if err := a.count(e); err != nil {
 			return err
 		}
 	}
-	read.entries = entries
-	a.reads = append(a.reads, read)
+	a.reads = append(a.reads, scriptRead{
+		Line: s.line, Missing: arrayOf(missing, shown), table: s.cell.Table, row: s.cell.Row, entries: entries,
+	})
 	return nil
 }
 
@@ -94,7 +90,7 @@ func (a *attempt) scan(ctx context.Context, r percolator.Reader, s statement) er
 	if err != nil {
 		return err
 	}
-	read := scriptRead{Line: s.line, table: s.cell.Table}
+	read := scriptRead{Line: s.line, Missing: []string{}, table: s.cell.Table}
 	for e, err := range entries {
 		if err == nil {
 			err = a.count(e)
@@ -154,9 +150,9 @@ func require(ctx context.Context, r percolator.Reader, tx *percolator.Txn, s sta
 }
 
 // print shows what was read, in one table.
-func (a *attempt) print(w io.Writer) error {
+func (a *attempt) print(w io.Writer) {
 	if len(a.reads) == 0 {
-		return nil
+		return
 	}
 	t := newTable(w, "LINE", "TABLE", "ROW", "COLUMN", "COMMITTED", "VALUE")
 	for _, read := range a.reads {
@@ -173,24 +169,13 @@ func (a *attempt) print(w io.Writer) error {
 			t.row(read.Line, read.table, "", "", "nothing", "")
 		}
 	}
-	return t.flush()
+	t.flush()
 }
 
 // forJSON fills in what the output for programs has.
 func (a *attempt) forJSON() []scriptRead {
-	out := slices.Clone(a.reads)
-	for i := range out {
-		read := &out[i]
-		read.Cells = []cellJSON{}
-		for _, e := range read.entries {
-			read.Cells = append(read.Cells, newCellJSON(e))
-		}
-		if read.Missing == nil {
-			read.Missing = []string{}
-		}
-	}
-	if out == nil {
-		out = []scriptRead{}
-	}
-	return out
+	return arrayOf(a.reads, func(read scriptRead) scriptRead {
+		read.Cells = arrayOf(read.entries, newCellJSON)
+		return read
+	})
 }

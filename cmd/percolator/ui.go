@@ -39,23 +39,7 @@ type uiFlags struct {
 func newUI() *cobra.Command {
 	var f uiFlags
 	cmd := &cobra.Command{
-		Use:   "ui",
-		Short: "Serve the console: what happens in the instance, in a browser",
-		Long: `Serve the console: what happens in the instance, in a browser. It shows transactions,
-latencies, locks, notifications and what is parked, workers, the oracle, collection, and
-single rows, and polls only while somebody watches. The address is printed on the
-standard output. A program with a worker can serve the same pages itself: package
-console.
-
-Without --user only this machine may look, and --listen must be a loopback address. With
-it, basic authentication asks for that name and for the password in
-` + uiPasswordEnv + `, which has at least ` + fmt.Sprint(console.MinPasswordBytes) + ` bytes; put TLS in front of it then.
-
-Nothing is changed, unless --allow-changes adds the buttons that resolve locks and retry
-or drop what is parked. Values are hidden, unless --show-values lets them be asked for.`,
-		Example: `  percolator ui --project my-project --instance my-instance --tso tso-a:7070,tso-b:7070
-  percolator ui --listen 127.0.0.1:0 --allow-changes
-  ` + uiPasswordEnv + `=… percolator ui --listen 0.0.0.0:7072 --user ops --path-prefix /percolator/`,
+		Use:  "ui",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveUI(cmd, f) },
 	}

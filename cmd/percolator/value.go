@@ -44,8 +44,7 @@ func newCellJSON(e percolator.Entry) cellJSON {
 		c.Base64 = &e.Value
 	}
 	if e.CommitTS != 0 {
-		at := e.CommitTS.Time().UTC()
-		c.CommittedAt = &at
+		c.CommittedAt = new(e.CommitTS.Time().UTC())
 	}
 	return c
 }

@@ -37,16 +37,7 @@ func newVersion() *cobra.Command {
 	var output outputFlag
 	var short bool
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program, and what it was built from",
-		Long: `Print the version of this program, the revision of its source, with which Go and for
-which platform it was built, and the versions of the libraries on which it depends how
-Bigtable, Spanner and the oracle are spoken to.
-
-"(devel)" is a version that was built from a directory without a version.`,
-		Example: `  percolator version
-  percolator version --short
-  percolator version -o json`,
+		Use:  "version",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if short {
@@ -106,7 +97,7 @@ func newVersionInfo(info *debug.BuildInfo) versionInfo {
 	return v
 }
 
-func (v versionInfo) write(w io.Writer) error {
+func (v versionInfo) write(w io.Writer) {
 	t := newTable(w)
 	t.row("percolator", v.Version)
 	switch {
@@ -123,5 +114,5 @@ func (v versionInfo) write(w io.Writer) error {
 	for _, name := range versionModules {
 		t.row(name, v.Modules[name])
 	}
-	return t.flush()
+	t.flush()
 }

@@ -38,17 +38,7 @@ type workerJSON struct {
 func newWorkersLs() *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the workers that live",
-		Long: `List the workers that live: those that store reports or divide the tables among themselves,
-and have not been silent for too long. Times are by the oracle's clock. Workers with the
-same COLUMNS take the same columns and divide them; "-" is one that searches everything.
-QUEUED, BACKLOG (the age of the oldest notification that its scanners met) and the names of
-observers are from its last report.
-
-A worker may run without being listed: one that is configured to do neither.`,
-		Example: `  percolator workers ls
-  percolator workers ls -o json | jq -r '.[].version' | sort | uniq -c`,
+		Use:  "ls",
 		Args: noArgs,
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 			seen, err := admin.New(c).InspectWorkers(ctx)
@@ -60,7 +50,7 @@ A worker may run without being listed: one that is configured to do neither.`,
 				return err
 			}
 			list := workerList(seen, reports)
-			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) error { return printWorkers(w, list, seen.Now) })
+			return f.output.emit(cmd.OutOrStdout(), list, func(w io.Writer) { printWorkers(w, list, seen.Now) })
 		}),
 	}
 	f.add(cmd, defaultCellTimeout)
@@ -71,9 +61,8 @@ A worker may run without being listed: one that is configured to do neither.`,
 func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 	byName := map[string]workerJSON{}
 	for _, r := range reports {
-		at := r.Written.Time().UTC()
 		byName[r.Name] = workerJSON{Name: shown(r.Name), Host: r.Host, PID: r.PID, Version: r.Version, Started: r.Started.Time().UTC(), Expires: r.Expires.Time().UTC(),
-			Observers: shownNames(slices.Sorted(maps.Keys(r.Worker.Observers))), Reported: &at, Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
+			Observers: arrayOf(slices.Sorted(maps.Keys(r.Worker.Observers)), shown), Reported: new(r.Written.Time().UTC()), Queued: r.Worker.Queued, Running: r.Worker.Running, BacklogMillis: r.Worker.BacklogMillis}
 	}
 	for _, w := range seen.Live {
 		o, reported := byName[w.Name]
@@ -82,7 +71,7 @@ func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 		}
 		o.Session, o.Columns = w.Session, w.Columns
 		if len(w.Observers) > 0 {
-			o.Observers = shownNames(w.Observers)
+			o.Observers = arrayOf(w.Observers, shown)
 		}
 		byName[w.Name] = o
 	}
@@ -91,18 +80,10 @@ func workerList(seen admin.Workers, reports []admin.Report) []workerJSON {
 	return list
 }
 
-func shownNames(names []string) []string {
-	out := []string{}
-	for _, n := range names {
-		out = append(out, shown(n))
-	}
-	return out
-}
-
-func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) error {
+func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no workers")
-		return err
+		_, _ = fmt.Fprintln(w, "no workers")
+		return
 	}
 	t := newTable(w, "NAME", "HOST", "PID", "VERSION", "SESSION", "STARTED", "EXPIRES", "COLUMNS", "QUEUED", "BACKLOG", "OBSERVERS")
 	for _, o := range list {
@@ -114,7 +95,7 @@ func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) error {
 		t.row(o.Name, orDash(o.Host), pid, orDash(o.Version), orDash(o.Session), age(now.Time(), o.Started), o.Expires.Format(time.RFC3339),
 			orDash(o.Columns), queued, backlog, orDash(strings.Join(o.Observers, ", ")))
 	}
-	return t.flush()
+	t.flush()
 }
 
 // orDash keeps the columns of a table apart, and what others have stored harmless.

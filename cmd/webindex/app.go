@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 
@@ -54,11 +54,9 @@ instance, or an emulator named by BIGTABLE_EMULATOR_HOST, and an oracle named by
 }
 
 // openSummary creates the summary file before the work begins: a path that cannot be written is
-// better known now.
+// better known now. Without a path nothing is kept.
 func (a *app) openSummary() (err error) {
-	if a.summaryPath != "" {
-		a.summaryFile, err = os.Create(a.summaryPath)
-	}
+	a.summaryFile, err = os.Create(cmp.Or(a.summaryPath, os.DevNull))
 	return err
 }
 
@@ -71,10 +69,6 @@ func (a *app) closeSummary() error {
 
 // summarize prints what was done, and appends it to the summary file.
 func (a *app) summarize(s *summary.Summary) error {
-	var file io.Writer = io.Discard
-	if a.summaryFile != nil {
-		file = a.summaryFile
-	}
 	fmt.Fprintln(a.stdout)
-	return errors.Join(s.WriteText(a.stdout), s.WriteJSON(file))
+	return errors.Join(s.WriteText(a.stdout), s.WriteJSON(a.summaryFile))
 }

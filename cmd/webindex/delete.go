@@ -46,7 +46,7 @@ func (a *app) deletePages(ctx context.Context, client *percolator.Client, urls [
 	for _, raw := range urls {
 		url, err := page.Identity(raw)
 		if err == nil {
-			err = index.Delete(ctx, client, url)
+			_, err = client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error { return index.Delete(ctx, tx, url) })
 		}
 		switch {
 		case err == nil:

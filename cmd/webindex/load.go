@@ -80,7 +80,7 @@ func (a *app) loadAll(ctx context.Context, client *percolator.Client, sources []
 
 // loadOne loads an input and shows how far it is. workers may be nil.
 func (a *app) loadOne(ctx context.Context, l *load.Loader, src load.Source, w *workers) (load.Counts, error) {
-	done := a.showProgress(ctx, src.Name, l, w)
+	done := a.showProgress(src.Name, l, w)
 	err := l.Load(ctx, src)
 	if err == nil && w != nil {
 		err = w.waitIdle(ctx)

@@ -9,7 +9,7 @@
 //	search  the search page
 //	verify  recomputes an index from the raw pages and compares
 //	load    whole crawls
-//	crawl, page, bundled   reading archives, reading HTML, the crawl that is part of the program
+//	crawl, page   reading archives, one of which is part of the program; reading HTML
 package main
 
 import (

@@ -44,8 +44,5 @@ func addStats(clients []*percolator.Client) percolator.Stats {
 
 // loadedFrom begins the summary of an input.
 func loadedFrom(src load.Source, c load.Counts) summary.Summary {
-	return summary.Summary{Input: src.Name, Loaded: summary.Loaded{
-		Pages: c.Pages(), Changed: c.Changed, Unchanged: c.Unchanged, Earlier: c.Earlier,
-		Superseded: c.Superseded, Skipped: c.Skipped, BadInputs: c.Bad,
-	}}
+	return summary.Summary{Input: src.Name, Loaded: summary.Loaded{Pages: c.Pages(), Counts: c}}
 }

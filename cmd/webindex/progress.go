@@ -20,35 +20,34 @@ const (
 
 // showProgress shows how far an input has been read and what the workers do about it: as bars on a
 // terminal, as lines now and then elsewhere. The returned function ends that. w may be nil.
-func (a *app) showProgress(ctx context.Context, input string, l *load.Loader, w *workers) (done func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	show := a.showLines
+func (a *app) showProgress(input string, l *load.Loader, w *workers) (done func()) {
 	if isTerminal(a.stderr) {
-		show = a.showBars
+		return a.showBars(input, l, w)
 	}
-	running.Go(func() { show(ctx, input, l, w) })
-	return func() { cancel(); running.Wait() }
+	return a.showLines(input, l, w)
 }
 
-func (a *app) showBars(ctx context.Context, input string, l *load.Loader, w *workers) {
+func (a *app) showBars(input string, l *load.Loader, w *workers) (done func()) {
 	p := mpb.New(mpb.WithOutput(a.stderr), mpb.WithAutoRefresh())
 	loading := p.AddBar(0,
 		mpb.PrependDecorators(decor.Name("load  "), decor.Name(input+" ")),
 		mpb.AppendDecorators(decor.CountersKibiByte("% .1f / % .1f")))
 	working := p.New(0, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return "index  " + working(w) })))
-	each(ctx, barInterval, func() {
+	stop := every(barInterval, func() {
 		read, total := l.Progress()
 		loading.SetTotal(total, false)
 		loading.SetCurrent(read)
 	})
-	loading.SetTotal(-1, true)
-	working.SetTotal(-1, true)
-	p.Wait()
+	return func() {
+		stop()
+		loading.SetTotal(-1, true)
+		working.SetTotal(-1, true)
+		p.Wait()
+	}
 }
 
-func (a *app) showLines(ctx context.Context, input string, l *load.Loader, w *workers) {
-	each(ctx, lineInterval, func() {
+func (a *app) showLines(input string, l *load.Loader, w *workers) (done func()) {
+	return every(lineInterval, func() {
 		percent := 0.0
 		if read, total := l.Progress(); total > 0 {
 			percent = 100 * float64(read) / float64(total)
@@ -64,7 +63,6 @@ func (a *app) showLines(ctx context.Context, input string, l *load.Loader, w *wo
 // showWork says now and then what the workers have done, if that has changed, until the returned
 // function is called. Then it says so a last time.
 func (a *app) showWork(w *workers, interval time.Duration) (done func()) {
-	ctx, cancel := context.WithCancel(context.Background()) // it goes on while the workers finish
 	said := int64(0)
 	say := func() {
 		if runs := w.runs().ObserverRuns; runs != said {
@@ -72,9 +70,8 @@ func (a *app) showWork(w *workers, interval time.Duration) (done func()) {
 			fmt.Fprintf(a.stderr, "worker: %s\n", working(w))
 		}
 	}
-	var running sync.WaitGroup
-	running.Go(func() { each(ctx, interval, say) })
-	return func() { cancel(); running.Wait(); say() }
+	stop := every(interval, say)
+	return func() { stop(); say() }
 }
 
 // working says what the workers are doing.
@@ -85,18 +82,23 @@ func working(w *workers) string {
 	return fmt.Sprintf("%d observer runs, %d cells waiting", w.runs().ObserverRuns, w.queued())
 }
 
-// each calls f again and again until ctx ends.
-func each(ctx context.Context, interval time.Duration, f func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			f()
+// every calls f again and again until stop is called, which waits for the last call to end.
+func every(interval time.Duration, f func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				f()
+			}
 		}
-	}
+	})
+	return func() { cancel(); running.Wait() }
 }
 
 // isTerminal reports whether f is a terminal, or at least a device: nobody minds a progress bar in

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -32,27 +33,18 @@ func (t *target) addFlags(cmd *cobra.Command) {
 
 // with connects to the oracle and the store for as long as do takes.
 func (t *target) with(ctx context.Context, log *slog.Logger, do func(client *percolator.Client) error) error {
-	client, closeStore, err := t.open(ctx, log)
-	if err != nil {
-		return err
-	}
-	defer closeStore()
-	return do(client)
-}
-
-// open connects to the oracle and the store. The caller must call close when it is done.
-func (t *target) open(ctx context.Context, log *slog.Logger) (client *percolator.Client, close func(), err error) {
 	if t.oracle == "" {
-		return nil, nil, fmt.Errorf("no timestamp oracle: use --tso host:port or set PERCOLATOR_TSO_ADDR")
+		return errors.New("no timestamp oracle: use --tso host:port or set PERCOLATOR_TSO_ADDR")
 	}
 	secure, err := tso.DialOptionsFromEnv(log)
 	if err != nil {
-		return nil, nil, fmt.Errorf("timestamp oracle: %w", err)
+		return fmt.Errorf("timestamp oracle: %w", err)
 	}
 	oracle, err := tso.Dial(ctx, t.oracle, secure...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("timestamp oracle: %w", err)
+		return fmt.Errorf("timestamp oracle: %w", err)
 	}
+	defer oracle.Close() //nolint:errcheck // nothing is lost
 	cfg := percolator.Config{
 		Project: t.project, Instance: t.instance, AppProfile: t.appProfile,
 		Oracle: oracle,
@@ -62,15 +54,14 @@ func (t *target) open(ctx context.Context, log *slog.Logger) (client *percolator
 	if t.telemetry != nil {
 		cfg.MeterProvider, cfg.TracerProvider = t.telemetry.MeterProvider(), t.telemetry.TracerProvider()
 	}
-	client, err = percolator.NewClient(ctx, cfg)
+	client, err := percolator.NewClient(ctx, cfg)
 	if err != nil {
-		oracle.Close() //nolint:errcheck // the first error is the interesting one
-		return nil, nil, fmt.Errorf("store: %w", err)
+		return fmt.Errorf("store: %w", err)
 	}
-	return client, func() {
+	defer func() {
 		if err := client.Close(); err != nil {
 			log.Warn("closing the store", "reason", err)
 		}
-		oracle.Close() //nolint:errcheck // nothing is lost
-	}, nil
+	}()
+	return do(client)
 }

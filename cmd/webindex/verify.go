@@ -29,18 +29,15 @@ pages of one snapshot, and prints whatever is different in the store. Wait for t
 --until-idle"): what they have not done yet is a difference.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, closeStore, err := t.open(cmd.Context(), a.log)
-			if err != nil {
-				return err
-			}
-			defer closeStore()
-			m := startMeter(client)
-			verified, verifyErr := a.verify(cmd.Context(), client)
-			s := m.stop(summary.Summary{Verified: verified})
-			if verified != nil {
-				verifyErr = errors.Join(verifyErr, describeIndex(cmd.Context(), client, 0, s))
-			}
-			return errors.Join(verifyErr, a.summarize(s))
+			return t.with(cmd.Context(), a.log, func(client *percolator.Client) error {
+				m := startMeter(client)
+				verified, err := a.verify(cmd.Context(), client)
+				s := m.stop(summary.Summary{Verified: verified})
+				if verified != nil {
+					err = errors.Join(err, describeIndex(cmd.Context(), client, 0, s))
+				}
+				return errors.Join(err, a.summarize(s))
+			})
 		},
 	}
 	t.addFlags(cmd)

@@ -88,13 +88,9 @@ func (a *app) work(ctx context.Context, client *percolator.Client, t target, unt
 // searchable since a time. Both come from one snapshot.
 func describeIndex(ctx context.Context, client *percolator.Client, since tso.Timestamp, s *summary.Summary) error {
 	return client.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
-		totals, err := index.CountTotals(ctx, snap)
-		if err != nil {
+		var err error
+		if s.Stored, err = index.CountTotals(ctx, snap); err != nil {
 			return err
-		}
-		s.Stored = &summary.Stored{
-			Documents: totals.Documents, Clusters: totals.Clusters, Canonical: totals.Canonical,
-			Links: totals.Links, Redirects: totals.Redirects,
 		}
 		latencies, err := index.Latencies(ctx, snap, since)
 		s.Latency = summary.NewLatency(latencies)

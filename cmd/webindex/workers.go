@@ -44,16 +44,11 @@ func startWorkers(ctx context.Context, clients []*percolator.Client, log *slog.L
 
 // waitIdle waits until no observer has work left, here or elsewhere.
 func (w *workers) waitIdle(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(w.ctx, func() { cancel(errStopped) })()
-	if err := w.list[0].WaitIdle(ctx); err != nil {
-		if errors.Is(context.Cause(ctx), errStopped) {
-			return errStopped
-		}
-		return err
+	err := w.list[0].WaitIdle(w.ctx)
+	if err != nil && w.ctx.Err() != nil && ctx.Err() == nil {
+		return errStopped
 	}
-	return nil
+	return err
 }
 
 var errStopped = errors.New("the workers have stopped")

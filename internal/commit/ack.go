@@ -47,7 +47,7 @@ func (tx *Txn) Acknowledge(ctx context.Context, c model.Cell, observer string, o
 	case !slices.Contains(observers, observer):
 		return Acknowledgment{}, model.CellError(model.ErrInvalidArgument, c, "observer %q is not among the column's observers", observer)
 	}
-	change, runs, err := tx.c.Reads.ReadAcks(ctx, tx.Snap.TS, c, observers)
+	change, runs, err := tx.c.Reads.ReadAcks(ctx, tx.StartTimestamp(), c, observers)
 	if err != nil {
 		return Acknowledgment{}, err
 	}

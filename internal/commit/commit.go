@@ -93,11 +93,11 @@ func (tx *Txn) Commit(ctx context.Context) (tso.Timestamp, error) {
 		return 0, fmt.Errorf("percolator: commit not begun: %w", err)
 	}
 	if len(writes) == 0 && len(weak) == 0 {
-		return tx.Snap.TS, nil
+		return tx.StartTimestamp(), nil
 	}
 	c := tx.c
 	ctx, span := c.Store.Trace.Start(ctx, "percolator.commit", "")
-	span.Timestamp("percolator.start_timestamp", tx.Snap.TS)
+	span.Timestamp("percolator.start_timestamp", tx.StartTimestamp())
 	span.Count("percolator.cells", len(writes))
 	begun := time.Now()
 	ts, err := tx.commit(ctx, writes, weak)
@@ -144,7 +144,7 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	if err != nil {
 		return 0, err
 	}
-	cm := &commit{c: tx.c, schema: schema, startTS: tx.Snap.TS, begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: tx.c, schema: schema, startTS: tx.StartTimestamp(), begun: tx.begun, weak: weak, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err := cm.group(writes, tx.erase); err != nil {
 		return 0, err
 	}
@@ -184,13 +184,13 @@ func (tx *Txn) checkInserts(ctx context.Context, writes []*Write) error {
 	if len(cells) == 0 {
 		return nil
 	}
-	values, err := tx.Snap.GetMulti(ctx, cells...)
+	values, err := tx.snap.GetMulti(ctx, cells...)
 	if err != nil {
 		return err
 	}
 	for i, v := range values {
 		if v != nil {
-			return model.CellError(model.ErrExists, cells[i], "Insert found a value at %d", tx.Snap.TS)
+			return model.CellError(model.ErrExists, cells[i], "Insert found a value at %d", tx.StartTimestamp())
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 	if len(cells) == 0 {
 		return nil, nil
 	}
-	old, err := tx.Snap.GetMulti(ctx, cells...)
+	old, err := tx.snap.GetMulti(ctx, cells...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 
 func (tx *Txn) indexChange(ix model.Index, w *Write, old []byte) (indexChange, error) {
 	ch := indexChange{ix: ix, cell: w.Cell}
-	ch.careful = ix.Unique && !tx.c.Meta.IndexState(ix, w.Cell.Table).Complete(tx.Snap.TS)
+	ch.careful = ix.Unique && !tx.c.Meta.IndexState(ix, w.Cell.Table).Complete(tx.StartTimestamp())
 	if old != nil && ix.CheckEntry(w.Cell, old) == nil { // a value older than the index may be too long
 		s := string(old)
 		ch.old = &s
@@ -106,7 +106,7 @@ func (tx *Txn) findForeign(ctx context.Context, changes []indexChange) error {
 	if len(cells) == 0 {
 		return nil
 	}
-	found, err := tx.c.Reads.ReadCells(ctx, tx.Snap.TS, cells, len(cells))
+	found, err := tx.c.Reads.ReadCells(ctx, tx.StartTimestamp(), cells, len(cells))
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 	if len(cells) == 0 {
 		return nil
 	}
-	found, err := tx.c.Reads.ReadCells(ctx, tx.Snap.TS, cells, len(cells))
+	found, err := tx.c.Reads.ReadCells(ctx, tx.StartTimestamp(), cells, len(cells))
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 			continue
 		}
 		if of[i].careful {
-			if holds, err := tx.c.Reads.HoldsValue(ctx, tx.Snap.TS, model.Cell{Table: of[i].cell.Table, Row: string(r.Value), Column: of[i].cell.Column}, *of[i].new); err != nil || !holds {
+			if holds, err := tx.c.Reads.HoldsValue(ctx, tx.StartTimestamp(), model.Cell{Table: of[i].cell.Table, Row: string(r.Value), Column: of[i].cell.Column}, *of[i].new); err != nil || !holds {
 				if err != nil {
 					return err
 				}
@@ -202,7 +202,7 @@ func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values model.
 	if err = errors.Join(err, tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed(err)
 	}
-	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.Snap, table, index, values, func(ix model.Index, keys model.Range, stream iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
+	return tx.locking(tx.c.Reads.ScanIndex(ctx, tx.snap, table, index, values, func(ix model.Index, keys model.Range, stream iter.Seq2[model.Entry, error]) iter.Seq2[model.Entry, error] {
 		mine, err := tx.ownEntries(ctx, ix, own)
 		if err != nil {
 			return reads.Failed(err)

@@ -23,7 +23,7 @@ func prewritten(t *testing.T) (*history, *commit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.Snap.TS, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
 	if err = cm.group(tx.order, nil); err == nil {
 		err = cm.prewrite(ctx)
 	}

@@ -10,13 +10,6 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// OnNotify calls f for every notify cell that this client writes, once the row carries it: for its
-// own commits, their phase two, and locks that it rolls forward. It is a hint: f does not see what
-// other clients write. Many goroutines call f at once; it must not block. remove ends the calls.
-func (c *Committer) OnNotify(f func(model.Notification)) (remove func()) {
-	return c.Dispatch.HandleNotify(func(n model.Notification) bool { f(n); return false })
-}
-
 // notifyWeak writes the weak notifications at commit_ts, before the commit request. After it a
 // crash would lose them, and a run that began in between would erase any with an earlier timestamp
 // (I11). A notification of a transaction that then aborts costs a spurious run.

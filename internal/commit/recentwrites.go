@@ -36,7 +36,7 @@ func (r *recentWrites) wrote(rows []*rowWrites, commitTS tso.Timestamp) {
 // own client.
 func (tx *Txn) freshen(ctx context.Context, writes []*Write) error {
 	for _, w := range writes {
-		if tx.c.Recent.slot(w.Cell.Table, w.Cell.Row).Load() < int64(tx.Snap.TS) {
+		if tx.c.Recent.slot(w.Cell.Table, w.Cell.Row).Load() < int64(tx.StartTimestamp()) {
 			continue
 		}
 		asked := time.Now()
@@ -46,7 +46,7 @@ func (tx *Txn) freshen(ctx context.Context, writes []*Write) error {
 		}
 		tx.mu.Lock()
 		defer tx.mu.Unlock()
-		tx.Snap, tx.begun = reads.NewSnapshot(tx.c.Reads, ts), asked
+		tx.snap, tx.begun = reads.NewSnapshot(tx.c.Reads, ts), asked
 		return nil
 	}
 	return nil

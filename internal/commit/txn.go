@@ -25,7 +25,7 @@ import (
 // ErrTxnDone.
 type Txn struct {
 	c     *Committer
-	Snap  *reads.Snapshot // at the start timestamp
+	snap  *reads.Snapshot // at the start timestamp
 	begun time.Time       // monotonic, when the client asked for the start timestamp
 	since time.Time       // monotonic, when Begin was called
 	opts  TxnOptions
@@ -77,7 +77,7 @@ func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Txn{c: c, Snap: reads.NewSnapshot(c.Reads, start.TS), begun: start.When, since: since, opts: o,
+	return &Txn{c: c, snap: reads.NewSnapshot(c.Reads, start.TS), begun: start.When, since: since, opts: o,
 		writes: map[model.Cell]*Write{}, weak: map[model.Cell]bool{}, erase: map[model.Cell]bool{}}, nil
 }
 
@@ -85,7 +85,7 @@ func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
 func (tx *Txn) StartTimestamp() tso.Timestamp {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	return tx.Snap.TS
+	return tx.snap.StartTimestamp()
 }
 
 // Set buffers a put.
@@ -245,7 +245,7 @@ func (tx *Txn) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	if err := tx.lockRead(c); err != nil {
 		return nil, err
 	}
-	return tx.Snap.Get(ctx, c)
+	return tx.snap.Get(ctx, c)
 }
 
 // GetMulti reads the transaction's own writes or the snapshot.
@@ -276,7 +276,7 @@ func (tx *Txn) GetMulti(ctx context.Context, cells ...model.Cell) ([][]byte, err
 	if err := tx.lockRead(ask...); err != nil {
 		return nil, err
 	}
-	values, err := tx.Snap.GetMulti(ctx, ask...)
+	values, err := tx.snap.GetMulti(ctx, ask...)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ func (tx *Txn) Scan(ctx context.Context, table string, r model.Range, columns ..
 	if err = errors.Join(err, model.CheckContext(ctx), tx.mayRead(model.Cell{Table: table})); err != nil {
 		return reads.Failed(err)
 	}
-	return tx.locking(mergeOwn(tx.Snap.Scan(ctx, table, r, columns...), own))
+	return tx.locking(mergeOwn(tx.snap.Scan(ctx, table, r, columns...), own))
 }
 
 // ownIn lists the transaction's own puts and deletes in a range, in order.
@@ -374,7 +374,7 @@ func mergeOwn(stream iter.Seq2[model.Entry, error], own []Write) iter.Seq2[model
 // without what concerns users' cells: no observer is notified, and no entry has entries of its own.
 func (tx *Txn) CommitEntries(ctx context.Context, writes []*Write) error {
 	c := tx.c
-	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.Snap.TS, begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
+	cm := &commit{c: c, schema: c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, outcome: map[*rowWrites]prewriteOutcome{}}
 	err := cm.group(writes, nil)
 	if err == nil {
 		err = cm.checkAge(ctx)

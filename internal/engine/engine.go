@@ -14,7 +14,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/dispatch"
@@ -55,23 +54,18 @@ type Providers struct {
 	Tracer trace.TracerProvider
 }
 
-// Open connects to the instance and reads its meta row. An error names the endpoint. The caller
+// Open puts an engine on a store, which it owns from then on, and reads the meta row. The caller
 // calls Start next, or Abandon.
-func Open(ctx context.Context, cfg model.Settings, appProfile string, to Providers, opts []option.ClientOption) (*Engine, error) {
-	where := new(store.Endpoint)
-	bt, err := store.Connect(ctx, cfg.Project, cfg.Instance, appProfile, append([]option.ClientOption{where.Option()}, opts...))
-	if err != nil {
-		return nil, err
-	}
+func Open(ctx context.Context, cfg model.Settings, to Providers, backend store.Backend) (*Engine, error) {
 	e := &Engine{Config: cfg, providers: to}
-	if err := e.build(bt); err != nil {
+	if err := e.build(backend); err != nil {
 		e.Store.Stop()
-		bt.Close()
+		backend.Close()
 		return nil, err
 	}
 	if _, err := e.Meta.Refresh(ctx); err != nil {
 		e.Abandon()
-		return nil, fmt.Errorf("%w (endpoint: %s)", model.WithContext(ctx, err), where)
+		return nil, model.WithContext(ctx, err)
 	}
 	return e, nil
 }
@@ -121,15 +115,15 @@ func (e *Engine) Abandon() {
 	e.Store.Close()
 }
 
-// Close finishes phase two, for at most closeTimeout, and releases what the engine holds. A second
-// call does nothing.
-func (e *Engine) Close() error {
+// Close finishes phase two, for at most closeTimeout, and releases what the engine holds. Only the
+// first call does, also while it has not returned.
+func (e *Engine) Close() (first bool, err error) {
 	if e.Store.Closed.Swap(true) {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err := e.Bulk.Flush(ctx)
+	err = e.Bulk.Flush(ctx)
 	e.Store.Stop()
 	e.running.Wait()
 	e.Bulk.Close()
@@ -141,7 +135,7 @@ func (e *Engine) Close() error {
 	if cerr := e.Store.Close(); err == nil {
 		err = cerr
 	}
-	return err
+	return true, err
 }
 
 // OrClosed adds ErrClosed to an error that came because the client was closed.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/layertest"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // newBareClient is a client of an emulator of its own with the table t.
@@ -15,7 +16,12 @@ func newBareClient(t *testing.T) (context.Context, *Engine) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	em := layertest.StartEmulator(t)
-	e, err := Open(ctx, layertest.Create(t, em, "i"), "", Providers{}, em.ClientOptions())
+	settings := layertest.Create(t, em, "i")
+	backend, err := store.Connect(ctx, settings.Project, settings.Instance, "", em.ClientOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(ctx, settings, Providers{}, backend)
 	if err != nil {
 		t.Fatal(err)
 	}

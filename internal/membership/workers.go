@@ -253,15 +253,10 @@ func SetBounds(ctx context.Context, e *engine.Engine, seen Workers, next map[str
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, boundsColumn, store.MetaTimestamp, b)
 	mut.Put(layout.MetaFamily, boundsName, store.MetaTimestamp, []byte(uuid.NewString()))
-	if seen.bounds == nil {
-		taken, err := e.Store.CheckAndMutate(ctx, model.MetaTable, workers.row, store.CellExists(boundsName), nil, mut)
-		return !taken && err == nil, err
-	}
 	if len(seen.bounds) > maxBoundsName { // no worker of this version wrote it
 		return false, nil
 	}
-	return e.Store.CheckAndMutate(ctx, model.MetaTable, workers.row,
-		store.CellIs(boundsName, seen.bounds), mut, nil)
+	return e.Store.CompareAndMutate(ctx, workers.row, boundsName, seen.bounds, mut)
 }
 
 // decodeBounds reads what it can: a table without bounds is not divided. Those of the future are

@@ -116,12 +116,11 @@ func (m State) replace(ctx context.Context, s *store.Store, schema *model.Schema
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
-	if m.Schema == nil {
-		there, err := s.CheckAndMutate(ctx, model.MetaTable, RowKey, store.CellExists(ColumnVersion), nil, mut)
-		return err == nil && !there, err
+	var old []byte
+	if m.Schema != nil {
+		old = binary.BigEndian.AppendUint64(nil, m.Version)
 	}
-	same := store.CellIs(ColumnVersion, binary.BigEndian.AppendUint64(nil, m.Version))
-	return s.CheckAndMutate(ctx, model.MetaTable, RowKey, same, mut, nil)
+	return s.CompareAndMutate(ctx, RowKey, ColumnVersion, old, mut)
 }
 
 // storeSchema replaces the stored schema, unless another client has replaced it since old was read.

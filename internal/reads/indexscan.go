@@ -30,12 +30,12 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 	if err := model.CheckContext(ctx); err != nil {
 		return Failed(err)
 	}
-	ix, err := r.completeIndex(ctx, s.TS, table, index)
+	ix, err := r.completeIndex(ctx, s.ts, table, index)
 	if err != nil {
 		return Failed(err)
 	}
 	keys := model.Range{Start: model.EscapeValue(values.Start), End: model.EscapeValue(values.End)}
-	stream := r.scan(ctx, s.TS, ix.TableName(table), keys, []string{model.IndexColumn})
+	stream := r.scan(ctx, s.ts, ix.TableName(table), keys, []string{model.IndexColumn})
 	if merge != nil {
 		stream = merge(ix, keys, stream)
 	}

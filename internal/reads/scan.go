@@ -41,7 +41,7 @@ func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, column
 	if size > model.MaxFilterBytes {
 		return Failed(fmt.Errorf("percolator: scan of table %q: %w: the names of %d columns are more than a filter holds; name fewer, or none", table, model.ErrTooLarge, len(columns)))
 	}
-	return s.reader.scan(ctx, s.TS, table, r, columns)
+	return s.reader.scan(ctx, s.ts, table, r, columns)
 }
 
 // Failed is a stream of one error.

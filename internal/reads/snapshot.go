@@ -23,12 +23,12 @@ type ReadOptions struct {
 // Snapshot reads the state at one timestamp. It needs no Close and may be used concurrently.
 type Snapshot struct {
 	reader *Reader
-	TS     tso.Timestamp
+	ts     tso.Timestamp
 	cache  readCache
 }
 
 // NewSnapshot returns the snapshot at ts without checks.
-func NewSnapshot(r *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{reader: r, TS: ts} }
+func NewSnapshot(r *Reader, ts tso.Timestamp) *Snapshot { return &Snapshot{reader: r, ts: ts} }
 
 // Snapshot opens a snapshot of now, which asks the oracle, or of an earlier time.
 func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error) {
@@ -76,13 +76,13 @@ func (r *Reader) View(ctx context.Context, f func(ctx context.Context, s *Snapsh
 }
 
 // StartTimestamp returns the timestamp at which the snapshot reads.
-func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.TS }
+func (s *Snapshot) StartTimestamp() tso.Timestamp { return s.ts }
 
 // Get reads one cell; ErrNotFound where there is no value.
 func (s *Snapshot) Get(ctx context.Context, c model.Cell) ([]byte, error) {
 	value, err := s.getOne(ctx, c)
 	if err == nil && value == nil {
-		err = model.CellError(model.ErrNotFound, c, "no value at %d", s.TS)
+		err = model.CellError(model.ErrNotFound, c, "no value at %d", s.ts)
 	}
 	return value, err
 }
@@ -117,7 +117,7 @@ func (s *Snapshot) fetchOne(ctx context.Context, c model.Cell) ([]byte, error) {
 		}
 		return found[0], nil
 	}
-	res, row, err := s.reader.readCell(ctx, s.TS, c)
+	res, row, err := s.reader.readCell(ctx, s.ts, c)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (r *Reader) tookRead(ctx context.Context, op telemetry.Operation, table str
 
 // read reads ask, which is not cached, and extra, which the predictor expects next.
 func (s *Snapshot) read(ctx context.Context, ask, extra []model.Cell) ([][]byte, error) {
-	results, rows, err := s.reader.readCellsAndRows(ctx, s.TS, append(slices.Clip(ask), extra...), len(ask))
+	results, rows, err := s.reader.readCellsAndRows(ctx, s.ts, append(slices.Clip(ask), extra...), len(ask))
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (s *Snapshot) keepRow(a rowAnswer) {
 		if c.Column = column; s.cache.has(c) {
 			continue
 		}
-		switch seen := v.At(s.TS, a.window); seen.State {
+		switch seen := v.At(s.ts, a.window); seen.State {
 		case layout.ViewValue:
 			kept := s.cache.put(c, NonNil(seen.Value), true)
 			if kept {

@@ -124,16 +124,16 @@ func (m *Mutation) google() *bigtable.Mutation {
 		return nil
 	}
 	out := bigtable.NewMutation()
-	for _, c := range m.changes {
+	for _, c := range m.Changes() {
 		switch {
-		case c.kind == put:
-			out.Set(c.family, c.column, cellTime(c.from), c.value)
-		case c.kind == eraseRow:
+		case c.Kind == PutVersion:
+			out.Set(c.Family, c.Column, cellTime(c.From), c.Value)
+		case c.Kind == EraseWholeRow:
 			out.DeleteRow()
-		case c.from == 0 && c.to == 0:
-			out.DeleteCellsInColumn(c.family, c.column)
+		case c.From == 0 && c.To == 0:
+			out.DeleteCellsInColumn(c.Family, c.Column)
 		default:
-			out.DeleteTimestampRange(c.family, c.column, cellTime(c.from), cellTime(c.to))
+			out.DeleteTimestampRange(c.Family, c.Column, cellTime(c.From), cellTime(c.To))
 		}
 	}
 	return out

@@ -179,57 +179,57 @@ func under(family, prefix string) bigtable.Filter {
 
 // filter is the query as Bigtable takes it.
 func (q Query) filter() bigtable.Filter {
-	switch q.shape {
-	case newest:
-		return newestFilter(q.columns, q.at, q.n)
-	case wholeRow:
-		return wholeRowFilter(q.at, q.n)
-	case dataAt:
+	switch q.Shape {
+	case ShapeNewest:
+		return newestFilter(q.Columns, q.At, q.N)
+	case ShapeWholeRow:
+		return wholeRowFilter(q.At, q.N)
+	case ShapeDataAt:
 		return q.dataFilter()
-	case heldLock:
-		return lockFilter(q.column, q.at)
-	case record:
-		return recordFilter(q.column, q.at)
-	case primary:
-		return primaryFilter(q.column, q.at)
-	case conflict:
-		return conflictFilter(q.columns, q.at, q.flag)
-	case conflictSpan:
-		return spanFilter(q.column, q.high, q.at, q.flag)
-	case notified:
-		return bigtable.ChainFilters(oneColumn(layout.NotifyFamily, q.column), bigtable.LatestNFilter(1))
-	case anyNotify:
-		return oneColumn(layout.NotifyFamily, q.column)
-	case pending:
+	case ShapeHeldLock:
+		return lockFilter(q.Column, q.At)
+	case ShapeRecord:
+		return recordFilter(q.Column, q.At)
+	case ShapePrimary:
+		return primaryFilter(q.Column, q.At)
+	case ShapeConflict:
+		return conflictFilter(q.Columns, q.At, q.Flag)
+	case ShapeConflictSpan:
+		return spanFilter(q.Column, q.High, q.At, q.Flag)
+	case ShapeNotified:
+		return bigtable.ChainFilters(oneColumn(layout.NotifyFamily, q.Column), bigtable.LatestNFilter(1))
+	case ShapeAnyNotify:
+		return oneColumn(layout.NotifyFamily, q.Column)
+	case ShapePending:
 		return bigtable.ChainFilters(bigtable.InterleaveFilters(whole(layout.NotifyFamily), whole(layout.LockFamily)), bigtable.LatestNFilter(1))
-	case writtenSince:
-		return bigtable.ChainFilters(whole(layout.WriteFamily), from(q.at), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
-	case locks:
-		if q.at == 0 {
+	case ShapeWrittenSince:
+		return bigtable.ChainFilters(whole(layout.WriteFamily), from(q.At), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
+	case ShapeLocks:
+		if q.At == 0 {
 			return whole(layout.LockFamily)
 		}
-		return bigtable.ChainFilters(whole(layout.LockFamily), upTo(q.at))
-	case garbage:
+		return bigtable.ChainFilters(whole(layout.LockFamily), upTo(q.At))
+	case ShapeGarbage:
 		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
 			whole(layout.LockFamily), whole(layout.WriteFamily))
-	case exported:
+	case ShapeExported:
 		return q.exportedFilter()
-	case weak:
+	case ShapeWeak:
 		return bigtable.ChainFilters(bigtable.InterleaveFilters(
-			bigtable.ChainFilters(whole(layout.NotifyFamily), upTo(q.at)),
-			bigtable.ChainFilters(under(layout.WriteFamily, layout.TracePrefix), from(q.at+1)),
+			bigtable.ChainFilters(whole(layout.NotifyFamily), upTo(q.At)),
+			bigtable.ChainFilters(under(layout.WriteFamily, layout.TracePrefix), from(q.At+1)),
 		), bigtable.LatestNFilter(1))
-	case records:
-		return bigtable.ChainFilters(oneColumn(layout.WriteFamily, q.column), upTo(q.at), bigtable.LatestNFilter(q.n))
-	case recordsAndLocks:
+	case ShapeRecords:
+		return bigtable.ChainFilters(oneColumn(layout.WriteFamily, q.Column), upTo(q.At), bigtable.LatestNFilter(q.N))
+	case ShapeRecordsAndLocks:
 		var columns []bigtable.Filter
-		for _, column := range q.columns {
+		for _, column := range q.Columns {
 			columns = append(columns, oneColumn(layout.WriteFamily, column), oneColumn(layout.LockFamily, column))
 		}
-		return bigtable.ChainFilters(bigtable.InterleaveFilters(columns...), bigtable.LatestNFilter(q.n))
-	case inspected:
+		return bigtable.ChainFilters(bigtable.InterleaveFilters(columns...), bigtable.LatestNFilter(q.N))
+	case ShapeInspected:
 		return q.inspectedFilter()
-	case anything:
+	case ShapeAnything:
 		return bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
 	}
 	return q.metaFilter()
@@ -238,41 +238,41 @@ func (q Query) filter() bigtable.Filter {
 // metaFilter is the query of the meta table.
 func (q Query) metaFilter() bigtable.Filter {
 	column := func(name string) bigtable.Filter { return oneColumn(layout.MetaFamily, name) }
-	switch q.shape {
-	case cellsOf:
-		if q.column == "" && q.cells == 0 {
+	switch q.Shape {
+	case ShapeCellsOf:
+		if q.Column == "" && q.Cells == 0 {
 			return bigtable.LatestNFilter(1)
 		}
-		parts := []bigtable.Filter{under(layout.MetaFamily, q.column), bigtable.LatestNFilter(1)}
-		if q.cells > 0 {
-			parts = append(parts, bigtable.CellsPerRowLimitFilter(q.cells))
+		parts := []bigtable.Filter{under(layout.MetaFamily, q.Column), bigtable.LatestNFilter(1)}
+		if q.Cells > 0 {
+			parts = append(parts, bigtable.CellsPerRowLimitFilter(q.Cells))
 		}
 		return bigtable.ChainFilters(parts...)
-	case cellIs:
-		return bigtable.ChainFilters(column(q.column), exactValue(q.value))
-	case cellAtLeast:
-		if q.value == nil {
-			return column(q.column)
+	case ShapeCellIs:
+		return bigtable.ChainFilters(column(q.Column), exactValue(q.Value))
+	case ShapeCellAtLeast:
+		if q.Value == nil {
+			return column(q.Column)
 		}
-		return bigtable.ChainFilters(column(q.column), bigtable.ValueRangeFilter(q.value, nil))
-	case eitherCell:
-		return bigtable.InterleaveFilters(column(q.column), column(q.high))
-	case safepointRefused:
+		return bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil))
+	case ShapeEitherCell:
+		return bigtable.InterleaveFilters(column(q.Column), column(q.High))
+	case ShapeSafepointRefused:
 		return bigtable.InterleaveFilters(
-			bigtable.ChainFilters(column(q.column), bigtable.ValueRangeFilter(q.value, nil)),
-			bigtable.ChainFilters(under(layout.MetaFamily, q.high), bigtable.ValueRangeFilter(nil, q.value)))
-	case holdRefused:
+			bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil)),
+			bigtable.ChainFilters(under(layout.MetaFamily, q.High), bigtable.ValueRangeFilter(nil, q.Value)))
+	case ShapeHoldRefused:
 		return bigtable.InterleaveFilters(
-			bigtable.ChainFilters(column(q.column), bigtable.ValueRangeFilter(q.value, nil)), column(q.high))
+			bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil)), column(q.High))
 	}
 	panic("a query without a shape")
 }
 
 func (q Query) dataFilter() bigtable.Filter {
-	versions := make([]bigtable.Filter, len(q.versions))
-	for i, v := range q.versions {
+	versions := make([]bigtable.Filter, len(q.Versions))
+	for i, v := range q.Versions {
 		parts := []bigtable.Filter{oneColumn(layout.DataFamily, v.Column), exactly(v.StartTS)}
-		if q.flag {
+		if q.Flag {
 			parts = append(parts, bigtable.StripValueFilter())
 		}
 		versions[i] = bigtable.ChainFilters(parts...)
@@ -284,11 +284,11 @@ func (q Query) dataFilter() bigtable.Filter {
 }
 
 func (q Query) exportedFilter() bigtable.Filter {
-	at := newestFilter(nil, q.at, q.n)
-	if !q.flag {
+	at := newestFilter(nil, q.At, q.N)
+	if !q.Flag {
 		return at
 	}
-	return bigtable.InterleaveFilters(at, bigtable.ChainFilters(under(layout.WriteFamily, layout.AckPrefix), from(q.at+1),
+	return bigtable.InterleaveFilters(at, bigtable.ChainFilters(under(layout.WriteFamily, layout.AckPrefix), from(q.At+1),
 		bigtable.LatestNFilter(1), bigtable.StripValueFilter()))
 }
 
@@ -296,9 +296,9 @@ func (q Query) inspectedFilter() bigtable.Filter {
 	var families []bigtable.Filter
 	for _, family := range layout.Families {
 		where := whole(family)
-		if len(q.columns) > 0 {
+		if len(q.Columns) > 0 {
 			ranges := []bigtable.Filter{bigtable.ColumnRangeFilter(family, layout.Reserved, "\x01")}
-			for _, column := range q.columns {
+			for _, column := range q.Columns {
 				if !strings.HasPrefix(column, layout.Reserved) { // these would come twice
 					ranges = append(ranges, oneColumn(family, column))
 				}
@@ -307,7 +307,7 @@ func (q Query) inspectedFilter() bigtable.Filter {
 				where = bigtable.InterleaveFilters(ranges...)
 			}
 		}
-		parts := []bigtable.Filter{where, bigtable.LatestNFilter(q.n), bigtable.CellsPerRowLimitFilter(q.cells)}
+		parts := []bigtable.Filter{where, bigtable.LatestNFilter(q.N), bigtable.CellsPerRowLimitFilter(q.Cells)}
 		if family == layout.DataFamily {
 			parts = append(parts, bigtable.StripValueFilter())
 		}

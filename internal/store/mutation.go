@@ -7,45 +7,50 @@ import (
 
 // Mutation is a list of changes to one row, applied together. That of one cell is one allocation.
 type Mutation struct {
-	changes []change
-	room    [3]change
+	changes []Change
+	room    [3]Change
 
 	// record is that of the last Commit: the cells of a row mostly share it.
 	record     *[layout.WriteBytes]byte
 	recordRoom [layout.WriteBytes]byte
 }
 
-// change puts a value at from, or erases the versions of a column from from to to (exclusive).
-type change struct {
-	kind           changeKind
-	family, column string
-	from, to       tso.Timestamp // to = 0: no end
-	value          []byte
+// Change is one change of a Mutation: a value that is put at From, or versions of a column that are
+// erased, from From to To (exclusive).
+type Change struct {
+	Kind           ChangeKind
+	Family, Column string
+	From, To       tso.Timestamp // To = 0: no end
+	Value          []byte
 }
 
-type changeKind uint8
+// ChangeKind is what a Change does.
+type ChangeKind uint8
 
 const (
-	put changeKind = iota
-	eraseVersions
-	eraseRow
+	PutVersion ChangeKind = iota
+	EraseVersions
+	EraseWholeRow
 )
 
 // NewMutation is a mutation with room for n changes.
 func NewMutation(n int) *Mutation {
 	m := new(Mutation)
 	if m.changes = m.room[:0]; n > len(m.room) {
-		m.changes = make([]change, 0, n)
+		m.changes = make([]Change, 0, n)
 	}
 	return m
 }
+
+// Changes is what the mutation does, in order; for those who implement Backend.
+func (m *Mutation) Changes() []Change { return m.changes }
 
 // Empty reports whether the mutation changes nothing.
 func (m *Mutation) Empty() bool { return len(m.changes) == 0 }
 
 // Put writes a version.
 func (m *Mutation) Put(family, column string, ts tso.Timestamp, value []byte) {
-	m.changes = append(m.changes, change{put, family, column, ts, 0, value})
+	m.changes = append(m.changes, Change{PutVersion, family, column, ts, 0, value})
 }
 
 // Erase removes the version at ts, if there is one.
@@ -55,14 +60,14 @@ func (m *Mutation) Erase(family, column string, ts tso.Timestamp) {
 
 // EraseBetween removes the versions from ≤ ts < to; to = 0 is no end.
 func (m *Mutation) EraseBetween(family, column string, from, to tso.Timestamp) {
-	m.changes = append(m.changes, change{eraseVersions, family, column, from, to, nil})
+	m.changes = append(m.changes, Change{EraseVersions, family, column, from, to, nil})
 }
 
 // EraseColumn removes all versions of a column.
 func (m *Mutation) EraseColumn(family, column string) { m.EraseBetween(family, column, 0, 0) }
 
 // EraseRow removes the row.
-func (m *Mutation) EraseRow() { m.changes = append(m.changes, change{kind: eraseRow}) }
+func (m *Mutation) EraseRow() { m.changes = append(m.changes, Change{Kind: EraseWholeRow}) }
 
 // Commit commits one cell: its record appears, its lock goes, and the notification comes with them
 // (I10).

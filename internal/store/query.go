@@ -11,16 +11,16 @@ import (
 // of the shapes below, so implementing them simulates a store, and one file shows what a real one
 // is sent. As a predicate a query asks whether there is any such cell.
 type Query struct {
-	shape    shape
-	columns  []string // or only the first two below
-	column   string
-	high     string        // the last column of a span
-	at       tso.Timestamp // an inclusive bound on versions; 0: none
-	n        int           // versions of each column and family
-	cells    int           // cells of the row, or of each family
-	value    []byte
-	flag     bool
-	versions []Version
+	Shape    Shape
+	Columns  []string // or only the first two below
+	Column   string
+	High     string        // the last column of a span
+	At       tso.Timestamp // an inclusive bound on versions; 0: none
+	N        int           // versions of each column and family
+	Cells    int           // cells of the row, or of each family
+	Value    []byte
+	Flag     bool
+	Versions []Version
 }
 
 // Version names one version of a column in the data family.
@@ -29,159 +29,160 @@ type Version struct {
 	StartTS tso.Timestamp
 }
 
-type shape uint8
+// Shape is one of the questions below, of which each has a function that explains it.
+type Shape uint8
 
 const (
-	newest shape = iota
-	wholeRow
-	dataAt
-	heldLock
-	record
-	primary
-	conflict
-	conflictSpan
-	notified
-	anyNotify
-	pending
-	writtenSince
-	locks
-	garbage
-	exported
-	weak
-	records
-	recordsAndLocks
-	inspected
-	anything
-	cellsOf
-	cellIs
-	cellAtLeast
-	eitherCell
-	safepointRefused
-	holdRefused
+	ShapeNewest Shape = iota
+	ShapeWholeRow
+	ShapeDataAt
+	ShapeHeldLock
+	ShapeRecord
+	ShapePrimary
+	ShapeConflict
+	ShapeConflictSpan
+	ShapeNotified
+	ShapeAnyNotify
+	ShapePending
+	ShapeWrittenSince
+	ShapeLocks
+	ShapeGarbage
+	ShapeExported
+	ShapeWeak
+	ShapeRecords
+	ShapeRecordsAndLocks
+	ShapeInspected
+	ShapeAnything
+	ShapeCellsOf
+	ShapeCellIs
+	ShapeCellAtLeast
+	ShapeEitherCell
+	ShapeSafepointRefused
+	ShapeHoldRefused
 )
 
 // Newest is the newest n locks, records and data versions at or below at (0: no bound) of each of
 // the columns; of all if none is named. The read of a snapshot (section 6 of the design).
 func Newest(columns []string, at tso.Timestamp, n int) Query {
-	return Query{shape: newest, columns: columns, at: at, n: n}
+	return Query{Shape: ShapeNewest, Columns: columns, At: at, N: n}
 }
 
 // WholeRow is Newest of all columns of a row that has at most n × WholeRowCells cells; of a wider
 // one it is that many.
-func WholeRow(at tso.Timestamp, n int) Query { return Query{shape: wholeRow, at: at, n: n} }
+func WholeRow(at tso.Timestamp, n int) Query { return Query{Shape: ShapeWholeRow, At: at, N: n} }
 
 // Data is exactly these versions of values.
-func Data(versions ...Version) Query { return Query{shape: dataAt, versions: versions} }
+func Data(versions ...Version) Query { return Query{Shape: ShapeDataAt, Versions: versions} }
 
 // HasData is whether a value is there, without the value.
 func HasData(column string, startTS tso.Timestamp) Query {
-	return Query{shape: dataAt, versions: []Version{{column, startTS}}, flag: true}
+	return Query{Shape: ShapeDataAt, Versions: []Version{{column, startTS}}, Flag: true}
 }
 
 // HeldLock is the lock of transaction startTS on the column: "does it still hold the cell?" (I6,
 // I9).
 func HeldLock(column string, startTS tso.Timestamp) Query {
-	return Query{shape: heldLock, column: column, at: startTS}
+	return Query{Shape: ShapeHeldLock, Column: column, At: startTS}
 }
 
 // Record is the write record, or the rollback marker, of transaction startTS on the column (I8).
 func Record(column string, startTS tso.Timestamp) Query {
-	return Query{shape: record, column: column, at: startTS}
+	return Query{Shape: ShapeRecord, Column: column, At: startTS}
 }
 
 // Primary is what decides transaction startTS: its record, marker or lock on its primary.
 func Primary(column string, startTS tso.Timestamp) Query {
-	return Query{shape: primary, column: column, at: startTS}
+	return Query{Shape: ShapePrimary, Column: column, At: startTS}
 }
 
 // Conflict is the predicate of prewrite (I2, I3): for any of the columns a lock of another
 // transaction, or a record at or after startTS, even a rollback marker. On the first attempt every
 // lock is another transaction's, which is cheaper to ask.
 func Conflict(columns []string, startTS tso.Timestamp, first bool) Query {
-	return Query{shape: conflict, columns: columns, at: startTS, flag: first}
+	return Query{Shape: ShapeConflict, Columns: columns, At: startTS, Flag: first}
 }
 
 // ConflictSpan is Conflict for all columns from low to high.
 func ConflictSpan(low, high string, startTS tso.Timestamp, first bool) Query {
-	return Query{shape: conflictSpan, column: low, high: high, at: startTS, flag: first}
+	return Query{Shape: ShapeConflictSpan, Column: low, High: high, At: startTS, Flag: first}
 }
 
 // Notified is the newest notify cell of a column.
-func Notified(column string) Query { return Query{shape: notified, column: column} }
+func Notified(column string) Query { return Query{Shape: ShapeNotified, Column: column} }
 
 // AnyNotify is every notify cell of a column.
-func AnyNotify(column string) Query { return Query{shape: anyNotify, column: column} }
+func AnyNotify(column string) Query { return Query{Shape: ShapeAnyNotify, Column: column} }
 
 // Pending is the newest notify cell and lock of each column, for a scan that looks for work.
-func Pending() Query { return Query{shape: pending} }
+func Pending() Query { return Query{Shape: ShapePending} }
 
 // WrittenSince is the newest record of each column at or after ts, without its value.
-func WrittenSince(ts tso.Timestamp) Query { return Query{shape: writtenSince, at: ts} }
+func WrittenSince(ts tso.Timestamp) Query { return Query{Shape: ShapeWrittenSince, At: ts} }
 
 // Locks is every lock at or below at; 0: no bound.
-func Locks(at tso.Timestamp) Query { return Query{shape: locks, at: at} }
+func Locks(at tso.Timestamp) Query { return Query{Shape: ShapeLocks, At: at} }
 
 // Garbage is what the collector judges by: all locks and records, and where there is data.
-func Garbage() Query { return Query{shape: garbage} }
+func Garbage() Query { return Query{Shape: ShapeGarbage} }
 
 // Exported is what an export at a snapshot needs of a row: Newest of all columns at or below at,
 // and, where columns are observed, which acknowledgments have later records.
 func Exported(at tso.Timestamp, observed bool) Query {
-	return Query{shape: exported, at: at, n: 1, flag: observed}
+	return Query{Shape: ShapeExported, At: at, N: 1, Flag: observed}
 }
 
 // Weak is the weak notifications at or below at, and the traces of those that were cleared later.
-func Weak(at tso.Timestamp) Query { return Query{shape: weak, at: at} }
+func Weak(at tso.Timestamp) Query { return Query{Shape: ShapeWeak, At: at} }
 
 // Records is the newest n records of a column at or below at.
 func Records(column string, at tso.Timestamp, n int) Query {
-	return Query{shape: records, column: column, at: at, n: n}
+	return Query{Shape: ShapeRecords, Column: column, At: at, N: n}
 }
 
 // RecordsAndLocks is the newest n records and locks of each of the columns.
 func RecordsAndLocks(columns []string, n int) Query {
-	return Query{shape: recordsAndLocks, columns: columns, n: n}
+	return Query{Shape: ShapeRecordsAndLocks, Columns: columns, N: n}
 }
 
 // Inspected is the newest n versions of the columns (all if none) and of all reserved ones, at most
 // cells of each family, without values of data.
 func Inspected(columns []string, n, cells int) Query {
-	return Query{shape: inspected, columns: columns, n: n, cells: cells}
+	return Query{Shape: ShapeInspected, Columns: columns, N: n, Cells: cells}
 }
 
 // Anything is one cell of the row, without its value.
-func Anything() Query { return Query{shape: anything} }
+func Anything() Query { return Query{Shape: ShapeAnything} }
 
 // Cells is the newest version of each column of the meta family that begins with prefix, at most n
 // of them (0: all).
-func Cells(prefix string, n int) Query { return Query{shape: cellsOf, column: prefix, cells: n} }
+func Cells(prefix string, n int) Query { return Query{Shape: ShapeCellsOf, Column: prefix, Cells: n} }
 
 // CellExists is a column of the meta family.
-func CellExists(column string) Query { return Query{shape: cellAtLeast, column: column} }
+func CellExists(column string) Query { return Query{Shape: ShapeCellAtLeast, Column: column} }
 
 // CellIs is a column of the meta family if it holds exactly value.
 func CellIs(column string, value []byte) Query {
-	return Query{shape: cellIs, column: column, value: value}
+	return Query{Shape: ShapeCellIs, Column: column, Value: value}
 }
 
 // CellAtLeast is a column of the meta family if it holds ts or more.
 func CellAtLeast(column string, ts tso.Timestamp) Query {
-	return Query{shape: cellAtLeast, column: column, value: encoded(ts)}
+	return Query{Shape: ShapeCellAtLeast, Column: column, Value: encoded(ts)}
 }
 
 // EitherCell is two columns of the meta family, if one of them exists.
-func EitherCell(a, b string) Query { return Query{shape: eitherCell, column: a, high: b} }
+func EitherCell(a, b string) Query { return Query{Shape: ShapeEitherCell, Column: a, High: b} }
 
 // SafepointRefused is what forbids the safepoint ts: one above it in column, or a hold, in the
 // columns that begin with holds, at or below it.
 func SafepointRefused(column, holds string, ts tso.Timestamp) Query {
-	return Query{shape: safepointRefused, column: column, high: holds, value: encoded(ts + 1)}
+	return Query{Shape: ShapeSafepointRefused, Column: column, High: holds, Value: encoded(ts + 1)}
 }
 
 // HoldRefused is what forbids a hold at ts in the column hold: a safepoint at or above it, in the
 // column safepoint, or the hold itself, which a late repetition must not undo.
 func HoldRefused(safepoint, hold string, ts tso.Timestamp) Query {
-	return Query{shape: holdRefused, column: safepoint, high: hold, value: encoded(ts)}
+	return Query{Shape: ShapeHoldRefused, Column: safepoint, High: hold, Value: encoded(ts)}
 }
 
 func encoded(ts tso.Timestamp) []byte { return binary.BigEndian.AppendUint64(nil, uint64(ts)) }

@@ -100,7 +100,7 @@ func TestQueries(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprint("never-", i)
 	}
-	covered := map[shape]bool{}
+	covered := map[Shape]bool{}
 	for _, c := range []struct {
 		name  string
 		query Query
@@ -170,9 +170,9 @@ func TestQueries(t *testing.T) {
 		{"hold refused by itself", HoldRefused("safepoint", "hold:a", 51), "meta:hold:a@1=#70"},
 		{"hold not refused", HoldRefused("safepoint", "hold:x", 51), ""},
 	} {
-		covered[c.query.shape] = true
+		covered[c.query.Shape] = true
 		table, family := "t", layout.DataFamily
-		if c.query.shape >= cellsOf {
+		if c.query.Shape >= ShapeCellsOf {
 			table, family = metaTable, layout.MetaFamily
 		}
 		r, err := s.ReadRow(t.Context(), table, "r", c.query)
@@ -192,7 +192,7 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: as a predicate %v, %v", c.name, matched, err)
 		}
 	}
-	for sh := newest; sh <= holdRefused; sh++ {
+	for sh := ShapeNewest; sh <= ShapeHoldRefused; sh++ {
 		if !covered[sh] {
 			t.Errorf("no query has shape %d", sh)
 		}

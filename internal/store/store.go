@@ -176,6 +176,11 @@ func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next
 	} else {
 		m.Put(layout.MetaFamily, column, MetaTimestamp, next)
 	}
+	return s.CompareAndMutate(ctx, row, column, old, m)
+}
+
+// CompareAndMutate is CompareAndSet with a mutation of the row in place of one new value.
+func (s *Store) CompareAndMutate(ctx context.Context, row, column string, old []byte, m *Mutation) (applied bool, err error) {
 	if old != nil {
 		return s.CheckAndMutate(ctx, model.MetaTable, row, CellIs(column, old), m, nil)
 	}

@@ -211,17 +211,17 @@ func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store
 	} else {
 		mut.EraseColumn(layout.MetaFamily, meta.ColumnFence)
 	}
-	there := store.CellExists(meta.ColumnFence)
-	matched, err := r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		if old == nil {
-			return r.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, there, nil, mut)
-		}
-		return r.e.Store.CheckAndMutate(ctx, model.MetaTable, meta.RowKey, store.CellIs(meta.ColumnFence, old.Encode()), mut, nil)
+	var was []byte
+	if old != nil {
+		was = old.Encode()
+	}
+	replaced, err = r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return r.e.Store.CompareAndMutate(ctx, meta.RowKey, meta.ColumnFence, was, mut)
 	})
 	if err != nil {
 		return false, fmt.Errorf("percolator: the fence of a restore: %w", err)
 	}
-	return matched == (old != nil), nil
+	return replaced, nil
 }
 
 // checkEmpty names the first table of the schema, or of an index, in which anything is stored.

@@ -19,7 +19,7 @@ func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []mode
 			return nil, model.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q; its key has %d bytes", b.ix.Name, len(e.Cell.Row))
 		}
 	}
-	found, err := b.e.Reads.ReadCells(ctx, tx.Snap.TS, cells, len(cells))
+	found, err := b.e.Reads.ReadCells(ctx, tx.StartTimestamp(), cells, len(cells))
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.E
 		}
 		entries[i] = b.ix.EntryCell(b.table, string(e.Value), e.Cell.Row)
 	}
-	found, err := b.e.Reads.ReadCells(ctx, tx.Snap.TS, entries, len(entries))
+	found, err := b.e.Reads.ReadCells(ctx, tx.StartTimestamp(), entries, len(entries))
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (b *backfill) checkOwner(ctx context.Context, tx *commit.Txn, e model.Entry
 	if !b.ix.Unique {
 		return model.CellError(model.ErrCorrupt, e.Cell, "the entry in index %q names another row", b.ix.Name)
 	}
-	holds, err := b.e.Reads.HoldsValue(ctx, tx.Snap.TS, owner, string(e.Value))
+	holds, err := b.e.Reads.HoldsValue(ctx, tx.StartTimestamp(), owner, string(e.Value))
 	if err == nil && holds {
 		err = b.duplicate(e.Cell, owner)
 	}

@@ -117,12 +117,12 @@ func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBat
 		return walkBatch{}, err
 	}
 	b := walkBatch{tx: tx, rows: r, end: r.End}
-	page, more, err := w.e.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.Snap.TS, 1), limit)
+	page, more, err := w.e.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.StartTimestamp(), 1), limit)
 	if err == nil {
-		err = w.e.Reads.FinishPage(ctx, tx.Snap.TS, w.table, page)
+		err = w.e.Reads.FinishPage(ctx, tx.StartTimestamp(), w.table, page)
 	}
 	if err == nil {
-		err = w.e.Meta.CheckRead(ctx, tx.Snap.TS)
+		err = w.e.Meta.CheckRead(ctx, tx.StartTimestamp())
 	}
 	if err != nil {
 		return b, err

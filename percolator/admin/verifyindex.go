@@ -66,13 +66,19 @@ func (f IndexFinding) String() string {
 
 // IndexReport is what a verification found.
 type IndexReport struct {
-	Snapshot tso.Timestamp
-	Building bool  // BackfillIndex has not finished: cells without entries are to be expected
-	Cells    int64 // indexed cells in the snapshot
-	Entries  int64 // entries in the snapshot
+	Snapshot tso.Timestamp `json:"snapshot"`
+	Building bool          `json:"building"` // BackfillIndex has not finished: cells without entries are to be expected
+	Cells    int64         `json:"cells"`    // indexed cells in the snapshot
+	Entries  int64         `json:"entries"`  // entries in the snapshot
 
-	Missing, Stray, Stale, Duplicates, Corrupt int64 // how often each damage was found
-	Findings                                   []IndexFinding
+	// How often each damage was found.
+	Missing    int64 `json:"missing"`
+	Stray      int64 `json:"stray"`
+	Stale      int64 `json:"stale"`
+	Duplicates int64 `json:"duplicates"`
+	Corrupt    int64 `json:"corrupt"`
+
+	Findings []IndexFinding `json:"findings"`
 }
 
 // Damaged is the number of all findings; 0: the index is right.
@@ -114,10 +120,10 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	if err != nil {
 		return IndexReport{}, err
 	}
-	if !st.Building && !st.Complete(s.TS) {
-		return IndexReport{}, reads.TooOldForIndex(table, index, s.TS, st)
+	if !st.Building && !st.Complete(s.StartTimestamp()) {
+		return IndexReport{}, reads.TooOldForIndex(table, index, s.StartTimestamp(), st)
 	}
-	v := &verification{e: a.e, ts: s.TS, table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.TS, Building: st.Building}}
+	v := &verification{e: a.e, ts: s.StartTimestamp(), table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.StartTimestamp(), Building: st.Building}}
 	err = v.pages(ctx, table, ix.Column, v.cells)
 	if err == nil {
 		err = v.pages(ctx, ix.TableName(table), model.IndexColumn, v.entries)

@@ -68,10 +68,8 @@ func chosen(s *percolator.Schema, names []string) (*percolator.Schema, error) {
 
 // tableOf returns a table of the schema; nil if it has none of that name.
 func tableOf(s *percolator.Schema, name string) *percolator.Table {
-	for i := range s.Tables {
-		if s.Tables[i].Name == name {
-			return &s.Tables[i]
-		}
+	if i := slices.IndexFunc(s.Tables, func(t percolator.Table) bool { return t.Name == name }); i >= 0 {
+		return &s.Tables[i]
 	}
 	return nil
 }

@@ -24,16 +24,8 @@ const (
 // concerns lists what is wrong, the urgent first.
 func concerns(st *state, now time.Time) []concern {
 	list := slices.Concat(oracleConcerns(st), pendingConcerns(st, st.now(st.Pending.At)), workerConcerns(st), storageConcerns(st, now), sourceConcerns(st))
-	slices.SortStableFunc(list, func(a, b concern) int {
-		switch {
-		case a.Urgent == b.Urgent:
-			return 0
-		case a.Urgent:
-			return -1
-		}
-		return 1
-	})
-	return list
+	urgent := slices.DeleteFunc(slices.Clone(list), func(c concern) bool { return !c.Urgent })
+	return append(urgent, slices.DeleteFunc(list, func(c concern) bool { return c.Urgent })...)
 }
 
 func oracleConcerns(st *state) (list []concern) {

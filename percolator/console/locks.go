@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"iter"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -14,15 +13,12 @@ type lockList struct {
 	More  []string // tables with more
 }
 
-// lockLister is admin.Admin.ListLocks.
-type lockLister func(ctx context.Context, table string, r percolator.Range, opts admin.LockOptions) iter.Seq2[admin.LockInspection, error]
-
-// listLocks lists locks with the status of their transactions. That reads primaries, so it runs
-// only while the locks page is open.
-func listLocks(ctx context.Context, schema *percolator.Schema, list lockLister) (found lockList, err error) {
-	for _, t := range schema.Tables {
+// locks lists locks with the status of their transactions. That reads primaries, so it runs only
+// while the locks page is open.
+func (s clientSource) locks(ctx context.Context) (found lockList, err error) {
+	for _, t := range s.c.Schema().Tables {
 		n := 0
-		for l, err := range list(ctx, t.Name, percolator.All(), admin.LockOptions{}) {
+		for l, err := range s.ListLocks(ctx, t.Name, percolator.All(), admin.LockOptions{}) {
 			if err != nil {
 				return lockList{}, err
 			}

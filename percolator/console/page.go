@@ -242,10 +242,8 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, p *p
 
 // Leader is the server of the oracle that leads; nil: none does, as far as is known.
 func (p *page) Leader() *oracleServer {
-	for i, s := range p.Oracle.Value {
-		if s.Leading {
-			return &p.Oracle.Value[i]
-		}
+	if i := slices.IndexFunc(p.Oracle.Value, func(s oracleServer) bool { return s.Leading }); i >= 0 {
+		return &p.Oracle.Value[i]
 	}
 	return nil
 }

@@ -46,14 +46,11 @@ func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 	return n, oldest
 }
 
-// pendingReader is admin.Admin.ReadPending.
-type pendingReader func(ctx context.Context, table string, r percolator.Range, most int) ([]admin.Pending, bool, error)
-
-// walkPending reads one page of each table.
-func walkPending(ctx context.Context, schema *percolator.Schema, read pendingReader) (pending, error) {
+// pending reads one page of each table.
+func (s clientSource) pending(ctx context.Context) (pending, error) {
 	var found pending
-	for _, t := range schema.Tables {
-		rows, more, err := read(ctx, t.Name, percolator.All(), MaxListed)
+	for _, t := range s.c.Schema().Tables {
+		rows, more, err := s.ReadPending(ctx, t.Name, percolator.All(), MaxListed)
 		if err != nil {
 			return pending{}, err
 		}

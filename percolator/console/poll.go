@@ -110,11 +110,9 @@ func (p *poller) step() (more bool) {
 	p.turn++
 	turn, asked := p.turn, p.askDue()
 	p.mu.Unlock()
-	timer := time.NewTimer(pollTimeout)
-	defer timer.Stop()
 	select {
 	case <-asked:
-	case <-timer.C: // the slow ones answer to a later poll
+	case <-time.After(pollTimeout): // the slow ones answer to a later poll
 	case <-p.lifetime.Done():
 	}
 	p.publish(turn)

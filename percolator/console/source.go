@@ -64,14 +64,6 @@ func (s clientSource) storage(ctx context.Context) (storage, error) {
 	return storage{done, holds}, err
 }
 
-func (s clientSource) pending(ctx context.Context) (pending, error) {
-	return walkPending(ctx, s.c.Schema(), s.ReadPending)
-}
-
-func (s clientSource) locks(ctx context.Context) (lockList, error) {
-	return listLocks(ctx, s.c.Schema(), s.ListLocks)
-}
-
 // oracle asks all servers at once. A server that does not answer is a part of the answer.
 func (s clientSource) oracle(ctx context.Context) ([]oracleServer, error) {
 	servers := make([]oracleServer, len(s.cfg.OracleAddresses))

@@ -135,12 +135,10 @@ func (l *load[T]) keepSaving(ctx context.Context) {
 			l.stop(err)
 			return
 		}
-		t := time.NewTimer(l.cfg.CheckpointInterval)
 		select {
 		case <-ctx.Done():
-		case <-t.C:
+		case <-time.After(l.cfg.CheckpointInterval):
 		}
-		t.Stop()
 	}
 }
 

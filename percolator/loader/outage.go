@@ -104,14 +104,12 @@ func newPause(stopped context.Context) *pause {
 }
 
 func (p *pause) wait(ctx context.Context, cause error) error {
-	t := time.NewTimer(p.next.NextBackOff())
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", cause, context.Cause(ctx))
 	case <-p.stopped.Done():
 		return fmt.Errorf("%w: %w", cause, context.Cause(p.stopped))
-	case <-t.C:
+	case <-time.After(p.next.NextBackOff()):
 		return nil
 	}
 }

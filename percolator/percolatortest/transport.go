@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
@@ -28,15 +29,22 @@ func (f *Faults) options() []option.ClientOption {
 
 const dataService = "/google.bigtable.v2.Bigtable/"
 
+// The methods that faults are about: those with one answer, and those with a stream of answers,
+// each with the type of one.
+var (
+	unaryMethods  = []string{MutateRow, CheckAndMutateRow, ReadModifyWriteRow}
+	streamMethods = map[string]proto.Message{
+		ReadRows: &btpb.ReadRowsResponse{}, MutateRows: &btpb.MutateRowsResponse{}, SampleRowKeys: &btpb.SampleRowKeysResponse{},
+	}
+)
+
+// fresh is an empty message of the type of m.
+func fresh(m proto.Message) proto.Message { return m.ProtoReflect().New().Interface() }
+
 func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	short, isData := strings.CutPrefix(method, dataService)
 	in, out := req.(proto.Message), reply.(proto.Message)
-	switch short {
-	case MutateRow, CheckAndMutateRow, ReadModifyWriteRow:
-	default:
-		isData = false
-	}
-	if !isData { // a ping, say
+	if !isData || !slices.Contains(unaryMethods, short) { // a ping, say
 		if f.Crashed() {
 			return f.errCrashed()
 		}
@@ -50,9 +58,9 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	got := f.carryOut(ctx, r, action, func(ctx context.Context) answer {
-		fresh := out.ProtoReflect().New().Interface()
-		err := invoke(ctx, method, r.Message, fresh, cc, detached(opts)...)
-		return answer{messages: []proto.Message{fresh}, err: err}
+		late := fresh(out)
+		err := invoke(ctx, method, r.Message, late, cc, detached(opts)...)
+		return answer{messages: []proto.Message{late}, err: err}
 	})
 	if got.err != nil {
 		return got.err
@@ -75,23 +83,16 @@ func detached(opts []grpc.CallOption) (out []grpc.CallOption) {
 }
 
 func (f *Faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	var newAnswer func() proto.Message
-	short, _ := strings.CutPrefix(method, dataService)
-	switch short {
-	case ReadRows:
-		newAnswer = func() proto.Message { return new(btpb.ReadRowsResponse) }
-	case MutateRows:
-		newAnswer = func() proto.Message { return new(btpb.MutateRowsResponse) }
-	case SampleRowKeys:
-		newAnswer = func() proto.Message { return new(btpb.SampleRowKeysResponse) }
-	default:
+	short := strings.TrimPrefix(method, dataService)
+	reply, isData := streamMethods[short]
+	if !isData {
 		if f.Crashed() {
 			return nil, f.errCrashed()
 		}
 		return open(ctx, desc, cc, method, opts...)
 	}
 	return &call{
-		faults: f, ctx: ctx, method: short, newAnswer: newAnswer,
+		faults: f, ctx: ctx, method: short, reply: reply,
 		open: func(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			return open(ctx, desc, cc, method, opts...)
 		},
@@ -102,12 +103,12 @@ func (f *Faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 // call is the client's side of a request with a stream of answers. It is sent when the client has
 // said all that it wants to say.
 type call struct {
-	faults    *Faults
-	ctx       context.Context
-	method    string
-	newAnswer func() proto.Message
-	open      func(context.Context, ...grpc.CallOption) (grpc.ClientStream, error)
-	opts      []grpc.CallOption
+	faults *Faults
+	ctx    context.Context
+	method string
+	reply  proto.Message // of the type of its answers
+	open   func(context.Context, ...grpc.CallOption) (grpc.ClientStream, error)
+	opts   []grpc.CallOption
 
 	request proto.Message
 	live    grpc.ClientStream // of a request that passes
@@ -153,7 +154,7 @@ func (c *call) start(ctx context.Context, opts []grpc.CallOption) (grpc.ClientSt
 func (c *call) deliver(ctx context.Context) (got answer) {
 	s, err := c.start(ctx, detached(c.opts))
 	for err == nil {
-		m := c.newAnswer()
+		m := fresh(c.reply)
 		if err = s.RecvMsg(m); err == nil {
 			got.messages = append(got.messages, m)
 		}

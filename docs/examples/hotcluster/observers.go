@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -69,20 +70,9 @@ func split(r *observers.Registry, rewritten *atomic.Int64) {
 			return err
 		}
 		if before != "" {
-			if err := member.Delete(tx, before+"/"+document); err != nil {
-				return err
-			}
-			if err := poke.Notify(tx, before); err != nil {
-				return err
-			}
+			err = errors.Join(member.Delete(tx, before+"/"+document), poke.Notify(tx, before))
 		}
-		if err := member.Set(tx, now+"/"+document, document); err != nil {
-			return err
-		}
-		if err := poke.Notify(tx, now); err != nil {
-			return err
-		}
-		return placed.Set(tx, document, now)
+		return errors.Join(err, member.Set(tx, now+"/"+document, document), poke.Notify(tx, now), placed.Set(tx, document, now))
 	})
 	// The list is derived from what the first observer has left, not changed by what it was told: so
 	// it does not matter how many notifications a run answers, nor whether two runs answer one.

@@ -1,5 +1,5 @@
 // Package crawl reads crawls: WARC files (a gzip member per record, one gzip stream around
-// everything, or plain) and directories of HTML files.
+// everything, or plain) and directories of HTML files. One crawl is part of it, see OpenBundled.
 //
 // Archives of the real web are often damaged, so reading never stops at the first bad byte. What
 // cannot be read is yielded as an *InputError that names the file and the offset in it, and reading
@@ -45,7 +45,7 @@ type Response struct {
 	// Body is decoded of transfer and content encodings, but not of its charset. At most MaxPage
 	// bytes.
 	Body []byte
-	// Source is the path of the file, or the name given to ReadFrom.
+	// Source is the path of the file, or the name given to NewInput.
 	Source string
 	// Offset is where the record starts in Source, in bytes. In a file with several records in a gzip
 	// member it is the start of the member. 0 for the files of a directory.
@@ -121,26 +121,6 @@ func (in *Input) Responses(ctx context.Context) iter.Seq2[*Response, error] {
 		return in.directoryResponses(ctx)
 	}
 	return in.warcResponses(ctx)
-}
-
-// Read yields the responses of the WARC file or directory at path, see Input.Responses. A path that
-// cannot be opened is one *InputError.
-func Read(ctx context.Context, path string) iter.Seq2[*Response, error] {
-	return func(yield func(*Response, error) bool) {
-		in, err := Open(path)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer in.Close() //nolint:errcheck // only read
-		in.Responses(ctx)(yield)
-	}
-}
-
-// ReadFrom yields the responses of the WARC file of size bytes in r, see Input.Responses; name
-// stands for its path.
-func ReadFrom(ctx context.Context, name string, r io.ReaderAt, size int64) iter.Seq2[*Response, error] {
-	return NewInput(name, r, size).Responses(ctx)
 }
 
 // advance reports progress.

@@ -76,11 +76,8 @@ func (in *Input) list(dir, path string) error {
 }
 
 func isHTMLName(path string) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".html", ".htm":
-		return true
-	}
-	return false
+	ext := strings.ToLower(filepath.Ext(path))
+	return ext == ".html" || ext == ".htm"
 }
 
 // escapePath writes a path with the bytes that a URL's path may have (RFC 3986, section 3.3), so

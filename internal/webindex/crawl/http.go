@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bufio"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httputil"
-	"net/textproto"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,42 +32,37 @@ func parseHTTP(block []byte) (status int, header http.Header, body []byte, err e
 		if err != nil {
 			return 0, nil, nil, err
 		}
-		first, fields, _ := bytes.Cut(head, []byte("\n"))
-		m := statusLine.FindSubmatch(bytes.TrimRight(first, "\r"))
+		first, fields, headErr := parseHead(head)
+		m := statusLine.FindStringSubmatch(first)
 		if m == nil {
 			return 0, nil, nil, errors.New("malformed HTTP status line")
 		}
-		if status, err = strconv.Atoi(string(m[1])); err != nil {
+		if status, err = strconv.Atoi(m[1]); err != nil {
 			return 0, nil, nil, err
 		}
 		if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
 			block = rest // 100 Continue and its like come before the response
 			continue
 		}
-		fieldReader := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields)))
-		h, err := fieldReader.ReadMIMEHeader()
-		if err != nil {
-			return 0, nil, nil, fmt.Errorf("HTTP header: %w", headerError(err))
+		if headErr != nil {
+			return 0, nil, nil, fmt.Errorf("HTTP header: %w", headErr)
 		}
-		return status, http.Header(h), rest, nil
+		return status, http.Header(fields), rest, nil
 	}
 }
 
+var emptyLine = regexp.MustCompile(`(?m)^\r*\n`)
+
 // cutHead returns the lines up to and with the first empty one, and what follows.
 func cutHead(block []byte) (head, rest []byte, err error) {
-	for end := 0; ; {
-		i := bytes.IndexByte(block[end:], '\n')
-		if i < 0 {
-			return nil, nil, fmt.Errorf("the HTTP header is cut off: %w", io.ErrUnexpectedEOF)
-		}
-		line := block[end : end+i+1]
-		if end += len(line); end > MaxHTTPHeader {
-			return nil, nil, fmt.Errorf("the HTTP header is longer than %d bytes", MaxHTTPHeader)
-		}
-		if len(bytes.TrimRight(line, "\r\n")) == 0 {
-			return block[:end], block[end:], nil
-		}
+	limit := min(len(block), MaxHTTPHeader)
+	if line := emptyLine.FindIndex(block[:limit]); line != nil {
+		return block[:line[1]], block[line[1]:], nil
 	}
+	if limit < len(block) {
+		return nil, nil, fmt.Errorf("the HTTP header is longer than %d bytes", MaxHTTPHeader)
+	}
+	return nil, nil, fmt.Errorf("the HTTP header is cut off: %w", io.ErrUnexpectedEOF)
 }
 
 // decodeBody undoes the transfer and content encodings that header names, and removes from header
@@ -77,7 +70,7 @@ func cutHead(block []byte) (head, rest []byte, err error) {
 // decoded: a body that does not even begin like the encoding is taken for one of those.
 func decodeBody(header http.Header, body []byte) ([]byte, error) {
 	var err error
-	if isChunked(header) {
+	if slices.Contains(splitList(header.Values("Transfer-Encoding")), "chunked") {
 		if body, err = dechunk(body); err != nil {
 			return nil, err
 		}
@@ -96,10 +89,6 @@ func decodeBody(header http.Header, body []byte) ([]byte, error) {
 	header.Del("Content-Encoding")
 	header.Del("Content-Length")
 	return body, nil
-}
-
-func isChunked(header http.Header) bool {
-	return slices.Contains(splitList(header.Values("Transfer-Encoding")), "chunked")
 }
 
 // splitList returns the elements of a comma-separated header in lower case.

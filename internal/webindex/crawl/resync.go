@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -14,118 +15,101 @@ const maxRewinds = 100
 // lineMagic is what a line must start with to be taken for the start of a record behind damage.
 var lineMagic = []byte("WARC/1.")
 
-// resume goes to the next record that can be read behind d. It is false if there is none. An error
-// is one of the file.
-func (r *warcReader) resume(d *damage) (bool, error) {
-	if d.placed {
-		return true, nil
-	}
-	from := d.from
-	if d.member >= 0 {
-		found, err := r.resumeInMember(d)
-		if found || err != nil {
-			return found, err
+// resume goes to the next record that can be read from a place on. It is false if there is none.
+func (r *warcReader) resume(from place) bool {
+	next := from.offset()
+	if from.compressed {
+		err := r.rewind(from)
+		if err == nil {
+			err = r.searchMember()
 		}
-		from = max(r.end(), d.member+1)
-		if r.broken {
-			from = r.start + 1
+		if err == nil {
+			return true
 		}
+		next = r.behind(err)
 	}
 	for {
-		at, err := r.searchFile(from)
-		if at < 0 || err != nil {
-			return false, err
+		at := r.searchFile(next)
+		if at < 0 {
+			return false
 		}
-		if err := r.open(at); err != nil && r.failure != nil {
-			return false, r.failure
-		} else if err != nil { // only looked like a gzip member
-			from = at + 1
-			continue
+		err := r.open(at)
+		if err == nil && r.compressed {
+			err = r.searchMember()
 		}
-		if r.gz == nil {
-			return true, nil
+		if err == nil {
+			return true
 		}
-		found, err := r.searchMember()
-		if found || err != nil {
-			return found, err
-		}
-		from = r.end()
-		if r.broken {
-			from = at + 1
-		}
+		next = r.behind(err)
 	}
 }
 
-// resumeInMember searches the rest of the gzip member that d is in.
-func (r *warcReader) resumeInMember(d *damage) (bool, error) {
-	if r.start != d.member || r.gz == nil || d.from < r.pos && r.rewinds < maxRewinds {
+// rewind goes to a place in a gzip member, or stays behind it in the same member if that was done
+// too often.
+func (r *warcReader) rewind(to place) error {
+	if r.start != to.start || to.pos < r.here().pos && r.rewinds < maxRewinds {
 		r.rewinds++
-		if err := r.open(d.member); err != nil {
-			r.broken = true
-			return false, r.failure
-		}
-		if err := r.copyBlock(io.Discard, d.from); err != nil {
-			r.broken = true
-			return false, r.failure
+		if err := r.open(to.start); err != nil {
+			return err
 		}
 	}
-	return r.searchMember()
+	_, err := io.CopyN(io.Discard, r.buf, max(0, to.pos-r.here().pos))
+	return err
 }
 
-// searchMember goes to the next line of the member that looks like the start of a record. If there
-// is none, broken says whether the member ended in damage.
-func (r *warcReader) searchMember() (bool, error) {
-	r.broken = false
+// searchMember goes to the next line of the member that looks like the start of a record. The end
+// of the member is io.EOF.
+func (r *warcReader) searchMember() error {
 	lineStart := true
 	for {
 		if lineStart {
-			if b, _ := r.peek(len(lineMagic)); bytes.Equal(b, lineMagic) {
-				return true, nil
+			if b, _ := r.buf.Peek(len(lineMagic)); bytes.Equal(b, lineMagic) {
+				return nil
 			}
 		}
-		_, err := r.line()
-		lineStart = err == nil
-		if err != nil && !errors.Is(err, errLineTooLong) {
-			r.broken = !errors.Is(err, io.EOF)
-			return false, r.failure
+		_, err := r.buf.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
 		}
+		lineStart = err == nil
 	}
+}
+
+// behind is where in the file to go on after err has ended the search in a gzip member. If that is
+// damaged, or only looked like one, anything in it may be the start of another.
+func (r *warcReader) behind(err error) int64 {
+	if errors.Is(err, io.EOF) {
+		return r.end()
+	}
+	return r.start + 1
 }
 
 // searchFile returns where in the file, from the offset from on, something starts that may be a
 // gzip member or, unless the file began with one, a record. It is -1 if there is nothing.
-func (r *warcReader) searchFile(from int64) (int64, error) {
+func (r *warcReader) searchFile(from int64) int64 {
 	const overlap = 32 // longer than what is searched for, and a line end before it
-	if r.searched == nil {
-		r.searched = make([]byte, bufferSize)
-	}
-	buf := r.searched
-	for begin := max(from-1, 0); ; { // to see the line end before from
-		n, err := r.readAt(buf, begin)
-		if r.failure != nil {
-			return -1, r.failure
+	begin := from - 1  // to see the line end before from
+	r.raw.Reset(io.NewSectionReader(r, begin, r.in.total-begin))
+	for {
+		b, err := r.raw.Peek(bufferSize)
+		if i := r.find(b); i >= 0 {
+			return begin + int64(i)
 		}
-		first := 1 // byte 0 was looked at before, or is in front of from
-		if begin == from {
-			first = 0
+		if err != nil {
+			return -1
 		}
-		if i := r.find(buf[:n], first); i >= 0 {
-			return begin + int64(i), nil
-		}
-		if err != nil || begin+int64(n) >= r.in.total {
-			return -1, nil
-		}
-		begin += int64(max(1, n-overlap))
+		n, _ := r.raw.Discard(len(b) - overlap) // all of it is buffered
+		begin += int64(n)
 	}
 }
 
 // headerStart is what begins a record for certain, also where the line end before it is damaged.
 var headerStart = regexp.MustCompile(`^WARC/1\.[0-9]\r?\nWARC-`)
 
-// find returns the first place in b, from the index first on, where a record or gzip member may
+// find returns the first place in b, behind its first byte, where a record or gzip member may
 // start.
-func (r *warcReader) find(b []byte, first int) int {
-	for i := first; i < len(b); i++ {
+func (r *warcReader) find(b []byte) int {
+	for i := 1; i < len(b); i++ {
 		switch rest := b[i:]; {
 		case bytes.HasPrefix(rest, gzipMagic):
 			// The third byte is the method, always 8; the upper flags in the fourth are never set.
@@ -133,7 +117,7 @@ func (r *warcReader) find(b []byte, first int) int {
 				return i
 			}
 		case !r.gzipFile && bytes.HasPrefix(rest, lineMagic):
-			if i == 0 || b[i-1] == '\n' || headerStart.Match(rest) {
+			if b[i-1] == '\n' || headerStart.Match(rest) {
 				return i
 			}
 		}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -18,149 +19,77 @@ var (
 	recordMagic = []byte("WARC/")
 )
 
-// errLineTooLong is the cause when a header has a line that cannot be one.
-var errLineTooLong = errors.New("a line is too long")
-
 // source is a WARC file as a stream of records: the content of one gzip member after the other, or
 // the file itself where it is not compressed. It always knows where in the file it is.
 type source struct {
-	ctx context.Context
-	in  *Input
+	ctx     context.Context
+	in      *Input
+	failure error // of reading the file, or of ctx; everything ends with it
 
-	start int64         // where in the file the member or the uncompressed part starts
-	pos   int64         // how many bytes of it were consumed, after decompression
-	raw   *bufio.Reader // the file
-	buf   *bufio.Reader // what is read: raw, or what gz makes of it
-	gz    *gzip.Reader  // nil: not compressed
-
-	spareGz  *gzip.Reader // for the next member
-	spareBuf *bufio.Reader
-
-	rawOff  int64 // where in the file raw reads next
-	failure error // of reading the file itself; everything ends with it
+	start      int64             // where in the file the member or the uncompressed part starts
+	file       *io.SectionReader // the file from there on
+	raw        *bufio.Reader     // of file
+	compressed bool              // it is a member
+	member     *gzip.Reader      // of raw
+	passed     int64             // how many bytes of the content buf has taken
+	buf        *bufio.Reader     // of the content
 }
 
 func newSource(ctx context.Context, in *Input) *source {
-	s := &source{ctx: ctx, in: in}
-	s.raw = bufio.NewReaderSize(rawReader{s}, bufferSize)
-	return s
-}
-
-// rawReader reads the file of a source.
-type rawReader struct{ s *source }
-
-// Read looks at the context as well, so that nothing that reads can go on for long after it has
-// ended.
-func (r rawReader) Read(p []byte) (int, error) {
-	s := r.s
-	n, err := s.readAt(p, s.rawOff)
-	s.rawOff += int64(n)
-	return n, err
-}
-
-// readAt fills p from the file, or as much of it as the file has; the end of the file is io.EOF
-// with 0 bytes.
-func (s *source) readAt(p []byte, off int64) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		s.failure = err
-		return 0, err
+	return &source{
+		ctx: ctx, in: in, member: new(gzip.Reader),
+		raw: bufio.NewReaderSize(nil, bufferSize), buf: bufio.NewReaderSize(nil, bufferSize),
 	}
-	p = p[:max(0, min(int64(len(p)), s.in.total-off))]
-	if len(p) == 0 {
-		return 0, io.EOF
+}
+
+// ReadAt reads the file. An error after some bytes comes back with the next read. The context is
+// looked at here, so that nothing that reads goes on for long after it has ended.
+func (s *source) ReadAt(p []byte, off int64) (int, error) {
+	if s.failure = cmp.Or(s.failure, s.ctx.Err()); s.failure != nil {
+		return 0, s.failure
 	}
 	n, err := s.in.file.ReadAt(p, off)
 	s.in.advance(off + int64(n))
-	if n > 0 || errors.Is(err, io.EOF) { // an error after some bytes comes back with the next read
-		if n > 0 {
-			err = nil
-		}
-		return n, err
+	if n > 0 {
+		return n, nil
 	}
-	s.failure = err
+	if !errors.Is(err, io.EOF) {
+		s.failure = err
+	}
 	return 0, err
+}
+
+// content is what a source is at: a gzip member, decompressed, or the file as it is.
+type content struct{ s *source }
+
+func (c content) Read(p []byte) (n int, err error) {
+	if c.s.compressed {
+		n, err = c.s.member.Read(p)
+	} else {
+		n, err = c.s.raw.Read(p)
+	}
+	c.s.passed += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = c.s.damagedMember(err)
+	}
+	return n, err
 }
 
 // open goes to offset, where a gzip member starts or something that is not compressed.
 func (s *source) open(offset int64) error {
-	s.start, s.pos, s.rawOff = offset, 0, offset
-	s.raw.Reset(rawReader{s})
-	s.gz, s.buf = nil, s.raw
-	if magic, _ := s.raw.Peek(len(gzipMagic)); !bytes.Equal(magic, gzipMagic) {
+	s.start, s.passed = offset, 0
+	s.file = io.NewSectionReader(s, offset, s.in.total-offset)
+	s.raw.Reset(s.file)
+	s.buf.Reset(content{s})
+	magic, _ := s.raw.Peek(len(gzipMagic))
+	if s.compressed = bytes.Equal(magic, gzipMagic); !s.compressed {
 		return s.failure
 	}
-	if s.spareGz == nil {
-		s.spareGz, s.spareBuf = new(gzip.Reader), bufio.NewReaderSize(nil, bufferSize)
+	if err := s.member.Reset(s.raw); err != nil {
+		return s.damagedMember(err)
 	}
-	if err := s.spareGz.Reset(s.raw); err != nil {
-		return fmt.Errorf("damaged gzip member: %w", cutOff(err))
-	}
-	s.spareGz.Multistream(false)
-	s.spareBuf.Reset(s.spareGz)
-	s.gz, s.buf = s.spareGz, s.spareBuf
+	s.member.Multistream(false)
 	return nil
-}
-
-// offset is where in the file the next byte is; in a gzip member, where that starts.
-func (s *source) offset() int64 {
-	if s.gz != nil {
-		return s.start
-	}
-	return s.start + s.pos
-}
-
-// end is where in the file the gzip member ends that has been read to its end.
-func (s *source) end() int64 { return s.rawOff - int64(s.raw.Buffered()) }
-
-// peek returns the next n bytes or, with an error, as many as there are in this member.
-func (s *source) peek(n int) ([]byte, error) {
-	b, err := s.buf.Peek(n)
-	return b, s.cause(err)
-}
-
-// skipByte goes over a byte that peek has shown.
-func (s *source) skipByte() {
-	n, _ := s.buf.Discard(1)
-	s.pos += int64(n)
-}
-
-// read reads into p what is left of the member; its end is io.EOF.
-func (s *source) read(p []byte) (int, error) {
-	n, err := s.buf.Read(p)
-	s.pos += int64(n)
-	return n, s.cause(err)
-}
-
-// line returns the next line with its line end, at most bufferSize bytes. The bytes are valid until
-// the next read. If the member ends before the line does, it returns what there is and io.EOF.
-func (s *source) line() ([]byte, error) {
-	b, err := s.buf.ReadSlice('\n')
-	s.pos += int64(len(b))
-	if errors.Is(err, bufio.ErrBufferFull) {
-		err = errLineTooLong
-	}
-	return b, s.cause(err)
-}
-
-// cause tells damage in the gzip member from the end of it.
-func (s *source) cause(err error) error {
-	switch {
-	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, errLineTooLong):
-		return err
-	case s.failure != nil:
-		return s.failure
-	case s.gz == nil:
-		return err
-	}
-	return &memberError{fmt.Errorf("damaged gzip member: %w", cutOff(err))}
-}
-
-// cutOff names the damage of a gzip stream that simply ends.
-func cutOff(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("it is cut off: %w", io.ErrUnexpectedEOF)
-	}
-	return err
 }
 
 // memberError is damage in a gzip member: nothing more can be read from it.
@@ -168,33 +97,70 @@ type memberError struct{ error }
 
 func (e *memberError) Unwrap() error { return e.error }
 
-// nextMember goes on behind a gzip member that has been read to its end. It is false at the end of
-// the file.
-func (s *source) nextMember() (bool, error) {
-	if s.gz == nil {
-		return false, nil
+// errCutOff is the cause when a record or a gzip member simply ends.
+var errCutOff = fmt.Errorf("it is cut off: %w", io.ErrUnexpectedEOF)
+
+// damagedMember is what an error that ends the member means, unless the file could not be read.
+func (s *source) damagedMember(err error) error {
+	if s.failure != nil {
+		return s.failure
 	}
-	end := s.end()
-	if end >= s.in.total {
-		return false, nil
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errCutOff
 	}
-	if err := s.open(end); err != nil {
-		return false, &memberError{err}
-	}
-	return true, nil
+	return &memberError{fmt.Errorf("damaged gzip member: %w", err)}
 }
 
-// more is called when a record goes on at the end of its gzip member. It is true if the next member
+// place is a position in the content of the gzip member, or of the uncompressed part, that starts
+// at start.
+type place struct {
+	start, pos int64
+	compressed bool
+}
+
+// here is where the next byte of content is.
+func (s *source) here() place {
+	return place{s.start, s.passed - int64(s.buf.Buffered()), s.compressed}
+}
+
+// offset is where in the file the place is; in a gzip member, where that starts.
+func (p place) offset() int64 {
+	if p.compressed {
+		return p.start
+	}
+	return p.start + p.pos
+}
+
+// end is where in the file the gzip member ends that has been read to its end.
+func (s *source) end() int64 {
+	read, _ := s.file.Seek(0, io.SeekCurrent) // asking where it is cannot fail
+	return s.start + read - int64(s.raw.Buffered())
+}
+
+// nextMember goes on behind a gzip member that has been read to its end. The end of the file is
+// io.EOF.
+func (s *source) nextMember() error {
+	if !s.compressed || s.end() >= s.in.total {
+		return io.EOF
+	}
+	return s.open(s.end())
+}
+
+// more is called when a record goes on at the end of its gzip member. It is nil if the next member
 // continues the record (some compressors begin a member every so many bytes). If another record
 // begins there, the source stands before it.
-func (s *source) more() (bool, error) {
-	ok, err := s.nextMember()
-	if !ok || err != nil {
-		return false, err
+func (s *source) more() error {
+	if err := s.nextMember(); errors.Is(err, io.EOF) {
+		return errCutOff
+	} else if err != nil {
+		return err
 	}
-	b, err := s.peek(len(recordMagic))
+	b, err := s.buf.Peek(len(recordMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return err
 	}
-	return !bytes.Equal(b, recordMagic), nil
+	if bytes.Equal(b, recordMagic) {
+		return errCutOff
+	}
+	return nil
 }

@@ -1,8 +1,6 @@
 package crawl
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +16,6 @@ type warcReader struct {
 	gzipFile bool // the file starts with a gzip member
 	found    bool // there was a record
 	rewinds  int
-	broken   bool   // see searchMember
-	searched []byte // buffer of searchFile
 }
 
 func (in *Input) warcResponses(ctx context.Context) iter.Seq2[*Response, error] {
@@ -29,50 +25,42 @@ func (in *Input) warcResponses(ctx context.Context) iter.Seq2[*Response, error] 
 			return
 		}
 		r := &warcReader{source: newSource(ctx, in)}
-		r.run(yield)
+		var resp *Response
+		err := r.openFile()
+		for r.report(resp, err, yield) {
+			resp, err = r.next()
+		}
 		if ctx.Err() == nil && r.failure == nil {
 			in.advance(in.total)
 		}
 	}
 }
 
-// run yields responses and errors until the file ends or the caller has enough.
-func (r *warcReader) run(yield func(*Response, error) bool) {
+func (r *warcReader) openFile() error {
 	err := r.open(0)
-	if err != nil && r.failure == nil {
-		err = r.damaged(0, &memberError{err})
+	r.gzipFile = r.compressed
+	if err != nil {
+		return r.damaged(place{}, err)
 	}
-	magic := make([]byte, len(gzipMagic))
-	if n, _ := r.readAt(magic, 0); bytes.Equal(magic[:n], gzipMagic) {
-		r.gzipFile = true
+	return nil
+}
+
+// report yields what next has returned. It is false when the file has ended, or the caller has
+// enough.
+func (r *warcReader) report(resp *Response, err error, yield func(*Response, error) bool) bool {
+	var d *damage
+	switch {
+	case errors.Is(err, io.EOF):
+		return false
+	case r.failure != nil:
+		yield(nil, r.failed())
+		return false
+	case errors.As(err, &d):
+		return r.reportAndResume(d, yield)
+	case resp == nil && err == nil: // a record that is passed over
+		return true
 	}
-	for {
-		var resp *Response
-		if r.failure = cmp.Or(r.failure, r.ctx.Err()); err == nil && r.failure == nil {
-			resp, err = r.next()
-		}
-		var d *damage
-		switch {
-		case errors.Is(err, io.EOF):
-			return
-		case r.failure != nil:
-			yield(nil, r.failed())
-			return
-		case errors.As(err, &d):
-			if !r.reportAndResume(d, yield) {
-				return
-			}
-		case err != nil:
-			if !yield(nil, err) {
-				return
-			}
-		case resp != nil:
-			if !yield(resp, nil) {
-				return
-			}
-		}
-		err = nil
-	}
+	return yield(resp, err)
 }
 
 // failed is the error of a file that can no longer be read, or of the context.
@@ -80,23 +68,23 @@ func (r *warcReader) failed() error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
 	}
-	return &InputError{Path: r.in.name, Offset: r.offset(), Err: withoutPath(r.failure)}
+	return &InputError{Path: r.in.name, Offset: r.here().offset(), Err: withoutPath(r.failure)}
 }
 
 // reportAndResume yields d and goes to the next record that can be read. It is false when there is
 // none.
 func (r *warcReader) reportAndResume(d *damage, yield func(*Response, error) bool) bool {
-	resumed, err := r.resume(d)
-	if err != nil {
-		if yield(nil, &InputError{Path: r.in.name, Offset: d.at, Err: d.err}) {
+	resumed := r.resume(d.from)
+	at, now := d.at.offset(), r.here().offset()
+	report := &InputError{Path: r.in.name, Offset: at, Err: d.err}
+	switch {
+	case r.failure != nil:
+		if yield(nil, report) {
 			yield(nil, r.failed())
 		}
 		return false
-	}
-	report := &InputError{Path: r.in.name, Offset: d.at}
-	switch {
-	case resumed && r.offset() > d.at:
-		report.Err = fmt.Errorf("%w (reading goes on at byte %d)", d.err, r.offset())
+	case resumed && now > at:
+		report.Err = fmt.Errorf("%w (reading goes on at byte %d)", d.err, now)
 	case resumed:
 		report.Err = fmt.Errorf("%w (reading goes on in the same gzip member)", d.err)
 	case !r.found:
@@ -110,6 +98,9 @@ func (r *warcReader) reportAndResume(d *damage, yield func(*Response, error) boo
 // next reads the next record. It returns nil for a record that is passed over, and io.EOF at the
 // end of the file.
 func (r *warcReader) next() (*Response, error) {
+	if r.failure = r.ctx.Err(); r.failure != nil {
+		return nil, r.failure
+	}
 	if err := r.seekRecord(); err != nil {
 		return nil, err
 	}
@@ -127,7 +118,7 @@ func (r *warcReader) next() (*Response, error) {
 		}
 	}
 	if err := r.readBlock(rec, limit); errors.Is(err, ErrDigest) {
-		return nil, &InputError{Path: r.in.name, Offset: rec.offset, Err: fmt.Errorf("record of %s: %w", target, err)}
+		return nil, &InputError{Path: r.in.name, Offset: rec.begin.offset(), Err: fmt.Errorf("record of %s: %w", target, err)}
 	} else if err != nil {
 		return nil, err
 	}
@@ -135,9 +126,9 @@ func (r *warcReader) next() (*Response, error) {
 		return nil, nil
 	}
 	if target == "" {
-		return nil, &InputError{Path: r.in.name, Offset: rec.offset, Err: errors.New("record without WARC-Target-URI")}
+		return nil, &InputError{Path: r.in.name, Offset: rec.begin.offset(), Err: errors.New("record without WARC-Target-URI")}
 	}
-	resp := &Response{URL: target, Source: r.in.name, Offset: rec.offset}
+	resp := &Response{URL: target, Source: r.in.name, Offset: rec.begin.offset()}
 	if kind == "resource" {
 		return resp.resource(rec)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
 // account is what has come in for a URL, and what it has passed on if it is a document.
@@ -44,9 +46,8 @@ func (a account) differences(after account, out Contributions) {
 	}
 }
 
-// readAccounts fetches what pass needs in one request; the typed reads after it are answered by the
-// transaction's cache.
-func readAccounts(ctx context.Context, tx *percolator.Txn, urls []string, in Contributions) error {
+// fetchAccounts fetches what pass needs of all its URLs.
+func fetchAccounts(ctx context.Context, tx *percolator.Txn, urls []string, in Contributions) *Fetched {
 	var cells []percolator.Cell
 	for _, url := range urls {
 		cells = append(cells, Hash.Cell(url), Rank.Cell(url), Received.Cell(url), PassedTo.Cell(url))
@@ -54,65 +55,47 @@ func readAccounts(ctx context.Context, tx *percolator.Txn, urls []string, in Con
 			cells = append(cells, OutLinks.Cell(url))
 		}
 	}
-	_, err := tx.GetMulti(ctx, cells...)
-	return err
-}
-
-// readAccount reads the account of a URL.
-func readAccount(ctx context.Context, tx *percolator.Txn, url string) (a account, document bool, err error) {
-	if a.received, err = Received.GetOr(ctx, tx, url, 0); err != nil {
-		return a, false, err
-	}
-	if a.rank, err = Rank.GetOr(ctx, tx, url, 0); err != nil {
-		return a, false, err
-	}
-	if a.to, err = PassedTo.GetOr(ctx, tx, url, nil); err != nil {
-		return a, false, err
-	}
-	hash, err := Hash.GetOr(ctx, tx, url, "")
-	return a, hash != "", err
+	return Fetch(ctx, tx, cells...)
 }
 
 // readRedirects fetches where the links lead of all documents whose links count anew, as far as
 // that is one step: for most of them that is all there is to know. destinations goes further where
 // it has to.
-func readRedirects(ctx context.Context, tx *percolator.Txn, urls []string, in Contributions) error {
+func readRedirects(ctx context.Context, tx *percolator.Txn, f *Fetched, urls []string, in Contributions) error {
 	var cells []percolator.Cell
 	asked := map[string]bool{}
 	for _, url := range urls {
 		if !in[url].Links || len(cells) > maxDifferences {
 			continue
 		}
-		links, err := OutLinks.GetOr(ctx, tx, url, nil)
-		if err != nil {
-			return err
-		}
-		for _, l := range links {
+		for _, l := range Get(f, OutLinks, url) {
 			if !asked[l.Target] {
 				asked[l.Target] = true
 				cells = append(cells, Redirect.Cell(l.Target))
 			}
 		}
 	}
-	if len(cells) == 0 {
-		return nil
+	if f.Err() != nil || len(cells) == 0 {
+		return f.Err()
 	}
 	_, err := tx.GetMulti(ctx, cells...)
 	return err
 }
 
 // passOne settles the account of one URL, and adds to out what it passes on.
-func passOne(ctx context.Context, tx *percolator.Txn, url string, c Contribution, out Contributions) error {
-	before, document, err := readAccount(ctx, tx, url)
-	if err != nil {
-		return err
+func passOne(ctx context.Context, tx *percolator.Txn, f *Fetched, url string, c Contribution, out Contributions) error {
+	before := account{received: Get(f, Received, url), rank: Get(f, Rank, url), to: Get(f, PassedTo, url)}
+	document := Get(f, Hash, url) != ""
+	var links []page.Link
+	if c.Links && document {
+		links = Get(f, OutLinks, url)
+	}
+	if f.Err() != nil {
+		return f.Err()
 	}
 	to := before.to
 	if c.Links && document {
-		links, err := OutLinks.GetOr(ctx, tx, url, nil)
-		if err != nil {
-			return err
-		}
+		var err error
 		if to, err = destinations(ctx, tx, url, links); err != nil {
 			return err
 		}
@@ -137,6 +120,7 @@ func writeAccount(tx *percolator.Txn, url string, before, after account) error {
 	return errors.Join(errs...)
 }
 
+// setOrDelete writes a value, unless that is nothing: then the cell is to be absent.
 func setOrDelete[T any](tx *percolator.Txn, col percolator.Column[T], row string, v T, nothing bool) error {
 	if nothing {
 		return col.Delete(tx, row)

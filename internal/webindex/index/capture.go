@@ -18,9 +18,9 @@ var keptHeaders = []string{"Content-Type", "Location"}
 
 // Capture is what the store keeps of a crawled response.
 type Capture struct {
-	Status int
-	Header http.Header // only Content-Type and Location
-	Body   []byte      // only of a document: a picture, an error page or a redirect has none
+	Status int         `json:"status"`
+	Header http.Header `json:"header,omitempty"` // only Content-Type and Location
+	Body   []byte      `json:"-"`                // only of a document: a picture, an error page or a redirect has none
 }
 
 // NewCapture keeps the parts of a response that matter to the index.
@@ -40,16 +40,10 @@ func NewCapture(r *crawl.Response) *Capture {
 // IsDocument reports whether the capture is a document, that is, something that can be found.
 func (c *Capture) IsDocument() bool { return page.IsDocument(c.Status, c.Header) }
 
-// captureHead is the first line of a stored capture; the body follows as it is.
-type captureHead struct {
-	Status int         `json:"status"`
-	Header http.Header `json:"header,omitempty"`
-}
-
 // Encode returns the stored form: one line of JSON, then the body. Equal captures have equal
 // encodings.
 func (c *Capture) Encode() []byte {
-	head, err := json.Marshal(captureHead{c.Status, c.Header})
+	head, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // a number and strings always marshal
 	}
@@ -61,11 +55,11 @@ var errCapture = errors.New("the stored response has no readable first line")
 // DecodeCapture is the inverse of [Capture.Encode].
 func DecodeCapture(stored []byte) (*Capture, error) {
 	line, body, ok := bytes.Cut(stored, []byte{'\n'})
-	var head captureHead
-	if !ok || json.Unmarshal(line, &head) != nil {
+	c := &Capture{Body: body}
+	if !ok || json.Unmarshal(line, c) != nil {
 		return nil, errCapture
 	}
-	return &Capture{Status: head.Status, Header: head.Header, Body: body}, nil
+	return c, nil
 }
 
 // Fingerprint identifies an encoded capture; it is what [Digest] holds.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gopercolator/percolator/percolator"
-
 	"github.com/gopercolator/percolator/internal/webindex/page"
 )
 
@@ -43,12 +41,4 @@ func rankAnchors(counts map[string]int) []Anchor {
 		return cmp.Or(cmp.Compare(b.Links, a.Links), cmp.Compare(a.Text, b.Text))
 	})
 	return list[:min(len(list), MaxAnchors)]
-}
-
-// setAnchors writes a list of anchors; an empty one is not stored.
-func setAnchors(tx *percolator.Txn, col percolator.Column[[]Anchor], url string, list []Anchor) error {
-	if len(list) == 0 {
-		return col.Delete(tx, url)
-	}
-	return col.Set(tx, url, list)
 }

@@ -4,7 +4,7 @@
 //
 // # What happens to a page
 //
-// [Load] stores a crawled response in one transaction, and that is all the crawler has to do. The
+// [Load] stores a crawled response in a transaction, and that is all the crawler has to do. The
 // rest follows step by step, each step a transaction of an observer (see [Registry]):
 //
 //   - process reads the page. Its content hash says to which cluster of duplicates it belongs; its

@@ -15,20 +15,17 @@ import (
 // tables, and only the rows of its own URL.
 func publish(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	url := ch.Cell.Row
-	// One request for each of the two rows; the typed reads after it are answered by the transaction's
+	// One request for each of the two rows; the typed reads below are answered by the transaction's
 	// cache.
-	if _, err := tx.GetMulti(ctx,
+	f := Fetch(ctx, tx,
 		Served.Cell(url), ServedContent.Cell(url), ServedTerms.Cell(url), ServedAnchors.Cell(url),
-		Hash.Cell(url), Derived.Cell(url), Terms.Cell(url), Anchors.Cell(url),
-	); err != nil {
+		Hash.Cell(url), Derived.Cell(url), Terms.Cell(url), Anchors.Cell(url))
+	hash := Get(f, Hash, url)
+	if err := f.Err(); err != nil {
 		return err
 	}
 	served, err := Served.GetForUpdate(ctx, tx, url)
 	if err != nil && !errors.Is(err, percolator.ErrNotFound) {
-		return err
-	}
-	hash, err := Hash.GetOr(ctx, tx, url, "")
-	if err != nil {
 		return err
 	}
 	var c cluster
@@ -40,7 +37,7 @@ func publish(ctx context.Context, tx *percolator.Txn, ch observers.Change) error
 	if c.canonical != url {
 		return withdraw(ctx, tx, url, served)
 	}
-	if err := publishContent(ctx, tx, url, hash, served); err != nil {
+	if err := publishContent(ctx, tx, f, url, hash, served); err != nil {
 		return err
 	}
 	return publishAnchors(ctx, tx, url, c.members)
@@ -65,7 +62,7 @@ func withdraw(ctx context.Context, tx *percolator.Txn, url, served string) error
 }
 
 // publishContent brings title, text and postings up to date.
-func publishContent(ctx context.Context, tx *percolator.Txn, url, hash, served string) error {
+func publishContent(ctx context.Context, tx *percolator.Txn, f *Fetched, url, hash, served string) error {
 	content, err := Derived.Get(ctx, tx, url)
 	if err != nil {
 		return err
@@ -74,12 +71,8 @@ func publishContent(ctx context.Context, tx *percolator.Txn, url, hash, served s
 	if err != nil {
 		return err
 	}
-	oldContent, err := ServedContent.GetOr(ctx, tx, url, Content{})
-	if err != nil {
-		return err
-	}
-	oldTerms, err := ServedTerms.GetOr(ctx, tx, url, nil)
-	if err != nil {
+	oldContent, oldTerms := Get(f, ServedContent, url), Get(f, ServedTerms, url)
+	if err := f.Err(); err != nil {
 		return err
 	}
 	if served == hash && oldContent == content && maps.Equal(oldTerms, terms) {
@@ -126,24 +119,17 @@ func publishAnchors(ctx context.Context, tx *percolator.Txn, url string, members
 	if slices.Equal(old, anchors) {
 		return nil
 	}
-	return setAnchors(tx, ServedAnchors, url, anchors)
+	return setOrDelete(tx, ServedAnchors, url, anchors, len(anchors) == 0)
 }
 
 // clusterAnchors adds up the anchors of several URLs.
 func clusterAnchors(ctx context.Context, r percolator.Reader, members []string) ([]Anchor, error) {
-	cells := make([]percolator.Cell, len(members))
-	for i, m := range members {
-		cells[i] = Anchors.Cell(m)
-	}
-	if _, err := r.GetMulti(ctx, cells...); err != nil {
+	lists, err := Values(ctx, r, Anchors, members)
+	if err != nil {
 		return nil, err
 	}
 	counts := map[string]int{}
-	for _, m := range members {
-		list, err := Anchors.GetOr(ctx, r, m, nil)
-		if err != nil {
-			return nil, err
-		}
+	for _, list := range lists {
 		for _, a := range list {
 			counts[a.Text] += a.Links
 		}

@@ -23,10 +23,13 @@ const (
 )
 
 // shard is the part of a row key that depends on the page.
-func shard(url string) string {
+func shard(url string) string { return strconv.FormatUint(partOf(url, shards), 16) }
+
+// partOf spreads URLs evenly over n parts, and says to which one a URL belongs.
+func partOf(url string, n uint32) uint64 {
 	h := fnv.New32a()
 	h.Write([]byte(url)) //nolint:errcheck // never fails
-	return strconv.FormatUint(uint64(h.Sum32()%shards), 16)
+	return uint64(h.Sum32() % n)
 }
 
 // LinkRow is the row of Links that says whether source links or redirects to target.

@@ -152,7 +152,7 @@ func TestInvariantsAtEveryInstant(t *testing.T) {
 	changing.Store(false)
 	n := <-looked
 	w.View(checkInstant)
-	t.Logf("%d snapshots, %d observer runs, %d conflicts", n, w.Runs(), w.Client.Stats().Conflicts)
+	t.Logf("%d snapshots, %d observer runs, %d conflicts", n, runs(w), w.Client.Stats().Conflicts)
 }
 
 // change makes one random change.
@@ -169,7 +169,7 @@ func change(w *webtest.Web, random *rand.Rand) {
 			return err
 		})
 		if known {
-			w.Delete(at)
+			remove(w, at)
 		}
 	case 1, 2:
 		w.Redirect(at, url())

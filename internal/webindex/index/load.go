@@ -10,9 +10,10 @@ import (
 
 // Page is a crawled page that is to be stored.
 type Page struct {
-	URL    string
-	stored []byte // the encoded capture
-	digest string
+	URL     string
+	Changed bool   // what Load has found last
+	stored  []byte // the encoded capture
+	digest  string
 }
 
 // NewPage encodes a capture.
@@ -24,59 +25,37 @@ func NewPage(url string, c *Capture) *Page {
 // Bytes is how much the page stores.
 func (p *Page) Bytes() int { return len(p.stored) }
 
-// Load brings one crawled page into the store, in a transaction of its own. It reports whether
-// anything changed: a page that is stored already, byte for byte, is not written again, so nobody
-// processes it again.
-func Load(ctx context.Context, client *percolator.Client, url string, c *Capture) (changed bool, err error) {
-	page := NewPage(url, c)
-	_, err = client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		written, err := LoadInto(ctx, tx, page)
-		changed = err == nil && written[0]
-		return err
-	})
-	return changed, err
-}
-
-// LoadInto brings pages into the store as a part of tx, and reports of each whether it changed. One
-// read tells for all of them.
-func LoadInto(ctx context.Context, tx *percolator.Txn, pages ...*Page) (changed []bool, err error) {
-	cells := make([]percolator.Cell, len(pages))
+// Load brings pages into the store as a part of tx, and sets Changed: a page that is stored
+// already, byte for byte, is not written again, so nobody processes it again. One read tells for
+// all of them.
+func Load(ctx context.Context, tx *percolator.Txn, pages []*Page) error {
+	urls := make([]string, len(pages))
 	for i, p := range pages {
-		cells[i] = Digest.Cell(p.URL)
+		urls[i] = p.URL
 	}
-	known, err := tx.GetMulti(ctx, cells...)
+	known, err := Values(ctx, tx, Digest, urls)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	changed = make([]bool, len(pages))
 	for i, p := range pages {
-		if changed[i] = known[i] == nil || string(known[i]) != p.digest; !changed[i] {
+		if p.Changed = known[i] != p.digest; !p.Changed {
 			continue
 		}
-		if err := Digest.Set(tx, p.URL, p.digest); err != nil {
-			return nil, err
-		}
-		if err := Response.Set(tx, p.URL, p.stored); err != nil { // observed: from here on, the index is the observers' work
-			return nil, err
-		}
-	}
-	return changed, nil
-}
-
-// Delete takes a page out of the store. The observers take it out of the index, as if it had never
-// been crawled. A URL that is not in the store is percolator.ErrNotFound.
-func Delete(ctx context.Context, client *percolator.Client, url string) error {
-	_, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		if _, err := Digest.Get(ctx, tx, url); err != nil {
-			if errors.Is(err, percolator.ErrNotFound) {
-				err = fmt.Errorf("it is not in the store: %w", percolator.ErrNotFound)
-			}
-			return fmt.Errorf("delete %s: %w", url, err)
-		}
-		if err := Digest.Delete(tx, url); err != nil {
+		// Response is observed: from here on, the index is the observers' work.
+		if err := errors.Join(Digest.Set(tx, p.URL, p.digest), Response.Set(tx, p.URL, p.stored)); err != nil {
 			return err
 		}
-		return Response.Delete(tx, url)
-	})
-	return err
+	}
+	return nil
+}
+
+// Delete takes a page out of the store as a part of tx. The observers take it out of the index, as
+// if it had never been crawled. A URL that is not in the store is percolator.ErrNotFound.
+func Delete(ctx context.Context, tx *percolator.Txn, url string) error {
+	if _, err := Digest.Get(ctx, tx, url); errors.Is(err, percolator.ErrNotFound) {
+		return fmt.Errorf("delete %s: it is not in the store: %w", url, percolator.ErrNotFound)
+	} else if err != nil {
+		return fmt.Errorf("delete %s: %w", url, err)
+	}
+	return errors.Join(Digest.Delete(tx, url), Response.Delete(tx, url))
 }

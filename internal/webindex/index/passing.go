@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"context"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -74,11 +73,7 @@ func newQueue() *combinequeue.Queue[Contributions] {
 }
 
 // group is the key under which contributions to a URL are queued.
-func group(url string) string {
-	h := fnv.New32a()
-	h.Write([]byte(url)) //nolint:errcheck // never fails
-	return "group " + strconv.FormatUint(uint64(h.Sum32()%groups), 10)
-}
+func group(url string) string { return "group " + strconv.FormatUint(partOf(url, groups), 10) }
 
 // enqueue puts contributions into the queue, those that change nothing excepted.
 func enqueue(tx *percolator.Txn, all Contributions) error {
@@ -110,14 +105,10 @@ func revisit(tx *percolator.Txn, url string) error {
 // contributed, most first.
 func (cs Contributions) urgent() []string {
 	weight := func(url string) int64 {
-		switch c := cs[url]; {
-		case c.Links:
+		if cs[url].Links {
 			return math.MaxInt64
-		case c.Rank < 0:
-			return -c.Rank
-		default:
-			return c.Rank
 		}
+		return max(cs[url].Rank, -cs[url].Rank)
 	}
 	urls := slices.SortedFunc(maps.Keys(cs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a, b))
@@ -147,10 +138,8 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		}
 	}
 	now := in.urgent()
-	if err := readAccounts(ctx, tx, now, in); err != nil {
-		return err
-	}
-	if err := readRedirects(ctx, tx, now, in); err != nil {
+	f := fetchAccounts(ctx, tx, now, in)
+	if err := readRedirects(ctx, tx, f, now, in); err != nil {
 		return err
 	}
 	out := Contributions{}
@@ -158,7 +147,7 @@ func pass(ctx context.Context, tx *percolator.Txn, sums []combinequeue.Sum[Contr
 		if len(out) > maxDifferences {
 			break
 		}
-		if err := passOne(ctx, tx, url, in[url], out); err != nil {
+		if err := passOne(ctx, tx, f, url, in[url], out); err != nil {
 			return err
 		}
 		delete(in, url)

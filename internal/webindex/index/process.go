@@ -70,28 +70,16 @@ func interpret(url string, ch observers.Change) (facts, error) {
 	return facts{hash: p.Cluster, content: NewContent(p), terms: p.Terms, links: p.Links}, nil
 }
 
-// recall reads what earlier runs have written for the URL. GetMulti fetches the cells in one
-// request; the typed reads after it are answered by the transaction's cache.
-func recall(ctx context.Context, tx *percolator.Txn, url string) (f facts, err error) {
-	if _, err = tx.GetMulti(ctx,
-		Hash.Cell(url), Redirect.Cell(url), Derived.Cell(url), Terms.Cell(url), OutLinks.Cell(url), Anchors.Cell(url),
-	); err != nil {
-		return f, err
+// recall reads what earlier runs have written for the URL, and the anchors, which moveCluster may
+// need.
+func recall(ctx context.Context, tx *percolator.Txn, url string) (facts, error) {
+	f := Fetch(ctx, tx,
+		Hash.Cell(url), Redirect.Cell(url), Derived.Cell(url), Terms.Cell(url), OutLinks.Cell(url), Anchors.Cell(url))
+	known := facts{
+		hash: Get(f, Hash, url), redirect: Get(f, Redirect, url),
+		content: Get(f, Derived, url), terms: Get(f, Terms, url), links: Get(f, OutLinks, url),
 	}
-	if f.hash, err = Hash.GetOr(ctx, tx, url, ""); err != nil {
-		return f, err
-	}
-	if f.redirect, err = Redirect.GetOr(ctx, tx, url, ""); err != nil {
-		return f, err
-	}
-	if f.content, err = Derived.GetOr(ctx, tx, url, Content{}); err != nil {
-		return f, err
-	}
-	if f.terms, err = Terms.GetOr(ctx, tx, url, nil); err != nil {
-		return f, err
-	}
-	f.links, err = OutLinks.GetOr(ctx, tx, url, nil)
-	return f, err
+	return known, f.Err()
 }
 
 // moveCluster takes the document out of its old cluster and into the new one. The document and its
@@ -207,13 +195,10 @@ func moveLinks(tx *percolator.Txn, url string, before, after []page.Link) error 
 			return err
 		}
 	}
-	switch {
-	case same && len(old) == 0:
+	if same && len(old) == 0 {
 		return nil
-	case len(after) == 0:
-		return errors.Join(OutLinks.Delete(tx, url), revisit(tx, url))
 	}
-	return errors.Join(OutLinks.Set(tx, url, after), revisit(tx, url))
+	return errors.Join(setOrDelete(tx, OutLinks, url, after, len(after) == 0), revisit(tx, url))
 }
 
 // resetInLinks handles a URL that has become a document, or is none any more. Its anchor texts are

@@ -56,9 +56,9 @@ func TestRanksOfAStar(t *testing.T) {
 	wantRanks(t, w, "half a ray less", map[string]float64{target: base + 9.5*d*base, other: 0})
 	put(w, other)
 	wantRanks(t, w, "what was linked to before is crawled", map[string]float64{target: base + 9.5*d*base, other: base + 0.5*d*base})
-	w.Delete("http://ray.test/4")
+	remove(w, "http://ray.test/4")
 	wantRanks(t, w, "a ray is deleted", map[string]float64{target: base + 8.5*d*base, "http://ray.test/4": 0})
-	w.Delete(target)
+	remove(w, target)
 	wantRanks(t, w, "the middle is deleted", map[string]float64{target: 0})
 	put(w, target)
 	wantRanks(t, w, "the middle is back", map[string]float64{target: base + 8.5*d*base})
@@ -117,7 +117,7 @@ func TestRanksFollowRedirects(t *testing.T) {
 	wantRanks(t, w, "one link leads somewhere", map[string]float64{third: base + d*base})
 	put(w, r1)
 	wantRanks(t, w, "the circle has become a page", map[string]float64{r1: base + d*base/2, third: base + d*base/2, r2: 0})
-	w.Delete(r1)
+	remove(w, r1)
 	wantRanks(t, w, "which is gone", map[string]float64{r1: 0, third: base + d*base/2})
 }
 
@@ -181,7 +181,7 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 			}
 			put(w, home, left(0))
 			w.Check()
-			before, runs, changed := w.Client.Stats(), w.Runs(), commits(w)
+			before, ran, changed := w.Client.Stats(), runs(w), commits(w)
 			put(w, home, right(0))
 			w.Check()
 
@@ -201,7 +201,7 @@ func TestWorkIsProportionalToTheReach(t *testing.T) {
 			// step of the chains two pages are ranked again and four URLs receive something, each of them by
 			// a fold of its own at worst.
 			const most = 7 + (4+2)*length
-			n, transactions := w.Runs()-runs, w.Client.Stats().Transactions-before.Transactions
+			n, transactions := runs(w)-ran, w.Client.Stats().Transactions-before.Transactions
 			if n > most || transactions > most {
 				t.Errorf("%d observer runs and %d transactions, want at most %d", n, transactions, most)
 			}
@@ -242,10 +242,13 @@ func TestPopularPage(t *testing.T) {
 	for i := range pages {
 		loading.Go(func() error {
 			url := fmt.Sprintf("http://fan.test/%d", i)
-			_, err := index.Load(w.Context(), w.Client, url, index.NewCapture(&crawl.Response{
+			page := index.NewPage(url, index.NewCapture(&crawl.Response{
 				URL: url, Status: 200, Header: http.Header{"Content-Type": {"text/html"}},
 				Body: []byte(webtest.Page(url, fmt.Sprint("number", i), target)),
 			}))
+			_, err := w.Client.Update(w.Context(), func(ctx context.Context, tx *percolator.Txn) error {
+				return index.Load(ctx, tx, []*index.Page{page})
+			})
 			return err
 		})
 	}

@@ -115,21 +115,14 @@ func highestRank(ctx context.Context, r percolator.Reader, members []string) (be
 	if len(members) == 1 {
 		return members[0], nil
 	}
-	cells := make([]percolator.Cell, len(members))
-	for i, url := range members {
-		cells[i] = Rank.Cell(url)
-	}
-	if _, err := r.GetMulti(ctx, cells...); err != nil { // all in one request; now they are cached
+	ranks, err := Values(ctx, r, Rank, members)
+	if err != nil {
 		return "", err
 	}
 	highest := int64(-1)
-	for _, url := range members {
-		rank, err := Rank.GetOr(ctx, r, url, 0)
-		if err != nil {
-			return "", err
-		}
+	for i, rank := range ranks {
 		if rank > highest {
-			best, highest = url, rank
+			best, highest = members[i], rank
 		}
 	}
 	return best, nil

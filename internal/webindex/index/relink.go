@@ -14,19 +14,15 @@ import (
 // was never crawled, but is linked to, needs nothing.
 func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	url := ch.Cell.Row
-	if _, err := tx.GetMulti(ctx, Hash.Cell(url), Redirect.Cell(url), Anchors.Cell(url)); err != nil {
-		return err
-	}
-	redirect, err := Redirect.GetOr(ctx, tx, url, "")
-	if err != nil {
-		return err
-	}
-	if redirect != "" {
+	f := Fetch(ctx, tx, Hash.Cell(url), Redirect.Cell(url), Anchors.Cell(url))
+	hash, redirect := Get(f, Hash, url), Get(f, Redirect, url)
+	switch {
+	case f.Err() != nil:
+		return f.Err()
+	case redirect != "":
 		return passOn(ctx, tx, url, redirect)
-	}
-	hash, err := Hash.GetOr(ctx, tx, url, "")
-	if err != nil || hash == "" {
-		return err
+	case hash == "":
+		return nil
 	}
 	// Process locks the anchors, too, when it moves the document: the cluster to notify must not
 	// change under our feet. The hash itself is not locked, because records of locks on a cell make
@@ -43,7 +39,7 @@ func collectAnchors(ctx context.Context, tx *percolator.Txn, ch observers.Change
 	if slices.Equal(known, now) {
 		return nil
 	}
-	return errors.Join(setAnchors(tx, Anchors, url, now), Recluster.Notify(tx, hash))
+	return errors.Join(setOrDelete(tx, Anchors, url, now, len(now) == 0), Recluster.Notify(tx, hash))
 }
 
 // passOn notifies the document at the end of a chain of redirects. It does so even if these

@@ -38,24 +38,17 @@ func destinations(ctx context.Context, r percolator.Reader, url string, links []
 		}
 	}
 	for len(ask) > 0 { // one request for a step along all chains
-		cells := make([]percolator.Cell, len(ask))
-		for i, from := range ask {
-			cells[i] = Redirect.Cell(from)
-		}
-		values, err := r.GetMulti(ctx, cells...)
+		redirects, err := Values(ctx, r, Redirect, ask)
 		if err != nil {
 			return nil, err
 		}
+		asked := ask
 		ask = nil
-		for i, c := range cells {
-			if values[i] == nil {
+		for i, to := range redirects {
+			if to == "" {
 				continue
 			}
-			to, err := Redirect.Decode(c.Row, values[i])
-			if err != nil {
-				return nil, err
-			}
-			next[c.Row] = to
+			next[asked[i]] = to
 			if _, known := next[to]; !known {
 				next[to] = ""
 				ask = append(ask, to)

@@ -13,15 +13,16 @@ import (
 
 // Totals is what an index holds.
 type Totals struct {
-	Documents int64 // pages with status 200 and an HTML type
-	Clusters  int64 // distinct contents among them
-	Canonical int64 // documents that the search page shows
-	Links     int64 // pairs of a document and a URL that it links to
-	Redirects int64
+	Documents int64 `json:"documents"` // pages with status 200 and an HTML type
+	Clusters  int64 `json:"clusters"`  // distinct contents among them
+	Canonical int64 `json:"canonical"` // documents that the search page shows
+	Links     int64 `json:"links"`     // pairs of a document and another URL that it links to
+	Redirects int64 `json:"redirects"`
 }
 
 // CountTotals counts in one snapshot.
-func CountTotals(ctx context.Context, r percolator.Reader) (t Totals, err error) {
+func CountTotals(ctx context.Context, r percolator.Reader) (_ *Totals, err error) {
+	var t Totals
 	count := func(table string, see func(e percolator.Entry), columns ...string) {
 		for e, scanErr := range r.Scan(ctx, table, percolator.All(), columns...) {
 			if scanErr != nil {
@@ -54,7 +55,10 @@ func CountTotals(ctx context.Context, r percolator.Reader) (t Totals, err error)
 			t.Links++
 		}
 	})
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	return &t, nil
 }
 
 // Latencies says, for every document that became searchable with its present content after the time

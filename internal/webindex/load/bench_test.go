@@ -95,11 +95,18 @@ func timed(b *testing.B, client *percolator.Client, f func(context.Context) erro
 }
 
 func oneByOne(ctx context.Context, client *percolator.Client, path string) error {
-	for r, err := range crawl.Read(ctx, path) {
+	in, err := crawl.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for r, err := range in.Responses(ctx) {
 		if err != nil {
 			return err
 		}
-		if _, err := index.Load(ctx, client, r.URL, index.NewCapture(r)); err != nil {
+		if _, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+			return index.Load(ctx, tx, []*index.Page{index.NewPage(r.URL, index.NewCapture(r))})
+		}); err != nil {
 			return err
 		}
 	}

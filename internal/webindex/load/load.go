@@ -5,8 +5,10 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,12 +34,19 @@ const (
 // Counts is what became of an input. Every response in it is counted once, in one of the first
 // five.
 type Counts struct {
-	Changed    int64 // written to the store
-	Unchanged  int64 // in the store already, byte for byte
-	Earlier    int64 // loaded by an earlier run, which was interrupted: this one went on behind them without a look
-	Superseded int64 // followed, in the same input, by a later response of the same URL
-	Skipped    int64 // left out: too large, or without a URL that can be indexed
-	Bad        int64 // places in the input that could not be read
+	// Changed pages were written to the store.
+	Changed int64 `json:"changed"`
+	// Unchanged pages were in the store already, byte for byte.
+	Unchanged int64 `json:"unchanged"`
+	// Earlier pages were loaded by an earlier run, which was interrupted: this one went on behind them
+	// without a look.
+	Earlier int64 `json:"earlier"`
+	// Superseded responses were followed, in the same input, by a later one of the same URL.
+	Superseded int64 `json:"superseded"`
+	// Skipped pages were left out: too large, or without a URL that can be indexed.
+	Skipped int64 `json:"skipped"`
+	// Bad are places in the input that could not be read.
+	Bad int64 `json:"bad_inputs"`
 }
 
 // Pages is the number of pages that the input brought.
@@ -50,16 +59,23 @@ type Loader struct {
 	// Restart looks at every page, also at those that an interrupted load has brought.
 	Restart bool
 
-	changed, unchanged, earlier, superseded, skipped, bad atomic.Int64
-	input                                                 atomic.Pointer[crawl.Input]
+	mu     sync.Mutex
+	counts Counts
+	input  atomic.Pointer[crawl.Input]
 }
 
 // Counts returns the counts so far; of all inputs together, if Load was called for several.
 func (l *Loader) Counts() Counts {
-	return Counts{
-		Changed: l.changed.Load(), Unchanged: l.unchanged.Load(), Earlier: l.earlier.Load(),
-		Superseded: l.superseded.Load(), Skipped: l.skipped.Load(), Bad: l.bad.Load(),
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+// add adds one to a number in counts.
+func (l *Loader) add(n *int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*n++
 }
 
 // Progress returns how many of the bytes of the current input have been read.
@@ -88,30 +104,24 @@ func (l *Loader) Load(ctx context.Context, src Source) error {
 	l.input.Store(in)
 	_, err = loader.Load(ctx, l.Client, loader.Config{
 		Name: "webindex:" + survey.identity(), Restart: l.Restart, ItemsPerTransaction: atOnce, MaxInFlightBytes: maxInFlight, OutageTimeout: failureLimit, Logger: l.Log,
-	}, loader.Job[*item]{
-		Source: func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[*item], error] {
+	}, loader.Job[*index.Page]{
+		Source: func(ctx context.Context, from loader.Position) iter.Seq2[loader.Item[*index.Page], error] {
 			return l.pages(ctx, in, survey, from.Items)
 		},
-		Write:        write,
+		Write:        index.Load,
 		Committed:    l.count,
 		SourceFailed: func(err error) error { l.report(err); return nil },
-		Failed: func(f loader.Failure[*item]) error {
-			return &pageError{f.Item.URL, f.Err}
+		Failed: func(f loader.Failure[*index.Page]) error {
+			return fmt.Errorf("load %s: %w", f.Item.URL, f.Err)
 		},
 	})
 	return err
 }
 
-// item is a page on its way into the store.
-type item struct {
-	*index.Page
-	changed bool // by the last transaction that it was written in
-}
-
 // pages yields the pages of the input that count, and the errors in it. The first ones have been
 // loaded earlier.
-func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier int64) iter.Seq2[loader.Item[*item], error] {
-	return func(yield func(loader.Item[*item], error) bool) {
+func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier int64) iter.Seq2[loader.Item[*index.Page], error] {
+	return func(yield func(loader.Item[*index.Page], error) bool) {
 		n := 0
 		for r, err := range in.Responses(ctx) {
 			if ctx.Err() != nil {
@@ -122,72 +132,48 @@ func (l *Loader) pages(ctx context.Context, in *crawl.Input, s *survey, earlier 
 				url, err = identity(r)
 			}
 			if err != nil {
-				if !yield(loader.Item[*item]{}, err) {
+				if !yield(loader.Item[*index.Page]{}, err) {
 					return
 				}
 				continue
 			}
 			if n++; s.latest[keyOf(url)] != n {
-				l.superseded.Add(1)
+				l.add(&l.counts.Superseded)
 				continue
 			}
 			if earlier > 0 {
 				earlier--
-				l.earlier.Add(1)
+				l.add(&l.counts.Earlier)
 				continue
 			}
 			p := index.NewPage(url, index.NewCapture(r))
-			if !yield(loader.Item[*item]{Value: &item{Page: p}, Bytes: int64(p.Bytes())}, nil) {
+			if !yield(loader.Item[*index.Page]{Value: p, Bytes: int64(p.Bytes())}, nil) {
 				return
 			}
 		}
 	}
 }
 
-func write(ctx context.Context, tx *percolator.Txn, items []*item) error {
-	pages := make([]*index.Page, len(items))
-	for i, it := range items {
-		pages[i] = it.Page
-	}
-	changed, err := index.LoadInto(ctx, tx, pages...)
-	if err != nil {
-		return err
-	}
-	for i, it := range items {
-		it.changed = changed[i]
-	}
-	return nil
-}
-
 // count counts pages that are in the store now.
-func (l *Loader) count(items []*item) {
-	for _, it := range items {
-		if it.changed {
-			l.changed.Add(1)
+func (l *Loader) count(pages []*index.Page) {
+	for _, p := range pages {
+		if p.Changed {
+			l.add(&l.counts.Changed)
 		} else {
-			l.unchanged.Add(1)
+			l.add(&l.counts.Unchanged)
 		}
 	}
 }
-
-// pageError names the page that could not be loaded.
-type pageError struct {
-	url string
-	err error
-}
-
-func (e *pageError) Error() string { return "load " + e.url + ": " + e.err.Error() }
-func (e *pageError) Unwrap() error { return e.err }
 
 // report counts and logs something that could not be loaded. The messages of crawl name the file
 // and the offset.
 func (l *Loader) report(err error) {
 	var skipped *crawl.SkippedError
 	if errors.As(err, &skipped) || errors.Is(err, page.ErrURL) {
-		l.skipped.Add(1)
+		l.add(&l.counts.Skipped)
 		l.Log.Warn("skipped a page", "reason", err)
 		return
 	}
-	l.bad.Add(1)
+	l.add(&l.counts.Bad)
 	l.Log.Error("bad input", "reason", err)
 }

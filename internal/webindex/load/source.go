@@ -1,7 +1,6 @@
 package load
 
 import (
-	"github.com/gopercolator/percolator/internal/webindex/bundled"
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 )
 
@@ -13,7 +12,7 @@ type Source struct {
 
 // Bundled is the crawl that comes with the program.
 func Bundled() Source {
-	return Source{bundled.Name, func() (*crawl.Input, error) { return bundled.Open(), nil }}
+	return Source{crawl.BundledName, func() (*crawl.Input, error) { return crawl.OpenBundled(), nil }}
 }
 
 // Path is a WARC file or a directory of HTML files.

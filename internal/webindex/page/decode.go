@@ -22,7 +22,11 @@ import (
 // declaration. Failing all of them it is UTF-8 if the whole body is valid UTF-8, otherwise
 // windows-1252.
 func Decode(header http.Header, body []byte) []byte {
-	decoded, err := bodyEncoding(header, body).NewDecoder().Bytes(body)
+	e := bodyEncoding(header, body)
+	if e == encoding.Nop { // which leaves everything as it is, and stands for UTF-8
+		e = unicode.UTF8
+	}
+	decoded, err := e.NewDecoder().Bytes(body)
 	if err != nil {
 		// Decoders replace what they cannot read. Should one give up nevertheless, the bytes stand for
 		// themselves.
@@ -32,13 +36,7 @@ func Decode(header http.Header, body []byte) []byte {
 	return bytes.ToValidUTF8(decoded, []byte("\ufffd"))
 }
 
-// Cluster returns the identity of a document's content: the SHA-256 of Decode(header, body), 64
-// lower-case hex digits. The same text is thus one cluster however it was compressed, chunked or
-// encoded on its way.
-func Cluster(header http.Header, body []byte) string {
-	return cluster(Decode(header, body))
-}
-
+// cluster returns the identity of a decoded document.
 func cluster(decoded []byte) string {
 	sum := sha256.Sum256(decoded)
 	return hex.EncodeToString(sum[:])
@@ -62,11 +60,11 @@ func bodyEncoding(header http.Header, body []byte) encoding.Encoding {
 	}
 	e, name, certain := charset.DetermineEncoding(body, contentType)
 	if certain || name != undeclared || declares(body) {
-		return utf8Decoder(e)
+		return e
 	}
 	if m := xmlEncoding.FindSubmatch(body[:min(len(body), 1024)]); m != nil {
 		if e, _ := charset.Lookup(string(m[1])); e != nil {
-			return utf8Decoder(e)
+			return e
 		}
 	}
 	if utf8.Valid(body) {
@@ -88,12 +86,4 @@ func declares(body []byte) bool {
 	}, head)
 	_, name, _ := charset.DetermineEncoding(append([]byte("é"), ascii...), "")
 	return name == undeclared
-}
-
-// utf8Decoder replaces the encoding that leaves everything as it is, which stands for UTF-8.
-func utf8Decoder(e encoding.Encoding) encoding.Encoding {
-	if e == encoding.Nop {
-		return unicode.UTF8
-	}
-	return e
 }

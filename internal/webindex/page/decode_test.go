@@ -62,14 +62,14 @@ func TestDecode(t *testing.T) {
 
 func TestClusterIsOfTheDecodedBody(t *testing.T) {
 	t.Parallel()
-	latin := Cluster(htmlHeader("text/html; charset=iso-8859-1"), []byte("caf\xe9"))
-	utf := Cluster(htmlHeader("text/html; charset=utf-8"), []byte("café"))
+	latin := cluster(Decode(htmlHeader("text/html; charset=iso-8859-1"), []byte("caf\xe9")))
+	utf := cluster(Decode(htmlHeader("text/html; charset=utf-8"), []byte("café")))
 	// printf 'café' | sha256sum
 	const want = "850f7dc43910ff890f8879c0ed26fe697c93a067ad93a7d50f466a7028a9bf4e"
 	if latin != want || utf != want {
 		t.Errorf("clusters %s and %s, want %s", latin, utf, want)
 	}
-	if other := Cluster(nil, []byte("café ")); other == want {
+	if other := cluster(Decode(nil, []byte("café "))); other == want {
 		t.Error("another body has the same cluster")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/url"
-	"unicode/utf8"
+	"strings"
 
 	"golang.org/x/net/html"
 )
@@ -30,7 +30,9 @@ const (
 
 // Page is what the index knows of a document.
 type Page struct {
-	// Cluster is the identity of the content, see the function Cluster.
+	// Cluster is the identity of the content: the SHA-256 of what Decode returns, 64 lower-case hex
+	// digits. The same text is thus one cluster however it was compressed, chunked or encoded on its
+	// way.
 	Cluster string
 	// Title is the text of the first title element, "" without one.
 	Title string
@@ -76,24 +78,14 @@ func Parse(docURL string, header http.Header, body []byte) (*Page, error) {
 	c.endAnchor()
 
 	text := c.text.String()
-	p := &Page{Cluster: cluster(decoded), Title: c.title.String(), Text: cutText(text, MaxText)}
+	kept := strings.ToValidUTF8(text[:min(len(text), MaxText)], "") // without a part of a character at the end
+	p := &Page{Cluster: cluster(decoded), Title: c.title.String(), Text: kept}
 	terms, allTerms := countTerms(p.Title, text)
 	p.Terms = terms
 	links, allLinks := resolve(c.anchors, self, c.documentBase(base))
 	p.Links = links
 	p.Truncated = !allTerms || !allLinks || c.title.cut || len(p.Text) < len(text)
 	return p, nil
-}
-
-// cutText returns the first at most limit bytes of text.
-func cutText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }
 
 // anchor is one link as it stands in the document.

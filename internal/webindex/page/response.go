@@ -10,11 +10,8 @@ import (
 // application/xhtml+xml.
 func IsHTML(header http.Header) bool {
 	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
-	case "text/html", "application/xhtml+xml":
-		return true
-	}
-	return false
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "text/html" || media == "application/xhtml+xml"
 }
 
 // IsDocument reports whether a response is a document: status 200 and an HTML type.
@@ -37,11 +34,8 @@ func RedirectTarget(docURL string, status int, header http.Header) (string, bool
 	if err != nil || location == "" {
 		return "", false
 	}
-	target, err := NormalizeURL(base, location)
-	if err != nil || target == self {
-		return "", false
-	}
-	return target, true
+	target := linkTarget(base, location, self)
+	return target, target != ""
 }
 
 // documentURL returns the identity of docURL, also parsed.

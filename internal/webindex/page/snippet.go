@@ -1,6 +1,7 @@
 package page
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,13 +19,12 @@ type Fragment struct {
 func Snippet(text, query string, limit int) string {
 	wanted := termSet(query)
 	at := 0
-	eachWord(text, func(start, end int) bool {
+	for start, end := range eachWord(text) {
 		if matches(text[start:end], wanted) {
 			at = start
-			return false
+			break
 		}
-		return true
-	})
+	}
 	start := wordBefore(text, at, limit/3)
 	end := wordBefore(text, len(text), 0)
 	if rest := text[start:]; utf8.RuneCountInString(rest) > limit {
@@ -50,17 +50,16 @@ func Highlight(text, query string) []Fragment {
 	wanted := termSet(query)
 	var fragments []Fragment
 	done := 0
-	eachWord(text, func(start, end int) bool {
+	for start, end := range eachWord(text) {
 		if !matches(text[start:end], wanted) {
-			return true
+			continue
 		}
 		if start > done {
 			fragments = append(fragments, Fragment{Text: text[done:start]})
 		}
 		fragments = append(fragments, Fragment{Text: text[start:end], Match: true})
 		done = end
-		return true
-	})
+	}
 	if done < len(text) {
 		fragments = append(fragments, Fragment{Text: text[done:]})
 	}
@@ -69,7 +68,7 @@ func Highlight(text, query string) []Fragment {
 
 func termSet(query string) map[string]bool {
 	set := make(map[string]bool)
-	for _, term := range Terms(query) {
+	for term := range eachTerm(query) {
 		set[term] = true
 	}
 	return set
@@ -77,34 +76,29 @@ func termSet(query string) map[string]bool {
 
 // matches reports whether word, as written, has a term of the set.
 func matches(word string, set map[string]bool) bool {
-	found := false
-	if len(set) > 0 {
-		eachTerm(word, func(term string) bool {
-			found = set[term]
-			return !found
-		})
+	if len(set) == 0 {
+		return false
 	}
-	return found
-}
-
-// eachWord calls f with the bounds of the runs in text that no separator of terms divides, until f
-// returns false.
-func eachWord(text string, f func(start, end int) bool) {
-	start := -1
-	for i, r := range text {
-		inWord := continuesTerm(r) || r == '\u00ad' || r == '\u200b'
-		switch {
-		case inWord && start < 0:
-			start = i
-		case !inWord && start >= 0:
-			if !f(start, i) {
-				return
-			}
-			start = -1
+	for term := range eachTerm(word) {
+		if set[term] {
+			return true
 		}
 	}
-	if start >= 0 {
-		f(start, len(text))
+	return false
+}
+
+// eachWord yields the bounds of the runs in text that no separator of terms divides.
+func eachWord(text string) iter.Seq2[int, int] {
+	separates := func(r rune) bool { return !continuesTerm(r) && !breaksWord(r) }
+	return func(yield func(start, end int) bool) {
+		at := 0
+		for word := range strings.FieldsFuncSeq(text, separates) {
+			start := at + strings.Index(text[at:], word)
+			at = start + len(word)
+			if !yield(start, at) {
+				return
+			}
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -28,12 +30,7 @@ var stopTerms = map[string]bool{
 // frequent English words, are left out. Chinese and Japanese, which are written without spaces, are
 // cut in overlapping pairs of characters.
 func Terms(text string) []string {
-	var terms []string
-	eachTerm(text, func(term string) bool {
-		terms = append(terms, term)
-		return true
-	})
-	return terms
+	return slices.Collect(eachTerm(text))
 }
 
 // countTerms counts the terms of the texts. Terms beyond the first MaxTerms distinct ones are left
@@ -41,66 +38,77 @@ func Terms(text string) []string {
 func countTerms(texts ...string) (counts map[string]int, complete bool) {
 	counts, complete = make(map[string]int), true
 	for _, text := range texts {
-		eachTerm(text, func(term string) bool {
+		for term := range eachTerm(text) {
 			if _, known := counts[term]; !known && len(counts) == MaxTerms {
 				complete = false
 			} else {
 				counts[term]++
 			}
-			return true
-		})
+		}
 	}
 	return counts, complete
 }
 
-// eachTerm calls f with the terms of text in order until f returns false.
-func eachTerm(text string, f func(term string) bool) {
-	text = foldText(text)
-	for text != "" {
-		start := strings.IndexFunc(text, startsTerm)
-		if start < 0 {
-			return
-		}
-		text = text[start:]
-		first, _ := utf8.DecodeRuneInString(text)
-		paired := unspaced(first)
-		end := strings.IndexFunc(text, func(r rune) bool {
-			return !continuesTerm(r) || startsTerm(r) && unspaced(r) != paired
-		})
-		if end < 0 {
-			end = len(text)
-		}
-		run := text[:end]
-		text = text[end:]
-		if paired {
-			if !eachPair(run, f) {
-				return
-			}
-		} else if n := utf8.RuneCountInString(run); n >= minTerm && n <= maxTerm && !stopTerms[run] {
-			if !f(run) {
+// eachTerm yields the terms of text in order.
+func eachTerm(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for run := range eachRun(foldText(text)) {
+			if first, _ := utf8.DecodeRuneInString(run); unspaced(first) {
+				for pair := range eachPair(run) {
+					if !yield(pair) {
+						return
+					}
+				}
+			} else if n := utf8.RuneCountInString(run); n >= minTerm && n <= maxTerm && !stopTerms[run] && !yield(run) {
 				return
 			}
 		}
 	}
 }
 
-// eachPair calls f with the overlapping pairs of characters in run until f returns false.
-func eachPair(run string, f func(term string) bool) bool {
-	previous := -1
-	for i, r := range run {
-		if previous >= 0 && !f(run[previous:i+utf8.RuneLen(r)]) {
-			return false
+// eachRun yields the longest runs in text of characters of terms, all with or all without spaces
+// between words.
+func eachRun(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			start := strings.IndexFunc(text, startsTerm)
+			if start < 0 {
+				return
+			}
+			text = text[start:]
+			first, _ := utf8.DecodeRuneInString(text)
+			end := strings.IndexFunc(text, func(r rune) bool {
+				return !continuesTerm(r) || startsTerm(r) && unspaced(r) != unspaced(first)
+			})
+			if end < 0 {
+				end = len(text)
+			}
+			if !yield(text[:end]) {
+				return
+			}
+			text = text[end:]
 		}
-		previous = i
 	}
-	return true
+}
+
+// eachPair yields the overlapping pairs of characters in run.
+func eachPair(run string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		previous := -1
+		for i, r := range run {
+			if previous >= 0 && !yield(run[previous:i+utf8.RuneLen(r)]) {
+				return
+			}
+			previous = i
+		}
+	}
 }
 
 // foldText makes texts comparable that differ only in case, width, ligatures and the like.
 func foldText(text string) string {
 	text = strings.ToLower(norm.NFKC.String(text))
 	text = strings.Map(func(r rune) rune {
-		if r == '\u00ad' || r == '\u200b' { // where a word may be broken
+		if breaksWord(r) {
 			return -1
 		}
 		return r
@@ -109,6 +117,9 @@ func foldText(text string) string {
 	// broken.
 	return norm.NFKC.String(text)
 }
+
+// breaksWord reports whether r is where a word may be broken, and not itself a part of it.
+func breaksWord(r rune) bool { return r == '\u00ad' || r == '\u200b' }
 
 func startsTerm(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 

@@ -37,7 +37,7 @@ func TestEachTermStops(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"one two three", "灯台守灯台守"} {
 		calls := 0
-		eachTerm(text, func(string) bool { calls++; return calls < 2 })
+		eachTerm(text)(func(string) bool { calls++; return calls < 2 })
 		if calls != 2 {
 			t.Errorf("%q: %d calls, want 2", text, calls)
 		}

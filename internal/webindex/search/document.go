@@ -71,9 +71,7 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, err)
 	case len(p.Versions) == 0 && len(p.InLinks) == 0:
-		s.show(w, http.StatusNotFound, "message.html", message{
-			Title: "Not in the crawl", Text: "This URL was not crawled, and no page that was crawled links to it.",
-		})
+		s.say(w, http.StatusNotFound, "Not in the crawl", "This URL was not crawled, and no page that was crawled links to it.")
 	default:
 		s.show(w, http.StatusOK, "document.html", struct {
 			*documentPage
@@ -83,29 +81,19 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 }
 
 // readDocument reads what is known of the URL and its cluster.
-func (p *documentPage) readDocument(ctx context.Context, r percolator.Reader) (err error) {
-	content, err := index.Derived.GetOr(ctx, r, p.URL, index.Content{})
-	if err != nil {
-		return err
-	}
-	p.Title = content.Title
-	redirect, err := index.Redirect.GetOr(ctx, r, p.URL, "")
-	if err != nil {
-		return err
-	}
-	if redirect != "" {
+func (p *documentPage) readDocument(ctx context.Context, r percolator.Reader) error {
+	f := index.Fetch(ctx, r,
+		index.Derived.Cell(p.URL), index.Redirect.Cell(p.URL), index.Rank.Cell(p.URL), index.Hash.Cell(p.URL))
+	p.Title = index.Get(f, index.Derived, p.URL).Title
+	if redirect := index.Get(f, index.Redirect, p.URL); redirect != "" {
 		to := refer(redirect)
 		p.Redirect = &to
 	}
-	rank, err := index.Rank.GetOr(ctx, r, p.URL, 0)
-	if err != nil {
-		return err
-	}
-	if rank != 0 {
+	if rank := index.Get(f, index.Rank, p.URL); rank != 0 {
 		p.Rank = index.FormatRank(rank)
 	}
-	if p.Hash, err = index.Hash.GetOr(ctx, r, p.URL, ""); err != nil || p.Hash == "" {
-		return err
+	if p.Hash = index.Get(f, index.Hash, p.URL); f.Err() != nil || p.Hash == "" {
+		return f.Err()
 	}
 	return p.readCluster(ctx, r)
 }

@@ -78,7 +78,7 @@ func (s *Server) raw(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, percolator.ErrNotFound), errors.Is(err, percolator.ErrInvalidArgument):
 		s.notFound(w, r)
 	case errors.Is(err, percolator.ErrSnapshotTooOld):
-		s.show(w, http.StatusGone, "message.html", message{Title: "Too old", Text: "The store no longer keeps this version."})
+		s.say(w, http.StatusGone, "Too old", "The store no longer keeps this version.")
 	case err != nil:
 		s.fail(w, r, err)
 	default:

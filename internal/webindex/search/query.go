@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -92,22 +93,13 @@ func intersect(scores map[string]float64, frequencies map[string]int64) map[stri
 // order adds the ranks to the scores and sorts. Ranks change often and by little; so they are not
 // copied to the serving tables.
 func (f *found) order(ctx context.Context, r percolator.Reader, scores map[string]float64) error {
-	cells := make([]percolator.Cell, 0, len(scores))
-	for url := range scores {
-		cells = append(cells, index.Rank.Cell(url))
-	}
-	ranks, err := r.GetMulti(ctx, cells...)
+	urls := slices.Collect(maps.Keys(scores))
+	ranks, err := index.Values(ctx, r, index.Rank, urls)
 	if err != nil {
 		return err
 	}
-	for i, c := range cells {
-		var rank int64
-		if ranks[i] != nil {
-			if rank, err = index.Rank.Decode(c.Row, ranks[i]); err != nil {
-				return err
-			}
-		}
-		f.Matches = append(f.Matches, match{URL: c.Row, Rank: rank, score: scores[c.Row] + prominence(rank)})
+	for i, url := range urls {
+		f.Matches = append(f.Matches, match{URL: url, Rank: ranks[i], score: scores[url] + prominence(ranks[i])})
 	}
 	slices.SortFunc(f.Matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.URL, b.URL))

@@ -48,7 +48,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request) {
 		number = 1
 	}
 	if len(query) > maxQuery {
-		s.show(w, http.StatusBadRequest, "message.html", message{Title: "Too long", Text: "A query has at most 500 bytes."})
+		s.say(w, http.StatusBadRequest, "Too long", "A query has at most 500 bytes.")
 		return
 	}
 	p, err := s.search(r.Context(), query, number)
@@ -94,8 +94,9 @@ func describe(ctx context.Context, r percolator.Reader, query string, matches []
 	for _, m := range matches {
 		cells = append(cells, index.ServedContent.Cell(m.URL), index.ServedAnchors.Cell(m.URL))
 	}
-	if _, err := r.GetMulti(ctx, cells...); err != nil { // one request; the typed reads are answered by the cache
-		return nil, err
+	f := index.Fetch(ctx, r, cells...)
+	if f.Err() != nil {
+		return nil, f.Err()
 	}
 	var out []result
 	for _, m := range matches {
@@ -103,10 +104,7 @@ func describe(ctx context.Context, r percolator.Reader, query string, matches []
 		if err != nil {
 			return nil, err
 		}
-		anchors, err := index.ServedAnchors.GetOr(ctx, r, m.URL, nil)
-		if err != nil {
-			return nil, err
-		}
+		anchors := index.Get(f, index.ServedAnchors, m.URL)
 		shown := min(len(anchors), shownAnchors)
 		title := content.Title
 		if title == "" {
@@ -118,7 +116,7 @@ func describe(ctx context.Context, r percolator.Reader, query string, matches []
 			Anchors: anchors[:shown], More: len(anchors) - shown,
 		})
 	}
-	return out, nil
+	return out, f.Err()
 }
 
 // documentLink is the address of the page about a document.

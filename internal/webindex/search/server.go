@@ -77,19 +77,21 @@ type message struct {
 	Title, Text string
 }
 
+func (s *Server) say(w http.ResponseWriter, status int, title, text string) {
+	s.show(w, status, "message.html", message{Title: title, Text: text})
+}
+
 // fail shows that a request could not be answered. What exactly went wrong is for the log.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
 		return // the reader has gone
 	}
 	s.log.Error("request failed", "path", r.URL.Path, "reason", err)
-	s.show(w, http.StatusServiceUnavailable, "message.html", message{
-		Title: "The index does not answer", Text: "Reading the index failed. Try again in a moment.",
-	})
+	s.say(w, http.StatusServiceUnavailable, "The index does not answer", "Reading the index failed. Try again in a moment.")
 }
 
 func (s *Server) notFound(w http.ResponseWriter, _ *http.Request) {
-	s.show(w, http.StatusNotFound, "message.html", message{Title: "Not found", Text: "There is no such page."})
+	s.say(w, http.StatusNotFound, "Not found", "There is no such page.")
 }
 
 func (s *Server) style(w http.ResponseWriter, r *http.Request) {

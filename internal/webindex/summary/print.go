@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,8 +30,8 @@ func (s *Summary) WriteText(w io.Writer) error {
 		if l.Earlier > 0 {
 			line("loaded earlier", "%d of the pages, by a load that was interrupted", l.Earlier)
 		}
-		if l.Superseded+l.Skipped+l.BadInputs > 0 {
-			line("left out", "%d superseded, %d skipped, %d bad", l.Superseded, l.Skipped, l.BadInputs)
+		if l.Superseded+l.Skipped+l.Bad > 0 {
+			line("left out", "%d superseded, %d skipped, %d bad", l.Superseded, l.Skipped, l.Bad)
 		}
 	}
 	if i := s.Stored; i != nil {
@@ -65,10 +66,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 // byName lists counters, largest first, without the zeros.
 func byName(counts map[string]int64) string {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		if counts[a] != counts[b] {
-			return int(counts[b] - counts[a])
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
 	})
 	var parts []string
 	for _, name := range names {

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
+	"github.com/gopercolator/percolator/internal/webindex/load"
 )
 
 // Summary is what was done for one input, or by one command. Every number was counted where the
@@ -41,27 +44,11 @@ type Summary struct {
 type Loaded struct {
 	// Pages were in the input and have a place in the store now, whatever their status and type.
 	Pages int64 `json:"pages"`
-	// Changed pages were written, Unchanged ones were in the store already, byte for byte.
-	Changed   int64 `json:"changed"`
-	Unchanged int64 `json:"unchanged"`
-	// Earlier pages were loaded by an earlier run of the same load, which was interrupted.
-	Earlier int64 `json:"earlier"`
-	// Superseded responses were followed by a later one of the same URL in the same input.
-	Superseded int64 `json:"superseded"`
-	// Skipped pages were too large, or their URL cannot be indexed.
-	Skipped int64 `json:"skipped"`
-	// BadInputs are places in the input that could not be read.
-	BadInputs int64 `json:"bad_inputs"`
+	load.Counts
 }
 
 // Stored is what the store held when the work was done, in one snapshot.
-type Stored struct {
-	Documents int64 `json:"documents"` // pages with status 200 and an HTML type
-	Clusters  int64 `json:"clusters"`  // distinct contents
-	Canonical int64 `json:"canonical"` // documents that can be found
-	Links     int64 `json:"links"`     // pairs of a document and another URL that it links to
-	Redirects int64 `json:"redirects"`
-}
+type Stored = index.Totals
 
 // Worked is what the workers did.
 type Worked struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 
+	"github.com/gopercolator/percolator/internal/webindex/load"
 	"github.com/gopercolator/percolator/internal/webindex/summary"
 )
 
@@ -37,7 +38,7 @@ func TestLatencyByNearestRank(t *testing.T) {
 func example() *summary.Summary {
 	s := &summary.Summary{
 		Input:    "crawl.warc.gz",
-		Loaded:   summary.Loaded{Pages: 4, Changed: 3, Unchanged: 1, Skipped: 2},
+		Loaded:   summary.Loaded{Pages: 4, Counts: load.Counts{Changed: 3, Unchanged: 1, Skipped: 2}},
 		Stored:   &summary.Stored{Documents: 3, Clusters: 2, Canonical: 2, Links: 9, Redirects: 1},
 		Worked:   summary.Worked{ObserverRuns: 7, Observers: map[string]int64{"process": 4, "export": 3}},
 		Seconds:  2,

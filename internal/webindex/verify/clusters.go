@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,16 +17,14 @@ func (c *check) clusters(ctx context.Context) error {
 	canonical := map[string]string{} // by hash
 	members := map[string]bool{}     // pairs of hash and URL
 	shared := map[string]bool{}      // hashes with several members
-	for hash, ids := range c.web.clusters {
-		name := hex.EncodeToString(hash[:])
-		if len(ids) > 1 {
-			shared[name] = true
+	for hash, urls := range c.web.clusters {
+		if len(urls) > 1 {
+			shared[hash] = true
 		}
-		for _, id := range ids {
-			url := c.web.urls.list[id]
-			members[index.Pair(name, url)] = true
-			if c.web.documents[id].canon {
-				canonical[name] = url
+		for _, url := range urls {
+			members[index.Pair(hash, url)] = true
+			if c.web.documents[url].canon {
+				canonical[hash] = url
 			}
 		}
 	}

@@ -1,10 +1,11 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Difference is something that the store has and should not have, lacks, or has wrong.
@@ -32,9 +33,6 @@ func excerpt(s string, at int) string {
 		return "nothing"
 	}
 	start, end := max(0, at-before), min(len(s), max(0, at-before)+length)
-	for start < len(s) && !utf8.RuneStart(s[start]) {
-		start++
-	}
 	cut := printable(strings.ToValidUTF8(s[start:end], ""))
 	if start > 0 {
 		cut = "…" + cut
@@ -57,4 +55,24 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// printNumber prints a number; 0 is not stored.
+func printNumber(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// printList prints a list on one line; an empty one is not stored.
+func printList[T any](list []T) string {
+	if len(list) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }

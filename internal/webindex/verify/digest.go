@@ -23,6 +23,13 @@ func (s *digestSum) add(term string, frequency int64) {
 	s.n++
 }
 
+func digestOfTerms(terms map[string]int) (s digestSum) {
+	for term, n := range terms {
+		s.add(term, int64(n))
+	}
+	return s
+}
+
 // digestOf identifies a content.
 func digestOf(c index.Content) [32]byte {
 	b, err := json.Marshal(c)
@@ -41,8 +48,7 @@ func (c *check) compareContent(what, url string, want, got index.Content) {
 // compareTerms reports the first few terms that differ.
 func (c *check) compareTerms(what, url string, want, got map[string]int) {
 	if !maps.Equal(want, got) {
-		c.found++
-		c.report(Difference{What: what, Row: url, Want: onlyIn(want, got), Got: onlyIn(got, want)})
+		c.differ(what, url, onlyIn(want, got), onlyIn(got, want))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 
 	"github.com/gopercolator/percolator/percolator"
 
@@ -26,39 +25,58 @@ func (c *check) documents(ctx context.Context) error {
 	return nil
 }
 
+// facts are what a response says by itself about its URL.
+type facts struct {
+	hash, redirect string // "" if it is no document, or no redirect
+	content        index.Content
+	terms          map[string]int
+	links          []page.Link
+}
+
 // page checks one URL.
 func (c *check) page(r row) {
-	var (
-		url      = r.key
-		hash     string
-		redirect string
-		content  index.Content
-		terms    map[string]int
-		links    []page.Link
-	)
-	if capture := c.capture(r); capture != nil {
-		if target, ok := page.RedirectTarget(url, capture.Status, capture.Header); ok {
-			redirect = target
-			c.addRedirect(url, target)
-		} else if page.IsDocument(capture.Status, capture.Header) {
-			hash, content, terms, links = c.addDocument(r, capture)
-		}
-	}
-	c.compare("cluster", url, hash, column(c, r, index.Hash))
-	c.compare("redirect", url, redirect, column(c, r, index.Redirect))
-	c.compareContent("content", url, content, column(c, r, index.Derived))
-	c.compareTerms("terms", url, terms, column(c, r, index.Terms))
-	stored := column(c, r, index.OutLinks)
-	c.compare("outgoing links", url, printJSON(links, len(links) == 0), printJSON(stored, len(stored) == 0))
+	url := c.web.intern(r.key)
+	f := c.facts(url, r)
+	c.compare("cluster", url, f.hash, column(c, r, index.Hash))
+	c.compare("redirect", url, f.redirect, column(c, r, index.Redirect))
+	c.compareContent("content", url, f.content, column(c, r, index.Derived))
+	c.compareTerms("terms", url, f.terms, column(c, r, index.Terms))
+	c.compare("outgoing links", url, printList(f.links), printList(column(c, r, index.OutLinks)))
 	if received := column(c, r, index.Received); received != 0 {
-		c.web.received[c.web.urls.id(url)] = received
+		c.web.received[url] = received
 	}
-	if hash == "" {
+	if f.hash == "" {
 		c.compare("rank", url, "", printNumber(column(c, r, index.Rank)))
-		passed := column(c, r, index.PassedTo)
-		c.compare("passed to", url, "", printJSON(passed, len(passed) == 0))
-		c.compare("anchors", url, "", printAnchorsOf(column(c, r, index.Anchors)))
+		c.compare("passed to", url, "", printList(column(c, r, index.PassedTo)))
+		c.compare("anchors", url, "", printList(column(c, r, index.Anchors)))
 	}
+}
+
+// facts reads a response. What all passes need of it becomes a part of the web.
+func (c *check) facts(url string, r row) facts {
+	capture := c.capture(r)
+	if capture == nil {
+		return facts{}
+	}
+	if target, ok := page.RedirectTarget(url, capture.Status, capture.Header); ok {
+		target = c.web.intern(target)
+		c.web.redirects[target] = append(c.web.redirects[target], url)
+		c.web.leadsTo[url] = target
+		return facts{redirect: target}
+	}
+	if !capture.IsDocument() {
+		return facts{}
+	}
+	p, err := page.Parse(url, capture.Header, capture.Body)
+	if err != nil {
+		c.compare("raw response", url, "a page", err.Error())
+		return facts{}
+	}
+	// The index takes p.Cluster; here it is computed once more.
+	sum := sha256.Sum256(page.Decode(capture.Header, capture.Body))
+	f := facts{hash: hex.EncodeToString(sum[:]), content: index.NewContent(p), terms: p.Terms, links: p.Links}
+	c.addDocument(url, r, f)
+	return f
 }
 
 // capture decodes the raw response; nil if there is none.
@@ -71,75 +89,30 @@ func (c *check) capture(r row) *index.Capture {
 	c.compare("digest", r.key, index.Fingerprint(raw), column(c, r, index.Digest))
 	capture, err := index.DecodeCapture(raw)
 	if err != nil {
-		c.found++
-		c.report(Difference{What: "raw response", Row: r.key, Want: "a readable response", Got: err.Error()})
+		c.compare("raw response", r.key, "a readable response", err.Error())
 		return nil
 	}
 	return capture
 }
 
-func (c *check) addRedirect(url, target string) {
-	from, to := c.web.urls.id(url), c.web.urls.id(target)
-	c.web.redirects[to] = append(c.web.redirects[to], from)
-	c.web.leadsTo[from] = to
-}
-
-// addDocument parses a page and keeps what all passes need of it.
-func (c *check) addDocument(r row, capture *index.Capture) (
-	hash string, content index.Content, terms map[string]int, links []page.Link,
-) {
-	p, err := page.Parse(r.key, capture.Header, capture.Body)
-	if err != nil {
-		c.found++
-		c.report(Difference{What: "raw response", Row: r.key, Want: "a page", Got: err.Error()})
-		return "", content, nil, nil
-	}
-	content = contentOf(p)
-	sum := sha256.Sum256(page.Decode(capture.Header, capture.Body))
-	d := &document{
-		hash:          sum,
-		content:       digestOf(content),
+func (c *check) addDocument(url string, r row, f facts) {
+	c.web.documents[url] = &document{
+		hash: f.hash, content: digestOf(f.content), postings: digestOfTerms(f.terms),
 		storedRank:    column(c, r, index.Rank),
-		storedAnchors: printAnchorsOf(column(c, r, index.Anchors)),
+		storedTargets: c.web.internAll(column(c, r, index.PassedTo)),
+		storedAnchors: printList(column(c, r, index.Anchors)),
 	}
-	for term, n := range p.Terms {
-		d.postings.add(term, int64(n))
+	for _, l := range f.links {
+		target := c.web.intern(l.Target)
+		c.web.links[target] = append(c.web.links[target], link{url, c.web.internAll(l.Anchors)})
 	}
-	for _, url := range column(c, r, index.PassedTo) {
-		d.storedTargets = append(d.storedTargets, c.web.urls.id(url))
-	}
-	source := c.web.urls.id(r.key)
-	c.web.documents[source] = d
-	for _, l := range p.Links {
-		edge := link{target: c.web.urls.id(l.Target), source: source}
-		for _, text := range l.Anchors {
-			edge.texts = append(edge.texts, c.web.texts.id(text))
-		}
-		c.web.links = append(c.web.links, edge)
-	}
-	return hex.EncodeToString(sum[:]), content, p.Terms, p.Links
-}
-
-func contentOf(p *page.Page) index.Content {
-	return index.Content{Title: p.Title, Excerpt: page.Snippet(p.Text, "", index.MaxExcerpt)}
 }
 
 // anchors compares anchor texts, which depend on all other pages.
 func (c *check) anchors(context.Context) error {
-	for id, url := range c.web.urls.list {
-		if d := c.web.documents[int32(id)]; d != nil {
-			c.compare("anchors", url, c.web.printAnchors(d.anchors), d.storedAnchors)
-		}
+	for _, url := range c.web.urls {
+		d := c.web.documents[url]
+		c.compare("anchors", url, printList(d.anchors), d.storedAnchors)
 	}
 	return nil
 }
-
-// printNumber prints a number; 0 is not stored.
-func printNumber(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(n, 10)
-}
-
-func printAnchorsOf(list []index.Anchor) string { return printJSON(list, len(list) == 0) }

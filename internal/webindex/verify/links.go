@@ -15,7 +15,7 @@ import (
 // the table, and the two are merged.
 func (c *check) links(ctx context.Context) error {
 	expected := c.web.sortedEdges()
-	missing := func(e edge) { c.compare(e.what(), e.place(), e.print(c.web), "") }
+	missing := func(e edge) { c.compare(e.what(), e.place(), e.print(), "") }
 	for got, err := range c.reader.Scan(ctx, index.Links, percolator.All()) {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", index.Links, err)
@@ -28,18 +28,15 @@ func (c *check) links(ctx context.Context) error {
 		have := edge{row: got.Cell.Row, column: got.Cell.Column, redirect: redirect}
 		want := ""
 		if len(expected) > 0 && expected[0].compare(got.Cell) == 0 {
-			want = expected[0].print(c.web)
+			want = expected[0].print()
 			expected = expected[1:]
 		}
 		if !redirect {
-			texts, err := index.LinkAnchors(source).Decode(got.Cell.Row, got.Value)
-			if err != nil {
-				texts = []string{"(not readable)"}
+			if have.texts, err = index.LinkAnchors(source).Decode(got.Cell.Row, got.Value); err != nil {
+				have.texts = []string{"(not readable)"}
 			}
-			c.compare(have.what(), have.place(), want, printTexts(texts))
-			continue
 		}
-		c.compare(have.what(), have.place(), want, have.print(c.web))
+		c.compare(have.what(), have.place(), want, have.print())
 	}
 	for _, e := range expected {
 		missing(e)
@@ -51,7 +48,7 @@ func (c *check) links(ctx context.Context) error {
 type edge struct {
 	row, column string
 	redirect    bool
-	link        int // index in web.links
+	texts       []string
 }
 
 func (e edge) compare(c percolator.Cell) int {
@@ -65,43 +62,32 @@ func (e edge) what() string {
 	return "link"
 }
 
-// slot names both ends.
+// place names both ends.
 func (e edge) place() string {
 	source, _ := index.LinkSource(e.column)
 	return source + " → " + index.First(e.row)
 }
 
-func (e edge) print(w *web) string {
+func (e edge) print() string {
 	if e.redirect {
 		return "a redirect"
 	}
-	return w.printTexts(w.links[e.link])
+	return fmt.Sprintf("a link with %q", e.texts) // a link without a text is a link, too
 }
 
 // sortedEdges lists everything that the table of links should hold.
 func (w *web) sortedEdges() []edge {
-	edges := make([]edge, 0, len(w.links)+len(w.redirects))
-	for i, l := range w.links {
-		target, source := w.urls.list[l.target], w.urls.list[l.source]
-		edges = append(edges, edge{index.LinkRow(target, source), index.LinkAnchors(source).Name, false, i})
+	var edges []edge
+	for target, links := range w.links {
+		for _, l := range links {
+			edges = append(edges, edge{index.LinkRow(target, l.source), index.LinkAnchors(l.source).Name, false, l.texts})
+		}
 	}
-	for to, sources := range w.redirects {
-		for _, from := range sources {
-			target, source := w.urls.list[to], w.urls.list[from]
-			edges = append(edges, edge{index.LinkRow(target, source), index.LinkRedirect(source).Name, true, 0})
+	for target, sources := range w.redirects {
+		for _, source := range sources {
+			edges = append(edges, edge{index.LinkRow(target, source), index.LinkRedirect(source).Name, true, nil})
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return a.compare(percolator.Cell{Row: b.row, Column: b.column}) })
 	return edges
 }
-
-// printTexts prints the anchor texts of one link. A link without a text is a link too.
-func (w *web) printTexts(l link) string {
-	texts := make([]string, len(l.texts))
-	for i, id := range l.texts {
-		texts[i] = w.texts.list[id]
-	}
-	return printTexts(texts)
-}
-
-func printTexts(texts []string) string { return fmt.Sprintf("a link with %q", texts) }

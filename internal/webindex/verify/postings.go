@@ -14,33 +14,26 @@ import (
 // terms; so what belongs to a document is added up, and only documents whose sums differ are looked
 // at closely.
 func (c *check) postings(ctx context.Context) error {
-	stored := map[*document]*digestSum{}
+	stored := map[*document]digestSum{}
 	err := c.eachPosting(ctx, func(term, url string, n int64) {
-		d := c.web.document(url)
+		d := c.web.documents[url]
 		if d == nil || !d.canon {
 			c.compare("posting", placeOf(term, url), "", printNumber(n))
 			return
 		}
-		if stored[d] == nil {
-			stored[d] = &digestSum{}
-		}
-		stored[d].add(term, n)
+		sum := stored[d]
+		sum.add(term, n)
+		stored[d] = sum
 	})
 	if err != nil {
 		return err
 	}
 	suspects := map[string]map[string]int{}
-	for id, url := range c.web.urls.list {
-		d := c.web.documents[int32(id)]
-		if d == nil || !d.canon {
-			continue
-		}
-		var sum digestSum
-		if s := stored[d]; s != nil {
-			sum = *s
-		}
+	for _, url := range c.web.urls {
+		d := c.web.documents[url]
+		sum := stored[d]
 		switch {
-		case sum == d.postings:
+		case !d.canon || sum == d.postings:
 		case len(suspects) == maxSuspects:
 			c.compare("postings", url, fmt.Sprintf("%d terms", d.postings.n), fmt.Sprintf("%d terms, not the same", sum.n))
 		default:

@@ -3,9 +3,9 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
 )
@@ -16,70 +16,62 @@ const accuracy = index.Tolerance / 1000
 
 // rank computes the PageRank of all documents by power iteration, beginning with none.
 func (w *web) rank() {
-	for _, l := range w.links {
-		if end, ok := w.end(l.target); ok && end != l.source {
-			d := w.documents[l.source]
-			d.targets = append(d.targets, end)
+	for target, links := range w.links {
+		end, ok := w.end(target)
+		for _, l := range links {
+			if ok && end != l.source {
+				d := w.documents[l.source]
+				d.targets = append(d.targets, end)
+			}
 		}
 	}
-	ids := make([]int32, 0, len(w.documents))
-	for id, d := range w.documents {
+	for _, d := range w.documents {
 		slices.Sort(d.targets)
-		d.targets = w.limit(slices.Compact(d.targets))
-		ids = append(ids, id)
+		d.targets = limit(slices.Compact(d.targets))
+		for _, url := range d.targets {
+			if to := w.documents[url]; to != nil {
+				d.to = append(d.to, to)
+			}
+		}
 	}
-	w.byURL(ids) // so that rounding is the same every time
-	next := map[int32]float64{}
-	for w.iterate(ids, next) > accuracy {
+	for w.iterate() > accuracy {
 	}
 }
 
 // limit leaves out targets beyond index.MaxTargetBytes in the order of URLs.
-func (w *web) limit(targets []int32) []int32 {
+func limit(targets []string) []string {
 	size := 0
-	for _, t := range targets {
-		size += len(w.urls.list[t])
-	}
-	if size <= index.MaxTargetBytes {
-		return targets
-	}
-	w.byURL(targets)
-	size = 0
 	for i, t := range targets {
-		if size += len(w.urls.list[t]); size > index.MaxTargetBytes {
-			targets = targets[:i]
-			break
+		if size += len(t); size > index.MaxTargetBytes {
+			return targets[:i]
 		}
 	}
-	slices.Sort(targets)
 	return targets
 }
 
-// iterate makes one step. It returns how far, in relation to their limits, ranks may be away from
-// these: ranks grow from 0, and if none has grown by more than c, then all further growth is at
-// most what the constant c instead of 1−d would bring.
-func (w *web) iterate(ids []int32, next map[int32]float64) (away float64) {
-	for _, id := range ids {
-		next[id] = 1 - index.Damping
+// iterate makes one step, in the order of URLs, so that rounding is the same every time. It returns
+// how far, in relation to their limits, ranks may be away from these: ranks grow from 0, and if
+// none has grown by more than c, then all further growth is at most what the constant c instead of
+// 1−d would bring.
+func (w *web) iterate() (away float64) {
+	for _, d := range w.documents {
+		d.next = 1 - index.Damping
 	}
-	for _, id := range ids {
-		d := w.documents[id]
-		for _, t := range d.targets {
-			if w.documents[t] != nil {
-				next[t] += index.Damping * d.rank / float64(len(d.targets))
-			}
+	for _, url := range w.urls {
+		d := w.documents[url]
+		for _, to := range d.to {
+			to.next += index.Damping * d.rank / float64(len(d.targets))
 		}
 	}
-	for _, id := range ids {
-		d := w.documents[id]
-		away = max(away, (next[id]-d.rank)/(1-index.Damping))
-		d.rank = next[id]
+	for _, d := range w.documents {
+		away = max(away, (d.next-d.rank)/(1-index.Damping))
+		d.rank = d.next
 	}
 	return away
 }
 
 // end follows redirects; ok is false if they are a circle.
-func (w *web) end(url int32) (end int32, ok bool) {
+func (w *web) end(url string) (end string, ok bool) {
 	for range len(w.leadsTo) + 1 {
 		to, redirects := w.leadsTo[url]
 		if !redirects {
@@ -87,51 +79,33 @@ func (w *web) end(url int32) (end int32, ok bool) {
 		}
 		url = to
 	}
-	return 0, false
+	return "", false
 }
 
 // ranks compares the stored ranks with power iteration, within the tolerance, and balances the
 // account of what was passed on and received, exactly.
 func (c *check) ranks(context.Context) error {
-	due := map[int32]int64{}
-	for id, url := range c.web.urls.list {
-		d := c.web.documents[int32(id)]
-		if d == nil {
-			continue
-		}
-		c.compareTargets(url, d)
+	due := map[string]int64{}
+	for _, url := range c.web.urls {
+		d := c.web.documents[url]
+		c.compare("passed to", url, printList(d.targets), printList(d.storedTargets))
 		for _, t := range d.storedTargets {
 			due[t] += index.Share(d.storedRank, len(d.storedTargets))
 		}
 		stored := index.RankValue(d.storedRank)
-		received := c.web.received[int32(id)]
+		deserved := index.RankFor(c.web.received[url])
 		switch {
 		case math.Abs(stored-d.rank) > (index.Tolerance+accuracy)*d.rank:
 			c.compare("rank", url, fmt.Sprintf("%.9f ± %.1f%%", d.rank, 100*index.Tolerance), fmt.Sprintf("%.9f", stored))
-		case !index.Settled(d.storedRank, index.RankFor(received)):
-			c.compare("undistributed rank", url, "", strconv.FormatInt(index.RankFor(received)-d.storedRank, 10))
+		case !index.Settled(d.storedRank, deserved):
+			c.compare("undistributed rank", url, "", printNumber(deserved-d.storedRank))
 		}
 	}
-	for id, url := range c.web.urls.list {
-		c.compare("received rank", url, printNumber(due[int32(id)]), printNumber(c.web.received[int32(id)]))
+	for url := range c.web.received {
+		due[url] += 0 // so that it is looked at
+	}
+	for _, url := range slices.Sorted(maps.Keys(due)) {
+		c.compare("received rank", url, printNumber(due[url]), printNumber(c.web.received[url]))
 	}
 	return nil
-}
-
-// compareTargets compares to which URLs a document has passed its rank on.
-func (c *check) compareTargets(url string, d *document) {
-	want := slices.Clone(d.targets)
-	c.web.byURL(want)
-	if slices.Equal(want, d.storedTargets) {
-		return
-	}
-	c.compare("passed to", url, c.web.printURLs(want), c.web.printURLs(d.storedTargets))
-}
-
-func (w *web) printURLs(ids []int32) string {
-	urls := make([]string, len(ids))
-	for i, id := range ids {
-		urls[i] = w.urls.list[id]
-	}
-	return printJSON(urls, len(urls) == 0)
 }

@@ -46,8 +46,7 @@ func column[T any](c *check, r row, col percolator.Column[T]) (v T) {
 	}
 	v, err := col.Decode(r.key, raw)
 	if err != nil {
-		c.found++
-		c.report(Difference{What: cell.Column, Row: r.key, Want: "a readable value", Got: "one that cannot be decoded"})
+		c.compare(cell.Column, r.key, "a readable value", "one that cannot be decoded")
 	}
 	return v
 }

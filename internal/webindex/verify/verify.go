@@ -31,7 +31,7 @@ type check struct {
 // not be completed.
 //
 // An index on which observers are still at work differs: wait for them first. Memory grows with the
-// number of URLs and links (about 300 bytes for a link), not with the pages' text.
+// number of URLs and links (a few hundred bytes for a link), not with the pages' text.
 func Run(ctx context.Context, reader percolator.Reader, report func(Difference)) (int, error) {
 	c := &check{reader: reader, web: newWeb(), report: report}
 	for _, pass := range []func(context.Context) error{
@@ -53,7 +53,11 @@ func Run(ctx context.Context, reader percolator.Reader, report func(Difference))
 // compare reports a difference between two values that are printed as they are.
 func (c *check) compare(what, row, want, got string) {
 	if want != got {
-		c.found++
-		c.report(Difference{What: what, Row: row, Want: want, Got: got})
+		c.differ(what, row, want, got)
 	}
+}
+
+func (c *check) differ(what, row, want, got string) {
+	c.found++
+	c.report(Difference{What: what, Row: row, Want: want, Got: got})
 }

@@ -2,119 +2,99 @@ package verify
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// web is everything that has to be known of all pages at once. URLs and anchor texts are numbered,
-// because they occur again and again.
+// web is everything that has to be known of all pages at once. URLs and anchor texts occur again
+// and again, and are kept once.
 type web struct {
-	urls  numbering
-	texts numbering
+	strings map[string]string
 
-	documents map[int32]*document // by URL
-	links     []link
-	redirects map[int32][]int32 // target → the URLs that redirect to it
-	leadsTo   map[int32]int32   // the same, the other way round
-	received  map[int32]int64   // what is stored for each URL, a document or not
-	clusters  map[[32]byte][]int32
-	inbound   map[int32][]int // target → indexes into links
+	documents map[string]*document // by URL
+	urls      []string             // of the documents, in order
+	links     map[string][]link    // by target
+	redirects map[string][]string  // target → the URLs that redirect to it
+	leadsTo   map[string]string    // the same, the other way round
+	received  map[string]int64     // what is stored for each URL, a document or not
+	clusters  map[string][]string  // the URLs of each hash, in order
 }
 
 // document is what is kept of a page after it has been read.
 type document struct {
-	hash     [32]byte
+	hash     string
 	content  [32]byte  // digest of title and text
 	postings digestSum // of its terms
-	anchors  []anchor
+	anchors  []index.Anchor
 	canon    bool // it is the canonical URL of its cluster
 
-	targets []int32 // where its links lead, by number
-	rank    float64 // PageRank
+	targets    []string    // where its links lead, in order
+	to         []*document // those of them that are documents
+	rank, next float64     // PageRank, and what it is after a step of the computation
 
 	storedRank    int64
-	storedTargets []int32
+	storedTargets []string
 	storedAnchors string
 }
 
 type link struct {
-	target, source int32
-	texts          []int32 // in order of appearance
+	source string
+	texts  []string // in order of appearance
 }
 
 func newWeb() *web {
 	return &web{
-		documents: map[int32]*document{}, redirects: map[int32][]int32{}, leadsTo: map[int32]int32{}, received: map[int32]int64{},
-		clusters: map[[32]byte][]int32{}, inbound: map[int32][]int{},
+		strings: map[string]string{}, documents: map[string]*document{}, links: map[string][]link{},
+		redirects: map[string][]string{}, leadsTo: map[string]string{}, received: map[string]int64{}, clusters: map[string][]string{},
 	}
 }
 
-// numbering gives strings numbers from 0.
-type numbering struct {
-	ids  map[string]int32
-	list []string
-}
-
-func (n *numbering) id(s string) int32 {
-	id, ok := n.ids[s]
+// intern returns the copy of s that is kept; s may be part of a whole page.
+func (w *web) intern(s string) string {
+	kept, ok := w.strings[s]
 	if !ok {
-		if n.ids == nil {
-			n.ids = map[string]int32{}
-		}
-		s = strings.Clone(s) // s may be part of a whole page
-		id = int32(len(n.list))
-		n.ids[s] = id
-		n.list = append(n.list, s)
+		kept = strings.Clone(s)
+		w.strings[kept] = kept
 	}
-	return id
+	return kept
 }
 
-// document returns the document at a URL, nil if there is none.
-func (w *web) document(url string) *document {
-	id, ok := w.urls.ids[url]
-	if !ok {
-		return nil
+// internAll is intern for each of a list.
+func (w *web) internAll(list []string) []string {
+	var kept []string
+	for _, s := range list {
+		kept = append(kept, w.intern(s))
 	}
-	return w.documents[id]
-}
-
-// byURL sorts numbers of URLs by the URLs.
-func (w *web) byURL(ids []int32) {
-	slices.SortFunc(ids, func(a, b int32) int { return cmp.Compare(w.urls.list[a], w.urls.list[b]) })
+	return kept
 }
 
 // complete derives from the links what is said about whom, and the ranks. It is called when all
 // pages are known. Who is canonical depends on the ranks that are stored: these are right within a
 // tolerance only, and are checked by themselves.
 func (w *web) complete() {
-	slices.SortFunc(w.links, func(a, b link) int {
-		return cmp.Or(
-			cmp.Compare(w.urls.list[a.target], w.urls.list[b.target]),
-			cmp.Compare(w.urls.list[a.source], w.urls.list[b.source]),
-		)
-	})
-	for i, l := range w.links {
-		w.inbound[l.target] = append(w.inbound[l.target], i)
-	}
-	for id, d := range w.documents {
-		d.anchors = w.citations(id)
-		w.clusters[d.hash] = append(w.clusters[d.hash], id)
+	w.urls = slices.Sorted(maps.Keys(w.documents))
+	for _, url := range w.urls {
+		d := w.documents[url]
+		d.anchors = w.citations(url)
+		w.clusters[d.hash] = append(w.clusters[d.hash], url)
 	}
 	for _, members := range w.clusters {
-		w.byURL(members)
 		w.documents[w.canonical(members)].canon = true
 	}
 	w.rank()
 }
 
 // canonical is the member with the highest stored rank, the first of them in the order of URLs.
-func (w *web) canonical(members []int32) int32 {
-	return slices.MaxFunc(members, func(a, b int32) int { return cmp.Compare(w.documents[a].storedRank, w.documents[b].storedRank) })
+func (w *web) canonical(members []string) string {
+	return slices.MaxFunc(members, func(a, b string) int { return cmp.Compare(w.documents[a].storedRank, w.documents[b].storedRank) })
 }
 
 // aliases is target and every URL that leads to it by redirects.
-func (w *web) aliases(target int32) []int32 {
-	list, seen := []int32{target}, map[int32]bool{target: true}
+func (w *web) aliases(target string) []string {
+	list, seen := []string{target}, map[string]bool{target: true}
 	for i := 0; i < len(list); i++ {
 		for _, from := range w.redirects[list[i]] {
 			if !seen[from] {
@@ -128,22 +108,45 @@ func (w *web) aliases(target int32) []int32 {
 
 // citations lists the texts of the links from other pages to target or to one of its aliases, with
 // the number of pages that use each.
-func (w *web) citations(target int32) []anchor {
-	said := map[[2]int32]bool{} // source and text
-	counts := map[int32]int{}
+func (w *web) citations(target string) []index.Anchor {
+	said := map[[2]string]bool{} // source and text
+	counts := map[string]int{}
 	for _, alias := range w.aliases(target) {
-		for _, i := range w.inbound[alias] {
-			l := w.links[i]
+		for _, l := range w.links[alias] {
 			if l.source == target {
 				continue
 			}
 			for _, text := range l.texts {
-				if k := [2]int32{l.source, text}; !said[k] {
+				if k := [2]string{l.source, text}; !said[k] {
 					said[k] = true
 					counts[text]++
 				}
 			}
 		}
 	}
-	return w.sortAnchors(counts)
+	return sortAnchors(counts)
+}
+
+// clusterAnchors adds up what is said about all members.
+func (w *web) clusterAnchors(members []string) []index.Anchor {
+	counts := map[string]int{}
+	for _, m := range members {
+		for _, a := range w.documents[m].anchors {
+			counts[a.Text] += a.Links
+		}
+	}
+	return sortAnchors(counts)
+}
+
+// sortAnchors lists the texts of the most links first, those of equally many by text, up to the
+// index's limit.
+func sortAnchors(counts map[string]int) []index.Anchor {
+	var list []index.Anchor
+	for text, n := range counts {
+		list = append(list, index.Anchor{Text: text, Links: n})
+	}
+	slices.SortFunc(list, func(a, b index.Anchor) int {
+		return cmp.Or(b.Links-a.Links, strings.Compare(a.Text, b.Text))
+	})
+	return list[:min(len(list), index.MaxAnchors)]
 }

@@ -88,21 +88,9 @@ func (w *Web) Redirect(url, to string) bool {
 // Load loads a response.
 func (w *Web) Load(url string, status int, header http.Header, body string) bool {
 	w.t.Helper()
-	changed, err := index.Load(w.Context(), w.Client, url, index.NewCapture(&crawl.Response{
-		URL: url, Status: status, Header: header, Body: []byte(body),
-	}))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return changed
-}
-
-// Delete deletes a page.
-func (w *Web) Delete(url string) {
-	w.t.Helper()
-	if err := index.Delete(w.Context(), w.Client, url); err != nil {
-		w.t.Fatal(err)
-	}
+	page := index.NewPage(url, index.NewCapture(&crawl.Response{URL: url, Status: status, Header: header, Body: []byte(body)}))
+	w.Update(func(ctx context.Context, tx *percolator.Txn) error { return index.Load(ctx, tx, []*index.Page{page}) })
+	return page.Changed
 }
 
 // Wait waits until no observer has work left, and fails the test if one has given up.
@@ -117,14 +105,6 @@ func (w *Web) Wait() {
 		}
 		w.t.Fatalf("observer %s has given up on %s: %s", p.Observer, p.Cell, p.Reason)
 	}
-}
-
-// Runs is how many runs of observers have committed.
-func (w *Web) Runs() (n int64) {
-	for _, worker := range w.Workers {
-		n += worker.Stats().Runs
-	}
-	return n
 }
 
 // Differences verifies the index.
@@ -158,7 +138,7 @@ func (w *Web) View(f func(ctx context.Context, snap *percolator.Snapshot) error)
 	}
 }
 
-// Update changes the store behind the observers' backs.
+// Update changes the store.
 func (w *Web) Update(f func(ctx context.Context, tx *percolator.Txn) error) {
 	w.t.Helper()
 	if _, err := w.Client.Update(w.Context(), f); err != nil {
@@ -170,8 +150,7 @@ func (w *Web) Update(f func(ctx context.Context, tx *percolator.Txn) error) {
 func Value[T any](w *Web, col percolator.Column[T], row string) (v T) {
 	w.t.Helper()
 	w.View(func(ctx context.Context, snap *percolator.Snapshot) (err error) {
-		var zero T
-		v, err = col.GetOr(ctx, snap, row, zero)
+		v, err = col.GetOr(ctx, snap, row, v)
 		return err
 	})
 	return v

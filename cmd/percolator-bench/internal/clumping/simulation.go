@@ -121,7 +121,7 @@ func newWorld(ctx context.Context, cfg Config, v Variant) *world {
 	w := &world{cfg: cfg, variant: v, clock: newClock(), table: &table{rows: make([]row, cfg.Rows)},
 		reading: make([]int, cfg.Tablets), writes: seeded(cfg.Seed, 0)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
-	w.locks = newLockService(w.time)
+	w.locks = &lockService{now: w.time, held: map[uint64]rowLock{}}
 	for i := range cfg.Workers {
 		w.addWorker(i)
 	}
@@ -210,10 +210,6 @@ type lockService struct {
 type rowLock struct {
 	holder string
 	until  time.Time
-}
-
-func newLockService(now func() time.Time) *lockService {
-	return &lockService{now: now, held: map[uint64]rowLock{}}
 }
 
 // LockRows implements tso.RowLocks.

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/clumping"
@@ -10,26 +11,15 @@ import (
 
 // clumpingBenchmark simulates every way to search for notifications (section 2.4 of the paper)
 // under the same load.
-type clumpingBenchmark struct{ cfg clumping.Config }
+type clumpingBenchmark struct{ clumping.Config }
 
-func (b *clumpingBenchmark) declare(f *flags) {
-	c := &b.cfg
-	*c = clumping.Default()
-	f.bind("clumping", map[string]any{
-		"workers": &c.Workers, "scanners": &c.Scanners, "concurrency": &c.Concurrency, "rows": &c.Rows, "tablets": &c.Tablets,
-		"writes": &c.Writes, "run": &c.Run, "slow": &c.Slow, "slow-by": &c.SlowBy, "tablet": &c.Tablet, "duration": &c.Duration,
-		"seed": &c.Seed,
-	})
-	f.check(func() error {
-		if c.Tablets > c.Rows {
-			return usagef("--tablets %d are more than --rows %d", c.Tablets, c.Rows)
-		}
-		return within("workers times --scanners", c.Workers*c.Scanners, 1, clumping.MaxScanners)
-	})
+func (b *clumpingBenchmark) check() error {
+	return errors.Join(unless(b.Tablets <= b.Rows, "--tablets %d are more than --rows %d", b.Tablets, b.Rows),
+		within("workers times --scanners", b.Workers*b.Scanners, 1, clumping.MaxScanners))
 }
 
 func (b *clumpingBenchmark) run(ctx context.Context, r *run) error {
-	c := b.cfg
+	c := b.Config
 	c.Every = min(c.Every, c.Duration)
 	variants := clumping.Variants()
 	r.all = len(variants)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,13 +21,15 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/clumping"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/plot"
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
-// benchmark is one command. Its fields are set by its flags.
+// benchmark is one command, a pointer to a struct. Its exported fields are its flags (flags.tsv).
 type benchmark interface {
-	declare(f *flags)
+	check() error // what is wrong with its fields together: each is within its bounds
 	run(ctx context.Context, r *run) error
 }
 
@@ -44,15 +47,15 @@ type description struct {
 type run struct {
 	*report.Report
 	emulator string // embeddedEmulator or gcloudEmulator
-	repeat   int
-	failed   error // what the status tells after the report was printed
+	Repeat   int    // a flag
+	failed   error  // what the status tells after the report was printed
 
 	show      func(done, all int) // nil: nobody looks
 	done, all int
 }
 
 func newRun(name string) *run {
-	return &run{Report: report.New(name, time.Now()), emulator: embeddedEmulator, repeat: 1}
+	return &run{Report: report.New(name, time.Now()), emulator: embeddedEmulator, Repeat: 1}
 }
 
 // step tells that one of the steps is done.
@@ -70,15 +73,15 @@ var help embed.FS
 // benchmarks are all of them.
 func benchmarks() []description {
 	return []description{
-		{benchmark: new(clumpingBenchmark), name: "clumping"},
+		{benchmark: &clumpingBenchmark{clumping.Default()}, name: "clumping"},
 		{benchmark: new(fig10Benchmark), name: "fig10", emulator: true},
 		{benchmark: new(fig7Benchmark), name: "fig7", emulator: true},
 		{benchmark: new(fig8Benchmark), name: "fig8", emulator: true, repeat: 3},
-		{benchmark: new(fig9Benchmark), name: "fig9", emulator: true, repeat: 3},
-		{benchmark: new(goalsBenchmark), name: "goals", emulator: true, repeat: 3},
+		{benchmark: &fig9Benchmark{Cores: allCores(runtime.NumCPU())}, name: "fig9", emulator: true, repeat: 3},
+		{benchmark: &goalsBenchmark{Collapse: index.Collapse}, name: "goals", emulator: true, repeat: 3},
 		{benchmark: new(latencyBenchmark), name: "latency", emulator: true, repeat: 3},
 		{benchmark: new(observersBenchmark), name: "observers"},
-		{benchmark: new(opsBenchmark), name: "ops", emulator: true},
+		{benchmark: &opsBenchmark{Collapse: index.Collapse}, name: "ops", emulator: true},
 		{benchmark: new(scaleBenchmark), name: "scale", emulator: true, repeat: 3},
 		{benchmark: new(oracleBenchmark), name: "tso", repeat: 3},
 	}
@@ -92,9 +95,7 @@ func Command() *cobra.Command {
 		Long: `Measure, and print what was measured.
 
 Exit status: 0 success, 1 failure or a wrong answer, 2 wrong usage.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return unless(len(args) == 0, "unknown command %q; see %s --help", strings.Join(args, " "), cmd.CommandPath())
-		},
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		SilenceUsage:  true, // an error is not a question about usage
@@ -126,11 +127,12 @@ func newCommand(d description) *cobra.Command {
 	long, example, _ := strings.Cut(rest, "\n\nExamples:\n")
 	cmd := &cobra.Command{Use: d.name, Short: short, Long: long, Example: strings.TrimSuffix(example, "\n"), Args: noArgs}
 	f := &flags{set: cmd.Flags(), shorten: map[string]func(){}}
-	d.declare(f)
+	f.bind(d.name, d.benchmark)
+	f.check(d.check)
 	r := newRun(d.name)
 	if d.repeat > 0 {
-		r.repeat = d.repeat
-		f.bind("", map[string]any{"repeat": &r.repeat})
+		r.Repeat = d.repeat
+		f.bind("", r)
 	}
 	if d.emulator {
 		f.one(&r.emulator, "emulator", "", []string{embeddedEmulator, gcloudEmulator},
@@ -167,13 +169,11 @@ func newCommand(d description) *cobra.Command {
 // usageError is an error of whoever typed the command.
 type usageError struct{ error }
 
-func (e usageError) Unwrap() error { return e.error }
-
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // noArgs is the Args of a command without arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
-	return unless(len(args) == 0, "%s takes no arguments, got %q", cmd.CommandPath(), args)
+	return unless(len(args) == 0, "unknown argument %q of %s; see --help", strings.Join(args, " "), cmd.CommandPath())
 }
 
 // showProgress shows a bar on a terminal, and nothing elsewhere: show is nil then.
@@ -203,23 +203,28 @@ type flags struct {
 }
 
 // flagTable has a row for each flag of a benchmark: benchmark, name, default, value under --short,
-// bounds, usage. "=" leaves the value as it is; CPUS is how many processors there are. Names have a
-// list of those that are known instead of bounds.
+// bounds, usage. "=" leaves the value as it is, and help shows what follows it; CPUS is how many
+// processors there are. Names have a list of those that are known instead of bounds.
 //
 //go:embed flags.tsv
 var flagTable string
 
-// bind declares the flags of a benchmark.
-func (f *flags) bind(benchmark string, to map[string]any) {
+// bind declares the flags of a benchmark, each for the field of that name: --scan-only sets
+// ScanOnly.
+func (f *flags) bind(benchmark string, to any) {
+	fields := reflect.ValueOf(to).Elem()
 	for row := range strings.Lines(strings.ReplaceAll(flagTable, "CPUS", strconv.Itoa(runtime.NumCPU()))) {
 		c := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
 		if c[0] != benchmark {
 			continue
 		}
 		name, value, short, least, most := c[1], c[2], c[3], c[4], c[5]
-		flag := f.declare(name, c[6], to[name])
+		field := fields.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, strings.ReplaceAll(name, "-", "")) })
+		flag := f.declare(name, c[6], field.Addr().Interface())
 		assign(flag.Value, value)
-		flag.DefValue = flag.Value.String()
+		if flag.DefValue = flag.Value.String(); len(value) > 1 && value[0] == '=' {
+			flag.DefValue = value[1:]
+		}
 		f.shorten[name] = func() { assign(flag.Value, short) }
 		f.check(func() error { return bounded(flag, least, most) })
 	}
@@ -254,7 +259,7 @@ func (f *flags) declare(name, usage string, to any) *pflag.Flag {
 func assign(to pflag.Value, value string) {
 	var err error
 	switch list, ok := to.(pflag.SliceValue); {
-	case value == "=":
+	case strings.HasPrefix(value, "="):
 	case ok:
 		err = list.Replace(slices.DeleteFunc(strings.Split(value, ","), func(s string) bool { return s == "" }))
 	default:
@@ -298,12 +303,8 @@ func magnitude(s string) float64 {
 
 // ascending refuses a list that is not.
 func ascending[T int | float64](name string, list []T) error {
-	for i := range max(len(list)-1, 0) {
-		if list[i+1] <= list[i] {
-			return usagef("--%s %v do not ascend", name, list)
-		}
-	}
-	return nil
+	distinct := slices.Compact(slices.Clone(list))
+	return unless(slices.IsSorted(list) && len(distinct) == len(list), "--%s %v do not ascend", name, list)
 }
 
 // one declares a flag with one of the known names, of which the first is the default.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -13,8 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -43,12 +46,10 @@ type addresses struct {
 }
 
 // newEnvironment starts the emulator of that name and creates the schema in it; there is no oracle.
-func newEnvironment(ctx context.Context, emulator string, schema *percolator.Schema) *environment {
-	e := &environment{}
-	var stop func() error
-	if e.emulator, e.at.Bigtable, stop, e.err = startEmulator(emulator); e.err == nil {
-		e.closers, e.options = append(e.closers, stop), connectTo(e.at.Bigtable)
-		e.err = createSchema(ctx, schema, e.options...)
+func newEnvironment(ctx context.Context, name string, schema *percolator.Schema) *environment {
+	e := new(environment)
+	if e.startEmulator(name); e.err == nil {
+		e.err = e.createSchema(ctx, schema)
 	}
 	return e
 }
@@ -63,9 +64,39 @@ func startEnvironment(ctx context.Context, emulator string, schema *percolator.S
 	return e
 }
 
+// Which Bigtable a benchmark runs on.
+const (
+	embeddedEmulator = "embedded" // the emulator in this process
+	gcloudEmulator   = "gcloud"   // that of gcloud's SDK, in a process of its own
+)
+
+// startEmulator starts the emulator of that name.
+func (e *environment) startEmulator(name string) {
+	switch name {
+	case embeddedEmulator:
+		if bt := opened(e, func() (*emulator.Server, error) { return emulator.Start() }); bt != nil {
+			e.emulator, e.at.Bigtable, e.closers = "the emulator in the same process", bt.Addr(), append(e.closers, bt.Close)
+		}
+	case gcloudEmulator:
+		path := opened(e, func() (string, error) { return gcloudemulator.Find(os.Getenv) })
+		if bt := opened(e, func() (*gcloudemulator.Emulator, error) { return gcloudemulator.Start(path) }); bt != nil {
+			e.emulator, e.at.Bigtable = "gcloud's emulator in a process of its own", bt.Addr
+			e.closers = append(e.closers, func() error { bt.Stop(); return nil })
+		}
+	default:
+		e.err = fmt.Errorf("emulator %q is neither %q nor %q", name, embeddedEmulator, gcloudEmulator)
+	}
+	e.options = emulator.Connect(e.at.Bigtable)
+}
+
+// createSchema creates what is not there yet.
+func (e *environment) createSchema(ctx context.Context, s *percolator.Schema) error {
+	return percolator.CreateSchema(ctx, instance, instance, s, e.options...)
+}
+
 // connectEnvironment connects to the environment of another process.
 func connectEnvironment(ctx context.Context, at addresses) *environment {
-	e := &environment{at: at, options: connectTo(at.Bigtable)}
+	e := &environment{at: at, options: emulator.Connect(at.Bigtable)}
 	e.dial(ctx, at.Oracle)
 	return e
 }
@@ -112,10 +143,15 @@ func (e *environment) newOracle(store tso.Store, cfg tso.ServerConfig) *tso.Serv
 	return opened(e, func() (*tso.Server, error) { return tso.NewServer(store, cfg) })
 }
 
+// listen listens on loopback.
+func (e *environment) listen() net.Listener {
+	return opened(e, func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") })
+}
+
 // serveOracle lets an oracle listen on loopback.
 func (e *environment) serveOracle(ctx context.Context, store tso.Store, cfg tso.ServerConfig) *tso.Server {
 	server := e.newOracle(store, cfg)
-	if l := opened(e, func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }); l != nil {
+	if l := e.listen(); l != nil {
 		e.at.Oracle = l.Addr().String()
 		e.background(ctx, func(ctx context.Context) error { return server.Serve(ctx, l) })
 	}
@@ -131,13 +167,13 @@ func (e *environment) dial(ctx context.Context, targets string) *tso.Client {
 	return c
 }
 
-// part starts a part of the benchmark in a process, which ends with the environment, and hears its
+// part starts a part of the benchmark in a process, which ends with the environment, and asks for a
 // first answer unless that is nil.
 func (e *environment) part(ctx context.Context, name string, setting, answer any, env ...string) *process {
 	p := opened(e, func() (*process, error) { return startPart(ctx, name, setting, env...) })
 	if p != nil {
 		if e.closers = append(e.closers, p.stop); answer != nil {
-			e.err = p.hear(answer)
+			e.err = p.ask(struct{}{}, answer)
 		}
 	}
 	return p
@@ -184,10 +220,12 @@ func (e *environment) createRaw(ctx context.Context, table, family string, polic
 	}
 }
 
-// work runs a worker until stop is called, or the environment is closed.
+// work runs a worker until stop is called, or the environment is closed. It collects nothing: an
+// emulator that lives for minutes has nothing to collect.
 func (e *environment) work(ctx context.Context, c *percolator.Client, r *observers.Registry, cfg observers.Config,
 ) (w *observers.Worker, stop func() error) {
-	if w = opened(e, func() (*observers.Worker, error) { return newWorker(c, r, cfg) }); w != nil {
+	cfg.DisableCollection = true
+	if w = opened(e, func() (*observers.Worker, error) { return observers.NewWorker(c, r, cfg) }); w != nil {
 		stop = e.background(ctx, w.Run)
 	}
 	return w, stop

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/observers"
 )
 
 // The events of fig10, in the order in which they happen.
@@ -24,26 +25,18 @@ const (
 
 // fig10Benchmark measures the recovery from failures (section 3.4 and Figure 10 of the paper).
 type fig10Benchmark struct {
-	only                          []string // names of events; none: all
-	accounts                      int
-	rate                          float64       // transfers offered a second; 0: two fifths of what saturate finds
-	saturate                      time.Duration // how long the greatest rate is looked for
-	deadline                      time.Duration // of each transfer: so long does a caller wait
-	steady, outage, after, bucket time.Duration
-	setting                       fig10Setting
+	Only                          []string // names of events; none: all
+	Accounts                      int
+	Rate                          float64       // transfers offered a second; 0: two fifths of what saturate finds
+	Saturate                      time.Duration // how long the greatest rate is looked for
+	Deadline                      time.Duration // of each transfer: so long does a caller wait
+	Steady, Outage, After, Bucket time.Duration
+	fig10Setting
 }
 
-func (b *fig10Benchmark) declare(f *flags) {
-	f.bind("fig10", map[string]any{
-		"only": &b.only, "accounts": &b.accounts, "rate": &b.rate, "saturate": &b.saturate, "deadline": &b.deadline,
-		"steady": &b.steady, "outage": &b.outage, "after": &b.after, "bucket": &b.bucket, "lock-ttl": &b.setting.LockTTL,
-		"lease": &b.setting.Lease, "window": &b.setting.Window, "session-lease": &b.setting.SessionLease,
-		"no-batching": &b.setting.NoBatching, "no-row-locks": &b.setting.NoRowLocks,
-	})
-	f.check(func() error {
-		return errors.Join(unless(b.rate == 0 || b.rate >= 1, "--rate %v is less than 1", b.rate),
-			unless(b.bucket <= min(b.steady, b.after), "--bucket %v is longer than --steady %v or --after %v", b.bucket, b.steady, b.after))
-	})
+func (b *fig10Benchmark) check() error {
+	return errors.Join(unless(b.Rate == 0 || b.Rate >= 1, "--rate %v is less than 1", b.Rate),
+		unless(b.Bucket <= min(b.Steady, b.After), "--bucket %v is longer than --steady %v or --after %v", b.Bucket, b.Steady, b.After))
 }
 
 // saturatingWriters look for the greatest rate, and share of it is offered: enough that a failure
@@ -77,18 +70,18 @@ type fig10Run struct {
 // minutes more.
 func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 	events := slices.DeleteFunc([]string{fig10Outage, fig10OracleDies, fig10WorkerDies}, func(name string) bool {
-		return len(b.only) > 0 && !slices.Contains(b.only, name)
+		return len(b.Only) > 0 && !slices.Contains(b.Only, name)
 	})
-	ctx, cancel := context.WithTimeout(ctx, b.saturate+time.Duration(len(events))*(b.steady+b.after)+b.outage+b.deadline+2*gracePeriod)
+	ctx, cancel := context.WithTimeout(ctx, b.Saturate+time.Duration(len(events))*(b.Steady+b.After)+b.Outage+b.Deadline+2*gracePeriod)
 	defer cancel()
 	out.all = 2 + len(events)
-	e, err := startFig10(ctx, b.setting, out.emulator)
+	e, err := startFig10(ctx, b.fig10Setting, out.emulator)
 	if err != nil {
 		return err
 	}
 	defer e.closeInto(&err)
 	out.Emulator = e.emulator
-	r := &fig10Run{b: b, env: e, load: &transfers{client: e.client, accounts: b.accounts, deadline: b.deadline}}
+	r := &fig10Run{b: b, env: e, load: &transfers{client: e.client, accounts: b.Accounts, deadline: b.Deadline}}
 	rate, saturated, err := r.prepare(ctx)
 	if err != nil {
 		return err
@@ -99,10 +92,10 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 		return err
 	}
 	how := "reads batched"
-	if b.setting.NoBatching {
+	if b.NoBatching {
 		how = "reads not batched"
 	}
-	if b.setting.NoRowLocks {
+	if b.NoRowLocks {
 		how += ", workers without row locks"
 	}
 	out.Title = "recovery from failures, " + how
@@ -118,10 +111,10 @@ func (b *fig10Benchmark) run(ctx context.Context, out *run) (err error) {
 
 // prepare opens the accounts and finds the rate.
 func (r *fig10Run) prepare(ctx context.Context) (rate, saturated float64, err error) {
-	if err := r.load.open(ctx); err != nil || r.b.rate > 0 {
-		return r.b.rate, 0, err
+	if err := r.load.open(ctx); err != nil || r.b.Rate > 0 {
+		return r.b.Rate, 0, err
 	}
-	saturated = r.load.saturate(ctx, saturatingWriters, r.b.saturate)
+	saturated = r.load.saturate(ctx, saturatingWriters, r.b.Saturate)
 	if saturated == 0 {
 		return 0, 0, errors.New("no transfer was committed")
 	}
@@ -134,15 +127,23 @@ func (r *fig10Run) prepare(ctx context.Context) (rate, saturated float64, err er
 func (r *fig10Run) awaitIdle(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 	defer cancel()
-	return timed(ctx, func(ctx context.Context) error { return waitIdle(ctx, r.env.client, fig10Registry()) })
+	w, err := observers.NewWorker(r.env.client, fig10Registry(), observers.Config{})
+	if err != nil {
+		return 0, err
+	}
+	return timed(ctx, w.WaitIdle)
 }
 
 // offer offers transfers while the events happen.
-func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, step func()) (shed int64, err error) {
+func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, step func()) (shed int, err error) {
 	var stop atomic.Bool
 	group, gctx := errgroup.WithContext(ctx)
 	r.begun = time.Now()
-	group.Go(func() (err error) { shed, err = r.load.offer(ctx, rate, &stop); return err })
+	group.Go(func() (err error) {
+		load := generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}
+		_, shed, err = load.arrive(ctx, func(ctx context.Context, _ int) error { r.load.one(ctx); return nil })
+		return err
+	})
 	group.Go(func() error {
 		defer stop.Store(true)
 		for _, name := range events {
@@ -161,18 +162,18 @@ func (r *fig10Run) offer(ctx context.Context, rate float64, events []string, ste
 // event watches the steady load, lets something fail, and watches again.
 func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	steady := span{from: time.Since(r.begun)}
-	if steady.from < r.b.steady { // what is opened and learnt at first is not steady
-		pause(ctx, r.b.bucket)
+	if steady.from < r.b.Steady { // what is opened and learnt at first is not steady
+		pause(ctx, r.b.Bucket)
 		steady.from = time.Since(r.begun)
 	}
-	pause(ctx, r.b.steady)
+	pause(ctx, r.b.Steady)
 	before := r.env.counts()
 	steady.to = time.Since(r.begun)
 	e := fig10Event{name: name, steady: steady, fault: span{steady.to, steady.to}}
 	switch begins := r.begun.Add(steady.to); name {
 	case fig10Outage:
-		t := outageTimes{begins, begins.Add(r.b.outage)}
-		e.fault.to += r.b.outage
+		t := outageTimes{begins, begins.Add(min(100*time.Millisecond, r.b.Outage/10)), begins.Add(r.b.Outage)}
+		e.fault.to += r.b.Outage
 		if err = r.env.breakTablets(t); err == nil {
 			pause(ctx, time.Until(t.Ends))
 		}
@@ -188,7 +189,7 @@ func (r *fig10Run) event(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	pause(ctx, r.b.after)
+	pause(ctx, r.b.After)
 	e.watched = span{steady.to, time.Since(r.begun)}
 	e.counts = minus(r.env.counts(), before)
 	r.events = append(r.events, e)
@@ -203,15 +204,12 @@ const severedFor = 100 * time.Millisecond
 // network, it gets no commit through, while its prewrites still go.
 func (r *fig10Run) killWorker(ctx context.Context) (held int64, err error) {
 	w := r.env.workers[0]
-	if err := w.say(fig10Order{Sever: true}); err != nil {
-		return 0, err
-	}
+	n, err := w.order(fig10Order{Sever: true})
 	pause(ctx, severedFor)
-	for deadline := time.Now().Add(r.b.deadline); w.newest().Held == 0 && time.Now().Before(deadline) && ctx.Err() == nil; {
-		pause(ctx, newsEvery)
+	for severed := during(r.b.Deadline); err == nil && n.Held == 0 && severed() && ctx.Err() == nil; pause(ctx, newsEvery) {
+		n, err = w.order(fig10Order{})
 	}
-	err = w.kill()
-	return w.newest().Held, err
+	return n.Held, errors.Join(err, w.kill())
 }
 
 // evaluate waits for what is left to do, audits the store, and makes series and events of what was
@@ -227,12 +225,12 @@ func (r *fig10Run) evaluate(ctx context.Context, out *run, rate float64) error {
 		return err
 	}
 	m := momentsOf(results, entries, r.env.workers)
-	all := seriesOf(r.begun, r.ended.Sub(r.begun), r.b.bucket, m)
+	all := seriesOf(r.begun, r.ended.Sub(r.begun), r.b.Bucket, m)
 	series := out.Table("series")
 	series.Series = true
 	for _, b := range all {
 		row := series.Append(fmt.Sprintf("%.3f s", b.at))
-		row.Add("at, s", b.at, "width, s", r.b.bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs, "backlog", b.backlog)
+		row.Add("at, s", b.at, "width, s", r.b.Bucket.Seconds(), "transfers, 1/s", b.commits, "runs, 1/s", b.runs, "backlog", b.backlog)
 	}
 	var marks []report.Mark
 	for _, e := range r.events {
@@ -301,7 +299,7 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 		name string
 		of   func(fig10Bucket) float64
 	}{{"transfers", func(b fig10Bucket) float64 { return b.commits }}, {"runs", func(b fig10Bucket) float64 { return b.runs }}} {
-		d := dipOf(all, r.b.bucket, e.steady, e.fault, e.watched.to, kind.of)
+		d := dipOf(all, r.b.Bucket, e.steady, e.fault, e.watched.to, kind.of)
 		rates.Add(kind.name+" before, 1/s", d.before)
 		if e.name == fig10Outage { // what dies at once has no time in between
 			rates.Add(kind.name+" during, 1/s", d.during)
@@ -310,7 +308,7 @@ func (r *fig10Run) describe(out *run, e fig10Event, all []fig10Bucket, results [
 		recovery(rates, kind.name+" back to 90 % after", d.recovery)
 	}
 	rates.Add("longest without any transfer, s", longestGap(r.begun, m.commits, e.watched).Seconds())
-	backlog := backlogOf(all, r.b.bucket, e.steady, e.fault, e.watched.to)
+	backlog := backlogOf(all, r.b.Bucket, e.steady, e.fault, e.watched.to)
 	work.Add("backlog before", backlog.before, "most", backlog.most)
 	recovery(work, "back after", backlog.recovery)
 	wait := 0.

@@ -10,9 +10,9 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
-	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
@@ -23,13 +23,10 @@ import (
 // process has one for itself, with the same moments by this machine's clock.
 //
 // A server that dies may have done what it was asked and not lived to say so. A write that was on
-// its way when the outage began is applied and its answer lost; for as long as dying, so is every
-// other write that comes.
+// its way when the outage began is applied and its answer lost; while the server dies, so is
+// every other write that comes.
 type outage struct {
-	from, to string // row keys, half open, in every table that has such keys
-	exempt   string // how the name of the table ends that has other keys
-
-	begins, ends, dying atomic.Int64 // nanoseconds since 1970; nanoseconds
+	times atomic.Pointer[outageTimes] // nil: there is none
 
 	refused atomic.Int64 // requests, and entries of requests, that were not applied
 	lost    atomic.Int64 // writes that were applied and whose answer was lost
@@ -39,7 +36,6 @@ type outage struct {
 	// two; prewrites still go.
 	severed atomic.Bool
 	held    atomic.Int64 // commits that do not get through
-
 }
 
 // The third of the key space that fails: keys begin with four hexadecimal digits, evenly spread. It
@@ -49,42 +45,29 @@ const (
 	deadTo   = "aaaa"
 )
 
-func newOutage() *outage {
-	return &outage{from: deadFrom, to: deadTo, exempt: "/percolator_meta"}
-}
-
-// schedule sets when the servers die and when others have taken their tablets over.
-func (o *outage) schedule(s outageTimes) {
-	o.dying.Store(int64(min(100*time.Millisecond, s.Ends.Sub(s.Begins)/10)))
-	o.ends.Store(s.Ends.UnixNano())
-	o.begins.Store(s.Begins.UnixNano())
-}
-
-// outageTimes are two moments by the clock of this machine.
-type outageTimes struct{ Begins, Ends time.Time }
+// outageTimes are when the servers begin to die, when they are dead, and when others have taken
+// their tablets over, by the clock of this machine.
+type outageTimes struct{ Begins, Dead, Ends time.Time }
 
 func (o *outage) down(now time.Time) bool {
-	at := now.UnixNano()
-	return at >= o.begins.Load() && at < o.ends.Load()
+	t := o.times.Load()
+	return t != nil && !now.Before(t.Begins) && now.Before(t.Ends)
 }
 
 // refuses decides whether a write that is about to be sent to a dead row is not applied at all.
 func (o *outage) refuses(now time.Time) bool {
-	if !o.down(now) {
-		return false
-	}
-	return now.UnixNano() >= o.begins.Load()+o.dying.Load() || o.turn.Add(1)%2 == 0
+	return o.down(now) && (!now.Before(o.times.Load().Dead) || o.turn.Add(1)%2 == 0)
 }
 
-func (o *outage) covers(table string, row []byte) bool {
-	return string(row) >= o.from && string(row) < o.to && !o.exempts(table)
+// covers tells whether a row is dead while the outage lasts.
+func covers(table string, row []byte) bool {
+	return string(row) >= deadFrom && string(row) < deadTo && !exempts(table)
 }
 
-func (o *outage) exempts(table string) bool { return strings.HasSuffix(table, o.exempt) }
+// exempts tells of the table that has other keys.
+func exempts(table string) bool { return strings.HasSuffix(table, "/percolator_meta") }
 
-func errOutage() error {
-	return status.Error(codes.Unavailable, "the benchmark's outage: no tablet server has this row")
-}
+var outageStatus = status.New(codes.Unavailable, "the benchmark's outage: no tablet server has this row")
 
 // options puts the outage between a client and the store.
 func (o *outage) options() []option.ClientOption { return intercepted(o.unary, o.stream) }
@@ -99,15 +82,15 @@ func (o *outage) unary(ctx context.Context, method string, req, resp any, conn *
 	if o.severed.Load() && len(committedColumns(q.TrueMutations)) > 0 {
 		return o.hold(ctx)
 	}
-	covered := o.covers(q.TableName, q.RowKey)
+	covered := covers(q.TableName, q.RowKey)
 	if covered && o.refuses(time.Now()) {
 		o.refused.Add(1)
-		return errOutage()
+		return outageStatus.Err()
 	}
 	err := invoke(ctx, method, req, resp, conn, opts...)
 	if covered && o.down(time.Now()) { // it was on its way
 		o.lost.Add(1)
-		return errOutage()
+		return outageStatus.Err()
 	}
 	return err
 }
@@ -131,6 +114,17 @@ func (o *outage) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	return open(ctx, desc, conn, method, opts...)
 }
 
+// noStream is a stream whose request was not sent: it has ended.
+type noStream struct{ ctx context.Context }
+
+// SendMsg implements grpc.ClientStream, like the rest.
+func (s noStream) SendMsg(any) error            { return nil }
+func (s noStream) RecvMsg(any) error            { return io.EOF }
+func (s noStream) CloseSend() error             { return nil }
+func (s noStream) Context() context.Context     { return s.ctx }
+func (s noStream) Header() (metadata.MD, error) { return metadata.MD{}, nil }
+func (s noStream) Trailer() metadata.MD         { return metadata.MD{} }
+
 // outageStream is opened when the request is known.
 type outageStream struct {
 	grpc.ClientStream // a noStream, unless something of the request is sent
@@ -152,16 +146,12 @@ type outageStream struct {
 func (s *outageStream) SendMsg(m any) (err error) {
 	switch q := m.(type) {
 	case *btpb.ReadRowsRequest:
-		if m, err = s.read(q); err != nil {
-			return err
-		}
+		m = s.read(q)
 	case *btpb.MutateRowsRequest:
-		if m, err = s.write(q); err != nil {
-			return err
-		}
+		m, err = s.write(q)
 	}
-	if m == nil {
-		return nil
+	if m == nil || err != nil {
+		return err
 	}
 	if s.ClientStream, err = s.open(); err != nil {
 		return err
@@ -169,22 +159,19 @@ func (s *outageStream) SendMsg(m any) (err error) {
 	return s.ClientStream.SendMsg(m)
 }
 
-func (s *outageStream) read(q *btpb.ReadRowsRequest) (send any, err error) {
-	if s.o.exempts(q.TableName) || !s.o.down(time.Now()) {
-		return q, nil
-	}
-	before, touched := rowsBefore(q.Rows, s.o.from, s.o.to)
-	if !touched {
-		return q, nil
+func (s *outageStream) read(q *btpb.ReadRowsRequest) (send any) {
+	before, touched := rowsBefore(q.Rows, deadFrom, deadTo)
+	if exempts(q.TableName) || !s.o.down(time.Now()) || !touched {
+		return q
 	}
 	s.o.refused.Add(1)
 	s.broken, s.limit = true, q.RowsLimit
 	if before == nil || q.Reversed {
-		return nil, nil
+		return nil
 	}
 	part := proto.Clone(q).(*btpb.ReadRowsRequest)
 	part.Rows = before
-	return part, nil
+	return part
 }
 
 func (s *outageStream) write(q *btpb.MutateRowsRequest) (send any, err error) {
@@ -195,7 +182,7 @@ func (s *outageStream) write(q *btpb.MutateRowsRequest) (send any, err error) {
 		if s.o.severed.Load() && len(committedColumns(e.Mutations)) > 0 {
 			return nil, s.o.hold(s.ctx)
 		}
-		if s.o.covers(q.TableName, e.RowKey) && s.o.refuses(now) {
+		if covers(q.TableName, e.RowKey) && s.o.refuses(now) {
 			s.refused = append(s.refused, int64(i))
 			continue
 		}
@@ -224,11 +211,11 @@ func (s *outageStream) RecvMsg(m any) error {
 	}
 	s.ClientStream = noStream{s.ctx}
 	if s.broken && (s.limit == 0 || s.rows < s.limit) {
-		return errOutage()
+		return outageStatus.Err()
 	}
 	if r, ok := m.(*btpb.MutateRowsResponse); ok && len(s.refused) > 0 {
 		for _, i := range s.refused {
-			r.Entries = append(r.Entries, &btpb.MutateRowsResponse_Entry{Index: i, Status: outageStatus()})
+			r.Entries = append(r.Entries, &btpb.MutateRowsResponse_Entry{Index: i, Status: outageStatus.Proto()})
 		}
 		s.refused = nil
 		return nil
@@ -245,15 +232,11 @@ func (s *outageStream) answer(r *btpb.MutateRowsResponse) {
 			continue // the client refuses it
 		}
 		e.Index = s.sent[e.Index]
-		if down && s.o.covers(s.mutate.TableName, s.mutate.Entries[e.Index].RowKey) {
+		if down && covers(s.mutate.TableName, s.mutate.Entries[e.Index].RowKey) {
 			s.o.lost.Add(1)
-			e.Status = outageStatus()
+			e.Status = outageStatus.Proto()
 		}
 	}
-}
-
-func outageStatus() *rpcstatus.Status {
-	return &rpcstatus.Status{Code: int32(codes.Unavailable), Message: "the benchmark's outage"}
 }
 
 // rowsBefore returns what a set of rows has before the range of keys, nil if that is nothing, and

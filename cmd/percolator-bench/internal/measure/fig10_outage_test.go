@@ -19,8 +19,9 @@ const outageTable = "projects/p/instances/i/tables/t"
 
 // broken is an outage that lasts, and whose servers have long died.
 func broken() *outage {
-	o := newOutage()
-	o.schedule(outageTimes{time.Now().Add(-time.Hour), time.Now().Add(time.Hour)})
+	o := new(outage)
+	now := time.Now()
+	o.times.Store(&outageTimes{Begins: now.Add(-time.Hour), Dead: now.Add(-time.Hour), Ends: now.Add(time.Hour)})
 	return o
 }
 
@@ -57,7 +58,7 @@ func TestFig10OutageOfWrites(t *testing.T) {
 
 	applied = 0
 	o = broken()
-	o.dying.Store(int64(2 * time.Hour))
+	o.times.Load().Dead = time.Now().Add(time.Hour)
 	for range 10 {
 		if err := send(o, outageTable, "6666"); status.Code(err) != codes.Unavailable {
 			t.Errorf("while the server dies: %v", err)
@@ -68,7 +69,7 @@ func TestFig10OutageOfWrites(t *testing.T) {
 	}
 
 	o = broken()
-	o.schedule(outageTimes{time.Now().Add(-2 * time.Hour), time.Now().Add(-time.Hour)})
+	o.times.Store(&outageTimes{Ends: time.Now().Add(-time.Hour)})
 	if err := send(o, outageTable, "6666"); err != nil {
 		t.Errorf("after the outage: %v", err)
 	}
@@ -77,7 +78,7 @@ func TestFig10OutageOfWrites(t *testing.T) {
 // A worker that is severed gets its prewrites through, and no commit.
 func TestFig10Severed(t *testing.T) {
 	t.Parallel()
-	o := newOutage()
+	o := new(outage)
 	o.severed.Store(true)
 	send := func(ctx context.Context, family string) error {
 		set := &btpb.Mutation{Mutation: &btpb.Mutation_SetCell_{SetCell: &btpb.Mutation_SetCell{FamilyName: family, ColumnQualifier: []byte("c")}}}

@@ -236,7 +236,7 @@ func (r *fig10Run) auditStore(ctx context.Context, results []transfer) (map[int6
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := readAccounts(ctx, s, r.b.accounts)
+	accounts, err := readAccounts(ctx, s, r.b.Accounts)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -38,25 +39,21 @@ func (s fig10Setting) client() percolator.Config {
 
 // fig10Oracle is the process of one server of the oracle, whose record is in Bigtable. It says
 // where it listens, and hands over when its input ends.
-func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) (err error) {
-	e := &environment{at: s.At, options: connectTo(s.At.Bigtable)}
-	defer e.closeInto(&err)
+func fig10Oracle(ctx context.Context, s fig10Setting, l *lines) error {
+	e := &environment{at: s.At, options: emulator.Connect(s.At.Bigtable)}
 	e.serveOracle(ctx, tso.NewBigtableStore(e.raw(ctx)(tso.BigtableTable), instance),
 		tso.ServerConfig{Lease: s.Lease, Window: s.Window, SessionLease: s.SessionLease})
-	if e.err != nil {
-		return e.err
-	}
-	return errors.Join(l.say(e.at), l.untilEnd())
+	return answer(l, e, func(struct{}) (addresses, error) { return e.at, nil })
 }
 
-// fig10Order is a line that a worker hears.
+// fig10Order is what a worker is asked.
 type fig10Order struct {
 	Outage *outageTimes
 	Sever  bool // get no commit through from now on
 }
 
-// fig10News is a line that a worker says: which runs it has committed since the last one, and its
-// counts so far.
+// fig10News is a worker's answer: which runs it has committed since the last one, and its counts so
+// far.
 type fig10News struct {
 	Runs                map[string]time.Time // by their rows of the journal
 	Stats               percolator.Stats
@@ -67,45 +64,23 @@ func newsOf(c *percolator.Client, o *outage) fig10News {
 	return fig10News{Stats: c.Stats(), Refused: o.refused.Load(), Lost: o.lost.Load(), Held: o.held.Load()}
 }
 
-// newsEvery is how often a worker speaks. What it has done since the last time dies with it.
-const newsEvery = 20 * time.Millisecond
-
-// fig10Worker is the process of one worker. It says its news until the input ends.
-func fig10Worker(ctx context.Context, s fig10Setting, l *lines) (err error) {
-	faults, clock := newOutage(), newCommitClock()
+// fig10Worker is the process of one worker.
+func fig10Worker(ctx context.Context, s fig10Setting, l *lines) error {
+	faults, clock := new(outage), newCommitClock()
 	e := connectEnvironment(ctx, s.At)
-	defer e.closeInto(&err)
 	client := e.client(ctx, s.client(), append([]option.ClientOption{clock.option()}, faults.options()...)...)
 	e.work(ctx, client, fig10Registry(), observers.Config{DisableRowLocks: s.NoRowLocks})
-	if e.err != nil {
-		return e.err
-	}
-	ordered := make(chan error, 1)
-	go func() {
-		ordered <- listen(l, func(o fig10Order) error {
-			if o.Outage != nil {
-				faults.schedule(*o.Outage)
-			}
-			if o.Sever {
-				faults.severed.Store(true)
-			}
-			return nil
-		})
-	}()
-	ticks := time.NewTicker(newsEvery)
-	defer ticks.Stop()
-	for {
+	return answer(l, e, func(o fig10Order) (fig10News, error) {
+		if o.Outage != nil {
+			faults.times.Store(o.Outage)
+		}
+		if o.Sever {
+			faults.severed.Store(true)
+		}
 		n := newsOf(client, faults)
 		n.Runs = clock.take(runsColumn)
-		if err := l.say(n); err != nil {
-			return err
-		}
-		select {
-		case <-ticks.C:
-		case err := <-ordered: // the end
-			return err
-		}
-	}
+		return n, nil
+	})
 }
 
 // fig10Registry has the observer of the journal, which counts its runs and says when the last one
@@ -134,7 +109,7 @@ type fig10Environment struct {
 }
 
 func startFig10(ctx context.Context, s fig10Setting, emulator string) (*fig10Environment, error) {
-	e := &fig10Environment{faults: newOutage(), oracles: map[string]*process{}, environment: newEnvironment(ctx, emulator, fig10Schema())}
+	e := &fig10Environment{faults: new(outage), oracles: map[string]*process{}, environment: newEnvironment(ctx, emulator, fig10Schema())}
 	s.At = e.at
 	var targets []string
 	for range 2 {
@@ -146,7 +121,7 @@ func startFig10(ctx context.Context, s fig10Setting, emulator string) (*fig10Env
 	e.dial(ctx, s.At.Oracle)
 	e.client = e.environment.client(ctx, s.client(), e.faults.options()...)
 	for range 2 {
-		e.workers = append(e.workers, startFig10Worker(ctx, e.environment, s))
+		e.workers = append(e.workers, e.startFig10Worker(ctx, s))
 	}
 	return e, e.orClose()
 }
@@ -167,9 +142,10 @@ func (e *fig10Environment) leader(ctx context.Context) (*process, error) {
 
 // breakTablets schedules the outage in every process.
 func (e *fig10Environment) breakTablets(t outageTimes) (err error) {
-	e.faults.schedule(t)
+	e.faults.times.Store(&t)
 	for _, w := range e.workers {
-		err = errors.Join(err, w.say(fig10Order{Outage: &t}))
+		_, wrong := w.order(fig10Order{Outage: &t})
+		err = errors.Join(err, wrong)
 	}
 	return err
 }
@@ -179,7 +155,8 @@ func (e *fig10Environment) counts() map[string]int64 {
 	sum := map[string]int64{}
 	all := []fig10News{newsOf(e.client, e.faults)}
 	for _, w := range e.workers {
-		all = append(all, w.newest())
+		n, _ := w.order(fig10Order{})
+		all = append(all, n)
 	}
 	for _, n := range all {
 		sum["rolled forward"] += n.Stats.RolledForward
@@ -195,35 +172,49 @@ func (e *fig10Environment) counts() map[string]int64 {
 type fig10WorkerProcess struct {
 	*process
 	mu   sync.Mutex
-	news fig10News
+	news fig10News            // the last ones
 	runs map[string]time.Time // by row
 }
 
-func startFig10Worker(ctx context.Context, e *environment, s fig10Setting) *fig10WorkerProcess {
-	w := &fig10WorkerProcess{runs: map[string]time.Time{}}
-	w.process = e.part(ctx, "fig10-worker", s, &w.news)
-	if e.err != nil {
-		return nil
-	}
-	w.reading.Go(func() {
-		for {
-			var n fig10News
-			if w.hear(&n) != nil {
-				return
+// newsEvery is how often a worker is asked for news. What it has done since the last time dies with
+// it.
+const newsEvery = 20 * time.Millisecond
+
+func (e *environment) startFig10Worker(ctx context.Context, s fig10Setting) *fig10WorkerProcess {
+	w := &fig10WorkerProcess{process: e.part(ctx, "fig10-worker", s, nil), runs: map[string]time.Time{}}
+	if e.err == nil {
+		_, e.err = w.order(fig10Order{})
+		e.background(ctx, func(ctx context.Context) error {
+			for pause(ctx, newsEvery); ctx.Err() == nil; pause(ctx, newsEvery) {
+				if _, err := w.order(fig10Order{}); err != nil {
+					return nil // it was killed; any other end is an error of the process
+				}
 			}
-			w.mu.Lock()
-			maps.Copy(w.runs, n.Runs)
-			w.news = n
-			w.mu.Unlock()
-		}
-	})
+			return nil
+		})
+	}
 	return w
 }
 
-func (w *fig10WorkerProcess) newest() fig10News {
+// kill kills the worker between two answers.
+func (w *fig10WorkerProcess) kill() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.news
+	return w.process.kill()
+}
+
+// order gives an order and returns the worker's news: the last ones of a worker that has ended, and
+// an error.
+func (w *fig10WorkerProcess) order(o fig10Order) (fig10News, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var n fig10News
+	err := w.ask(o, &n)
+	if err == nil {
+		maps.Copy(w.runs, n.Runs)
+		w.news = n
+	}
+	return w.news, err
 }
 
 // The tables of fig10. Row keys begin with four hexadecimal digits that spread them evenly over the
@@ -341,13 +332,6 @@ func (l *transfers) saturate(ctx context.Context, writers int, d time.Duration) 
 		}
 	}
 	return float64(committed) / time.Since(begun).Seconds()
-}
-
-// offer begins transfers at equal distances in time, whatever becomes of earlier ones, until stop
-// is set, and returns how many were not begun as too many were under way.
-func (l *transfers) offer(ctx context.Context, rate float64, stop *atomic.Bool) (shed int64, err error) {
-	return generator{rate: rate, most: mostPending, more: func() bool { return !stop.Load() }}.arrive(ctx,
-		func(ctx context.Context, _ int) error { l.one(ctx); return nil })
 }
 
 // results returns what has ended so far.

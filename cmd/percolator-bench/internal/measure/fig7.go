@@ -2,8 +2,10 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,33 +19,24 @@ import (
 // fig7Benchmark measures the clustering of crawled documents (figure 7 of the paper). The latency
 // of a document is from when it was to be loaded until its cluster was committed.
 type fig7Benchmark struct {
-	documents int           // of the repository, already clustered when the crawl begins
-	rates     []float64     // documents that arrive a second, ascending
-	duration  time.Duration // how long documents arrive, at each rate and for each side
-	seed      uint64        // of keys and arrivals
+	Documents int           // of the repository, already clustered when the crawl begins
+	Rates     []float64     // documents that arrive a second, ascending
+	Duration  time.Duration // how long documents arrive, at each rate and for each side
+	Seed      uint64        // of keys and arrivals
 	// scanInterval is the pause between two searches of the worker for notifications; 0: adaptive. A
 	// search finds what direct dispatch has lost. In a locality group of its own (section 2.4) it
 	// reads what is dirty; an emulator has none and passes over all rows and all cells.
-	scanInterval time.Duration
+	ScanInterval time.Duration
 }
 
 // fig7Offered is how many documents may arrive in one measurement. It bounds the memory of the
 // benchmark and of the emulator.
 const fig7Offered = 500_000
 
-func (b *fig7Benchmark) declare(f *flags) {
-	f.bind("fig7", map[string]any{
-		"documents": &b.documents, "rates": &b.rates, "duration": &b.duration, "seed": &b.seed,
-		"scan-interval": &b.scanInterval,
-	})
-	f.check(func() error {
-		for _, rate := range b.rates {
-			if n := rate * b.duration.Seconds(); n > fig7Offered {
-				return usagef("--rates %v for --duration %v are more than %d documents", rate, b.duration, fig7Offered)
-			}
-		}
-		return ascending("rates", b.rates)
-	})
+func (b *fig7Benchmark) check() error {
+	n := slices.Max(b.Rates) * b.Duration.Seconds()
+	return errors.Join(ascending("rates", b.Rates),
+		unless(n <= fig7Offered, "--rates %v for --duration %v are more than %d documents", b.Rates, b.Duration, fig7Offered))
 }
 
 // fig7Rate is one crawl rate: both sides were offered the same documents at the same moments.
@@ -55,10 +48,10 @@ type fig7Rate struct {
 // fig7Delivery is what one side has: clustering by an observer of each document, or by passes over
 // the whole repository, one after the other.
 type fig7Delivery struct {
-	offered, inTime, clustered int // documents; of these clustered while documents arrived, and in the end
-	delivered                  float64
-	latency                    *recorder
-	requests                   map[string]int64 // to Bigtable, by method
+	offered, clustered int // documents; of these clustered in the end
+	delivered          float64
+	latency            *recorder
+	requests           map[string]int64 // to Bigtable, by method
 	fig7Audit
 
 	// Of observers, saturated: when the last document had arrived, more than a tenth of all were still
@@ -84,9 +77,9 @@ const fig7GracePeriod = 5 * time.Minute
 // for batch passes in turns. What arrived is removed after each measurement, so that all of them
 // begin with the same repository.
 func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(2*len(b.rates))*(b.duration+fig7GracePeriod)+time.Hour)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(2*len(b.Rates))*(b.Duration+fig7GracePeriod)+time.Hour)
 	defer cancel()
-	r.all = 1 + 2*len(b.rates)
+	r.all = 1 + 2*len(b.Rates)
 	s, err := startFig7(ctx, b, r.emulator)
 	if err != nil {
 		return err
@@ -94,15 +87,15 @@ func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
 	defer s.closeInto(&err)
 	r.Emulator = s.emulator
 	r.Title = fmt.Sprintf("from arrival of a document to commit of its cluster; %d documents with three keys of %d each, arrivals for %v",
-		b.documents, s.crawl.keys, b.duration)
+		b.Documents, s.crawl.keys, b.Duration)
 	repository := r.Table("repository").Row("before")
-	repository.Add("documents", b.documents, "documents in a cluster", s.base.mean(), "not alone, %", 100*s.base.notAlone())
+	repository.Add("documents", b.Documents, "documents in a cluster", s.base.mean(), "not alone, %", 100*s.base.notAlone())
 	r.step()
-	next := b.documents
+	next := b.Documents
 	var rates []fig7Rate
-	for i, rate := range b.rates {
+	for i, rate := range b.Rates {
 		at := fig7Rate{rate: rate}
-		a := s.crawl.arrivals(next, rate, b.duration)
+		a := s.crawl.arrivals(next, rate, b.Duration)
 		next = a.end()
 		sides := []func() error{
 			func() (err error) { at.observers, err = s.measureObservers(ctx, a); return err },
@@ -119,7 +112,7 @@ func (b *fig7Benchmark) run(ctx context.Context, r *run) (err error) {
 				n, at.observers.differences, at.batch.differences)
 		}
 		rates = append(rates, at)
-		at.into(r, float64(len(a.due))/b.duration.Seconds(), b.documents)
+		at.into(r, float64(len(a.due))/b.Duration.Seconds(), b.Documents)
 	}
 	b.conclude(r, rates)
 	return nil
@@ -167,10 +160,10 @@ func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
 		if at.observers.saturated && first > i {
 			first = i
 			r.Notes = append(r.Notes, fmt.Sprintf("observers are saturated at %.4g/s: they clustered %.0f/s (%.0f %% of the repository an hour)",
-				at.rate, at.observers.delivered, percentPerHour(at.observers.delivered, b.documents)))
+				at.rate, at.observers.delivered, percentPerHour(at.observers.delivered, b.Documents)))
 		}
 	}
-	c := crossoverOf(rates, b.documents)
+	c := crossoverOf(rates, b.Documents)
 	switch {
 	case c == nil:
 		r.Notes = append(r.Notes, "crossover: none in range, observers have the lower median at all rates")
@@ -186,7 +179,7 @@ func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
 	lines := []report.Line{{Name: "observers", Points: true}, {Name: "batch passes", Points: true},
 		{Name: "observers, saturated: at least", Points: true}}
 	add := func(l *report.Line, at fig7Rate, of *recorder) {
-		l.X, l.Y = append(l.X, percentPerHour(at.rate, b.documents)), append(l.Y, of.ms(50)/1000)
+		l.X, l.Y = append(l.X, percentPerHour(at.rate, b.Documents)), append(l.Y, of.ms(50)/1000)
 	}
 	for i, at := range rates {
 		add(&lines[1], at, at.batch.latency)
@@ -198,7 +191,7 @@ func (b *fig7Benchmark) conclude(r *run, rates []fig7Rate) {
 		}
 	}
 	chart := report.Chart{
-		Name: "fig7", Title: fmt.Sprintf("Clustering %d documents, and what is crawled", b.documents), Lines: lines,
+		Name: "fig7", Title: fmt.Sprintf("Clustering %d documents, and what is crawled", b.Documents), Lines: lines,
 		X: report.Axis{Label: "crawl rate, % of the repository an hour", Log: true}, Y: report.Axis{Label: "median latency, s", Log: true},
 	}
 	if c != nil {
@@ -259,47 +252,33 @@ const fig7Loaders = 16
 func (a fig7Arrivals) offer(ctx context.Context, begun time.Time, stop *atomic.Bool, most int,
 	load func(ctx context.Context, numbers []int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	due := make(chan int, len(a.due))
-	group.Go(func() error {
-		defer close(due)
-		for i, at := range a.due {
-			if err := sleepUntil(ctx, begun.Add(at)); err != nil {
-				return err
-			}
-			due <- a.number(i)
+	next, turn := 0, make(chan struct{}, 1) // the loader that has the turn waits for the next document
+	take := func() (numbers []int, err error) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		if next == len(a.due) || stop.Load() {
+			return nil, nil
 		}
-		return nil
-	})
-	for range min(fig7Loaders, len(a.due)) {
+		err = sleepUntil(ctx, begun.Add(a.due[next]))
+		for now := time.Since(begun); len(numbers) == 0 || len(numbers) < most && next < len(a.due) && a.due[next] <= now; next++ {
+			numbers = append(numbers, a.number(next))
+		}
+		return numbers, err
+	}
+	for range fig7Loaders {
 		group.Go(func() error {
-			for number := range due {
-				if stop.Load() {
-					continue
+			for {
+				numbers, err := take()
+				if err == nil && len(numbers) > 0 {
+					err = load(ctx, numbers)
 				}
-				if err := load(ctx, append([]int{number}, waiting(due, most-1)...)); err != nil {
+				if err != nil || len(numbers) == 0 {
 					return err
 				}
 			}
-			return nil
 		})
 	}
 	return group.Wait()
-}
-
-// waiting takes what is there, most at most.
-func waiting(due <-chan int, most int) (numbers []int) {
-	for len(numbers) < most {
-		select {
-		case number, ok := <-due:
-			if !ok {
-				return numbers
-			}
-			numbers = append(numbers, number)
-		default:
-			return numbers
-		}
-	}
-	return numbers
 }
 
 // fig7Outcome is when the arrivals were clustered; the zero time for one that was not.
@@ -338,8 +317,8 @@ func (o fig7Outcome) behind() bool {
 // delivery says how long documents waited. One that was not clustered had waited until the end of
 // the arrivals, at least.
 func (o fig7Outcome) delivery() fig7Delivery {
-	d := fig7Delivery{offered: len(o.clustered), inTime: o.inTime(), latency: new(recorder)}
-	d.delivered = float64(d.inTime) / o.arrivals.duration.Seconds()
+	d := fig7Delivery{offered: len(o.clustered), latency: new(recorder)}
+	d.delivered = float64(o.inTime()) / o.arrivals.duration.Seconds()
 	for i, at := range o.clustered {
 		if at.IsZero() {
 			d.latency.record(o.arrivals.duration - o.arrivals.due[i])

@@ -32,9 +32,6 @@ const (
 	fig7RawFamily = "d" // with the columns keys and cluster
 )
 
-// fig7Width is how many raw requests that read many rows are under way at once.
-const fig7Width = 4
-
 func fig7Schema(observed ...string) *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{{Name: fig7Documents, Observed: observed}, {Name: fig7Indexes}}}
 }
@@ -60,7 +57,7 @@ type fig7Store struct {
 // startFig7 fills both with the same documents, already clustered. The column of the keys is
 // observed only when they are there: so there is nothing to run for.
 func startFig7(ctx context.Context, b *fig7Benchmark, emulator string) (*fig7Store, error) {
-	s := &fig7Store{crawl: newFig7Crawl(b.documents, b.seed), base: newFig7Clusters(), scanInterval: b.scanInterval,
+	s := &fig7Store{crawl: newFig7Crawl(b.Documents, b.Seed), base: newFig7Clusters(), scanInterval: b.ScanInterval,
 		environment: startEnvironment(ctx, emulator, fig7Schema())}
 	s.table = s.raw(ctx)
 	s.createRaw(ctx, fig7Raw, fig7RawFamily, bigtable.MaxVersionsPolicy(1))
@@ -95,7 +92,7 @@ func (s *fig7Store) fill(ctx context.Context, client *percolator.Client) error {
 	if err != nil {
 		return fmt.Errorf("filling the observed repository: %w", err)
 	}
-	if err := createSchema(ctx, fig7Schema(fig7KeysCol), s.options...); err != nil {
+	if err := s.createSchema(ctx, fig7Schema(fig7KeysCol)); err != nil {
 		return err
 	}
 	return applyBulk(ctx, s.table(fig7Raw), rows, mutations)
@@ -118,9 +115,9 @@ func (s *fig7Store) remove(ctx context.Context, table string, rows []string) err
 
 // documentRows are those of all arrivals.
 func (a fig7Arrivals) documentRows() []string {
-	rows := []string{fig7Row(uint32(a.awake()))}
-	for i := range a.due {
-		rows = append(rows, fig7Row(uint32(a.number(i))))
+	var rows []string
+	for n := a.awake(); n < a.end(); n++ {
+		rows = append(rows, fig7Row(uint32(n)))
 	}
 	return rows
 }
@@ -283,12 +280,15 @@ func (c *fig7Clusters) clone() *fig7Clusters {
 	return out
 }
 
-// entries is how many keys the indexes know.
-func (c *fig7Clusters) entries() (n int) {
-	for _, index := range c.index {
-		n += len(index)
+// entries are the rows of the indexes, and what they hold.
+func (c *fig7Clusters) entries() map[string][]byte {
+	rows := map[string][]byte{}
+	for kind, index := range c.index {
+		for key, canonical := range index {
+			rows[fig7KeyRow(kind, key)] = encodeFig7(canonical)
+		}
 	}
-	return n
+	return rows
 }
 
 // mean is how many documents a cluster has.

@@ -16,28 +16,18 @@ import (
 // paper. Every goroutine has its own share of the rows, spread over the table, and goes round it in
 // a random order: no two goroutines meet in a row, and none meets its own last writes.
 type fig8Benchmark struct {
-	goroutines  []int    // for each of them everything is measured
-	only        []string // comparisons; none: all
-	rows, value int      // of each table; bytes of a value
+	Goroutines  []int    // for each of them everything is measured
+	Only        []string // comparisons; none: all
+	Rows, Value int      // of each table; bytes of a value
 
 	// slice is how long one side is measured before it is the other's turn, duration how long one
 	// repetition of a ratio takes, both sides together.
-	slice, duration time.Duration
-}
-
-func (b *fig8Benchmark) declare(f *flags) {
-	f.bind("fig8", map[string]any{
-		"goroutines": &b.goroutines, "only": &b.only, "rows": &b.rows, "value": &b.value, "slice": &b.slice,
-		"duration": &b.duration,
-	})
-	f.check(b.check)
+	Slice, Duration time.Duration
 }
 
 func (b *fig8Benchmark) check() error {
-	if most := slices.Max(append(b.goroutines, 0)); b.rows < fig8SnapshotGets*most {
-		return usagef("--rows %d are fewer than %d for each of %d --goroutines", b.rows, fig8SnapshotGets, most)
-	}
-	return nil
+	most := slices.Max(b.Goroutines)
+	return unless(b.Rows >= fig8SnapshotGets*most, "--rows %d are fewer than %d for each of %d --goroutines", b.Rows, fig8SnapshotGets, most)
 }
 
 func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
@@ -48,17 +38,17 @@ func (b *fig8Benchmark) run(ctx context.Context, r *run) (err error) {
 	defer lab.closeInto(&err)
 	r.Emulator = lab.emulator
 	r.Title = fmt.Sprintf("operations of transactions against raw requests; %d rows, values of %d bytes, slices of %v, %d times %v of each",
-		b.rows, b.value, b.slice, r.repeat, b.duration)
+		b.Rows, b.Value, b.Slice, r.Repeat, b.Duration)
 	var trials []*fig8Trial
 	for _, kind := range lab.kinds() {
-		for _, goroutines := range b.goroutines {
-			if len(b.only) == 0 || slices.Contains(b.only, kind.name) {
+		for _, goroutines := range b.Goroutines {
+			if len(b.Only) == 0 || slices.Contains(b.Only, kind.name) {
 				trials = append(trials, &fig8Trial{fig8Kind: kind, goroutines: goroutines})
 			}
 		}
 	}
-	r.all = r.repeat * len(trials)
-	for range r.repeat {
+	r.all = r.Repeat * len(trials)
+	for range r.Repeat {
 		for _, t := range trials {
 			runtime.GC() // once before each repetition, which begins without what others left; never between slices
 			if err := t.repeat(ctx, b); err != nil {
@@ -91,7 +81,7 @@ func fig8Row(name string, goroutines int) string { return fmt.Sprintf("%s, %d", 
 // the ratio tends to where processors are the limit and the emulator runs in this process; 0: not
 // known.
 func (t *fig8Trial) into(row, costs *report.Row) {
-	row.Add("comparison", t.name, "against", t.fig8Kind.raw, "goroutines", t.goroutines, "ours, 1/s", t.ours.perSecond,
+	row.Add("comparison", t.name, "against", t.raw.label, "goroutines", t.goroutines, "ours, 1/s", t.ours.perSecond,
 		"raw, 1/s", t.raw.perSecond, "ratio", t.ratio, "overall", t.overall)
 	if n := t.ours.cpu(); n > 0 {
 		row.Add("by CPU", t.raw.cpu()/n)
@@ -141,7 +131,7 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 		lines := report.Chart{Name: c.file + "-throughput", Title: c.throughput,
 			X: report.Axis{Label: "goroutines", Log: true}, Y: report.Axis{Label: "rows a second"}}
 		drawn := map[string]bool{} // each operation of ours is drawn once, and each raw one
-		for i := 0; i < len(trials); i += len(b.goroutines) {
+		for i := 0; i < len(trials); i += len(b.Goroutines) {
 			t := trials[i]
 			if t.write != c.write {
 				continue
@@ -149,8 +139,9 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 			of := func(row *report.Row) bool { return row.Figure("comparison").Text == t.name }
 			ratios := r.Table("fig8").Line("", "goroutines", "ratio", of)
 			bars.Bars = append(bars.Bars, report.Bars{Name: t.name, Values: ratios.Y})
-			k := t.fig8Kind
-			for _, side := range []struct{ name, operation, figure string }{{k.name, k.ours, "ours"}, {k.raw, k.raw, "raw"}} {
+			for _, side := range []struct{ name, operation, figure string }{
+				{t.name, t.ours.label, "ours"}, {t.raw.label, t.raw.label, "raw"},
+			} {
 				line := r.Table("fig8").Line(side.name, "goroutines", side.figure, of)
 				for j := range line.Y {
 					line.Y[j] *= float64(t.rowsPerOp)
@@ -162,7 +153,7 @@ func (b *fig8Benchmark) draw(r *run, trials []*fig8Trial) {
 			}
 		}
 		if len(bars.Bars) > 0 {
-			for _, n := range b.goroutines {
+			for _, n := range b.Goroutines {
 				bars.Categories = append(bars.Categories, strconv.Itoa(n))
 			}
 			r.Draw(bars)

@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/bigtable"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -36,7 +37,7 @@ type fig8Lab struct {
 // startFig8 connects and loads. Tests give further options, for all clients.
 func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...option.ClientOption) (l *fig8Lab, err error) {
 	schema := &percolator.Schema{Tables: []percolator.Table{{Name: fig8Ours}, {Name: fig8Limit}}}
-	l = &fig8Lab{ours: newFig8Rows(b.rows, b.value), plain: newFig8Rows(b.rows, b.value), limit: newFig8Rows(b.rows, b.value),
+	l = &fig8Lab{ours: newFig8Rows(b.Rows, b.Value), plain: newFig8Rows(b.Rows, b.Value), limit: newFig8Rows(b.Rows, b.Value),
 		environment: startEnvironment(ctx, emulator, schema)}
 	ctx, cancel := context.WithTimeout(ctx, 2*gracePeriod)
 	defer cancel()
@@ -44,13 +45,13 @@ func startFig8(ctx context.Context, b *fig8Benchmark, emulator string, opts ...o
 	l.client = l.environment.client(ctx, percolator.Config{}, opts...)
 	l.unbatched = l.environment.client(ctx, percolator.Config{DisableBatching: true}, opts...)
 	table := l.raw(ctx, opts...)
-	l.ours.table, l.ours.versions, l.ours.read, l.ours.write = table(fig8Ours), true, l.readOurs, l.loadOurs
-	l.limit.table, l.limit.versions, l.limit.read, l.limit.write = table(fig8Limit), true, l.limit.readRaw("data"), l.loadLimit
-	l.plain.table, l.plain.read, l.plain.write = table(fig8Plain), l.plain.readRaw(fig8Family), l.loadPlain
+	l.ours.table, l.ours.versions, l.ours.read = table(fig8Ours), true, l.readOurs
+	l.limit.table, l.limit.versions, l.limit.read = table(fig8Limit), true, l.limit.readRaw("data")
+	l.plain.table, l.plain.read = table(fig8Plain), l.plain.readRaw(fig8Family)
 	ts := opened(l.environment, func() (tso.Timestamp, error) { return l.oracle.Next(ctx) })
 	l.last.Store(int64(ts)) // as large as those of the protocol: they are sent as varints
 	if l.err == nil {
-		l.err = errors.Join(l.ours.load(ctx), l.plain.load(ctx), l.limit.load(ctx), l.client.Flush(ctx))
+		l.err = l.load(ctx)
 	}
 	return l, l.orClose()
 }
@@ -71,42 +72,29 @@ func (l *fig8Lab) readOurs(ctx context.Context, keys []string) ([][]byte, error)
 	return s.GetMulti(ctx, cells...)
 }
 
-func (l *fig8Lab) loadOurs(ctx context.Context, keys []string, values [][]byte) error {
-	_, err := l.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
-		for i, key := range keys {
-			if err := tx.Set(fig8Cell(key), values[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return err
-}
-
-func (l *fig8Lab) loadPlain(ctx context.Context, keys []string, values [][]byte) error {
-	muts := make([]*bigtable.Mutation, len(keys))
-	for i := range muts {
-		muts[i] = setCell(fig8Family, fig8Column, fig8Timestamp, values[i])
-	}
-	return applyBulk(ctx, l.plain.table, keys, muts)
-}
-
-func (l *fig8Lab) loadLimit(ctx context.Context, keys []string, values [][]byte) error {
+// load stores the first value of every row in all tables.
+func (l *fig8Lab) load(ctx context.Context) error {
 	start, commit := l.tick(), l.tick()
-	muts := make([]*bigtable.Mutation, len(keys))
-	for i := range muts {
-		muts[i] = setCell("data", fig8Column, start, values[i])
-		muts[i].Set("write", fig8Column, commit, fig8Record)
-	}
-	return applyBulk(ctx, l.limit.table, keys, muts)
+	return errors.Join(
+		fill.Items(ctx, l.client, len(l.ours.keys), func(tx *percolator.Txn, row int) error {
+			return tx.Set(fig8Cell(l.ours.keys[row]), l.ours.fill(nil, row, 0))
+		}),
+		l.plain.load(ctx, func(value []byte) *bigtable.Mutation {
+			return setCell(fig8Family, fig8Column, fig8Timestamp, value)
+		}),
+		l.limit.load(ctx, func(value []byte) *bigtable.Mutation {
+			mut := setCell("data", fig8Column, start, value)
+			mut.Set("write", fig8Column, commit, fig8Record)
+			return mut
+		}))
 }
 
 // fig8Kind is a comparison of the benchmark.
 type fig8Kind struct {
-	name, ours, raw string
-	write           bool
-	rowsPerOp       int
-	sides           func() (ours, raw *fig8Side)
+	name      string
+	write     bool
+	rowsPerOp int
+	ours, raw fig8Side
 }
 
 const (
@@ -117,17 +105,14 @@ const (
 // kinds lists the comparisons.
 func (l *fig8Lab) kinds() []fig8Kind {
 	reads := func(name, ours string, client *percolator.Client, raw string, filter bigtable.ReadOption) fig8Kind {
-		return fig8Kind{name: name, ours: ours, raw: raw, rowsPerOp: 1, sides: func() (*fig8Side, *fig8Side) {
-			get := func(ctx context.Context, w *fig8Walker) error { return getFromSnapshot(ctx, client, w) }
-			return &fig8Side{rows: l.ours, op: get, stats: client.Stats}, &fig8Side{rows: l.plain, op: l.readRow(filter)}
-		}}
+		return fig8Kind{name: name, rowsPerOp: 1,
+			ours: fig8Side{label: ours, rows: l.ours, op: getFromSnapshot(client), stats: client.Stats},
+			raw:  fig8Side{label: raw, rows: l.plain, op: l.readRow(filter)}}
 	}
-	writes := func(name, ours string, rows int, op fig8Op, raw string, rawRows *fig8Rows,
-		rawOp func(context.Context, *fig8Walker) error) fig8Kind {
-		return fig8Kind{name: name, ours: ours, raw: raw, write: true, rowsPerOp: rows, sides: func() (*fig8Side, *fig8Side) {
-			write := func(ctx context.Context, w *fig8Walker) error { return op(ctx, l.client, w) }
-			return &fig8Side{rows: l.ours, op: write, stats: l.client.Stats, finish: l.client.Flush}, &fig8Side{rows: rawRows, op: rawOp}
-		}}
+	writes := func(name, ours string, rows int, op fig8Op, raw string, rawRows *fig8Rows, rawOp fig8Op) fig8Kind {
+		return fig8Kind{name: name, write: true, rowsPerOp: rows,
+			ours: fig8Side{label: ours, rows: l.ours, op: op, stats: l.client.Stats, finish: l.client.Flush},
+			raw:  fig8Side{label: raw, rows: rawRows, op: rawOp}}
 	}
 	const snapshot, commit = "Get from a Snapshot of many Gets", "Begin, Set and Commit"
 	return []fig8Kind{
@@ -135,10 +120,10 @@ func (l *fig8Lab) kinds() []fig8Kind {
 		reads("get-batched", snapshot, l.client, fig8OfRow, fig8Latest),
 		reads("get-cell", snapshot+", batching off", l.unbatched, fig8OfCell, fig8Named),
 		reads("get-cell-batched", snapshot, l.client, fig8OfCell, fig8Named),
-		writes("write", commit, 1, writeRows(1), "MutateRow", l.plain, l.mutateRow),
-		writes("write-limit", commit, 1, writeRows(1), "two CheckAndMutateRow", l.limit, l.lockAndCommit),
-		writes("blind", commit+", Blind", 1, writeRows(1, percolator.Blind()), "MutateRow", l.plain, l.mutateRow),
-		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(fig8TxnRows), "10 MutateRow in turn",
+		writes("write", commit, 1, writeRows(l.client, 1), "MutateRow", l.plain, l.mutateRow),
+		writes("write-limit", commit, 1, writeRows(l.client, 1), "two CheckAndMutateRow", l.limit, l.lockAndCommit),
+		writes("blind", commit+", Blind", 1, writeRows(l.client, 1, percolator.Blind()), "MutateRow", l.plain, l.mutateRow),
+		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(l.client, fig8TxnRows), "10 MutateRow in turn",
 			l.plain, l.mutateTenInTurn),
 	}
 }
@@ -158,35 +143,31 @@ const (
 	fig8Timestamp = bigtable.Timestamp(1000)
 )
 
-// fig8Op is an operation of ours.
-type fig8Op func(ctx context.Context, c *percolator.Client, w *fig8Walker) error
-
-// fig8Reader is the snapshot that a goroutine reads from.
-type fig8Reader struct {
-	snapshot *percolator.Snapshot
-	gets     int
-}
+// fig8Op is an operation.
+type fig8Op func(ctx context.Context, w *fig8Walker) error
 
 // getFromSnapshot is the read of Figure 8: the start timestamp has been had in advance, for
 // fig8SnapshotGets Gets.
-func getFromSnapshot(ctx context.Context, c *percolator.Client, w *fig8Walker) (err error) {
-	if w.gets%fig8SnapshotGets == 0 {
-		if w.snapshot, err = c.Snapshot(ctx); err != nil {
+func getFromSnapshot(c *percolator.Client) fig8Op {
+	return func(ctx context.Context, w *fig8Walker) (err error) {
+		if w.gets%fig8SnapshotGets == 0 {
+			if w.snapshot, err = c.Snapshot(ctx); err != nil {
+				return err
+			}
+		}
+		w.gets++
+		row := w.step()
+		v, err := w.snapshot.Get(ctx, fig8Cell(w.rows.keys[row]))
+		if err != nil {
 			return err
 		}
+		return w.rows.check(w.values[0], row, v)
 	}
-	w.gets++
-	row := w.step()
-	v, err := w.snapshot.Get(ctx, fig8Cell(w.rows.keys[row]))
-	if err != nil {
-		return err
-	}
-	return w.rows.check(w.values[0], row, v)
 }
 
-// writeRows is a transaction that reads nothing and writes one cell in each of n rows.
-func writeRows(n int, opts ...percolator.TxnOption) fig8Op {
-	return func(ctx context.Context, c *percolator.Client, w *fig8Walker) error {
+// writeRows is a transaction that writes n rows.
+func writeRows(c *percolator.Client, n int, opts ...percolator.TxnOption) fig8Op {
+	return func(ctx context.Context, w *fig8Walker) error {
 		tx, err := c.Begin(ctx, opts...)
 		if err != nil {
 			return err
@@ -207,7 +188,7 @@ func writeRows(n int, opts ...percolator.TxnOption) fig8Op {
 }
 
 // readRow is the read that ours are compared with: the newest cell of the only column.
-func (l *fig8Lab) readRow(filter bigtable.ReadOption) func(ctx context.Context, w *fig8Walker) error {
+func (l *fig8Lab) readRow(filter bigtable.ReadOption) fig8Op {
 	return func(ctx context.Context, w *fig8Walker) error {
 		row := w.step()
 		r, err := l.plain.table.ReadRow(ctx, w.rows.keys[row], filter)

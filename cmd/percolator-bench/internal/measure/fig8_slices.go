@@ -9,10 +9,10 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
@@ -20,8 +20,9 @@ import (
 
 // fig8Side is one of the two that are compared, and what it has done so far.
 type fig8Side struct {
+	label  string // its operation, in the report
 	rows   *fig8Rows
-	op     func(ctx context.Context, w *fig8Walker) error
+	op     fig8Op
 	finish func(ctx context.Context) error // inside the time of a slice; nil: nothing
 	stats  func() percolator.Stats         // nil: of a raw client
 
@@ -71,6 +72,10 @@ func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) 
 	done := fig8Tally{took: time.Since(begun)}
 	after := s.reading()
 	done.cpu = after.cpu - before.cpu
+	s.allocs += after.memory.Mallocs - before.memory.Mallocs
+	s.bytes += after.memory.TotalAlloc - before.memory.TotalAlloc
+	s.committed += after.stats.Transactions - before.stats.Transactions
+	addTo(&s.requests, minus(after.stats.Requests, before.stats.Requests))
 	for _, w := range s.walkers {
 		done.operations += w.count
 		done.conflicts += w.failed
@@ -80,7 +85,6 @@ func (s *fig8Side) slice(ctx context.Context, d time.Duration) (float64, error) 
 	}
 	s.then.add(done)
 	s.all.add(done)
-	s.spent(before, after)
 	return done.perSecond(), nil
 }
 
@@ -102,10 +106,9 @@ func (s *fig8Side) work(ctx context.Context, d time.Duration) error {
 // crowd returns when every goroutine has finished the operation during which the time was up. Each
 // tries one at least.
 func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(s.walkers))
-	for g, w := range s.walkers {
-		wg.Go(func() {
+	var group errgroup.Group
+	for _, w := range s.walkers {
+		group.Go(func() error {
 			ctx, cancel := context.WithCancel(ctx) // one for all would be a lock that all requests take
 			defer cancel()
 			for w.count, w.failed = 0, 0; w.count+w.failed == 0 || time.Now().Before(end); {
@@ -115,14 +118,13 @@ func (s *fig8Side) crowd(ctx context.Context, end time.Time) error {
 				case errors.Is(err, percolator.ErrConflict) && !errors.Is(err, percolator.ErrOutcomeUnknown):
 					w.failed++
 				default:
-					errs[g] = err
-					return
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
 // fig8Reading is what this process and the client had used and done at a moment.
@@ -141,18 +143,10 @@ func (s *fig8Side) reading() (r fig8Reading) {
 	return r
 }
 
-func (s *fig8Side) spent(before, after fig8Reading) {
-	s.allocs += after.memory.Mallocs - before.memory.Mallocs
-	s.bytes += after.memory.TotalAlloc - before.memory.TotalAlloc
-	s.committed += after.stats.Transactions - before.stats.Transactions
-	addTo(&s.requests, minus(after.stats.Requests, before.stats.Requests))
-}
-
 // fig8Trial is one operation at one number of goroutines.
 type fig8Trial struct {
 	fig8Kind
 	goroutines     int
-	ours, raw      *fig8Side
 	ratio, overall []float64 // by repetition
 	pairs          int
 }
@@ -163,27 +157,25 @@ type fig8Trial struct {
 // The garbage collector is left alone. A collection before each slice would let most slices end
 // before they have to pay for their own garbage, which is a gift to whoever makes more of it.
 func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
-	if t.ours == nil {
-		t.ours, t.raw = t.sides()
-	}
-	for _, s := range []*fig8Side{t.raw, t.ours} {
-		if err := s.prepare(ctx, t.goroutines, b.slice/4); err != nil {
+	order := []*fig8Side{&t.raw, &t.ours}
+	for _, s := range order {
+		if err := s.prepare(ctx, t.goroutines, b.Slice/4); err != nil {
 			return err
 		}
 	}
 	var ratios []float64
-	order, rates := []*fig8Side{t.raw, t.ours}, map[*fig8Side]float64{}
-	for range int(b.duration/(2*b.slice)) | 1 { // an odd number has a middle
+	rates := map[*fig8Side]float64{}
+	for range int(b.Duration/(2*b.Slice)) | 1 { // an odd number has a middle
 		for _, s := range order {
-			rate, err := s.slice(ctx, b.slice)
+			rate, err := s.slice(ctx, b.Slice)
 			if err != nil {
 				return err
 			}
 			rates[s] = rate
 		}
 		slices.Reverse(order)
-		ratios = append(ratios, rates[t.ours]/rates[t.raw])
-		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.rows {
+		ratios = append(ratios, rates[&t.ours]/rates[&t.raw])
+		if max(t.ours.rows.dirty(), t.raw.rows.dirty()) > b.Rows {
 			if err := t.clean(ctx); err != nil {
 				return err
 			}
@@ -192,7 +184,7 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 	t.pairs += len(ratios)
 	t.ratio = append(t.ratio, report.Median(ratios))
 	t.overall = append(t.overall, t.ours.then.perSecond()/t.raw.then.perSecond())
-	for _, s := range []*fig8Side{t.ours, t.raw} {
+	for _, s := range order {
 		s.perSecond = append(s.perSecond, s.then.perSecond())
 	}
 	if t.write && t.ours.committed != t.ours.all.operations {
@@ -206,7 +198,7 @@ func (t *fig8Trial) repeat(ctx context.Context, b *fig8Benchmark) error {
 func (t *fig8Trial) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 	defer cancel()
-	for _, s := range []*fig8Side{t.ours, t.raw} {
+	for _, s := range []*fig8Side{&t.ours, &t.raw} {
 		n, err := s.rows.verify(ctx)
 		if err != nil {
 			return err
@@ -232,9 +224,8 @@ type fig8Rows struct {
 	table    *bigtable.Table // without the protocol
 	versions bool            // each write leaves another version behind
 
-	// read returns the newest values, with the protocol where there is one; write loads.
-	read  func(ctx context.Context, keys []string) ([][]byte, error)
-	write func(ctx context.Context, keys []string, values [][]byte) error
+	// read returns the newest values, with the protocol where there is one.
+	read func(ctx context.Context, keys []string) ([][]byte, error)
 }
 
 func newFig8Rows(rows, size int) *fig8Rows {
@@ -264,18 +255,19 @@ func (r *fig8Rows) check(scratch []byte, row int, got []byte) error {
 	return nil
 }
 
-// fig8Batch is how many rows are loaded, compared or cleaned at once.
+// fig8Batch is how many rows are compared or cleaned at once.
 const fig8Batch = 512
 
-// load stores the first value of every row.
-func (r *fig8Rows) load(ctx context.Context) error {
-	for from := 0; from < len(r.keys); from += fig8Batch {
-		to := min(from+fig8Batch, len(r.keys))
-		values := make([][]byte, 0, fig8Batch)
-		for row := from; row < to; row++ {
-			values = append(values, r.fill(make([]byte, 0, r.size), row, 0))
+// load stores the first value of every row without the protocol.
+func (r *fig8Rows) load(ctx context.Context, mutation func(value []byte) *bigtable.Mutation) error {
+	row := 0
+	for keys := range slices.Chunk(r.keys, 4*bulkRows) {
+		muts := make([]*bigtable.Mutation, len(keys))
+		for i := range muts {
+			muts[i] = mutation(r.fill(nil, row, 0))
+			row++
 		}
-		if err := r.write(ctx, r.keys[from:to], values); err != nil {
+		if err := applyBulk(ctx, r.table, keys, muts); err != nil {
 			return fmt.Errorf("loading rows: %w", err)
 		}
 	}
@@ -290,15 +282,20 @@ func (r *fig8Rows) dirty() (writes int) {
 	return writes
 }
 
+// written are the rows that were written since.
+func (r *fig8Rows) written() (rows []int) {
+	for row := range r.writes {
+		if r.writes[row] != r.erased[row] {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
 // verify reads at most one batch of the rows that were written, spread over all of them, and
 // returns how many.
 func (r *fig8Rows) verify(ctx context.Context) (int64, error) {
-	var written []int
-	for row := range r.writes {
-		if r.writes[row] != r.erased[row] {
-			written = append(written, row)
-		}
-	}
+	written := r.written()
 	var sample []int
 	var keys []string
 	for i, step := 0, len(written)/fig8Batch+1; i < len(written); i += step {
@@ -324,20 +321,19 @@ func (r *fig8Rows) verify(ctx context.Context) (int64, error) {
 // of these rows is an error, as everything has been settled. most is how many writes a row had
 // seen.
 func (r *fig8Rows) eraseOld(ctx context.Context) (most int, err error) {
-	var rows []string
-	for row := range r.writes {
-		if n := int(r.writes[row] - r.erased[row]); n > 0 {
-			most = max(most, n)
-			rows = append(rows, r.keys[row])
-		}
+	var keys []string
+	for _, row := range r.written() {
+		most = max(most, int(r.writes[row]-r.erased[row]))
+		keys = append(keys, r.keys[row])
 	}
 	copy(r.erased, r.writes)
-	for len(rows) > 0 && r.versions {
-		n := min(len(rows), fig8Batch)
-		if err := r.eraseOldOf(ctx, rows[:n]); err != nil {
+	if !r.versions {
+		return most, nil
+	}
+	for batch := range slices.Chunk(keys, fig8Batch) {
+		if err := r.eraseOldOf(ctx, batch); err != nil {
 			return 0, fmt.Errorf("erasing old versions: %w", err)
 		}
-		rows = rows[n:]
 	}
 	return most, nil
 }
@@ -387,10 +383,11 @@ type fig8Walker struct {
 	own  []int
 	next int
 
-	fig8Reader
-	values [fig8TxnRows][]byte // scratch
-	count  int64               // operations of this slice
-	failed int64               // conflicts of this slice
+	snapshot *percolator.Snapshot // that it reads from
+	gets     int                  // so far
+	values   [fig8TxnRows][]byte  // scratch
+	count    int64                // operations of this slice
+	failed   int64                // conflicts of this slice
 }
 
 func newFig8Walker(rows *fig8Rows, goroutine, goroutines int) *fig8Walker {

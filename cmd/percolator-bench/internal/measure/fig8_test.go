@@ -95,7 +95,7 @@ func TestFig8Verifies(t *testing.T) {
 // client that counts otherwise.
 func TestFig8Counts(t *testing.T) {
 	t.Parallel()
-	cfg := &fig8Benchmark{rows: 2, slice: time.Millisecond, duration: time.Millisecond}
+	cfg := &fig8Benchmark{Rows: 2, Slice: time.Millisecond, Duration: time.Millisecond}
 	table := newFig8Rows(2, 8)
 	var mu sync.Mutex
 	var calls, committed int64
@@ -110,15 +110,15 @@ func TestFig8Counts(t *testing.T) {
 	}
 	run := func(op func(context.Context, *fig8Walker) error, lost int64) (*fig8Trial, error) {
 		calls, committed = 0, 0
-		trial := &fig8Trial{goroutines: 2, fig8Kind: fig8Kind{write: true, rowsPerOp: 1, sides: func() (*fig8Side, *fig8Side) {
-			return &fig8Side{rows: table, op: op, stats: func() percolator.Stats {
-					mu.Lock()
-					defer mu.Unlock()
-					return percolator.Stats{Transactions: committed - lost*calls,
-						Requests: map[string]int64{"CheckAndMutateRow": 2 * committed, "Oracle": committed}}
-				}},
-				&fig8Side{rows: table, op: func(context.Context, *fig8Walker) error { return nil }}
-		}}}
+		trial := &fig8Trial{goroutines: 2, fig8Kind: fig8Kind{write: true, rowsPerOp: 1,
+			ours: fig8Side{rows: table, op: op, stats: func() percolator.Stats {
+				mu.Lock()
+				defer mu.Unlock()
+				return percolator.Stats{Transactions: committed - lost*calls,
+					Requests: map[string]int64{"CheckAndMutateRow": 2 * committed, "Oracle": committed}}
+			}},
+			raw: fig8Side{rows: table, op: func(context.Context, *fig8Walker) error { return nil }},
+		}}
 		return trial, trial.repeat(t.Context(), cfg)
 	}
 	trial, err := run(conflicting, 0)
@@ -147,7 +147,7 @@ func TestFig8Counts(t *testing.T) {
 
 func newFig8Lab(t *testing.T, rows int, watch ...option.ClientOption) *fig8Lab {
 	t.Helper()
-	l, err := startFig8(fig8Context(t), &fig8Benchmark{rows: rows, value: 100}, embeddedEmulator, watch...)
+	l, err := startFig8(fig8Context(t), &fig8Benchmark{Rows: rows, Value: 100}, embeddedEmulator, watch...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestFig8LimitIsLikeTheProtocol(t *testing.T) {
 	l := newFig8Lab(t, 4, sent.option())
 	ctx := fig8Context(t)
 	clear(sent.sizes) // of loading
-	if err := writeRows(1)(ctx, l.client, newFig8Walker(l.ours, 0, 1)); err != nil {
+	if err := writeRows(l.client, 1)(ctx, newFig8Walker(l.ours, 0, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.lockAndCommit(ctx, newFig8Walker(l.limit, 0, 1)); err != nil {
@@ -236,7 +236,7 @@ func TestFig8ErasesOldVersions(t *testing.T) {
 		for range 9 {
 			op := l.lockAndCommit
 			if rows == l.ours {
-				op = func(ctx context.Context, w *fig8Walker) error { return writeRows(1)(ctx, l.client, w) }
+				op = writeRows(l.client, 1)
 			}
 			if err := op(ctx, w); err != nil {
 				t.Fatal(err)

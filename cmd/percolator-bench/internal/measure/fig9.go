@@ -23,23 +23,15 @@ import (
 // fig9Benchmark measures trades (section 3.3 and Figure 9 of the paper). The numbers of cores are
 // measured with the most customers, and the numbers of customers with the most cores.
 type fig9Benchmark struct {
-	cores, customers []int // GOMAXPROCS; the size of the firm
-	commissions      []string
-	terminals        int           // goroutines that are customers, and as many that are the market exchange
-	foldEvery        time.Duration // how long queued commissions wait for more, at most
-	duration         time.Duration // of one repetition, after a quarter of it that is not counted
-	seed             uint64        // of everything that is left to chance, but for how goroutines take turns
+	Cores, Customers []int // GOMAXPROCS; the size of the firm
+	Commission       []string
+	Terminals        int           // goroutines that are customers, and as many that are the market exchange
+	FoldEvery        time.Duration // how long queued commissions wait for more, at most
+	Duration         time.Duration // of one repetition, after a quarter of it that is not counted
+	Seed             uint64        // of everything that is left to chance, but for how goroutines take turns
 }
 
-func (b *fig9Benchmark) declare(f *flags) {
-	b.cores = allCores(runtime.NumCPU())
-	f.bind("fig9", map[string]any{
-		"cores": &b.cores, "customers": &b.customers, "commission": &b.commissions, "terminals": &b.terminals,
-		"fold-every": &b.foldEvery, "duration": &b.duration, "seed": &b.seed,
-	})
-	f.set.Lookup("cores").DefValue = "1, 2, 4 … and all of this machine's"
-	f.check(func() error { return within("commission", len(b.commissions), 1, 3) })
-}
+func (b *fig9Benchmark) check() error { return within("commission", len(b.Commission), 1, 3) }
 
 // allCores is the powers of two, and all.
 func allCores(n int) (out []int) {
@@ -51,28 +43,28 @@ func allCores(n int) (out []int) {
 
 // fig9Setting is what one row is measured with.
 type fig9Setting struct {
-	cores, customers int
-	commission       tpce.Commission
+	Cores, Customers int
+	Commission       tpce.Commission
 }
 
 func (s fig9Setting) String() string {
-	return fmt.Sprintf("%d cores, %d customers, commission %s", s.cores, s.customers, s.commission)
+	return fmt.Sprintf("%d cores, %d customers, commission %s", s.Cores, s.Customers, s.Commission)
 }
 
 // settings are in the order of the report: first those of the cores, then those of the customers.
 func (b *fig9Benchmark) settings() (out []fig9Setting) {
-	mostCores, mostCustomers := slices.Max(b.cores), slices.Max(b.customers)
+	mostCores, mostCustomers := slices.Max(b.Cores), slices.Max(b.Customers)
 	add := func(cores, customers int) {
-		for _, c := range b.commissions {
+		for _, c := range b.Commission {
 			if s := (fig9Setting{cores, customers, tpce.Commission(c)}); !slices.Contains(out, s) {
 				out = append(out, s)
 			}
 		}
 	}
-	for _, n := range slices.Sorted(slices.Values(b.cores)) {
+	for _, n := range slices.Sorted(slices.Values(b.Cores)) {
 		add(n, mostCustomers)
 	}
-	for _, n := range slices.Sorted(slices.Values(b.customers)) {
+	for _, n := range slices.Sorted(slices.Values(b.Customers)) {
 		add(mostCores, n)
 	}
 	return out
@@ -84,11 +76,11 @@ func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 	r.Title = fmt.Sprintf("trades after TPC-E, %d terminals and %d hands of the exchange in a closed loop; mix: "+
 		"%d %% trade-order, each with its trade-result, "+
 		"%d %% customer-position, %d %% trade-status; %d of %v each, seed %d",
-		b.terminals, b.terminals, tpce.TradeOrders, tpce.CustomerPositions, tpce.TradeStatuses, r.repeat, b.duration, b.seed)
+		b.Terminals, b.Terminals, tpce.TradeOrders, tpce.CustomerPositions, tpce.TradeStatuses, r.Repeat, b.Duration, b.Seed)
 	settings := b.settings()
 	results := make([][]*fig9Result, len(settings))
-	r.all = r.repeat * len(settings)
-	for range r.repeat {
+	r.all = r.Repeat * len(settings)
+	for range r.Repeat {
 		for i, s := range settings {
 			out, err := b.measure(ctx, s, r.emulator)
 			if err != nil {
@@ -122,15 +114,12 @@ func (b *fig9Benchmark) run(ctx context.Context, r *run) error {
 func (b *fig9Benchmark) measure(ctx context.Context, s fig9Setting, emulator string) (_ *fig9Result, err error) {
 	e, r := new(environment), new(fig9Result)
 	defer e.closeInto(&err)
-	e.part(ctx, "fig9-run", fig9Job{
-		Emulator: emulator, Customers: s.customers, Commission: s.commission, Terminals: b.terminals,
-		FoldEvery: b.foldEvery, Duration: b.duration, Seed: b.seed,
-	}, r, "GOMAXPROCS="+strconv.Itoa(s.cores))
+	e.part(ctx, "fig9-run", fig9Job{emulator, s, *b}, r, "GOMAXPROCS="+strconv.Itoa(s.Cores))
 	if e.err != nil {
 		return nil, e.err
 	}
-	if r.Cores != s.cores {
-		return nil, fmt.Errorf("a process with GOMAXPROCS %d had %d", s.cores, r.Cores)
+	if r.Cores != s.Cores {
+		return nil, fmt.Errorf("a process with GOMAXPROCS %d had %d", s.Cores, r.Cores)
 	}
 	return r, nil
 }
@@ -160,8 +149,8 @@ func (s fig9Setting) into(r *run, results []*fig9Result) {
 		used = append(used, out.CPU/out.Seconds)
 		addTo(&requests, out.Requests)
 	}
-	row.Add("cores", s.cores, "customers", s.customers, "brokers", tpce.Size(s.customers).Brokers(),
-		"commission", string(s.commission), "trades/s", tps, "all transactions/s", all)
+	row.Add("cores", s.Cores, "customers", s.Customers, "brokers", tpce.Size(s.Customers).Brokers(),
+		"commission", string(s.Commission), "trades/s", tps, "all transactions/s", all)
 	row.Add("cores used", used) // 0: not known on this system
 	row.Add("conflicts/commit", per(conflicts, commits),
 		"storage requests/transaction", per(sumOf(requests)-requests["Oracle"], transactions))
@@ -200,7 +189,7 @@ func (b *fig9Benchmark) draw(r *run) {
 	slices.SortStableFunc(t.Rows, func(a, b *report.Row) int {
 		return cmp.Or(cmp.Compare(a.Value("cores"), b.Value("cores")), cmp.Compare(a.Value("customers"), b.Value("customers")))
 	})
-	most := map[string]float64{"cores": float64(slices.Max(b.cores)), "customers": float64(slices.Max(b.customers))}
+	most := map[string]float64{"cores": float64(slices.Max(b.Cores)), "customers": float64(slices.Max(b.Customers))}
 	lines := func(x, fixed string) (lines []report.Line) {
 		for _, c := range []tpce.Commission{tpce.Queued, tpce.Direct, tpce.Omitted} {
 			l := t.Line("commission: "+string(c), x, "trades/s", func(row *report.Row) bool {
@@ -231,11 +220,9 @@ func linear(l report.Line) report.Line {
 
 // fig9Job is one repetition.
 type fig9Job struct {
-	Emulator             string
-	Customers, Terminals int
-	Commission           tpce.Commission
-	FoldEvery, Duration  time.Duration
-	Seed                 uint64
+	Emulator string
+	Setting  fig9Setting
+	Of       fig9Benchmark
 }
 
 // fig9Result is what was counted while it was measured, and the audit of everything.
@@ -243,28 +230,28 @@ type fig9Result struct {
 	Emulator     string
 	Cores        int
 	Seconds, CPU float64
-	Executed     int64
-	Kinds        map[tpce.Kind]*fig9Kind
 	Requests     map[string]int64
 	Audit        tpce.Audit
+
+	mu       sync.Mutex
+	counting bool
+	Executed int64
+	Kinds    map[tpce.Kind]*fig9Kind
 }
 
 // fig9Run is the process of one repetition.
 func fig9Run(ctx context.Context, j fig9Job, l *lines) error {
-	r, err := j.run(ctx)
-	if err != nil {
-		return err
-	}
-	return l.say(r)
+	return answer(l, new(environment), func(struct{}) (*fig9Result, error) { return j.run(ctx) })
 }
 
 // run opens a firm, lets it work, and audits it.
 func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
-	firm, err := tpce.New(tpce.Size(j.Customers), j.Commission)
+	customers := j.Setting.Customers
+	firm, err := tpce.New(tpce.Size(customers), j.Setting.Commission)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Duration+gracePeriod+time.Duration(j.Customers)*10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, j.warmUp()+j.Of.Duration+gracePeriod+time.Duration(customers)*10*time.Millisecond)
 	defer cancel()
 	g := startEnvironment(ctx, j.Emulator, firm.Schema())
 	defer g.closeInto(&err)
@@ -272,25 +259,25 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 	if g.err != nil {
 		return nil, g.err
 	}
-	t := newFig9Tally()
-	firm.Open(client, t.done)
-	exchange := tpce.NewExchange(firm.Size().Securities(), j.Seed)
+	r := newFig9Result()
+	r.Emulator, r.Cores = g.emulator, runtime.GOMAXPROCS(0)
+	firm.Open(client, r.done)
+	exchange := tpce.NewExchange(firm.Size().Securities(), j.Of.Seed)
 	if err := firm.Load(ctx, exchange); err != nil {
 		return nil, err
 	}
 	runtime.GC()               // what loading has left behind is not the measurement's
 	var fold *observers.Worker // folds commissions; there is none where they are not queued
-	if j.Commission == tpce.Queued {
+	if j.Setting.Commission == tpce.Queued {
 		registry := observers.NewRegistry()
-		if err := firm.Observe(registry, j.FoldEvery); err != nil {
+		if err := firm.Observe(registry, j.Of.FoldEvery); err != nil {
 			return nil, err
 		}
 		if fold, _ = g.work(ctx, client, registry, observers.Config{}); g.err != nil {
 			return nil, g.err
 		}
 	}
-	r := &fig9Result{Emulator: g.emulator, Cores: runtime.GOMAXPROCS(0)}
-	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, t, client) }); err != nil {
+	if err := j.trade(ctx, firm, exchange, func(ctx context.Context) error { return j.watch(ctx, r, client) }); err != nil {
 		return nil, err
 	}
 	if fold != nil {
@@ -303,13 +290,13 @@ func (j fig9Job) run(ctx context.Context) (_ *fig9Result, err error) {
 }
 
 // warmUp is not counted.
-func (j fig9Job) warmUp() time.Duration { return j.Duration / 4 }
+func (j fig9Job) warmUp() time.Duration { return j.Of.Duration / 4 }
 
 // trade lets the terminals and the exchange work while watch does, and then until every order has
 // been executed and every price published.
 func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exchange, watch func(context.Context) error) error {
 	group, working := errgroup.WithContext(ctx)
-	tickets := make(chan tpce.Ticket, j.Terminals) // an exchange that is behind holds up the terminals
+	tickets := make(chan tpce.Ticket, j.Of.Terminals) // an exchange that is behind holds up the terminals
 	closing := make(chan struct{})
 	group.Go(func() error {
 		defer close(closing)
@@ -318,13 +305,13 @@ func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exch
 	group.Go(func() error {
 		defer close(tickets)
 		terminals, selling := errgroup.WithContext(working)
-		for i := range j.Terminals {
-			random := rand.New(rand.NewPCG(j.Seed, uint64(i)))
+		for i := range j.Of.Terminals {
+			random := rand.New(rand.NewPCG(j.Of.Seed, uint64(i)))
 			terminals.Go(func() error { return firm.Terminal(selling, random, tickets, closing) })
 		}
 		return terminals.Wait()
 	})
-	for range j.Terminals {
+	for range j.Of.Terminals {
 		group.Go(func() error { return firm.Execute(working, exchange, tickets) })
 	}
 	if err := group.Wait(); err != nil {
@@ -334,14 +321,13 @@ func (j fig9Job) trade(ctx context.Context, firm *tpce.Firm, exchange *tpce.Exch
 }
 
 // watch waits until everything is warm and counts for as long as the measurement takes.
-func (j fig9Job) watch(ctx context.Context, r *fig9Result, t *fig9Tally, c *percolator.Client) error {
+func (j fig9Job) watch(ctx context.Context, r *fig9Result, c *percolator.Client) error {
 	pause(ctx, j.warmUp())
 	begun, cpu, requests := time.Now(), cpuTime(), c.Stats().Requests
-	t.count(true)
-	pause(ctx, j.Duration)
-	t.count(false)
+	r.count(true)
+	pause(ctx, j.Of.Duration)
+	r.count(false)
 	r.Seconds, r.CPU = time.Since(begun).Seconds(), (cpuTime() - cpu).Seconds()
-	r.Kinds, r.Executed = t.kinds, t.executed // nobody counts any more
 	r.Requests = minus(c.Stats().Requests, requests)
 	return ctx.Err()
 }
@@ -352,37 +338,31 @@ type fig9Kind struct {
 	Latencies recorder
 }
 
-// fig9Tally counts the transactions that end between begin and end.
-type fig9Tally struct {
-	mu       sync.Mutex
-	counting bool
-	executed int64
-	kinds    map[tpce.Kind]*fig9Kind
-}
-
-func newFig9Tally() *fig9Tally {
-	t := &fig9Tally{kinds: map[tpce.Kind]*fig9Kind{}}
+func newFig9Result() *fig9Result {
+	r := &fig9Result{Kinds: map[tpce.Kind]*fig9Kind{}}
 	for _, k := range tpce.Kinds {
-		t.kinds[k] = new(fig9Kind)
+		r.Kinds[k] = new(fig9Kind)
 	}
-	return t
+	return r
 }
 
-func (t *fig9Tally) count(counting bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counting = counting
+// count begins or ends the time whose transactions count.
+func (r *fig9Result) count(counting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counting = counting
 }
 
-func (t *fig9Tally) done(d tpce.Done) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.counting {
+// done counts a transaction when it has ended.
+func (r *fig9Result) done(d tpce.Done) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.counting {
 		return
 	}
 	if d.Executed {
-		t.executed++
+		r.Executed++
 	}
-	t.kinds[d.Kind].Conflicts += int64(d.Attempts - 1)
-	t.kinds[d.Kind].Latencies.record(d.Took)
+	r.Kinds[d.Kind].Conflicts += int64(d.Attempts - 1)
+	r.Kinds[d.Kind].Latencies.record(d.Took)
 }

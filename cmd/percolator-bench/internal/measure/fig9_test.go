@@ -16,7 +16,7 @@ import (
 func TestFig9Settings(t *testing.T) {
 	t.Parallel()
 	const q, d = tpce.Queued, tpce.Direct
-	got := (&fig9Benchmark{cores: []int{4, 1}, customers: []int{10, 300, 20}, commissions: []string{string(q), string(d)}}).settings()
+	got := (&fig9Benchmark{Cores: []int{4, 1}, Customers: []int{10, 300, 20}, Commission: []string{string(q), string(d)}}).settings()
 	want := []fig9Setting{
 		{1, 300, q}, {1, 300, d}, {4, 300, q}, {4, 300, d}, // cores, with the most customers
 		{4, 10, q}, {4, 10, d}, {4, 20, q}, {4, 20, d}, // customers, with the most cores; 300 are there already
@@ -29,7 +29,7 @@ func TestFig9Settings(t *testing.T) {
 // Only what ends between begin and end counts.
 func TestFig9Tally(t *testing.T) {
 	t.Parallel()
-	tally := newFig9Tally()
+	tally := newFig9Result()
 	result := tpce.Done{Kind: tpce.TradeResult, Took: 2 * time.Millisecond, Attempts: 3, Executed: true}
 	tally.done(result)
 	tally.count(true)
@@ -39,7 +39,7 @@ func TestFig9Tally(t *testing.T) {
 	tally.done(tpce.Done{Kind: tpce.TradeStatus, Took: time.Millisecond, Attempts: 1})
 	tally.count(false)
 	tally.done(result)
-	kinds, executed := tally.kinds, tally.executed
+	kinds, executed := tally.Kinds, tally.Executed
 	if k := kinds[tpce.TradeResult]; executed != 1 || k.Latencies.count() != 2 || k.Conflicts != 4 {
 		t.Errorf("%d executed, %+v", executed, k)
 	}
@@ -52,12 +52,12 @@ func TestFig9Tally(t *testing.T) {
 func TestFig9RunTellsErrors(t *testing.T) {
 	t.Parallel()
 	for job, want := range map[string]string{
-		`{"Emulator": "mine", "Customers": 1, "Commission": "row"}`:       `emulator "mine"`,
-		`{"Emulator": "embedded", "Customers": 0, "Commission": "row"}`:   "size",
-		`{"Emulator": "embedded", "Customers": 1, "Commission": "gifts"}`: `"gifts"`,
+		`{"Emulator": "mine", "Setting": {"Customers": 1, "Commission": "row"}}`:       `emulator "mine"`,
+		`{"Emulator": "embedded", "Setting": {"Customers": 0, "Commission": "row"}}`:   "size",
+		`{"Emulator": "embedded", "Setting": {"Customers": 1, "Commission": "gifts"}}`: `"gifts"`,
 	} {
 		out := new(bytes.Buffer)
-		if err := setUp(fig9Run)(t.Context(), &lines{json.NewDecoder(strings.NewReader(job)), json.NewEncoder(out)}); err == nil {
+		if err := setUp(fig9Run)(t.Context(), &lines{json.NewDecoder(strings.NewReader(job + "{}")), json.NewEncoder(out)}); err == nil {
 			t.Errorf("%s: no error", job)
 		}
 		var r reply
@@ -73,17 +73,15 @@ func TestFig9Row(t *testing.T) {
 	t.Parallel()
 	var results []*fig9Result
 	for i := range 3 {
-		tally := newFig9Tally()
+		tally := newFig9Result()
 		tally.count(true)
 		for range 10 * (i + 1) {
 			tally.done(tpce.Done{Kind: tpce.TradeOrder, Took: time.Millisecond, Attempts: 1})
 			tally.done(tpce.Done{Kind: tpce.TradeResult, Took: 8 * time.Millisecond, Attempts: 1 + i, Executed: true})
 		}
-		kinds, executed := tally.kinds, tally.executed
-		results = append(results, &fig9Result{
-			Seconds: 2, CPU: 3, Executed: executed, Kinds: kinds,
-			Requests: map[string]int64{"ReadRows": 40, "Oracle": 20}, Audit: tpce.Audit{Trades: executed},
-		})
+		tally.Seconds, tally.CPU, tally.Audit.Trades = 2, 3, tally.Executed
+		tally.Requests = map[string]int64{"ReadRows": 40, "Oracle": 20}
+		results = append(results, tally)
 	}
 	s, out := fig9Setting{2, 100, tpce.Queued}, newRun("fig9")
 	s.into(out, results)
@@ -127,7 +125,7 @@ func TestFig9Charts(t *testing.T) {
 	} {
 		add(r, s.cores, s.customers, s.c, s.tps)
 	}
-	(&fig9Benchmark{cores: []int{1, 4}, customers: []int{100, 10}}).draw(r)
+	(&fig9Benchmark{Cores: []int{1, 4}, Customers: []int{100, 10}}).draw(r)
 	byCores, byCustomers := r.Charts[0].Lines, r.Charts[1].Lines
 	if len(byCores) != 3 || !slices.Equal(byCores[0].X, []float64{1, 4}) ||
 		!slices.Equal(byCores[0].Y, []float64{10, 30}) || !slices.Equal(byCores[1].Y, []float64{5, 6}) {
@@ -141,9 +139,9 @@ func TestFig9Charts(t *testing.T) {
 	}
 	one, none := newRun("fig9"), newRun("fig9")
 	add(one, 1, 100, tpce.Queued, 10)
-	(&fig9Benchmark{cores: []int{1}, customers: []int{100}}).draw(one)
+	(&fig9Benchmark{Cores: []int{1}, Customers: []int{100}}).draw(one)
 	add(none, 1, 1, tpce.Omitted, 0)
-	(&fig9Benchmark{cores: []int{1}, customers: []int{1}}).draw(none)
+	(&fig9Benchmark{Cores: []int{1}, Customers: []int{1}}).draw(none)
 	for _, r := range []*run{r, one, none} {
 		if err := plot.Save(t.TempDir(), r.Charts); err != nil || len(r.Charts) != 2 {
 			t.Errorf("%d charts, %v", len(r.Charts), err)

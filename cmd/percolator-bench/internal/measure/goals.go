@@ -5,35 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
-	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
 // goalsBenchmark measures everything for which there is a goal, by the other benchmarks.
 type goalsBenchmark struct {
-	only    []string // of goalParts; none: all
-	fig8    fig8Benchmark
-	latency latencyBenchmark
-	ops     opsBenchmark
+	// Only names the parts: ratios against raw requests, of fig8; latency in multiples of a request
+	// time and counts of requests, of latency; ops, counts of the web index's requests. None: all.
+	Only                             []string
+	Duration, Slice, Delay, Collapse time.Duration
+	Rows, Iterations, Pages          int
 }
 
-// The parts of the goals.
-const (
-	goalRatios  = "ratios"  // against raw requests, of fig8
-	goalLatency = "latency" // multiples of a request time, and counts of requests, of latency
-	goalOps     = "ops"     // counts of the web index's requests, of ops
-)
-
-func (b *goalsBenchmark) declare(f *flags) {
-	b.ops.collapse = index.Collapse
-	f.bind("goals", map[string]any{
-		"only": &b.only, "duration": &b.fig8.duration, "slice": &b.fig8.slice, "rows": &b.fig8.rows,
-		"iterations": &b.latency.iterations, "delay": &b.latency.delay, "pages": &b.ops.pages, "collapse": &b.ops.collapse,
-	})
-	f.check(func() error {
-		return unless(b.fig8.duration >= 2*b.fig8.slice, "--duration %v does not hold two --slice %v", b.fig8.duration, b.fig8.slice)
-	})
+func (b *goalsBenchmark) check() error {
+	return unless(b.Duration >= 2*b.Slice, "--duration %v does not hold two --slice %v", b.Duration, b.Slice)
 }
 
 // goalRatio is a goal for a comparison of Figure 8.
@@ -66,11 +53,11 @@ func (b *goalsBenchmark) run(ctx context.Context, r *run) error {
 	}
 	var parts []part
 	for _, g := range ratioGoals() {
-		parts = append(parts, part{goalRatios, g.text, func() error { return b.ratio(ctx, r, g) }})
+		parts = append(parts, part{"ratios", g.text, func() error { return b.ratio(ctx, r, g) }})
 	}
-	parts = append(parts, part{goalLatency, "latency", func() error { return b.latencies(ctx, r) }},
-		part{goalOps, "web index", func() error { return b.counts(ctx, r) }})
-	parts = slices.DeleteFunc(parts, func(p part) bool { return len(b.only) > 0 && !slices.Contains(b.only, p.of) })
+	parts = append(parts, part{"latency", "latency", func() error { return b.latencies(ctx, r) }},
+		part{"ops", "web index", func() error { return b.counts(ctx, r) }})
+	parts = slices.DeleteFunc(parts, func(p part) bool { return len(b.Only) > 0 && !slices.Contains(b.Only, p.of) })
 	r.all = len(parts)
 	for _, p := range parts {
 		if err := p.run(); err != nil {
@@ -106,9 +93,10 @@ func (r *run) goal(name string, f report.Figure, g report.Goal) {
 }
 
 func (b *goalsBenchmark) ratio(ctx context.Context, r *run, g goalRatio) error {
-	f := b.fig8
-	f.goroutines, f.only, f.rows, f.value = []int{g.goroutines}, []string{g.name}, max(f.rows, fig8SnapshotGets*g.goroutines), 100
-	out, err := r.part(ctx, "fig8", &f)
+	out, err := r.part(ctx, "fig8", &fig8Benchmark{
+		Goroutines: []int{g.goroutines}, Only: []string{g.name}, Rows: max(b.Rows, fig8SnapshotGets*g.goroutines), Value: 100,
+		Slice: b.Slice, Duration: b.Duration,
+	})
 	if err != nil {
 		return err
 	}
@@ -124,12 +112,12 @@ func (b *goalsBenchmark) ratio(ctx context.Context, r *run, g goalRatio) error {
 // part runs another benchmark as a part of this one.
 func (r *run) part(ctx context.Context, name string, b benchmark) (*run, error) {
 	out := newRun(name)
-	out.emulator, out.repeat = r.emulator, r.repeat
+	out.emulator, out.Repeat = r.emulator, r.Repeat
 	return out, errors.Join(b.run(ctx, out), out.failed)
 }
 
 func (b *goalsBenchmark) latencies(ctx context.Context, r *run) error {
-	out, err := r.part(ctx, "latency", &b.latency)
+	out, err := r.part(ctx, "latency", &latencyBenchmark{Delay: b.Delay, Iterations: b.Iterations})
 	if err != nil {
 		return err
 	}
@@ -145,8 +133,9 @@ func (b *goalsBenchmark) latencies(ctx context.Context, r *run) error {
 }
 
 func (b *goalsBenchmark) counts(ctx context.Context, r *run) error {
-	b.ops.changed, b.ops.delay, b.ops.concurrency = b.ops.pages/10, b.latency.delay, 128
-	out, err := r.part(ctx, "ops", &b.ops)
+	out, err := r.part(ctx, "ops", &opsBenchmark{
+		Pages: b.Pages, Changed: b.Pages / 10, Delay: b.Delay, Concurrency: 128, Collapse: b.Collapse,
+	})
 	if err != nil {
 		return err
 	}

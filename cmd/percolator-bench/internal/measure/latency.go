@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -12,6 +11,8 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
@@ -23,15 +24,11 @@ type latencyBenchmark struct {
 	// delay is added to each request to the store and to each request for a timestamp. It should be
 	// long compared with what the emulator needs, or the processor is measured and not how many
 	// requests follow each other.
-	delay      time.Duration
-	iterations int // transactions of each kind in a repetition
+	Delay      time.Duration
+	Iterations int // transactions of each kind in a repetition
 }
 
-func (b *latencyBenchmark) declare(f *flags) {
-	f.bind("latency", map[string]any{
-		"delay": &b.delay, "iterations": &b.iterations,
-	})
-}
+func (b *latencyBenchmark) check() error { return nil }
 
 const (
 	// latencyTurn is how many transactions follow each other before it is the raw requests' turn. A
@@ -45,25 +42,25 @@ const (
 // run gives up when it takes ten times as long as its requests one after the other.
 func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 	const requests = 60 // of all kinds of transactions, one each, with the raw requests beside them
-	each := requests * (b.delay + time.Millisecond)
-	ctx, cancel := context.WithTimeout(ctx, gracePeriod+10*each*time.Duration(r.repeat*b.iterations+1+countedTransactions))
+	each := requests * (b.Delay + time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, gracePeriod+10*each*time.Duration(r.Repeat*b.Iterations+1+countedTransactions))
 	defer cancel()
-	f, err := startLatency(ctx, b.delay, r.emulator)
+	f, err := startLatency(ctx, b.Delay, r.emulator)
 	if err != nil {
 		return err
 	}
 	defer f.closeInto(&err)
 	r.Emulator = f.emulator
 	r.Title = fmt.Sprintf("transactions in request times, %.1f ms added to each request, %d × %d of each kind",
-		milliseconds(b.delay), r.repeat, b.iterations)
+		milliseconds(b.Delay), r.Repeat, b.Iterations)
 	works := f.works()
-	r.all = len(works) * (r.repeat + 1)
-	for i := range r.repeat + 1 {
+	r.all = len(works) * (r.Repeat + 1)
+	for i := range r.Repeat + 1 {
 		for _, w := range works {
 			if i == 0 {
 				err = f.count(ctx, w)
 			} else {
-				err = f.time(ctx, b.iterations, w)
+				err = f.time(ctx, b.Iterations, w)
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
@@ -78,7 +75,7 @@ func (b *latencyBenchmark) run(ctx context.Context, r *run) (err error) {
 		w.into(r)
 		bars[0].Values, bars[1].Values = append(bars[0].Values, report.Median(w.multiples)), append(bars[1].Values, w.goal)
 	}
-	r.Draw(report.Chart{Name: "latency", Title: fmt.Sprintf("Transactions with %.0f ms added to each request", milliseconds(b.delay)),
+	r.Draw(report.Chart{Name: "latency", Title: fmt.Sprintf("Transactions with %.0f ms added to each request", milliseconds(b.Delay)),
 		Y: report.Axis{Label: "times one raw request"}, Bars: bars,
 		Categories: []string{"get", "set", "set, blind", "get, set 2", "set 10", "set 10, blind", "past a lock"}})
 	verified, err := f.verify(ctx, works)
@@ -286,7 +283,7 @@ func (f *latencyField) perform(ctx context.Context, w *latencyWork) (time.Durati
 			return 0, fmt.Errorf("preparing: %w", err)
 		}
 	}
-	return timed(asMeasured(ctx), func(ctx context.Context) error { return w.run(ctx, row) })
+	return timed(context.WithValue(ctx, waitedFor{}, true), func(ctx context.Context) error { return w.run(ctx, row) })
 }
 
 // count runs transactions one by one, each until its phase two is over, and counts their requests.
@@ -355,42 +352,16 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 	return time.Since(begun), err
 }
 
-// losePhaseTwo makes a client's MutateRows vanish, while the client is told that all is well. What
-// its transactions leave in the store is what is there when a client dies right after the commit
-// point: the primary's record, and the locks of all other rows. The client itself need not be
-// killed for it, and tries nothing again.
+// losePhaseTwo makes a client's MutateRows fail at once, with an error after which nobody tries
+// again. What its transactions leave in the store is what is there when a client dies right after
+// the commit point: the primary's record, and the locks of all other rows.
 func losePhaseTwo() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
 		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 			open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if !strings.HasSuffix(method, "/MutateRows") {
-				return open(ctx, desc, conn, method, opts...)
+			if method == btpb.Bigtable_MutateRows_FullMethodName {
+				return nil, status.Error(codes.FailedPrecondition, "phase two is lost")
 			}
-			return &lostMutateRows{noStream: noStream{ctx}}, nil
+			return open(ctx, desc, conn, method, opts...)
 		}))
-}
-
-// lostMutateRows answers a request that nobody gets.
-type lostMutateRows struct {
-	noStream
-	answer *btpb.MutateRowsResponse
-}
-
-// SendMsg implements grpc.ClientStream.
-func (s *lostMutateRows) SendMsg(req any) error {
-	s.answer = &btpb.MutateRowsResponse{}
-	for i := range req.(*btpb.MutateRowsRequest).Entries {
-		s.answer.Entries = append(s.answer.Entries, &btpb.MutateRowsResponse_Entry{Index: int64(i)})
-	}
-	return nil
-}
-
-// RecvMsg implements grpc.ClientStream.
-func (s *lostMutateRows) RecvMsg(resp any) error {
-	if s.answer == nil {
-		return io.EOF
-	}
-	resp.(*btpb.MutateRowsResponse).Entries = s.answer.Entries
-	s.answer = nil
-	return nil
 }

@@ -57,26 +57,27 @@ func (g generator) run(ctx context.Context, call func(ctx context.Context, calle
 }
 
 // arrive makes each call when it is due, whatever becomes of those before it, waits for all of
-// them, and returns how many were shed.
-func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i int) error) (shed int64, err error) {
+// them, and returns how many were due and how many of these were shed.
+func (g generator) arrive(ctx context.Context, call func(ctx context.Context, i int) error) (due, shed int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	random := rand.New(rand.NewPCG(1, 2))
 	var pending atomic.Int64
-	due := time.Now()
-	for i := 0; ; i++ {
+	next := time.Now()
+	for ; ; due++ {
 		wait := 1.0
 		if g.random {
 			wait = random.ExpFloat64()
 		}
-		due = due.Add(time.Duration(wait / g.rate * float64(time.Second)))
-		if sleepUntil(ctx, due) != nil || i > 0 && !g.more() {
-			return shed, group.Wait()
+		next = next.Add(time.Duration(wait / g.rate * float64(time.Second)))
+		if sleepUntil(ctx, next) != nil || due > 0 && !g.more() {
+			return due, shed, group.Wait()
 		}
 		if pending.Add(1) > g.most && g.most > 0 {
 			pending.Add(-1)
 			shed++
 			continue
 		}
+		i := due
 		group.Go(func() error {
 			defer pending.Add(-1)
 			return call(ctx, i)
@@ -110,8 +111,22 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 // are exact. One that is not positive counts as the shortest.
 type recorder struct {
 	mu        sync.Mutex
-	histogram *hdrhistogram.Histogram // nil: nothing was recorded
-	sum, max  time.Duration
+	Histogram *histogram // nil: nothing was recorded
+	Sum, Max  time.Duration
+}
+
+// histogram is one that can go to another process.
+type histogram struct{ *hdrhistogram.Histogram }
+
+// MarshalJSON implements json.Marshaler.
+func (h *histogram) MarshalJSON() ([]byte, error) { return json.Marshal(h.Export()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *histogram) UnmarshalJSON(text []byte) error {
+	var s hdrhistogram.Snapshot
+	err := json.Unmarshal(text, &s)
+	h.Histogram = hdrhistogram.Import(&s)
+	return err
 }
 
 // longest is the greatest latency that is told from greater ones, and shortest the least.
@@ -123,11 +138,11 @@ const (
 func (r *recorder) record(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.histogram == nil {
-		r.histogram = hdrhistogram.New(int64(shortest), int64(longest), 3)
+	if r.Histogram == nil {
+		r.Histogram = &histogram{hdrhistogram.New(int64(shortest), int64(longest), 3)}
 	}
-	_ = r.histogram.RecordValue(int64(min(max(d, shortest), longest))) // it is in range
-	r.sum, r.max = r.sum+d, max(r.max, d)
+	_ = r.Histogram.RecordValue(int64(min(max(d, shortest), longest))) // it is in range
+	r.Sum, r.Max = r.Sum+d, max(r.Max, d)
 }
 
 func recorded(all []time.Duration) *recorder {
@@ -139,32 +154,26 @@ func recorded(all []time.Duration) *recorder {
 }
 
 func (r *recorder) count() int64 {
-	if r.histogram == nil {
+	if r.Histogram == nil {
 		return 0
 	}
-	return r.histogram.TotalCount()
+	return r.Histogram.TotalCount()
 }
 
 // ms is a quantile in milliseconds; 100 is the maximum.
 func (r *recorder) ms(quantile float64) float64 {
-	if r.histogram == nil || quantile == 100 {
-		return milliseconds(r.max)
+	if r.Histogram == nil || quantile == 100 {
+		return milliseconds(r.Max)
 	}
-	return milliseconds(min(time.Duration(r.histogram.ValueAtQuantile(quantile)), r.max))
+	return milliseconds(min(time.Duration(r.Histogram.ValueAtQuantile(quantile)), r.Max))
 }
 
-func (r *recorder) mean() float64 { return milliseconds(r.sum) / float64(max(r.count(), 1)) }
+func (r *recorder) mean() float64 { return milliseconds(r.Sum) / float64(max(r.count(), 1)) }
 
 // into adds the figures of a distribution to a row.
 func (r *recorder) into(row *report.Row) {
-	row.Add("n", r.count())
-	for _, q := range []struct {
-		name string
-		at   float64
-	}{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}} {
-		row.Add(q.name+", ms", r.ms(q.at))
-	}
-	row.Add("mean, ms", r.mean())
+	row.Add("n", r.count(), "p50, ms", r.ms(50), "p90, ms", r.ms(90), "p99, ms", r.ms(99), "p99.9, ms", r.ms(99.9),
+		"max, ms", r.ms(100), "mean, ms", r.mean())
 }
 
 // line is which share of all is at most so long, for a logarithmic axis.
@@ -176,40 +185,14 @@ func (r *recorder) line(name string) report.Line {
 	return l
 }
 
-// recording is a recorder on its way to another process.
-type recording struct {
-	Histogram *hdrhistogram.Snapshot `json:"histogram,omitempty"`
-	Sum       time.Duration          `json:"sum"`
-	Max       time.Duration          `json:"max"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (r *recorder) MarshalJSON() ([]byte, error) {
-	out := recording{Sum: r.sum, Max: r.max}
-	if r.histogram != nil {
-		out.Histogram = r.histogram.Export()
-	}
-	return json.Marshal(out)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (r *recorder) UnmarshalJSON(text []byte) error {
-	var in recording
-	err := json.Unmarshal(text, &in)
-	if r.sum, r.max = in.Sum, in.Max; in.Histogram != nil {
-		r.histogram = hdrhistogram.Import(in.Histogram)
-	}
-	return err
-}
-
 // merge adds what another one has recorded, which is not used any more.
 func (r *recorder) merge(other *recorder) {
-	if r.histogram == nil {
-		r.histogram = other.histogram
-	} else if other.histogram != nil {
-		r.histogram.Merge(other.histogram)
+	if r.Histogram == nil {
+		r.Histogram = other.Histogram
+	} else if other.Histogram != nil {
+		r.Histogram.Merge(other.Histogram.Histogram)
 	}
-	r.sum, r.max = r.sum+other.sum, max(r.max, other.max)
+	r.Sum, r.Max = r.Sum+other.Sum, max(r.Max, other.Max)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -16,36 +16,29 @@ import (
 // observed write was durable to when the commit of its observer was, both as their clients were
 // told by the store.
 type observersBenchmark struct {
-	duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
-	writers  []int         // for each saturated rate; each of them waits for the observer of its write
-	hops     int           // of the chain
-	chains   float64       // begun each second, at random moments
+	Duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
+	Writers  []int         // for each saturated rate; each of them waits for the observer of its write
+	Hops     int           // of the chain
+	Chains   float64       // begun each second, at random moments
 
-	clean, dirty int // rows of the shared table without a notification, and how many of them get one in each round. 0: not measured
-	rounds       int
-	workers      int           // processes
-	idle         time.Duration // before each round, so that the workers have slowed down
-	scanInterval time.Duration // of those workers; 0: as they like
-	scanOnly     bool          // those workers hear nothing from the writer
+	Clean, Dirty int // rows of the shared table without a notification, and how many of them get one in each round. 0: not measured
+	Rounds       int
+	Workers      int           // processes
+	Idle         time.Duration // before each round, so that the workers have slowed down
+	ScanInterval time.Duration // of those workers; 0: as they like
+	ScanOnly     bool          // those workers hear nothing from the writer
 }
 
-func (b *observersBenchmark) declare(f *flags) {
-	f.bind("observers", map[string]any{
-		"duration": &b.duration, "writers": &b.writers, "hops": &b.hops, "chains": &b.chains, "clean": &b.clean,
-		"dirty": &b.dirty, "rounds": &b.rounds, "workers": &b.workers, "idle": &b.idle, "scan-interval": &b.scanInterval,
-		"scan-only": &b.scanOnly,
-	})
-	f.check(func() error {
-		return unless(b.clean == 0 || b.dirty*b.rounds <= b.clean,
-			"--clean %d are fewer than --dirty %d in --rounds %d", b.clean, b.dirty, b.rounds)
-	})
+func (b *observersBenchmark) check() error {
+	return unless(b.Clean == 0 || b.Dirty*b.Rounds <= b.Clean,
+		"--clean %d are fewer than --dirty %d in --rounds %d", b.Clean, b.Dirty, b.Rounds)
 }
 
 func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	r.Title = "from commit of a write to commit of its observer"
-	r.all = len(b.writers) + 1 + 2
-	if b.clean > 0 {
-		r.all += 1 + b.rounds
+	r.all = len(b.Writers) + 1 + 2
+	if b.Clean > 0 {
+		r.all += 1 + b.Rounds
 	}
 	if err := b.inProcess(ctx, r); err != nil {
 		return fmt.Errorf("in one process: %w", err)
@@ -56,13 +49,18 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 		name   string
 		worker observers.Config
 	}{{"direct dispatch", observers.Config{}}, {"scan only", observers.Config{DisableDispatch: true}}} {
-		t := r.Table("chain, " + way.name)
-		if err := b.chain(ctx, t, way.worker); err != nil {
+		hops, whole, _, err := chains(ctx, b.Hops, way.worker, b.Chains, b.Duration/2)
+		if err != nil {
 			return fmt.Errorf("chain: %w", err)
 		}
+		t := r.Table("chain, " + way.name)
+		for h := range hops {
+			hops[h].into(t.Row(fmt.Sprintf("hop %d", h+1)))
+		}
+		whole.into(t.Row("whole"))
 		line := report.Line{Name: way.name, Points: true}
 		sum := 0.
-		for i, row := range t.Rows[:b.hops] {
+		for i, row := range t.Rows[:b.Hops] {
 			sum += row.Value("p50")
 			line.X, line.Y = append(line.X, float64(i+1)), append(line.Y, sum)
 		}
@@ -70,7 +68,7 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 		r.step()
 	}
 	r.Draw(chart)
-	if b.clean == 0 {
+	if b.Clean == 0 {
 		return nil
 	}
 	return b.acrossProcesses(ctx, r)
@@ -135,21 +133,11 @@ func (o *observed) write(ctx context.Context, row string) error {
 	return err
 }
 
-// offer writes rows at random moments for d, whatever becomes of them, and returns how many.
-func (o *observed) offer(ctx context.Context, rate float64, d time.Duration) (int, error) {
-	var rows atomic.Int64
-	_, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
-		rows.Add(1)
-		return o.write(ctx, rowName(i))
-	})
-	return int(rows.Load()), err
-}
-
 // inProcess finds the saturated rate and offers half of it.
-func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) {
+func (b *observersBenchmark) inProcess(ctx context.Context, r *run) error {
 	most := 0.0
-	for _, writers := range b.writers {
-		rate, err := saturate(ctx, writers, b.duration/4)
+	for _, writers := range b.Writers {
+		rate, err := saturate(ctx, writers, b.Duration/4)
 		if err != nil {
 			return fmt.Errorf("%d writers: %w", writers, err)
 		}
@@ -157,36 +145,15 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) (err error) 
 		most = max(most, rate)
 		r.step()
 	}
-	o, err := startObserved(ctx, 1, observers.Config{})
+	_, latencies, inTime, err := chains(ctx, 1, observers.Config{}, most/2, b.Duration)
 	if err != nil {
 		return err
-	}
-	defer o.closeInto(&err)
-	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
-	defer cancel()
-	begun := time.Now()
-	n, err := o.offer(ctx, most/2, b.duration)
-	if err != nil {
-		return err
-	}
-	var latencies recorder
-	inTime := 0
-	for i := range n {
-		ran, err := o.clock.await(ctx, rowName(i), hopColumn(1))
-		if err != nil {
-			return fmt.Errorf("the observer of write %d of %d: %w", i, n, err)
-		}
-		written := o.clock.committed(rowName(i), hopColumn(0))
-		if written.Sub(begun) <= b.duration {
-			inTime++
-		}
-		latencies.record(ran.Sub(written))
 	}
 	observed := r.Table("in one process").Row("observed")
-	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.duration.Seconds())
+	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.Duration.Seconds())
 	latencies.into(observed)
 	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
-	r.Draw(latencyChart("observers-in-process", title, &latencies,
+	r.Draw(latencyChart("observers-in-process", title, latencies,
 		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
 	r.step()
 	return nil
@@ -228,36 +195,37 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 	return float64(runs.Load()) / end.Sub(counted).Seconds(), nil
 }
 
-// chain begins chains at random moments and measures each hop.
-func (b *observersBenchmark) chain(ctx context.Context, t *report.Table, cfg observers.Config) (err error) {
-	o, err := startObserved(ctx, b.hops, cfg)
+// chains begins chains of observers at random moments for d, and measures each hop and the whole.
+// inTime is how many were begun within d.
+func chains(ctx context.Context, length int, cfg observers.Config, rate float64, d time.Duration,
+) (hops []recorder, whole *recorder, inTime int, err error) {
+	o, err := startObserved(ctx, length, cfg)
 	if err != nil {
-		return err
+		return nil, nil, 0, err
 	}
 	defer o.closeInto(&err)
-	ctx, cancel := context.WithTimeout(ctx, b.duration+gracePeriod)
+	ctx, cancel := context.WithTimeout(ctx, 2*d+gracePeriod)
 	defer cancel()
-	n, err := o.offer(ctx, b.chains, b.duration/2)
-	if err != nil {
-		return err
-	}
-	hops, whole := make([]recorder, b.hops), new(recorder)
-	for i := range n {
+	begun := time.Now()
+	n, _, err := generator{rate: rate, random: true, more: during(d)}.arrive(ctx, func(ctx context.Context, i int) error {
+		return o.write(ctx, rowName(i))
+	})
+	hops, whole = make([]recorder, length), new(recorder)
+	for i := 0; i < n && err == nil; i++ {
 		first := o.clock.committed(rowName(i), hopColumn(0))
+		if first.Sub(begun) <= d {
+			inTime++
+		}
 		last := first
 		for h := range hops {
 			at, err := o.clock.await(ctx, rowName(i), hopColumn(h+1))
 			if err != nil {
-				return fmt.Errorf("hop %d of chain %d: %w", h+1, i, err)
+				return nil, nil, 0, fmt.Errorf("hop %d of chain %d of %d: %w", h+1, i, n, err)
 			}
 			hops[h].record(at.Sub(last))
 			last = at
 		}
 		whole.record(last.Sub(first))
 	}
-	for h := range hops {
-		hops[h].into(t.Row(fmt.Sprintf("hop %d", h+1)))
-	}
-	whole.into(t.Row("whole"))
-	return nil
+	return hops, whole, inTime, err
 }

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,19 +14,16 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // observersStore is the process with the store: an emulator of Bigtable and an oracle. It says
 // where they listen, and lives until the input ends.
-func observersStore(ctx context.Context, _ struct{}, l *lines) (err error) {
+func observersStore(ctx context.Context, _ struct{}, l *lines) error {
 	e := newEnvironment(ctx, embeddedEmulator, hopSchema(1))
-	defer e.closeInto(&err)
 	e.serveOracle(ctx, tso.NewMemoryStore(), tso.ServerConfig{})
-	if e.err != nil {
-		return e.err
-	}
-	return errors.Join(l.say(e.at), l.untilEnd())
+	return answer(l, e, func(struct{}) (addresses, error) { return e.at, nil })
 }
 
 // round is what the writer is asked for: to write each row at its moment, counted from when it is
@@ -45,13 +41,9 @@ type moments struct {
 
 // observersWriter is the process with the writer: for each round that it hears it writes the rows
 // at their moments, and says when they were committed.
-func observersWriter(ctx context.Context, at addresses, l *lines) (err error) {
-	o, err := connectObserved(ctx, at)
-	if err != nil {
-		return err
-	}
-	defer o.closeInto(&err)
-	return answer(l, func(r round) (moments, error) {
+func observersWriter(ctx context.Context, at addresses, l *lines) error {
+	o := connectEnvironment(ctx, at).observed(ctx)
+	return answer(l, o.environment, func(r round) (moments, error) {
 		ctx, cancel := context.WithTimeout(ctx, gracePeriod)
 		defer cancel()
 		var group errgroup.Group
@@ -74,26 +66,14 @@ type observersSetting struct {
 
 // observersWorker is a process with a worker: whenever it is asked it says which rows it has run
 // for, and when those runs were committed.
-func observersWorker(ctx context.Context, s observersSetting, l *lines) (err error) {
-	o, err := connectObserved(ctx, s.At)
-	if err != nil {
-		return err
-	}
-	defer o.closeInto(&err)
+func observersWorker(ctx context.Context, s observersSetting, l *lines) error {
+	o := connectEnvironment(ctx, s.At).observed(ctx)
 	cfg := observers.Config{ScanInterval: s.ScanInterval, DisableDispatch: s.ScanOnly}
 	worker, _ := o.work(ctx, o.client, hopRegistry(1), cfg)
-	if o.err != nil {
-		return o.err
-	}
-	return answer(l, func(struct{}) (moments, error) {
+	return answer(l, o.environment, func(struct{}) (moments, error) {
 		stats := worker.Stats()
 		return moments{Rows: o.clock.take(hopColumn(1)), Hinted: stats.Hinted, Found: stats.Found}, nil
 	})
-}
-
-func connectObserved(ctx context.Context, at addresses) (*observed, error) {
-	o := connectEnvironment(ctx, at).observed(ctx)
-	return o, o.orClose()
 }
 
 // acrossProcesses measures from a writer's process to workers' processes.
@@ -104,32 +84,32 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 	if e.err != nil {
 		return e.err
 	}
-	pass, err := fillClean(ctx, e.at, b.clean)
+	pass, err := fillClean(ctx, e.at, b.Clean)
 	if err != nil {
 		return err
 	}
 	r.step()
 	writer := e.part(ctx, "observers-writer", e.at, nil)
 	var workers []*process
-	for range b.workers {
-		setting := observersSetting{At: e.at, ScanInterval: b.scanInterval, ScanOnly: b.scanOnly}
+	for range b.Workers {
+		setting := observersSetting{At: e.at, ScanInterval: b.ScanInterval, ScanOnly: b.ScanOnly}
 		workers = append(workers, e.part(ctx, "observers-worker", setting, nil))
 	}
 	if e.err != nil {
 		return e.err
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	rows := random.Perm(b.clean) // no row twice
+	rows := random.Perm(b.Clean) // no row twice
 	var latencies recorder
 	var counts moments
 	lost := 0
 	t := r.Table("across processes")
-	for i := range b.rounds {
-		pause(ctx, b.idle)
+	for i := range b.Rounds {
+		pause(ctx, b.Idle)
 		one := round{}
-		for range b.dirty {
+		for range b.Dirty {
 			one.Rows = append(one.Rows, rowName(rows[0]))
-			one.Moments = append(one.Moments, time.Duration(random.Int64N(int64(b.duration)/3+1)))
+			one.Moments = append(one.Moments, time.Duration(random.Int64N(int64(b.Duration)/3+1)))
 			rows = rows[1:]
 		}
 		slices.Sort(one.Moments)
@@ -137,28 +117,28 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 		if took, counts, err = one.measure(ctx, writer, workers); err != nil {
 			return err
 		}
-		lost += b.dirty - len(took)
+		lost += b.Dirty - len(took)
 		recorded(took).into(t.Row(fmt.Sprintf("round %d", i+1)))
 		latencies.merge(recorded(took))
 		r.step()
 	}
 	latencies.into(t.Row("all"))
 	counted := r.Table("dirty rows").Row("all")
-	counted.Add("clean rows", b.clean, "to look at all, ms", pass, "dirty rows of a round", b.dirty, "workers", b.workers,
+	counted.Add("clean rows", b.Clean, "to look at all, ms", pass, "dirty rows of a round", b.Dirty, "workers", b.Workers,
 		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
 	counted.Add("lost", lost) // no worker ran for them: must be 0
-	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.clean, b.dirty)
+	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.Clean, b.Dirty)
 	r.Draw(latencyChart("observers-across-processes", title, &latencies, report.Mark{At: 1000, Name: "goal for p99"}))
 	return nil
 }
 
 // fillClean fills the table with clean rows, and measures how long it takes to look at all of them.
 func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err error) {
-	o, err := connectObserved(ctx, at)
-	if err != nil {
-		return 0, err
-	}
+	o := connectEnvironment(ctx, at).observed(ctx)
 	defer o.closeInto(&err)
+	if o.err != nil {
+		return 0, o.err
+	}
 	body := slices.Repeat([]byte{'x'}, 100)
 	if err := fill.Items(ctx, o.client, clean, func(tx *percolator.Txn, i int) error {
 		return tx.Set(benchCell(rowName(i), bodyColumn), body)
@@ -168,7 +148,7 @@ func fillClean(ctx context.Context, at addresses, clean int) (pass float64, err 
 	var passes []float64
 	for range 3 {
 		begun := time.Now()
-		for p, err := range pending(ctx, o.client, benchTable) {
+		for p, err := range admin.New(o.client).ScanPending(ctx, benchTable, percolator.All()) {
 			if err != nil {
 				return 0, err
 			}

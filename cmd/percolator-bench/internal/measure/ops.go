@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
-	"github.com/gopercolator/percolator/internal/webindex/index"
 )
 
 // opsBenchmark counts how many requests to Bigtable the web index makes.
@@ -22,24 +21,17 @@ import (
 // section 2.5. Ranges that are scanned, the change that an observer reads together with its
 // acknowledgment, and a worker's search for notifications are the same in all.
 type opsBenchmark struct {
-	pages   int // of the crawl
-	changed int // of them, the second time
+	Pages   int // of the crawl
+	Changed int // of them, the second time
 	// delay is added to each request to the store and to the oracle. It decides how many reads meet
 	// and travel together.
-	delay       time.Duration
-	concurrency int           // runs of observers under way at once; the paper's workers have thousands of threads
-	collapse    time.Duration // see index.Collapse
-	detail      bool
+	Delay       time.Duration
+	Concurrency int           // runs of observers under way at once; the paper's workers have thousands of threads
+	Collapse    time.Duration // see index.Collapse
+	Detail      bool
 }
 
-func (b *opsBenchmark) declare(f *flags) {
-	b.collapse = index.Collapse
-	f.bind("ops", map[string]any{
-		"pages": &b.pages, "changed": &b.changed, "delay": &b.delay, "concurrency": &b.concurrency, "collapse": &b.collapse,
-		"detail": &b.detail,
-	})
-	f.check(func() error { return within("changed", b.changed, 0, b.pages) })
-}
+func (b *opsBenchmark) check() error { return within("changed", b.Changed, 0, b.Pages) }
 
 // opsVariant is the web index with some of the means that save requests.
 type opsVariant struct {
@@ -53,8 +45,7 @@ var opsPhases = [2]string{"load", "changed pages"}
 
 // opsPhase is what was counted while pages were loaded, until the observers were idle.
 type opsPhase struct {
-	pages    int // that were written
-	took     time.Duration
+	pages    int              // that were written
 	requests map[string]int64 // to Bigtable, by kind
 	reads    map[string]int64 // ReadRows by what they are for
 	origins  []opsOrigin      // of reads, most requests first
@@ -80,19 +71,19 @@ func (p opsPhase) perPage(n int64) float64 { return float64(n) / float64(max(1, 
 
 // run may take five minutes for each load and a second for each page of it.
 func (b *opsBenchmark) run(ctx context.Context, r *run) error {
-	ctx, cancel := context.WithTimeout(ctx, 8*(5*time.Minute+time.Duration(b.pages)*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, 8*(5*time.Minute+time.Duration(b.Pages)*time.Second))
 	defer cancel()
 	dir, err := os.MkdirTemp("", "percolator-bench")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	pages, err := writeOpsCrawl(ctx, dir, b.pages, b.changed)
+	pages, err := writeOpsCrawl(ctx, dir, b.Pages, b.Changed)
 	if err != nil {
 		return err
 	}
 	r.Title = fmt.Sprintf("requests of the web index to Bigtable, %d pages of which %d change; %.1f ms added to each request, %d runs at once",
-		pages.pages, pages.changed, milliseconds(b.delay), b.concurrency)
+		pages.pages, pages.changed, milliseconds(b.Delay), b.Concurrency)
 	r.all = 8
 	variants := []*opsVariant{{name: "neither"}, {name: "prefetch", prefetch: true}, {name: "batching", batching: true},
 		{name: "batching and prefetch", batching: true, prefetch: true}}
@@ -103,7 +94,7 @@ func (b *opsBenchmark) run(ctx context.Context, r *run) error {
 	}
 	for i, name := range opsPhases {
 		for _, v := range variants {
-			v.phases[i].into(r, name, v.name, b.detail)
+			v.phases[i].into(r, name, v.name, b.Detail)
 		}
 		compare(r.Table("neither by both").Row(name), variants[0].phases[i], variants[3].phases[i])
 	}

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,16 +11,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
-	"github.com/gopercolator/percolator/internal/webindex/bundled"
 	"github.com/gopercolator/percolator/internal/webindex/crawl"
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/load"
@@ -46,10 +44,10 @@ type opsSite struct {
 func startOps(ctx context.Context, v *opsVariant, b *opsBenchmark, emulator string) (s *opsSite, err error) {
 	s = &opsSite{origins: map[readOrigin]*opsOrigin{}, environment: newEnvironment(ctx, emulator, index.Schema())}
 	s.sent.own, s.sent.saw = true, s.read
-	_, oracle := s.distantOracle(ctx, b.delay)
+	_, oracle := s.distantOracle(ctx, b.Delay)
 	s.client = s.environment.client(ctx, percolator.Config{DisableBatching: !v.batching, DisablePrefetch: !v.prefetch, Oracle: oracle},
-		append(delayed(b.delay), s.sent.option())...)
-	s.worker, _ = s.work(ctx, s.client, index.Registry(b.collapse), observers.Config{Concurrency: b.concurrency})
+		append(delayed(b.Delay), s.sent.option())...)
+	s.worker, _ = s.work(ctx, s.client, index.Registry(b.Collapse), observers.Config{Concurrency: b.Concurrency})
 	return s, s.orClose()
 }
 
@@ -82,7 +80,6 @@ func merged(o readOrigin) string {
 
 // load loads a crawl, and counts until no observer has anything left to do.
 func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error) {
-	begun := time.Now()
 	l := &load.Loader{Client: s.client, Log: slog.New(slog.DiscardHandler)}
 	if err := l.Load(ctx, load.Path(path)); err != nil {
 		return p, err
@@ -91,8 +88,14 @@ func (s *opsSite) load(ctx context.Context, path string) (p opsPhase, err error)
 		return p, err
 	}
 	p = s.taken()
-	p.pages, p.took = int(l.Counts().Changed), time.Since(begun)
-	return p, anyParked(ctx, s.client)
+	p.pages = int(l.Counts().Changed)
+	for parked, err := range observers.ListParked(ctx, s.client) {
+		if err != nil {
+			return p, err
+		}
+		return p, fmt.Errorf("observer %s has given up on %s: %s", parked.Observer, parked.Cell, parked.Reason)
+	}
+	return p, nil
 }
 
 // taken is what happened since it was last called.
@@ -157,8 +160,10 @@ func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
 	case strings.HasPrefix(o.table, "percolator_"):
 		o.kind = readOwn
 		return o, asked{keys, keys}
-	case f.wholeFamily("notify"), f.wholeFamily("write"): // the second looks for commits at the end of a wait
-		if o.kind = readSearch; oneRow(r.GetRows().GetRowRanges()) {
+	case slices.Contains(f.families, "notify"), slices.Contains(f.families, "write"): // the second looks for commits at the end of a wait
+		o.kind = readSearch
+		if ranges := r.GetRows().GetRowRanges(); len(ranges) == 1 &&
+			string(ranges[0].GetEndKeyOpen()) == string(ranges[0].GetStartKeyClosed())+"\x00" { // one row
 			o.kind = readCheck
 		}
 		return o, asked{}
@@ -173,19 +178,12 @@ func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
 	return o, asked{keys, keys * max(1, len(f.columns))}
 }
 
-// oneRow tells whether a range holds one row only.
-func oneRow(ranges []*btpb.RowRange) bool {
-	return len(ranges) == 1 && string(ranges[0].GetEndKeyOpen()) == string(ranges[0].GetStartKeyClosed())+"\x00"
-}
-
 // namedByFilter is what a filter lets through.
 type namedByFilter struct {
 	columns  []string
 	families []string // of which all columns pass
 	values   bool     // it looks at values
 }
-
-func (f *namedByFilter) wholeFamily(name string) bool { return slices.Contains(f.families, name) }
 
 func (f *namedByFilter) walk(filter *btpb.RowFilter) {
 	switch x := filter.GetFilter().(type) {
@@ -205,21 +203,12 @@ func (f *namedByFilter) walk(filter *btpb.RowFilter) {
 		}
 	case *btpb.RowFilter_ColumnQualifierRegexFilter:
 		for _, c := range strings.Split(string(x.ColumnQualifierRegexFilter), "|") {
-			f.columns = append(f.columns, unescaped(c))
+			column, _ := strconv.Unquote(`"` + c + `"`) //nolint:errcheck // it has letters, digits and \x.. only
+			f.columns = append(f.columns, column)
 		}
 	case *btpb.RowFilter_ValueRangeFilter:
 		f.values = true
 	}
-}
-
-var escapedByte = regexp.MustCompile(`\\x[0-9a-f]{2}`)
-
-// unescaped is the column that a part of a pattern names.
-func unescaped(pattern string) string {
-	return escapedByte.ReplaceAllStringFunc(pattern, func(s string) string {
-		n, _ := strconv.ParseUint(s[2:], 16, 8) //nolint:errcheck // two digits
-		return string([]byte{byte(n)})
-	})
 }
 
 // opsCrawl is what is loaded: a crawl, and the same crawl later, when some of its pages have
@@ -245,7 +234,7 @@ func writeOpsCrawl(ctx context.Context, dir string, pages, changed int) (opsCraw
 // opsPages are the pages of a crawl, each URL once.
 func opsPages(ctx context.Context, pages int) (out []*crawl.Response, err error) {
 	at := map[string]int{}
-	for r, err := range bundled.Open().Responses(ctx) {
+	for r, err := range crawl.OpenBundled().Responses(ctx) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -306,17 +295,17 @@ func change(responses []*crawl.Response, n int) int {
 	return n
 }
 
-func writeWARC(path string, responses []*crawl.Response) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := crawl.NewPlainWriter(f)
+func writeWARC(path string, responses []*crawl.Response) error {
+	var b bytes.Buffer
 	for _, r := range responses {
-		if err := w.WriteResponse(r, time.Unix(0, 0)); err != nil {
+		var block bytes.Buffer
+		fmt.Fprintf(&block, "HTTP/1.1 %d %s\r\n", r.Status, http.StatusText(r.Status))
+		if err := r.Header.Write(&block); err != nil {
 			return err
 		}
+		fmt.Fprintf(&block, "\r\n%s", r.Body)
+		fmt.Fprintf(&b, "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: %s\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n",
+			r.URL, block.Len(), block.Bytes())
 	}
-	return nil
+	return os.WriteFile(path, b.Bytes(), 0o600)
 }

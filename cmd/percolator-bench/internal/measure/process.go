@@ -30,35 +30,26 @@ type reply struct {
 	Error string `json:"error,omitempty"`
 }
 
-func (l *lines) say(answer any) error { return l.out.Encode(reply{Value: answer}) }
-
-// listen does f for each line that it hears, until the input ends.
-func listen[Q any](l *lines, f func(Q) error) error {
-	for {
+// answer answers each line that it hears with what f returns, until the input ends. Then it closes
+// the environment. If that has an error, there is nothing else to say.
+func answer[Q, A any](l *lines, e *environment, f func(Q) (A, error)) (err error) {
+	defer e.closeInto(&err)
+	for e.err == nil {
 		var q Q
 		if err := l.in.Decode(&q); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := f(q); err != nil {
-			return err
-		}
-	}
-}
-
-// untilEnd waits for the end of the input.
-func (l *lines) untilEnd() error { return listen(l, func(json.RawMessage) error { return nil }) }
-
-// answer says what f returns for each line that it hears, until the input ends.
-func answer[Q, A any](l *lines, f func(Q) (A, error)) error {
-	return listen(l, func(q Q) error {
 		a, err := f(q)
+		if err == nil {
+			err = l.out.Encode(reply{Value: a})
+		}
 		if err != nil {
 			return err
 		}
-		return l.say(a)
-	})
+	}
+	return e.err
 }
 
 // part is the program of a process.
@@ -96,12 +87,11 @@ func newPart() *cobra.Command {
 
 // process is a part under way.
 type process struct {
-	cmd     *exec.Cmd
-	input   io.WriteCloser
-	in      *json.Decoder
-	out     *json.Encoder
-	reading sync.WaitGroup // whoever hears it from a goroutine: Wait closes the pipe
-	end     func() error   // waits for its end, once
+	cmd   *exec.Cmd
+	input io.WriteCloser
+	in    *json.Decoder
+	out   *json.Encoder
+	end   func() error // waits for its end, once
 }
 
 // startPart starts a part in a process and sets it up.
@@ -123,7 +113,7 @@ func startPart(ctx context.Context, name string, setting any, env ...string) (*p
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	p.in, p.out = json.NewDecoder(output), json.NewEncoder(p.input)
-	p.end = sync.OnceValue(func() error { p.reading.Wait(); return p.cmd.Wait() })
+	p.end = sync.OnceValue(p.cmd.Wait)
 	if err := p.say(setting); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -157,8 +147,7 @@ func (p *process) stop() error {
 	return errors.Join(p.input.Close(), p.end())
 }
 
-// kill ends the process as a machine that loses its power ends it, and waits until everything that
-// it has said is heard.
+// kill ends the process as a machine that loses its power ends it.
 func (p *process) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return err

@@ -17,60 +17,32 @@ import (
 type scaleBenchmark struct {
 	// The sizes of the three sweeps, ascending; none: that sweep is left out. Each size is a table of
 	// its own, and all tables of a sweep stand in one store, so that sizes take turns.
-	rows, versions, notifications []int
+	Rows, Versions, Notifications []int
 
 	// versionRows is how many rows each table of the sweep over versions has. Those of the sweep over
 	// notifications have as many as there are notifications in the largest.
-	versionRows int
+	VersionRows int
 
-	value   int // bytes of a value
-	samples int // how often each operation is done in each repetition, on each table; a scan of a whole table once
+	Value   int // bytes of a value
+	Samples int // how often each operation is done in each repetition, on each table; a scan of a whole table once
 	repeat  int
 }
 
-func (b *scaleBenchmark) declare(f *flags) {
-	f.bind("scale", map[string]any{
-		"rows": &b.rows, "versions": &b.versions, "version-rows": &b.versionRows, "notifications": &b.notifications,
-		"value": &b.value, "samples": &b.samples,
-	})
-	f.check(func() error { return sizes("rows", &b.rows, 100, 10000000) })
-	f.check(func() error { return sizes("versions", &b.versions, 1, 1000) })
-	f.check(func() error { return sizes("notifications", &b.notifications, 1, 1000000) })
-	f.check(func() error {
-		if len(b.rows)+len(b.versions)+len(b.notifications) == 0 {
-			return usagef("--rows, --versions and --notifications leave nothing to measure")
-		}
-		if n := len(b.versions); n > 0 && b.versionRows*b.versions[n-1] > 10_000_000 {
-			return usagef("--version-rows %d with --versions %d are more than 10,000,000 versions", b.versionRows, b.versions[n-1])
-		}
-		return nil
-	})
+func (b *scaleBenchmark) check() error {
+	err := errors.Join(sizes("rows", &b.Rows, scaleLeastRows), sizes("versions", &b.Versions, 1), sizes("notifications", &b.Notifications, 1))
+	most := slices.Max(append([]int{0}, b.Versions...))
+	return errors.Join(err,
+		unless(len(b.Rows)+len(b.Versions)+len(b.Notifications) > 0, "--rows, --versions and --notifications leave nothing to measure"),
+		unless(b.VersionRows*most <= 10_000_000, "--version-rows %d with --versions %d are more than 10,000,000 versions", b.VersionRows, most))
 }
 
-// sizes refuses a list that does not ascend; 0 alone is none.
-func sizes(name string, list *[]int, least, most int) error {
+// sizes refuses a list that does not ascend from least on; 0 alone is none.
+func sizes(name string, list *[]int, least int) error {
 	if slices.Equal(*list, []int{0}) {
 		*list = nil
 		return nil
 	}
-	return errors.Join(within(name, slices.Min(append(*list, most)), least, most), ascending(name, *list))
-}
-
-// scaleOperation is an operation at each of the sizes.
-type scaleOperation struct {
-	name, what string
-	per        string // what a cost is of: "operation", or "row" of the table
-	points     []scalePoint
-}
-
-// scalePoint is an operation at one size.
-type scalePoint struct {
-	size    int
-	count   int       // samples: operations, passes through the table, or pages of one
-	us      []float64 // the medians of the repetitions
-	p99     float64   // of all samples
-	cost    counted   // of the samples together
-	removed int64     // versions, by collection
+	return errors.Join(unless(slices.Min(*list) >= least, "--%s %v begin below %d", name, *list, least), ascending(name, *list))
 }
 
 // scaleLimit bounds all of it.
@@ -86,15 +58,17 @@ func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, scaleLimit)
 	defer cancel()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(scaleMemory))
-	b.repeat = r.repeat
-	r.Title = fmt.Sprintf("one caller; values of %d bytes, %d times %d samples of each operation", b.value, b.repeat, b.samples)
+	b.repeat = r.Repeat
+	r.Title = fmt.Sprintf("one caller; values of %d bytes, %d times %d samples of each operation", b.Value, b.repeat, b.Samples)
 	sweeps := b.sweeps()
 	for _, s := range sweeps {
 		r.all += len(s.tables) * (1 + b.repeat)
 	}
 	defer func() {
 		for _, s := range sweeps {
-			err = errors.Join(err, s.close())
+			if s.lab != nil {
+				s.lab.closeInto(&err)
+			}
 		}
 	}()
 	heap := int64(0)
@@ -129,7 +103,7 @@ type scaleSweep struct {
 
 	lab        *scaleLab
 	collecting *scaleCollection
-	trials     []*scaleTrial
+	measured   []*scaleOperation
 }
 
 // scaleTable is a table of one size.
@@ -146,7 +120,7 @@ type scaleTable struct {
 
 func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
 	most := scaleLeastRows // rows of the tables with notifications
-	for _, n := range b.notifications {
+	for _, n := range b.Notifications {
 		most = max(most, n)
 	}
 	for _, s := range []struct {
@@ -156,13 +130,13 @@ func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
 	}{
 		{scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
 			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}},
-			b.rows, func(n int) (int, int, int) { return n, 1, 0 }},
-		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.versionRows), collect: true,
+			b.Rows, func(n int) (int, int, int) { return n, 1, 0 }},
+		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.VersionRows), collect: true,
 			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}},
-			b.versions, func(n int) (int, int, int) { return b.versionRows, n, 0 }},
+			b.Versions, func(n int) (int, int, int) { return b.VersionRows, n, 0 }},
 		{scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", most),
 			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}},
-			b.notifications, func(n int) (int, int, int) { return most, 1, n }},
+			b.Notifications, func(n int) (int, int, int) { return most, 1, n }},
 	} {
 		for _, n := range s.sizes {
 			rows, versions, notifications := s.table(n)
@@ -221,13 +195,13 @@ func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run) (err 
 // measure does every operation on each table in turn.
 func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) error {
 	for _, k := range s.operations {
-		s.trials = append(s.trials, newScaleTrial(k, len(s.tables)))
+		s.measured = append(s.measured, newScaleOperation(k, s.tables))
 	}
 	for range b.repeat {
 		for i, t := range s.tables {
-			for _, tr := range s.trials {
-				if err := tr.repeat(ctx, s.lab, t, i); err != nil {
-					return fmt.Errorf("%s at %d: %w", tr.kind.name, t.size, err)
+			for _, op := range s.measured {
+				if err := op.repeat(ctx, s.lab, t, op.points[i]); err != nil {
+					return fmt.Errorf("%s at %d: %w", op.name, t.size, err)
 				}
 			}
 			r.step()
@@ -239,16 +213,12 @@ func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) err
 // finish collects, and then reads through all tables once more: nothing that anybody reads has been
 // removed.
 func (s *scaleSweep) finish(ctx context.Context, r *run) error {
-	var operations []scaleOperation
-	for _, tr := range s.trials {
-		operations = append(operations, tr.operation(s.tables))
-	}
 	if s.collecting != nil {
 		op, err := s.collecting.finish(ctx)
 		if err != nil {
 			return fmt.Errorf("collection: %w", err)
 		}
-		operations = append(operations, op)
+		s.measured = append(s.measured, op)
 	}
 	for _, t := range s.tables {
 		if err := scaleTableScan.do(ctx, s.lab, t); err != nil {
@@ -259,19 +229,9 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(), "answers checked", s.lab.checked)
 	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
 		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
-	for _, op := range operations {
+	for _, op := range s.measured {
 		chart.Lines = append(chart.Lines, op.into(r, s.name))
 	}
 	r.Draw(chart)
 	return nil
-}
-
-func (s *scaleSweep) close() error {
-	if s.collecting != nil {
-		s.collecting.stop()
-	}
-	if s.lab == nil {
-		return nil
-	}
-	return s.lab.close()
 }

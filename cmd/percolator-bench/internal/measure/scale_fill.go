@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -31,14 +32,14 @@ const (
 
 const (
 	scaleAge  = 2 * time.Hour // of what is filled in: older than any retention here
-	scaleBulk = 20_000        // mutations of a request
+	scaleBulk = 20_000        // cells that are written at once
 )
 
 func newScaleTable(sweep string, size, rows, versions, notifications int, b *scaleBenchmark) *scaleTable {
 	rows = max(rows, scaleLeastRows)
 	return &scaleTable{
 		name: fmt.Sprintf("%s-%d", sweep, size), size: size, rows: rows, versions: versions, notifications: notifications,
-		order: rand.New(rand.NewPCG(1, uint64(rows))).Perm(rows), held: min(rows, b.samples*b.repeat), written: map[int]string{},
+		order: rand.New(rand.NewPCG(1, uint64(rows))).Perm(rows), held: min(rows, b.Samples*b.repeat), written: map[int]string{},
 	}
 }
 
@@ -54,7 +55,7 @@ func (t *scaleTable) cell(i int, column string) percolator.Cell {
 // body is what a version of a row holds.
 func (lab *scaleLab) body(i int, version string) string {
 	s := scaleRow(i) + " " + version + " "
-	return s + strings.Repeat(".", max(lab.b.value-len(s), 0))
+	return s + strings.Repeat(".", max(lab.b.Value-len(s), 0))
 }
 
 // want is what a row must hold now.
@@ -65,25 +66,16 @@ func (lab *scaleLab) want(t *scaleTable, i int) string {
 	return lab.body(i, fmt.Sprint(t.versions-1))
 }
 
-// scaleCells are the mutations of a row, as committed transactions leave them.
-type scaleCells struct {
-	mut *bigtable.Mutation
-	n   int
+// put writes a cell as a transaction leaves it that began at start and committed right after it.
+func (lab *scaleLab) put(row *bigtable.Mutation, column string, start tso.Timestamp, value []byte) {
+	row.Set("data", column, cellTime(start), value)
+	row.Set("write", column, cellTime(start+1), append(binary.BigEndian.AppendUint64(nil, uint64(start)), 'P'))
+	lab.filled += 2
 }
 
-func (c *scaleCells) set(family, column string, ts tso.Timestamp, value []byte) {
-	if c.mut == nil {
-		c.mut = bigtable.NewMutation()
-	}
-	c.mut.Set(family, column, bigtable.Timestamp(ts)*1000, value)
-	c.n++
-}
-
-// put is a cell that was written at start and committed right after it.
-func (c *scaleCells) put(column string, start tso.Timestamp, value []byte) {
-	c.set("data", column, start, value)
-	c.set("write", column, start+1, append(binary.BigEndian.AppendUint64(nil, uint64(start)), 'P'))
-}
+// cellTime is the version of a cell that stands for a timestamp: Bigtable counts microseconds, and
+// keeps milliseconds.
+func cellTime(ts tso.Timestamp) bigtable.Timestamp { return bigtable.Timestamp(ts) * 1000 }
 
 // fill writes a table and its index.
 func (lab *scaleLab) fill(ctx context.Context, t *scaleTable) error {
@@ -92,59 +84,45 @@ func (lab *scaleLab) fill(ctx context.Context, t *scaleTable) error {
 		return err
 	}
 	start := now.Add(-scaleAge)
-	table := &scaleBulkWriter{lab: lab, table: lab.bulk(t.name)}
-	index := &scaleBulkWriter{lab: lab, table: lab.bulk(t.name + "." + scaleIndexName)}
 	held := map[int]bool{}
 	for _, i := range t.order[:t.held] {
 		held[i] = true
 	}
-	for i := range t.rows {
-		var row, entry scaleCells
-		for v := range t.versions {
-			value := []byte(lab.body(i, fmt.Sprint(v)))
-			row.put(scaleBody, start+tso.Timestamp(2*v), value)
-			if held[i] {
-				row.put(scaleHeld, start+tso.Timestamp(2*v), value)
-			}
+	batch := max(1, scaleBulk/(4*t.versions+5))
+	for from := 0; from < t.rows; from += batch {
+		var rows, entries []string
+		var rowMuts, entryMuts []*bigtable.Mutation
+		for i := from; i < min(from+batch, t.rows); i++ {
+			entry := bigtable.NewMutation()
+			lab.put(entry, "row", start, []byte(scaleRow(i)))
+			rows, rowMuts = append(rows, scaleRow(i)), append(rowMuts, lab.rowOf(t, i, start, held[i]))
+			entries, entryMuts = append(entries, scaleValueOf(i)+"\x00\x01"+scaleRow(i)), append(entryMuts, entry)
 		}
-		row.put(scaleKey, start, []byte(scaleValueOf(i)))
-		if spread := t.rows / max(t.notifications, 1); t.notifications > 0 && i%spread == 0 && i/spread < t.notifications {
-			row.put(scaleSeen, start, nil)
-			row.set("notify", scaleSeen, start+1, nil)
-		}
-		entry.put("row", start, []byte(scaleRow(i)))
-		if err := table.add(ctx, scaleRow(i), row); err != nil {
-			return err
-		}
-		if err := index.add(ctx, scaleValueOf(i)+"\x00\x01"+scaleRow(i), entry); err != nil {
+		if err := errors.Join(applyBulk(ctx, lab.bulk(t.name), rows, rowMuts),
+			applyBulk(ctx, lab.bulk(t.name+"."+scaleIndexName), entries, entryMuts)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(table.flush(ctx), index.flush(ctx))
+	return nil
 }
 
-// scaleBulkWriter gathers the mutations of one table.
-type scaleBulkWriter struct {
-	lab   *scaleLab
-	table *bigtable.Table
-	rows  []string
-	muts  []*bigtable.Mutation
-	cells int
-}
-
-func (w *scaleBulkWriter) add(ctx context.Context, row string, c scaleCells) error {
-	w.rows, w.muts, w.cells = append(w.rows, row), append(w.muts, c.mut), w.cells+c.n
-	if w.cells < scaleBulk {
-		return nil
+// rowOf is row i with all its versions, from start on.
+func (lab *scaleLab) rowOf(t *scaleTable, i int, start tso.Timestamp, held bool) *bigtable.Mutation {
+	row := bigtable.NewMutation()
+	for v := range t.versions {
+		value := []byte(lab.body(i, fmt.Sprint(v)))
+		lab.put(row, scaleBody, start+tso.Timestamp(2*v), value)
+		if held {
+			lab.put(row, scaleHeld, start+tso.Timestamp(2*v), value)
+		}
 	}
-	return w.flush(ctx)
-}
-
-func (w *scaleBulkWriter) flush(ctx context.Context) error {
-	err := applyBulk(ctx, w.table, w.rows, w.muts)
-	w.lab.filled += int64(w.cells)
-	w.rows, w.muts, w.cells = nil, nil, 0
-	return err
+	lab.put(row, scaleKey, start, []byte(scaleValueOf(i)))
+	if spread := t.rows / max(t.notifications, 1); t.notifications > 0 && i%spread == 0 && i/spread < t.notifications {
+		lab.put(row, scaleSeen, start, nil)
+		row.Set("notify", scaleSeen, cellTime(start+1), nil)
+		lab.filled++
+	}
+	return row
 }
 
 // strand leaves a lock in a row, as a client does that died after prewrite: 30 s ago, with a TTL of
@@ -161,10 +139,9 @@ func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 	for _, s := range []string{t.name, scaleRow(i), scaleHeld, ""} { // it is its own primary, and of no session
 		lock = append(binary.AppendUvarint(lock, uint64(len(s))), s...)
 	}
-	var c scaleCells
-	c.set("data", scaleHeld, start, []byte("never committed"))
-	c.set("lock", scaleHeld, start, lock)
-	return lab.bulk(t.name).Apply(ctx, scaleRow(i), c.mut)
+	mut := setCell("data", scaleHeld, cellTime(start), []byte("never committed"))
+	mut.Set("lock", scaleHeld, cellTime(start), lock)
+	return lab.bulk(t.name).Apply(ctx, scaleRow(i), mut)
 }
 
 // scaleCollection is one cycle of collection through all tables of a sweep. A cycle waits until
@@ -174,8 +151,6 @@ type scaleCollection struct {
 	client *percolator.Client
 	sent   requestCounter // by that
 	tables []*scaleTable
-	cancel context.CancelFunc
-	over   chan struct{} // closed when the goroutine has ended
 	ready  chan struct{} // closed when it has waited
 	goOn   chan struct{} // closed when the others are done
 	ended  chan error
@@ -183,84 +158,89 @@ type scaleCollection struct {
 	// Of the goroutine that collects, until ended.
 	erasing bool
 	last    scaleMoment
-	pages   map[string]*recorder // by table: for each row of a page
-	done    map[string]*scaleMoment
-	col     collection
+	done    map[string]*scaleCollected // by table
+	col     admin.Collection
 }
 
-// scaleMoment is how far a collection was at some time, or what it did with a table.
+// scaleMoment is how far a collection was at some time.
 type scaleMoment struct {
 	at             time.Time
 	rows, versions int64
 	cost           counted
 }
 
-// startCollection begins a cycle with a client of its own.
+// scaleCollected is what a collection did with a table.
+type scaleCollected struct {
+	rows, versions int64
+	cost           counted
+	latency        recorder // for each row of a page
+}
+
+// startCollection begins a cycle with a client of its own. It ends with the lab, however far it has
+// come.
 func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) (*scaleCollection, error) {
-	c := &scaleCollection{tables: tables, over: make(chan struct{}), ready: make(chan struct{}), goOn: make(chan struct{}),
-		ended: make(chan error, 1),
-		pages: map[string]*recorder{}, done: map[string]*scaleMoment{}}
+	c := &scaleCollection{tables: tables, ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
+		done: map[string]*scaleCollected{}}
 	c.client = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, c.sent.option())
 	if lab.err != nil {
 		return nil, lab.err
 	}
-	ctx, c.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(c.over)
-		var err error
-		c.col, err = collect(ctx, c.client, func(col collection) { c.progress(ctx, col) })
+	lab.background(ctx, func(ctx context.Context) error {
+		collector, err := admin.New(c.client).NewCollector(admin.CollectorConfig{
+			Lease: time.Hour, RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) { c.progress(ctx, col) },
+		})
+		if err == nil {
+			c.col, err = collector.Collect(ctx)
+		}
 		c.ended <- err
-	}()
+		return nil
+	})
 	return c, nil
 }
 
-// stop ends it, however far it has come.
-func (c *scaleCollection) stop() {
-	c.cancel()
-	<-c.over
-}
-
 // progress is called after every page and step.
-func (c *scaleCollection) progress(ctx context.Context, col collection) {
+func (c *scaleCollection) progress(ctx context.Context, col admin.Collection) {
 	switch {
-	case col.Phase == collectionResolves && c.last.at.IsZero():
+	case col.Phase == admin.CollectionResolve && c.last.at.IsZero():
 		c.last = c.now(col)
 		close(c.ready)
 		select {
 		case <-c.goOn:
 		case <-ctx.Done():
 		}
-	case col.Phase == collectionErases && !c.erasing:
+	case col.Phase == admin.CollectionErase && !c.erasing:
 		c.erasing = true
 		c.last = c.now(col)
-	case col.Phase == collectionErases:
+	case col.Phase == admin.CollectionErase:
 		c.page(col)
 	}
 }
 
-func (c *scaleCollection) now(col collection) scaleMoment {
+func (c *scaleCollection) now(col admin.Collection) scaleMoment {
 	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions, cost: costOf(&c.sent, c.client)}
 }
 
 // page accounts for the rows since the last call.
-func (c *scaleCollection) page(col collection) {
-	now := c.now(col)
-	if c.done[col.Table] == nil {
-		c.pages[col.Table], c.done[col.Table] = new(recorder), new(scaleMoment)
+func (c *scaleCollection) page(col admin.Collection) {
+	now, did := c.now(col), c.done[col.Table]
+	if did == nil {
+		did = new(scaleCollected)
+		c.done[col.Table] = did
 	}
-	if n := now.rows - c.last.rows; n > 0 {
-		c.pages[col.Table].record(now.at.Sub(c.last.at) / time.Duration(n))
+	n := now.rows - c.last.rows
+	if n > 0 {
+		did.latency.record(now.at.Sub(c.last.at) / time.Duration(n))
 	}
-	did := c.done[col.Table]
-	did.rows += now.rows - c.last.rows
+	did.rows += n
 	did.versions += now.versions - c.last.versions
 	did.cost.add(c.last.cost, now.cost)
 	c.last = now
 }
 
 // finish lets the cycle go on and waits for its end.
-func (c *scaleCollection) finish(ctx context.Context) (scaleOperation, error) {
-	op := scaleOperation{name: "collect", what: "a collector's pass through the table, to remove what nobody can read any more", per: "row"}
+func (c *scaleCollection) finish(ctx context.Context) (*scaleOperation, error) {
+	op := newScaleOperation(scaleKind{name: "collect", perRow: true,
+		what: "a collector's pass through the table, to remove what nobody can read any more"}, c.tables)
 	select {
 	case <-c.ready:
 	case err := <-c.ended:
@@ -272,16 +252,18 @@ func (c *scaleCollection) finish(ctx context.Context) (scaleOperation, error) {
 	if err := <-c.ended; err != nil {
 		return op, err
 	}
-	for _, t := range c.tables {
-		pages, did := c.pages[t.name], c.done[t.name]
+	for i, t := range c.tables {
+		did := c.done[t.name]
 		if did == nil || did.rows != int64(t.rows) {
-			return op, fmt.Errorf("a table of %d rows was not read through: %+v", t.rows, did)
+			return op, fmt.Errorf("a table of %d rows was not read through", t.rows)
 		}
 		if least := int64(2 * (t.versions - 1) * t.rows); did.versions < least { // data and record of all versions but the newest
 			return op, fmt.Errorf("%d versions of a table with %d rows were removed, not %d", did.versions, t.rows, least)
 		}
-		op.points = append(op.points, scalePoint{size: t.size, count: 1, us: []float64{1000 * pages.ms(50)}, p99: 1000 * pages.ms(99),
-			removed: did.versions, cost: did.cost})
+		p := op.points[i]
+		p.count, p.per, p.removed, p.cost = 1, 1, did.versions, did.cost // its latency is of rows
+		p.us = []float64{1000 * did.latency.ms(50)}
+		p.latency.merge(&did.latency)
 	}
 	if rest := c.col.Corrupt + c.col.Postponed; rest > 0 {
 		return op, fmt.Errorf("%d cells were corrupt or left to the next cycle", rest)

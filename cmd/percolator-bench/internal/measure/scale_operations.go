@@ -14,6 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // scaleLab is a store with one client of ours, and one of Google's that fills tables.
@@ -108,7 +109,8 @@ var (
 		}}
 	scaleLock = scaleKind{name: "dead lock", what: "begin, and get of a row on which a dead transaction has left its lock",
 		prepare: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-			return lab.strand(ctx, t, t.nextHeld())
+			t.locks++
+			return lab.strand(ctx, t, t.lastHeld())
 		},
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			i, before := t.lastHeld(), lab.client.Stats().RolledBack
@@ -124,7 +126,9 @@ var (
 	scalePage   = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, " +
 		"from a random row on", long: true,
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-			return pendingPage(ctx, lab.client, t.name, scaleRow(lab.random.IntN(t.rows)))
+			rest := percolator.Between(scaleRow(lab.random.IntN(t.rows)), "")
+			_, _, err := admin.New(lab.client).ReadPending(ctx, t.name, rest, admin.MaxPendingRows)
+			return err
 		}}
 )
 
@@ -139,7 +143,7 @@ func (lab *scaleLab) get(ctx context.Context, c percolator.Cell, want string) er
 // searchScale counts what is found.
 func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 	found := 0
-	for p, err := range pending(ctx, lab.client, t.name) {
+	for p, err := range admin.New(lab.client).ScanPending(ctx, t.name, percolator.All()) {
 		if err != nil {
 			return err
 		}
@@ -189,84 +193,91 @@ func (t *scaleTable) nextRow() int {
 	return t.order[(t.writes-1)%len(t.order)]
 }
 
-// nextHeld is the next row on which a dead transaction is to leave a lock.
-func (t *scaleTable) nextHeld() int {
-	t.locks++
-	return t.lastHeld()
-}
-
+// lastHeld is the row on which a dead transaction has left the last lock, or is about to.
 func (t *scaleTable) lastHeld() int { return t.order[(t.locks-1)%t.held] }
 
-// scaleTrial is the samples of one operation, by table.
-type scaleTrial struct {
-	kind   scaleKind
-	rounds [][][]time.Duration // by table and repetition
-	costs  []counted           // by table
+// scaleOperation is an operation at each of the sizes.
+type scaleOperation struct {
+	scaleKind
+	points []*scalePoint
 }
 
-func newScaleTrial(k scaleKind, tables int) *scaleTrial {
-	return &scaleTrial{kind: k, rounds: make([][][]time.Duration, tables), costs: make([]counted, tables)}
+// scalePoint is an operation at one size.
+type scalePoint struct {
+	size    int
+	per     float64   // rows that share the cost of a sample
+	count   int       // samples: operations, passes through the table, or pages of one
+	us      []float64 // the medians of the repetitions
+	latency recorder  // of all samples
+	cost    counted   // of the samples together
+	removed int64     // versions, by collection
 }
 
-// repeat does the operation as often as one repetition has it; at is which table of the sweep t is.
-func (tr *scaleTrial) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, at int) error {
-	n := lab.b.samples
-	switch {
-	case tr.kind.whole:
-		n = 1
-	case tr.kind.long:
-		n = (n + scaleSeldom - 1) / scaleSeldom
-	}
-	samples := make([]time.Duration, 0, n)
-	for range n {
-		if tr.kind.prepare != nil {
-			if err := tr.kind.prepare(ctx, lab, t); err != nil {
-				return err
-			}
+func newScaleOperation(k scaleKind, tables []*scaleTable) *scaleOperation {
+	op := &scaleOperation{scaleKind: k}
+	for _, t := range tables {
+		p := &scalePoint{size: t.size, per: 1}
+		if k.perRow {
+			p.per = float64(t.rows)
 		}
-		before, begun := costOf(&lab.sent, lab.client), time.Now()
-		if err := tr.kind.do(ctx, lab, t); err != nil {
-			return err
-		}
-		samples = append(samples, time.Since(begun))
-		tr.costs[at].add(before, costOf(&lab.sent, lab.client))
-	}
-	tr.rounds[at] = append(tr.rounds[at], samples)
-	return ctx.Err()
-}
-
-// operation turns samples into the costs at each size.
-func (tr *scaleTrial) operation(tables []*scaleTable) scaleOperation {
-	op := scaleOperation{name: tr.kind.name, what: tr.kind.what, per: "operation"}
-	if tr.kind.perRow {
-		op.per = "row"
-	}
-	for i, t := range tables {
-		of := 1.
-		if tr.kind.perRow {
-			of = float64(t.rows)
-		}
-		p := scalePoint{size: t.size, cost: tr.costs[i]}
-		all := new(recorder)
-		for _, round := range tr.rounds[i] {
-			p.us = append(p.us, 1000*recorded(round).ms(50)/of)
-			all.merge(recorded(round))
-		}
-		p.count, p.p99 = int(all.count()), 1000*all.ms(99)/of
 		op.points = append(op.points, p)
 	}
 	return op
 }
 
+// repeat does the operation as often as one repetition has it.
+func (op *scaleOperation) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, p *scalePoint) error {
+	n := lab.b.Samples
+	switch {
+	case op.whole:
+		n = 1
+	case op.long:
+		n = (n + scaleSeldom - 1) / scaleSeldom
+	}
+	samples := make([]time.Duration, 0, n)
+	for range n {
+		if op.prepare != nil {
+			if err := op.prepare(ctx, lab, t); err != nil {
+				return err
+			}
+		}
+		before, begun := costOf(&lab.sent, lab.client), time.Now()
+		if err := op.do(ctx, lab, t); err != nil {
+			return err
+		}
+		samples = append(samples, time.Since(begun))
+		p.cost.add(before, costOf(&lab.sent, lab.client))
+	}
+	p.add(samples)
+	return ctx.Err()
+}
+
+// add adds the samples of a repetition.
+func (p *scalePoint) add(samples []time.Duration) {
+	latency := recorded(samples)
+	p.us = append(p.us, 1000*latency.ms(50)/p.per)
+	p.count += len(samples)
+	p.latency.merge(latency)
+}
+
 // into adds an operation to the report of a sweep, and returns how it grows: how much more than at
 // the smallest size it costs.
-func (op scaleOperation) into(r *run, sweep string) report.Line {
-	line := report.Line{Points: true}
+func (op *scaleOperation) into(r *run, sweep string) report.Line {
+	line := report.Line{Name: op.name, Points: true}
+	of := "operation"
+	if op.perRow {
+		of = "row"
+		line.Name += ", of a row"
+	}
 	var sizes, costs []float64
 	for _, p := range op.points {
+		ratios := slices.Clone(p.us)
+		for i, smallest := range op.points[0].us {
+			ratios[i] /= smallest
+		}
 		row := r.Table(sweep).Row(fmt.Sprintf("%s, %d", op.name, p.size))
-		row.Add(sweep, p.size, "of a", op.per, "n", p.count, "time, µs", p.us, "p99, µs", p.p99,
-			"× smallest", ratiosOf(p.us, op.points[0].us))
+		row.Add(sweep, p.size, "of a", of, "n", p.count, "time, µs", p.us, "p99, µs", 1000*p.latency.ms(99)/p.per,
+			"× smallest", ratios)
 		for _, kind := range slices.Sorted(maps.Keys(p.cost.requests)) {
 			row.Add(kind, float64(p.cost.requests[kind])/float64(p.count))
 		}
@@ -278,20 +289,9 @@ func (op scaleOperation) into(r *run, sweep string) report.Line {
 		line.X, line.Y = append(line.X, float64(p.size)), append(line.Y, row.Value("× smallest"))
 	}
 	grown, exponent := r.Table("growth with "+sweep).Row(op.name), exponentOf(sizes, costs)
-	grown.Add("cost of a", op.per, "grows as size to the power of", exponent, "what", op.what)
-	if line.Name = op.name; op.per != "operation" {
-		line.Name += ", of a " + op.per
-	}
+	grown.Add("cost of a", of, "grows as size to the power of", exponent, "what", op.what)
 	line.Name += fmt.Sprintf(" (size^%.2f)", exponent)
 	return line
-}
-
-func ratiosOf(of, by []float64) []float64 {
-	out := make([]float64, len(of))
-	for i := range of {
-		out[i] = of[i] / by[i]
-	}
-	return out
 }
 
 // exponentOf is b of the power law cost = a × size^b that fits best: the slope of the line through

@@ -25,7 +25,7 @@ func scaleContext(t *testing.T) context.Context {
 func newTestLab(t *testing.T, cfg *scaleBenchmark) (context.Context, *scaleLab, *scaleTable) {
 	t.Helper()
 	ctx := scaleContext(t)
-	cfg.value, cfg.samples, cfg.repeat = 50, 2, 2
+	cfg.Value, cfg.Samples, cfg.repeat = 50, 2, 2
 	s := cfg.sweeps()[0]
 	lab, err := newScaleLab(ctx, cfg, embeddedEmulator, s.schema())
 	if err != nil {
@@ -42,7 +42,7 @@ func newTestLab(t *testing.T, cfg *scaleBenchmark) (context.Context, *scaleLab, 
 // table and index.
 func TestScaleFillsInWhatTransactionsLeave(t *testing.T) {
 	t.Parallel()
-	ctx, lab, table := newTestLab(t, &scaleBenchmark{versions: []int{3}, versionRows: 150})
+	ctx, lab, table := newTestLab(t, &scaleBenchmark{Versions: []int{3}, VersionRows: 150})
 	report, err := admin.New(lab.client).VerifyIndex(ctx, table.name, scaleIndexName, admin.VerifyIndexOptions{})
 	if err != nil || report.Cells != 150 || report.Entries != 150 || report.Damaged() != 0 {
 		t.Errorf("the index: %+v, %v", report, err)
@@ -63,7 +63,7 @@ func TestScaleSeesWrongAnswers(t *testing.T) {
 	for _, k := range []scaleKind{scaleGet, scaleScan, scaleTableScan, scaleIndex, scaleLock, scaleSearch} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, lab, table := newTestLab(t, &scaleBenchmark{notifications: []int{5}})
+			ctx, lab, table := newTestLab(t, &scaleBenchmark{Notifications: []int{5}})
 			if k.prepare != nil {
 				if err := k.prepare(ctx, lab, table); err != nil {
 					t.Fatal(err)
@@ -109,7 +109,7 @@ func (lab *scaleLab) swapEntries(t *testing.T, ctx context.Context, table *scale
 // Writes are remembered, and read by later operations.
 func TestScaleRemembersWrites(t *testing.T) {
 	t.Parallel()
-	ctx, lab, table := newTestLab(t, &scaleBenchmark{rows: []int{100}})
+	ctx, lab, table := newTestLab(t, &scaleBenchmark{Rows: []int{100}})
 	for range 3 {
 		if err := scaleWrite.do(ctx, lab, table); err != nil {
 			t.Fatal(err)
@@ -156,16 +156,19 @@ func TestScaleGrowth(t *testing.T) {
 		return out
 	}
 	tables := []*scaleTable{{size: 10, rows: 10}, {size: 100, rows: 100}}
-	tr := newScaleTrial(scaleKind{name: "k", perRow: true}, 2)
-	tr.rounds = [][][]time.Duration{{ms(1), ms(2), ms(4)}, {ms(20), ms(20), ms(20)}}
-	tr.costs[1].add(counted{}, counted{map[string]int64{"ReadRows": 6, "MutateRows": 0}, 300})
-	op, r := tr.operation(tables), newRun("scale")
+	op, r := newScaleOperation(scaleKind{name: "k", perRow: true}, tables), newRun("scale")
+	for i, rounds := range [][]int{{1, 2, 4}, {20, 20, 20}} {
+		for _, n := range rounds {
+			op.points[i].add(ms(n))
+		}
+	}
+	op.points[1].cost.add(counted{}, counted{map[string]int64{"ReadRows": 6, "MutateRows": 0}, 300})
 	line := op.into(r, "rows")
 	spread := func(f report.Figure, least, median, most float64) bool {
 		return f.Value == median && *f.Spread == report.Spread{Min: least, Max: most}
 	}
 	rows := r.Table("rows").Rows
-	if op.per != "row" || len(rows) != 2 || !spread(rows[0].Figure("time"), 100, 200, 400) || !spread(rows[1].Figure("time"), 200, 200, 200) {
+	if rows[0].Figure("of a").Text != "row" || len(rows) != 2 || !spread(rows[0].Figure("time"), 100, 200, 400) || !spread(rows[1].Figure("time"), 200, 200, 200) {
 		t.Errorf("%+v", op)
 	}
 	p := rows[1]
@@ -180,7 +183,7 @@ func TestScaleGrowth(t *testing.T) {
 // Notifications are spread over the table.
 func TestScaleSpreadsNotifications(t *testing.T) {
 	t.Parallel()
-	ctx, lab, table := newTestLab(t, &scaleBenchmark{notifications: []int{4, 200}})
+	ctx, lab, table := newTestLab(t, &scaleBenchmark{Notifications: []int{4, 200}})
 	var rows []string
 	for p, err := range admin.New(lab.client).ScanPending(ctx, table.name, percolator.All()) {
 		if err != nil {

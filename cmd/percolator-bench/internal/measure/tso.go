@@ -2,8 +2,8 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/types/known/emptypb"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/tso"
@@ -19,35 +19,40 @@ import (
 
 // oracleBenchmark measures the timestamp oracle.
 type oracleBenchmark struct {
-	callers            []int
-	processes, clients int
-	duration           time.Duration // of each measurement
-	offered            int           // timestamps a second
-	offeredCallers     int
-	total              int64 // timestamps while memory is looked at; 0: none
+	Callers            []int
+	Processes, Clients int
+	Duration           time.Duration // of each measurement
+	Offered            int           // timestamps a second
+	OfferedCallers     int
+	Total              int64 // timestamps while memory is looked at; 0: none
 }
 
-func (b *oracleBenchmark) declare(f *flags) {
-	f.bind("tso", map[string]any{
-		"callers": &b.callers, "processes": &b.processes, "clients": &b.clients, "duration": &b.duration,
-		"offered": &b.offered, "offered-callers": &b.offeredCallers, "total": &b.total,
-	})
-	f.check(func() error {
-		return unless(b.offeredCallers >= b.processes, "--offered-callers %d are fewer than --processes %d", b.offeredCallers, b.processes)
-	})
+func (b *oracleBenchmark) check() error {
+	return unless(b.OfferedCallers >= b.Processes, "--offered-callers %d are fewer than --processes %d", b.OfferedCallers, b.Processes)
 }
 
 // memorySteps is how often the heap is looked at while the timestamps are taken.
 const memorySteps = 10
 
 func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
-	r.Title = fmt.Sprintf("timestamp oracle over gRPC on loopback, server in a process, callers in %d others", b.processes)
-	r.all = 2 + len(b.callers)*r.repeat + memorySteps*int(min(b.total, 1))
+	r.Title = fmt.Sprintf("timestamp oracle over gRPC on loopback, server in a process, callers in %d others", b.Processes)
+	r.all = 2 + len(b.Callers)*r.Repeat + memorySteps*int(min(b.Total, 1))
 	e := new(environment)
 	defer e.closeInto(&err)
-	server := e.part(ctx, "tso-server", struct{}{}, &e.at, append(collectSeldom(), "GOMAXPROCS=1")...)
+	var counts serverCounts
+	server := e.part(ctx, "tso-server", struct{}{}, &counts, append(collectSeldom(), "GOMAXPROCS=1")...)
+	e.at = counts.At
 	begun := time.Now()
-	callers := b.startCallers(ctx, e)
+	callers := oracleCallers(nil)
+	env := collectSeldom()
+	if b.Processes >= runtime.NumCPU() {
+		// As many as processors have one each, as Go's scheduler hands no more timestamps to waiting
+		// callers with two of them than with one.
+		env = append(env, "GOMAXPROCS=1")
+	}
+	for range b.Processes {
+		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.Clients}, nil, env...))
+	}
 	if e.err != nil {
 		return e.err
 	}
@@ -59,7 +64,6 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 			return err
 		}
 	}
-	var counts serverCounts
 	if err := server.ask(struct{}{}, &counts); err != nil {
 		return err
 	}
@@ -75,21 +79,20 @@ func (b *oracleBenchmark) run(ctx context.Context, r *run) (err error) {
 const slice = 20 * time.Millisecond
 
 // single compares one caller's Next with an empty call, in turns.
-func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) error {
-	client, err := tso.Dial(ctx, at.Oracle)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
+func (b *oracleBenchmark) single(ctx context.Context, r *run, at addresses) (err error) {
+	e := new(environment)
+	defer e.closeInto(&err)
+	client := e.dial(ctx, at.Oracle)
 	conn, err := grpc.NewClient(at.Empty, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
+	if err := errors.Join(err, e.err); err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }()
+	e.closers = append(e.closers, conn.Close)
 	next := func() error { _, err := client.Next(ctx); return err }
-	empty := func() error { return conn.Invoke(ctx, emptyMethod, &emptypb.Empty{}, new(emptypb.Empty)) }
+	service := testgrpc.NewTestServiceClient(conn)
+	empty := func() error { _, err := service.EmptyCall(ctx, new(testgrpc.Empty)); return err }
 	var nexts, empties, ratios []float64
-	for begun := time.Now(); time.Since(begun) < 2*b.duration || len(ratios) < 3; {
+	for begun := time.Now(); time.Since(begun) < 2*b.Duration || len(ratios) < 3; {
 		n, err := roundTrip(ctx, next)
 		if err != nil {
 			return fmt.Errorf("one caller: %w", err)
@@ -123,10 +126,10 @@ func roundTrip(ctx context.Context, call func() error) (float64, error) {
 
 // rates lets the callers ask as fast as they can.
 func (b *oracleBenchmark) rates(r *run, callers oracleCallers) error {
-	for _, n := range b.callers {
+	for _, n := range b.Callers {
 		var samples []float64
-		for range r.repeat {
-			sum, err := callers.run(oracleJob{Callers: n, Duration: b.duration})
+		for range r.Repeat {
+			sum, err := callers.run(oracleJob{Callers: n, Duration: b.Duration})
 			if err != nil {
 				return fmt.Errorf("%d callers: %w", n, err)
 			}
@@ -141,12 +144,12 @@ func (b *oracleBenchmark) rates(r *run, callers oracleCallers) error {
 
 // latency lets each caller ask at its own times. A caller that is late counts as waiting.
 func (b *oracleBenchmark) latency(r *run, callers oracleCallers) error {
-	sum, err := callers.run(oracleJob{Callers: b.offeredCallers, Duration: b.duration, Rate: float64(b.offered)})
+	sum, err := callers.run(oracleJob{Callers: b.OfferedCallers, Duration: b.Duration, Rate: float64(b.Offered)})
 	if err != nil {
-		return fmt.Errorf("%d timestamps a second: %w", b.offered, err)
+		return fmt.Errorf("%d timestamps a second: %w", b.Offered, err)
 	}
-	row := r.Table("latency").Row(strconv.Itoa(b.offeredCallers) + " callers")
-	row.Add("offered, 1/s", b.offered, "delivered, 1/s", sum.PerSecond)
+	row := r.Table("latency").Row(strconv.Itoa(b.OfferedCallers) + " callers")
+	row.Add("offered, 1/s", b.Offered, "delivered, 1/s", sum.PerSecond)
 	sum.Latencies.into(row)
 	r.step()
 	return nil
@@ -155,8 +158,8 @@ func (b *oracleBenchmark) latency(r *run, callers oracleCallers) error {
 // memory takes timestamps and looks at what lives on the heaps.
 func (b *oracleBenchmark) memory(r *run, callers oracleCallers, server *process) error {
 	taken := int64(0)
-	for i := range memorySteps * int(min(b.total, 1)) {
-		sum, err := callers.run(oracleJob{Callers: 1024, Total: b.total*int64(i+1)/memorySteps - taken})
+	for i := range memorySteps * int(min(b.Total, 1)) {
+		sum, err := callers.run(oracleJob{Callers: 1024, Total: b.Total*int64(i+1)/memorySteps - taken})
 		if err != nil {
 			return err
 		}
@@ -173,19 +176,14 @@ func (b *oracleBenchmark) memory(r *run, callers oracleCallers, server *process)
 }
 
 // emptyMethod is the call with nothing in it that timestamps are compared with.
-const emptyMethod = "/percolator.bench.Empty/Call"
+// emptyService answers empty calls.
+type emptyService struct {
+	testgrpc.UnimplementedTestServiceServer
+}
 
-func emptyService() *grpc.ServiceDesc {
-	return &grpc.ServiceDesc{
-		ServiceName: "percolator.bench.Empty",
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{
-			MethodName: "Call",
-			Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-				return new(emptypb.Empty), decode(new(emptypb.Empty))
-			},
-		}},
-	}
+// EmptyCall implements testgrpc.TestServiceServer.
+func (emptyService) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error) {
+	return new(testgrpc.Empty), nil
 }
 
 // countingStore counts the writes of a store.
@@ -201,31 +199,24 @@ func (s *countingStore) CompareAndSwap(ctx context.Context, old, next tso.State)
 }
 
 // serverCounts is what a server says of itself.
-type serverCounts struct{ Heap, Served, Writes int64 }
+type serverCounts struct {
+	At                   addresses
+	Heap, Served, Writes int64
+}
 
-// oracleServer is the process with the oracle's server: it says where it listens, and its counts
-// whenever it is asked.
-func oracleServer(ctx context.Context, _ struct{}, l *lines) (err error) {
+// oracleServer is the process with the oracle's server.
+func oracleServer(ctx context.Context, _ struct{}, l *lines) error {
 	e, store := new(environment), &countingStore{Store: tso.NewMemoryStore()}
-	defer e.closeInto(&err)
 	server := e.serveOracle(ctx, store, tso.ServerConfig{})
-	if e.err != nil {
-		return e.err
-	}
-	empty, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
 	rpc := grpc.NewServer()
-	rpc.RegisterService(emptyService(), struct{}{})
-	go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
-	defer rpc.Stop()
-	e.at.Empty = empty.Addr().String()
-	if err := l.say(e.at); err != nil {
-		return err
+	testgrpc.RegisterTestServiceServer(rpc, emptyService{})
+	if empty := e.listen(); empty != nil {
+		e.at.Empty = empty.Addr().String()
+		go func() { _ = rpc.Serve(empty) }() // it ends with an error if it is stopped before it begins
+		e.closers = append(e.closers, func() error { rpc.Stop(); return nil })
 	}
-	return answer(l, func(struct{}) (serverCounts, error) {
-		return serverCounts{Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}, nil
+	return answer(l, e, func(struct{}) (serverCounts, error) {
+		return serverCounts{At: e.at, Heap: liveHeap(), Served: server.Status().Served, Writes: store.writes.Load()}, nil
 	})
 }
 
@@ -262,16 +253,11 @@ type oracleTargets struct {
 // oracleLoad is a process with callers of the oracle, each a goroutine: it does a job for each line
 // that it hears.
 func oracleLoad(ctx context.Context, at oracleTargets, l *lines) error {
-	var clients []*tso.Client
-	for range at.Clients {
-		client, err := tso.Dial(ctx, at.Oracle)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = client.Close() }()
-		clients = append(clients, client)
+	e, clients := new(environment), make([]*tso.Client, at.Clients)
+	for i := range clients {
+		clients[i] = e.dial(ctx, at.Oracle)
 	}
-	return answer(l, func(j oracleJob) (*oracleResult, error) { return j.run(ctx, clients) })
+	return answer(l, e, func(j oracleJob) (*oracleResult, error) { return j.run(ctx, clients) })
 }
 
 // lot is how many timestamps a caller takes on at once that asks as fast as it can.
@@ -317,19 +303,6 @@ func (j oracleJob) run(ctx context.Context, clients []*tso.Client) (*oracleResul
 
 // oracleCallers is the processes with the callers.
 type oracleCallers []*process
-
-// startCallers starts them. Each has one processor when there are as many as processors, as Go's
-// scheduler hands no more timestamps to waiting callers with two of them than with one.
-func (b *oracleBenchmark) startCallers(ctx context.Context, e *environment) (callers oracleCallers) {
-	env := collectSeldom()
-	if b.processes >= runtime.NumCPU() {
-		env = append(env, "GOMAXPROCS=1")
-	}
-	for range b.processes {
-		callers = append(callers, e.part(ctx, "tso-load", oracleTargets{e.at.Oracle, b.clients}, nil, env...))
-	}
-	return callers
-}
 
 // run shares a job among the processes and adds up what they did.
 func (c oracleCallers) run(j oracleJob) (*oracleResult, error) {

@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 
 	"github.com/gopercolator/percolator/tso"
@@ -41,9 +39,10 @@ func delayed(delay time.Duration) []option.ClientOption {
 		})
 }
 
-// distance is how long a request for a timestamp takes longer. What else an oracle offers –
-// sessions, hints, locks on rows – is passed on as it is: no transaction waits for it.
-type distance struct {
+// distantClient is an oracle that is far away: a request for a timestamp takes longer by delay.
+// Sessions, hints and locks on rows are passed on as they are: no transaction waits for them.
+type distantClient struct {
+	*tso.Client
 	delay  time.Duration
 	waited atomic.Int64 // requests that a measured transaction waited for; the client makes others ahead
 }
@@ -52,26 +51,12 @@ type distance struct {
 // another.
 type waitedFor struct{}
 
-func asMeasured(ctx context.Context) context.Context {
-	return context.WithValue(ctx, waitedFor{}, true)
-}
-
-func (d *distance) pass(ctx context.Context) {
-	if ctx.Value(waitedFor{}) != nil {
-		d.waited.Add(1)
-	}
-	pause(ctx, d.delay)
-}
-
-// distantClient is an oracle that is far away.
-type distantClient struct {
-	*tso.Client
-	distance
-}
-
 // Next implements tso.Oracle.
 func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
-	o.pass(ctx)
+	if ctx.Value(waitedFor{}) != nil {
+		o.waited.Add(1)
+	}
+	pause(ctx, o.delay)
 	return o.Client.Next(ctx)
 }
 
@@ -80,19 +65,8 @@ func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
 func (e *environment) distantOracle(ctx context.Context, delay time.Duration) (near *tso.Client, far *distantClient) {
 	e.serveOracle(ctx, tso.NewMemoryStore(), tso.ServerConfig{})
 	near = e.dial(ctx, e.at.Oracle)
-	return near, &distantClient{near, distance{delay: delay}}
+	return near, &distantClient{Client: near, delay: delay}
 }
-
-// noStream is a stream whose request was not sent: it has ended.
-type noStream struct{ ctx context.Context }
-
-// SendMsg implements grpc.ClientStream, like the rest.
-func (s noStream) SendMsg(any) error            { return nil }
-func (s noStream) RecvMsg(any) error            { return io.EOF }
-func (s noStream) CloseSend() error             { return nil }
-func (s noStream) Context() context.Context     { return s.ctx }
-func (s noStream) Header() (metadata.MD, error) { return metadata.MD{}, nil }
-func (s noStream) Trailer() metadata.MD         { return metadata.MD{} }
 
 // requestCounter counts the requests of a client to Bigtable by method, and the rows that they
 // return, and knows whether one is under way. Without own it leaves out the library's own tables: a
@@ -241,8 +215,13 @@ func addTo(sum *map[string]int64, counts map[string]int64) {
 // primaries' rows only.
 type commitClock struct {
 	mu      sync.Mutex
-	at      map[committedCell]time.Time // the first time
-	waiting map[committedCell]chan struct{}
+	commits map[committedCell]*firstCommit
+}
+
+// firstCommit is the first commit of a cell.
+type firstCommit struct {
+	at   time.Time
+	done chan struct{} // closed then
 }
 
 type committedCell struct{ row, column string }
@@ -251,7 +230,7 @@ type committedCell struct{ row, column string }
 const recordFamily = "write"
 
 func newCommitClock() *commitClock {
-	return &commitClock{at: map[committedCell]time.Time{}, waiting: map[committedCell]chan struct{}{}}
+	return &commitClock{commits: map[committedCell]*firstCommit{}}
 }
 
 // option makes a client of Bigtable show its commits to the clock.
@@ -270,15 +249,20 @@ func (c *commitClock) note(req *btpb.CheckAndMutateRowRequest, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, column := range committedColumns(req.TrueMutations) {
-		cell := committedCell{string(req.RowKey), column}
-		if _, again := c.at[cell]; !again {
-			c.at[cell] = now
-		}
-		if w := c.waiting[cell]; w != nil {
-			close(w)
-			delete(c.waiting, cell)
+		if first := c.of(string(req.RowKey), column); first.at.IsZero() {
+			first.at = now
+			close(first.done)
 		}
 	}
+}
+
+// of is the first commit of a cell, whether or not it has been. The caller holds mu.
+func (c *commitClock) of(row, column string) *firstCommit {
+	cell := committedCell{row, column}
+	if c.commits[cell] == nil {
+		c.commits[cell] = &firstCommit{done: make(chan struct{})}
+	}
+	return c.commits[cell]
 }
 
 // committedColumns returns the columns for which the mutations write the record of a commit.
@@ -295,26 +279,17 @@ func committedColumns(muts []*btpb.Mutation) (columns []string) {
 func (c *commitClock) committed(row, column string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at[committedCell{row, column}]
+	return c.of(row, column).at
 }
 
 // await waits until the cell has been committed, and returns when that was.
 func (c *commitClock) await(ctx context.Context, row, column string) (time.Time, error) {
-	cell := committedCell{row, column}
 	c.mu.Lock()
-	at, ok := c.at[cell]
-	w := c.waiting[cell]
-	if !ok && w == nil {
-		w = make(chan struct{})
-		c.waiting[cell] = w
-	}
+	first := c.of(row, column)
 	c.mu.Unlock()
-	if ok {
-		return at, nil
-	}
 	select {
-	case <-w:
-		return c.committed(row, column), nil
+	case <-first.done:
+		return first.at, nil
 	case <-ctx.Done():
 		return time.Time{}, ctx.Err()
 	}
@@ -325,10 +300,10 @@ func (c *commitClock) take(column string) map[string]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]time.Time{}
-	for cell, at := range c.at {
-		if cell.column == column {
-			out[cell.row] = at
-			delete(c.at, cell)
+	for cell, first := range c.commits {
+		if cell.column == column && !first.at.IsZero() {
+			out[cell.row] = first.at
+			delete(c.commits, cell)
 		}
 	}
 	return out

@@ -94,8 +94,8 @@ func style(a report.Axis, to *plot.Axis) {
 // on a logarithmic one.
 func fit(a report.Axis, to *plot.Axis, room bool) {
 	switch {
-	case a.Min != a.Max:
-		to.Min, to.Max = a.Min, a.Max
+	case a.Max > 0:
+		to.Min, to.Max = 0, a.Max
 	case a.Log:
 		to.Min, to.Max = math.Pow(10, math.Floor(math.Log10(to.Min))), math.Pow(10, math.Ceil(math.Log10(to.Max)))
 		if to.Min == to.Max {
@@ -198,10 +198,13 @@ func Save(dir string, charts []report.Chart) error {
 
 // Draw draws a chart.
 func Draw(c report.Chart) (*Figure, error) {
-	if len(c.Categories) > 0 {
+	switch {
+	case len(c.Categories) > 0 && len(c.Bars) > 0:
 		return drawBars(c)
+	case len(c.Categories) == 0 && len(c.Lines) > 0:
+		return drawLines(c)
 	}
-	return drawLines(c)
+	return nil, ErrEmpty
 }
 
 func drawLines(c report.Chart) (*Figure, error) {
@@ -236,7 +239,8 @@ func drawLines(c report.Chart) (*Figure, error) {
 			f.legend.Add(l.Name, entry...)
 		}
 	}
-	return f, end(c, p, len(c.Lines) > 0)
+	end(c, p)
+	return f, nil
 }
 
 // drawBars draws the groups side by side, one bar of each for each category.
@@ -267,16 +271,13 @@ func drawBars(c report.Chart) (*Figure, error) {
 		return nil, fmt.Errorf("%w: bars begin at 0, which a logarithmic axis has not", ErrEmpty)
 	}
 	low, high := p.X.Min, p.X.Max
-	err := end(c, p, len(c.Bars) > 0)
+	end(c, p)
 	p.X.Min, p.X.Max = low-0.5, high+0.5
-	return f, err
+	return f, nil
 }
 
 // end fits the axes to the data and draws the marks across them.
-func end(c report.Chart, p *plot.Plot, any bool) error {
-	if !any {
-		return ErrEmpty
-	}
+func end(c report.Chart, p *plot.Plot) {
 	for _, m := range c.Marks { // they belong to what has to fit
 		if m.Horizontal {
 			p.Y.Min, p.Y.Max = min(p.Y.Min, m.At), max(p.Y.Max, m.At)
@@ -289,7 +290,6 @@ func end(c report.Chart, p *plot.Plot, any bool) error {
 	for _, m := range c.Marks {
 		p.Add(mark{m})
 	}
-	return nil
 }
 
 // mark is a report.Mark as gonum draws it, across the chart whatever the axes are.

@@ -159,8 +159,7 @@ type Chart struct {
 type Axis struct {
 	Label string  // what is shown, with its unit: "latency, ms"
 	Log   bool    // logarithmic: all values must be above 0
-	Min   float64 // where the axis begins; Min = Max: as the data do
-	Max   float64 // where it ends
+	Max   float64 // where it ends that begins at 0; 0: both as the data do
 }
 
 // Mark is a dashed line across the chart, for a goal or a limit.
@@ -186,13 +185,7 @@ type Bars struct {
 
 // Draw adds a chart to the report, without its lines and groups that have nothing to show.
 func (r *Report) Draw(c Chart) {
-	lines := c.Lines
-	c.Lines = nil
-	for _, l := range lines {
-		if len(l.X) > 0 {
-			c.Lines = append(c.Lines, l)
-		}
-	}
+	c.Lines = slices.DeleteFunc(c.Lines, func(l Line) bool { return len(l.X) == 0 })
 	if len(c.Lines)+len(c.Categories) > 0 {
 		r.Charts = append(r.Charts, c)
 	}
@@ -277,19 +270,13 @@ func (f Figure) String() string {
 		s += fmt.Sprintf(" (%s – %s)", number(f.Spread.Min), number(f.Spread.Max))
 	}
 	if g := f.Goal; g != nil {
-		s += fmt.Sprintf(", %s: %s", g.sign()+number(g.Wanted), map[bool]string{true: "met", false: "missed"}[g.Met])
+		s += fmt.Sprintf(", %s%s: %s", map[bool]string{true: "≥ ", false: "≤ "}[g.AtLeast], number(g.Wanted),
+			map[bool]string{true: "met", false: "missed"}[g.Met])
 		if g.Peer != "" {
 			s += ", peer " + g.Peer
 		}
 	}
 	return s
-}
-
-func (g *Goal) sign() string {
-	if g.AtLeast {
-		return "≥ "
-	}
-	return "≤ "
 }
 
 // number writes three digits or so, and integers whole.

@@ -87,11 +87,11 @@ func (f *Firm) Load(ctx context.Context, x *Exchange) error {
 		set     func(tx *percolator.Txn, i int) error
 	}{
 		{f.size.Securities(), func(tx *percolator.Txn, i int) error {
-			return securities.Set(tx, securityRow(i), security{fmt.Sprintf("SYM%d", i)})
+			return securities.Set(tx, securityRow(i), fmt.Sprintf("SYM%d", i))
 		}},
 		{f.size.Securities(), func(tx *percolator.Txn, i int) error { return prices.Set(tx, securityRow(i), x.quotes[i]) }},
 		{f.size.Brokers(), func(tx *percolator.Txn, i int) error {
-			return brokers.Set(tx, brokerRow(i), broker{fmt.Sprintf("Broker %d", i)})
+			return brokers.Set(tx, brokerRow(i), fmt.Sprintf("Broker %d", i))
 		}},
 		{int(f.size), func(tx *percolator.Txn, i int) error {
 			return customers.Set(tx, customerRow(i), customer{Name: fmt.Sprintf("Customer %d", i), Tier: i % len(rates)})
@@ -101,31 +101,27 @@ func (f *Firm) Load(ctx context.Context, x *Exchange) error {
 			return accounts.Set(tx, a.row(), account{Broker: a.Customer / customersPerBroker, Cash: opening})
 		}},
 	}
-	entries := 0
 	for _, b := range books {
-		entries += b.entries
-	}
-	return fill.Items(ctx, f.client, entries, func(tx *percolator.Txn, i int) error {
-		for _, b := range books {
-			if i < b.entries {
-				return b.set(tx, i)
-			}
-			i -= b.entries
+		if err := fill.Items(ctx, f.client, b.entries, b.set); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
-// update commits the writes of do, again after conflicts.
-func (f *Firm) update(ctx context.Context, kind Kind, do func(context.Context, *percolator.Txn) error) (Done, error) {
-	begun, attempts := time.Now(), 0
+// update commits the writes of do, again after conflicts, and tells of it. do may complete what is
+// told.
+func (f *Firm) update(ctx context.Context, kind Kind, do func(context.Context, *percolator.Txn, *Done) error) error {
+	begun, done := time.Now(), Done{Kind: kind}
 	if _, err := f.client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		attempts++
-		return do(ctx, tx)
+		done = Done{Kind: kind, Attempts: done.Attempts + 1}
+		return do(ctx, tx, &done)
 	}); err != nil {
-		return Done{}, fmt.Errorf("%s, attempt %d: %w", kind, attempts, err)
+		return fmt.Errorf("%s, attempt %d: %w", kind, done.Attempts, err)
 	}
-	return Done{Kind: kind, Took: time.Since(begun), Attempts: attempts}, nil
+	done.Took = time.Since(begun)
+	f.done(done)
+	return nil
 }
 
 // view reads a snapshot, and tells of it.
@@ -178,9 +174,9 @@ var (
 	customers  = percolator.JSON[customer]("customers", "profile")
 	accounts   = percolator.JSON[account]("accounts", "balance")
 	holdings   = percolator.JSON[holding]("holdings", "position")
-	securities = percolator.JSON[security]("securities", "profile")
+	securities = percolator.String("securities", "symbol")
 	prices     = percolator.JSON[quote]("securities", "price")
-	brokers    = percolator.JSON[broker]("brokers", "profile")
+	brokers    = percolator.String("brokers", "name")
 	earnings   = percolator.JSON[Earned]("brokers", "earned")
 	trades     = percolator.JSON[trade]("trades", "state")
 )
@@ -246,18 +242,10 @@ type holding struct {
 	Cost     int64 `json:"cost"`     // of all of it
 }
 
-type security struct {
-	Symbol string `json:"symbol"`
-}
-
 // quote is the market's last word on a security.
 type quote struct {
 	Price int64 `json:"price"`
 	Fills int64 `json:"fills"` // of this security on the exchange so far: the greater, the newer
-}
-
-type broker struct {
-	Name string `json:"name"`
 }
 
 // Earned is what a broker has earned.

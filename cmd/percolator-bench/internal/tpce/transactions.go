@@ -44,11 +44,11 @@ func (f *Firm) AnyOrder(random *rand.Rand) Order {
 // Order records a pending trade and returns what is handed to the exchange.
 func (f *Firm) Order(ctx context.Context, o Order) (Ticket, error) {
 	row := tradeRow(o.Account, f.orders.Add(1))
-	done, err := f.update(ctx, TradeOrder, func(ctx context.Context, tx *percolator.Txn) error {
+	err := f.update(ctx, TradeOrder, func(ctx context.Context, tx *percolator.Txn, _ *Done) error {
 		var acc account
 		var held holding
 		if err := read(ctx, tx, at(customers, customerRow(o.Account.Customer), new(customer)), at(accounts, o.Account.row(), &acc),
-			at(securities, securityRow(o.Security), new(security)), at(holdings, holdingRow(o.Account, o.Security), &held).orNone()); err != nil {
+			at(securities, securityRow(o.Security), new(string)), at(holdings, holdingRow(o.Account, o.Security), &held).orNone()); err != nil {
 			return err
 		}
 		if _, err := brokers.Get(ctx, tx, brokerRow(acc.Broker)); err != nil {
@@ -63,7 +63,6 @@ func (f *Firm) Order(ctx context.Context, o Order) (Ticket, error) {
 		return Ticket{}, err
 	}
 	f.placed.Add(1)
-	f.done(done)
 	return Ticket{row, o.Security}, nil
 }
 
@@ -108,26 +107,21 @@ func read(ctx context.Context, r percolator.Reader, fields ...field) error {
 // trade itself, and the broker's commission are one transaction. A trade that is not pending any
 // more stays as it is.
 func (f *Firm) Result(ctx context.Context, t Ticket, price int64) error {
-	passed, executed := false, false
-	done, err := f.update(ctx, TradeResult, func(ctx context.Context, tx *percolator.Txn) error {
-		passed, executed = false, false
+	passed := false
+	err := f.update(ctx, TradeResult, func(ctx context.Context, tx *percolator.Txn, done *Done) error {
+		passed = false
 		tr, err := trades.Get(ctx, tx, t.trade)
 		if err != nil || tr.State != pending {
 			return err
 		}
 		passed = true
-		executed, err = f.settle(ctx, tx, t.trade, tr, price)
+		done.Executed, err = f.settle(ctx, tx, t.trade, tr, price)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	if passed {
+	if err == nil && passed {
 		f.passed.Add(1)
 	}
-	done.Executed = executed
-	f.done(done)
-	return nil
+	return err
 }
 
 // settle writes what a trade changes.
@@ -238,7 +232,7 @@ func (f *Firm) MarketFeed(ctx context.Context, feed Feed) error {
 	if len(feed) == 0 {
 		return nil
 	}
-	done, err := f.update(ctx, MarketFeed, func(ctx context.Context, tx *percolator.Txn) error {
+	return f.update(ctx, MarketFeed, func(ctx context.Context, tx *percolator.Txn, _ *Done) error {
 		old, fields := make([]quote, len(feed)), make([]field, len(feed))
 		for i, t := range feed {
 			fields[i] = at(prices, securityRow(t.security), &old[i])
@@ -251,10 +245,6 @@ func (f *Firm) MarketFeed(ctx context.Context, feed Feed) error {
 		}
 		return err
 	})
-	if err == nil {
-		f.done(done)
-	}
-	return err
 }
 
 // newest is how many trades a trade-status shows.

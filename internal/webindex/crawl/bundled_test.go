@@ -1,4 +1,4 @@
-package bundled
+package crawl_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the crawl anew")
 func responses(t *testing.T, warc []byte) []*crawl.Response {
 	t.Helper()
 	var all []*crawl.Response
-	for resp, err := range crawl.ReadFrom(t.Context(), Name, bytes.NewReader(warc), int64(len(warc))) {
+	for resp, err := range crawl.ReadFrom(t.Context(), crawl.BundledName, bytes.NewReader(warc), int64(len(warc))) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,13 +41,13 @@ func TestCrawlIsGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := os.WriteFile("crawl.warc.gz", b.Bytes(), 0o644); err != nil { //nolint:gosec // as readable as the sources beside it
+		if err := os.WriteFile("bundled.warc.gz", b.Bytes(), 0o644); err != nil { //nolint:gosec // as readable as the sources beside it
 			t.Fatal(err)
 		}
 		t.Skip("written; the next run compares")
 	}
-	const hint = "run go test ./internal/webindex/bundled -run Generated -update"
-	compare(t, hint, s.Responses(), responses(t, WARC()))
+	const hint = "run go test ./internal/webindex/crawl -run Generated -update"
+	compare(t, hint, s.Responses(), responses(t, crawl.BundledWARC))
 	compare(t, "the reader does not read what was written", s.Responses(), responses(t, b.Bytes()))
 }
 
@@ -68,18 +68,18 @@ func compare(t *testing.T, hint string, want, got []*crawl.Response) {
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	in := Open()
+	in := crawl.OpenBundled()
 	n := 0
 	for resp, err := range in.Responses(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if resp.Source != Name {
+		if resp.Source != crawl.BundledName {
 			t.Fatalf("source %q", resp.Source)
 		}
 		n++
 	}
-	if n != len(responses(t, WARC())) || in.Offset() != in.Total() || in.Total() != int64(len(WARC())) {
+	if n != len(responses(t, crawl.BundledWARC)) || in.Offset() != in.Total() || in.Total() != int64(len(crawl.BundledWARC)) {
 		t.Errorf("%d responses, %d of %d bytes", n, in.Offset(), in.Total())
 	}
 	if err := in.Close(); err != nil {
@@ -97,7 +97,7 @@ func TestCrawlIsHard(t *testing.T) {
 	status := make(map[int]int)
 	types := make(map[string]int)
 	links, anchors := 0, 0
-	for _, resp := range responses(t, WARC()) {
+	for _, resp := range responses(t, crawl.BundledWARC) {
 		id, err := page.Identity(resp.URL)
 		if err != nil || identities[id] {
 			t.Fatalf("%s: %v, or twice in the crawl: loading it again would process it again", resp.URL, err)
@@ -126,7 +126,7 @@ func TestCrawlIsHard(t *testing.T) {
 			anchors += len(link.Anchors)
 		}
 	}
-	t.Logf("%d responses, status %v, types %v, %d bytes of WARC", len(identities), status, types, len(WARC()))
+	t.Logf("%d responses, status %v, types %v, %d bytes of WARC", len(identities), status, types, len(crawl.BundledWARC))
 	t.Logf("%d clusters, %d redirects, %d links, %d anchor texts", len(clusters), len(redirects), links, anchors)
 
 	documents, copies, absent := 0, 0, 0
@@ -143,7 +143,7 @@ func TestCrawlIsHard(t *testing.T) {
 	for name, enough := range map[string]bool{
 		"documents": documents >= 150, "copies": copies >= 20, "redirects": len(redirects) >= 15, "links": links >= 1500,
 		"absent targets": absent >= 5, "types": types["image/png"] > 0 && types["application/pdf"] > 0,
-		"errors": status[404] > 0 && status[410] > 0 && status[500] > 0, "size": len(WARC()) < 400_000,
+		"errors": status[404] > 0 && status[410] > 0 && status[500] > 0, "size": len(crawl.BundledWARC) < 400_000,
 	} {
 		if !enough {
 			t.Errorf("not as intended: %s", name)
@@ -164,7 +164,7 @@ func TestCrawlIsHard(t *testing.T) {
 func TestOddPages(t *testing.T) {
 	t.Parallel()
 	byURL := make(map[string]*crawl.Response)
-	for _, resp := range responses(t, WARC()) {
+	for _, resp := range responses(t, crawl.BundledWARC) {
 		byURL[resp.URL] = resp
 	}
 	for url, want := range map[string]struct {
@@ -208,7 +208,7 @@ func TestOddPages(t *testing.T) {
 		}
 	}
 	latin, utf8 := byURL["http://lights.example/fr/phare-de-varn.html"], byURL["http://lights.example/fr/phare-de-varn-utf8.html"]
-	if bytes.Equal(latin.Body, utf8.Body) || page.Cluster(latin.Header, latin.Body) != page.Cluster(utf8.Header, utf8.Body) {
+	if bytes.Equal(latin.Body, utf8.Body) || !bytes.Equal(page.Decode(latin.Header, latin.Body), page.Decode(utf8.Header, utf8.Body)) {
 		t.Error("the same text in two charsets is not one cluster")
 	}
 }

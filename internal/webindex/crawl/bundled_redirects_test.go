@@ -1,4 +1,4 @@
-package bundled
+package crawl_test
 
 import (
 	"encoding/base64"
