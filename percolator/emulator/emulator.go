@@ -31,6 +31,7 @@ type Option func(*settings)
 type settings struct {
 	address string
 	rules   rules
+	disks   *Disks
 	pages   pageLimits
 	holding func(*btpb.ReadRowsRequest) // called under the table's lock, before the page that it asks for is read
 	changed func(table, row string)
@@ -65,7 +66,7 @@ func prepare(opts []Option) (*Server, error) {
 	for _, o := range opts {
 		o(&s)
 	}
-	g := &guard{rules: s.rules, pages: s.pages, holding: s.holding, names: make(map[string]struct{}), onChange: s.changed}
+	g := &guard{rules: s.rules, disks: s.disks, pages: s.pages, holding: s.holding, names: make(map[string]struct{}), onChange: s.changed}
 	l, err := listen(s.address)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)

@@ -81,23 +81,17 @@ func checkFamilies(families map[string]bool, req any) error {
 	return nil
 }
 
-// withoutFamily takes the entries that name a family which the table lacks out of a request, and
-// returns their answers and, for each entry that is left, its index before.
-func withoutFamily(families map[string]bool, r *btpb.MutateRowsRequest) (refused []*btpb.MutateRowsResponse_Entry, left []int64) {
-	if families == nil {
-		return nil, nil
-	}
+// withoutRefused takes the entries that judge refuses out of a request, and returns their answers
+// and, for each entry that is left, its index before.
+func withoutRefused(r *btpb.MutateRowsRequest, judge func(*btpb.MutateRowsRequest_Entry) error) (refused []*btpb.MutateRowsResponse_Entry, left []int64) {
 	var entries []*btpb.MutateRowsRequest_Entry
 	for i, e := range r.Entries {
-		if lacks(families, e.Mutations) {
-			s := status.Convert(errNoFamily(r.TableName, e.RowKey)).Proto()
-			refused = append(refused, &btpb.MutateRowsResponse_Entry{Index: int64(i), Status: s})
+		if err := judge(e); err != nil {
+			refused = append(refused, &btpb.MutateRowsResponse_Entry{Index: int64(i), Status: status.Convert(err).Proto()})
 			continue
 		}
 		entries, left = append(entries, e), append(left, int64(i))
 	}
-	if len(refused) > 0 {
-		r.Entries = entries
-	}
+	r.Entries = entries
 	return refused, left
 }

@@ -16,6 +16,7 @@ import (
 // guard intercepts the emulator's methods; the package documentation says what it repairs.
 type guard struct {
 	rules   rules
+	disks   *Disks // nil: reading costs nothing
 	pages   pageLimits
 	holding func(*btpb.ReadRowsRequest)
 	tables  tables
@@ -39,6 +40,9 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	})
 	if !ok {
 		return handler(ctx, req)
+	}
+	if err := g.disks.mutate(ctx, r.GetTableName(), r.GetRowKey()); err != nil {
+		return nil, err
 	}
 	t, done := g.tables.use(r.GetTableName())
 	defer done()
@@ -74,7 +78,7 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	case btpb.Bigtable_MutateRows_FullMethodName:
 		return serve(g, bt, ss, g.mutateRows)
 	case btpb.Bigtable_SampleRowKeys_FullMethodName:
-		return serve(g, bt, ss, sampleRowKeys)
+		return serve(g, bt, ss, g.sampleRowKeys)
 	}
 	return handler(srv, ss)
 }
@@ -94,7 +98,16 @@ func serve[T any](g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, answer
 func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.MutateRowsRequest) error {
 	t, done := g.tables.use(req.TableName)
 	defer done()
-	refused, left := withoutFamily(g.familiesOf(ss.Context(), bt, req.TableName, t), req)
+	families := g.familiesOf(ss.Context(), bt, req.TableName, t)
+	refused, left := withoutRefused(req, func(e *btpb.MutateRowsRequest_Entry) error {
+		if families != nil && lacks(families, e.Mutations) {
+			return errNoFamily(req.TableName, e.RowKey)
+		}
+		return g.disks.reach(req.TableName, e.RowKey)
+	})
+	if err := g.disks.mutateRows(ss.Context(), req); err != nil {
+		return err
+	}
 	answers := &buffer[btpb.MutateRowsResponse]{ServerStream: ss}
 	if len(refused) > 0 {
 		answers.messages = append(answers.messages, &btpb.MutateRowsResponse{Entries: refused})
@@ -117,7 +130,10 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 
 // sampleRowKeys needs no table lock, as it reads no column names, but the emulator holds its own
 // lock while it sends.
-func sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
+func (g *guard) sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
+	if g.disks != nil {
+		return g.disks.sampleRowKeys(ss, req)
+	}
 	samples := &buffer[btpb.SampleRowKeysResponse]{ServerStream: ss}
 	if err := bt.SampleRowKeys(req, samples); err != nil {
 		return err

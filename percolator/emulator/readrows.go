@@ -34,6 +34,13 @@ const (
 // A row is as of one instant; different rows may be as of different ones, which Bigtable does not
 // promise otherwise either.
 func (g *guard) readRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
+	if g.disks != nil {
+		return g.disks.readRows(g, bt, ss, req)
+	}
+	return g.scanRows(bt, ss, req)
+}
+
+func (g *guard) scanRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
 	t, done := g.tables.use(req.TableName)
 	defer done()
 	s := &scan{guard: g, bt: bt, out: ss, req: req, table: t}
