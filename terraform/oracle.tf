@@ -147,6 +147,14 @@ resource "google_compute_instance_group_manager" "oracle" {
     # The one instance is made by its configuration below.
     ignore_changes = [target_size]
   }
+
+  # A server needs its rights from the start, and until the end of a destroy. One that starts before a
+  # grant is known tries again every five seconds.
+  depends_on = [
+    google_artifact_registry_repository_iam_member.oracle, google_bigtable_instance_iam_member.percolator,
+    google_bigtable_table_iam_member.percolator, google_secret_manager_secret_iam_member.tls,
+    google_spanner_database_iam_member.oracle,
+  ]
 }
 
 resource "google_compute_per_instance_config" "oracle" {
