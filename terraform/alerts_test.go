@@ -76,7 +76,7 @@ func TestAlertsFitPolicies(t *testing.T) {
 	}
 	for _, metric := range []string{
 		"percolator_tso_leading", "percolator_tso_lease_left_seconds", "percolator_tso_window_left_seconds", "percolator_lock_expired_age_seconds",
-		"percolator_notifications_oldest_age_seconds", "percolator_transactions_total", "percolator_collection_lag_seconds",
+		"percolator_notifications_oldest_age_seconds", "percolator_transactions_total", "percolator_collection_lag_seconds", "percolator_rows_large_total",
 	} {
 		if !strings.Contains(all.String(), metric) {
 			t.Errorf("no alert is about %s", metric)

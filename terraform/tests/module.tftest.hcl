@@ -462,7 +462,7 @@ run "alerts" {
   assert {
     condition = length(setsubtract([
       "PercolatorOracleWithoutLeader", "PercolatorOracleWindowLow", "PercolatorStuckLocks", "PercolatorNotificationBacklog",
-      "PercolatorConflictRate", "PercolatorCollectionLag",
+      "PercolatorConflictRate", "PercolatorCollectionLag", "PercolatorLargeRows",
     ], keys(google_monitoring_alert_policy.percolator))) == 0
     error_message = "an alert is missing: ${join(", ", keys(google_monitoring_alert_policy.percolator))}"
   }
