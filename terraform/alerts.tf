@@ -1,6 +1,6 @@
 # Alert policies, two kinds. Those of alerts.yaml, the rules of docs/observability, are over
-# Percolator's own metrics; Cloud Monitoring evaluates them as Prometheus does. Those below watch what
-# Percolator stands on.
+# Percolator's own metrics; Cloud Monitoring evaluates them as Prometheus does. Those below watch
+# what Percolator stands on.
 
 locals {
   rules = yamldecode(file("${path.module}/alerts.yaml"))

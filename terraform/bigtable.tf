@@ -1,7 +1,7 @@
-# One instance, one SSD cluster. Percolator's unit of atomicity is the conditional mutation of a row,
-# and that is atomic in one cluster only: a second cluster would need an app profile of its own that
-# never writes, and a failover to it loses the newest writes, so it is left to those who know that
-# they want it.
+# One instance, one SSD cluster. Percolator's unit of atomicity is the conditional mutation of a
+# row, and that is atomic in one cluster only: a second cluster would need an app profile of its own
+# that never writes, and a failover to it loses the newest writes, so it is left to those who know
+# that they want it.
 
 locals {
   cluster = "${var.name}-c1"

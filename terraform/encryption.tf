@@ -25,9 +25,9 @@ resource "google_kms_crypto_key_iam_member" "encryption" {
   )
 }
 
-# A grant takes a minute or two to be known everywhere, and an instance that is created before that is
-# refused. Nothing says when it is known, so this waits. terraform_data is built into Terraform: no
-# further provider is needed for it.
+# A grant takes a minute or two to be known everywhere, and an instance that is created before that
+# is refused. Nothing says when it is known, so this waits. terraform_data is built into Terraform:
+# no further provider is needed for it.
 resource "terraform_data" "key_granted" {
   count = var.kms_key == null ? 0 : 1
 

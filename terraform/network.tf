@@ -1,6 +1,6 @@
-# Who reaches the oracle: the clients its port, Google's health checks the admin port. Nobody else. A
-# rule names machines by tags and addresses, or by service accounts, never by both, so there may be
-# two for the clients. The rules belong to the project of the network.
+# Who reaches the oracle: the clients its port, Google's health checks the admin port. Nobody else.
+# A rule names machines by tags and addresses, or by service accounts, never by both, so there may
+# be two for the clients. The rules belong to the project of the network.
 
 locals {
   network_project = coalesce(var.network_project, var.project)

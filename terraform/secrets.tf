@@ -1,5 +1,5 @@
-# Certificates for mutual TLS. Only the empty secrets are made here: their contents never pass through
-# terraform's state. One authority signs both sides; the servers share a certificate, for
+# Certificates for mutual TLS. Only the empty secrets are made here: their contents never pass
+# through terraform's state. One authority signs both sides; the servers share a certificate, for
 # var.oracle_server_name.
 
 locals {

@@ -1,4 +1,5 @@
-# One identity for each thing that runs. None has a key: machines and workloads are given them, people impersonate them.
+# One identity for each thing that runs. None has a key: machines and workloads are given them,
+# people impersonate them.
 
 locals {
   identities = {

@@ -1,7 +1,7 @@
-# The oracle's record: two rows of a table, written about once a second, and the ids of open sessions.
-# The statements in ddl/ are those of spannerstore.Statements; a test compares them. Terraform would
-# replace a database whose statements change, and drop protection keeps it from that: append files, as
-# the Go code appends statements.
+# The oracle's record: two rows of a table, written about once a second, and the ids of open
+# sessions. The statements in ddl/ are those of spannerstore.Statements; a test compares them.
+# Terraform would replace a database whose statements change, and drop protection keeps it from
+# that: append files, as the Go code appends statements.
 
 locals {
   spanner = var.oracle_store == "spanner" ? 1 : 0

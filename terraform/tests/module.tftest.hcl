@@ -251,7 +251,8 @@ run "oracle_in_two_zones" {
     condition     = google_compute_health_check.oracle.http_health_check[0].request_path == "/healthz" && google_compute_health_check.oracle.http_health_check[0].port == 7071
     error_message = "the health check asks something else than whether the process lives"
   }
-  # An apply leaves the servers alone, so that they can be replaced one after the other; and a replacement keeps name and address.
+  # An apply leaves the servers alone, so that they can be replaced one after the other; and a
+  # replacement keeps name and address.
   assert {
     condition     = alltrue([for g in google_compute_instance_group_manager.oracle : g.update_policy[0].type == "OPPORTUNISTIC" && g.update_policy[0].replacement_method == "RECREATE" && g.update_policy[0].max_surge_fixed == 0])
     error_message = "how servers are replaced"

@@ -1,6 +1,6 @@
-# What a service that holds its users' data begins with: an own key, two servers of the oracle in two
-# zones on Spanner, mutual TLS, identities apart, alerts that reach somebody, backups, everything
-# protected against deletion.
+# What a service that holds its users' data begins with: an own key, two servers of the oracle in
+# two zones on Spanner, mutual TLS, identities apart, alerts that reach somebody, backups,
+# everything protected against deletion.
 
 terraform {
   required_version = ">= 1.9"

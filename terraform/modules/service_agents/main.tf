@@ -1,6 +1,6 @@
-# The service agents of Bigtable and Spanner, to which a key is granted. In a new project they do not
-# exist before somebody asks for them. Only the provider google-beta can ask, so this is a module of
-# its own: who has no key needs neither.
+# The service agents of Bigtable and Spanner, to which a key is granted. In a new project they do
+# not exist before somebody asks for them. Only the provider google-beta can ask, so this is a
+# module of its own: who has no key needs neither.
 
 terraform {
   required_version = ">= 1.9"
