@@ -85,9 +85,21 @@ func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout
 	r, err := s.backend.ReadRow(ctx, table, row, q)
 	s.took(ctx, telemetry.OpReadRows, table, begun, err)
 	if !r.Missing() {
-		s.Count.RowsRead.Add(1)
+		s.received(r)
 	}
 	return r, s.Err(ctx, table, err)
+}
+
+// LargeRow is the size from which on a row counts as large: Bigtable sends no row above 256 MiB, and
+// a quarter of that leaves time to divide it.
+const LargeRow = 64 << 20
+
+// received counts a row.
+func (s *Store) received(r layout.Row) {
+	s.Count.RowsRead.Add(1)
+	if r.Size() >= LargeRow {
+		s.Count.LargeRows.Add(1)
+	}
 }
 
 // ReadRows streams at most limit rows (0: all) in key order, each atomic by itself, until visit
@@ -101,7 +113,7 @@ func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, 
 	s.Count.ReadRows.Add(1)
 	begun := time.Now()
 	err := s.backend.ReadRows(ctx, table, rows, q, limit, func(r layout.Row) bool {
-		s.Count.RowsRead.Add(1)
+		s.received(r)
 		return visit(r)
 	})
 	s.took(ctx, telemetry.OpReadRows, table, begun, err)
