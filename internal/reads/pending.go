@@ -11,8 +11,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ScanPending streams, in row order, the rows of a table that carry notify or lock cells. It reads
-// only these two families, which hold nothing of clean rows (section 2.4 of the paper). A crash
+// ScanPending streams, in row order, the rows of a table that carry notify or lock cells. The answer
+// holds nothing of clean rows (section 2.4 of the paper), but Bigtable passes over all of them. A crash
 // between the commit point and a secondary leaves an observed cell locked and without its notify
 // cell, so finding all work takes both.
 func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range) iter.Seq2[layout.Pending, error] {
