@@ -18,8 +18,9 @@ const (
 
 // ListLocks streams, in row order, the locks that stand in r of table, also the table of an index,
 // with what they stand for. It asks for the lock family, for which Bigtable passes over all bytes
-// of r, and reads the primaries of what it finds; it changes nothing: ResolveLock resolves LockInspection.Lock. A lock
-// is judged shortly after it was read, and may be gone when it is returned.
+// of r, and reads the primaries of what it finds; it changes nothing: ResolveLock resolves
+// LockInspection.Lock. A lock is judged shortly after it was read, and may be gone when it is
+// returned.
 //
 // Errors: ErrSchemaMismatch for a table that is not in the schema, ErrInvalidArgument for a
 // negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not

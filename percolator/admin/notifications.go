@@ -31,8 +31,9 @@ const (
 
 // ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. Clean
 // rows do not come, and are paid for: Bigtable passes over all bytes of r, unlike the paper's
-// (section 2.4), which keeps these families in a locality group. It needs both to find all work: a crash between the commit point and a secondary leaves an observed
-// cell locked and without its notify cell.
+// (section 2.4), which keeps these families in a locality group. It needs both to find all work: a
+// crash between the commit point and a secondary leaves an observed cell locked and without its
+// notify cell.
 func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
 	return a.e.Reads.ScanPending(ctx, table, r)
 }
