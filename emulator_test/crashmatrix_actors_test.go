@@ -50,7 +50,7 @@ func (x *crashRun) meetReader(read func(context.Context, *percolator.Snapshot) (
 	x.Helper()
 	s := x.snapshot()
 	x.waitOutTTL(func() {
-		_, err := x.impatiently(func(ctx context.Context) (map[string]string, error) { return read(ctx, s) })
+		_, err := x.untilJudged(func(ctx context.Context) (map[string]string, error) { return read(ctx, s) })
 		if !errors.Is(err, percolator.ErrLocked) && x.undecided() {
 			x.Errorf("a reader that met live locks: %v, want ErrLocked", err)
 		}
@@ -91,8 +91,8 @@ func (x *crashRun) scanAll(ctx context.Context, r *percolator.Snapshot) (map[str
 	return got, nil
 }
 
-// impatiently reads until the reader has asked for the time twice, which it does to judge a lock.
-func (x *crashRun) impatiently(read func(context.Context) (map[string]string, error)) (map[string]string, error) {
+// untilJudged reads until the reader has asked for the time twice, which it does to judge a lock.
+func (x *crashRun) untilJudged(read func(context.Context) (map[string]string, error)) (map[string]string, error) {
 	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
 	var looks atomic.Int64

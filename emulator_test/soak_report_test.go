@@ -31,7 +31,7 @@ type tally struct {
 	Cycles      int              `json:"collector_cycles"`
 	Failed      int              `json:"collector_cycles_failed"`
 	Removed     int64            `json:"versions_removed"`
-	Tombstones  int64            `json:"cells_vanished"`
+	Tombstones  int64            `json:"tombstones_removed"`
 	ByCollector int64            `json:"locks_resolved_by_collector"`
 	Postponed   int64            `json:"cells_postponed"`
 
@@ -146,7 +146,7 @@ func (r *soakReport) String() string {
 	}
 	fmt.Fprintf(&b, "\nlock resolution: %d cells rolled forward, %d rolled back; locks from memory: %v\n", y.Forward, y.Back, y.Resolved)
 	fmt.Fprintf(&b, "observers: %d runs committed, %d conflicts\n", y.Runs, y.Conflicts)
-	fmt.Fprintf(&b, "collection: %d cycles, %d stopped; %d versions removed, %d cells vanished, %d locks resolved, %d cells postponed, %d late records read\n",
+	fmt.Fprintf(&b, "collection: %d cycles, %d stopped; %d versions removed, %d tombstones removed, %d locks resolved, %d cells postponed, %d late records read\n",
 		y.Cycles, y.Failed, y.Removed, y.Tombstones, y.ByCollector, y.Postponed, y.Late)
 	fmt.Fprintf(&b, "%d clients, requests:", y.Clients)
 	for _, k := range slices.Sorted(maps.Keys(y.Requests)) {

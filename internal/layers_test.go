@@ -12,75 +12,91 @@ import (
 
 const (
 	module = "github.com/gopercolator/percolator/"
-	google = "cloud.google.com/go/bigtable"
+
+	bigtable = "cloud.google.com/go/bigtable"
+	spanner  = "cloud.google.com/go/spanner"
 )
 
-// layers begin with the lowest. A package imports only from the lines above its own, so those of
-// one line never import each other.
+// layers are all packages of the module, the lowest first. A package imports only from the lines
+// above its own, so those of one line never import each other.
 var layers = [][]string{
+	{"internal/exporters", "internal/gcloudemulator", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
+		"tso/internal/record", "tso/tsopb"},
+	{"internal/spanneremulator"},
 	{"tso"},
-	{"internal/model"},
+	{"tso/spannerstore", "internal/model"},
 	{"internal/layout", "internal/retry", "internal/telemetry"},
 	{"internal/store"},
 	{"internal/timestamps", "internal/dispatch"},
 	{"internal/meta"},
 	{"internal/locks"},
-	{"internal/reads"},
+	{"internal/reads", "internal/layertest"},
 	{"internal/commit"},
 	{"internal/engine"},
 	{"internal/gc", "internal/transfer", "internal/membership"},
 	{"percolator"},
 	{"percolator/admin"},
-	{"internal/scanning"},
-	{"observers", "percolator/backup", "percolator/loader"},
-	{"percolator/console"},
-	{"cmd/percolator"},
+	{"internal/scanning", "percolator/percolatortest"},
+	{"observers", "percolator/backup", "percolator/loader", "internal/fixture"},
+	{"observers/internal/sliced"},
+	{"observers/combinequeue", "observers/exportqueue", "percolator/console", "internal/webindex/crawl", "internal/webindex/page"},
+	{"internal/webindex/index"},
+	{"internal/webindex/load", "internal/webindex/search", "internal/webindex/verify"},
+	{"internal/webindex/summary", "internal/webindex/webtest"},
+	{"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart"},
+	{"docs", "docs/observability", "emulator_test", "emulator_test/mutants", "internal", "terraform"}, // nothing but tests
 }
 
 // importers are all that may import a package, where that is fewer than the layers above it.
 var importers = map[string][]string{
-	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine"},
+	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine", "internal/layertest"},
+	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
 	"internal/gc":         {"percolator/admin"},
 	"internal/membership": {"percolator/admin", "observers"},
 	"internal/scanning":   {"observers"},
-	"internal/timestamps": {"internal/meta", "internal/locks", "internal/reads", "internal/commit", "internal/engine"},
+	"internal/timestamps": {"internal/meta", "internal/locks", "internal/reads", "internal/commit", "internal/engine", "internal/layertest"},
 	"internal/transfer":   {"percolator/admin"},
-	google: {
+
+	"percolator/backup/backuppb": {"percolator/backup"},
+	"percolator/emulator": {
+		"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart", "internal/layertest",
+		"percolator/percolatortest",
+	},
+	"tso/spannerstore": {"cmd/percolator"}, // so that no other program links Spanner
+	"tso/tsopb":        {"tso", "cmd/percolator"},
+
+	bigtable: {
 		"internal/store", // the adapter
 		"internal/meta",  // creates tables
 		"tso",            // keeps the oracle's record
 		"cmd/percolator", // checks the store itself
 		"internal/fixture", "internal/layertest", "percolator/emulator", "percolator/percolatortest",
 	},
+	spanner: {"tso/spannerstore", "cmd/percolator"},
 }
 
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":     {"internal/exporters"},
-	"cmd/webindex":       {"internal/exporters", "internal/webindex"},
-	"docs":               nil,
-	"internal/webindex":  {"internal/webindex"},
-	"percolator/backup":  nil,
-	"percolator/console": nil,
-	"percolator/loader":  nil,
+	"cmd/percolator":         {"internal/exporters"},
+	"cmd/webindex":           {"internal/exporters", "internal/webindex"},
+	"docs":                   nil,
+	"internal/webindex":      {"internal/webindex"},
+	"observers/combinequeue": nil,
+	"observers/exportqueue":  nil,
+	"observers/internal":     nil,
+	"percolator/backup":      nil,
+	"percolator/console":     nil,
+	"percolator/loader":      nil,
 }
 
-var (
-	// leaves import nothing of this module but each other.
-	leaves = []string{"internal/exporters", "internal/gcloudemulator", "internal/spanneremulator", "internal/testca", "percolator/emulator"}
-
-	// forTests are imported by tests and by each other.
-	forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/layertest", "internal/spanneremulator", "internal/testca",
-		"internal/webindex/webtest", "percolator/percolatortest"}
-)
+// forTests are imported by tests and by each other.
+var forTests = []string{"internal/fixture", "internal/gcloudemulator", "internal/layertest", "internal/spanneremulator", "internal/testca",
+	"internal/webindex/webtest", "percolator/percolatortest"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	for from, imports := range importsOf(t) {
-		if !placed(from) {
-			t.Errorf("%s has no place among the layers", from)
-		}
 		for _, to := range imports {
 			if why := refusal(from, to); why != "" {
 				t.Errorf("%s imports %s: %s", from, to, why)
@@ -89,33 +105,47 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// TestEveryPackageHasOnePlace: the layers are the packages of the module, each once.
+func TestEveryPackageHasOnePlace(t *testing.T) {
+	t.Parallel()
+	placed := slices.Sorted(slices.Values(slices.Concat(layers...)))
+	if packages := slices.Sorted(maps.Keys(importsOf(t))); !slices.Equal(placed, packages) {
+		t.Errorf("among the layers are %q, the module has %q", placed, packages)
+	}
+	named := slices.Concat(slices.Collect(maps.Keys(importers)), slices.Concat(slices.Collect(maps.Values(importers))...), forTests)
+	for _, pkg := range named {
+		if _, ok := layerOf(pkg); !ok && pkg != bigtable && pkg != spanner {
+			t.Errorf("a rule names %s, which has no place among the layers", pkg)
+		}
+	}
+}
+
 // refusal is why one package must not import another; "" if it may.
 func refusal(from, to string) string {
-	if to == google || strings.HasPrefix(to, google+"/") {
-		if !slices.Contains(importers[google], from) {
-			return "Google's client is known to " + strings.Join(importers[google], ", ") + " alone"
+	for _, client := range []string{bigtable, spanner} {
+		if under(to, client) {
+			if !slices.Contains(importers[client], from) {
+				return "Google's client is known to " + strings.Join(importers[client], ", ") + " alone"
+			}
+			return ""
 		}
-		return ""
 	}
+	high, placed := layerOf(from)
+	low, too := layerOf(to)
 	switch only, limited := importers[to]; {
-	case slices.Contains(forTests, from): // a test may reach everything
-		return ""
-	case slices.Contains(forTests, to):
+	case !placed || !too:
+		return "one of them has no place among the layers"
+	case low >= high:
+		return "it is not a lower layer"
+	case slices.Contains(forTests, to) && !slices.Contains(forTests, from):
 		return "it is for tests"
-	case slices.Contains(leaves, from):
-		return "it stands alone"
 	case limited && !slices.Contains(only, from):
 		return "it is for " + strings.Join(only, ", ") + " alone"
 	}
 	for dir, allowed := range outside {
-		if under(from, dir) && under(to, "internal") && !under(to, allowed...) {
+		if under(from, dir) && under(to, "internal") && !under(to, allowed...) && !slices.Contains(forTests, from) {
 			return "what is outside the engine uses percolator and percolator/admin"
 		}
-	}
-	high, ok := layerOf(from)
-	low, layered := layerOf(to)
-	if ok && layered && low >= high {
-		return "it is not a lower layer"
 	}
 	return ""
 }
@@ -125,20 +155,13 @@ func layerOf(pkg string) (int, bool) {
 	return i, i >= 0
 }
 
-// placed reports whether the rules above know a package, if they have to.
-func placed(pkg string) bool {
-	_, ok := layerOf(pkg)
-	return ok || !under(pkg, "internal", "percolator") || pkg == "internal" || slices.Contains(leaves, pkg) || slices.Contains(forTests, pkg) ||
-		under(pkg, slices.Collect(maps.Keys(outside))...)
-}
-
 // under reports whether a package is one of the directories or below one of them.
 func under(pkg string, dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") })
 }
 
 // importsOf is what each package of the module imports, its tests aside, of the module and of
-// Google's client.
+// Google's clients.
 func importsOf(t *testing.T) map[string][]string {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
 	cmd.Dir = ".."
@@ -158,7 +181,7 @@ func importsOf(t *testing.T) map[string][]string {
 		for _, to := range words[1:] {
 			if own, ok := strings.CutPrefix(to, module); ok {
 				all[from] = append(all[from], own)
-			} else if strings.HasPrefix(to, google) {
+			} else if under(to, bigtable, spanner) {
 				all[from] = append(all[from], to)
 			}
 		}
@@ -195,12 +218,38 @@ func TestRefusals(t *testing.T) {
 		{"cmd/webindex", "internal/webindex/index", false},
 		{"internal/exporters", "percolator", true},
 		{"internal/engine", "internal/layertest", true},
-		{"internal/reads", google, true},
-		{"internal/store", google + "/apiv2/bigtablepb", false},
-		{"percolator/loader", google, true},
+		{"internal/reads", bigtable, true},
+		{"internal/store", bigtable + "/apiv2/bigtablepb", false},
+		{"percolator/loader", bigtable, true},
+		{"percolator", spanner, true},
+		{"internal/commit", "internal/exporters", true},
+		{"internal/commit", "internal/webindex/index", true},
+		{"percolator", "percolator/emulator", true},
+		{"observers", "internal/webindex/page", true},
+		{"internal/unknown", "tso", true},
+		{"observers", "percolator/unknown", true},
 	} {
 		if why := refusal(c.from, c.to); (why != "") != c.refused {
 			t.Errorf("%s imports %s: %q", c.from, c.to, why)
+		}
+	}
+}
+
+// TestNoPackageEscapesTheLayers: the rules also hold for packages within the directories of others.
+func TestNoPackageEscapesTheLayers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to string }{
+		{"internal/model", "tso/spannerstore"},       // every client would link Spanner
+		{"percolator", "tso/spannerstore"},           // likewise
+		{"internal/store", "observers/combinequeue"}, // an observer's library below the engine
+		{"internal/commit", "docs/examples/quickstart"},
+		{"observers/combinequeue", "internal/commit"}, // it uses percolator, like any observer
+		{"observers/exportqueue", "internal/engine"},
+		{"tso/spannerstore", "internal/store"}, // the oracle lies below everything
+		{"tso/internal/record", "internal/meta"},
+	} {
+		if refusal(c.from, c.to) == "" {
+			t.Errorf("%s may import %s", c.from, c.to)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/membership"
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Every worker stores reports, so that a console in any process sees all of them with one read
@@ -41,7 +42,7 @@ func (w *Worker) reporting(ctx context.Context) {
 }
 
 // report returns what this worker stores.
-func (w *Worker) report() membership.WorkerReport {
+func (w *Worker) report() admin.WorkerReport {
 	r := w.Stats().Report()
 	r.Takes, r.Columns = w.coverage.registeredColumns(), w.coverage.fingerprint()
 	return r
@@ -49,13 +50,13 @@ func (w *Worker) report() membership.WorkerReport {
 
 // Report returns s as a worker stores it for other processes to read, without the columns that the
 // worker takes. Durations are in milliseconds.
-func (s Stats) Report() membership.WorkerReport {
-	r := membership.WorkerReport{
+func (s Stats) Report() admin.WorkerReport {
+	r := admin.WorkerReport{
 		ObserverReport: s.ObserverStats.report(),
 		Found:          s.Found, Dispatched: s.Dispatched, Hinted: s.Hinted, Dropped: s.Dropped, Searches: s.Searches, Parked: s.ObserverStats.Parked,
 		Queued: s.Queued, Running: s.Running,
 		BacklogMillis: s.Backlog.Milliseconds(), LockMillis: s.StrandedFor.Milliseconds(),
-		Observers: make(map[string]membership.ObserverReport, len(s.Observers)),
+		Observers: make(map[string]admin.ObserverReport, len(s.Observers)),
 	}
 	for name, o := range s.Observers {
 		r.Observers[name] = o.report()
@@ -63,8 +64,8 @@ func (s Stats) Report() membership.WorkerReport {
 	return r
 }
 
-func (o ObserverStats) report() membership.ObserverReport {
-	return membership.ObserverReport{
+func (o ObserverStats) report() admin.ObserverReport {
+	return admin.ObserverReport{
 		Runs: o.Runs, Attempts: o.Attempts, Retries: o.Retries, Conflicts: o.Conflicts, Errors: o.Errors, Panics: o.Panics,
 	}
 }

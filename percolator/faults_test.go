@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -314,7 +315,7 @@ func TestLongCommitRefreshesItsPrimary(t *testing.T) {
 	var refreshed atomic.Int64
 	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
 		switch {
-		case fixture.IsRefresh(r):
+		case isRefresh(r):
 			refreshed.Add(1)
 		case fixture.IsPrewrite(r) && r.Row == "b":
 			return held
@@ -545,4 +546,10 @@ func TestOutcomeIsKnownWhenTheStoreComesBack(t *testing.T) {
 			fixture.WantNow(t, ctx, env.NewClient(), fixture.Cell("a", "c"), want)
 		})
 	}
+}
+
+// isRefresh recognizes the refresh of a lock.
+func isRefresh(r percolatortest.Request) bool {
+	m, ok := r.Message.(*btpb.CheckAndMutateRowRequest)
+	return ok && fixture.Sets(m.TrueMutations, "lock")
 }

@@ -101,7 +101,7 @@ func TestLargeTransactionOutlivesItsTTL(t *testing.T) {
 	}
 	refreshes := 0
 	for _, r := range env.FaultsOf(writer).Requests() {
-		if fixture.IsRefresh(r) {
+		if isRefresh(r) {
 			refreshes++
 			if r.Row != fixture.Key(0) {
 				t.Errorf("%v: only the primary is refreshed", r)

@@ -42,7 +42,28 @@ type Index = model.Index
 //	                              // refuses to commit and to read; 0: 45 s; 200 ms to 10 min
 type Timing = model.Timing
 
-// Stats are the counters of a client since NewClient.
+// Stats are the counters of a client since NewClient:
+//
+//	Transactions              int64 // committed with at least one write or notification
+//	Conflicts                 int64 // attempts that ended in ErrConflict
+//	Aborts                    int64 // attempts that were rolled back for another reason
+//	RolledForward, RolledBack int64 // cells of other transactions that lock resolution resolved
+//	Notifications             int64 // notify cells written
+//	Unknown                   int64 // commits that ended in ErrOutcomeUnknown
+//	LateRecords               int64 // put records without their data below the GC watermark
+//	LockWaits                 int64 // reads that met a lock and had to wait or to resolve it
+//
+//	LockWaitTime          time.Duration                  // how long all of them took together
+//	Requests              map[string]int64               // calls by kind
+//	RowsRead, RowsMutated int64                          // by these calls
+//	Latency               map[string]admin.LatencyCounts // how long calls took, by operation
+//
+// The kinds of Requests are "ReadRows", "CheckAndMutateRow", "MutateRows", "SampleRowKeys" and
+// "Oracle", without the retries inside Google's client. The operations of Latency are "begin",
+// "get", "get_multi", "scan" (each page), "commit" (with writes), and the kinds of requests but
+// "SampleRowKeys"; they include failed calls, but no reads that the snapshot or the transaction's
+// own writes answered. LateRecords are traces of commits that landed after collection; reads take
+// them as absent.
 type Stats = telemetry.Stats
 
 // CreateSchema stores s in the instance and creates its tables: each with four families, the tables

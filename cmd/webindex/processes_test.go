@@ -90,7 +90,7 @@ const (
 	siteTwins = 10 // pages with the content of another one
 )
 
-// manyPages is a directory of pages. They link to earlier ones only, so that ranks settle soon. In
+// manyPages is a directory of pages. They link to earlier ones only, so that ranks converge soon. In
 // another version every fourth of them is another one.
 func manyPages(t *testing.T, version int) string {
 	t.Helper()

@@ -79,12 +79,12 @@ func (tx *Txn) indexChanges(ctx context.Context, writes []*Write) ([]indexChange
 func (tx *Txn) indexChange(ix model.Index, w *Write, old []byte) (indexChange, error) {
 	ch := indexChange{ix: ix, cell: w.Cell}
 	ch.careful = ix.Unique && !tx.c.Meta.IndexState(ix, w.Cell.Table).Complete(tx.StartTimestamp())
-	if old != nil && ix.CheckEntry(w.Cell, old) == nil { // a value older than the index may be too long
+	if old != nil && model.CheckIndexEntry(ix, w.Cell, old) == nil { // a value older than the index may be too long
 		s := string(old)
 		ch.old = &s
 	}
 	if w.Kind == layout.KindPut {
-		if err := ix.CheckEntry(w.Cell, w.Value); err != nil { // buffered, perhaps, before the index was known
+		if err := model.CheckIndexEntry(ix, w.Cell, w.Value); err != nil { // buffered, perhaps, before the index was known
 			return ch, err
 		}
 		s := string(w.Value)
@@ -100,7 +100,7 @@ func (tx *Txn) findForeign(ctx context.Context, changes []indexChange) error {
 	var of []*indexChange
 	for i := range changes {
 		if ch := &changes[i]; ch.careful && ch.old != nil {
-			cells, of = append(cells, ch.ix.EntryCell(ch.cell.Table, *ch.old, ch.cell.Row)), append(of, ch)
+			cells, of = append(cells, model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row)), append(of, ch)
 		}
 	}
 	if len(cells) == 0 {
@@ -133,7 +133,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		if ch.old == nil {
 			continue
 		}
-		w := &Write{Cell: ch.ix.EntryCell(ch.cell.Table, *ch.old, ch.cell.Row), Kind: layout.KindDelete, Indexed: ch.cell}
+		w := &Write{Cell: model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row), Kind: layout.KindDelete, Indexed: ch.cell}
 		if ch.foreign { // conflicts with any writer of the entry, a backfill above all
 			if w.Kind = layout.KindLock; byCell[w.Cell] != nil {
 				continue
@@ -145,7 +145,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 		if ch.new == nil {
 			continue
 		}
-		cell := ch.ix.EntryCell(ch.cell.Table, *ch.new, ch.cell.Row)
+		cell := model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row)
 		if w := byCell[cell]; w != nil && w.Kind == layout.KindPut && string(w.Value) != ch.cell.Row {
 			return nil, model.CellError(model.ErrUnique, ch.cell, "the transaction gives two rows the same value in index %q", ch.ix.Name)
 		}
@@ -160,14 +160,14 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 	released := map[model.Cell]bool{}
 	for _, ch := range changes {
 		if ch.ix.Unique && ch.old != nil && !ch.foreign {
-			released[ch.ix.EntryCell(ch.cell.Table, *ch.old, ch.cell.Row)] = true
+			released[model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.old, ch.cell.Row)] = true
 		}
 	}
 	var cells []model.Cell
 	var of []indexChange
 	for _, ch := range changes {
 		if ch.ix.Unique && ch.new != nil {
-			if cell := ch.ix.EntryCell(ch.cell.Table, *ch.new, ch.cell.Row); !released[cell] {
+			if cell := model.IndexEntryCell(ch.ix, ch.cell.Table, *ch.new, ch.cell.Row); !released[cell] {
 				cells, of = append(cells, cell), append(of, ch)
 			}
 		}
@@ -207,7 +207,7 @@ func (tx *Txn) ScanIndex(ctx context.Context, table, index string, values model.
 		if err != nil {
 			return reads.Failed(err)
 		}
-		mine = slices.DeleteFunc(mine, func(w Write) bool { return !keys.Contains(w.Cell.Row) })
+		mine = slices.DeleteFunc(mine, func(w Write) bool { return !model.InRange(keys, w.Cell.Row) })
 		return mergeOwn(stream, mine)
 	}))
 }

@@ -46,7 +46,7 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 		if s.Cell != cell || s.Observer == "" || strings.Contains(s.Observer, "\x00") {
 			return model.CellError(model.ErrInvalidArgument, cell, "states of several cells, or an observer's name that is empty or contains the byte 0x00")
 		}
-		mut.Put(layout.NotifyFamily, s.Column(), s.Through, s.Encode())
+		mut.Put(layout.NotifyFamily, layout.StateColumn(s), s.Through, layout.EncodeObserverState(s))
 	}
 	return c.changeStates(ctx, cell, mut)
 }
@@ -71,7 +71,7 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	done := layout.ObserverState{Cell: s.Cell, Observer: s.Observer, Through: s.Through, Done: true}
 	s.Done = false
 	mut := clearState(s)
-	mut.Put(layout.NotifyFamily, done.Column(), done.Through, done.Encode())
+	mut.Put(layout.NotifyFamily, layout.StateColumn(done), done.Through, layout.EncodeObserverState(done))
 	if !info.IsObserved[s.Cell.Column] {
 		return c.changeStates(ctx, s.Cell, mut)
 	}
@@ -145,6 +145,6 @@ func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverSta
 // clearState erases the stored state of an observer of a cell, up to its notification.
 func clearState(s layout.ObserverState) *store.Mutation {
 	mut := store.NewMutation(2)
-	mut.ClearNotify(s.Column(), s.Through)
+	mut.ClearNotify(layout.StateColumn(s), s.Through)
 	return mut
 }

@@ -139,7 +139,7 @@ func (h *history) run(cmd string, w []string) (string, error) {
 		return h.phase(cmd, w)
 	case "ack":
 		a, err := h.txns[w[0]].Acknowledge(h.ctx, cell(w[1], w[2]), w[3], w[4:])
-		return fmt.Sprintf("run=%v settled=%v deleted=%v changed=%d last=%d\n", a.Run, a.Finished, a.Deleted, a.CommitTS, a.LastRun), err
+		return fmt.Sprintf("run=%v finished=%v deleted=%v changed=%d last=%d\n", a.Run, a.Finished, a.Deleted, a.CommitTS, a.LastRun), err
 	case "pending":
 		return h.pending()
 	case "resolve":

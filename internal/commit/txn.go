@@ -157,7 +157,7 @@ func (tx *Txn) buffer(w Write) error {
 	}
 	if w.Kind == layout.KindPut {
 		for _, ix := range info.IndexesOf[w.Cell.Column] {
-			if err := ix.CheckEntry(w.Cell, w.Value); err != nil {
+			if err := model.CheckIndexEntry(ix, w.Cell, w.Value); err != nil {
 				return err
 			}
 		}
@@ -315,7 +315,7 @@ func (tx *Txn) ownIn(table string, r model.Range, columns []string) ([]Write, er
 	}
 	var own []Write
 	for _, w := range tx.order {
-		if w.Kind.Changes() && w.Cell.Table == table && r.Contains(w.Cell.Row) && (len(columns) == 0 || slices.Contains(columns, w.Cell.Column)) {
+		if w.Kind.Changes() && w.Cell.Table == table && model.InRange(r, w.Cell.Row) && (len(columns) == 0 || slices.Contains(columns, w.Cell.Column)) {
 			own = append(own, *w)
 		}
 	}

@@ -45,12 +45,12 @@ func TestHostileLockBytes(t *testing.T) {
 		}),
 		"primary without bytes": []byte("\x01P\x00\x00\x00\x00\x00\x00\x00\x00\x05\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
 	}
-	var planted []string
+	var stored []string
 	for name, b := range hostile {
 		layertest.Plant(t, c.Store, name, layout.LockFamily, "c", 5, b)
-		planted = append(planted, name+"/c")
+		stored = append(stored, name+"/c")
 	}
-	slices.Sort(planted)
+	slices.Sort(stored)
 	for name := range hostile {
 		at := model.Cell{Table: "t", Row: name, Column: "c"}
 		s := reads.NewSnapshot(c.Reads, present)
@@ -78,8 +78,8 @@ func TestHostileLockBytes(t *testing.T) {
 				t.Errorf("%s: %s gives %v", name, what, err)
 			}
 		}
-		if locks := storedLocks(t, ctx, c); !slices.Equal(locks, planted) {
-			t.Errorf("%s: locks %q, want those that were planted, %q", name, locks, planted)
+		if locks := storedLocks(t, ctx, c); !slices.Equal(locks, stored) {
+			t.Errorf("%s: locks %q, want those stored before, %q", name, locks, stored)
 		}
 	}
 	row, err := c.Store.ReadRow(ctx, model.MetaTable, meta.RowKey, store.Newest(nil, 0, 1))

@@ -24,7 +24,7 @@ func rawRecord(start int64, k byte) []byte {
 // storedLocks lists the locks in table t, as row/column.
 func storedLocks(t *testing.T, ctx context.Context, c *Engine) (locks []string) {
 	t.Helper()
-	err := c.Store.ReadRows(ctx, "t", store.Rows{}, store.Locks(0), 0, func(r layout.Row) bool {
+	err := c.Store.ReadRows(ctx, "t", store.Rows{}, store.AllLocks(), 0, func(r layout.Row) bool {
 		for _, it := range r.Items {
 			locks = append(locks, r.Key+"/"+it.Column)
 		}
@@ -115,7 +115,7 @@ func TestHostileRecords(t *testing.T) {
 		}
 		row, err := c.Store.ReadRow(ctx, "t", name, store.Newest(nil, 0, 9))
 		if records := row.Of(layout.WriteFamily); err != nil || len(records) != 1 || string(records[0].Value) != string(r.value) {
-			t.Errorf("%s: what was planted became %v, %v", name, row, err)
+			t.Errorf("%s: what was stored became %v, %v", name, row, err)
 		}
 	}
 }

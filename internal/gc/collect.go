@@ -60,7 +60,7 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 		if err != nil {
 			return 0, 0, err
 		}
-		want, _ := wantedSafepoint(now, s.e.Config.Retention, holds)
+		want, _ := WantedSafepoint(now, s.e.Config.Retention, holds)
 		switch {
 		case want <= m.Watermark && m.Safepoint <= m.Watermark:
 			return now, 0, nil
@@ -79,10 +79,21 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 	return 0, 0, fmt.Errorf("percolator: %w: the safepoint could not be announced %d times, because holds were taken or another collector was faster", model.ErrLocked, meta.MaxTries)
 }
 
+// WantedSafepoint is as new as the retention allows, and below every hold.
+func WantedSafepoint(now tso.Timestamp, retention time.Duration, live []meta.Hold) (want tso.Timestamp, heldBy *meta.Hold) {
+	want = now.Add(-retention)
+	for _, h := range live {
+		if h.Timestamp <= want {
+			want, heldBy = h.Timestamp-1, &h
+		}
+	}
+	return want, heldBy
+}
+
 // drain waits by this process's monotonic clock: an oracle whose clock jumps forward would make
 // young requests look old.
 func (s *collecting) drain(ctx context.Context) error {
-	return s.rest(ctx, s.e.Store.Timing.Drain())
+	return s.rest(ctx, model.DrainTime(s.e.Store.Timing))
 }
 
 // rest waits and keeps the lease meanwhile.

@@ -4,6 +4,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,15 +55,9 @@ type CollectorConfig struct {
 }
 
 func (cfg CollectorConfig) withDefaults(retention time.Duration) (CollectorConfig, error) {
-	if cfg.Interval == 0 {
-		cfg.Interval = max(retention/12, time.Second)
-	}
-	if cfg.Lease == 0 {
-		cfg.Lease = time.Minute
-	}
-	if cfg.RowsPerSecond == 0 {
-		cfg.RowsPerSecond = 5_000
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, max(retention/12, time.Second))
+	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
+	cfg.RowsPerSecond = cmp.Or(cfg.RowsPerSecond, 5_000)
 	if cfg.Progress == nil {
 		cfg.Progress = func(Collection) {}
 	}
@@ -176,10 +171,7 @@ func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	col, err := g.collect(open)
 	g.ended(col, err)
 	span.End(err)
-	if err != nil && ctx.Err() == nil && g.e.Store.Closed.Load() && !errors.Is(err, model.ErrClosed) {
-		err = fmt.Errorf("percolator: %w: %w", model.ErrClosed, err)
-	}
-	return col, err
+	return col, g.e.OrClosed(ctx, err)
 }
 
 // ended counts a cycle. That another collector is at work is no failure.

@@ -18,7 +18,7 @@ func TestErasuresOfOneRowAreLimited(t *testing.T) {
 	}
 	g := collectible(row, tso.Timestamp(100))
 	if n := g.eraseUnobserved(nil); n != model.MaxMutationsPerRow+1 {
-		t.Errorf("%d cells vanish", n)
+		t.Errorf("%d tombstones are removed", n)
 	}
 	g.limit()
 	if len(g.erasures) != maxErasures || g.postponed != model.MaxMutationsPerRow+1-maxErasures {

@@ -108,7 +108,7 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 		}
 	}
 	for of, columns := range acks {
-		if _, there := row[of]; !there { // the cell vanished before
+		if _, there := row[of]; !there { // an earlier cycle removed the cell
 			if v := tombstoneOf(of, cells, columns); len(v.erasures) > 0 {
 				g.tombstones = append(g.tombstones, v)
 			}

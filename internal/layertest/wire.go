@@ -45,9 +45,3 @@ func PredicateBytes(t testing.TB, q store.Query) int {
 	mut.EraseRow()
 	return proto.Size(Request(t, q, mut).PredicateFilter)
 }
-
-// MutationsIn is how many mutations a request carries.
-func MutationsIn(t testing.TB, m *store.Mutation) int {
-	t.Helper()
-	return len(Request(t, store.Anything(), m).TrueMutations)
-}

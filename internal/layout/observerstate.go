@@ -15,8 +15,8 @@ const (
 	donePrefix = Reserved + "done\x00"
 )
 
-// Column is the state's column in the notify family.
-func (s ObserverState) Column() string {
+// StateColumn is the column of an observer state in the notify family.
+func StateColumn(s ObserverState) string {
 	prefix := parkPrefix
 	if s.Done {
 		prefix = donePrefix
@@ -24,7 +24,7 @@ func (s ObserverState) Column() string {
 	return prefix + s.Observer + "\x00" + s.Cell.Column
 }
 
-// ObserverStateColumn is the inverse of Column.
+// ObserverStateColumn is the inverse of StateColumn.
 func ObserverStateColumn(column string) (of, observer string, done, ok bool) {
 	rest, ok := strings.CutPrefix(column, parkPrefix)
 	if !ok {
@@ -61,8 +61,8 @@ type stateCell struct {
 	Observers [][]byte  `json:",omitempty"` // JSON would damage a name that is not text
 }
 
-// Encode is the stored value; an observer that is done has none.
-func (s ObserverState) Encode() []byte {
+// EncodeObserverState is the stored value; an observer that is done has none.
+func EncodeObserverState(s ObserverState) []byte {
 	if s.Done {
 		return nil
 	}
@@ -78,8 +78,8 @@ func (s ObserverState) Encode() []byte {
 	return b
 }
 
-// Decode fills in what the stored value says.
-func (s *ObserverState) Decode(b []byte) error {
+// DecodeObserverState fills in what the stored value says.
+func DecodeObserverState(s *ObserverState, b []byte) error {
 	if s.Done {
 		return nil
 	}

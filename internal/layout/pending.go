@@ -83,7 +83,7 @@ func (p *Pending) addNotify(cell model.Cell, it Item) {
 		return
 	}
 	s := ObserverState{Cell: model.Cell{Table: cell.Table, Row: cell.Row, Column: column}, Observer: observer, Through: ts, Done: done}
-	if err := s.Decode(it.Value); err != nil { // so a worker tries the observer again
+	if err := DecodeObserverState(&s, it.Value); err != nil { // so a worker tries the observer again
 		p.Corrupt = append(p.Corrupt, cell)
 		return
 	}

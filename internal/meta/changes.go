@@ -81,7 +81,7 @@ func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 	if old == nil {
 		old = &model.Schema{Timing: next.Timing}
 	}
-	old, next = old.Normalized(), next.Normalized()
+	old, next = model.NormalizeSchema(old), model.NormalizeSchema(next)
 	if old.Timing != next.Timing {
 		changes = append(changes, SchemaChange{Kind: TimingChanged})
 	}

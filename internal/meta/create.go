@@ -63,7 +63,7 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 	var g errgroup.Group
 	g.SetLimit(8)
 	for _, t := range s.Tables {
-		for _, name := range t.BigtableNames() {
+		for _, name := range model.BigtableNames(t) {
 			var splits []string
 			if name == t.Name {
 				splits = t.Splits
@@ -131,7 +131,7 @@ func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store
 	maps.Copy(states, stored.Indexes)
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
-			if name := ix.TableName(t.Name); have[name] == nil && !states[name].Building {
+			if name := model.IndexTable(t.Name, ix); have[name] == nil && !states[name].Building {
 				states[name], lost = IndexState{Building: true}, true
 			}
 		}
@@ -147,7 +147,7 @@ func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store
 		return stored, fmt.Errorf("percolator: %w: somebody else changed the schema at the same time; run it again", model.ErrSchemaMismatch)
 	}
 	select {
-	case <-time.After(stored.Schema.Timing.WithDefaults().MetaMaxAge):
+	case <-time.After(model.EffectiveTiming(stored.Schema.Timing).MetaMaxAge):
 	case <-ctx.Done():
 		return stored, model.WithContext(ctx, ctx.Err())
 	}

@@ -57,7 +57,7 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 		}
 		for _, ix := range t.Indexes {
 			if !slices.Contains(before.Indexes, ix) {
-				out[ix.TableName(t.Name)] = IndexState{Building: true}
+				out[model.IndexTable(t.Name, ix)] = IndexState{Building: true}
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func (s IndexStates) after(old, next *model.Schema) IndexStates {
 func (w *Watcher) IndexState(ix model.Index, table string) IndexState {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.last.Indexes[ix.TableName(table)]
+	return w.last.Indexes[model.IndexTable(table, ix)]
 }
 
 // FindIndex returns an index of the schema as this client knows it; ErrSchemaMismatch if there is
@@ -139,7 +139,7 @@ func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (name
 	}
 	for _, t := range w.Catalog.Load().Schema.Tables {
 		for _, ix := range t.Indexes {
-			if name := ix.TableName(t.Name); !m.Indexes[name].Complete(ts) {
+			if name := model.IndexTable(t.Name, ix); !m.Indexes[name].Complete(ts) {
 				names = append(names, name)
 			}
 		}

@@ -112,7 +112,7 @@ func decodeUint64(b []byte) (uint64, error) {
 func (m State) replace(ctx context.Context, s *store.Store, schema *model.Schema, indexes IndexStates) (applied bool, err error) {
 	mut := store.NewMutation(3)
 	if schema != nil {
-		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, schema.Encode())
+		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, model.EncodeSchema(schema))
 	}
 	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
@@ -125,7 +125,7 @@ func (m State) replace(ctx context.Context, s *store.Store, schema *model.Schema
 
 // storeSchema replaces the stored schema, unless another client has replaced it since old was read.
 func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Schema) error {
-	if old.Schema != nil && string(old.Schema.Encode()) == string(next.Encode()) {
+	if old.Schema != nil && string(model.EncodeSchema(old.Schema)) == string(model.EncodeSchema(next)) {
 		return nil
 	}
 	applied, err := old.replace(ctx, s, next, old.Indexes.after(old.Schema, next))
@@ -137,7 +137,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	switch {
 	case rerr != nil:
 		return errors.Join(err, rerr)
-	case now.Schema != nil && string(now.Schema.Encode()) == string(next.Encode()):
+	case now.Schema != nil && string(model.EncodeSchema(now.Schema)) == string(model.EncodeSchema(next)):
 		return nil
 	case err != nil:
 		return fmt.Errorf("percolator: storing the schema: %w", err)
@@ -182,7 +182,7 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 // Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its
 // knowledge only grows old.
 func (w *Watcher) Run(ctx context.Context) {
-	every := w.Store.Timing.Refresh()
+	every := model.RefreshInterval(w.Store.Timing)
 	wait := every
 	for {
 		select {
@@ -248,12 +248,12 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 		if err := want.Validate(); err != nil {
 			return err
 		}
-		if string(m.Schema.Encode()) != string(want.Encode()) {
+		if string(model.EncodeSchema(m.Schema)) != string(model.EncodeSchema(want)) {
 			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", model.ErrSchemaMismatch, m.Version)
 		}
 	}
 	w.Catalog.Store(model.NewCatalog(m.Schema))
-	w.Store.Timing = m.Schema.Timing.WithDefaults() // before anything else is sent; it never changes
+	w.Store.Timing = model.EffectiveTiming(m.Schema.Timing) // before anything else is sent; it never changes
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (m State) stored() StoredSchema {
 	}
 	for _, t := range m.Schema.Tables {
 		for _, ix := range t.Indexes {
-			s.Indexes[ix.TableName(t.Name)] = m.Indexes[ix.TableName(t.Name)]
+			s.Indexes[model.IndexTable(t.Name, ix)] = m.Indexes[model.IndexTable(t.Name, ix)]
 		}
 	}
 	return s
@@ -76,7 +76,7 @@ func readFrom(ctx context.Context, project, instance, appProfile string, opts []
 // SchemaPlan is what CreateSchema would find and do.
 type SchemaPlan struct {
 	Stored  StoredSchema
-	Changes []SchemaChange // Empty: everything is as the schema says
+	Changes []SchemaChange // empty: everything is as the schema says
 }
 
 // Refused is the first change that CreateSchema would refuse, as ErrSchemaMismatch; nil: it would
@@ -119,7 +119,7 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schema) (map[string]map[string]bool, error) {
 	names := []string{model.MetaTable}
 	for _, t := range s.Tables {
-		names = append(names, t.BigtableNames()...)
+		names = append(names, model.BigtableNames(t)...)
 	}
 	found := make([]map[string]bool, len(names))
 	g, ctx := errgroup.WithContext(ctx)
@@ -155,7 +155,7 @@ func missingTables(old, next *model.Schema, have map[string]map[string]bool) (ch
 			ch := SchemaChange{Kind: BigtableTableMissing, Table: table, Name: name}
 			for _, t := range next.Tables {
 				for _, ix := range t.Indexes {
-					if t.Name == table && ix.TableName(table) == name {
+					if t.Name == table && model.IndexTable(table, ix) == name {
 						ch.Index, ch.Backfill = ix, true
 					}
 				}
@@ -175,7 +175,7 @@ func missingTables(old, next *model.Schema, have map[string]map[string]bool) (ch
 	}
 	had := model.NewCatalog(old)
 	for _, t := range next.Tables {
-		for _, name := range t.BigtableNames() {
+		for _, name := range model.BigtableNames(t) {
 			if _, ok := had.Tables[name]; ok {
 				missing(t.Name, name, layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily)
 			}

@@ -81,11 +81,11 @@ func Prefix(p string) Range {
 	return Range{Start: p, End: string(end)}
 }
 
-// Contains reports whether key lies in r.
-func (r Range) Contains(key string) bool { return key >= r.Start && (r.End == "" || key < r.End) }
+// InRange reports whether key lies in r.
+func InRange(r Range, key string) bool { return key >= r.Start && (r.End == "" || key < r.End) }
 
-// Empty reports that no key can be in r; Bigtable refuses inverted ranges.
-func (r Range) Empty() bool { return r.End != "" && r.Start >= r.End }
+// EmptyRange reports that no key can be in r; Bigtable refuses inverted ranges.
+func EmptyRange(r Range) bool { return r.End != "" && r.Start >= r.End }
 
 // ValidateRow checks Bigtable's limits on row keys.
 func ValidateRow(c Cell) error {

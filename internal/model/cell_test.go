@@ -17,10 +17,10 @@ func TestPrefixIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, key := anyBytes(0, 4).Draw(t, "prefix"), anyBytes(0, 6).Draw(t, "key")
 		want := len(key) >= len(p) && key[:len(p)] == p
-		if got := Prefix(p).Contains(key); got != want {
+		if got := InRange(Prefix(p), key); got != want {
 			t.Errorf("Prefix(%q) contains %q: %v", p, key, got)
 		}
-		if Row(p).Contains(key) != (p == key) {
+		if InRange(Row(p), key) != (p == key) {
 			t.Errorf("Row(%q) contains %q", p, key)
 		}
 	})

@@ -19,18 +19,18 @@ const IndexColumn = "row"
 // EscapeValue keeps order: 0x00 becomes 0x00 0xff, which is above the terminator 0x00 0x01.
 func EscapeValue(v string) string { return strings.ReplaceAll(v, "\x00", "\x00\xff") }
 
-// EntryCell is where the entry of a value lives.
-func (ix Index) EntryCell(table, value, row string) Cell {
+// IndexEntryCell is where the entry of a value lives.
+func IndexEntryCell(ix Index, table, value, row string) Cell {
 	key := EscapeValue(value) + "\x00\x01"
 	if !ix.Unique {
 		key += row
 	}
-	return Cell{ix.TableName(table), key, IndexColumn}
+	return Cell{IndexTable(table, ix), key, IndexColumn}
 }
 
-// CheckEntry refuses a value for which no row key can hold an entry.
-func (ix Index) CheckEntry(c Cell, value []byte) error {
-	if len(ix.EntryCell(c.Table, string(value), c.Row).Row) > MaxRowKeyBytes {
+// CheckIndexEntry refuses a value for which no row key can hold an entry.
+func CheckIndexEntry(ix Index, c Cell, value []byte) error {
+	if len(IndexEntryCell(ix, c.Table, string(value), c.Row).Row) > MaxRowKeyBytes {
 		return CellError(ErrTooLarge, c, "the value makes an entry of index %q longer than %d bytes", ix.Name, MaxRowKeyBytes)
 	}
 	return nil
@@ -49,10 +49,10 @@ func ValueOf(key string) (string, bool) {
 	return "", false
 }
 
-// DecodeEntry reverses EntryCell: it returns the cell that an entry stands for, and its value. ok
-// is false if e is not an entry of this index.
-func (ix Index) DecodeEntry(table string, e Entry) (cell Cell, value string, ok bool) {
+// DecodeIndexEntry reverses IndexEntryCell: it returns the cell that an entry stands for, and its
+// value. ok is false if e is not an entry of ix.
+func DecodeIndexEntry(ix Index, table string, e Entry) (cell Cell, value string, ok bool) {
 	value, ok = ValueOf(e.Cell.Row)
 	cell = Cell{table, string(e.Value), ix.Column}
-	return cell, value, ok && ValidateRow(cell) == nil && ix.EntryCell(table, value, cell.Row) == e.Cell
+	return cell, value, ok && ValidateRow(cell) == nil && IndexEntryCell(ix, table, value, cell.Row) == e.Cell
 }

@@ -13,7 +13,7 @@ func TestIndexEntriesKeepTheOrderOfValues(t *testing.T) {
 		ix := Index{Name: "ix", Column: "c"}
 		v, w := anyBytes(0, 8).Draw(t, "v"), anyBytes(0, 8).Draw(t, "w")
 		r, s := anyBytes(1, 6).Draw(t, "r"), anyBytes(1, 6).Draw(t, "s")
-		a, b := ix.EntryCell("t", v, r).Row, ix.EntryCell("t", w, s).Row
+		a, b := IndexEntryCell(ix, "t", v, r).Row, IndexEntryCell(ix, "t", w, s).Row
 		want := v < w || v == w && r < s
 		if (a < b) != want {
 			t.Errorf("%q in row %q and %q in row %q: the entries sort %v, want %v", v, r, w, s, a < b, want)
@@ -23,7 +23,7 @@ func TestIndexEntriesKeepTheOrderOfValues(t *testing.T) {
 		}
 		for _, unique := range []bool{false, true} {
 			ix.Unique = unique
-			if got, ok := ValueOf(ix.EntryCell("t", v, r).Row); !ok || got != v {
+			if got, ok := ValueOf(IndexEntryCell(ix, "t", v, r).Row); !ok || got != v {
 				t.Errorf("%q in row %q comes back as %q, %v", v, r, got, ok)
 			}
 		}
@@ -45,7 +45,7 @@ func TestIndexRangesHoldExactlyTheirValues(t *testing.T) {
 			rapid.Just(All()),
 		).Draw(t, "values")
 		keys := Range{Start: EscapeValue(values.Start), End: EscapeValue(values.End)}
-		if got, want := keys.Contains(ix.EntryCell("t", v, row).Row), values.Contains(v); got != want {
+		if got, want := InRange(keys, IndexEntryCell(ix, "t", v, row).Row), InRange(values, v); got != want {
 			t.Errorf("values %q: %q in row %q is in it: %v, want %v", values, v, row, got, want)
 		}
 	})
@@ -71,18 +71,18 @@ func FuzzIndexEntry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, row, key, stored string) {
 		for _, unique := range []bool{false, true} {
 			ix := Index{Name: "ix", Column: "c", Unique: unique}
-			if ix.CheckEntry(Cell{Table: "t", Row: row, Column: "c"}, []byte(value)) == nil && ValidateRow(Cell{Table: "t", Row: row, Column: "c"}) == nil {
-				at := ix.EntryCell("t", value, row)
-				cell, v, ok := ix.DecodeEntry("t", Entry{Cell: at, Value: []byte(row)})
+			if CheckIndexEntry(ix, Cell{Table: "t", Row: row, Column: "c"}, []byte(value)) == nil && ValidateRow(Cell{Table: "t", Row: row, Column: "c"}) == nil {
+				at := IndexEntryCell(ix, "t", value, row)
+				cell, v, ok := DecodeIndexEntry(ix, "t", Entry{Cell: at, Value: []byte(row)})
 				if !ok || v != value || cell != (Cell{Table: "t", Row: row, Column: "c"}) {
 					t.Errorf("%q in row %q comes back as %q in %s, %v", value, row, v, cell, ok)
 				}
 			}
-			if a, b := ix.EntryCell("t", value, "r").Row, ix.EntryCell("t", stored, "r").Row; (a < b) != (value < stored) {
+			if a, b := IndexEntryCell(ix, "t", value, "r").Row, IndexEntryCell(ix, "t", stored, "r").Row; (a < b) != (value < stored) {
 				t.Errorf("%q and %q sort as %q and %q", value, stored, a, b)
 			}
-			foreign := Entry{Cell: Cell{Table: ix.TableName("t"), Row: key, Column: IndexColumn}, Value: []byte(stored)}
-			if cell, v, ok := ix.DecodeEntry("t", foreign); ok && ix.EntryCell("t", v, cell.Row) != foreign.Cell {
+			foreign := Entry{Cell: Cell{Table: IndexTable("t", ix), Row: key, Column: IndexColumn}, Value: []byte(stored)}
+			if cell, v, ok := DecodeIndexEntry(ix, "t", foreign); ok && IndexEntryCell(ix, "t", v, cell.Row) != foreign.Cell {
 				t.Errorf("the key %q with row %q was taken for %q in %s", key, stored, v, cell)
 			}
 		}

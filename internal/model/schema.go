@@ -66,7 +66,7 @@ func (s *Schema) Validate() error {
 		if !tableName.MatchString(t.Name) || t.Name == MetaTable {
 			return fmt.Errorf("percolator: table %q: %w: not a table name", t.Name, ErrInvalidArgument)
 		}
-		for _, name := range t.BigtableNames() {
+		for _, name := range BigtableNames(t) {
 			if !bigtableName.MatchString(name) || seen[name] {
 				return fmt.Errorf("percolator: table %q: %w: the table %q is named twice or is not a table name", t.Name, ErrInvalidArgument, name)
 			}
@@ -102,16 +102,16 @@ func (t *Table) validateColumns() error {
 }
 
 // BigtableNames lists the Bigtable tables that carry t: its own and one for each index.
-func (t *Table) BigtableNames() []string {
+func BigtableNames(t Table) []string {
 	names := []string{t.Name}
 	for _, ix := range t.Indexes {
-		names = append(names, ix.TableName(t.Name))
+		names = append(names, IndexTable(t.Name, ix))
 	}
 	return names
 }
 
-// TableName is the Bigtable table of the index on table.
-func (ix Index) TableName(table string) string { return table + "." + ix.Name }
+// IndexTable is the Bigtable table of an index on table.
+func IndexTable(table string, ix Index) string { return table + "." + ix.Name }
 
 // Catalog is a schema prepared for look-ups on the hot path. It is immutable.
 type Catalog struct {
@@ -135,7 +135,7 @@ func NewCatalog(s *Schema) *Catalog {
 		info := &TableInfo{Table: t, IsObserved: SetOf(t.Observed), IsWeak: SetOf(t.Weak), IndexesOf: map[string][]Index{}}
 		for _, ix := range t.Indexes {
 			info.IndexesOf[ix.Column] = append(info.IndexesOf[ix.Column], ix)
-			c.Tables[ix.TableName(t.Name)] = &TableInfo{Table: Table{Name: ix.TableName(t.Name)}, index: true}
+			c.Tables[IndexTable(t.Name, ix)] = &TableInfo{Table: Table{Name: IndexTable(t.Name, ix)}, index: true}
 		}
 		c.Tables[t.Name] = info
 	}
@@ -157,8 +157,8 @@ func SetOf(names []string) map[string]bool {
 	return m
 }
 
-// Normalized is s in a fixed order and without the splits, which matter only at creation.
-func (s *Schema) Normalized() *Schema {
+// NormalizeSchema returns s in a fixed order and without the splits, which matter only at creation.
+func NormalizeSchema(s *Schema) *Schema {
 	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized()}
 	for i, t := range out.Tables {
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
@@ -170,10 +170,10 @@ func (s *Schema) Normalized() *Schema {
 	return out
 }
 
-// Encode is the stored form; equal schemas have equal encodings. JSON keeps only valid UTF-8, so
-// Encode quotes other column names as Go does.
-func (s *Schema) Encode() []byte {
-	out := s.Normalized()
+// EncodeSchema returns the stored form of s; equal schemas have equal encodings. JSON keeps only
+// valid UTF-8, so EncodeSchema quotes other column names as Go does.
+func EncodeSchema(s *Schema) []byte {
+	out := NormalizeSchema(s)
 	out.eachColumn(func(name string) string {
 		if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
 			return strconv.QuoteToASCII(name)
@@ -187,8 +187,8 @@ func (s *Schema) Encode() []byte {
 	return b
 }
 
-// DecodeSchema reverses Encode. It accepts only what CreateSchema stores: a schema that named the
-// engine's own tables, say, would open them to callers.
+// DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named
+// the engine's own tables, say, would open them to callers.
 func DecodeSchema(b []byte) (*Schema, error) {
 	s := new(Schema)
 	if err := json.Unmarshal(b, s); err != nil {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -21,14 +22,10 @@ type Timing struct {
 // DefaultTiming is what the zero Timing stands for.
 var DefaultTiming = Timing{RequestLifetime: 30 * time.Second, MetaMaxAge: 45 * time.Second}
 
-// WithDefaults replaces zeros by the defaults.
-func (t Timing) WithDefaults() Timing {
-	if t.RequestLifetime == 0 {
-		t.RequestLifetime = DefaultTiming.RequestLifetime
-	}
-	if t.MetaMaxAge == 0 {
-		t.MetaMaxAge = DefaultTiming.MetaMaxAge
-	}
+// EffectiveTiming replaces the zeros of t by the defaults.
+func EffectiveTiming(t Timing) Timing {
+	t.RequestLifetime = cmp.Or(t.RequestLifetime, DefaultTiming.RequestLifetime)
+	t.MetaMaxAge = cmp.Or(t.MetaMaxAge, DefaultTiming.MetaMaxAge)
 	return t
 }
 
@@ -44,7 +41,7 @@ func (t Timing) normalized() Timing {
 }
 
 func (t Timing) validate() error {
-	t = t.WithDefaults()
+	t = EffectiveTiming(t)
 	switch {
 	case t.RequestLifetime < 100*time.Millisecond || t.RequestLifetime > 30*time.Second:
 		return fmt.Errorf("percolator: %w: Timing.RequestLifetime must be between 100 ms and 30 s", ErrInvalidArgument)
@@ -54,14 +51,14 @@ func (t Timing) validate() error {
 	return nil
 }
 
-// Refresh is the interval at which a client reads schema and safepoint again.
-func (t Timing) Refresh() time.Duration { return t.MetaMaxAge / 4 }
+// RefreshInterval is the interval at which a client reads schema and safepoint again.
+func RefreshInterval(t Timing) time.Duration { return t.MetaMaxAge / 4 }
 
-// Drain is how long after an announcement in the meta row some client may still act on the former
-// state, or have a request under way that it sent before: a client whose knowledge is almost too
-// old may still send a request, which lives on for its lifetime. A fifteenth more makes up for
+// DrainTime is how long after an announcement in the meta row some client may still act on the
+// former state, or have a request under way that it sent before: a client whose knowledge is almost
+// too old may still send a request, which lives on for its lifetime. A fifteenth more makes up for
 // clocks that tick at different rates.
-func (t Timing) Drain() time.Duration {
+func DrainTime(t Timing) time.Duration {
 	d := t.RequestLifetime + t.MetaMaxAge
 	return d + d/15
 }

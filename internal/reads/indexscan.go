@@ -35,7 +35,7 @@ func (r *Reader) ScanIndex(ctx context.Context, s *Snapshot, table, index string
 		return Failed(err)
 	}
 	keys := model.Range{Start: model.EscapeValue(values.Start), End: model.EscapeValue(values.End)}
-	stream := r.scan(ctx, s.ts, ix.TableName(table), keys, []string{model.IndexColumn})
+	stream := r.scan(ctx, s.ts, model.IndexTable(table, ix), keys, []string{model.IndexColumn})
 	if merge != nil {
 		stream = merge(ix, keys, stream)
 	}

@@ -21,7 +21,7 @@ func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range
 			yield(layout.Pending{}, err)
 			return
 		}
-		for !keys.Empty() {
+		for !model.EmptyRange(keys) {
 			page, more, err := r.ReadPending(ctx, table, keys, MaxPendingRows)
 			if err != nil {
 				yield(layout.Pending{}, err)
@@ -94,7 +94,7 @@ func (r *Reader) ReadPending(ctx context.Context, table string, keys model.Range
 	if err := r.meta.CheckTable(table); err != nil {
 		return nil, false, err
 	}
-	if keys.Empty() {
+	if model.EmptyRange(keys) {
 		return nil, false, nil
 	}
 	err = r.store.ReadRows(ctx, table, store.In(keys), store.Pending(), most, func(row layout.Row) bool {

@@ -54,7 +54,7 @@ func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys 
 	filter := store.Newest(slices.Clone(columns), ts, 1)
 	return func(yield func(model.Entry, error) bool) {
 		limit := ScanFirstRows
-		if keys.Empty() {
+		if model.EmptyRange(keys) {
 			return
 		}
 		for {
@@ -77,7 +77,7 @@ func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys 
 			if !more {
 				return
 			}
-			if keys.Start = page[len(page)-1].Key + "\x00"; keys.Empty() {
+			if keys.Start = page[len(page)-1].Key + "\x00"; model.EmptyRange(keys) {
 				return
 			}
 			limit = min(2*limit, ScanMaxRows)

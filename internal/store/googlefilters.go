@@ -205,10 +205,9 @@ func (q Query) filter() bigtable.Filter {
 	case ShapeWrittenSince:
 		return bigtable.ChainFilters(whole(layout.WriteFamily), from(q.At), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
 	case ShapeLocks:
-		if q.At == 0 {
-			return whole(layout.LockFamily)
-		}
-		return bigtable.ChainFilters(whole(layout.LockFamily), upTo(q.At))
+		return bigtable.ChainFilters(whole(layout.LockFamily), upTo(max(q.At, 0)))
+	case ShapeAllLocks:
+		return whole(layout.LockFamily)
 	case ShapeGarbage:
 		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
 			whole(layout.LockFamily), whole(layout.WriteFamily))

@@ -46,6 +46,7 @@ const (
 	ShapePending
 	ShapeWrittenSince
 	ShapeLocks
+	ShapeAllLocks
 	ShapeGarbage
 	ShapeExported
 	ShapeWeak
@@ -119,8 +120,11 @@ func Pending() Query { return Query{Shape: ShapePending} }
 // WrittenSince is the newest record of each column at or after ts, without its value.
 func WrittenSince(ts tso.Timestamp) Query { return Query{Shape: ShapeWrittenSince, At: ts} }
 
-// Locks is every lock at or below at; 0: no bound.
+// Locks is every lock at or below at: none where at is 0 or less.
 func Locks(at tso.Timestamp) Query { return Query{Shape: ShapeLocks, At: at} }
+
+// AllLocks is every lock.
+func AllLocks() Query { return Query{Shape: ShapeAllLocks} }
 
 // Garbage is what the collector judges by: all locks and records, and where there is data.
 func Garbage() Query { return Query{Shape: ShapeGarbage} }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -137,7 +138,10 @@ func TestQueries(t *testing.T) {
 		{"any notify", AnyNotify("a"), "notify:a@6 notify:a@4"},
 		{"pending", Pending(), "lock:a@7=lock7 lock:b@9=lock9 notify:a@6 notify:b@4 notify:ack@2"},
 		{"written since 6", WrittenSince(6), "write:a@8 write:ack@10 write:trace@12"},
-		{"locks", Locks(0), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9"},
+		{"all locks", AllLocks(), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9"},
+		{"locks at 0", Locks(0), ""},
+		{"locks before 0", Locks(-1), ""},
+		{"locks long before 0", Locks(math.MinInt64), ""},
 		{"locks at 7", Locks(7), "lock:a@7=lock7 lock:a@3=lock3"},
 		{"garbage", Garbage(), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9 write:a@8=~8 write:a@6=~5 write:a@4=~3 write:b@4=~2 write:ack@10=~9 write:ack@5=~4 write:trace@12=~12 write:trace@3=~3 data:a@5 data:a@3 data:a@1 data:b@2"},
 		{"exported at 5", Exported(5, false), "lock:a@3=lock3 write:a@4=~3 write:b@4=~2 write:ack@5=~4 write:trace@3=~3 data:a@5=five data:b@2=two notify:a@4 notify:b@4 notify:ack@2"},

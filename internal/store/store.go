@@ -178,9 +178,10 @@ func (s *Store) SampleKeys(ctx context.Context, table string) ([]string, error) 
 	return keys, s.Err(ctx, table, err)
 }
 
-// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the place
-// of old. A nil old is a cell that does not exist, a nil next one that is to go. It makes one attempt;
-// a caller that repeats it after an ambiguous error (Retry) may find its own next in the place of old.
+// CompareAndSet replaces a cell of the instance's own table, in the meta family: next takes the
+// place of old. A nil old is a cell that does not exist, a nil next one that is to go. It makes one
+// attempt; a caller that repeats it after an ambiguous error (Retry) may find its own next in the
+// place of old.
 func (s *Store) CompareAndSet(ctx context.Context, row, column string, old, next []byte) (swapped bool, err error) {
 	m := NewMutation(1)
 	if next == nil {

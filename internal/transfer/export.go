@@ -78,7 +78,7 @@ type ExportedRow struct {
 // MetaMaxAge of Schema.Timing and a little more; 80 s by default), and tells waiting, if that is
 // not nil, for how long. ttl is as for TakeHold, but longer than that wait (ErrInvalidArgument).
 func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reason string, waiting func(time.Duration)) (meta.Hold, tso.Timestamp, error) {
-	drain := e.Store.Timing.Drain()
+	drain := model.DrainTime(e.Store.Timing)
 	if ttl <= drain {
 		return meta.Hold{}, 0, fmt.Errorf("percolator: %w: the hold of an export must last longer than %v", model.ErrInvalidArgument, drain)
 	}
@@ -165,7 +165,7 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 			return
 		}
 		limit := reads.ScanFirstRows
-		for !r.Empty() {
+		for !model.EmptyRange(r) {
 			if x.e.Store.Closed.Load() {
 				fail(fmt.Errorf("percolator: %w", model.ErrClosed))
 				return

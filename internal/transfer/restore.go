@@ -82,7 +82,7 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 	switch {
 	case m.Fence != nil && m.Fence.ID != id:
 		return m.Fence.Refusal()
-	case m.Schema != nil && string(m.Schema.Encode()) != string(s.Encode()):
+	case m.Schema != nil && string(model.EncodeSchema(m.Schema)) != string(model.EncodeSchema(s)):
 		return fmt.Errorf("percolator: %w: the instance %s has another schema (version %d) than the backup; restore into an instance without one", model.ErrSchemaMismatch, instance, m.Version)
 	case m.Schema != nil:
 		return nil
@@ -149,7 +149,7 @@ func (r *Restore) fence(ctx context.Context, id string) error {
 // ready waits until the fence is in force, looks again whether the tables are empty, and takes the
 // timestamps.
 func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Duration)) error {
-	if drain := r.e.Store.Timing.Drain(); !m.Fence.Fresh {
+	if drain := model.DrainTime(r.e.Store.Timing); !m.Fence.Fresh {
 		if waiting != nil {
 			waiting(drain)
 		}
@@ -228,7 +228,7 @@ func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store
 func (r *Restore) checkEmpty(ctx context.Context) error {
 	var names []string
 	for _, t := range r.e.Meta.Catalog.Load().Schema.Tables {
-		names = append(names, t.BigtableNames()...)
+		names = append(names, model.BigtableNames(t)...)
 	}
 	found := make([]bool, len(names))
 	g, gctx := errgroup.WithContext(ctx)
@@ -291,7 +291,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 		if same, err := r.replace(ctx, old, &stopped, store.NewMutation(2)); err != nil || !same {
 			return errors.Join(err, r.changed(!same))
 		}
-		if err := retry.Sleep(ctx, e.Store.Timing.Drain()); err != nil { // until every process that still restores must know
+		if err := retry.Sleep(ctx, model.DrainTime(e.Store.Timing)); err != nil { // until every process that still restores must know
 			return err
 		}
 		if err := r.checkEmpty(ctx); err != nil {

@@ -99,20 +99,20 @@ func (r *Restore) cellMutation(mut *store.Mutation, cell model.Cell, e *Exported
 	mut.Put(layout.NotifyFamily, cell.Column, r.cell.Commit, nil)
 	for _, s := range e.Parked {
 		s.Cell, s.Through, s.Done = cell, r.cell.Commit, false
-		mut.Put(layout.NotifyFamily, s.Column(), r.cell.Commit, s.Encode())
+		mut.Put(layout.NotifyFamily, layout.StateColumn(s), r.cell.Commit, layout.EncodeObserverState(s))
 	}
 }
 
 // entries writes the index entries of a value.
 func (b *restoreBatches) entries(ctx context.Context, info *model.TableInfo, cell model.Cell, value []byte) error {
 	for _, ix := range info.IndexesOf[cell.Column] {
-		if b.r.building[ix.TableName(info.Name)] {
+		if b.r.building[model.IndexTable(info.Name, ix)] {
 			continue
 		}
-		if err := ix.CheckEntry(cell, value); err != nil {
+		if err := model.CheckIndexEntry(ix, cell, value); err != nil {
 			return err
 		}
-		entry := ix.EntryCell(cell.Table, string(value), cell.Row)
+		entry := model.IndexEntryCell(ix, cell.Table, string(value), cell.Row)
 		mut := store.NewMutation(2)
 		b.r.cellMutation(mut, entry, &ExportedCell{Column: entry.Column, Kind: ExportedPut, Value: []byte(cell.Row)})
 		if err := b.add(ctx, entry.Table, entry.Row, mut, len(entry.Row)+len(cell.Row)); err != nil {

@@ -50,10 +50,10 @@ func (a *Admin) Telemetry() (metric.MeterProvider, trace.TracerProvider) {
 
 // EncodeSchema returns the stored form of a schema: JSON in a fixed order, without Splits. Equal
 // schemas have equal encodings.
-func EncodeSchema(s *model.Schema) []byte { return s.Encode() }
+func EncodeSchema(s *percolator.Schema) []byte { return model.EncodeSchema(s) }
 
 // DecodeSchema is the inverse of EncodeSchema. ErrCorrupt: CreateSchema would not store b.
-func DecodeSchema(b []byte) (*model.Schema, error) {
+func DecodeSchema(b []byte) (*percolator.Schema, error) {
 	s, err := model.DecodeSchema(b)
 	if err != nil {
 		return nil, fmt.Errorf("percolator: %w: a schema that cannot be decoded: %w", model.ErrCorrupt, err)

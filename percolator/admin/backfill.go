@@ -139,7 +139,7 @@ func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts Bac
 	}
 	b := &backfill{
 		e: a.e, table: table, ix: ix, opts: opts,
-		position: position{a.e.Store, meta.BackfillRowPrefix + ix.TableName(table)},
+		position: position{a.e.Store, meta.BackfillRowPrefix + model.IndexTable(table, ix)},
 	}
 	if st.Building {
 		open, end := a.e.WhileOpen(ctx)
@@ -179,7 +179,7 @@ const saveTimeout = 2 * time.Second
 var errReadyElsewhere = errors.New("another backfill has finished")
 
 func (b *backfill) run(ctx context.Context) (meta.IndexState, error) {
-	name := b.ix.TableName(b.table)
+	name := model.IndexTable(b.table, b.ix)
 	if err := b.resume(ctx); err != nil {
 		return meta.IndexState{}, err
 	}
@@ -242,7 +242,7 @@ func (b *backfill) saveUnfinished(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	if err := b.save(ctx); err != nil {
-		b.e.Config.Logger.Warn("position of a backfill not saved", "index", b.ix.TableName(b.table), "error", err)
+		b.e.Config.Logger.Warn("position of a backfill not saved", "index", model.IndexTable(b.table, b.ix), "error", err)
 	}
 }
 
@@ -265,7 +265,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		// This client has read a schema with the index, so the time runs from the moment when that was
 		// stored, or later.
 		b.opts.Progress(b.at.BackfillProgress)
-		if err := b.opts.Wait(ctx, b.e.Store.Timing.Drain()); err != nil {
+		if err := b.opts.Wait(ctx, model.DrainTime(b.e.Store.Timing)); err != nil {
 			return err
 		}
 		if err := b.enter(ctx, BackfillSweep); err != nil {
@@ -273,7 +273,7 @@ func (b *backfill) phases(ctx context.Context) error {
 		}
 	}
 	if b.at.Phase == BackfillSweep {
-		w := &indexWalk{e: b.e, table: b.ix.TableName(b.table), column: model.IndexColumn, opts: b.opts, plan: b.planSweep, done: b.swept, over: b.over}
+		w := &indexWalk{e: b.e, table: model.IndexTable(b.table, b.ix), column: model.IndexColumn, opts: b.opts, plan: b.planSweep, done: b.swept, over: b.over}
 		if err := w.run(ctx, ""); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []mode
 	cells, values := make([]model.Cell, len(entries)), make([]string, len(entries))
 	for i, e := range entries {
 		var ok bool
-		if cells[i], values[i], ok = b.ix.DecodeEntry(b.table, e); !ok {
+		if cells[i], values[i], ok = model.DecodeIndexEntry(b.ix, b.table, e); !ok {
 			return nil, model.CellError(model.ErrCorrupt, e.Cell, "not an entry of index %q; its key has %d bytes", b.ix.Name, len(e.Cell.Row))
 		}
 	}
@@ -36,10 +36,10 @@ func (b *backfill) planSweep(ctx context.Context, tx *commit.Txn, entries []mode
 func (b *backfill) planFill(ctx context.Context, tx *commit.Txn, cells []model.Entry) ([]*commit.Write, error) {
 	entries := make([]model.Cell, len(cells))
 	for i, e := range cells {
-		if err := b.ix.CheckEntry(e.Cell, e.Value); err != nil {
+		if err := model.CheckIndexEntry(b.ix, e.Cell, e.Value); err != nil {
 			return nil, err
 		}
-		entries[i] = b.ix.EntryCell(b.table, string(e.Value), e.Cell.Row)
+		entries[i] = model.IndexEntryCell(b.ix, b.table, string(e.Value), e.Cell.Row)
 	}
 	found, err := b.e.Reads.ReadCells(ctx, tx.StartTimestamp(), entries, len(entries))
 	if err != nil {

@@ -114,7 +114,7 @@ func TestPinnedReader(t *testing.T) {
 
 // Locks that are older than the retention are resolved by their primaries before anything is
 // removed, in tables of indexes as well.
-func TestCollectionSettlesStrandedLocks(t *testing.T) {
+func TestCollectionResolvesStrandedLocks(t *testing.T) {
 	t.Parallel()
 	env := newCollectorEnv(t)
 	ctx, c := fixture.Context(t), env.Client

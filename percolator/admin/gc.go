@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/gc"
@@ -9,24 +10,65 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Hold keeps what a snapshot at Timestamp reads from collection until it expires.
+// Hold keeps what a snapshot at Timestamp reads from collection until it expires:
+//
+//	ID        string
+//	Timestamp tso.Timestamp
+//	Expires   tso.Timestamp // by the oracle's clock
+//	Reason    string        // for the people who read the list
 type Hold = meta.Hold
 
-// Collection tells how far a cycle has come and what it did.
+// Collection tells how far a cycle has come and what it did:
+//
+//	Phase     CollectionPhase // "" when there never was a cycle
+//	Safepoint tso.Timestamp   // what the cycle collects up to
+//	Started   tso.Timestamp   // oracle's time
+//	Updated   tso.Timestamp   // oracle's time when the collector last saved
+//	Table     string          // being worked on; tables go in the order of their names
+//	Row       string          // rows of Table before this one are done
+//	Holder    string          // the collector at work; "": none
+//	Expires   tso.Timestamp   // when its lease ends
+//
+//	Locks      int64 // resolved
+//	Rows       int64 // read in search of garbage
+//	Versions   int64 // cells of Bigtable removed
+//	Tombstones int64 // deleted cells removed with their last record
+//	Postponed  int64 // cells left to the next cycle, for an old lock or an observer that is behind
+//	Corrupt    int64 // cells that cannot be decoded, left as they are
 type Collection = gc.Collection
 
 // CollectionBounds tells how far collection has come and how far a cycle of this client's Collector
 // would go if it began now.
-type CollectionBounds = gc.CollectionBounds
+type CollectionBounds struct {
+	Now       tso.Timestamp // the oracle's present
+	Safepoint tso.Timestamp // announced: reads at or below it are refused; 0: none was yet
+	Announced tso.Timestamp // the oracle's time when it was
+	Watermark tso.Timestamp // nothing newer has been removed
+
+	Retention time.Duration // Config.Retention of this client, on which Next depends
+	Next      tso.Timestamp // what a cycle would announce, or finish; not above Safepoint: nothing new to collect
+	HeldBy    *Hold         // the hold that keeps Next below what Retention asks for; nil: none does
+}
 
 // CollectionPhase is a step of a cycle.
 type CollectionPhase = gc.CollectionPhase
 
 // Collector removes versions that no snapshot can read any more. Its methods may be called
 // concurrently; there may be many collectors of one instance.
+//
+// Run(ctx) collects until ctx ends, and then returns nil; ErrClosed when the client is closed.
+// Collect(ctx) runs one cycle now and returns its Collection. It takes at least the drain, 80 s
+// with the default Timing, unless there is nothing new to collect. ErrLocked: another collector is
+// at work, or a transaction that is older than the retention is still alive. The next cycle
+// continues one that failed.
 type Collector = gc.Collector
 
-// CollectorConfig configures a collector. The zero value is useful.
+// CollectorConfig configures a collector. The zero value is useful:
+//
+//	Interval      time.Duration    // between cycles; 0: a twelfth of Config.Retention; at least 1 s
+//	Lease         time.Duration    // a dead collector blocks others for it; 0: 1 min; at least 1 s
+//	RowsPerSecond int              // at most so many are read; 0: 5,000
+//	Progress      func(Collection) // if set, the goroutine that collects calls it after every step
 type CollectorConfig = gc.CollectorConfig
 
 // Limits of holds.
@@ -82,7 +124,19 @@ func (a *Admin) Collection(ctx context.Context) (Collection, error) {
 // CollectionBounds reads how far collection has come and could go (docs/PROTOCOL.md, "Collection").
 // It changes nothing.
 func (a *Admin) CollectionBounds(ctx context.Context) (CollectionBounds, error) {
-	return gc.ReadBounds(ctx, a.e)
+	m, err := a.e.Meta.Refresh(ctx)
+	if err != nil {
+		return CollectionBounds{}, err
+	}
+	now, err := a.e.Clock.Next(ctx)
+	if err != nil {
+		return CollectionBounds{}, err
+	}
+	b := CollectionBounds{Now: now, Safepoint: m.Safepoint, Announced: m.Now, Watermark: m.Watermark, Retention: a.e.Config.Retention}
+	live := slices.DeleteFunc(slices.Clone(m.Holds), func(h Hold) bool { return h.Expires <= now })
+	b.Next, b.HeldBy = gc.WantedSafepoint(now, b.Retention, live)
+	b.Next = max(b.Next, m.Safepoint)
+	return b, nil
 }
 
 // NewCollector returns a collector of the client's instance. Workers (package observers) run one by

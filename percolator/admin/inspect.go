@@ -122,8 +122,8 @@ type ColumnInspection struct {
 	Versions       []VersionInspection
 	More           bool // there are older versions, in some family, than InspectOptions.Versions shows
 	Reader         ReaderView
-	Acks           []AckInspection        // of observers that have run or are running, by name
-	States         []layout.ObserverState // observers that are parked, or done beside a parked one, by name
+	Acks           []AckInspection // of observers that have run or are running, by name
+	States         []ObserverState // observers that are parked, or done beside a parked one, by name
 }
 
 // VersionInspection is everything that a column has at one timestamp: a line of Figure 4 of the
@@ -205,7 +205,7 @@ type ReaderView struct {
 	Value    []byte        // its beginning, with InspectOptions.Values
 	// Resolves says what becomes of the lock that is in the way: LockRolledForward or LockRolledBack,
 	// or LockAlive when there is none or it is waited for.
-	Resolves model.Resolution
+	Resolves Resolution
 	Reason   string // with ReaderCorrupt and ReaderTooOld, without any value
 }
 
@@ -235,7 +235,7 @@ const (
 // LockInspection is a stored lock and what it stands for. Of a lock that cannot be decoded only
 // Cell, State and Reason are set, and StartTS where the timestamp allows it.
 type LockInspection struct {
-	model.Lock
+	Lock
 	State    LockState
 	CommitTS tso.Timestamp // with LockStateCommitted
 	// Age is how long ago the transaction began, by the oracle's clock, when the lock was judged.

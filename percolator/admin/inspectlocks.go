@@ -8,6 +8,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // A page of ListLocks ends after so many rows, or after the row with which there are so many locks.
@@ -25,13 +26,13 @@ const (
 // Errors: ErrSchemaMismatch for a table that is not in the schema, ErrInvalidArgument for a
 // negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not
 // errors.
-func (a *Admin) ListLocks(ctx context.Context, table string, r model.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
+func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
 	return func(yield func(LockInspection, error) bool) {
 		if err := a.mayList(ctx, table, opts); err != nil {
 			yield(LockInspection{}, err)
 			return
 		}
-		for !r.Empty() {
+		for !model.EmptyRange(r) {
 			page, more, err := a.lockPage(ctx, table, &r, opts)
 			if err != nil {
 				yield(LockInspection{}, err)
@@ -64,7 +65,7 @@ func (a *Admin) mayList(ctx context.Context, table string, opts LockOptions) err
 
 // lockPage reads and judges the next locks of r, and moves its start behind them.
 func (a *Admin) lockPage(ctx context.Context, table string, r *model.Range, opts LockOptions) (page []LockInspection, more bool, err error) {
-	filter := store.Locks(0)
+	filter := store.AllLocks()
 	if opts.OlderThan > 0 {
 		now, err := a.e.Clock.Next(ctx)
 		if err != nil {

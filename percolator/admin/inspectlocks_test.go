@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,9 @@ func TestListLocks(t *testing.T) {
 	}
 	if got := list(percolator.All(), admin.LockOptions{OlderThan: fixture.LockTTL}); !slices.Equal(got, all[:4]) {
 		t.Errorf("older than %v: %q, want %q", fixture.LockTTL, got, all[:4])
+	}
+	if got := list(percolator.All(), admin.LockOptions{OlderThan: math.MaxInt64}); len(got) > 0 {
+		t.Errorf("older than every lock can be: %q", got)
 	}
 	if got := list(percolator.Between("a2", "b3"), admin.LockOptions{}); !slices.Equal(got, all[1:3]) {
 		t.Errorf("a range: %q, want %q", got, all[1:3])

@@ -159,7 +159,7 @@ func (col *inspectedColumn) addState(at RowInspection, name string, raw *rawColu
 	}
 	_, observer, done, _ := layout.ObserverStateColumn(name)
 	s := layout.ObserverState{Cell: model.Cell{Table: at.Table, Row: at.Row, Column: col.name}, Observer: observer, Through: d.notify[0], Done: done}
-	if err := s.Decode(cells[0].Value); err != nil {
+	if err := layout.DecodeObserverState(&s, cells[0].Value); err != nil {
 		col.bad = append(col.bad, UndecodableCell{layout.NotifyFamily, int64(cells[0].Timestamp), int64(len(cells[0].Value)), err.Error()})
 		return
 	}

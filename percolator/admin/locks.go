@@ -6,7 +6,16 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// Lock is a lock as it is stored.
+// Lock is a lock as it is stored:
+//
+//	Cell     percolator.Cell
+//	Primary  percolator.Cell // the cell that decides its transaction's status
+//	StartTS  tso.Timestamp
+//	Placed   tso.Timestamp // oracle time when it was placed or refreshed
+//	TTL      time.Duration // it may be judged dead after Placed + TTL
+//	Session  string        // the lease of its client; "" for none
+//	Observed bool          // its commit notifies observers
+//	Kind     string        // "put", "delete" or "lock"
 type Lock = model.Lock
 
 // Resolution tells what became of a lock.

@@ -11,14 +11,38 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Pending is a row with notify or lock cells.
+// Pending is a row with notify or lock cells:
+//
+//	Table, Row string
+//	Notified   []Notification    // the newest notify cell of each column, by column
+//	States     []ObserverState   // observers that are parked, or done beside a parked one, by column
+//	Locks      []Lock            // every lock in the row that can be decoded, by column
+//	Corrupt    []percolator.Cell // cells of the two families that cannot be decoded
+//
+// Parked(n) returns the observers that are parked for a notification n of the row. OnlyParked(n)
+// reports whether nothing is to be done for n until an operator retries or drops one of them.
 type Pending = layout.Pending
 
-// Notification is a notify cell: at Timestamp a transaction notified the column of Cell.
+// Notification is a notify cell: at Timestamp a transaction notified the column of Cell:
+//
+//	Cell      percolator.Cell
+//	Timestamp tso.Timestamp
 type Notification = model.Notification
 
 // ObserverState says that an observer is parked for, or done with, the notifications of a cell up
-// to Through.
+// to Through:
+//
+//	Cell     percolator.Cell
+//	Observer string
+//	Through  tso.Timestamp
+//	Done     bool // nothing is left to do, the notification waits for others; false: parked
+//
+// and of a parked observer:
+//
+//	Attempts  int
+//	Reason    string    // the last error, at most MaxParkedReason bytes; longer ones are cut
+//	Since     time.Time // by the clock of the worker that gave up
+//	Observers []string  // all observers of the column, as that worker knows them
 type ObserverState = layout.ObserverState
 
 // Limits of observer states and of ReadPending.

@@ -11,17 +11,42 @@ import (
 )
 
 // StoredSchema is the schema of an instance and its state. The zero value stands for an instance
-// without a schema.
+// without a schema:
+//
+//	Schema  *percolator.Schema    // in a fixed order and without Splits; nil: none is stored
+//	Version uint64                // grows with each change, and when an index becomes ready
+//	Indexes map[string]IndexState // by the index's Bigtable table, TABLE.INDEX
 type StoredSchema = meta.StoredSchema
 
 // IndexState tells from which snapshot on an index is complete. The zero value is the state of an
-// index that was created with its table and always was complete.
+// index that was created with its table and always was complete:
+//
+//	Building bool          // it lacks entries: ScanIndex refuses it until BackfillIndex has finished
+//	Since    tso.Timestamp // ScanIndex refuses snapshots below it
+//
+// Complete(ts) reports whether every cell of a snapshot at ts has its entry.
 type IndexState = meta.IndexState
 
-// SchemaPlan is what CreateSchema would find and do.
+// SchemaPlan is what CreateSchema would find and do:
+//
+//	Stored  StoredSchema
+//	Changes []SchemaChange // empty: everything is as the schema says
+//
+// Refused() is the ErrSchemaMismatch of the first change that CreateSchema would refuse; nil: it
+// would make them all.
 type SchemaPlan = meta.SchemaPlan
 
-// SchemaChange is one difference between the stored schema and another one.
+// SchemaChange is one difference between the stored schema and another one:
+//
+//	Kind     SchemaChangeKind
+//	Table    string           // "" for what concerns the instance
+//	Name     string           // of the column or index; if Bigtable lacks it, TABLE or TABLE:FAMILY
+//	Index    percolator.Index // as it is to be, or was, when the change is one of an index
+//	Backfill bool             // existing cells do not get the new index or observer by themselves
+//
+// With Backfill an index needs BackfillIndex; each observer of a column needs BackfillObserver if
+// it is to see existing cells. Err() is the ErrSchemaMismatch with which CreateSchema refuses the
+// change; nil: it makes the change.
 type SchemaChange = meta.SchemaChange
 
 // SchemaChangeKind says what a SchemaChange is.

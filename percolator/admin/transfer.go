@@ -16,13 +16,34 @@ import (
 // ExportKind says what an exported cell is.
 type ExportKind = transfer.ExportKind
 
-// ExportedCell is one cell of an export.
+// ExportedCell is one cell of an export:
+//
+//	Column string
+//	Kind   ExportKind
+//	Value  []byte // of ExportedPut; the caller's own
+//
+//	Notified     bool            // workers have to look at it; always so but for ExportedPut
+//	Acknowledged []string        // observers whose last run saw this change, in order
+//	Parked       []ObserverState // observers that are parked for this change
 type ExportedCell = transfer.ExportedCell
 
-// ExportedRow is a row of an export, with its cells in the order of their columns.
+// ExportedRow is a row of an export, with its cells in the order of their columns:
+//
+//	Row   string
+//	Cells []ExportedCell
 type ExportedRow = transfer.ExportedRow
 
 // Restore is a restore under way. Its methods may be called concurrently.
+//
+// WriteRows(ctx, table, rows) writes rows of an export into a table, with the entries of its
+// indexes; writing a row again does no harm. A row may come in parts, but a cell must not. Errors:
+// ErrInvalidArgument, ErrTooLarge and ErrSchemaMismatch for what no export of this schema contains;
+// those of the store, after which some of the rows may have been written.
+//
+// Finish(ctx) lifts the fence after the caller has written everything; ErrConflict: the fence is no
+// longer this restore's. CheckWritten(ctx, tables...) checks, before a restore continues, that none
+// of the tables into which it has written rows is empty; ErrConflict: one was emptied since.
+// CommitTimestamp() is the commit timestamp of all values that the restore writes.
 type Restore = transfer.Restore
 
 // The kinds of exported cells.

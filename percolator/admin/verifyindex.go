@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -46,8 +47,8 @@ const (
 // IndexFinding is one thing that is wrong. It never holds a value.
 type IndexFinding struct {
 	Damage IndexDamage
-	Cell   model.Cell // the indexed cell; zero for an entry from which it cannot be learned
-	Other  model.Cell // IndexDuplicate: the cell that has the entry
+	Cell   percolator.Cell // the indexed cell; zero for an entry from which it cannot be learned
+	Other  percolator.Cell // IndexDuplicate: the cell that has the entry
 	// Entry tells entries apart that cannot be decoded, whose key would show a value: a hash of the
 	// key, and its length in bytes.
 	Entry string
@@ -126,7 +127,7 @@ func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts Verif
 	v := &verification{e: a.e, ts: s.StartTimestamp(), table: table, ix: ix, opts: opts, report: IndexReport{Snapshot: s.StartTimestamp(), Building: st.Building}}
 	err = v.pages(ctx, table, ix.Column, v.cells)
 	if err == nil {
-		err = v.pages(ctx, ix.TableName(table), model.IndexColumn, v.entries)
+		err = v.pages(ctx, model.IndexTable(table, ix), model.IndexColumn, v.entries)
 	}
 	return v.report, err
 }
@@ -209,11 +210,11 @@ func (v *verification) cells(ctx context.Context, page []model.Entry) error {
 	var of []model.Entry
 	var entries []model.Cell
 	for _, e := range page {
-		if v.ix.CheckEntry(e.Cell, e.Value) != nil { // older than the index, and too long for it
+		if model.CheckIndexEntry(v.ix, e.Cell, e.Value) != nil { // older than the index, and too long for it
 			v.found(IndexFinding{Damage: IndexMissing, Cell: e.Cell})
 			continue
 		}
-		of, entries = append(of, e), append(entries, v.ix.EntryCell(v.table, string(e.Value), e.Cell.Row))
+		of, entries = append(of, e), append(entries, model.IndexEntryCell(v.ix, v.table, string(e.Value), e.Cell.Row))
 	}
 	return v.lookUp(ctx, entries, func(i int, r reads.CellResult) error {
 		if r.Value != nil && string(r.Value) == of[i].Cell.Row {
@@ -240,7 +241,7 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	var cells []model.Cell
 	var values []string
 	for _, e := range page {
-		cell, value, ok := v.ix.DecodeEntry(v.table, e)
+		cell, value, ok := model.DecodeIndexEntry(v.ix, v.table, e)
 		if !ok {
 			v.corrupt(e.Cell)
 			continue

@@ -8,29 +8,93 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// WorkerInfo is what a worker tells other workers and operators.
+// WorkerInfo is what a worker tells other workers and operators:
+//
+//	Name      string              // random, 1 to 64 bytes; it names the cell
+//	Session   string              // of its client with the oracle; "": none
+//	Started   tso.Timestamp       // when it registered first
+//	Expires   tso.Timestamp       // by the oracle's clock, unless it registers again
+//	Version   string              // of this module, as built
+//	Observers []string            // the names of its observers
+//	Columns   string              // identifies its columns: workers with equal sets share a table
+//	Takes     map[string][][]byte // the columns that it takes, by table; nil if it does not tell
+//
+// TakesColumn(table, column) reports whether the worker takes a column, and whether it tells.
 type WorkerInfo = membership.WorkerInfo
 
-// Workers are the live workers and their bounds at one instant.
+// Workers are the live workers and their bounds at one instant:
+//
+//	Now    tso.Timestamp          // later than every timestamp in it
+//	Live   []WorkerInfo           // by name
+//	Bounds map[string]TableBounds // by table
 type Workers = membership.Workers
 
-// TableBounds are row keys that divide a table into parts with similar numbers of rows.
+// TableBounds are row keys that divide a table into parts with similar numbers of rows:
+//
+//	Made tso.Timestamp // when a worker chose them
+//	Keys []string      // in order, without repetition
 type TableBounds = membership.TableBounds
 
-// Report is what a process with a worker tells operators.
+// Report is what a process with a worker tells operators:
+//
+//	Name    string // at most 64 bytes; also its worker's in Workers, if it is listed there
+//	Host    string
+//	PID     int
+//	Version string        // of this module, as built
+//	Started tso.Timestamp // when it reported first
+//	Written tso.Timestamp
+//	Expires tso.Timestamp // the process is taken for dead then, unless it reports again
+//
+//	Stats  percolator.Stats // of its client, since NewClient
+//	Worker WorkerReport     // since NewWorker
 type Report = membership.Report
 
-// WorkerReport is what package observers counts in one worker (observers.Stats).
+// WorkerReport is what package observers counts in one worker (observers.Stats):
+//
+//	ObserverReport       // of all observers together
+//	Found          int64 // notifications that scans found
+//	Dispatched     int64 // notifications of its own client
+//	Hinted         int64 // notifications that other processes hinted at
+//	Dropped        int64 // notifications of its own client without room in the queue
+//	Searches       int64 // rounds of its scanners
+//	Parked         int64 // times that it parked an observer of a cell
+//	Queued         int   // cells, now
+//	Running        int   // cells, now
+//
+//	BacklogMillis int64 // age of the oldest notification that is not parked, in the last scan
+//	LockMillis    int64 // how long the oldest lock has been past its time to live
+//
+//	Observers map[string]ObserverReport // by name
+//	LeftOut   int                       // observers for which there was no room
+//
+//	Takes   map[string][][]byte // the columns that the worker takes; nil where there was no room
+//	Columns string              // identifies the set, as in WorkerInfo
 type WorkerReport = membership.WorkerReport
 
-// ObserverReport counts the runs of one observer (observers.ObserverStats).
+// ObserverReport counts the runs of one observer (observers.ObserverStats):
+//
+//	Runs      int64 // that committed
+//	Attempts  int64
+//	Retries   int64
+//	Conflicts int64
+//	Errors    int64
+//	Panics    int64
 type ObserverReport = membership.ObserverReport
 
-// Reporter stores the reports of one process. One goroutine uses it.
+// Reporter stores the reports of one process. One goroutine uses it. Store(ctx, report) replaces
+// the stored report; ErrTooLarge: MaxReports processes report already. Remove(ctx) takes the report
+// out of the list before it expires.
 type Reporter = membership.Reporter
 
 // LatencyCounts is a histogram of durations since NewClient. The difference of two readings (Sub)
-// is what happened between them.
+// is what happened between them:
+//
+//	Buckets [19]int64 // of durations up to 100 µs, 200 µs, 500 µs, 1 ms … 20 s, 60 s, and above
+//	Count   int64
+//	Sum     time.Duration // nanoseconds in JSON
+//
+// Add returns the sum of two clients' counts. Quantile(q) estimates the duration that a share q
+// (0 to 1) of the calls did not exceed. Mean is the average. Both are 0 without calls.
 type LatencyCounts = telemetry.LatencyCounts
 
 // Limits of what workers announce and processes report.
