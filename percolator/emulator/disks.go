@@ -14,7 +14,8 @@ import (
 
 // Disks makes requests cost what they cost on Cloud Bigtable, which keeps the families of a row
 // together: a read pays for every byte that it passes over, whatever its filter lets through; the
-// keys of one request are served one after another; and each tablet serves one read at a time.
+// keys of one request are served one after another; and each tablet serves one read at a time, those
+// under a profile of low priority last.
 // A read that takes long names its progress (last_scanned_row_key) and ends with its deadline.
 //
 // Sizes and speeds are the caller's: with a Speed of 70 GB a second and requests that live for
@@ -196,7 +197,7 @@ func (r *diskRead) window(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRe
 	} else if asked, ok := newRowSet(part); ok {
 		from = asked.ranges[0]
 	}
-	leave, err := r.disks.enter(r.Context(), r.id, from.start)
+	leave, err := r.disks.enter(r.Context(), r.id, from.start, g.rules.profile(req).LowPriority)
 	if err != nil {
 		return err
 	}

@@ -153,7 +153,7 @@ func TestTabletsServeOneReadAtATime(t *testing.T) {
 	d := &Disks{Bounds: map[string][]string{"t": {"m"}}}
 	c := onDisks(t, d, 0)
 	ctx := testContext(t)
-	leave, err := d.enter(ctx, "t", "a")
+	leave, err := d.enter(ctx, "t", "a", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,5 +216,57 @@ func TestTabletsOnTheMove(t *testing.T) {
 	}
 	if keys, err := tbl.SampleRowKeys(ctx); err != nil || len(keys) < 2 || keys[0] != "m" || keys[1] != "x" {
 		t.Errorf("the table is cut at %q, %v", keys, err)
+	}
+}
+
+// TestPriorities: a read under a profile of low priority waits for the others; one whose caller has
+// left does not hold up the rest.
+func TestPriorities(t *testing.T) {
+	t.Parallel()
+	d := &Disks{}
+	ctx := testContext(t)
+	leave, err := d.enter(ctx, "t", "a", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan string, 3)
+	var g errgroup.Group
+	enter := func(ctx context.Context, name string, low bool, queued int) {
+		g.Go(func() error {
+			leave, err := d.enter(ctx, "t", "a", low)
+			if err == nil {
+				served <- name
+				leave()
+			} else if ctx.Err() == nil {
+				return err
+			}
+			return nil
+		})
+		eventually(t, name+" waits", func() bool {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			w := d.table("t").tablets[0].waiting
+			return len(w[0])+len(w[1]) == queued
+		})
+	}
+	gone, cancel := context.WithCancel(ctx)
+	enter(ctx, "low", true, 1)
+	enter(gone, "gone", false, 2)
+	enter(ctx, "high", false, 3)
+	cancel()
+	eventually(t, "the caller has left", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.table("t").tablets[0].waiting[0]) == 1
+	})
+	leave()
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := <-served, <-served; first != "high" || second != "low" {
+		t.Errorf("served %s before %s", first, second)
+	}
+	if d.table("t").tablets[0].busy {
+		t.Error("the tablet is still busy")
 	}
 }

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ func (r rules) check(ctx context.Context, req any) error {
 type AppProfile struct {
 	SingleCluster       bool // it routes to one cluster
 	TransactionalWrites bool // allow_transactional_writes
+	LowPriority         bool // its reads wait for those of other profiles ([OnDisks])
 }
 
 const defaultProfile = "default"
@@ -55,19 +57,23 @@ func AppProfiles(profiles map[string]AppProfile) Option {
 	}
 }
 
+// profiled is a request of the data API.
+type profiled interface{ GetAppProfileId() string }
+
+// profile is the app profile of a request.
+func (r rules) profile(req profiled) AppProfile {
+	return r.profiles[cmp.Or(req.GetAppProfileId(), defaultProfile)]
+}
+
 func (r rules) checkProfile(req any) error {
-	named, ok := req.(interface{ GetAppProfileId() string })
+	named, ok := req.(profiled)
 	if !ok {
 		return nil
 	}
-	id := named.GetAppProfileId()
-	if id == "" {
-		id = defaultProfile
+	if _, ok := r.profiles[cmp.Or(named.GetAppProfileId(), defaultProfile)]; !ok {
+		return status.Errorf(codes.NotFound, "App profile %q not found", named.GetAppProfileId())
 	}
-	p, ok := r.profiles[id]
-	if !ok {
-		return status.Errorf(codes.NotFound, "App profile %q not found", id)
-	}
+	p := r.profile(named)
 	switch req.(type) {
 	case *btpb.CheckAndMutateRowRequest, *btpb.ReadModifyWriteRowRequest:
 		if !p.SingleCluster || !p.TransactionalWrites {

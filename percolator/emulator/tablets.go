@@ -22,9 +22,10 @@ type diskTable struct {
 
 // tablet is a part of a table, from start to the start of the next one.
 type tablet struct {
-	start  string
-	turn   chan struct{} // holds one value while a read is served
-	refuse int           // requests that still find it on the move
+	start   string
+	refuse  int // requests that still find it on the move
+	busy    bool
+	waiting [2][]chan struct{} // reads that wait for their turn: those of high priority, then the others
 }
 
 // table returns a table by its ID. The caller holds d.mu.
@@ -34,7 +35,7 @@ func (d *Disks) table(id string) *diskTable {
 	}
 	t := new(diskTable)
 	for _, start := range append([]string{""}, d.Bounds[id]...) {
-		t.tablets = append(t.tablets, &tablet{start: start, turn: make(chan struct{}, 1)})
+		t.tablets = append(t.tablets, &tablet{start: start})
 	}
 	if d.tables == nil {
 		d.tables = map[string]*diskTable{}
@@ -69,7 +70,7 @@ func (d *Disks) Split(table, key string) {
 	}
 	old.refuse = 1
 	at := slices.Index(t.tablets, old) + 1
-	t.tablets = slices.Insert(t.tablets, at, &tablet{start: key, turn: make(chan struct{}, 1), refuse: 1})
+	t.tablets = slices.Insert(t.tablets, at, &tablet{start: key, refuse: 1})
 }
 
 // Move gives the tablet that has key to another node: the next so many requests that need it get
@@ -92,23 +93,75 @@ func (d *Disks) lookUp(table, key string) (*tablet, error) {
 	return t, nil
 }
 
-// enter waits for the turn of a read at the tablet that has key. The caller calls leave at its end.
-func (d *Disks) enter(ctx context.Context, table, key string) (leave func(), err error) {
+// enter waits for the turn of a read at the tablet that has key, behind all reads of a higher
+// priority. The caller calls leave at its end.
+func (d *Disks) enter(ctx context.Context, table, key string, low bool) (leave func(), err error) {
 	t, err := d.lookUp(table, key)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case t.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, contextStatus(ctx.Err())
+	leave = func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		t.next()
 	}
-	leave = func() { <-t.turn }
+	if turn := d.queue(t, low); turn != nil {
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if !t.forget(turn) { // its turn had come
+				t.next()
+			}
+			return nil, contextStatus(ctx.Err())
+		}
+	}
 	if err := rest(ctx, d.Latency); err != nil {
 		leave()
 		return nil, err
 	}
 	return leave, nil
+}
+
+// queue takes the turn of an idle tablet, or returns what is closed when the turn has come.
+func (d *Disks) queue(t *tablet, low bool) (turn chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !t.busy {
+		t.busy = true
+		return nil
+	}
+	class := 0
+	if low {
+		class = 1
+	}
+	turn = make(chan struct{})
+	t.waiting[class] = append(t.waiting[class], turn)
+	return turn
+}
+
+// next passes the turn on. The caller holds Disks.mu, as that of forget does.
+func (t *tablet) next() {
+	for i, waiting := range t.waiting {
+		if len(waiting) > 0 {
+			close(waiting[0])
+			t.waiting[i] = waiting[1:]
+			return
+		}
+	}
+	t.busy = false
+}
+
+// forget takes a read out of the queue; false: its turn has come.
+func (t *tablet) forget(turn chan struct{}) bool {
+	for i, waiting := range t.waiting {
+		if at := slices.Index(waiting, turn); at >= 0 {
+			t.waiting[i] = slices.Delete(waiting, at, at+1)
+			return true
+		}
+	}
+	return false
 }
 
 // reach refuses a mutation of a row whose tablet is on the move.
