@@ -14,8 +14,8 @@ import (
 
 // Disks makes requests cost what they cost on Cloud Bigtable, which keeps the families of a row
 // together: a read pays for every byte that it passes over, whatever its filter lets through; the
-// keys of one request are served one after another; and each tablet serves one read at a time, those
-// under a profile of low priority last.
+// keys of one request are served one after another; and each tablet serves one read at a time,
+// those under a profile of low priority last.
 // A read that takes long names its progress (last_scanned_row_key) and ends with its deadline.
 //
 // Sizes and speeds are the caller's: with a Speed of 70 GB a second and requests that live for

@@ -1,8 +1,9 @@
 // Package emulator runs the official Cloud Bigtable emulator inside the process, so that tests,
 // demos and development need no installation and no credentials.
 //
-// The emulator keeps everything in memory and forgets it when it stops, unless Frozen.Save has saved
-// it for Restore. In front of it this package refuses what Cloud Bigtable refuses, with its status:
+// The emulator keeps everything in memory and forgets it when it stops, unless Frozen.Save has
+// saved it for Restore. In front of it this package refuses what Cloud Bigtable refuses, with its
+// status:
 // requests beyond the documented sizes, mutation lists of which one is bad (nothing of them is
 // applied), conditional mutations under an app profile that does not allow them ([AppProfiles]),
 // and what a caller has no right to ([Principals]). [OnDisks] adds what reads cost. Clients connect
