@@ -84,7 +84,7 @@ type Collection struct {
 	Safepoint tso.Timestamp   // what the cycle collects up to
 	Started   tso.Timestamp   // oracle's time
 	Updated   tso.Timestamp   // oracle's time when the collector last saved
-	Table     string          // being worked on; tables go in the order of their names
+	Table     string          // all before it, by name, are done; others may be further
 	Row       string          `json:"-"` // rows of Table before this one are done
 	Holder    string          // the collector at work; "": none
 	Expires   tso.Timestamp   // when its lease ends

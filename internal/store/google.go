@@ -49,12 +49,23 @@ func (g *google) ReadRow(ctx context.Context, table, row string, q Query) (layou
 	return rowOf(r), err
 }
 
-func (g *google) ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, visit func(layout.Row) bool) error {
+func (g *google) ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error {
+	stopped := false // Google's client reads on, and visits nothing
+	if passed != nil {
+		ctx = (&Attempts{passed: func(key string) {
+			if !stopped {
+				passed(key)
+			}
+		}}).Watch(ctx)
+	}
 	opts := []bigtable.ReadOption{bigtable.RowFilter(q.filter())}
 	if limit > 0 {
 		opts = append(opts, bigtable.LimitRows(int64(limit)))
 	}
-	return g.table(table).ReadRows(ctx, rows.set(), func(r bigtable.Row) bool { return visit(rowOf(r)) }, opts...)
+	return g.table(table).ReadRows(ctx, rows.set(), func(r bigtable.Row) bool {
+		stopped = !visit(rowOf(r))
+		return !stopped
+	}, opts...)
 }
 
 func (g *google) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {

@@ -18,7 +18,7 @@ func (b rowsBackend) ReadRow(context.Context, string, string, Query) (layout.Row
 	return b.rows[0], nil
 }
 
-func (b rowsBackend) ReadRows(_ context.Context, _ string, _ Rows, _ Query, _ int, visit func(layout.Row) bool) error {
+func (b rowsBackend) ReadRows(_ context.Context, _ string, _ Rows, _ Query, _ int, _ func(string), visit func(layout.Row) bool) error {
 	for _, r := range b.rows {
 		if !visit(r) {
 			return nil

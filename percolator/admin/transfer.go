@@ -78,7 +78,8 @@ func (a *Admin) BeginExport(ctx context.Context, ttl time.Duration, reason strin
 // ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
 // values, deletions that observers may not know of, and what observers have to do about either.
 // Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
-// at most 4096 rows or, beyond its first row, about 4 MiB of values.
+// at most 4096 rows or, beyond its last row, about 4 MiB; where so few rows have anything to export
+// that a request is cut off, 16 MiB that are read ahead.
 func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
 	return transfer.ExportRows(ctx, a.e, ts, table, r)
 }

@@ -90,8 +90,8 @@ func (r IndexReport) Damaged() int64 {
 // VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that it
 // resolves locks in the way, as any reader does. It reads table and index once in pages, and for
 // each page the counterparts, up to 512 rows a request: about two rows read for each cell and each
-// entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the
-// findings.
+// entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB; the findings; and
+// 16 MiB that are read ahead where few rows have the column.
 //
 // A duplicate in a unique index is found through the entry of the value: where that is missing too,
 // both cells are IndexMissing. The index may still be building; its report then tells what
@@ -168,14 +168,12 @@ func (v *verification) corrupt(at model.Cell) {
 // decoded is noted and left out.
 func (v *verification) pages(ctx context.Context, table, column string, check func(context.Context, []model.Entry) error) error {
 	filter := store.Newest([]string{column}, v.ts, 1)
-	r, limit := model.All(), reads.ScanFirstRows
-	for {
-		page, more, err := v.e.Reads.ReadPage(ctx, table, r, filter, limit)
+	for page, err := range v.e.Store.NewPass(table, model.All(), filter, reads.ScanPages).Pages(ctx) {
 		if err != nil {
 			return err
 		}
 		var entries []model.Entry
-		for _, row := range page {
+		for _, row := range reads.SeenIn(table, page) {
 			cell := model.Cell{Table: table, Row: row.Key, Column: column}
 			res, err := v.e.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
 			switch {
@@ -196,12 +194,8 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 		progress := v.report
 		progress.Findings = nil
 		v.opts.Progress(progress)
-		if !more {
-			return nil
-		}
-		r.Start = page[len(page)-1].Key + "\x00"
-		limit = min(2*limit, reads.ScanMaxRows)
 	}
+	return nil
 }
 
 // cells checks that each cell has its entry.
