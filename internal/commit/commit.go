@@ -227,9 +227,11 @@ func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 	return nil
 }
 
-// checkAge refuses to commit where the collector may already be at work (I16).
+// checkAge refuses to commit where the collector may already be at work (I16). The age is the
+// greater of two: this process's clock stands still while its machine is suspended, and the oracle's
+// time is that of the last timestamp, which before the commit point is commit_ts.
 func (cm *commit) checkAge(ctx context.Context) error {
-	if age := time.Since(cm.begun); age > cm.c.Config.Retention/2 {
+	if age := max(time.Since(cm.begun), cm.c.Meta.Age(cm.startTS)); age > cm.c.Config.Retention/2 {
 		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), cm.c.Config.Retention)
 	}
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
