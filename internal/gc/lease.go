@@ -98,9 +98,13 @@ func (s *collecting) save(ctx context.Context) error {
 	return s.store(ctx)
 }
 
+// store makes attempts of a sixth of the lease. As keep begins when a third has passed, two attempts
+// without an answer leave time for a third.
 func (s *collecting) store(ctx context.Context) error {
 	next := s.state.encode()
 	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/6)
+		defer cancel()
 		return s.e.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
 	})
 	if err != nil {

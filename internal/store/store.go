@@ -52,6 +52,7 @@ type Store struct {
 	Count   *telemetry.Counters
 	Metrics *telemetry.Instruments // nil: none
 	Trace   telemetry.Spans
+	Tablets Tablets
 
 	// Background ends when the client closes: a request that it cuts off is not sent again.
 	Background context.Context
@@ -63,6 +64,7 @@ type Store struct {
 func New(ctx context.Context, backend Backend, count *telemetry.Counters) *Store {
 	s := &Store{backend: backend, Count: count, Timing: model.DefaultTiming}
 	s.Background, s.Stop = context.WithCancel(ctx)
+	s.Tablets.store, s.Tablets.byName = s, map[string]*tableBounds{}
 	return s
 }
 

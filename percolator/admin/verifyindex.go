@@ -253,11 +253,11 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	})
 }
 
-// lookUp reads cells in requests of at most ReadRowsLimit rows. One that cannot be decoded is left
+// lookUp reads cells, as many rows at a time as one request may name. One that cannot be decoded is left
 // out: the pass over its own table notes it.
 func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check func(i int, r reads.CellResult) error) error {
-	for begin := 0; begin < len(cells); begin += reads.ReadRowsLimit {
-		part := cells[begin:min(begin+reads.ReadRowsLimit, len(cells))]
+	for begin := 0; begin < len(cells); begin += store.RequestRows {
+		part := cells[begin:min(begin+store.RequestRows, len(cells))]
 		found, err := v.e.Reads.ReadCells(ctx, v.ts, part, len(part))
 		if errors.Is(err, model.ErrCorrupt) {
 			found, err = v.oneByOne(ctx, part)
