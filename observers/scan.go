@@ -9,6 +9,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -83,7 +84,7 @@ func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range
 // readPage reads at most most rows from the start of r. It stops where visit, which may be nil,
 // returns false for a row.
 func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	ctx, cancel := context.WithTimeout(store.InBackground(ctx), pageTimeout)
 	defer cancel()
 	rows, more, err := w.engine.Reads.ReadPending(ctx, table, r, most)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Observe registers the observers that deliver, one for each partition, named after Config.Name and
@@ -101,9 +100,10 @@ func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *perc
 	return b, nil
 }
 
-// search lists, in order, the slices between two keys that carry notifications or locks.
+// search lists, in order, the slices between two keys that carry notifications or locks. A delivery
+// waits for it, so it is no background work.
 func (q *Queue) search(ctx context.Context, client *percolator.Client, from, to string) (found []string, err error) {
-	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Between(from, to)) {
+	for row, err := range client.Engine().Reads.ScanPending(ctx, q.cfg.Table, percolator.Between(from, to)) {
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,7 @@ const (
 // negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not
 // errors.
 func (a *Admin) ListLocks(ctx context.Context, table string, r model.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
+	ctx = store.InBackground(ctx)
 	return func(yield func(LockInspection, error) bool) {
 		if err := a.mayList(ctx, table, opts); err != nil {
 			yield(LockInspection{}, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -34,21 +35,21 @@ const (
 // needs both to find all work: a crash between the commit point and a secondary leaves an observed
 // cell locked and without its notify cell.
 func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
-	return a.e.Reads.ScanPending(ctx, table, r)
+	return a.e.Reads.ScanPending(store.InBackground(ctx), table, r)
 }
 
 // ReadPending reads, with one request and in row order, the first rows of table in r that carry
 // notify or lock cells (section 2.4 of the paper), at most most of them. more tells that others may
 // follow. ErrInvalidArgument: most is not between 1 and MaxPendingRows.
 func (a *Admin) ReadPending(ctx context.Context, table string, r percolator.Range, most int) (rows []Pending, more bool, err error) {
-	return a.e.Reads.ReadPending(ctx, table, r, most)
+	return a.e.Reads.ReadPending(store.InBackground(ctx), table, r, most)
 }
 
 // WrittenSince reports whether any transaction has committed a write to a row of table at or after
 // ts. It reads the write family of the table until it finds one, up to the end, so it is for tools
 // and for the end of a wait.
 func (a *Admin) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
-	return a.e.Reads.WrittenSince(ctx, table, ts)
+	return a.e.Reads.WrittenSince(store.InBackground(ctx), table, ts)
 }
 
 // Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for
