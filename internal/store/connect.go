@@ -29,8 +29,8 @@ type BigtableConfig struct {
 	// caller made (option.WithGRPCConn, BIGTABLE_EMULATOR_HOST) take the place of the pool.
 	Connections int
 
-	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. Version 1.58.0
-	// has that switched off by itself.
+	// DisableDynamicChannelPool keeps the pool from growing and shrinking with the load. Version
+	// 1.58.0 has that switched off by itself.
 	DisableDynamicChannelPool bool
 
 	// DisableConnectionRecycler keeps the pool from replacing connections that are a week old.

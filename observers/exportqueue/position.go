@@ -16,9 +16,9 @@ import (
 //
 // I22: below the position every entry was delivered or given up (observers.Drop), and no
 // transaction that has an entry there can still commit. So a later run misses nothing that it must
-// not overtake. A run with start timestamp S moves the position to a slice at least half the retention and the
-// request lifetime below S. A transaction that wrote below that slice began at s. If it commits, at
-// c, one of these holds:
+// not overtake. A run with start timestamp S moves the position to a slice at least half the
+// retention and the request lifetime below S. A transaction that wrote below that slice began at s.
+// If it commits, at c, one of these holds:
 //
 //   - c is above S. Then the transaction is older than half the retention, and refuses to commit
 //     (I16). The request lifetime is a margin for clocks that run at different speeds.
