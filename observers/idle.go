@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -68,7 +69,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 // movedSince reports whether any table has a write that committed after the timestamp before.
 func movedSince(ctx context.Context, e *engine.Engine, before tso.Timestamp) (bool, error) {
 	for _, t := range e.Meta.Catalog.Load().Schema.Tables {
-		written, err := e.Reads.WrittenSince(ctx, t.Name, before)
+		written, err := e.Reads.WrittenSince(store.InBackground(ctx), t.Name, before)
 		if written || err != nil {
 			return written, err
 		}
@@ -99,7 +100,7 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 	}
 	for _, table := range w.coverage.tables {
 		asOf := w.queue.asOf()
-		for page, err := range w.engine.Reads.PendingPages(ctx, table, percolator.All()) {
+		for page, err := range w.engine.Reads.PendingPages(store.InBackground(ctx), table, percolator.All()) {
 			if err != nil {
 				return left, err
 			}

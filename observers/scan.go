@@ -9,6 +9,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -76,7 +77,7 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 // ReadPage implements scanning.Source.
 func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (scanning.Page, error) {
 	s.asOf = s.queue.asOf()
-	page, err := s.engine.Reads.ReadPending(ctx, table, r, most, scanning.Turn)
+	page, err := s.engine.Reads.ReadPending(store.InBackground(ctx), table, r, most, scanning.Turn)
 	for i, row := range page.Rows {
 		if !visit(row.Row) {
 			return scanning.Page{Rows: page.Rows[:i], Met: true}, nil

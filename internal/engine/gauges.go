@@ -41,7 +41,7 @@ func (e *Engine) transactionMetrics(o *telemetry.Gauges) func(metric.Observer) {
 		to.ObserveInt64(ended, n.Unknown.Load(), unknown)
 		to.ObserveInt64(resolved, n.RolledForward.Load(), forward)
 		to.ObserveInt64(resolved, n.RolledBack.Load(), back)
-		to.ObserveInt64(pending, int64(len(e.Bulk.Slots)))
+		to.ObserveInt64(pending, int64(len(e.Bulk.Slots)+len(e.Sweeping.Slots)))
 		to.ObserveInt64(left, n.PhaseTwoLeft.Load())
 	}
 }

@@ -238,7 +238,7 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []layout.
 	for i := range muts {
 		muts[i].Deadline = deadline
 	}
-	err := s.e.Bulk.Do(ctx, muts)
+	err := s.e.Sweeping.Do(ctx, muts)
 	if err == nil {
 		did.versions.Add(int64(versions))
 		did.tombstones.Add(int64(tombstones))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -165,7 +166,7 @@ func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return Collection{}, err
 	}
-	open, end := g.e.WhileOpen(ctx)
+	open, end := g.e.WhileOpen(store.InBackground(ctx))
 	defer end()
 	open, span := g.e.Store.Trace.Start(open, "percolator.collect", "")
 	col, err := g.collect(open)

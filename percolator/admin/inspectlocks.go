@@ -24,6 +24,7 @@ var listLocks = store.PageSize{Rows: 512, Cells: 4096}
 // negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not
 // errors.
 func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
+	ctx = store.InBackground(ctx)
 	return func(yield func(LockInspection, error) bool) {
 		filter, err := a.locksFor(ctx, table, opts)
 		if err != nil {

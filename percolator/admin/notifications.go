@@ -7,6 +7,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -58,7 +59,7 @@ const (
 // cell locked and without its notify cell (section 2.4 of the paper). Bigtable passes over the clean
 // rows in between, and the stream lasts until r is done or ctx ends.
 func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
-	return a.e.Reads.ScanPending(ctx, table, r)
+	return a.e.Reads.ScanPending(store.InBackground(ctx), table, r)
 }
 
 // ReadPending reads, in row order, the first rows of table in r that carry notify or lock cells
@@ -67,6 +68,7 @@ func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Rang
 // others only where a request passes over clean rows alone until it is cut off.
 // ErrInvalidArgument: most is not between 1 and MaxPendingRows.
 func (a *Admin) ReadPending(ctx context.Context, table string, r percolator.Range, most int) (rows []Pending, more bool, err error) {
+	ctx = store.InBackground(ctx)
 	for {
 		page, err := a.e.Reads.ReadPending(ctx, table, r, most, 0)
 		if err != nil || len(page.Rows) > 0 || !page.More {
@@ -80,7 +82,7 @@ func (a *Admin) ReadPending(ctx context.Context, table string, r percolator.Rang
 // ts. It passes over the whole table until it finds one, so it is for tools and for the end of a
 // wait.
 func (a *Admin) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
-	return a.e.Reads.WrittenSince(ctx, table, ts)
+	return a.e.Reads.WrittenSince(store.InBackground(ctx), table, ts)
 }
 
 // Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for

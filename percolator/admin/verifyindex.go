@@ -101,6 +101,7 @@ func (r IndexReport) Damaged() int64 {
 // the index was complete, or that collection has reached; ErrInvalidArgument for the options; those
 // of the store. The report then covers what had been read.
 func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
+	ctx = store.InBackground(ctx)
 	if opts.MaxFindings == 0 {
 		opts.MaxFindings = 100
 	}
