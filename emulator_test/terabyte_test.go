@@ -16,7 +16,7 @@ import (
 const (
 	terabyte    = 1 << 40
 	interesting = 1000
-	tablets     = 16
+	tablets     = 8
 	// No request lives for long enough to pass over half of a tablet.
 	simulatedLife  = time.Second
 	simulatedSpeed = terabyte / tablets / 2
@@ -126,7 +126,7 @@ func (b *bigTable) passes(what string, least, most float64, f func()) {
 }
 
 // TestTerabyte: everything that looks for little in much comes to its end although no request can
-// pass over half of one of 16 tablets, and pays for each byte about once.
+// pass over half of one of 8 tablets, and pays for each byte about once.
 func TestTerabyte(t *testing.T) {
 	t.Parallel()
 	b := newBigTable(t)
