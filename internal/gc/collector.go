@@ -87,6 +87,7 @@ type Collection struct {
 	Updated   tso.Timestamp   // oracle's time when the collector last saved
 	Table     string          // all before it, by name, are done; others may be further
 	Row       string          `json:"-"` // rows of Table before this one are done
+	Page      string          `json:"-"` // the table of the page that was done last; tables take turns
 	Holder    string          // the collector at work; "": none
 	Expires   tso.Timestamp   // when its lease ends
 

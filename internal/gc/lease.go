@@ -134,7 +134,7 @@ func (s *collecting) keep(ctx context.Context) error {
 
 // enter begins a phase.
 func (s *collecting) enter(ctx context.Context, p CollectionPhase) error {
-	s.state.Phase, s.state.Table, s.state.Row, s.state.Tables = p, "", "", nil
+	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil
 	err := s.save(ctx)
 	s.cfg.Progress(s.state.Collection)
 	return err

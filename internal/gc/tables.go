@@ -129,7 +129,7 @@ func (s *collecting) startTables(names iter.Seq[string]) map[string]tablePositio
 // collector that does not know Tables goes through the others again.
 func (s *collecting) advance(ctx context.Context, table string, at tablePosition) error {
 	s.tables[table] = at
-	s.state.Table, s.state.Row, s.state.Tables = "", "", map[string]tablePosition{}
+	s.state.Table, s.state.Row, s.state.Page, s.state.Tables = "", "", table, map[string]tablePosition{}
 	first := true
 	for _, name := range slices.Sorted(maps.Keys(s.tables)) {
 		at := s.tables[name]

@@ -276,36 +276,65 @@ func TestPassReadsAhead(t *testing.T) {
 	})
 }
 
-// What is read ahead stays within the budget of bytes, and a pass that is given up leaves nothing
-// behind: neither what it reserved nor a request.
+// newDense is a table of 40 MB, all of which matches. The second request begins to read ahead; the
+// first part is half of the table.
+func newDense() *disk {
+	d := &disk{rows: 400, matches: always, value: make([]byte, 100<<10), script: func(request int) cut {
+		if request == 0 {
+			return cut{after: 1, err: errCut}
+		}
+		return cut{after: -1}
+	}}
+	for i := 200; i < 400; i += 5 {
+		d.samples = append(d.samples, diskKey(i))
+	}
+	return d
+}
+
+// What is read ahead stays within the budget of bytes, and whoever reads on gets everything, though
+// what comes later has filled the budget.
 func TestPassBuffersWithinItsBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &disk{rows: 400, matches: always, value: make([]byte, 100<<10), script: func(request int) cut {
-			if request == 0 {
-				return cut{after: 1, err: errCut}
-			}
-			return cut{after: -1}
-		}}
-		for i := range 39 {
-			d.samples = append(d.samples, diskKey(10*i+10))
-		}
+		d := newDense()
 		p := d.store().NewPass("t", model.All(), Pending(), PageSize{})
-		p.Budget = NewBudget()
-		for range 2 { // the second one begins to read ahead
-			if _, err := p.Next(t.Context()); err != nil {
+		defer p.Close()
+		rows := 0
+		for n, more := 0, true; more; n++ {
+			page, err := p.Next(t.Context())
+			if err != nil {
 				t.Fatal(err)
 			}
+			rows, more = rows+len(page.Rows), page.More
+			synctest.Wait()
+			p.Budget.mu.Lock()
+			if ahead := p.Budget.bytes; ahead > PassBytes+partBytes+d.weight() || n == 1 && ahead < PassBytes-partBytes {
+				t.Errorf("after page %d: %d bytes read ahead, the budget is %d", n, ahead, PassBytes)
+			}
+			p.Budget.mu.Unlock()
 		}
-		synctest.Wait()
-		ahead := p.Budget.bytes
-		if ahead > PassBytes+partBytes || ahead < PassBytes/2 {
-			t.Errorf("%d bytes read ahead, the budget is %d", ahead, PassBytes)
+		if rows != d.rows || p.Budget.bytes != 0 {
+			t.Errorf("%d rows of %d; %d bytes are still reserved", rows, d.rows, p.Budget.bytes)
 		}
-		if read := len(d.sent); read > PassBytes/partBytes+3 {
-			t.Errorf("%d pages were read and one is used", read)
+	})
+}
+
+func (d *disk) weight() int { return len(d.value) + len(diskKey(0)) + itemBytes }
+
+// A pass that is given up leaves nothing behind: neither what it has reserved nor a request.
+func TestPassIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDense()
+		p := d.store().NewPass("t", model.All(), Pending(), PageSize{})
+		for page, err := range p.Pages(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page.Rows[0].Key != diskKey(0) {
+				break
+			}
 		}
-		p.Close()
 		if p.Budget.bytes != 0 || d.inFlight.Load() != 0 || len(p.Budget.requests) != 0 {
 			t.Errorf("%d bytes, %d requests are left", p.Budget.bytes, d.inFlight.Load())
 		}
@@ -372,6 +401,50 @@ func TestPassEndsWithItsContext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is found in no part moves the position all the same: to the end of each part, and within it
+// as far as requests have come while nobody asked.
+func TestPassTellsHowFarItHasCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{rows: 60, matches: never, samples: []string{diskKey(20), diskKey(40)}, script: func(int) cut { return cut{after: 5, tell: 1, err: errCut} }}
+		p := d.store().NewPass("t", model.All(), Pending(), PageSize{})
+		defer p.Close()
+		var at []string
+		for more := true; more; {
+			page, err := p.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, more = append(at, page.Rest.Start), page.More
+			synctest.Wait()
+		}
+		if len(at) < 4 || at[0] != diskKey(4)+"\x00" || !slices.Contains(at, diskKey(20)) || !slices.Contains(at, diskKey(40)) || !slices.IsSorted(at) {
+			t.Errorf("the pass came to %q", at)
+		}
+		if len(at) > 5 {
+			t.Errorf("%d pages without rows were handed out one by one: %q", len(at), at)
+		}
+	})
+}
+
+// A store that does not come to anything in the time of a page has the time of a request.
+func TestReadPageOfASlowStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{rows: 10, matches: never, script: func(int) cut { return cut{after: -1, tell: 1} }}
+		d.passing = func(ctx context.Context, i int) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Second):
+			}
+		}
+		p, err := d.store().ReadPage(t.Context(), "t", model.All(), Pending(), PageSize{Time: 10 * time.Second})
+		if err != nil || p.Rest.Start != diskKey(0)+"\x00" {
+			t.Errorf("rest %q, %v", p.Rest, err)
+		}
+	})
 }
 
 // A page that is bounded in time tells how far it has come.

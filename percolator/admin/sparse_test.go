@@ -118,6 +118,32 @@ func TestSparseWalks(t *testing.T) {
 	}
 }
 
+// TestSparseBackfillOfAnIndex: few rows have the column of a new index.
+func TestSparseBackfillOfAnIndex(t *testing.T) {
+	t.Parallel()
+	ctx := fixture.Context(t)
+	env := percolatortest.New(t, peopleSchema(shortTiming), fixture.CutReads(t, sparseRows))
+	fixture.Fill(t, ctx, env, "people", 10*sparseRows)
+	setPeople(t, ctx, env.Client, fixture.City, fixture.Key(7), "Bonn", fixture.Key(10*sparseRows-1), "Ulm")
+	addIndexes(t, ctx, env, env.Client, "city")
+	empty, options := 0, atOnce
+	options.Progress = func(p admin.BackfillProgress) {
+		if p.Row > fixture.Key(8) && p.Row < fixture.Key(10*sparseRows-2) {
+			empty++
+		}
+	}
+	p, err := admin.New(env.Client).BackfillIndex(ctx, "people", "city", options)
+	if err != nil || p.Phase != admin.BackfillReady {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if empty == 0 {
+		t.Error("it tells of no progress while it finds nothing")
+	}
+	if got, want := fixture.ListIndexNow(t, ctx, env.Client, "city", percolator.All()), "Bonn:"+fixture.Key(7)+" Ulm:"+fixture.Key(10*sparseRows-1); got != want {
+		t.Errorf("the index holds %q, want %q", got, want)
+	}
+}
+
 // TestSparseCollection: the collector comes through a table without locks, and saves how far it has
 // come although it finds none.
 func TestSparseCollection(t *testing.T) {
