@@ -15,6 +15,7 @@ import (
 const (
 	reportInterval    = 10 * time.Second
 	reportTimeout     = 5 * time.Second
+	minReportTimeout  = time.Second
 	deregisterTimeout = 2 * time.Second
 )
 
@@ -44,7 +45,7 @@ func (w *Worker) reporting(ctx context.Context) {
 func keepReporting(ctx context.Context, interval time.Duration, store func(ctx context.Context)) {
 	for pause := rand.N(interval/10 + 1); retry.Sleep(ctx, pause) == nil; {
 		begun := time.Now()
-		within, cancel := context.WithTimeout(ctx, min(reportTimeout, interval*3/5))
+		within, cancel := context.WithTimeout(ctx, min(reportTimeout, max(interval*3/5, minReportTimeout)))
 		store(within)
 		cancel()
 		pause = interval - rand.N(interval/5+1) - time.Since(begun)
