@@ -14,7 +14,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// BigtableConfig tunes Google's Bigtable client. Its fields say what version 1.58.0 does with them.
+// BigtableConfig tunes Google's Bigtable client, here in version 1.58.0.
+//
+//	MetricsProvider           MetricsProvider // bigtable.DefaultMetricsProvider{}: Google's metrics of the client, to Cloud Monitoring; nil: none
+//	Connections               int             // of a pool, each for at most 100 requests at once; 0: what option.WithGRPCConnectionPool says, otherwise 10
+//	DisableDynamicChannelPool bool            // keeps the pool from growing and shrinking, which is off by itself
+//	DisableConnectionRecycler bool            // keeps the pool from replacing connections that are a week old
+//	DirectAccess              bool            // connects past Google's front ends where it can
 type BigtableConfig = store.BigtableConfig
 
 // Config configures a client. Project and Instance name the Bigtable instance (any name will do on

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -28,7 +29,7 @@ func (s *slowSource) ReadPage(_ context.Context, table string, r percolator.Rang
 	for i := range 1000 {
 		key := strconv.Itoa(1000 + i)[1:]
 		switch {
-		case !r.Contains(key):
+		case !model.InRange(r, key):
 		case s.now.Sub(begun) >= Turn:
 			return Page{More: true, Next: key}, nil
 		default:
