@@ -36,8 +36,8 @@ type Page struct {
 
 // Source reads for a scanner and takes what it finds.
 type Source interface {
-	// ReadPage reads at most most rows from the start of r, for about a Turn at most. visit reports for
-	// each whether to go on with it.
+	// ReadPage reads at most most rows from the start of r, for about a Turn at most. visit reports
+	// for each whether to go on with it.
 	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
 	// Work handles rows, and waits while there is no room for them. inQueue: most of them already wait
 	// for their turn.

@@ -12,10 +12,10 @@ import (
 	"github.com/gopercolator/percolator/internal/retry"
 )
 
-// Cloud Bigtable has no locality groups: a request pays for every byte that it passes over, whatever
-// its query lets through, and lives at most Timing.RequestLifetime (I14). Where few rows match, that
-// is too short for a page, and may be too short for a single row. So everything that reads a range
-// reads it in a pass, which lasts as long as its caller's context:
+// Cloud Bigtable has no locality groups: a request pays for every byte that it passes over,
+// whatever its query lets through, and lives at most Timing.RequestLifetime (I14). Where few rows
+// match, that is too short for a page, and may be too short for a single row. So everything that
+// reads a range reads it in a pass, which lasts as long as its caller's context:
 //
 //	progress   a request that is cut off has come as far as its last row, or as far as the server
 //	           says that it has passed over; the next request begins there
@@ -140,8 +140,8 @@ type Pass struct {
 	alone bool   // the table has no parts to read ahead
 }
 
-// NewPass begins a pass over the rows of r that q lets through. The caller closes it, or ranges over
-// its Pages.
+// NewPass begins a pass over the rows of r that q lets through. The caller closes it, or ranges
+// over its Pages.
 func (s *Store) NewPass(table string, r model.Range, q Query, size PageSize) *Pass {
 	p := &Pass{store: s, table: table, rest: r, query: q, size: size, rows: size.Rows}
 	if size.First > 0 {
