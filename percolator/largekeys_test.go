@@ -20,8 +20,8 @@ func longCell(i int) percolator.Cell {
 	return fixture.Cell(fmt.Sprintf("%06d", i)+strings.Repeat("k", 2000), "c")
 }
 
-// Concurrent reads of long keys travel in requests that Bigtable takes: it refuses those of more than
-// 512 KiB.
+// Concurrent reads of long keys travel in requests that Bigtable takes: it refuses those of more
+// than 512 KiB.
 func TestConcurrentReadsOfLongKeys(t *testing.T) {
 	t.Parallel()
 	const reads = 1800

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/internal/dispatch"
-	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -228,8 +227,8 @@ func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 }
 
 // checkAge refuses to commit where the collector may already be at work (I16). The age is the
-// greater of two: this process's clock stands still while its machine is suspended, and the oracle's
-// time is that of the last timestamp, which before the commit point is commit_ts.
+// greater of two, since this process's clock stands still while its machine is suspended. Before
+// the commit point the oracle's time is at least commit_ts.
 func (cm *commit) checkAge(ctx context.Context) error {
 	if age := max(time.Since(cm.begun), cm.c.Meta.Age(cm.startTS)); age > cm.c.Config.Retention/2 {
 		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), cm.c.Config.Retention)
@@ -316,42 +315,6 @@ func (cm *commit) dropValues() {
 			w.Value = nil
 		}
 	}
-}
-
-// refreshesPerTTL is how many refreshes of a lock are due within its TTL. Of those that follow one
-// that succeeded two may be lost: the third leaves a quarter of the TTL before the lock dies.
-const refreshesPerTTL = 4
-
-// keepAlive refreshes the time in the primary's lock while the commit takes longer than a quarter of
-// the TTL. A refresh is given up when the next one is due, so that a store that does not answer
-// keeps nothing waiting. It is conditional on the lock: a plain write that landed late would bring
-// back a lock that was rolled back.
-func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	interval := cm.c.Config.LockTTL / refreshesPerTTL
-	timer := time.AfterFunc(interval, func() {
-		due := time.NewTicker(interval)
-		defer due.Stop()
-		for ctx.Err() == nil {
-			cm.refresh(ctx, interval)
-			select {
-			case <-due.C:
-			case <-ctx.Done():
-			}
-		}
-	})
-	return func() {
-		timer.Stop()
-		cancel()
-	}
-}
-
-func (cm *commit) refresh(ctx context.Context, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	mut := store.NewMutation(2)
-	mut.Put(layout.LockFamily, cm.primary.Cell.Column, cm.startTS, cm.lock(cm.primary))
-	cm.c.Store.CheckAndMutate(ctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.HeldLock(cm.primary.Cell.Column, cm.startTS), mut, nil)
 }
 
 // commitMutation commits a whole row. If an acknowledgment in the row leaves no observer work, it

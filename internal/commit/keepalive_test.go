@@ -80,8 +80,8 @@ func (r *refreshes) apply(m *store.Mutation) {
 	r.dies = r.begun.Add(l.Placed.Sub(firstTS)).Add(l.TTL)
 }
 
-// Two refreshes in a row that are lost, or have no answer, do not cost a commit its lock. Two succeed
-// in between: one that lands late sets the lock's time back.
+// Two refreshes in a row that are lost, or have no answer, do not cost a commit its lock. Two
+// succeed in between: one that lands late sets the lock's time back.
 func TestTwoLostRefreshesKeepTheLock(t *testing.T) {
 	t.Parallel()
 	faults := []string{lost, unanswered, answerSlow, appliedLate}

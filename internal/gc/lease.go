@@ -98,8 +98,8 @@ func (s *collecting) save(ctx context.Context) error {
 	return s.store(ctx)
 }
 
-// store makes attempts of a sixth of the lease. As keep begins when a third has passed, two attempts
-// without an answer leave time for a third.
+// store makes attempts of a sixth of the lease. As keep begins when a third has passed, two
+// attempts without an answer leave time for a third.
 func (s *collecting) store(ctx context.Context) error {
 	next := s.state.encode()
 	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {

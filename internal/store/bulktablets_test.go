@@ -102,7 +102,7 @@ func TestSlowTabletHoldsUpNoOtherMutations(t *testing.T) {
 	}
 }
 
-// A request has no more bytes and mutations than it should, and almost as many where there are more.
+// A request has no more bytes and mutations than it should, and almost as many where more wait.
 func TestBulkRequestsAreBound(t *testing.T) {
 	t.Parallel()
 	for name, muts := range map[string][]RowMutation{

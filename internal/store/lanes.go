@@ -122,8 +122,8 @@ func (l *Lanes[T]) start(of *lane[T]) *Slot[T] {
 	return &Slot[T]{lanes: l, lane: of, first: true}
 }
 
-// Take returns the items of the slot's next request. nil: none wait, and the slot is left, if it was
-// not before.
+// Take returns the items of the slot's next request. nil: none wait, or the slot was left, which it
+// is now.
 func (s *Slot[T]) Take() []T {
 	of := s.lane
 	if s.first {

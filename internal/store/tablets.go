@@ -76,8 +76,8 @@ func (b *tableBounds) due() bool {
 	return asked == nil || time.Since(*asked) >= boundsMaxAge
 }
 
-// learn asks where the table is cut, unless that is known, and returns when it is. Without an answer
-// nothing changes, and the next caller asks after boundsMaxAge.
+// learn asks where the table is cut, unless that is known, and returns when it is. Without an
+// answer nothing changes, and the next caller asks after boundsMaxAge.
 func (t *Tablets) learn(table string, b *tableBounds) {
 	b.asking.Lock()
 	defer b.asking.Unlock()

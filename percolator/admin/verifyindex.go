@@ -254,8 +254,8 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	})
 }
 
-// lookUp reads cells, as many rows at a time as one request may name. One that cannot be decoded is left
-// out: the pass over its own table notes it.
+// lookUp reads cells, as many rows at a time as one request may name. One that cannot be decoded is
+// left out: the pass over its own table notes it.
 func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check func(i int, r reads.CellResult) error) error {
 	for begin := 0; begin < len(cells); begin += store.RequestRows {
 		part := cells[begin:min(begin+store.RequestRows, len(cells))]
