@@ -59,8 +59,8 @@ var importers = map[string][]string{
 
 	"percolator/backup/backuppb": {"percolator/backup"},
 	"percolator/emulator": {
-		"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart", "internal/layertest",
-		"percolator/percolatortest",
+		"cmd/percolator", "cmd/webindex", "docs/examples/hotcluster", "docs/examples/quickstart", "internal/fixture",
+		"internal/layertest", "percolator/percolatortest",
 	},
 	"tso/spannerstore": {"cmd/percolator"}, // so that no other program links Spanner
 	"tso/tsopb":        {"tso", "cmd/percolator"},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -69,7 +69,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 // movedSince reports whether any table has a write that committed after the timestamp before.
 func movedSince(ctx context.Context, e *engine.Engine, before tso.Timestamp) (bool, error) {
 	for _, t := range e.Meta.Catalog.Load().Schema.Tables {
-		written, err := e.Reads.WrittenSince(ctx, t.Name, before)
+		written, err := e.Reads.WrittenSince(store.InBackground(ctx), t.Name, before)
 		if written || err != nil {
 			return written, err
 		}
@@ -99,17 +99,12 @@ func (w *Worker) sweepAll(ctx context.Context) (left remains, err error) {
 		return left, err
 	}
 	for _, table := range w.coverage.tables {
-		r := percolator.All()
-		for more := true; more; {
-			asOf := w.queue.asOf()
-			p, err := w.readPage(ctx, table, r, reads.MaxPendingRows, nil)
+		asOf := w.queue.asOf()
+		for page, err := range w.engine.Reads.PendingPages(store.InBackground(ctx), table, percolator.All()) {
 			if err != nil {
 				return left, err
 			}
-			w.count(ctx, p.Rows, asOf, &left)
-			if more = p.More; more {
-				r.Start = p.Next()
-			}
+			w.count(ctx, page, asOf, &left)
 		}
 	}
 	return left, nil
@@ -121,7 +116,8 @@ func (w *Worker) flush(ctx context.Context) error {
 	return w.engine.Bulk.Flush(ctx)
 }
 
-// count adds the unfinished work in rows, which were read when the queue was at asOf, to left.
+// count adds the unfinished work in rows, which were read after the queue was at asOf, to
+// left.
 func (w *Worker) count(ctx context.Context, rows []layout.Pending, asOf uint64, left *remains) {
 	w.resolveStranded(ctx, rows)
 	for _, row := range rows {

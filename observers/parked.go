@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -38,7 +39,7 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 	}
 	return func(yield func(Parked, error) bool) {
 		for _, table := range tables {
-			for row, err := range c.Engine().Reads.ScanPending(ctx, table, percolator.All()) {
+			for row, err := range c.Engine().Reads.ScanPending(store.InBackground(ctx), table, percolator.All()) {
 				if err != nil {
 					yield(Parked{}, fmt.Errorf("observers: parked cells of table %q: %w", table, err))
 					return

@@ -115,17 +115,20 @@ func (m *partition) share(table string) percolator.Range {
 	return percolator.All()
 }
 
-// run looks until ctx ends: soon again after a change, otherwise at growing intervals.
+// run looks until ctx ends: soon again after a change and after a look that failed, otherwise at
+// growing intervals. So two looks that remain without an answer do not cost this worker its lease.
 func (m *partition) run(ctx context.Context) {
+	failed := false
 	for pause := minMembersPause; ; pause = min(2*pause, maxMembersPause) {
 		changed, err := m.look(ctx)
 		if err != nil && ctx.Err() == nil {
 			m.shares.Store(nil)
 			m.cannot(err)
 		}
-		if changed {
+		if changed || err != nil && !failed {
 			pause = minMembersPause
 		}
+		failed = err != nil
 		if retry.Sleep(ctx, pause) != nil {
 			break
 		}

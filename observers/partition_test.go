@@ -26,6 +26,7 @@ type fakeDirectory struct {
 	columns map[string]string
 	bounds  map[string]membership.TableBounds
 	down    bool
+	hangs   int // looks that get no answer
 	looks   int
 	writes  int
 }
@@ -39,9 +40,16 @@ func newFakeDirectory() *fakeDirectory {
 	}
 }
 
-func (d *fakeDirectory) Workers(context.Context) (membership.Workers, error) {
+func (d *fakeDirectory) Workers(ctx context.Context) (membership.Workers, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.hangs > 0 {
+		d.hangs--
+		d.mu.Unlock()
+		<-ctx.Done()
+		d.mu.Lock()
+		return membership.Workers{}, ctx.Err()
+	}
 	if d.looks++; d.down {
 		return membership.Workers{}, errors.New("no answer")
 	}
@@ -229,6 +237,34 @@ func TestPartitionWithoutTheList(t *testing.T) {
 		p.directory.do(func() { delete(p.directory.expires, "a") }) // somebody took it for dead
 		time.Sleep(2*maxMembersPause + time.Second)
 		p.want("a has registered itself again", 1, 1)
+		p.end()
+	})
+}
+
+// Two looks in a row without an answer do not cost a member its lease.
+func TestPartitionSurvivesTwoLooksWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.add("a", "x", sampledTablets...)
+		time.Sleep(time.Minute)
+		left := func() (left time.Duration) {
+			p.directory.do(func() { left = time.Until(p.directory.expires["a"]) })
+			return left
+		}
+		for range 20 {
+			for left() > p.directory.lease*2/3+time.Second { // until it is about to renew it
+				time.Sleep(10 * time.Millisecond)
+			}
+			p.directory.do(func() { p.directory.hangs = 2 })
+			for _, before := p.counts(); ; time.Sleep(10 * time.Millisecond) {
+				if _, written := p.counts(); written > before {
+					break
+				}
+				if left() <= 0 {
+					t.Fatal("the lease has run out")
+				}
+			}
+		}
 		p.end()
 	})
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
 
 const (
-	pageCells     = 16384            // notifications and locks that are worked on before more rows are read
-	pageTimeout   = 30 * time.Second // for one page
+	pageTimeout   = 30 * time.Second // for what is done about one page
 	eraseTimeout  = 10 * time.Second // for erasing what is finished
 	oracleTimeout = 10 * time.Second // for the oracle's time
 	resolveAtOnce = 8                // stranded locks of a page
@@ -77,32 +77,13 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 // ReadPage implements scanning.Source.
 func (s *scanner) ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (scanning.Page, error) {
 	s.asOf = s.queue.asOf()
-	return s.readPage(ctx, table, r, most, visit)
-}
-
-// readPage reads at most most rows from the start of r. It stops where visit, which may be nil,
-// returns false for a row.
-func (w *Worker) readPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (p scanning.Page, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	rows, more, err := w.engine.Reads.ReadPending(ctx, table, r, most)
-	if err != nil {
-		return p, err
-	}
-	cells := 0
-	for i, row := range rows {
-		if visit != nil && !visit(row.Row) {
-			p.Met = true
-			return p, nil
-		}
-		p.Rows = append(p.Rows, row)
-		if cells += len(row.Notified) + len(row.Locks); cells >= pageCells {
-			p.More = more || i+1 < len(rows)
-			return p, nil
+	page, err := s.engine.Reads.ReadPending(store.InBackground(ctx), table, r, most, scanning.Turn)
+	for i, row := range page.Rows {
+		if !visit(row.Row) {
+			return scanning.Page{Rows: page.Rows[:i], Met: true}, nil
 		}
 	}
-	p.More = more
-	return p, nil
+	return scanning.Page{Rows: page.Rows, More: page.More, Next: page.Rest.Start}, err
 }
 
 // Work implements scanning.Source: it queues the dirty cells of a page and resolves its stranded

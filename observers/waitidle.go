@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -31,7 +32,7 @@ func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
 		return left, err
 	}
 	for _, table := range cov.tables {
-		for row, err := range c.Engine().Reads.ScanPending(ctx, table, percolator.All()) {
+		for row, err := range c.Engine().Reads.ScanPending(store.InBackground(ctx), table, percolator.All()) {
 			if err != nil {
 				return left, fmt.Errorf("observers: what is left of table %q: %w", table, err)
 			}

@@ -39,7 +39,8 @@ func NewClient(ctx context.Context, cfg Config, opts ...option.ClientOption) (*C
 	ctx, cancel := context.WithTimeout(ctx, store.ConnectTimeout)
 	defer cancel()
 	endpoint := new(store.Endpoint)
-	backend, err := store.Connect(ctx, cfg.Project, cfg.Instance, cfg.AppProfile, append([]option.ClientOption{endpoint.Option()}, opts...))
+	profiles := store.AppProfiles{Transactions: cfg.AppProfile, Background: cfg.BackgroundAppProfile}
+	backend, err := store.ConnectWith(ctx, cfg.Project, cfg.Instance, profiles, cfg.Bigtable, append([]option.ClientOption{endpoint.Option()}, opts...))
 	if err != nil {
 		return nil, err
 	}

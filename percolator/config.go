@@ -10,8 +10,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
+
+// BigtableConfig tunes Google's Bigtable client, here in version 1.58.0.
+//
+//	MetricsProvider           MetricsProvider // bigtable.DefaultMetricsProvider{}: Google's metrics of the client, to Cloud Monitoring; nil: none
+//	Connections               int             // of a pool, each for at most 100 requests at once; 0: what option.WithGRPCConnectionPool says, otherwise 10
+//	DisableDynamicChannelPool bool            // keeps the pool from growing and shrinking, which is off by itself
+//	DisableConnectionRecycler bool            // keeps the pool from replacing connections that are a week old
+//	DirectAccess              bool            // connects past Google's front ends where it can
+type BigtableConfig = store.BigtableConfig
 
 // Config configures a client. Project and Instance name the Bigtable instance (any name will do on
 // an emulator); the zero value of every other field is useful.
@@ -22,6 +32,17 @@ type Config struct {
 	// single cluster and allow single-row transactions: conditional mutations on two clusters would
 	// not exclude each other.
 	AppProfile string
+
+	// BackgroundAppProfile, if set, is the app profile, of a low priority, for what passes over tables
+	// while nobody's transaction waits: the workers' scans for notifications and locks, collection,
+	// exports and restores, backfills and verifications of indexes, and the lists of package admin. It
+	// must route to the same cluster as AppProfile and allow single-row transactions as well. It costs
+	// a second pool of connections. "": AppProfile.
+	BackgroundAppProfile string
+
+	// Bigtable tunes Google's client: its metrics, its connections, direct access. The zero value has
+	// neither metrics nor direct access.
+	Bigtable BigtableConfig
 
 	// Oracle gives timestamps. nil: dial the servers that the environment variable PERCOLATOR_TSO_ADDR
 	// names, with the certificates that tso.DialOptionsFromEnv finds. With an oracle that keeps
@@ -86,6 +107,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	switch {
 	case cfg.Project == "" || cfg.Instance == "":
 		return cfg, bad("Project and Config.Instance", "set")
+	case cfg.Bigtable.Connections < 0:
+		return cfg, bad("Bigtable.Connections", "0 or positive")
 	case cfg.LockTTL < 100*time.Millisecond || cfg.LockTTL > time.Hour:
 		return cfg, bad("LockTTL", "between 100 ms and 1 h")
 	case cfg.Retention < time.Minute:

@@ -1,10 +1,17 @@
-# Alert policies, two kinds. Those of alerts.yaml, the rules of docs/observability, are over Percolator's own metrics; Cloud Monitoring
-# evaluates them as Prometheus does.
-# Those below watch what Percolator stands on.
+# Alert policies, two kinds. Those of alerts.yaml, the rules of docs/observability, are over
+# Percolator's own metrics; Cloud Monitoring evaluates them as Prometheus does. Those below watch
+# what Percolator stands on.
 
 locals {
-  rules        = yamldecode(file("${path.module}/alerts.yaml"))
-  prometheus   = { for r in flatten([for g in local.rules.groups : [for r in g.rules : merge({ "for" = "0s" }, r, { group = g.name })]]) : r.alert => r if var.alerts }
+  rules = yamldecode(file("${path.module}/alerts.yaml"))
+
+  # Nothing leads and nobody works before there are servers, so these would call somebody at once.
+  await_servers = ["PercolatorNoWorker", "PercolatorOracleNoSpare", "PercolatorOracleWithoutLeader"]
+
+  prometheus = {
+    for r in flatten([for g in local.rules.groups : [for r in g.rules : merge({ "for" = "0s" }, r, { group = g.name })]]) :
+    r.alert => r if var.alerts && (length(local.servers) > 0 || !contains(local.await_servers, r.alert))
+  }
   unit_seconds = { s = 1, m = 60, h = 3600 }
   severities   = { page = "CRITICAL", ticket = "WARNING" }
 

@@ -61,6 +61,11 @@ func TestAlertsFitPolicies(t *testing.T) {
 			if s := r.Labels["severity"]; s == "" || !strings.Contains(severities, s+" = \"") {
 				t.Errorf("%s: alerts.tf does not know the severity %q", r.Alert, s)
 			}
+			if strings.Contains(r.Expr, "vector(0)") || strings.Contains(r.Expr, "absent(") {
+				if !regexp.MustCompile(`await_servers = \[[^]]*"` + r.Alert + `"`).MatchString(severities) {
+					t.Errorf("%s fires where nothing runs, and alerts.tf makes it before there are servers", r.Alert)
+				}
+			}
 			if r.For != "" && !regexp.MustCompile(`^[0-9]+[smh]$`).MatchString(r.For) {
 				t.Errorf("%s: alerts.tf cannot read the duration %q", r.Alert, r.For)
 			}
@@ -71,7 +76,7 @@ func TestAlertsFitPolicies(t *testing.T) {
 	}
 	for _, metric := range []string{
 		"percolator_tso_leading", "percolator_tso_lease_left_seconds", "percolator_tso_window_left_seconds", "percolator_lock_expired_age_seconds",
-		"percolator_notifications_oldest_age_seconds", "percolator_transactions_total", "percolator_collection_lag_seconds",
+		"percolator_notifications_oldest_age_seconds", "percolator_transactions_total", "percolator_collection_lag_seconds", "percolator_rows_large_total",
 	} {
 		if !strings.Contains(all.String(), metric) {
 			t.Errorf("no alert is about %s", metric)

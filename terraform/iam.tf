@@ -1,78 +1,60 @@
-# Rights on Bigtable, by table wherever Bigtable has it so. Nobody here can delete a table, or grant anything.
+# Rights on Bigtable, by table wherever Bigtable has it so. Nobody here can delete a table, or grant
+# anything. modules/grants says who has which role, and why.
+
+module "grants" {
+  source = "./modules/grants"
+
+  tables           = module.tables.names
+  worker_tables    = var.worker_tables
+  worker_members   = var.worker_members
+  reader_members   = var.reader_members
+  operator_members = var.operator_members
+  oracle_store     = var.oracle_store
+}
+
+resource "google_project_iam_custom_role" "percolator" {
+  for_each = module.grants.custom_roles
+
+  project     = var.project
+  role_id     = "${replace(var.name, "-", "_")}_${each.key}"
+  title       = "${var.name} ${each.key}"
+  description = each.value.description
+  permissions = each.value.permissions
+}
 
 locals {
-  every_table = keys(module.tables.tables)
-
-  # Whoever runs transactions writes its own tables, and percolator_meta: holds, the collector's lease, reports.
-  worker_grants = {
-    for pair in setproduct(local.every_table, keys(local.worker_members)) : "${pair[0]} ${pair[1]}" => { table = pair[0], member = local.worker_members[pair[1]] }
-  }
-  reader_grants = {
-    for pair in setproduct(local.every_table, var.reader_members) : "${pair[0]} ${pair[1]}" => { table = pair[0], member = pair[1] }
-  }
+  # Grants name service accounts of this module by what they are for, all others as members.
+  members = merge(
+    { for who in keys(module.grants.identities) : who => who },
+    { for who, account in google_service_account.percolator : who => account.member },
+  )
+  custom_roles = { for name, role in google_project_iam_custom_role.percolator : name => role.id }
 }
 
-resource "google_bigtable_table_iam_member" "worker" {
-  for_each = local.worker_grants
+resource "google_bigtable_table_iam_member" "percolator" {
+  for_each = module.grants.on_tables
 
   project       = var.project
   instance_name = google_bigtable_instance.percolator.name
   table         = google_bigtable_table.percolator[each.value.table].name
-  role          = "roles/bigtable.user"
-  member        = each.value.member
+  role          = each.value.role
+  member        = local.members[each.value.who]
 }
 
-resource "google_bigtable_table_iam_member" "reader" {
-  for_each = local.reader_grants
-
-  project       = var.project
-  instance_name = google_bigtable_instance.percolator.name
-  table         = google_bigtable_table.percolator[each.value.table].name
-  role          = "roles/bigtable.reader"
-  member        = each.value.member
-}
-
-# The oracle compares its record with what transactions have left in percolator_meta, and keeps the record there if it is not in Spanner.
-# It sees no table of the users.
-resource "google_bigtable_table_iam_member" "oracle" {
-  project       = var.project
-  instance_name = google_bigtable_instance.percolator.name
-  table         = google_bigtable_table.percolator["percolator_meta"].name
-  role          = var.oracle_store == "spanner" ? "roles/bigtable.reader" : "roles/bigtable.user"
-  member        = google_service_account.percolator["oracle"].member
-}
-
-# Whoever applies a schema stores it in percolator_meta …
-resource "google_bigtable_table_iam_member" "schema" {
-  project       = var.project
-  instance_name = google_bigtable_instance.percolator.name
-  table         = google_bigtable_table.percolator["percolator_meta"].name
-  role          = "roles/bigtable.user"
-  member        = google_service_account.percolator["schema"].member
-}
-
-# … and finds or creates tables and families: permissions of the instance, without those to read rows or to delete.
-resource "google_project_iam_custom_role" "schema" {
-  project     = var.project
-  role_id     = "${replace(var.name, "-", "_")}_schema"
-  title       = "${var.name} schema"
-  description = "Creates Bigtable tables and column families. Neither reads rows nor deletes tables."
-  permissions = ["bigtable.instances.get", "bigtable.tables.create", "bigtable.tables.get", "bigtable.tables.list", "bigtable.tables.update"]
-}
-
-resource "google_bigtable_instance_iam_member" "schema" {
-  project  = var.project
-  instance = google_bigtable_instance.percolator.name
-  role     = google_project_iam_custom_role.schema.id
-  member   = google_service_account.percolator["schema"].member
-}
-
-# percolator check looks at tables, families and app profiles; viewers see no rows.
-resource "google_bigtable_instance_iam_member" "viewer" {
-  for_each = merge({ batch = google_service_account.percolator["batch"].member }, { for m in var.operator_members : m => m })
+resource "google_bigtable_instance_iam_member" "percolator" {
+  for_each = module.grants.on_instance
 
   project  = var.project
   instance = google_bigtable_instance.percolator.name
-  role     = "roles/bigtable.viewer"
-  member   = each.value
+  role     = lookup(local.custom_roles, each.value.role, each.value.role)
+  member   = local.members[each.value.who]
+}
+
+# Who applies a schema does so as the service account schema, for as long as it takes.
+resource "google_service_account_iam_member" "schema" {
+  for_each = toset(var.schema_members)
+
+  service_account_id = google_service_account.percolator["schema"].name
+  role               = "roles/iam.serviceAccountTokenCreator"
+  member             = each.value
 }

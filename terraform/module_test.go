@@ -102,6 +102,33 @@ func TestWhatTheModuleMustNotHave(t *testing.T) {
 	}
 }
 
+// No mock shows an order, so the text has to: an instance waits until its service may use the key, a
+// server has its rights before it starts, and the rights of all are those of modules/grants.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string][]string{
+		"bigtable.tf":                 {`depends_on = [terraform_data.key_granted]`},
+		"spanner.tf":                  {`depends_on = [terraform_data.key_granted]`},
+		"encryption.tf":               {`triggers_replace = { for name, grant in google_kms_crypto_key_iam_member.encryption :`, `command = "sleep ${var.iam_wait}"`},
+		"oracle.tf":                   {"google_bigtable_instance_iam_member.percolator,", "google_bigtable_table_iam_member.percolator,"},
+		"iam.tf":                      {"for_each = module.grants.on_tables\n", "for_each = module.grants.on_instance\n"},
+		"examples/small/main.tf":      {"depends_on = [module.services]\n}"},
+		"examples/production/main.tf": {"service_agents      = module.service_agents.members", "depends_on = [module.services]\n}"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(read(t, file), w) {
+				t.Errorf("%s lacks %q", file, w)
+			}
+		}
+	}
+	roles := regexp.MustCompile(`"(?:google_bigtable_(?:table|instance)|google_project)_iam_(?:member|custom_role)"`)
+	for file, text := range configuration(t, ".tf") {
+		if n := len(roles.FindAllString(text, -1)); n > 0 && file != "iam.tf" && file != "service_accounts.tf" {
+			t.Errorf("%s grants rights that modules/grants does not know", file)
+		}
+	}
+}
+
 // Every flag that the machines give to the server is one of percolator tso serve, as its help says.
 func TestServerFlags(t *testing.T) {
 	t.Parallel()

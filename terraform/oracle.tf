@@ -1,5 +1,6 @@
-# The oracle's servers: one in each zone, with an address that stays. Clients have all addresses and follow the leader by the one that
-# it advertises, so there is no load balancer, which would send half of the requests to a server that stands by.
+# The oracle's servers: one in each zone, with an address that stays. Clients have all addresses and
+# follow the leader by the one that it advertises, so there is no load balancer, which would send
+# half of the requests to a server that stands by.
 
 locals {
   oracle_port = 7070
@@ -28,8 +29,8 @@ resource "google_compute_address" "oracle" {
   labels       = var.labels
 }
 
-# /healthz says that the process lives and its election makes progress. Not /readyz: between two leaders nobody is ready, and a store
-# that is down would have all servers replaced again and again.
+# /healthz says that the process lives and its election makes progress. Not /readyz: between two
+# leaders nobody is ready, and a store that is down would have all servers replaced again and again.
 resource "google_compute_health_check" "oracle" {
   project             = var.project
   name                = "${var.name}-tso"
@@ -78,7 +79,8 @@ resource "google_compute_instance_template" "oracle" {
     enable_integrity_monitoring = true
   }
 
-  # For maintenance of its host a server is moved, not ended; should that take longer than its lease, another one leads.
+  # For maintenance of its host a server is moved, not ended; should that take longer than its
+  # lease, another one leads.
   scheduling {
     on_host_maintenance = "MIGRATE"
     automatic_restart   = true
@@ -111,8 +113,9 @@ resource "google_compute_instance_template" "oracle" {
   }
 }
 
-# A group of one in each zone, which replaces its server when the health check fails. An apply changes no server that runs: replace one
-# after the other by the commands in the output oracle_rollout, so that there is always one to lead.
+# A group of one in each zone, which replaces its server when the health check fails. An apply
+# changes no server that runs: replace one after the other by the commands in the output
+# oracle_rollout, so that there is always one to lead.
 resource "google_compute_instance_group_manager" "oracle" {
   for_each = local.servers
 
@@ -147,6 +150,14 @@ resource "google_compute_instance_group_manager" "oracle" {
     # The one instance is made by its configuration below.
     ignore_changes = [target_size]
   }
+
+  # A server needs its rights from the start, and until the end of a destroy. One that starts before
+  # a grant is known tries again every five seconds.
+  depends_on = [
+    google_artifact_registry_repository_iam_member.oracle, google_bigtable_instance_iam_member.percolator,
+    google_bigtable_table_iam_member.percolator, google_secret_manager_secret_iam_member.tls,
+    google_spanner_database_iam_member.oracle,
+  ]
 }
 
 resource "google_compute_per_instance_config" "oracle" {

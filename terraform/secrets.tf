@@ -1,13 +1,14 @@
-# Certificates for mutual TLS. Only the empty secrets are made here: their contents never pass through terraform's state. One authority
-# signs both sides; the servers share a certificate, for var.oracle_server_name.
+# Certificates for mutual TLS. Only the empty secrets are made here: their contents never pass
+# through terraform's state. One authority signs both sides; the servers share a certificate, for
+# var.oracle_server_name.
 
 locals {
   secret_readers = var.oracle_security != "mtls" ? {} : {
-    ca          = merge({ oracle = google_service_account.percolator["oracle"].member }, local.worker_members)
+    ca          = merge({ oracle = google_service_account.percolator["oracle"].member }, local.clients)
     server-cert = { oracle = google_service_account.percolator["oracle"].member }
     server-key  = { oracle = google_service_account.percolator["oracle"].member }
-    client-cert = local.worker_members
-    client-key  = local.worker_members
+    client-cert = local.clients
+    client-key  = local.clients
   }
   secret_grants = merge([
     for secret, readers in local.secret_readers : { for who, member in readers : "${secret} ${who}" => { secret = secret, member = member } }

@@ -1,4 +1,5 @@
-# One identity for each thing that runs. None has a key: machines and workloads are given them, people impersonate them.
+# One identity for each thing that runs. None has a key: machines and workloads are given them,
+# people impersonate them.
 
 locals {
   identities = {
@@ -8,9 +9,10 @@ locals {
     schema = "percolator init and schema apply"
   }
 
-  worker_members = merge(
+  # All that call the oracle, and so have the clients' certificates.
+  clients = merge(
     { worker = google_service_account.percolator["worker"].member, batch = google_service_account.percolator["batch"].member },
-    { for m in concat(var.worker_members, var.operator_members) : m => m },
+    { for m in concat(keys(var.worker_members), var.operator_members) : m => m },
   )
 }
 

@@ -1,6 +1,7 @@
-# The oracle's record: two rows of a table, written about once a second, and the ids of open sessions. The statements in ddl/ are those of
-# spannerstore.Statements; a test compares them. Terraform would replace a database whose statements change, and drop protection keeps it
-# from that: append files, as the Go code appends statements.
+# The oracle's record: two rows of a table, written about once a second, and the ids of open
+# sessions. The statements in ddl/ are those of spannerstore.Statements; a test compares them.
+# Terraform would replace a database whose statements change, and drop protection keeps it from
+# that: append files, as the Go code appends statements.
 
 locals {
   spanner = var.oracle_store == "spanner" ? 1 : 0
@@ -18,10 +19,11 @@ resource "google_spanner_instance" "oracle" {
   display_name     = "${var.name}-tso"
   config           = "regional-${var.region}"
   processing_units = var.spanner_processing_units
-  force_destroy    = false
-  labels           = var.labels
+  # As with Bigtable, an instance that has backups is not deleted.
+  force_destroy = !var.deletion_protection
+  labels        = var.labels
 
-  depends_on = [google_kms_crypto_key_iam_member.encryption]
+  depends_on = [terraform_data.key_granted]
 }
 
 resource "google_spanner_database" "oracle" {
@@ -32,7 +34,8 @@ resource "google_spanner_database" "oracle" {
   name     = "oracle"
   ddl      = local.ddl
 
-  # An old record is worse than none: whoever restores one has to raise its mark (docs/ORACLE.md). To look into the past is useful.
+  # An old record is worse than none: its mark has to be raised after a restore (docs/ORACLE.md). To
+  # look into the past is useful.
   version_retention_period = "7d"
 
   deletion_protection    = var.deletion_protection

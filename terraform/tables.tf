@@ -1,9 +1,11 @@
-# The tables of the schema file, of their indexes, and percolator_meta, as percolator.CreateSchema would make them: it finds them and
-# stores the schema.
+# The tables of the schema file, of their indexes, and percolator_meta, as percolator.CreateSchema
+# would make them: it finds them and stores the schema.
 #
-# There is no google_bigtable_gc_policy anywhere. An age policy compares a cell's timestamp, which is the oracle's, with the wall clock,
-# and a count of versions knows nothing of transactions: either would erase locks, records of commits or data that a snapshot still
-# needs (docs/PROTOCOL.md). What is old is removed by the collector in the workers. The cells of percolator_meta have one version each.
+# There is no google_bigtable_gc_policy anywhere. An age policy compares a cell's timestamp, which
+# is the oracle's, with the wall clock, and a count of versions knows nothing of transactions:
+# either would erase locks, records of commits or data that a snapshot still needs
+# (docs/PROTOCOL.md). The collector in the workers removes what is old. The cells of percolator_meta
+# have one version each.
 
 module "tables" {
   source      = "./modules/tables"
@@ -24,6 +26,13 @@ resource "google_bigtable_table" "percolator" {
     content {
       family = column_family.value
     }
+  }
+
+  # Bigtable backs up every table once a day. To turn that off it has to be told both zeroes:
+  # without the block the provider leaves the policy as it is.
+  automated_backup_policy {
+    retention_period = var.backup_days == 0 ? "0" : "${24 * var.backup_days}h0m0s"
+    frequency        = var.backup_days == 0 ? "0" : "24h0m0s"
   }
 
   lifecycle {

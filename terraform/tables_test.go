@@ -59,6 +59,37 @@ func terraform(t *testing.T, dir, input string, args ...string) string {
 	return out.String()
 }
 
+// evaluate returns the value of an expression in a module that needs no provider. Variables are
+// NAME=VALUE.
+func evaluate[T any](t *testing.T, dir, expression string, variables ...string) (out T) {
+	t.Helper()
+	args := []string{"console", "-no-color"}
+	for _, v := range variables {
+		args = append(args, "-var", v)
+	}
+	printed := terraform(t, dir, "jsonencode("+expression+")", args...)
+	var text string
+	if err := json.Unmarshal([]byte(printed), &text); err != nil {
+		t.Fatalf("%v: %s", err, printed)
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// store writes what terraform evaluates, for machines without it.
+func store(t *testing.T, path string, value any) {
+	t.Helper()
+	out, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(out, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // planned returns the tables that the module creates for a schema file: as terraform evaluates it
 // now, which testdata/tables.json has to repeat, or what is there on machines without terraform.
 func planned(t *testing.T, file string) map[string]plannedTable {
@@ -82,24 +113,10 @@ func planned(t *testing.T, file string) map[string]plannedTable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text string
-	printed := terraform(t, "modules/tables", "jsonencode({for n, v in local.tables : n => v[0]})", "console", "-no-color", "-var", "schema_file="+path)
-	if err := json.Unmarshal([]byte(printed), &text); err != nil {
-		t.Fatalf("%v: %s", err, printed)
-	}
-	var tables map[string]plannedTable
-	if err := json.Unmarshal([]byte(text), &tables); err != nil {
-		t.Fatal(err)
-	}
+	tables := evaluate[map[string]plannedTable](t, "modules/tables", "{for n, v in local.tables : n => v[0]}", "schema_file="+path)
 	if *update {
 		stored[file] = tables
-		out, err := json.MarshalIndent(stored, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, append(out, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		store(t, golden, stored)
 	}
 	if got, want := fmt.Sprint(tables), fmt.Sprint(stored[file]); got != want {
 		t.Fatalf("%s: terraform plans %s, %s has %s: run the test with -update", file, got, golden, want)

@@ -51,6 +51,23 @@ variable "kms_key" {
   }
 }
 
+variable "service_agents" {
+  description = "Service agents of Bigtable and Spanner that are to use kms_key, by API: the output members of modules/service_agents, which makes them. null: they exist, because the project has used both services with a key before."
+  type        = map(string)
+  default     = null
+}
+
+variable "iam_wait" {
+  description = "Seconds between the grants on kms_key and the first instance that uses it: Google takes that long to make a grant known. The machine that applies needs a command sleep."
+  type        = number
+  default     = 120
+
+  validation {
+    condition     = var.iam_wait >= 0 && floor(var.iam_wait) == var.iam_wait
+    error_message = "Whole seconds, 0 or more."
+  }
+}
+
 # Bigtable.
 
 variable "zone" {
@@ -93,6 +110,28 @@ variable "cpu_target" {
   validation {
     condition     = var.cpu_target >= 10 && var.cpu_target <= 80
     error_message = "Bigtable takes 10 to 80."
+  }
+}
+
+variable "storage_target" {
+  description = "GiB of a node at which autoscaling adds nodes. A node with SSD holds 5120, and nothing can be written to a cluster that is full."
+  type        = number
+  default     = 2560
+
+  validation {
+    condition     = var.storage_target >= 2560 && var.storage_target <= 5120 && floor(var.storage_target) == var.storage_target
+    error_message = "Bigtable takes 2560 to 5120 with SSD."
+  }
+}
+
+variable "backup_days" {
+  description = "Days for which Bigtable keeps the backup that it makes of every table once a day. 0: none. They are for a lost cluster or table; docs/BACKUP.md says what else a restore takes."
+  type        = number
+  default     = 7
+
+  validation {
+    condition     = var.backup_days == 0 || var.backup_days >= 3 && var.backup_days <= 90 && floor(var.backup_days) == var.backup_days
+    error_message = "0, or 3 to 90, which is what Bigtable takes."
   }
 }
 
@@ -203,39 +242,82 @@ variable "subnetwork" {
   type        = string
 }
 
+variable "network_project" {
+  description = "Project of the network, if it is a Shared VPC: the firewall rules are made there. null: project."
+  type        = string
+  default     = null
+}
+
 variable "client_tags" {
   description = "Network tags of the machines that may call the oracle: those of the workers."
   type        = list(string)
   default     = ["percolator-worker"]
 
   validation {
-    condition     = length(var.client_tags) >= 1
-    error_message = "At least one: a rule without source tags would let the whole network in."
+    condition     = length(var.client_tags) + length(var.client_ranges) + length(var.client_service_accounts) >= 1
+    error_message = "At least one tag, range or service account: without any, nobody reaches the oracle, and everybody waits for timestamps."
+  }
+}
+
+variable "client_ranges" {
+  description = "Addresses that may call the oracle, in CIDR notation: the ranges of GKE's pods, which have no tags."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for r in var.client_ranges : try(tonumber(split("/", r)[1]) >= 8 && cidrhost(r, 0) != "", false)])
+    error_message = "Ranges in CIDR notation, a /8 or smaller: not everybody."
+  }
+}
+
+variable "client_service_accounts" {
+  description = "E-mail addresses of service accounts whose machines may call the oracle, at most 10. GKE's pods are not machines: client_ranges names them."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = length(var.client_service_accounts) <= 10 && alltrue([for a in var.client_service_accounts : can(regex("^[^:@]+@[^:@]+$", a))])
+    error_message = "At most 10 e-mail addresses, without serviceAccount: before them."
   }
 }
 
 # Who may do what.
 
-variable "worker_members" {
-  description = "Further members (serviceAccount:…, group:…) with the rights of the worker's service account."
+variable "worker_tables" {
+  description = "Tables that the service account worker reads and writes, each with its indexes: names of the schema file, or [\"*\"] for all. A worker that lacks a table must not collect (observers.Config.DisableCollection) and cannot resolve locks whose primary is there."
   type        = list(string)
-  default     = []
+  default     = ["*"]
+}
+
+variable "worker_members" {
+  description = "Further members (serviceAccount:…, group:…) with a worker's rights, and the tables they have them on: { \"serviceAccount:a@b\" = [\"documents\"], \"group:c@d\" = [\"*\"] }. All of them write percolator_meta."
+  type        = map(list(string))
+  default     = {}
 }
 
 variable "reader_members" {
-  description = "Members that may read tables and write nothing. They cannot resolve the locks of dead transactions that they meet."
+  description = "Members that may read, and the tables they may read, in the form of worker_members; they write nothing. They cannot resolve the locks of dead transactions that they meet."
+  type        = map(list(string))
+  default     = {}
+}
+
+variable "operator_members" {
+  description = "Members that may inspect and repair: the rights of a worker on every table, of `percolator check`, and to look at the oracle's database."
   type        = list(string)
   default     = []
 }
 
-variable "operator_members" {
-  description = "Members that may inspect and repair: the rights of a worker, of `percolator check`, and to look at the oracle's database."
+variable "schema_members" {
+  description = "Members that may act as the service account schema, for `percolator init` and `schema apply`."
   type        = list(string)
   default     = []
 
   validation {
-    condition     = !anytrue([for m in concat(var.worker_members, var.reader_members, var.operator_members) : contains(["allUsers", "allAuthenticatedUsers"], m)])
-    error_message = "Nobody in general: no allUsers, no allAuthenticatedUsers."
+    condition = alltrue([
+      for m in concat(keys(var.worker_members), keys(var.reader_members), var.operator_members, var.schema_members) :
+      can(regex("^(user|group|serviceAccount|domain|principal|principalSet):.", m))
+    ])
+    error_message = "A member is user:…, group:…, serviceAccount:…, domain:…, principal:… or principalSet:…. Nobody in general: no allUsers, no allAuthenticatedUsers."
   }
 }
 

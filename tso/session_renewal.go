@@ -15,6 +15,11 @@ const (
 	// it knows that nobody answers.
 	renewTimeout = 10 * time.Second
 
+	// quickRenewals is how many attempts to renew a session in a row have a quarter of its lease each.
+	// As the first leaves when a third has passed, they may remain without an answer, and the next one
+	// leaves before the lease ends.
+	quickRenewals = 2
+
 	// unsupportedPause is how long an oracle that keeps no sessions is left alone.
 	unsupportedPause = 30 * time.Second
 
@@ -81,9 +86,14 @@ func (s *session) Close(ctx context.Context) error {
 func (s *session) run(ctx context.Context) {
 	defer close(s.done)
 	pause := newPause(20*time.Millisecond, time.Second) // after a change of leader all clients retry at once
-	id, lease := "", time.Duration(0)
+	id, lease, failed := "", time.Duration(0), 0
 	for {
-		g, err := s.attempt(ctx, id)
+		timeout := renewTimeout
+		if id != "" && failed < quickRenewals {
+			timeout = min(timeout, lease/4)
+		}
+		g, err := s.attempt(ctx, id, timeout)
+		failed++
 		var wait time.Duration
 		switch {
 		case ctx.Err() != nil:
@@ -93,7 +103,7 @@ func (s *session) run(ctx context.Context) {
 			return
 		case err == nil:
 			s.held.Store(&g)
-			id, lease = g.id, g.lease
+			id, lease, failed = g.id, g.lease, 0
 			pause.Reset()
 			// A third of the lease, or up to a tenth less: clients that started together should not stay
 			// together.
@@ -119,8 +129,8 @@ func (s *session) run(ctx context.Context) {
 }
 
 // attempt renews the session id once, or opens one if id is "".
-func (s *session) attempt(ctx context.Context, id string) (grant, error) {
-	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+func (s *session) attempt(ctx context.Context, id string, timeout time.Duration) (grant, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if id == "" {
 		return s.keeper.open(ctx)

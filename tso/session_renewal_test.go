@@ -168,6 +168,31 @@ func TestSessionIsCutOff(t *testing.T) {
 	}
 }
 
+// Two renewals in a row without an answer do not cost an owner its session.
+func TestSessionSurvivesTwoLostRenewals(t *testing.T) {
+	for name, f := range map[string]fault{"no answers": hangs, "errors": refused} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s, k, _ := startSession(t)
+				for range 50 {
+					renewed := s.held.Load()
+					lost := k.count("keepAlive") + 2
+					k.set(f, nil)
+					for s.held.Load() == renewed {
+						if k.count("keepAlive") == lost {
+							k.set(fine, nil) // after both have begun
+						}
+						if s.ID() != "session-1" {
+							t.Fatalf("the session is %q %v after its last renewal", s.ID(), k.mono()-renewed.since)
+						}
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		})
+	}
+}
+
 // However long nobody has answered, the pauses stay short for a short lease.
 func TestSessionWithAShortLease(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ func instanceAdminOptions(ctx context.Context) (opts []option.ClientOption, ok b
 const maxAppProfiles = 1000
 
 // checkAppProfile: a conditional mutation is atomic in one cluster, so all traffic must go to the
-// same one (docs/ARCHITECTURE.md).
+// same one (docs/ARCHITECTURE.md), that of background work included.
 func checkAppProfile(ctx context.Context, x *checker) []finding {
 	opts, ok := instanceAdminOptions(ctx)
 	if !ok {
@@ -48,20 +48,38 @@ func checkAppProfile(ctx context.Context, x *checker) []finding {
 	}
 	defer func() { _ = admin.Close() }()
 	name := cmp.Or(d.appProfile, "default")
-	profile, err := admin.GetAppProfile(ctx, d.instance, name)
-	switch {
-	case status.Code(err) == codes.NotFound:
-		return []finding{found(levelFailed, x.profileCommand("create", name, "CLUSTER"), "the instance has no app profile %q", name)}
-	case status.Code(err) == codes.PermissionDenied, status.Code(err) == codes.Unimplemented:
-		return notChecked("reading the app profile: %s", shortError(err))
-	case err != nil:
-		return cannot(err)
-	}
-	out := x.judgeProfile(name, profile)
-	if out[0].Level != levelOK {
+	cluster, out := x.checkProfile(ctx, admin, name)
+	if cluster == "" {
 		return out
 	}
-	return append(out, x.otherProfiles(ctx, admin, name, profile.GetSingleClusterRouting().GetClusterId())...)
+	if d.background != "" && d.background != name {
+		other, more := x.checkProfile(ctx, admin, d.background)
+		if other != "" && other != cluster {
+			more = []finding{found(levelFailed, x.profileCommand("update", d.background, cluster),
+				"app profile %q, for background work, routes to cluster %s, and transactions go to %s", d.background, other, cluster)}
+		}
+		if out = append(out, more...); other != cluster {
+			return out
+		}
+	}
+	return append(out, x.otherProfiles(ctx, admin, name, cluster)...)
+}
+
+// checkProfile looks at one profile. cluster is "" if transactions cannot use it.
+func (x *checker) checkProfile(ctx context.Context, admin *bigtable.InstanceAdminClient, name string) (cluster string, out []finding) {
+	profile, err := admin.GetAppProfile(ctx, x.flags.instance, name)
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return "", []finding{found(levelFailed, x.profileCommand("create", name, "CLUSTER"), "the instance has no app profile %q", name)}
+	case status.Code(err) == codes.PermissionDenied, status.Code(err) == codes.Unimplemented:
+		return "", notChecked("reading the app profile: %s", shortError(err))
+	case err != nil:
+		return "", cannot(err)
+	}
+	if out = x.judgeProfile(name, profile); out[0].Level == levelOK {
+		cluster = profile.GetSingleClusterRouting().GetClusterId()
+	}
+	return cluster, out
 }
 
 func (x *checker) profileCommand(verb, name, cluster string) string {

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/percolator"
 )
 
 // profiles is an instance administration that knows app profiles.
@@ -64,7 +66,7 @@ func TestCheckAppProfile(t *testing.T) {
 	boost.Isolation = &btapb.AppProfile_DataBoostIsolationReadOnly_{DataBoostIsolationReadOnly: &btapb.AppProfile_DataBoostIsolationReadOnly{}}
 	for name, c := range map[string]struct {
 		admin profiles
-		use   string
+		use   string // the app profile, and after a + that of background work
 		want  []checkLevel
 		saw   string
 		by    string
@@ -76,6 +78,12 @@ func TestCheckAppProfile(t *testing.T) {
 		"Data Boost":      {profiles{list: []*btapb.AppProfile{boost}}, "", []checkLevel{levelFailed}, "Data Boost", "create"},
 		"missing":         {profiles{}, "txn", []checkLevel{levelFailed}, `no app profile "txn"`, "create txn"},
 		"another cluster": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("x", "c2", true)}}, "", []checkLevel{levelOK, levelWarning}, "c2", "update x"},
+		"background": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("batch", "c1", true)}}, "+batch",
+			[]checkLevel{levelOK, levelOK}, `"batch" routes to cluster c1`, ""},
+		"background elsewhere": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("batch", "c2", true)}}, "+batch",
+			[]checkLevel{levelOK, levelFailed}, "c2, and transactions go to c1", "update batch"},
+		"background reads only": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true), profile("batch", "c1", false)}}, "+batch",
+			[]checkLevel{levelOK, levelFailed}, "transactional writes", "update batch"},
 		"not permitted": {profiles{list: []*btapb.AppProfile{profile("default", "c1", true)}, refuse: status.Error(codes.PermissionDenied, "no")}, "",
 			[]checkLevel{levelNotChecked}, "no", ""},
 	} {
@@ -83,7 +91,8 @@ func TestCheckAppProfile(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), instanceAdminKey{}, c.admin.serve(t)), clusterLimit)
 			defer cancel()
-			f := &checkFlags{queryFlags: queryFlags{dataFlags: dataFlags{instanceName: instanceName{"p", "i", c.use}}}}
+			use, background, _ := strings.Cut(c.use, "+")
+			f := &checkFlags{queryFlags: queryFlags{dataFlags: dataFlags{instanceName: instanceName{"p", "i", use}, background: background}}}
 			got := checkAppProfile(ctx, &checker{flags: f})
 			var levels []checkLevel
 			for _, f := range got {
@@ -94,5 +103,15 @@ func TestCheckAppProfile(t *testing.T) {
 				t.Errorf("%+v, want levels %q, %q and %q", got, c.want, c.saw, c.by)
 			}
 		})
+	}
+}
+
+// The flag reaches the client: Bigtable is asked under the profile that it names.
+func TestBackgroundAppProfileFlag(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+	cl.must(exitOK, "locks", "ls", "--background-app-profile", "default")
+	if r := cl.run("locks", "ls", "--background-app-profile", "nobodys"); r.code == exitOK || !strings.Contains(r.stderr, "nobodys") {
+		t.Errorf("under a profile that there is not: exit status %d, %s", r.code, r.stderr)
 	}
 }

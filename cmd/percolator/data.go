@@ -44,12 +44,14 @@ func (n instanceName) planSchema(ctx context.Context, s *percolator.Schema) (adm
 // dataFlags name a Bigtable instance with tables of transactions, and its oracle.
 type dataFlags struct {
 	instanceName
-	oracle clientFlags
+	background string // app profile of background work
+	oracle     clientFlags
 }
 
 // add adds the flags; timeout is how long the whole command may take by default.
 func (f *dataFlags) add(cmd *cobra.Command, timeout time.Duration) {
 	f.instanceName.add(cmd.Flags())
+	cmd.Flags().StringVar(&f.background, "background-app-profile", "", "application profile for what passes over tables, of low priority, for the same cluster (default that of --app-profile) [$PERCOLATOR_BACKGROUND_APP_PROFILE]")
 	f.oracle.add(cmd, timeout)
 	cmd.Flags().Lookup("timeout").Usage = "how long the command may take" // all of it, so the environment's for one request is not meant
 }
@@ -115,7 +117,7 @@ func (f *dataFlags) open(
 		return nil, nil, err
 	}
 	cfg := percolator.Config{
-		Project: f.project, Instance: f.instance, AppProfile: f.appProfile, Oracle: oracle,
+		Project: f.project, Instance: f.instance, AppProfile: f.appProfile, BackgroundAppProfile: f.background, Oracle: oracle,
 		MeterProvider: telemetry.MeterProvider(), TracerProvider: telemetry.TracerProvider(),
 	}
 	for _, with := range configure {

@@ -56,7 +56,7 @@ func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percola
 	}
 	say, end := statusLine(cmd)
 	g, err := admin.New(c).NewCollector(admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Progress: func(col admin.Collection) {
-		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Table, col.Rows, col.Versions))
+		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Page, col.Rows, col.Versions))
 	}})
 	var col admin.Collection
 	if err == nil {

@@ -34,8 +34,9 @@ type cycleJSON struct {
 	Safepoint  tso.Timestamp         `json:"safepoint"`
 	Started    tso.Timestamp         `json:"started"`
 	Updated    tso.Timestamp         `json:"updated"`
-	Table      string                `json:"table"` // at work on
+	Table      string                `json:"table"` // those before it, by name, are done
 	Row        string                `json:"-"`
+	Page       string                `json:"-"`
 	Holder     string                `json:"holder"` // the collector at work
 	Expires    tso.Timestamp         `json:"expires"`
 	Locks      int64                 `json:"locks"`

@@ -62,8 +62,9 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (store tso.S
 		logger.Info("the oracle's record is kept in Spanner", "database", f.spanner)
 		return spannerstore.New(db, f.name), func() error { db.Close(); return nil }, nil
 	}
-	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance,
-		bigtable.ClientConfig{AppProfile: f.appProfile, DisableDirectAccess: true, DisableSession: true}, bigtableOptions(ctx)...)
+	client, err := bigtable.NewClientWithConfig(ctx, f.project, f.instance, bigtable.ClientConfig{
+		AppProfile: f.appProfile, MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true,
+	}, bigtableOptions(ctx)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening Bigtable instance %s/%s: %w", f.project, f.instance, err)
 	}

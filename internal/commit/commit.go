@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/internal/dispatch"
-	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -227,9 +226,11 @@ func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 	return nil
 }
 
-// checkAge refuses to commit where the collector may already be at work (I16).
+// checkAge refuses to commit where the collector may already be at work (I16). The age is the
+// greater of two, since this process's clock stands still while its machine is suspended. Before
+// the commit point the oracle's time is at least commit_ts.
 func (cm *commit) checkAge(ctx context.Context) error {
-	if age := time.Since(cm.begun); age > cm.c.Config.Retention/2 {
+	if age := max(time.Since(cm.begun), cm.c.Meta.Age(cm.startTS)); age > cm.c.Config.Retention/2 {
 		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), cm.c.Config.Retention)
 	}
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
@@ -313,28 +314,6 @@ func (cm *commit) dropValues() {
 		for _, w := range rw.writes {
 			w.Value = nil
 		}
-	}
-}
-
-// keepAlive refreshes the time in the primary's lock while the commit takes longer than a third of
-// the TTL. The refresh is conditional on the lock: a plain write that landed late would bring back
-// a lock that was rolled back.
-func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	interval := cm.c.Config.LockTTL / 3
-	timer := time.AfterFunc(interval, func() {
-		for ctx.Err() == nil {
-			mut := store.NewMutation(2)
-			mut.Put(layout.LockFamily, cm.primary.Cell.Column, cm.startTS, cm.lock(cm.primary))
-			rctx, done := context.WithTimeout(ctx, interval)
-			cm.c.Store.CheckAndMutate(rctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.HeldLock(cm.primary.Cell.Column, cm.startTS), mut, nil)
-			done()
-			retry.New(interval, interval).Wait(ctx)
-		}
-	})
-	return func() {
-		timer.Stop()
-		cancel()
 	}
 }
 

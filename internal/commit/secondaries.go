@@ -20,7 +20,7 @@ func (cm *commit) phaseTwo(ctx context.Context, commitTS tso.Timestamp) {
 		return
 	}
 	watch := cm.c.watchPhaseTwo(ctx, len(cm.rows)-1)
-	for rest := range slices.Chunk(cm.rows[1:], store.BulkRows) {
+	for rest := range slices.Chunk(cm.rows[1:], store.RequestRows) {
 		muts := make([]store.RowMutation, 0, len(rest))
 		for _, rw := range rest {
 			muts = append(muts, store.RowMutation{Table: rw.table, Row: rw.row, Mut: cm.commitMutation(rw, commitTS), Deadline: cm.until, Done: func(err error) {

@@ -37,6 +37,7 @@ type Engine struct {
 
 	Store    *store.Store
 	Bulk     *store.BulkWriter
+	Sweeping *store.BulkWriter // for background work; whoever adds to it waits
 	Clock    *timestamps.Source
 	Meta     *meta.Watcher
 	Dispatch *dispatch.Dispatcher
@@ -78,6 +79,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 		return fmt.Errorf("percolator: making metrics: %w", err)
 	}
 	e.Bulk = store.NewBulkWriter(e.Store.Background, e.Store)
+	e.Sweeping = store.NewBulkWriter(store.InBackground(e.Store.Background), e.Store)
 	e.Clock = &timestamps.Source{Store: e.Store, Config: e.Config}
 	e.Meta = &meta.Watcher{Store: e.Store, Clock: e.Clock, Config: e.Config}
 	e.Dispatch = &dispatch.Dispatcher{Store: e.Store}
@@ -127,6 +129,7 @@ func (e *Engine) Close() (first bool, err error) {
 	e.Store.Stop()
 	e.running.Wait()
 	e.Bulk.Close()
+	e.Sweeping.Close()
 	e.Dispatch.Hints.Close()
 	if e.metrics != nil {
 		e.metrics.Unregister()

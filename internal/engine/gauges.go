@@ -41,13 +41,14 @@ func (e *Engine) transactionMetrics(o *telemetry.Gauges) func(metric.Observer) {
 		to.ObserveInt64(ended, n.Unknown.Load(), unknown)
 		to.ObserveInt64(resolved, n.RolledForward.Load(), forward)
 		to.ObserveInt64(resolved, n.RolledBack.Load(), back)
-		to.ObserveInt64(pending, int64(len(e.Bulk.Slots)))
+		to.ObserveInt64(pending, int64(len(e.Bulk.Slots)+len(e.Sweeping.Slots)))
 		to.ObserveInt64(left, n.PhaseTwoLeft.Load())
 	}
 }
 
 func (e *Engine) readMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	rowsRead := o.Counter("percolator.rows.read", "{row}", "Rows that Bigtable has sent")
+	large := o.Counter("percolator.rows.large", "{row}", "Rows of which Bigtable has sent 64 MiB or more at once")
 	rowsMutated := o.Counter("percolator.rows.mutated", "{row}", "Rows named in mutations")
 	waiting := o.Gauge("percolator.lock.waiters", "{read}", "Reads that are getting past a lock now")
 	fetched := o.Counter("percolator.prefetch.cells", "{cell}", "Cells that were read ahead")
@@ -56,6 +57,7 @@ func (e *Engine) readMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	n := e.Store.Count
 	return func(to metric.Observer) {
 		to.ObserveInt64(rowsRead, n.RowsRead.Load())
+		to.ObserveInt64(large, n.LargeRows.Load())
 		to.ObserveInt64(rowsMutated, n.RowsMutated.Load())
 		to.ObserveInt64(waiting, n.LockWaiting.Load())
 		to.ObserveInt64(fetched, n.Prefetched.Load())

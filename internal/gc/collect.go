@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -122,7 +121,7 @@ func (s *collecting) finish(ctx context.Context) error {
 		return err
 	}
 	if s.state.Phase == CollectionResolve {
-		if err := s.eachTable(ctx, s.resolveLocks); err != nil {
+		if err := s.eachPage(ctx, store.Locks(s.state.Safepoint), s.resolveLocks); err != nil {
 			return err
 		}
 		if err := s.publishWatermark(ctx); err != nil {
@@ -132,81 +131,32 @@ func (s *collecting) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.eachTable(ctx, s.eraseTable); err != nil {
+	if err := s.eachPage(ctx, store.Garbage(), s.eraseRows); err != nil {
 		return err
 	}
 	return s.enter(ctx, CollectionDone)
 }
 
-// eachTable visits the tables in the order of their names, from the saved position on.
-func (s *collecting) eachTable(ctx context.Context, visit func(ctx context.Context, table, from string) error) error {
-	for _, table := range slices.Sorted(maps.Keys(s.e.Meta.Catalog.Load().Tables)) {
-		from := ""
-		switch {
-		case table < s.state.Table:
-			continue
-		case table == s.state.Table:
-			from = s.state.Row
-		}
-		if err := visit(ctx, table, from); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachPage reads the rows of a table from a position on and notes after each page how far it came.
-func (s *collecting) eachPage(ctx context.Context, table, from string, filter store.Query, visit func(ctx context.Context, page []layout.Row) error) error {
-	for {
-		var page []layout.Row
-		cells := 0
-		err := s.e.Store.ReadRows(ctx, table, store.From(from), filter, collectRows, func(r layout.Row) bool {
-			page = append(page, r)
-			cells += len(r.Items)
-			return cells < collectCells
-		})
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			return nil
-		}
-		if err := visit(ctx, page); err != nil {
-			return err
-		}
-		from = page[len(page)-1].Key + "\x00"
-		if err := s.advance(ctx, table, from); err != nil {
-			return err
-		}
-		if err := s.rest(ctx, s.pace.ReserveN(time.Now(), len(page)).Delay()); err != nil {
-			return err
-		}
-	}
-}
-
-// resolveLocks resolves every lock of a table up to the safepoint.
-func (s *collecting) resolveLocks(ctx context.Context, table, from string) error {
-	filter := store.Locks(s.state.Safepoint)
-	return s.eachPage(ctx, table, from, filter, func(ctx context.Context, page []layout.Row) error {
-		var resolved atomic.Int64
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(collectParallel)
-		for _, row := range page {
-			for col, v := range layout.DecodeRow(table, row) {
-				if v.Corrupt != nil {
-					g.Go(func() error { return v.Corrupt })
-				}
-				for _, l := range v.Locks {
-					g.Go(func() error {
-						return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l, &resolved)
-					})
-				}
+// resolveLocks resolves every lock of some rows up to the safepoint.
+func (s *collecting) resolveLocks(ctx context.Context, table string, rows []layout.Row) error {
+	var resolved atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(collectParallel)
+	for _, row := range rows {
+		for col, v := range layout.DecodeRow(table, row) {
+			if v.Corrupt != nil {
+				g.Go(func() error { return v.Corrupt })
+			}
+			for _, l := range v.Locks {
+				g.Go(func() error {
+					return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l, &resolved)
+				})
 			}
 		}
-		err := g.Wait()
-		s.state.Locks += resolved.Load()
-		return err
-	})
+	}
+	err := g.Wait()
+	s.state.Locks += resolved.Load()
+	return err
 }
 
 // resolveLock resolves one lock. It waits for a transaction that is alive: older than the
@@ -249,20 +199,17 @@ func (s *collecting) publishWatermark(ctx context.Context) error {
 	return err
 }
 
-// eraseTable removes the garbage of a table. It needs no condition where no column is observed: no
+// eraseRows removes the garbage of some rows. It needs no condition where no column is observed: no
 // observer waits for a deletion.
-func (s *collecting) eraseTable(ctx context.Context, table, from string) error {
-	observed := s.e.Meta.Catalog.Load().Tables[table].IsObserved
-	return s.eachPage(ctx, table, from, store.Garbage(), func(ctx context.Context, page []layout.Row) error {
-		var did erased
-		err := s.erasePage(ctx, table, page, observed, &did)
-		s.state.Rows += int64(len(page))
-		s.state.Versions += did.versions.Load()
-		s.state.Tombstones += did.tombstones.Load()
-		s.state.Postponed += did.postponed.Load()
-		s.state.Corrupt += did.corrupt.Load()
-		return err
-	})
+func (s *collecting) eraseRows(ctx context.Context, table string, rows []layout.Row) error {
+	var did erased
+	err := s.erasePage(ctx, table, rows, s.e.Meta.Catalog.Load().Tables[table].IsObserved, &did)
+	s.state.Rows += int64(len(rows))
+	s.state.Versions += did.versions.Load()
+	s.state.Tombstones += did.tombstones.Load()
+	s.state.Postponed += did.postponed.Load()
+	s.state.Corrupt += did.corrupt.Load()
+	return err
 }
 
 // erased counts what was done to a page.
@@ -291,7 +238,7 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []layout.
 	for i := range muts {
 		muts[i].Deadline = deadline
 	}
-	err := s.e.Bulk.Do(ctx, muts)
+	err := s.e.Sweeping.Do(ctx, muts)
 	if err == nil {
 		did.versions.Add(int64(versions))
 		did.tombstones.Add(int64(tombstones))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -84,8 +85,9 @@ type Collection struct {
 	Safepoint tso.Timestamp   // what the cycle collects up to
 	Started   tso.Timestamp   // oracle's time
 	Updated   tso.Timestamp   // oracle's time when the collector last saved
-	Table     string          // being worked on; tables go in the order of their names
+	Table     string          // all before it, by name, are done; others may be further
 	Row       string          `json:"-"` // rows of Table before this one are done
+	Page      string          `json:"-"` // the table of the page that was done last; tables take turns
 	Holder    string          // the collector at work; "": none
 	Expires   tso.Timestamp   // when its lease ends
 
@@ -165,7 +167,7 @@ func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return Collection{}, err
 	}
-	open, end := g.e.WhileOpen(ctx)
+	open, end := g.e.WhileOpen(store.InBackground(ctx))
 	defer end()
 	open, span := g.e.Store.Trace.Start(open, "percolator.collect", "")
 	col, err := g.collect(open)

@@ -26,7 +26,8 @@ const (
 // collectorCell is the stored cell.
 type collectorCell struct {
 	Collection
-	RowKey []byte // Collection.Row, which JSON would damage
+	RowKey []byte                   // Collection.Row, which JSON would damage
+	Tables map[string]tablePosition `json:",omitempty"` // of tables after Collection.Table; without: not begun
 }
 
 func (st collectorCell) encode() []byte {
@@ -61,8 +62,9 @@ type collecting struct {
 	*Collector
 	name   string // in the lease; a new one for each time that it is taken
 	state  collectorCell
-	stored []byte    // what the cell holds as far as we know; nil: nothing
-	saved  time.Time // when it was last written
+	tables map[string]tablePosition // of all tables in this phase
+	stored []byte                   // what the cell holds as far as we know; nil: nothing
+	saved  time.Time                // when it was last written
 }
 
 // acquire takes the lease if it is free. ErrLocked: another collector has it.
@@ -96,9 +98,13 @@ func (s *collecting) save(ctx context.Context) error {
 	return s.store(ctx)
 }
 
+// store makes attempts of a sixth of the lease. As keep begins when a third has passed, two
+// attempts without an answer leave time for a third.
 func (s *collecting) store(ctx context.Context) error {
 	next := s.state.encode()
 	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/6)
+		defer cancel()
 		return s.e.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
 	})
 	if err != nil {
@@ -128,7 +134,7 @@ func (s *collecting) keep(ctx context.Context) error {
 
 // enter begins a phase.
 func (s *collecting) enter(ctx context.Context, p CollectionPhase) error {
-	s.state.Phase, s.state.Table, s.state.Row = p, "", ""
+	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil
 	err := s.save(ctx)
 	s.cfg.Progress(s.state.Collection)
 	return err
@@ -142,10 +148,4 @@ func (s *collecting) release(ctx context.Context) {
 	if err := s.store(ctx); err != nil {
 		s.e.Config.Logger.Debug("collection: the lease was not given up, and expires", "err", err)
 	}
-}
-
-// advance notes that the rows of table before row are done.
-func (s *collecting) advance(ctx context.Context, table, row string) error {
-	s.state.Table, s.state.Row = table, row
-	return s.keep(ctx)
 }

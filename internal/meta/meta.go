@@ -213,11 +213,20 @@ func (w *Watcher) Known(ctx context.Context) (State, error) {
 	return m, nil
 }
 
-// Held reports whether, as far as this client knows, a hold keeps what a snapshot at ts reads.
-func (w *Watcher) Held(ts, now tso.Timestamp) bool {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return slices.ContainsFunc(w.last.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
+// held reports whether a hold keeps what a snapshot at ts reads.
+func (m State) held(ts, now tso.Timestamp) bool {
+	return slices.ContainsFunc(m.Holds, func(h Hold) bool { return h.Timestamp <= ts && h.Expires > now })
+}
+
+// oracleTime is the newest time of the oracle that this client knows of. It asks nobody, so it may
+// be any amount late, and is never early.
+func (w *Watcher) oracleTime(m State) tso.Timestamp { return max(w.Clock.Newest.Timestamp(), m.Now) }
+
+// Age is by how much the oracle is known to have moved on since ts. Unlike this process's clock,
+// that of the oracle goes on while the machine is suspended.
+func (w *Watcher) Age(ts tso.Timestamp) time.Duration {
+	m, _ := w.Snapshot()
+	return w.oracleTime(m).Sub(ts)
 }
 
 // CheckRead refuses what a caller has read at ts when collection may have removed some of it (I16),
@@ -233,6 +242,9 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 	}
 	if ts <= m.Safepoint {
 		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", model.ErrSnapshotTooOld, ts, m.Safepoint)
+	}
+	if now := w.oracleTime(m); now.Sub(ts) > w.Config.Retention && !m.held(ts, now) {
+		return fmt.Errorf("percolator: %w: the snapshot of %v is beyond the retention of %v, and no hold keeps it", model.ErrSnapshotTooOld, ts.Time(), w.Config.Retention)
 	}
 	return nil
 }

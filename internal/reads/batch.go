@@ -20,17 +20,20 @@ import (
 // finds only records above its snapshot, or only records that change nothing, reads on alone
 // (ViewDeeper).
 //
+// Reads of one tablet travel apart from those of the others as soon as the client knows where the
+// table is cut (store.Lanes), and each tablet has slots of its own.
+//
 // A row that no tablet server has at present must not hold up the others. So the batcher gives up a
 // batch that needs a second attempt: every read in it, or waiting for its slot, goes alone, and so
 // do all reads of the table for a while, a limited number at once. A request that is merely slow
 // keeps its readers and gives up its slot after slotTimeout. Its slowness says nothing about its
 // rows. If the store is slow, more and smaller requests only make it slower, and a client that
-// scattered its batches then would never return to batches.
+// scattered its batches then would never return to batches. But a slow batch of several tablets is
+// asked for once more, cut at their bounds, since one of them may hold up the others.
 const (
-	batchInFlight = 2
-	batchWindow   = 2
-	slotTimeout   = time.Second
-	loneMost      = 128 // reads that travel alone at once, not counting those that take longer than slotTimeout
+	batchWindow = 2
+	slotTimeout = time.Second
+	loneMost    = 128 // reads that travel alone at once, not counting those that take longer than slotTimeout
 )
 
 type readBatcher struct {
@@ -42,15 +45,27 @@ type readBatcher struct {
 }
 
 type readQueue struct {
-	kind     queryKind
-	waiting  []*batchedRead
-	inFlight int
+	kind                      queryKind
+	store.Lanes[*batchedRead] // guarded by the batcher's lock
 }
+
+type readSlot = store.Slot[*batchedRead]
 
 type batchedRead struct {
 	query  rowQuery
 	row    string
-	answer chan batchAnswer
+	answer chan batchAnswer // with room for the first answer
+}
+
+// load is what a read adds to a request.
+func (r *batchedRead) load() (row string, load store.Load) { return r.row, loadOf(r.row) }
+
+// done hands out an answer, unless a read that was sent twice has one.
+func (r *batchedRead) done(a batchAnswer) {
+	select {
+	case r.answer <- a:
+	default:
+	}
 }
 
 type batchAnswer struct {
@@ -70,24 +85,15 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	if b.reader.policy.of(q.table).alone() {
 		return b.alone(ctx, q, row)
 	}
-	kind := q.kind()
 	b.mu.Lock()
-	queue := b.queues[kind]
-	if queue == nil {
-		queue = &readQueue{kind: kind}
-		b.queues[kind] = queue
-	}
-	if queue.inFlight == 0 {
-		queue.inFlight++
+	queue := b.queue(q.kind())
+	if slot, ok := queue.Claim(row); ok {
 		b.mu.Unlock()
-		return b.first(ctx, queue, q, row)
+		return b.first(ctx, queue, slot, q, row)
 	}
 	r := &batchedRead{q, row, make(chan batchAnswer, 1)}
-	queue.waiting = append(queue.waiting, r)
-	if queue.inFlight < batchInFlight {
-		queue.inFlight++
-		go b.drain(queue)
-	}
+	queue.Push(r)
+	b.begin(queue)
 	b.mu.Unlock()
 	select {
 	case a := <-r.answer:
@@ -104,6 +110,27 @@ func (b *readBatcher) read(ctx context.Context, q rowQuery, row string) (rowAnsw
 	}
 }
 
+// queue returns the queue of a kind; the caller holds b.mu.
+func (b *readBatcher) queue(kind queryKind) *readQueue {
+	queue := b.queues[kind]
+	if queue == nil {
+		queue = &readQueue{kind, store.Lanes[*batchedRead]{Tablets: &b.reader.store.Tablets, Table: kind.table, Most: readMost, Of: (*batchedRead).load}}
+		b.queues[kind] = queue
+	}
+	return queue
+}
+
+// begin starts a sender for each slot that is free and wanted, and forgets a queue without any; the
+// caller holds b.mu.
+func (b *readBatcher) begin(queue *readQueue) {
+	for slot := queue.Next(); slot != nil; slot = queue.Next() {
+		go b.drain(queue, slot)
+	}
+	if queue.Idle() && b.queues[queue.kind] == queue {
+		delete(b.queues, queue.kind)
+	}
+}
+
 // alone reads without a batch, in one of loneMost slots.
 func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAnswer, error) {
 	select {
@@ -117,78 +144,96 @@ func (b *readBatcher) alone(ctx context.Context, q rowQuery, row string) (rowAns
 
 // first sends the only request there is on the caller's goroutine, and afterwards starts a batch
 // with what has gathered. However long it takes, it holds one slot.
-func (b *readBatcher) first(ctx context.Context, queue *readQueue, q rowQuery, row string) (rowAnswer, error) {
-	defer b.next(queue)
+func (b *readBatcher) first(ctx context.Context, queue *readQueue, slot readSlot, q rowQuery, row string) (rowAnswer, error) {
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		slot.Leave()
+		b.begin(queue)
+	}()
 	return b.reader.readOne(ctx, q, row)
 }
 
-// next passes a slot on to the reads that have gathered, or gives it back.
-func (b *readBatcher) next(queue *readQueue) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(queue.waiting) > 0 {
-		go b.drain(queue)
+// drain sends batches until no read waits in the slot's lane, or the slot was given up.
+func (b *readBatcher) drain(queue *readQueue, slot *readSlot) {
+	for batch := b.take(queue, slot); batch != nil; batch = b.take(queue, slot) {
+		if b.carry(queue, slot, batch) {
+			continue
+		}
+		b.reader.policy.of(queue.kind.table).part()
+		for ; batch != nil; batch = b.take(queue, slot) {
+			scatter(batch)
+		}
 		return
 	}
-	b.release(queue)
 }
 
-// drain sends batches until no read waits, or until it has given up its slot.
-func (b *readBatcher) drain(queue *readQueue) {
-	for batch := b.take(queue); batch != nil; batch = b.take(queue) {
-		came, kept := b.carry(queue, batch)
-		if !came {
-			b.reader.policy.of(queue.kind.table).part()
-			scatter(batch)
-			for kept && batch != nil {
-				batch = b.take(queue)
-				scatter(batch)
-			}
-			return
-		}
-		if !kept {
-			return
+// take returns the reads of the next request. One that has left others behind shows that the table
+// needs more requests at once than it has.
+func (b *readBatcher) take(queue *readQueue, slot *readSlot) []*batchedRead {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	batch := slot.Take()
+	if batch != nil && slot.Full() {
+		go b.learn(queue)
+	}
+	b.begin(queue)
+	return batch
+}
+
+// carry sends a batch, and gives up its slot when that takes long. false: the batch was given up.
+func (b *readBatcher) carry(queue *readQueue, slot *readSlot, batch []*batchedRead) bool {
+	slow := time.AfterFunc(slotTimeout, func() { b.slow(queue, slot, batch) })
+	defer slow.Stop()
+	return b.send(batch)
+}
+
+// slow passes the slot of a slow batch on to the reads that have gathered. Where it holds up
+// others, it finds out whose tablet is slow.
+func (b *readBatcher) slow(queue *readQueue, slot *readSlot, batch []*batchedRead) {
+	b.mu.Lock()
+	held, others := slot.Leave(), len(batch) > 1 || queue.Waiting() > 0
+	if held && !others {
+		b.begin(queue)
+	}
+	b.mu.Unlock()
+	if held && others {
+		b.learn(queue)
+		b.again(queue, batch)
+	}
+}
+
+// learn finds out where a table is cut, and cuts what waits for it.
+func (b *readBatcher) learn(queue *readQueue) {
+	queue.Learn()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, of := range b.queues {
+		if of.kind.table == queue.kind.table {
+			of.Cut()
+			b.begin(of)
 		}
 	}
 }
 
-// carry sends a batch, and gives up its slot when that takes long. came is false if the batch was
-// given up.
-func (b *readBatcher) carry(queue *readQueue, batch []*batchedRead) (came, kept bool) {
-	var slot sync.Once
-	slow := time.AfterFunc(slotTimeout, func() { slot.Do(func() { b.next(queue) }) })
-	defer slow.Stop()
-	came = b.send(batch)
-	slot.Do(func() { kept = true })
-	return came, kept
+// again sends the reads of a slow batch once more if they are of several tablets, by tablet.
+func (b *readBatcher) again(queue *readQueue, batch []*batchedRead) {
+	if !queue.Mixed(batch) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queue = b.queue(queue.kind)
+	for _, r := range batch {
+		queue.Push(r)
+	}
+	b.begin(queue)
 }
 
 // scatter makes every read of a batch go alone.
 func scatter(batch []*batchedRead) {
 	for _, r := range batch {
-		r.answer <- batchAnswer{alone: true}
-	}
-}
-
-// take returns the waiting reads, at most as many as one request may name. nil: none wait, and take
-// has given the slot back.
-func (b *readBatcher) take(queue *readQueue) []*batchedRead {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(queue.waiting) == 0 {
-		b.release(queue)
-		return nil
-	}
-	n := min(len(queue.waiting), ReadRowsLimit)
-	batch := queue.waiting[:n:n]
-	queue.waiting = queue.waiting[n:]
-	return batch
-}
-
-// release gives a slot back; the caller holds b.mu.
-func (b *readBatcher) release(queue *readQueue) {
-	if queue.inFlight--; queue.inFlight == 0 {
-		delete(b.queues, queue.kind)
+		r.done(batchAnswer{alone: true})
 	}
 }
 
@@ -224,7 +269,7 @@ func (b *readBatcher) send(batch []*batchedRead) bool {
 		if err == nil {
 			a.rowAnswer = answers[at[r.row]]
 		}
-		r.answer <- a
+		r.done(a)
 	}
 	return true
 }
@@ -234,7 +279,7 @@ func (r *Reader) Waiting() (n int) {
 	r.batch.mu.Lock()
 	defer r.batch.mu.Unlock()
 	for _, q := range r.batch.queues {
-		n += len(q.waiting)
+		n += q.Waiting()
 	}
 	return n
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -11,18 +12,13 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// ScanPending streams, in row order, the rows of a table that carry notify or lock cells. It reads
-// only these two families, which hold nothing of clean rows (section 2.4 of the paper). A crash
+// ScanPending streams, in row order, the rows of a table that carry notify or lock cells. A crash
 // between the commit point and a secondary leaves an observed cell locked and without its notify
-// cell, so finding all work takes both.
+// cell, so finding all work takes both (section 2.4 of the paper). Bigtable passes over the clean
+// rows of the whole range, which takes as long as it takes.
 func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range) iter.Seq2[layout.Pending, error] {
 	return func(yield func(layout.Pending, error) bool) {
-		if err := r.meta.CheckTable(table); err != nil {
-			yield(layout.Pending{}, err)
-			return
-		}
-		for !model.EmptyRange(keys) {
-			page, more, err := r.ReadPending(ctx, table, keys, MaxPendingRows)
+		for page, err := range r.PendingPages(ctx, table, keys) {
 			if err != nil {
 				yield(layout.Pending{}, err)
 				return
@@ -32,27 +28,41 @@ func (r *Reader) ScanPending(ctx context.Context, table string, keys model.Range
 					return
 				}
 			}
-			if !more {
-				return
-			}
-			keys.Start = page[len(page)-1].Row + "\x00"
 		}
 	}
 }
 
+// PendingPages is ScanPending by pages, some of which may be empty.
+func (r *Reader) PendingPages(ctx context.Context, table string, keys model.Range) iter.Seq2[[]layout.Pending, error] {
+	return func(yield func([]layout.Pending, error) bool) {
+		if err := r.meta.CheckTable(table); err != nil {
+			yield(nil, err)
+			return
+		}
+		size := store.PageSize{Rows: MaxPendingRows, Cells: pendingCells}
+		for page, err := range r.store.NewPass(table, keys, store.Pending(), size).Pages(ctx) {
+			if !yield(pendingIn(table, page), err) {
+				return
+			}
+		}
+	}
+}
+
+func pendingIn(table string, page store.Page) []layout.Pending {
+	rows := make([]layout.Pending, len(page.Rows))
+	for i, row := range page.Rows {
+		rows[i] = layout.DecodePending(table, row)
+	}
+	return rows
+}
+
 // WrittenSince reports whether any transaction has committed a write to the table at or after ts.
-// It reads the write family of the whole table until it finds one, so it is for tools and for the
-// end of a wait.
+// It passes over the whole table until it finds one, so it is for tools and for the end of a wait.
 func (r *Reader) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
 	if err := r.meta.CheckTable(table); err != nil {
 		return false, err
 	}
-	found := false
-	err := r.store.ReadRows(ctx, table, store.Rows{}, store.WrittenSince(ts), 1, func(layout.Row) bool {
-		found = true
-		return false
-	})
-	return found, err
+	return r.store.HasRows(ctx, table, store.WrittenSince(ts))
 }
 
 // SampleRowKeys lists the end keys of the table's tablets in order, as far as Bigtable tells. The
@@ -81,28 +91,30 @@ func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
 	return a.notified, err
 }
 
-// MaxPendingRows is how many rows ReadPending reads at once.
-const MaxPendingRows = 1024
+// A page of pending rows ends after so many rows, or with the row that makes it so many cells.
+const (
+	MaxPendingRows = 1024
+	pendingCells   = 16384
+)
 
-// ReadPending reads, with one request and in row order, at most most rows that carry notify or lock
-// cells (section 2.4 of the paper). more: others may follow. ErrInvalidArgument: most is not
-// between 1 and MaxPendingRows.
-func (r *Reader) ReadPending(ctx context.Context, table string, keys model.Range, most int) (rows []layout.Pending, more bool, err error) {
+// PendingPage is some rows that carry notify or lock cells.
+type PendingPage struct {
+	Rows []layout.Pending // in row order; there may be none
+	Rest model.Range      // what was not looked at
+	More bool             // whether others may be there
+}
+
+// ReadPending reads at most most rows that carry notify or lock cells from the beginning of keys
+// (section 2.4 of the paper). Its request is cut off after within (0: its lifetime): the page then
+// holds what was found, and Rest begins where the request had come to. ErrInvalidArgument: most is
+// not between 1 and MaxPendingRows.
+func (r *Reader) ReadPending(ctx context.Context, table string, keys model.Range, most int, within time.Duration) (PendingPage, error) {
 	if most < 1 || most > MaxPendingRows {
-		return nil, false, fmt.Errorf("percolator: %w: %d rows, not 1 to %d", model.ErrInvalidArgument, most, MaxPendingRows)
+		return PendingPage{}, fmt.Errorf("percolator: %w: %d rows, not 1 to %d", model.ErrInvalidArgument, most, MaxPendingRows)
 	}
 	if err := r.meta.CheckTable(table); err != nil {
-		return nil, false, err
+		return PendingPage{}, err
 	}
-	if model.EmptyRange(keys) {
-		return nil, false, nil
-	}
-	err = r.store.ReadRows(ctx, table, store.In(keys), store.Pending(), most, func(row layout.Row) bool {
-		rows = append(rows, layout.DecodePending(table, row))
-		return true
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	return rows, len(rows) == most, nil
+	page, err := r.store.ReadPage(ctx, table, keys, store.Pending(), store.PageSize{Rows: most, Cells: pendingCells, Time: within})
+	return PendingPage{pendingIn(table, page), page.Rest, page.More}, err
 }

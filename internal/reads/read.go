@@ -50,8 +50,15 @@ func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolve
 	return r
 }
 
-// ReadRowsLimit is the most rows that one ReadRows request names.
-const ReadRowsLimit = 512
+// readMost is what one ReadRows request names. Bigtable takes 512 KiB with the filter, which may
+// have 20 KiB, and with what names the table.
+var readMost = store.Load{Rows: store.RequestRows, Bytes: 480 << 10}
+
+// keyOverhead is more than Protocol Buffers add to a key.
+const keyOverhead = 8
+
+// loadOf is what a row adds to a request.
+func loadOf(row string) store.Load { return store.Load{Rows: 1, Bytes: len(row) + keyOverhead} }
 
 // CellResult is the answer for one cell. Value is nil where there is none.
 type CellResult struct {
@@ -140,6 +147,7 @@ type readGroup struct {
 	table   string
 	columns []string
 	rows    []*rowWants
+	load    store.Load
 }
 
 type rowWants struct {
@@ -155,11 +163,11 @@ type rowWants struct {
 func (r *Reader) groupReads(cells []model.Cell) []*readGroup {
 	if len(cells) == 1 {
 		one := cells[0]
-		return []*readGroup{{one.Table, []string{one.Column}, []*rowWants{{row: one.Row, columns: []string{one.Column}, index: []int{0}}}}}
+		return []*readGroup{{table: one.Table, columns: []string{one.Column}, rows: []*rowWants{{row: one.Row, columns: []string{one.Column}, index: []int{0}}}}}
 	}
-	most := ReadRowsLimit
+	most := readMost
 	if r.cfg.DisableBatching {
-		most = 1
+		most.Rows = 1
 	}
 	type rowKey struct{ table, row, column string }
 	byRow := map[rowKey]*rowWants{}
@@ -184,12 +192,13 @@ func (r *Reader) groupReads(cells []model.Cell) []*readGroup {
 			columns := slices.Compact(slices.Sorted(slices.Values(w.columns)))
 			name := k.table + "\x00" + strings.Join(columns, "\x00")
 			g := open[name]
-			if g == nil || len(g.rows) == most {
+			load := loadOf(w.row)
+			if g == nil || g.load.Plus(load).Exceeds(most) {
 				g = &readGroup{table: k.table, columns: columns}
 				open[name] = g
 				groups = append(groups, g)
 			}
-			g.rows = append(g.rows, w)
+			g.rows, g.load = append(g.rows, w), g.load.Plus(load)
 		}
 	}
 	return groups

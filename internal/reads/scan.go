@@ -18,13 +18,12 @@ import (
 // A scan reads pages of rows with the filter of a read, and finishes each cell as a read does: it
 // waits for locks or resolves them and reads only that cell again, so it never loses its position.
 // It reads a page to its end before it hands out the first entry: the consumer may take its time,
-// or write to the table that it scans. The first page is small and the next ones grow, so a scan
-// that the consumer breaks off early has cost little.
-const (
-	ScanFirstRows = 64
-	ScanMaxRows   = 4096
-	ScanPageBytes = 4 << 20
-)
+// or write to the table that it scans. It is a pass (package store): where few rows have the
+// columns, it lasts as long as its context.
+
+// ScanPages is how a scan reads. The first page is small and the next ones grow, so a scan that the
+// consumer breaks off early has cost little.
+var ScanPages = store.PageSize{First: 64, Rows: 4096, Bytes: 4 << 20}
 
 // Scan streams the entries of a range.
 func (s *Snapshot) Scan(ctx context.Context, table string, r model.Range, columns ...string) iter.Seq2[model.Entry, error] {
@@ -53,17 +52,12 @@ func Failed(err error) iter.Seq2[model.Entry, error] {
 func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys model.Range, columns []string) iter.Seq2[model.Entry, error] {
 	filter := store.Newest(slices.Clone(columns), ts, 1)
 	return func(yield func(model.Entry, error) bool) {
-		limit := ScanFirstRows
-		if model.EmptyRange(keys) {
-			return
-		}
-		for {
-			if r.store.Closed.Load() {
-				yield(model.Entry{}, fmt.Errorf("percolator: %w", model.ErrClosed))
-				return
-			}
-			page, more, err := r.scanPage(ctx, ts, table, keys, filter, limit)
-			if err != nil {
+		pass := r.store.NewPass(table, keys, filter, ScanPages)
+		defer pass.Close()
+		for more := !model.EmptyRange(keys); more; {
+			var page []*PageRow
+			var err error
+			if page, more, err = r.scanPage(ctx, ts, table, pass); err != nil {
 				yield(model.Entry{}, err)
 				return
 			}
@@ -74,56 +68,47 @@ func (r *Reader) scan(ctx context.Context, ts tso.Timestamp, table string, keys 
 					}
 				}
 			}
-			if !more {
-				return
-			}
-			if keys.Start = page[len(page)-1].Key + "\x00"; model.EmptyRange(keys) {
-				return
-			}
-			limit = min(2*limit, ScanMaxRows)
 		}
 	}
 }
 
 // scanPage reads a page and finishes it.
-func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, keys model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
+func (r *Reader) scanPage(ctx context.Context, ts tso.Timestamp, table string, pass *store.Pass) (rows []*PageRow, more bool, err error) {
 	ctx, span := r.store.Trace.Start(ctx, "percolator.scan", table)
 	begun := time.Now()
-	page, more, err = r.ReadPage(ctx, table, keys, filter, limit)
-	span.Count("percolator.rows", len(page))
+	page, err := pass.Next(ctx)
+	span.Count("percolator.rows", len(page.Rows))
+	rows = SeenIn(table, page)
 	if err == nil {
-		err = r.FinishPage(ctx, ts, table, page)
+		err = r.FinishPage(ctx, ts, table, rows)
 	}
 	if err == nil {
 		err = r.meta.CheckRead(ctx, ts)
 	}
 	r.tookRead(ctx, telemetry.OpScan, table, begun, err)
 	span.End(err)
-	return page, more, err
+	return rows, page.More, err
 }
 
-// pageRow is one row of a page: what the request saw, and the entries that it means.
-type pageRow struct {
+// PageRow is one row of a page: what the request saw, and the entries that it means.
+type PageRow struct {
 	Key     string
 	Seen    layout.RowVersions
 	Entries []model.Entry
 }
 
-// ReadPage reads up to limit rows from the beginning of the range. more: others may follow.
-func (r *Reader) ReadPage(ctx context.Context, table string, keys model.Range, filter store.Query, limit int) (page []*pageRow, more bool, err error) {
-	size := 0
-	err = r.store.ReadRows(ctx, table, store.In(keys), filter, limit, func(row layout.Row) bool {
-		page = append(page, &pageRow{Key: row.Key, Seen: layout.DecodeRow(table, row)})
-		size += row.Size()
-		return size < ScanPageBytes
-	})
-	more = len(page) == limit || size >= ScanPageBytes
-	return page, more, err
+// SeenIn decodes the rows of a page.
+func SeenIn(table string, page store.Page) []*PageRow {
+	rows := make([]*PageRow, len(page.Rows))
+	for i, row := range page.Rows {
+		rows[i] = &PageRow{Key: row.Key, Seen: layout.DecodeRow(table, row)}
+	}
+	return rows
 }
 
 // FinishPage turns what was seen into entries, in row and column order. It leaves out this module's
 // own columns.
-func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*pageRow) error {
+func (r *Reader) FinishPage(ctx context.Context, ts tso.Timestamp, table string, page []*PageRow) error {
 	for _, row := range page {
 		for _, col := range row.Seen.Columns() {
 			if strings.HasPrefix(col, layout.Reserved) {

@@ -53,8 +53,6 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is before the first possible one", model.ErrInvalidArgument, o.AsOf)
 	case o.AsOf > now:
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is in the future of the oracle (%d)", model.ErrInvalidArgument, o.AsOf, now)
-	case now.Sub(o.AsOf) > r.cfg.Retention && !r.meta.Held(o.AsOf, now):
-		return nil, fmt.Errorf("percolator: %w: AsOf %v is beyond the retention of %v", model.ErrSnapshotTooOld, o.AsOf.Time(), r.cfg.Retention)
 	}
 	if err := r.meta.CheckRead(ctx, o.AsOf); err != nil {
 		return nil, err

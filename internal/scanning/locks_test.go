@@ -77,16 +77,24 @@ type ttlLocks struct {
 	held          map[uint64]string
 	expires       map[uint64]time.Time
 	locks, unlock int
+	hangs         int // calls of LockRows that get no answer
 }
 
 func newTTLLocks() *ttlLocks {
 	return &ttlLocks{held: map[uint64]string{}, expires: map[uint64]time.Time{}}
 }
 
-func (s *ttlLocks) LockRows(_ context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
+func (s *ttlLocks) LockRows(ctx context.Context, holder string, ttl time.Duration, rows []uint64) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.locks++
+	if s.hangs > 0 {
+		s.hangs--
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return 0, ctx.Err()
+	}
 	for i, r := range rows {
 		if by := s.held[r]; by != "" && by != holder && time.Now().Before(s.expires[r]) {
 			return i, nil
@@ -167,6 +175,35 @@ func TestRemoteLocksAreKeptUntilFinished(t *testing.T) {
 		if n := service.locks + service.unlock - calls; n != 0 {
 			t.Errorf("%d calls without a row to keep", n)
 		}
+	})
+}
+
+// Two renewals in a row without an answer do not cost a worker its rows.
+func TestRemoteLocksSurviveTwoLostRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newTTLLocks()
+		l := NewRemoteLocks(service, nothingLeft, time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		go l.Run(ctx)
+		if n := l.Lock(ctx, []layout.Pending{{Table: "t", Row: "a"}}); n != 1 {
+			t.Errorf("%d rows locked", n)
+		}
+		name, before := hash("t", "a"), time.Time{}
+		for range 50 * int(lockTTL/(10*time.Millisecond)) {
+			service.mu.Lock()
+			if expires := service.expires[name]; expires != before { // it has just been renewed
+				before, service.hangs = expires, 2
+			}
+			left := time.Until(before)
+			service.mu.Unlock()
+			if left <= 0 {
+				t.Error("the lock has expired")
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		stop()
+		time.Sleep(lockTTL) // until no request is under way
 	})
 }
 

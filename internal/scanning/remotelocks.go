@@ -46,11 +46,11 @@ type heldRow struct {
 const (
 	lockTTL      = 10 * time.Second       // of a worker that dies; others keep off its rows so long
 	lockTimeout  = 250 * time.Millisecond // for one request; the scanner goes on without
-	lockRest     = 5 * time.Second        // after a failure
+	lockRest     = 2 * time.Second        // after a failure
 	lockCallRows = 1024                   // in one request
-	lockRenewal  = lockTTL / 3
-	lockHold     = lockTTL // after which a row that still waits, or runs, is not renewed any more
-	lockLost     = 4       // rows found lost after which a renewal stops until the next time
+	lockRenewal  = lockTTL / 4            // so that two renewals in a row may fail, with the rests after them
+	lockHold     = lockTTL                // after which a row that still waits, or runs, is not renewed any more
+	lockLost     = 4                      // rows found lost after which a renewal stops until the next time
 	keepEvery    = time.Second
 )
 

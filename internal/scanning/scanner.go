@@ -22,20 +22,22 @@ const (
 	afterLastRow = "\x00"
 )
 
+// Turn is how long a scanner reads one table before it turns to the others, so that a large table
+// does not keep a small one waiting.
+const Turn = 10 * time.Second
+
 // Page holds consecutive rows with notifications or locks, locked against other scanners.
 type Page struct {
 	Rows []layout.Pending
-	More bool // there may be more behind the last row
-	Met  bool // the row behind the last one is locked by another scanner
+	More bool   // there may be more from Next on
+	Next string // behind the last row, or where a request without any had come to
+	Met  bool   // the row behind the last one is locked by another scanner
 }
-
-// Next returns where to read on after a page that has rows.
-func (p Page) Next() string { return p.Rows[len(p.Rows)-1].Row + afterLastRow }
 
 // Source reads for a scanner and takes what it finds.
 type Source interface {
-	// ReadPage reads at most most rows from the start of r. visit reports for each whether to go on
-	// with it.
+	// ReadPage reads at most most rows from the start of r, for about a Turn at most. visit reports
+	// for each whether to go on with it.
 	ReadPage(ctx context.Context, table string, r percolator.Range, most int, visit func(row string) bool) (Page, error)
 	// Work handles rows, and waits while there is no room for them. inQueue: most of them already wait
 	// for their turn.
@@ -74,16 +76,34 @@ type Scanner struct {
 	passes int
 }
 
-// Search goes once through all tables, in random order. read is the time spent on reading. Errors
-// are the Source's.
+// Search goes through all tables, in random order, and meanwhile again through those that take no
+// more than a turn. read is the time spent on reading. Errors are the Source's.
 func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration, err error) {
 	s.Counts.Searches.Add(1)
 	s.read = 0
-	for _, i := range s.Random.Perm(len(s.Tables)) {
-		found, err := s.pass(ctx, s.Tables[i])
-		foundNew = foundNew || found
-		if err != nil {
-			return foundNew, s.read, err
+	large := map[string]*pass{}
+	for midway, first := 0, true; first || midway > 0; first = false {
+		for _, i := range s.Random.Perm(len(s.Tables)) {
+			table := s.Tables[i]
+			p := large[table]
+			switch {
+			case p == nil:
+				p = &pass{part: s.share(table)}
+				p.rest = s.around(ctx, table, p.part)
+			case len(p.rest) == 0:
+				continue
+			default:
+				midway--
+			}
+			found, err := s.turn(ctx, table, p)
+			foundNew = foundNew || found
+			if err != nil {
+				return foundNew, s.read, err
+			}
+			if len(p.rest) > 0 {
+				large[table] = p
+				midway++
+			}
 		}
 	}
 	return foundNew, s.read, nil
@@ -99,50 +119,71 @@ func (s *Scanner) share(table string) percolator.Range {
 	return s.Shares(table)
 }
 
-// pass goes once through a part of a table, from a random key and around.
-func (s *Scanner) pass(ctx context.Context, table string) (foundNew bool, err error) {
-	part := s.share(table)
-	for range maxTeleports {
-		start := s.Places.Pick(ctx, table, part)
-		found, met, err := s.sweep(ctx, table, percolator.Between(start, part.End))
-		if err == nil && !met && start > part.Start {
-			var again bool
-			again, met, err = s.sweep(ctx, table, percolator.Between(part.Start, start))
-			found = found || again
-		}
+// pass is one through a part of a table, from a random key and around.
+type pass struct {
+	part      percolator.Range
+	rest      []percolator.Range // what it has yet to go through
+	teleports int
+}
+
+// turn goes on with a pass for about a Turn.
+func (s *Scanner) turn(ctx context.Context, table string, p *pass) (foundNew bool, err error) {
+	for until := s.read + Turn; len(p.rest) > 0 && s.read < until; {
+		found, met, done, err := s.sweep(ctx, table, &p.rest[0], until)
 		foundNew = foundNew || found
-		if err != nil || !met {
+		switch {
+		case err != nil:
 			return foundNew, err
+		case met:
+			s.Counts.Teleports.Add(1)
+			if p.teleports++; p.teleports == maxTeleports {
+				p.rest = nil
+				return foundNew, nil
+			}
+			p.rest = s.around(ctx, table, p.part)
+		case done:
+			p.rest = p.rest[1:]
 		}
-		s.Counts.Teleports.Add(1)
 	}
 	return foundNew, nil
 }
 
-// sweep goes through a range of a table, page by page. met: another scanner is there.
-func (s *Scanner) sweep(ctx context.Context, table string, r percolator.Range) (foundNew, met bool, err error) {
+// around is a part from a random key on, and then what lies before it.
+func (s *Scanner) around(ctx context.Context, table string, part percolator.Range) []percolator.Range {
+	start := s.Places.Pick(ctx, table, part)
+	ranges := []percolator.Range{percolator.Between(start, part.End)}
+	if start > part.Start {
+		ranges = append(ranges, percolator.Between(part.Start, start))
+	}
+	return ranges
+}
+
+// sweep goes through a range of a table, page by page, until so much time was spent on reading. It
+// moves the start of the range. met: another scanner is there; done: the range is.
+func (s *Scanner) sweep(ctx context.Context, table string, r *percolator.Range, until time.Duration) (foundNew, met, done bool, err error) {
 	queued := 0
 	largest := cmp.Or(s.MaxPage, maxPage)
-	for most := max(largest/firstPageOf, 1); ; most = min(4*most, largest) {
-		p, next, err := s.readLocked(ctx, table, r, most)
+	for most := max(largest/firstPageOf, 1); s.read < until; most = min(4*most, largest) {
+		p, err := s.readLocked(ctx, table, *r, most)
 		found, inQueue := s.Source.Work(ctx, p.Rows)
 		s.release(ctx, p.Rows)
 		foundNew = foundNew || found
 		if err != nil || p.Met || !p.More {
-			return foundNew, p.Met, err
+			return foundNew, p.Met, true, err
 		}
 		if queued++; found || !inQueue {
 			queued = 0
 		}
 		if queued == queuedPages { // the queue is well ahead of us here, and will be for a while
-			return foundNew, false, nil
+			return foundNew, false, true, nil
 		}
-		r.Start = next
+		r.Start = p.Next
 	}
+	return foundNew, false, false, nil
 }
 
-// readLocked reads a page and locks its rows; next is where to read on.
-func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Range, most int) (p Page, next string, err error) {
+// readLocked reads a page and locks its rows.
+func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Range, most int) (p Page, err error) {
 	begun := s.Now()
 	defer func() { s.read += s.Now().Sub(begun) }()
 	theirs := map[string]bool{} // with Stay: the rows of other scanners of the worker
@@ -155,18 +196,15 @@ func (s *Scanner) readLocked(ctx context.Context, table string, r percolator.Ran
 		s.Counts.Rows.Add(1)
 		return true
 	})
-	if p.More {
-		next = p.Next()
-	}
 	if s.Stay {
 		p.Rows = s.lockOthers(ctx, p.Rows, theirs)
-		return p, next, err
+		return p, err
 	}
 	if n := s.Remote.Lock(ctx, p.Rows); n < len(p.Rows) {
 		s.Rows.unlockAll(p.Rows[n:])
 		p.Rows, p.Met = p.Rows[:n], true
 	}
-	return p, next, err
+	return p, err
 }
 
 // lockOthers locks what it can of rows other than theirs.

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Google's client hides where a request goes and that it is sent again. This client sees both
-// through an interceptor.
+// Google's client hides where a request goes, that it is sent again, and how far a read has come
+// that finds nothing. This client sees all that through an interceptor.
 
 // Endpoint learns from the requests where they go: the options that name the address cannot be
 // read, and a deadline does not say which address failed to answer.
@@ -49,8 +49,9 @@ func (e *Endpoint) String() string {
 // lasts; a row that no server has at present then holds up everything that travels with it.
 type Attempts struct {
 	n       atomic.Int64
-	Again   func()           // called before each attempt but the first
+	Again   func()           // called before each attempt but the first; nil: nothing
 	applied func(row string) // called for each mutation that MutateRows has applied, at once; nil: none
+	passed  func(key string) // called with the last key that ReadRows has passed over; nil: none
 }
 
 type attemptsKey struct{}
@@ -61,14 +62,39 @@ func (a *Attempts) Watch(ctx context.Context) context.Context {
 }
 
 func (a *Attempts) open(open func() (grpc.ClientStream, error)) (grpc.ClientStream, error) {
-	if a.n.Add(1) > 1 {
+	if a.n.Add(1) > 1 && a.Again != nil {
 		a.Again()
 	}
 	stream, err := open()
-	if err != nil || a.applied == nil {
-		return stream, err
+	switch {
+	case err != nil:
+		return nil, err
+	case a.applied != nil:
+		return &mutationStream{ClientStream: stream, applied: a.applied}, nil
+	case a.passed != nil:
+		return &readStream{ClientStream: stream, passed: a.passed}, nil
 	}
-	return &mutationStream{ClientStream: stream, applied: a.applied}, nil
+	return stream, nil
+}
+
+// readStream is one attempt of ReadRows. What the server says that it has passed over holds once
+// the client has handed out the rows that came with it: when it asks for the next message.
+type readStream struct {
+	grpc.ClientStream
+	passed func(key string)
+	last   string
+}
+
+func (s *readStream) RecvMsg(m any) error {
+	if s.last != "" {
+		s.passed(s.last)
+		s.last = ""
+	}
+	err := s.ClientStream.RecvMsg(m)
+	if resp, ok := m.(*btpb.ReadRowsResponse); ok && err == nil {
+		s.last = string(resp.LastScannedRowKey)
+	}
+	return err
 }
 
 // mutationStream is one attempt of MutateRows.

@@ -11,19 +11,23 @@ import (
 
 // One MutateRow for each row would be the simple way to write phase two. Sixty-four rows in one
 // request cost a tenth of that, so all unconditional mutations of a client, whichever transaction
-// they belong to, go through here: each table has at most bulkInFlight requests under way, and what
+// they belong to, go through here: each tablet has a few requests under way (Lanes), and what
 // arrives meanwhile forms the next one. When nothing is under way a mutation is sent at once, so
 // batching never adds a delay.
 //
 // A row that no tablet server has at present must not hold up the others: a request that is sent
 // again, or has been under way for slotTimeout, gives up its slot. So there may be more requests
-// than bulkInFlight, at most one for each row in the queue.
+// than slots, at most one for each row in the queue.
 const (
-	bulkInFlight = 2
-	slotTimeout  = time.Second
-	BulkRows     = 512
-	bulkQueue    = 16384 // rows waiting or under way; a committer that finds it full waits
+	slotTimeout = time.Second
+	bulkQueue   = 16384 // rows waiting or under way; a committer that finds it full waits
 )
+
+// RequestRows is the most rows that one request names.
+const RequestRows = 512
+
+// bulkMost is what one request of the bulk writer carries. Bigtable takes 100,000 mutations.
+var bulkMost = Load{Rows: RequestRows, Bytes: 4 << 20, Mutations: 100_000}
 
 // RowMutation is one row's share of something that needs no condition: phase two, clean-up, erased
 // notifications.
@@ -33,7 +37,10 @@ type RowMutation struct {
 	Deadline   time.Time   // not sent after it (I14)
 	Done       func(error) // called once, from another goroutine
 	epoch      *bulkEpoch
+	load       Load // set when it is queued
 }
+
+func (m RowMutation) row() (row string, load Load) { return m.Row, m.load }
 
 // BulkWriter sends unconditional mutations in batches. It is safe for concurrent use.
 type BulkWriter struct {
@@ -42,16 +49,10 @@ type BulkWriter struct {
 	Slots chan struct{} // one element for each row waiting or under way
 
 	mu      sync.Mutex
-	tables  map[string]*bulkTable
+	tables  map[string]*Lanes[RowMutation] // guarded by mu
 	epoch   *bulkEpoch
 	closed  bool
 	senders sync.WaitGroup
-}
-
-type bulkTable struct {
-	queue    []RowMutation
-	inFlight int // senders
-	starting int // senders that have yet to look at the queue; each will take up to BulkRows
 }
 
 // bulkEpoch counts the mutations accepted between two flushes, so that a flush never waits for
@@ -65,7 +66,7 @@ type bulkEpoch struct {
 
 // NewBulkWriter sends until ctx ends.
 func NewBulkWriter(ctx context.Context, s *Store) *BulkWriter {
-	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), tables: map[string]*bulkTable{},
+	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), tables: map[string]*Lanes[RowMutation]{},
 		epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
@@ -101,7 +102,7 @@ func (b *BulkWriter) enqueue(muts []RowMutation) {
 			b.push(m)
 		}
 		for _, m := range muts {
-			b.start(m.Table)
+			b.begin(b.tables[m.Table])
 		}
 	}
 	b.mu.Unlock()
@@ -117,23 +118,21 @@ func (b *BulkWriter) enqueue(muts []RowMutation) {
 func (b *BulkWriter) push(m RowMutation) {
 	m.epoch = b.epoch
 	m.epoch.open++
+	m.load = m.Mut.load(m.Row)
 	t := b.tables[m.Table]
 	if t == nil {
-		t = new(bulkTable)
+		t = &Lanes[RowMutation]{Tablets: &b.store.Tablets, Table: m.Table, Most: bulkMost, Of: RowMutation.row}
 		b.tables[m.Table] = t
 	}
-	t.queue = append(t.queue, m)
+	t.Push(m)
 }
 
-// start adds a sender for a table that has fewer than it may have, unless those it has will take
-// everything; the caller holds b.mu.
-func (b *BulkWriter) start(table string) {
-	t := b.tables[table]
-	if t.inFlight < bulkInFlight && len(t.queue) > t.starting*BulkRows {
-		t.inFlight++
-		t.starting++
+// begin starts a sender for each slot that is free and wanted; the caller holds b.mu. After Close
+// only senders call it: what waits in a lane without one needs an answer.
+func (b *BulkWriter) begin(t *Lanes[RowMutation]) {
+	for slot := t.Next(); slot != nil; slot = t.Next() {
 		b.senders.Add(1)
-		go b.drain(b.newSlot(table, t))
+		go b.drain(slot)
 	}
 }
 
@@ -150,56 +149,51 @@ func (b *BulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error 
 	}
 }
 
-// drain sends the queue of a table, a request at a time, until another sender has its slot.
+type bulkSlot = Slot[RowMutation]
+
+// drain sends what waits in a lane, a request at a time, until another sender has its slot.
 func (b *BulkWriter) drain(slot *bulkSlot) {
 	defer b.senders.Done()
-	t := slot.t
-	for first := true; ; first = false {
-		b.mu.Lock()
-		if first {
-			t.starting--
-		}
-		if slot.left {
-			b.mu.Unlock()
-			return
-		}
-		if len(t.queue) == 0 {
-			slot.left = true // the timer of a request that is over may still fire
-			t.inFlight--
-			b.mu.Unlock()
-			return
-		}
-		n := min(len(t.queue), BulkRows)
-		batch := t.queue[:n:n]
-		t.queue = t.queue[n:]
-		b.mu.Unlock()
+	for batch := b.take(slot); batch != nil; batch = b.take(slot) {
 		b.apply(slot, batch)
 	}
 }
 
-// bulkSlot is one of a table's bulkInFlight senders.
-type bulkSlot struct {
-	b     *BulkWriter
-	table string
-	t     *bulkTable
-	left  bool // guarded by b.mu
+// take returns the mutations of the next request. One that has left others behind shows that the
+// table needs more requests at once than it has.
+func (b *BulkWriter) take(slot *bulkSlot) []RowMutation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	batch := slot.Take()
+	if batch != nil && slot.Full() {
+		go b.learn(slot.lanes)
+	}
+	b.begin(slot.lanes)
+	return batch
 }
 
-func (b *BulkWriter) newSlot(table string, t *bulkTable) *bulkSlot {
-	return &bulkSlot{b: b, table: table, t: t}
-}
-
-// leave lets another sender start: the request in this slot takes too long.
-func (s *bulkSlot) leave() {
-	s.b.mu.Lock()
-	defer s.b.mu.Unlock()
-	if s.left || s.b.closed { // after Close no sender begins, and this one answers those who wait
+// leave lets another sender start: the request in this slot takes too long. It stays after Close,
+// to answer those that wait.
+func (b *BulkWriter) leave(slot *bulkSlot) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || !slot.Leave() {
 		return
 	}
-	s.left = true
-	s.t.inFlight--
-	if len(s.t.queue) > 0 {
-		s.b.start(s.table)
+	if slot.lanes.Waiting() > 0 {
+		go b.learn(slot.lanes)
+	}
+	b.begin(slot.lanes)
+}
+
+// learn finds out where a table is cut, and cuts what waits for it.
+func (b *BulkWriter) learn(t *Lanes[RowMutation]) {
+	t.Learn()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		t.Cut()
+		b.begin(t)
 	}
 }
 
@@ -248,9 +242,10 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 		}
 	}
 	ctx, cancel := context.WithDeadline(b.ctx, deadline)
-	b.store.Metrics.Batch(ctx, telemetry.OpMutateRows, slot.table, len(rows))
-	stuck := time.AfterFunc(slotTimeout, slot.leave)
-	errs, err := b.store.MutateRows((&Attempts{Again: slot.leave, applied: applied}).Watch(ctx), slot.table, rows, muts)
+	table, leave := slot.lanes.Table, func() { b.leave(slot) }
+	b.store.Metrics.Batch(ctx, telemetry.OpMutateRows, table, len(rows))
+	stuck := time.AfterFunc(slotTimeout, leave)
+	errs, err := b.store.MutateRows((&Attempts{Again: leave, applied: applied}).Watch(ctx), table, rows, muts)
 	stuck.Stop()
 	cancel()
 	for i, m := range batch {

@@ -22,7 +22,7 @@ func TestExpiredMutationDoesNotFailItsBatch(t *testing.T) {
 			Done: func(err error) { results[i] = err }}
 		b.Slots <- struct{}{}
 	}
-	b.apply(&bulkSlot{b: b, table: "t", t: new(bulkTable)}, batch)
+	b.apply(&bulkSlot{lanes: &Lanes[RowMutation]{Table: "t"}, lane: new(lane[RowMutation])}, batch)
 	if results[0] == nil {
 		t.Error("a mutation was sent after its deadline")
 	}
@@ -43,18 +43,21 @@ func TestSlotOfABulkRequestIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)
 	b := NewBulkWriter(s.Background, s.Store)
-	table := &bulkTable{inFlight: 1, starting: 1}
-	slot := b.newSlot("t", table)
+	b.push(RowMutation{Table: "t", Row: "r", Mut: NewMutation(1)})
+	table := b.tables["t"]
+	slot := table.Next()
+	slot.Take()
 	b.senders.Add(1)
-	b.drain(slot) // there is nothing to send
-	slot.leave()  // as the timer of a request does that has just ended
+	b.drain(slot) // there is nothing more to send
+	b.leave(slot) // as the timer of a request does that has just ended
 	if table.inFlight != 0 {
 		t.Errorf("%d requests are under way", table.inFlight)
 	}
-	table.inFlight = 1
-	slot = b.newSlot("t", table)
-	slot.leave()
-	slot.leave()
+	b.push(RowMutation{Table: "t", Row: "r", Mut: NewMutation(1)})
+	slot = table.Next()
+	slot.Take()
+	b.leave(slot)
+	b.leave(slot)
 	if table.inFlight != 0 {
 		t.Errorf("%d requests are under way", table.inFlight)
 	}

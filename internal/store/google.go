@@ -2,63 +2,55 @@ package store
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"sync"
+	"errors"
 
 	"cloud.google.com/go/bigtable"
-	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/layout"
-	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // google is Cloud Bigtable behind the interface Backend: the one place that knows Google's client.
 // That client retries ReadRows and MutateRows; it never retries CheckAndMutateRow.
 type google struct {
-	client *bigtable.Client
-	tables sync.Map // name → *bigtable.Table
+	*connection             // for all but background work
+	background  *connection // the same one if that has no app profile of its own
 }
 
-// Connect opens the data client with the settings that transactions need: no direct access and no
-// sessions unless measured, and no metrics exported behind the user's back.
-func Connect(ctx context.Context, project, instance, appProfile string, opts []option.ClientOption) (Backend, error) {
-	client, err := bigtable.NewClientWithConfig(ctx, project, instance, bigtable.ClientConfig{
-		AppProfile:          appProfile,
-		MetricsProvider:     bigtable.NoopMetricsProvider{},
-		DisableDirectAccess: true,
-		DisableSession:      true,
-	}, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, model.WithContext(ctx, err))
+// of is the connection for what is sent with ctx.
+func (g *google) of(ctx context.Context) *connection {
+	if g.background != g.connection && isBackground(ctx) {
+		return g.background
 	}
-	return &google{client: client}, nil
-}
-
-func (g *google) table(name string) *bigtable.Table {
-	if t, ok := g.tables.Load(name); ok {
-		return t.(*bigtable.Table)
-	}
-	t, _ := g.tables.LoadOrStore(name, g.client.Open(name))
-	return t.(*bigtable.Table)
+	return g.connection
 }
 
 func (g *google) ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error) {
-	r, err := g.table(table).ReadRow(ctx, row, bigtable.RowFilter(q.filter()))
+	r, err := g.of(ctx).table(table).ReadRow(ctx, row, bigtable.RowFilter(q.filter()))
 	return rowOf(r), err
 }
 
-func (g *google) ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, visit func(layout.Row) bool) error {
+func (g *google) ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error {
+	stopped := false // Google's client reads on, and visits nothing
+	if passed != nil {
+		ctx = (&Attempts{passed: func(key string) {
+			if !stopped {
+				passed(key)
+			}
+		}}).Watch(ctx)
+	}
 	opts := []bigtable.ReadOption{bigtable.RowFilter(q.filter())}
 	if limit > 0 {
 		opts = append(opts, bigtable.LimitRows(int64(limit)))
 	}
-	return g.table(table).ReadRows(ctx, rows.set(), func(r bigtable.Row) bool { return visit(rowOf(r)) }, opts...)
+	return g.of(ctx).table(table).ReadRows(ctx, rows.set(), func(r bigtable.Row) bool {
+		stopped = !visit(rowOf(r))
+		return !stopped
+	}, opts...)
 }
 
 func (g *google) CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error) {
-	err = g.table(table).Apply(ctx, row, bigtable.NewCondMutation(predicate.filter(), onMatch.google(), onMiss.google()),
+	err = g.of(ctx).table(table).Apply(ctx, row, bigtable.NewCondMutation(predicate.filter(), onMatch.google(), onMiss.google()),
 		bigtable.GetCondMutationResult(&matched))
 	return matched, err
 }
@@ -68,19 +60,18 @@ func (g *google) MutateRows(ctx context.Context, table string, rows []string, mu
 	for i, m := range muts {
 		list[i] = m.google()
 	}
-	return g.table(table).ApplyBulk(ctx, rows, list)
+	return g.of(ctx).table(table).ApplyBulk(ctx, rows, list)
 }
 
 func (g *google) SampleKeys(ctx context.Context, table string) ([]string, error) {
-	return g.table(table).SampleRowKeys(ctx)
+	return g.of(ctx).table(table).SampleRowKeys(ctx)
 }
 
 func (g *google) Close() error {
-	err := g.client.Close()
-	if err != nil && strings.Contains(err.Error(), "closing") { // closed before
-		return nil
+	if g.background == g.connection {
+		return g.connection.close()
 	}
-	return err
+	return errors.Join(g.connection.close(), g.background.close())
 }
 
 // families are those that a row may have, in the order in which its items are listed.

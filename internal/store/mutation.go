@@ -48,6 +48,16 @@ func (m *Mutation) Changes() []Change { return m.changes }
 // Empty reports whether the mutation changes nothing.
 func (m *Mutation) Empty() bool { return len(m.changes) == 0 }
 
+// load is what the mutation adds to a request.
+func (m *Mutation) load(row string) Load {
+	const overhead = 64 // more than Protocol Buffers add to a change or to a row
+	l := Load{Rows: 1, Bytes: len(row) + overhead, Mutations: len(m.changes)}
+	for _, c := range m.changes {
+		l.Bytes += len(c.Family) + len(c.Column) + len(c.Value) + overhead
+	}
+	return l
+}
+
 // Put writes a version.
 func (m *Mutation) Put(family, column string, ts tso.Timestamp, value []byte) {
 	m.changes = append(m.changes, Change{PutVersion, family, column, ts, 0, value})

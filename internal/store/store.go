@@ -27,8 +27,10 @@ import (
 type Backend interface {
 	// ReadRow reads one row; a missing one has no items.
 	ReadRow(ctx context.Context, table, row string, q Query) (layout.Row, error)
-	// ReadRows visits at most limit rows (0: all) in key order until visit returns false.
-	ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, visit func(layout.Row) bool) error
+	// ReadRows visits at most limit rows (0: all) in key order until visit returns false. passed, if
+	// not nil, is called between two visits, and before an error, with the last key up to which the
+	// store says that it has passed over rows that the query does not let through.
+	ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error
 	// CheckAndMutate applies onMatch if the predicate finds a cell, onMiss otherwise. It is sent once.
 	CheckAndMutate(ctx context.Context, table, row string, predicate Query, onMatch, onMiss *Mutation) (matched bool, err error)
 	// MutateRows may be sent several times: mutations are idempotent.
@@ -50,6 +52,7 @@ type Store struct {
 	Count   *telemetry.Counters
 	Metrics *telemetry.Instruments // nil: none
 	Trace   telemetry.Spans
+	Tablets Tablets
 
 	// Background ends when the client closes: a request that it cuts off is not sent again.
 	Background context.Context
@@ -61,6 +64,7 @@ type Store struct {
 func New(ctx context.Context, backend Backend, count *telemetry.Counters) *Store {
 	s := &Store{backend: backend, Count: count, Timing: model.DefaultTiming}
 	s.Background, s.Stop = context.WithCancel(ctx)
+	s.Tablets.store, s.Tablets.byName = s, map[string]*tableBounds{}
 	return s
 }
 
@@ -85,14 +89,31 @@ func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout
 	r, err := s.backend.ReadRow(ctx, table, row, q)
 	s.took(ctx, telemetry.OpReadRows, table, begun, err)
 	if !r.Missing() {
-		s.Count.RowsRead.Add(1)
+		s.received(r)
 	}
 	return r, s.Err(ctx, table, err)
 }
 
+// LargeRow is the size from which on a row counts as large: Bigtable sends no row above 256 MiB, and
+// a quarter of that leaves time to divide it.
+const LargeRow = 64 << 20
+
+// received counts a row.
+func (s *Store) received(r layout.Row) {
+	s.Count.RowsRead.Add(1)
+	if r.Size() >= LargeRow {
+		s.Count.LargeRows.Add(1)
+	}
+}
+
 // ReadRows streams at most limit rows (0: all) in key order, each atomic by itself, until visit
-// returns false.
+// returns false. It is one request, for rows that are named or known to be few: ReadPage and Pass
+// read ranges of any size.
 func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, limit int, visit func(layout.Row) bool) error {
+	return s.readRows(ctx, table, rows, q, limit, nil, visit)
+}
+
+func (s *Store) readRows(ctx context.Context, table string, rows Rows, q Query, limit int, passed func(key string), visit func(layout.Row) bool) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}
@@ -100,8 +121,8 @@ func (s *Store) ReadRows(ctx context.Context, table string, rows Rows, q Query, 
 	defer cancel()
 	s.Count.ReadRows.Add(1)
 	begun := time.Now()
-	err := s.backend.ReadRows(ctx, table, rows, q, limit, func(r layout.Row) bool {
-		s.Count.RowsRead.Add(1)
+	err := s.backend.ReadRows(ctx, table, rows, q, limit, passed, func(r layout.Row) bool {
+		s.received(r)
 		return visit(r)
 	})
 	s.took(ctx, telemetry.OpReadRows, table, begun, err)

@@ -13,7 +13,7 @@ type Counters struct {
 	Transactions, Conflicts, Aborts                       atomic.Int64
 	RolledForward, RolledBack, Notifications              atomic.Int64
 	ReadRows, CheckAndMutate, MutateRows, Samples, Oracle atomic.Int64
-	RowsRead, RowsMutated                                 atomic.Int64
+	RowsRead, LargeRows, RowsMutated                      atomic.Int64
 	LateRecords, Unknown                                  atomic.Int64
 
 	LockWaits, LockWaitTime, LockWaiting atomic.Int64

@@ -29,7 +29,7 @@ type Source struct {
 	Config model.Settings
 	Oracle tso.Oracle
 	ahead  startAhead  // start timestamps for Blind
-	Newest newestStamp // for MaxStaleness
+	Newest newestStamp // for MaxStaleness, and for the age of snapshots
 }
 
 // stampsMost bounds the start timestamps at hand, and the requests for more.
@@ -150,6 +150,13 @@ func (n *newestStamp) offer(s stamp) {
 	if s.TS > n.TS {
 		n.stamp = s
 	}
+}
+
+// Timestamp is the greatest timestamp; 0 before the first.
+func (n *newestStamp) Timestamp() tso.Timestamp {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.TS
 }
 
 // Within returns the timestamp if the client asked for it at most d ago.

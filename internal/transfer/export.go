@@ -104,7 +104,8 @@ func BeginExport(ctx context.Context, e *engine.Engine, ttl time.Duration, reaso
 // ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
 // values, deletions that observers may not know of, and what observers have to do about either.
 // Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
-// at most 4096 rows or, beyond its first row, about 4 MiB of values.
+// at most 4096 rows or, beyond its last row, about 4 MiB; where so few rows have anything to export
+// that a request is cut off, 16 MiB that are read ahead.
 func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table string, r model.Range) iter.Seq2[ExportedRow, error] {
 	info, ok := e.Meta.Catalog.Load().UserTable(table)
 	if !ok {
@@ -155,31 +156,20 @@ type exporter struct {
 	info *model.TableInfo
 }
 
-// pages reads pages of rows that pass a filter, and hands out what decode makes of them; a row
-// without cells is left out.
+// pages reads the rows that pass a filter, and hands out what decode makes of them; a row without
+// cells is left out.
 func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, decode func(context.Context, layout.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
 	return func(yield func(ExportedRow, error) bool) {
-		fail := func(err error) { yield(ExportedRow{}, err) }
-		if err := model.CheckContext(ctx); err != nil {
-			fail(err)
-			return
-		}
-		limit := reads.ScanFirstRows
-		for !model.EmptyRange(r) {
-			if x.e.Store.Closed.Load() {
-				fail(fmt.Errorf("percolator: %w", model.ErrClosed))
-				return
-			}
-			page, more, err := x.page(ctx, r, f, limit)
-			rows := make([]ExportedRow, len(page))
-			for i := 0; i < len(page) && err == nil; i++ {
-				rows[i], err = decode(ctx, page[i])
+		for page, err := range x.e.Store.NewPass(x.info.Name, r, f, reads.ScanPages).Pages(ctx) {
+			rows := make([]ExportedRow, len(page.Rows))
+			for i := 0; i < len(page.Rows) && err == nil; i++ {
+				rows[i], err = decode(ctx, page.Rows[i])
 			}
 			if err == nil { // after everything has been read (I16)
 				err = x.e.Meta.CheckRead(ctx, x.ts)
 			}
 			if err != nil {
-				fail(err)
+				yield(ExportedRow{}, err)
 				return
 			}
 			for _, row := range rows {
@@ -187,21 +177,6 @@ func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, deco
 					return
 				}
 			}
-			if !more {
-				return
-			}
-			r.Start = page[len(page)-1].Key + "\x00"
-			limit = min(2*limit, reads.ScanMaxRows)
 		}
 	}
-}
-
-func (x *exporter) page(ctx context.Context, r model.Range, f store.Query, limit int) (page []layout.Row, more bool, err error) {
-	size := 0
-	err = x.e.Store.ReadRows(ctx, x.info.Name, store.In(r), f, limit, func(row layout.Row) bool {
-		page = append(page, row)
-		size += row.Size()
-		return size < reads.ScanPageBytes
-	})
-	return page, len(page) == limit || size >= reads.ScanPageBytes, err
 }

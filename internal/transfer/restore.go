@@ -235,7 +235,7 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 	g.SetLimit(8)
 	for i, name := range names {
 		g.Go(func() (err error) {
-			found[i], err = hasRows(gctx, r.e, name)
+			found[i], err = r.e.Store.HasRows(gctx, name, store.Anything())
 			return err
 		})
 	}
@@ -248,20 +248,11 @@ func (r *Restore) checkEmpty(ctx context.Context) error {
 	return nil
 }
 
-// hasRows tells whether anything is stored in a Bigtable table.
-func hasRows(ctx context.Context, e *engine.Engine, name string) (found bool, err error) {
-	err = e.Store.ReadRows(ctx, name, store.Rows{}, store.Anything(), 1, func(layout.Row) bool {
-		found = true
-		return false
-	})
-	return found, err
-}
-
 // CheckWritten checks, before a restore continues, that none of tables, into which it has written
 // rows, is empty. ErrConflict: one was emptied since; call AbandonRestore.
 func (r *Restore) CheckWritten(ctx context.Context, tables ...string) error {
 	for _, name := range tables {
-		switch found, err := hasRows(ctx, r.e, name); {
+		switch found, err := r.e.Store.HasRows(ctx, name, store.Anything()); {
 		case err != nil:
 			return err
 		case !found:

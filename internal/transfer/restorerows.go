@@ -149,7 +149,7 @@ func (b *restoreBatches) send(ctx context.Context, table string) error {
 	if err := b.r.inForce(ctx); err != nil {
 		return err
 	}
-	errs, err := b.r.e.Store.MutateRows(ctx, table, t.rows, t.muts)
+	errs, err := b.r.e.Store.MutateRows(store.InBackground(ctx), table, t.rows, t.muts)
 	for _, rowErr := range errs {
 		if err == nil {
 			err = rowErr

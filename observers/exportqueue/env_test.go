@@ -80,8 +80,14 @@ func values(entries []exportqueue.Entry) (list []string) {
 // export runs a worker until the test ends.
 func (e *env) export(c *percolator.Client, to *receiver, cfg observers.Config) (w *observers.Worker, stop func()) {
 	e.Helper()
+	return e.exportSearching(c, c, to, cfg)
+}
+
+// exportSearching is export with another client that searches for entries.
+func (e *env) exportSearching(c, searcher *percolator.Client, to *receiver, cfg observers.Config) (w *observers.Worker, stop func()) {
+	e.Helper()
 	r := observers.NewRegistry()
-	e.queue.Observe(r, c, to.deliver)
+	e.queue.Observe(r, searcher, to.deliver)
 	cfg.MinBackoff, cfg.Scanners, cfg.ScanInterval, cfg.DisableCollection = time.Millisecond, 1, 10*time.Millisecond, true
 	w, err := observers.NewWorker(c, r, cfg)
 	if err != nil {

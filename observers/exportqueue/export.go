@@ -8,7 +8,6 @@ import (
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/internal/sliced"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/admin"
 )
 
 // Observe registers the observers that deliver, one for each partition, named after Config.Name and
@@ -51,9 +50,11 @@ func (q *Queue) export(ctx context.Context, client *percolator.Client, tx *perco
 		}
 	}
 	if b.more {
-		return tx.Notify(ch.Cell) // at the commit timestamp, so it outlives this run (I11)
+		if err := tx.Notify(ch.Cell); err != nil { // at the commit timestamp, so it outlives this run (I11)
+			return err
+		}
 	}
-	return nil
+	return q.advance(ctx, client, tx, partition, b.from, b.dirty)
 }
 
 // batch is what one run delivers.
@@ -62,10 +63,13 @@ type batch struct {
 	cells   []percolator.Cell
 	bytes   int
 	more    bool // the limits kept something out
+
+	from  string   // where the search began
+	dirty []string // the slices that were read, or left for lack of room, in order
 }
 
 // collect reads the oldest entries of a partition that are visible to tx, in order: those of own,
-// the slice that was notified, and of all slices that are dirty now.
+// the slice that was notified, and of all slices from the position on that are dirty now.
 //
 // The run erases the notifications of own up to its snapshot, so it has to read that slice even if
 // the search does not show it dirty: the search is atomic in each row only. Entries in other slices
@@ -77,12 +81,18 @@ type batch struct {
 // notification can arrive after the search has read its slice, though its timestamp is below the
 // snapshot's.
 func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *percolator.Txn, partition int, own string) (*batch, error) {
-	list, err := q.dirty(ctx, client, partition, own)
+	from, err := q.position(ctx, tx, partition)
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{}
-	for _, slice := range list {
+	found, err := q.search(ctx, client, from, percolator.Prefix(sliced.Prefix(partition)).End)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, own)
+	slices.Sort(found)
+	b := &batch{from: from, dirty: slices.Compact(found)}
+	for _, slice := range b.dirty {
 		if err := q.read(ctx, tx, slice, b); err != nil || b.more {
 			return b, err
 		}
@@ -90,10 +100,10 @@ func (q *Queue) collect(ctx context.Context, client *percolator.Client, tx *perc
 	return b, nil
 }
 
-// dirty lists, in order, own and the slices of a partition that carry notifications or locks.
-func (q *Queue) dirty(ctx context.Context, client *percolator.Client, partition int, own string) ([]string, error) {
-	found := []string{own}
-	for row, err := range admin.New(client).ScanPending(ctx, q.cfg.Table, percolator.Prefix(sliced.Prefix(partition))) {
+// search lists, in order, the slices between two keys that carry notifications or locks. A delivery
+// waits for it, so it is no background work.
+func (q *Queue) search(ctx context.Context, client *percolator.Client, from, to string) (found []string, err error) {
+	for row, err := range client.Engine().Reads.ScanPending(ctx, q.cfg.Table, percolator.Between(from, to)) {
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +111,6 @@ func (q *Queue) dirty(ctx context.Context, client *percolator.Client, partition 
 			found = append(found, row.Row[:sliced.RowBytes])
 		}
 	}
-	slices.Sort(found)
 	return slices.Compact(found), nil
 }
 
@@ -130,7 +139,7 @@ func (q *Queue) read(ctx context.Context, tx *percolator.Txn, slice string, b *b
 // stream.
 func (q *Queue) Pending(ctx context.Context, r percolator.Reader) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for e, err := range r.Scan(ctx, q.cfg.Table, percolator.All()) {
+		for e, err := range r.Scan(ctx, q.cfg.Table, percolator.Between("", positionRows)) {
 			var entry Entry
 			if err == nil {
 				entry, err = decode(e)

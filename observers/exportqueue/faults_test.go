@@ -41,9 +41,14 @@ func TestCrashBetweenDeliveryAndDeletion(t *testing.T) {
 }
 
 // The worker dies at each of its requests in turn, another one goes on: every entry is delivered,
-// for the first time in order.
+// for the first time in order. Over hours, the runs also move the position.
 func TestCrashOfAnExporter(t *testing.T) {
 	t.Parallel()
+	t.Run("over seconds", func(t *testing.T) { t.Parallel(); crashExporter(t, 2*time.Second) })
+	t.Run("over hours", func(t *testing.T) { t.Parallel(); crashExporter(t, 20*time.Minute) })
+}
+
+func crashExporter(t *testing.T, between time.Duration) {
 	e := newEnv(t, func(c *exportqueue.Config) { c.MaxEntries = 2 })
 	var to receiver
 	var want []string
@@ -52,7 +57,7 @@ func TestCrashOfAnExporter(t *testing.T) {
 			v := fmt.Sprint(len(want))
 			want = append(want, "k="+v)
 			e.add("k", v)
-			e.Clock.Advance(2 * time.Second)
+			e.Clock.Advance(between)
 		}
 		c := e.crashAt(n)
 		w, stop := e.export(c, &to, observers.Config{})

@@ -17,15 +17,22 @@ import (
 //
 // in hexadecimal digits: SLICE and PART are the first twelve digits of START, so that a row holds
 // what began within 16 ms, and rows and columns are in the order of delivery. The notification of a
-// slice is in the row PARTITION.SLICE.
+// slice is in the row PARTITION.SLICE. The position of a partition is the name of such a row, in a
+// row of its own behind all partitions.
 const (
 	partBits    = 16
 	startDigits = 16
 	seqDigits   = 8
+
+	positionRows = "position."
 )
 
 func entryRow(slice string, start tso.Timestamp) string {
 	return fmt.Sprintf("%s.%02x", slice, uint64(start)>>partBits&0xff)
+}
+
+func (q *Queue) positionCell(partition int) percolator.Cell {
+	return percolator.Cell{Table: q.cfg.Table, Row: fmt.Sprintf("%s%03x", positionRows, partition), Column: "slice"}
 }
 
 func exportColumn(partition int) string { return fmt.Sprintf("export-%03x", partition) }

@@ -50,6 +50,18 @@ func (s slowStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
+// slowReader makes a client whose first read from s.from is s.
+func (e *env) slowReader(s *slowRead) *percolator.Client {
+	e.Helper()
+	c, err := percolator.NewClient(e.ctx, percolator.Config{Project: e.Project, Instance: e.Instance, Oracle: e.Oracle},
+		append(e.Options(), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(s.intercept)))...)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // TestNoEntryIsLostBetweenTwoRowsOfASearch: a run looks for the dirty slices of its partition with
 // a read that is atomic in each row only. It reads the slice's row before transaction A has written
 // its notification there, and A's entry after A has committed, and might pass over the slice. That
@@ -90,23 +102,8 @@ func TestNoEntryIsLostBetweenTwoRowsOfASearch(t *testing.T) {
 
 	// Another worker has seen the first entry's notification and begins a run.
 	read := &slowRead{from: []byte("000."), there: make(chan struct{}), goOn: make(chan []byte, 1)}
-	reader, err := percolator.NewClient(e.ctx, percolator.Config{Project: e.Project, Instance: e.Instance, Oracle: e.Oracle},
-		append(e.Options(), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(read.intercept)))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = reader.Close() })
-	second, r := &receiver{}, observers.NewRegistry()
-	e.queue.Observe(r, reader, second.deliver)
-	cfg.DisableCollection = true
-	w, err := observers.NewWorker(e.NewClient(), r, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(e.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	second := &receiver{}
+	w, _ := e.exportSearching(e.NewClient(), e.slowReader(read), second, cfg)
 	<-read.there
 
 	// The first worker has done its work, and its notification goes. Nothing is in the slice's row

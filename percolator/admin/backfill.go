@@ -11,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -123,6 +124,7 @@ type BackfillReport struct {
 // that cannot be decoded. The index stays as it is; repair the cells and call BackfillIndex again.
 // ErrSchemaMismatch: there is no such index. ErrInvalidArgument: the options.
 func (a *Admin) BackfillIndex(ctx context.Context, table, index string, opts BackfillOptions) (BackfillReport, error) {
+	ctx = store.InBackground(ctx)
 	opts, err := opts.withDefaults()
 	if err == nil {
 		err = model.CheckContext(ctx)

@@ -30,6 +30,7 @@ import (
 // the name; ErrCorrupt for a stored position that cannot be read. Cells that cannot be decoded are
 // notified: their readers report them.
 func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
+	ctx = store.InBackground(ctx)
 	w, err := a.newObserverWalk(ctx, backfillObserverRow, forgetObserverRow, table, column, observer, opts)
 	if err != nil {
 		return ObserverProgress{}, err
@@ -57,7 +58,7 @@ func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, err
 		mut.Put(layout.NotifyFamily, w.column, now, nil)
 		muts = append(muts, store.RowMutation{Table: w.table, Row: row.key, Mut: mut, Deadline: deadline})
 	}
-	return int64(len(muts)), w.e.Bulk.Do(ctx, muts)
+	return int64(len(muts)), w.e.Sweeping.Do(ctx, muts)
 }
 
 // lastRunCommitted is LastRun by what has been committed, whatever locks there are; 0 in doubt.
@@ -85,6 +86,7 @@ func checkObserver(at model.Cell, observer string) error {
 // Transactions of at most 128 rows each delete the acknowledgments; the collector removes what is
 // left of them. Position, memory and errors are those of BackfillObserver.
 func (a *Admin) ForgetObserver(ctx context.Context, table, column, observer string, opts ObserverOptions) (ObserverProgress, error) {
+	ctx = store.InBackground(ctx)
 	w, err := a.newObserverWalk(ctx, forgetObserverRow, backfillObserverRow, table, column, observer, opts)
 	if err != nil {
 		return ObserverProgress{}, err

@@ -86,7 +86,10 @@ func TestPinnedReader(t *testing.T) {
 	other := env.NewClient(percolatortest.Configure(shortRetention))
 	late, err := other.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
 	fixture.Must(t, err) // beyond the retention, but held
-	for _, s := range []*percolator.Snapshot{pinned, late} {
+	patient := env.NewClient()
+	below, err := patient.Snapshot(ctx, percolator.AsOfTimestamp(pinned.StartTimestamp()))
+	fixture.Must(t, err) // within its own, longer retention: only the safepoint ends it
+	for _, s := range []*percolator.Snapshot{pinned, late, below} {
 		fixture.WantValue(t, ctx, s, fixture.Cell("r", "c"), "pinned")
 	}
 	fixture.WantValue(t, ctx, unpinned, fixture.Cell("r", "c"), "999")
@@ -98,7 +101,7 @@ func TestPinnedReader(t *testing.T) {
 		t.Errorf("collected %+v", col)
 	}
 	wantCells(t, ctx, env, "released", 1, 0, 1, 0)
-	for _, s := range []*percolator.Snapshot{late, unpinned} {
+	for _, s := range []*percolator.Snapshot{late, unpinned, below} {
 		_, err = s.Get(ctx, fixture.Cell("other row", "c")) // what it has read is in its cache
 		fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
 		fixture.WantErr(t, fixture.FirstError(s.Scan(ctx, "t", percolator.All())), percolator.ErrSnapshotTooOld)

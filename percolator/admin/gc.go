@@ -24,8 +24,9 @@ type Hold = meta.Hold
 //	Safepoint tso.Timestamp   // what the cycle collects up to
 //	Started   tso.Timestamp   // oracle's time
 //	Updated   tso.Timestamp   // oracle's time when the collector last saved
-//	Table     string          // being worked on; tables go in the order of their names
+//	Table     string          // all before it, by name, are done; others may be further
 //	Row       string          // rows of Table before this one are done
+//	Page      string          // the table of the page that was done last; tables take turns
 //	Holder    string          // the collector at work; "": none
 //	Expires   tso.Timestamp   // when its lease ends
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/reads"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
 )
@@ -111,15 +112,17 @@ func (w *indexWalk) readRetrying(ctx context.Context, r model.Range) (walkBatch,
 }
 
 // read begins a transaction and reads up to limit rows of r in its snapshot, with locks resolved.
+// Where few rows have the column, the batch may have none: then it only ends further on.
 func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBatch, error) {
 	tx, err := w.e.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {
 		return walkBatch{}, err
 	}
 	b := walkBatch{tx: tx, rows: r, end: r.End}
-	page, more, err := w.e.Reads.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.StartTimestamp(), 1), limit)
+	page, err := w.e.Store.ReadPage(ctx, w.table, r, store.Newest([]string{w.column}, tx.StartTimestamp(), 1), store.PageSize{Rows: limit, Bytes: reads.ScanPages.Bytes})
+	rows := reads.SeenIn(w.table, page)
 	if err == nil {
-		err = w.e.Reads.FinishPage(ctx, tx.StartTimestamp(), w.table, page)
+		err = w.e.Reads.FinishPage(ctx, tx.StartTimestamp(), w.table, rows)
 	}
 	if err == nil {
 		err = w.e.Meta.CheckRead(ctx, tx.StartTimestamp())
@@ -127,11 +130,11 @@ func (w *indexWalk) read(ctx context.Context, r model.Range, limit int) (walkBat
 	if err != nil {
 		return b, err
 	}
-	if more {
-		b.end = page[len(page)-1].Key + "\x00"
+	if page.More {
+		b.end = page.Rest.Start
 	}
 	b.rows.End = b.end
-	for _, row := range page {
+	for _, row := range rows {
 		b.cells = append(b.cells, row.Entries...)
 	}
 	return b, nil

@@ -11,71 +11,67 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// A page of ListLocks ends after so many rows, or after the row with which there are so many locks.
-const (
-	listLockRows  = 512
-	listLockCells = 4096
-)
+// listLocks bounds what ListLocks reads and judges at once.
+var listLocks = store.PageSize{Rows: 512, Cells: 4096}
 
 // ListLocks streams, in row order, the locks that stand in r of table, also the table of an index,
-// with what they stand for. It reads the lock family, which holds nothing of clean rows, and the
-// primaries of what it finds; it changes nothing: ResolveLock resolves LockInspection.Lock. A lock
-// is judged shortly after it was read, and may be gone when it is returned.
+// with what they stand for. It reads the primaries of what it finds; it changes nothing:
+// ResolveLock resolves LockInspection.Lock. A lock is judged shortly after it was read, and may be
+// gone when it is returned. Bigtable passes over the clean rows in between, and the stream lasts
+// until r is done or ctx ends.
 //
 // Errors: ErrSchemaMismatch for a table that is not in the schema, ErrInvalidArgument for a
 // negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not
 // errors.
 func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
+	ctx = store.InBackground(ctx)
 	return func(yield func(LockInspection, error) bool) {
-		if err := a.mayList(ctx, table, opts); err != nil {
+		filter, err := a.locksFor(ctx, table, opts)
+		if err != nil {
 			yield(LockInspection{}, err)
 			return
 		}
-		for !model.EmptyRange(r) {
-			page, more, err := a.lockPage(ctx, table, &r, opts)
+		for page, err := range a.e.Store.NewPass(table, r, filter, listLocks).Pages(ctx) {
+			var locks []LockInspection
+			if err == nil {
+				locks, err = a.inspectLocks(ctx, table, page.Rows)
+			}
 			if err != nil {
 				yield(LockInspection{}, err)
 				return
 			}
-			for _, l := range page {
+			for _, l := range locks {
 				if !yield(l, nil) {
 					return
 				}
 			}
-			if !more {
-				return
-			}
 		}
 	}
 }
 
-func (a *Admin) mayList(ctx context.Context, table string, opts LockOptions) error {
+// locksFor is the query for the locks that opts asks for.
+func (a *Admin) locksFor(ctx context.Context, table string, opts LockOptions) (store.Query, error) {
 	if err := model.CheckContext(ctx); err != nil {
-		return err
+		return store.Query{}, err
 	}
 	if opts.OlderThan < 0 {
-		return fmt.Errorf("percolator: %w: LockOptions.OlderThan is negative", model.ErrInvalidArgument)
+		return store.Query{}, fmt.Errorf("percolator: %w: LockOptions.OlderThan is negative", model.ErrInvalidArgument)
 	}
 	if !a.e.Meta.KnowsTable(ctx, table) {
-		return model.UnknownTable(table)
+		return store.Query{}, model.UnknownTable(table)
 	}
-	return nil
+	if opts.OlderThan == 0 {
+		return store.AllLocks(), nil
+	}
+	now, err := a.e.Clock.Next(ctx)
+	return store.Locks(now.Add(-opts.OlderThan)), err
 }
 
-// lockPage reads and judges the next locks of r, and moves its start behind them.
-func (a *Admin) lockPage(ctx context.Context, table string, r *model.Range, opts LockOptions) (page []LockInspection, more bool, err error) {
-	filter := store.AllLocks()
-	if opts.OlderThan > 0 {
-		now, err := a.e.Clock.Next(ctx)
-		if err != nil {
-			return nil, false, err
-		}
-		filter = store.Locks(now.Add(-opts.OlderThan))
-	}
+// inspectLocks judges the locks in rows.
+func (a *Admin) inspectLocks(ctx context.Context, table string, rows []layout.Row) (page []LockInspection, err error) {
 	var locks []layout.LockRecord
 	var at []int // where in page
-	rows := 0
-	err = a.e.Store.ReadRows(ctx, table, store.In(*r), filter, listLockRows, func(row layout.Row) bool {
+	for _, row := range rows {
 		for _, item := range row.Of(layout.LockFamily) {
 			cell := model.Cell{Table: table, Row: row.Key, Column: item.Column}
 			l, err := layout.DecodeLock(item.Timestamp, item.Value)
@@ -84,25 +80,18 @@ func (a *Admin) lockPage(ctx context.Context, table string, r *model.Range, opts
 			}
 			page = append(page, undecodableLock(cell, item.Timestamp, err))
 		}
-		rows++
-		r.Start = row.Key + "\x00"
-		return len(page) < listLockCells
-	})
-	if err != nil {
-		return nil, false, err
 	}
-	more = rows == listLockRows || len(page) >= listLockCells
 	if len(locks) == 0 {
-		return page, more, nil
+		return page, nil
 	}
 	j, err := a.judge(ctx, locks)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	for i, l := range locks {
 		page[at[i]] = j.inspect(page[at[i]].Cell, l)
 	}
-	return page, more, nil
+	return page, nil
 }
 
 // undecodableLock is what is known of a lock that cannot be decoded.

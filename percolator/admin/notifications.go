@@ -7,6 +7,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -54,25 +55,34 @@ const (
 )
 
 // ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It
-// reads only these two families, which hold nothing of clean rows (section 2.4 of the paper). It
 // needs both to find all work: a crash between the commit point and a secondary leaves an observed
-// cell locked and without its notify cell.
+// cell locked and without its notify cell (section 2.4 of the paper). Bigtable passes over the clean
+// rows in between, and the stream lasts until r is done or ctx ends.
 func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
-	return a.e.Reads.ScanPending(ctx, table, r)
+	return a.e.Reads.ScanPending(store.InBackground(ctx), table, r)
 }
 
-// ReadPending reads, with one request and in row order, the first rows of table in r that carry
-// notify or lock cells (section 2.4 of the paper), at most most of them. more tells that others may
-// follow. ErrInvalidArgument: most is not between 1 and MaxPendingRows.
+// ReadPending reads, in row order, the first rows of table in r that carry notify or lock cells
+// (section 2.4 of the paper), at most most of them, or fewer if the request that finds them is cut
+// off. more tells that others may follow; they begin behind the last row. It sends one request, and
+// others only where a request passes over clean rows alone until it is cut off.
+// ErrInvalidArgument: most is not between 1 and MaxPendingRows.
 func (a *Admin) ReadPending(ctx context.Context, table string, r percolator.Range, most int) (rows []Pending, more bool, err error) {
-	return a.e.Reads.ReadPending(ctx, table, r, most)
+	ctx = store.InBackground(ctx)
+	for {
+		page, err := a.e.Reads.ReadPending(ctx, table, r, most, 0)
+		if err != nil || len(page.Rows) > 0 || !page.More {
+			return page.Rows, page.More, err
+		}
+		r = page.Rest
+	}
 }
 
 // WrittenSince reports whether any transaction has committed a write to a row of table at or after
-// ts. It reads the write family of the table until it finds one, up to the end, so it is for tools
-// and for the end of a wait.
+// ts. It passes over the whole table until it finds one, so it is for tools and for the end of a
+// wait.
 func (a *Admin) WrittenSince(ctx context.Context, table string, ts tso.Timestamp) (bool, error) {
-	return a.e.Reads.WrittenSince(ctx, table, ts)
+	return a.e.Reads.WrittenSince(store.InBackground(ctx), table, ts)
 }
 
 // Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for

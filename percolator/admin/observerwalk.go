@@ -147,47 +147,52 @@ func (w *observerWalk) walk(ctx context.Context) error {
 	}
 }
 
-// step works on one page and stores the position behind it.
+// step works on one page and stores the position behind it. A page may be empty: where few rows
+// have the column, a request comes to no more than a position.
 func (w *observerWalk) step(ctx context.Context) (more bool, err error) {
-	var rows []walkedRow
-	err = w.read(ctx, w.at.Row, recordsSeen, w.opts.RowsPerPage, func(row layout.Row) {
-		rows = append(rows, walkedRow{row.Key, layout.DecodeRow(w.table, row)})
-	})
-	if err != nil || len(rows) == 0 {
-		return false, err
-	}
-	changed, err := w.page(ctx, rows)
+	page, err := w.e.Store.ReadPage(ctx, w.table, w.left(), w.records(recordsSeen), store.PageSize{Rows: w.opts.RowsPerPage})
 	if err != nil {
 		return false, err
 	}
-	w.at.Rows += int64(len(rows))
-	w.at.Changed += changed
-	w.at.Row = rows[len(rows)-1].key + "\x00"
-	return len(rows) == w.opts.RowsPerPage, w.save(ctx)
+	rows := make([]walkedRow, len(page.Rows))
+	for i, row := range page.Rows {
+		rows[i] = walkedRow{row.Key, layout.DecodeRow(w.table, row)}
+	}
+	if len(rows) > 0 {
+		changed, err := w.page(ctx, rows)
+		if err != nil {
+			return false, err
+		}
+		w.at.Rows += int64(len(rows))
+		w.at.Changed += changed
+	}
+	if w.at.Row == page.Rest.Start { // the table has no more of such rows
+		return false, nil
+	}
+	w.at.Row = page.Rest.Start
+	return page.More, w.save(ctx)
 }
 
 // recordsSeen is how many of the newest records of a cell are read. If all of them say that nothing
 // changed, the cell counts as changed.
 const recordsSeen = 8
 
-// read reads the newest records of the columns, from a row on, and their locks.
-func (w *observerWalk) read(ctx context.Context, from string, versions int, limit int, visit func(layout.Row)) error {
-	return w.e.Store.ReadRows(ctx, w.table, store.From(from), store.RecordsAndLocks(w.columns, versions), limit, func(row layout.Row) bool {
-		visit(row)
-		return true
-	})
+// records is the newest records of the columns, and their locks.
+func (w *observerWalk) records(versions int) store.Query {
+	return store.RecordsAndLocks(w.columns, versions)
 }
 
-// count counts the rows that are left, in pages that a request can hold.
+// left is the rows that are not yet done.
+func (w *observerWalk) left() model.Range { return model.Between(w.at.Row, "") }
+
+// count counts the rows that are left.
 func (w *observerWalk) count(ctx context.Context) error {
-	const page = 10_000
 	total := w.at.Rows
-	for from, n := w.at.Row, int64(page); n == page; {
-		n = 0
-		if err := w.read(ctx, from, 1, page, func(row layout.Row) { from = row.Key + "\x00"; n++ }); err != nil {
+	for page, err := range w.e.Store.NewPass(w.table, w.left(), w.records(1), store.PageSize{Rows: 10_000}).Pages(ctx) {
+		if err != nil {
 			return err
 		}
-		total += n
+		total += int64(len(page.Rows))
 	}
 	w.at.Total = total
 	return w.save(ctx)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/internal/transfer"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -78,9 +79,10 @@ func (a *Admin) BeginExport(ctx context.Context, ttl time.Duration, reason strin
 // ExportRows streams what a snapshot at ts holds of the rows of table in r, in row order: all
 // values, deletions that observers may not know of, and what observers have to do about either.
 // Without a hold on ts (BeginExport) the stream may end with ErrSnapshotTooOld. Memory: one page,
-// at most 4096 rows or, beyond its first row, about 4 MiB of values.
+// at most 4096 rows or, beyond its last row, about 4 MiB; where so few rows have anything to export
+// that a request is cut off, 16 MiB that are read ahead.
 func (a *Admin) ExportRows(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
-	return transfer.ExportRows(ctx, a.e, ts, table, r)
+	return transfer.ExportRows(store.InBackground(ctx), a.e, ts, table, r)
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
@@ -95,7 +97,7 @@ func (a *Admin) AwaitWeak(ctx context.Context, ts tso.Timestamp) error {
 // all of ExportRows, of every table, before: a transaction that was about to commit below ts when
 // its rows were read writes its weak notifications before it commits.
 func (a *Admin) ExportWeak(ctx context.Context, ts tso.Timestamp, table string, r percolator.Range) iter.Seq2[ExportedRow, error] {
-	return transfer.ExportWeak(ctx, a.e, ts, table, r)
+	return transfer.ExportWeak(store.InBackground(ctx), a.e, ts, table, r)
 }
 
 // BeginRestore fences the instance, or takes up an interrupted restore of the same backup. Every

@@ -90,8 +90,8 @@ func (r IndexReport) Damaged() int64 {
 // VerifyIndex compares an index with its table in one snapshot. It changes nothing, except that it
 // resolves locks in the way, as any reader does. It reads table and index once in pages, and for
 // each page the counterparts, up to 512 rows a request: about two rows read for each cell and each
-// entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB of values, and the
-// findings.
+// entry. Memory: one page and its counterparts, at most 4096 rows or about 4 MiB; the findings; and
+// 16 MiB that are read ahead where few rows have the column.
 //
 // A duplicate in a unique index is found through the entry of the value: where that is missing too,
 // both cells are IndexMissing. The index may still be building; its report then tells what
@@ -101,6 +101,7 @@ func (r IndexReport) Damaged() int64 {
 // the index was complete, or that collection has reached; ErrInvalidArgument for the options; those
 // of the store. The report then covers what had been read.
 func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
+	ctx = store.InBackground(ctx)
 	if opts.MaxFindings == 0 {
 		opts.MaxFindings = 100
 	}
@@ -168,14 +169,12 @@ func (v *verification) corrupt(at model.Cell) {
 // decoded is noted and left out.
 func (v *verification) pages(ctx context.Context, table, column string, check func(context.Context, []model.Entry) error) error {
 	filter := store.Newest([]string{column}, v.ts, 1)
-	r, limit := model.All(), reads.ScanFirstRows
-	for {
-		page, more, err := v.e.Reads.ReadPage(ctx, table, r, filter, limit)
+	for page, err := range v.e.Store.NewPass(table, model.All(), filter, reads.ScanPages).Pages(ctx) {
 		if err != nil {
 			return err
 		}
 		var entries []model.Entry
-		for _, row := range page {
+		for _, row := range reads.SeenIn(table, page) {
 			cell := model.Cell{Table: table, Row: row.Key, Column: column}
 			res, err := v.e.Reads.FinishRead(ctx, v.ts, cell, row.Seen[column], 1, true)
 			switch {
@@ -196,12 +195,8 @@ func (v *verification) pages(ctx context.Context, table, column string, check fu
 		progress := v.report
 		progress.Findings = nil
 		v.opts.Progress(progress)
-		if !more {
-			return nil
-		}
-		r.Start = page[len(page)-1].Key + "\x00"
-		limit = min(2*limit, reads.ScanMaxRows)
 	}
+	return nil
 }
 
 // cells checks that each cell has its entry.
@@ -259,11 +254,11 @@ func (v *verification) entries(ctx context.Context, page []model.Entry) error {
 	})
 }
 
-// lookUp reads cells in requests of at most ReadRowsLimit rows. One that cannot be decoded is left
-// out: the pass over its own table notes it.
+// lookUp reads cells, as many rows at a time as one request may name. One that cannot be decoded is
+// left out: the pass over its own table notes it.
 func (v *verification) lookUp(ctx context.Context, cells []model.Cell, check func(i int, r reads.CellResult) error) error {
-	for begin := 0; begin < len(cells); begin += reads.ReadRowsLimit {
-		part := cells[begin:min(begin+reads.ReadRowsLimit, len(cells))]
+	for begin := 0; begin < len(cells); begin += store.RequestRows {
+		part := cells[begin:min(begin+store.RequestRows, len(cells))]
 		found, err := v.e.Reads.ReadCells(ctx, v.ts, part, len(part))
 		if errors.Is(err, model.ErrCorrupt) {
 			found, err = v.oneByOne(ctx, part)

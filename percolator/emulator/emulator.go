@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
@@ -29,7 +30,9 @@ type Option func(*settings)
 
 type settings struct {
 	address string
-	limits  pageLimits
+	rules   rules
+	disks   *Disks
+	pages   pageLimits
 	holding func(*btpb.ReadRowsRequest) // called under the table's lock, before the page that it asks for is read
 	changed func(table, row string)
 }
@@ -59,11 +62,11 @@ func Start(opts ...Option) (*Server, error) {
 
 // prepare is Start for this process alone: nobody else is served until the listener is opened.
 func prepare(opts []Option) (*Server, error) {
-	s := settings{address: "127.0.0.1:0", limits: defaultPageLimits}
+	s := settings{address: "127.0.0.1:0", rules: defaultRules(), pages: defaultPageLimits}
 	for _, o := range opts {
 		o(&s)
 	}
-	g := &guard{limits: s.limits, holding: s.holding, names: make(map[string]struct{}), onChange: s.changed}
+	g := &guard{rules: s.rules, disks: s.disks, pages: s.pages, holding: s.holding, names: make(map[string]struct{}), onChange: s.changed}
 	l, err := listen(s.address)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: listening on %s: %w", s.address, err)
@@ -92,10 +95,7 @@ func (s *Server) ClientOptions() []option.ClientOption { return Connect(s.Addr()
 // Connect returns the options of ClientOptions for the emulator that listens on addr (host:port),
 // in this process or another.
 func Connect(addr string) []option.ClientOption {
-	return []option.ClientOption{
-		// The client dials BIGTABLE_EMULATOR_HOST by itself and prefers that connection to any endpoint:
-		// take it away again.
-		option.WithGRPCConn(nil),
+	opts := []option.ClientOption{
 		option.WithEndpoint(addr),
 		option.WithoutAuthentication(),
 		option.WithTelemetryDisabled(),
@@ -106,6 +106,12 @@ func Connect(addr string) []option.ClientOption {
 			grpc.MaxCallRecvMsgSize(maxMessageSize),
 		)),
 	}
+	if os.Getenv("BIGTABLE_EMULATOR_HOST") != "" {
+		// The client dials that by itself and prefers the connection to any endpoint: take it away again.
+		// Only then, as it takes Google's pool of primed connections away too.
+		opts = append(opts, option.WithGRPCConn(nil))
+	}
+	return opts
 }
 
 // Close stops the emulator, ends every connection, and frees what is stored. A second Close does

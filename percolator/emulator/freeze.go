@@ -64,6 +64,12 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 		return nil, contextStatus(err)
 	}
 	resp, err := handle(ctx, req)
+	if !changes {
+		return resp, err
+	}
+	t, done := g.tables.use(table)
+	defer done()
+	t.families.Store(nil) // after an error too, which may leave a part of a change behind
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +78,6 @@ func (g *guard) administer(ctx context.Context, req any, handle func(context.Con
 		g.names[table] = struct{}{}
 	case *btapb.DeleteTableRequest:
 		delete(g.names, table)
-		t, done := g.tables.use(table)
-		defer done()
 		t.splits.Store(nil)
 	}
 	return resp, nil

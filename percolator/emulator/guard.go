@@ -15,7 +15,9 @@ import (
 
 // guard intercepts the emulator's methods; the package documentation says what it repairs.
 type guard struct {
-	limits  pageLimits
+	rules   rules
+	disks   *Disks // nil: reading costs nothing
+	pages   pageLimits
 	holding func(*btpb.ReadRowsRequest)
 	tables  tables
 	admin   sync.Mutex // the emulator reads its map of tables without a lock in some admin calls
@@ -26,6 +28,9 @@ type guard struct {
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	if err := g.rules.check(ctx, req); err != nil {
+		return nil, err
+	}
 	if strings.HasPrefix(info.FullMethod, "/google.bigtable.admin.") {
 		return g.administer(ctx, req, handler)
 	}
@@ -36,7 +41,15 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if !ok {
 		return handler(ctx, req)
 	}
-	err = g.mutate(ctx, r.GetTableName(), r.GetRowKey(), func() error {
+	if err := g.disks.mutate(ctx, r.GetTableName(), r.GetRowKey()); err != nil {
+		return nil, err
+	}
+	t, done := g.tables.use(r.GetTableName())
+	defer done()
+	if err := checkFamilies(g.familiesOf(ctx, info.Server, r.GetTableName(), t), req); err != nil {
+		return nil, err
+	}
+	err = g.mutate(ctx, t, r.GetTableName(), r.GetRowKey(), func() error {
 		resp, err = handler(ctx, req)
 		return err
 	})
@@ -44,10 +57,8 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 }
 
 // mutate applies mutations of a table, the first of them of the row, under the table's lock.
-func (g *guard) mutate(ctx context.Context, table string, row []byte, apply func() error) error {
-	defer g.change(table, row)()
-	t, done := g.tables.use(table)
-	defer done()
+func (g *guard) mutate(ctx context.Context, t *table, name string, row []byte, apply func() error) error {
+	defer g.change(name, row)()
 	t.Lock()
 	defer t.Unlock()
 	if err := ctx.Err(); err != nil { // the caller left while this waited for the locks: it is not applied
@@ -63,40 +74,66 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	}
 	switch info.FullMethod {
 	case btpb.Bigtable_ReadRows_FullMethodName:
-		return serve(bt, ss, g.readRows)
+		return serve(g, bt, ss, g.readRows)
 	case btpb.Bigtable_MutateRows_FullMethodName:
-		return serve(bt, ss, g.mutateRows)
+		return serve(g, bt, ss, g.mutateRows)
 	case btpb.Bigtable_SampleRowKeys_FullMethodName:
-		return serve(bt, ss, sampleRowKeys)
+		return serve(g, bt, ss, g.sampleRowKeys)
 	}
 	return handler(srv, ss)
 }
 
 // serve receives the one request of a stream, and answers it.
-func serve[T any](bt btpb.BigtableServer, ss grpc.ServerStream, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
+func serve[T any](g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, answer func(btpb.BigtableServer, grpc.ServerStream, *T) error) error {
 	req := new(T)
 	if err := ss.RecvMsg(req); err != nil {
+		return err
+	}
+	if err := g.rules.check(ss.Context(), req); err != nil {
 		return err
 	}
 	return answer(bt, ss, req)
 }
 
 func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.MutateRowsRequest) error {
-	var first []byte
-	if len(req.Entries) > 0 {
-		first = req.Entries[0].RowKey
+	t, done := g.tables.use(req.TableName)
+	defer done()
+	families := g.familiesOf(ss.Context(), bt, req.TableName, t)
+	refused, left := withoutRefused(req, func(e *btpb.MutateRowsRequest_Entry) error {
+		if families != nil && lacks(families, e.Mutations) {
+			return errNoFamily(req.TableName, e.RowKey)
+		}
+		return g.disks.reach(req.TableName, e.RowKey)
+	})
+	if err := g.disks.mutateRows(ss.Context(), req); err != nil {
+		return err
 	}
 	answers := &buffer[btpb.MutateRowsResponse]{ServerStream: ss}
-	err := g.mutate(ss.Context(), req.TableName, first, func() error { return bt.MutateRows(req, answers) })
-	if err != nil {
+	if len(refused) > 0 {
+		answers.messages = append(answers.messages, &btpb.MutateRowsResponse{Entries: refused})
+	}
+	if len(req.Entries) == 0 {
+		return answers.flush()
+	}
+	if err := g.mutate(ss.Context(), t, req.TableName, req.Entries[0].RowKey, func() error { return bt.MutateRows(req, answers) }); err != nil {
 		return err
+	}
+	if len(refused) > 0 {
+		for _, m := range answers.messages[1:] {
+			for _, e := range m.Entries {
+				e.Index = left[e.Index]
+			}
+		}
 	}
 	return answers.flush()
 }
 
 // sampleRowKeys needs no table lock, as it reads no column names, but the emulator holds its own
 // lock while it sends.
-func sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
+func (g *guard) sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
+	if g.disks != nil {
+		return g.disks.sampleRowKeys(ss, req)
+	}
 	samples := &buffer[btpb.SampleRowKeysResponse]{ServerStream: ss}
 	if err := bt.SampleRowKeys(req, samples); err != nil {
 		return err

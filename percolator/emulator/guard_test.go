@@ -266,14 +266,16 @@ func put(column string) *bigtable.Mutation {
 // A mutation whose caller left while it waited is not applied.
 func TestMutationOfGoneCallerIsNotApplied(t *testing.T) {
 	t.Parallel()
-	g := &guard{}
+	g := &guard{rules: defaultRules()}
 	tb, done := g.tables.use("t")
 	defer done()
+	tb.families.Store(&map[string]bool{"f": true})
 	tb.Lock()
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := make(chan error)
 	go func() {
-		_, err := g.unary(ctx, &btpb.MutateRowRequest{TableName: "t"}, &grpc.UnaryServerInfo{FullMethod: btpb.Bigtable_MutateRow_FullMethodName},
+		mutation := &btpb.MutateRowRequest{TableName: "t", RowKey: []byte("r"), Mutations: []*btpb.Mutation{setCell("f", "q", 1000, nil)}}
+		_, err := g.unary(ctx, mutation, &grpc.UnaryServerInfo{FullMethod: btpb.Bigtable_MutateRow_FullMethodName},
 			func(context.Context, any) (any, error) { t.Error("applied"); return nil, nil })
 		errs <- err
 	}()

@@ -34,6 +34,13 @@ const (
 // A row is as of one instant; different rows may be as of different ones, which Bigtable does not
 // promise otherwise either.
 func (g *guard) readRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
+	if g.disks != nil {
+		return g.disks.readRows(g, bt, ss, req)
+	}
+	return g.scanRows(bt, ss, req)
+}
+
+func (g *guard) scanRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
 	t, done := g.tables.use(req.TableName)
 	defer done()
 	s := &scan{guard: g, bt: bt, out: ss, req: req, table: t}
@@ -63,7 +70,7 @@ type scan struct {
 // whole reads everything in one turn at the lock: for requests whose answer is not the sum of its
 // pages.
 func (s *scan) whole() error {
-	p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, asIs: true}
+	p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, rules: s.guard.rules.limits, asIs: true}
 	err := s.read(p)
 	if sendErr := p.send(s.wantScanned); sendErr != nil {
 		return sendErr
@@ -98,7 +105,7 @@ func (s *scan) windows(windows []interval) (rest interval, more bool, err error)
 				break
 			}
 			s.req.Rows = part
-			p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, limits: s.guard.limits}
+			p := &page{buffer: buffer[btpb.ReadRowsResponse]{ServerStream: s.out}, ctx: s.ctx, rules: s.guard.rules.limits, limits: s.guard.pages}
 			readErr := s.read(p)
 			if err := p.send(s.wantScanned); err != nil {
 				return rest, false, err
@@ -115,7 +122,7 @@ func (s *scan) windows(windows []interval) (rest interval, more bool, err error)
 				return rest, false, readErr
 			}
 			w = s.after(w, p.last)
-			if p.examined >= s.guard.limits.rows {
+			if p.examined >= s.guard.pages.rows {
 				full++
 			}
 			if full == fullPages && len(s.rows.ranges) > 0 {
@@ -180,6 +187,7 @@ type page struct {
 	buffer[btpb.ReadRowsResponse]
 
 	ctx    context.Context
+	rules  limits
 	limits pageLimits
 	asIs   bool // keep every message as it comes
 
@@ -194,6 +202,12 @@ func (p *page) Context() context.Context { return p.ctx }
 
 // Send takes one row, or the report that a row was kept back by the filter.
 func (p *page) Send(m *btpb.ReadRowsResponse) error {
+	size := sizeOf(m)
+	if len(m.Chunks) > 0 {
+		if err := p.rules.checkAnswer(m.Chunks[0].RowKey, size); err != nil {
+			return err
+		}
+	}
 	if p.asIs {
 		p.messages = append(p.messages, m)
 		return nil
@@ -208,7 +222,8 @@ func (p *page) Send(m *btpb.ReadRowsResponse) error {
 	case len(m.Chunks) > 0:
 		p.last, p.scanned = string(m.Chunks[0].RowKey), nil
 		p.returned++
-		p.add(m)
+		p.messages = append(p.messages, m)
+		p.bytes += size
 	default: // a row of which the filter left no cell: it counts for the limit, and it cannot end the page as it has no key
 		p.returned++
 		p.messages = append(p.messages, m)
@@ -220,11 +235,12 @@ func (p *page) Send(m *btpb.ReadRowsResponse) error {
 	return nil
 }
 
-func (p *page) add(m *btpb.ReadRowsResponse) {
-	p.messages = append(p.messages, m)
+// sizeOf returns about how many bytes a row takes.
+func sizeOf(m *btpb.ReadRowsResponse) (size int) {
 	for _, c := range m.Chunks {
-		p.bytes += len(c.RowKey) + len(c.Qualifier.GetValue()) + len(c.Value) + chunkOverhead
+		size += len(c.RowKey) + len(c.Qualifier.GetValue()) + len(c.Value) + chunkOverhead
 	}
+	return size
 }
 
 // chunkOverhead is about what a cell takes besides its key, column and value.

@@ -22,7 +22,7 @@ import (
 )
 
 func withLimits(rows, bytes int) Option {
-	return func(s *settings) { s.limits = pageLimits{rows: rows, bytes: bytes} }
+	return func(s *settings) { s.pages = pageLimits{rows: rows, bytes: bytes} }
 }
 
 // readAll returns the answer to req: a line for each cell and each report of a row that the filter

@@ -80,8 +80,8 @@ func variety(t testing.TB, s *Server) {
 	}
 	set(one, "row", "a", "\x00\xff\n", 244_000_000_000_000_000, "")
 	set(one, "\x00\xff\n", "once", "", 1000, "\x00\xff")
-	set(two, "row", "f", "c", 1, strings.Repeat("long ", 10_000))
-	set(two, "gone", "f", "c", 1, "deleted below")
+	set(two, "row", "f", "c", 1000, strings.Repeat("long ", 10_000))
+	set(two, "gone", "f", "c", 1000, "deleted below")
 	_, err := data.MutateRow(ctx, &btpb.MutateRowRequest{TableName: two, RowKey: []byte("gone"), Mutations: []*btpb.Mutation{{
 		Mutation: &btpb.Mutation_DeleteFromRow_{DeleteFromRow: &btpb.Mutation_DeleteFromRow{}},
 	}}})
@@ -98,7 +98,7 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 	want := Contents{Tables: []TableContents{
 		{Name: "projects/p/instances/one/tables/t", Families: []string{"a", "once", "z"}, Rows: 2, Cells: 5, Newest: 244_000_000_000_000_000},
 		{Name: "projects/p/instances/two/tables/empty"},
-		{Name: "projects/p/instances/two/tables/t", Families: []string{"f"}, Rows: 1, Cells: 1, Newest: 1},
+		{Name: "projects/p/instances/two/tables/t", Families: []string{"f"}, Rows: 1, Cells: 1, Newest: 1000},
 	}}
 	if diff := cmp.Diff(want, contents); diff != "" {
 		t.Errorf("saved (-want +got):\n%s", diff)
@@ -327,7 +327,7 @@ func TestSaveStreams(t *testing.T) {
 	t.Parallel()
 	var pages atomic.Int64
 	s := start(t, func(st *settings) {
-		st.limits = pageLimits{rows: 1, bytes: 1}
+		st.pages = pageLimits{rows: 1, bytes: 1}
 		st.holding = func(*btpb.ReadRowsRequest) { pages.Add(1) }
 	})
 	createTable(t, s.ClientOptions(), "t", "f")

@@ -18,10 +18,12 @@ type table struct {
 	sync.RWMutex
 	users  int // requests that hold a reference; guarded by tables.mu
 	splits atomic.Pointer[[]string]
+
+	families atomic.Pointer[map[string]bool] // nil: unknown
 }
 
-// use returns the named table; the caller calls done afterwards. A table without users and without
-// splits is forgotten, so that requests for unknown names leave nothing behind.
+// use returns the named table; the caller calls done afterwards. A table without users of which
+// nothing is known is forgotten, so that requests for unknown names leave nothing behind.
 func (ts *tables) use(name string) (t *table, done func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -41,7 +43,7 @@ func (ts *tables) leave(name string, t *table) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.users--
-	if t.users == 0 && t.splits.Load() == nil {
+	if t.users == 0 && t.splits.Load() == nil && t.families.Load() == nil {
 		delete(ts.byName, name)
 	}
 }

@@ -1,6 +1,7 @@
 #!/bin/bash
-# fetch-secret.sh PROJECT SECRET FILE: puts the newest version of a secret into a file, by renaming, if it is another than the one there.
-# Container-Optimized OS has neither gcloud nor jq; values are base64, which sed finds.
+# fetch-secret.sh PROJECT SECRET FILE: puts the newest version of a secret into a file, by renaming,
+# if it is another than the one there. Container-Optimized OS has neither gcloud nor jq; values are
+# base64, which sed finds.
 set -euo pipefail
 umask 077
 project=$1 secret=$2 file=$3

@@ -4,6 +4,18 @@ mock_provider "google" {
   mock_resource "google_compute_address" {
     defaults = { address = "10.0.0.2" }
   }
+  mock_data "google_cloud_quotas_quota_infos" {
+    defaults = {
+      quota_infos = [{
+        quota_display_name  = "SSD nodes per zone"
+        metric_display_name = "SSD nodes"
+        dimensions_infos = [
+          { applicable_locations = ["europe-west1-c"], details = [{ value = "1" }], dimensions = { zone = "europe-west1-c" } },
+          { applicable_locations = ["europe-west1-b", "europe-west1-d"], details = [{ value = "30" }], dimensions = {} },
+        ]
+      }]
+    }
+  }
 }
 
 override_resource {
@@ -34,6 +46,7 @@ override_resource {
   target = google_service_account.percolator["schema"]
   values = {
     email  = "percolator-schema@my-project.iam.gserviceaccount.com"
+    name   = "projects/my-project/serviceAccounts/percolator-schema@my-project.iam.gserviceaccount.com"
     member = "serviceAccount:percolator-schema@my-project.iam.gserviceaccount.com"
   }
 }
@@ -48,7 +61,7 @@ variables {
   oracle_image     = "europe-west1-docker.pkg.dev/my-project/percolator/percolator@sha256:0000000000000000000000000000000000000000000000000000000000000000"
   network          = "projects/my-project/global/networks/main"
   subnetwork       = "projects/my-project/regions/europe-west1/subnetworks/main"
-  reader_members   = ["group:readers@example.com"]
+  reader_members   = { "group:readers@example.com" = ["documents"] }
   operator_members = ["group:operators@example.com"]
 }
 
@@ -62,7 +75,7 @@ run "instance" {
     error_message = "not one SSD cluster in the zone"
   }
   assert {
-    condition     = google_bigtable_instance.percolator.cluster[0].autoscaling_config[0].min_nodes == 1 && google_bigtable_instance.percolator.cluster[0].autoscaling_config[0].max_nodes == 3 && google_bigtable_instance.percolator.cluster[0].autoscaling_config[0].cpu_target == 60
+    condition     = google_bigtable_instance.percolator.cluster[0].autoscaling_config[0].min_nodes == 1 && google_bigtable_instance.percolator.cluster[0].autoscaling_config[0].max_nodes == 3 && google_bigtable_instance.percolator.cluster[0].autoscaling_config[0].cpu_target == 60 && google_bigtable_instance.percolator.cluster[0].autoscaling_config[0].storage_target == 2560
     error_message = "the defaults of autoscaling"
   }
   assert {
@@ -90,6 +103,10 @@ run "tables" {
     error_message = "splits"
   }
   assert {
+    condition     = alltrue([for t in google_bigtable_table.percolator : one(t.automated_backup_policy).retention_period == "168h0m0s" && one(t.automated_backup_policy).frequency == "24h0m0s"])
+    error_message = "a table is not backed up every day, for a week"
+  }
+  assert {
     condition     = toset(output.tables) == toset(keys(google_bigtable_table.percolator))
     error_message = "the output lists other tables"
   }
@@ -101,7 +118,7 @@ run "app_profiles" {
     error_message = "a profile is not single-cluster with transactional writes"
   }
   assert {
-    condition     = alltrue([for p in google_bigtable_app_profile.percolator : p.multi_cluster_routing_use_any != true && !p.ignore_warnings])
+    condition     = alltrue([for p in google_bigtable_app_profile.percolator : p.multi_cluster_routing_use_any != true])
     error_message = "a profile routes to any cluster"
   }
   assert {
@@ -111,59 +128,83 @@ run "app_profiles" {
     }
     error_message = "priorities: high for transactions, low for scans and collection"
   }
-}
-
-run "rights_on_tables" {
-  # Who writes: workers, batch and operators, every table. Nobody else.
   assert {
-    condition = toset([for g in google_bigtable_table_iam_member.worker : "${g.table} ${g.member}"]) == toset([
-      for pair in setproduct(keys(google_bigtable_table.percolator), [
-        google_service_account.percolator["worker"].member, google_service_account.percolator["batch"].member, "group:operators@example.com",
-      ]) : "${pair[0]} ${pair[1]}"
-    ])
-    error_message = "who may write which table"
-  }
-  assert {
-    condition     = alltrue([for g in google_bigtable_table_iam_member.worker : g.role == "roles/bigtable.user"])
-    error_message = "workers have another role than bigtable.user"
-  }
-  assert {
-    condition = toset([for g in google_bigtable_table_iam_member.reader : "${g.table} ${g.member} ${g.role}"]) == toset([
-      for t in keys(google_bigtable_table.percolator) : "${t} group:readers@example.com roles/bigtable.reader"
-    ])
-    error_message = "readers"
-  }
-  # The oracle sees percolator_meta, and with its record in Spanner does not write it.
-  assert {
-    condition     = google_bigtable_table_iam_member.oracle.table == "percolator_meta" && google_bigtable_table_iam_member.oracle.role == "roles/bigtable.reader" && google_bigtable_table_iam_member.oracle.member == google_service_account.percolator["oracle"].member
-    error_message = "the oracle's rights on Bigtable"
+    condition     = alltrue([for p in google_bigtable_app_profile.percolator : p.ignore_warnings])
+    error_message = "Bigtable warns before it deletes a profile, and a destroy ends there"
   }
 }
 
-run "schema_is_an_identity_apart" {
+# What each grant is for stands in modules/grants, whose tests go through the identities. Here: they
+# are those resources, for the right members.
+run "rights" {
   assert {
-    condition     = google_bigtable_table_iam_member.schema.table == "percolator_meta" && google_bigtable_table_iam_member.schema.member == google_service_account.percolator["schema"].member
-    error_message = "who applies a schema writes percolator_meta alone"
+    condition = toset([for g in google_bigtable_table_iam_member.percolator : "${g.table} ${g.member} ${g.role}"]) == toset([
+      for g in module.grants.on_tables : "${g.table} ${contains(["worker", "batch", "oracle", "schema"], g.who) ? google_service_account.percolator[g.who].member : g.who} ${g.role}"
+    ])
+    error_message = "rights on tables"
   }
   assert {
-    condition     = toset(google_project_iam_custom_role.schema.permissions) == toset(["bigtable.instances.get", "bigtable.tables.create", "bigtable.tables.get", "bigtable.tables.list", "bigtable.tables.update"])
-    error_message = "the role that applies schemas can do more than that"
+    condition = toset([for g in google_bigtable_table_iam_member.percolator : g.table if g.member == "group:readers@example.com"]) == toset([
+      "documents", "documents.by-author", "documents.by-url", "percolator_meta",
+    ])
+    error_message = "a reader reads other tables than the one that it is given, its indexes and percolator_meta"
+  }
+  # Who opens connections: everybody who has a right on any table.
+  assert {
+    condition = toset([for g in google_bigtable_instance_iam_member.percolator : g.member if g.role == google_project_iam_custom_role.percolator["ping"].id]) == toset([
+      for g in google_bigtable_table_iam_member.percolator : g.member
+    ])
+    error_message = "an identity cannot prime its connections"
   }
   assert {
-    condition     = google_bigtable_instance_iam_member.schema.role == google_project_iam_custom_role.schema.id && google_bigtable_instance_iam_member.schema.member == google_service_account.percolator["schema"].member
-    error_message = "the role is not given to the identity"
+    condition     = google_project_iam_custom_role.percolator["ping"].permissions == toset(["bigtable.instances.ping"])
+    error_message = "the role on the instance can do more than to open connections"
   }
   assert {
-    condition     = !contains([for g in google_bigtable_table_iam_member.worker : g.member], google_service_account.percolator["schema"].member)
-    error_message = "who applies a schema can write the tables"
-  }
-  assert {
-    condition     = toset([for g in google_bigtable_instance_iam_member.viewer : g.role]) == toset(["roles/bigtable.viewer"])
+    condition = toset([for g in google_bigtable_instance_iam_member.percolator : "${g.member} ${g.role}" if g.role != google_project_iam_custom_role.percolator["ping"].id]) == toset([
+      "${google_service_account.percolator["batch"].member} roles/bigtable.viewer", "group:operators@example.com roles/bigtable.viewer",
+      "${google_service_account.percolator["schema"].member} ${google_project_iam_custom_role.percolator["schema"].id}",
+    ])
     error_message = "rights on the whole instance"
   }
   assert {
     condition     = length(distinct([for a in google_service_account.percolator : a.account_id])) == 4 && toset([for g in google_project_iam_member.telemetry : g.role]) == toset(["roles/logging.logWriter", "roles/monitoring.metricWriter", "roles/cloudtrace.agent"])
     error_message = "service accounts, and what they may tell the project"
+  }
+  assert {
+    condition     = length(google_service_account_iam_member.schema) == 0
+    error_message = "somebody acts as schema without having been named"
+  }
+}
+
+run "a_worker_of_one_table" {
+  variables {
+    worker_tables  = ["words"]
+    worker_members = { "serviceAccount:other@example.com" = ["documents"] }
+  }
+  assert {
+    condition = { for who, member in { worker = google_service_account.percolator["worker"].member, other = "serviceAccount:other@example.com" } :
+      who => toset([for g in google_bigtable_table_iam_member.percolator : g.table if g.member == member && g.role == "roles/bigtable.user"]) } == {
+      worker = toset(["words", "percolator_meta"])
+      other  = toset(["documents", "documents.by-author", "documents.by-url", "percolator_meta"])
+    }
+    error_message = "workers write other tables than theirs"
+  }
+  assert {
+    condition     = contains([for g in google_secret_manager_secret_iam_member.tls : g.member if endswith(g.secret_id, "client-key")], "serviceAccount:other@example.com")
+    error_message = "a worker without a certificate cannot call the oracle"
+  }
+}
+
+run "who_acts_as_schema" {
+  variables { schema_members = ["group:release@example.com"] }
+  assert {
+    condition     = { for m, g in google_service_account_iam_member.schema : m => g.role } == { "group:release@example.com" = "roles/iam.serviceAccountTokenCreator" }
+    error_message = "nobody can impersonate schema"
+  }
+  assert {
+    condition     = google_service_account_iam_member.schema["group:release@example.com"].service_account_id == google_service_account.percolator["schema"].name
+    error_message = "somebody impersonates another service account"
   }
 }
 
@@ -210,7 +251,8 @@ run "oracle_in_two_zones" {
     condition     = google_compute_health_check.oracle.http_health_check[0].request_path == "/healthz" && google_compute_health_check.oracle.http_health_check[0].port == 7071
     error_message = "the health check asks something else than whether the process lives"
   }
-  # An apply leaves the servers alone, so that they can be replaced one after the other; and a replacement keeps name and address.
+  # An apply leaves the servers alone, so that they can be replaced one after the other; and a
+  # replacement keeps name and address.
   assert {
     condition     = alltrue([for g in google_compute_instance_group_manager.oracle : g.update_policy[0].type == "OPPORTUNISTIC" && g.update_policy[0].replacement_method == "RECREATE" && g.update_policy[0].max_surge_fixed == 0])
     error_message = "how servers are replaced"
@@ -258,11 +300,11 @@ run "what_the_servers_run" {
 
 run "who_reaches_the_oracle" {
   assert {
-    condition     = google_compute_firewall.oracle.source_tags == toset(["percolator-worker"]) && length(coalesce(google_compute_firewall.oracle.source_ranges, [])) == 0 && google_compute_firewall.oracle.target_tags == toset(["percolator-tso"])
+    condition     = google_compute_firewall.oracle[0].source_tags == toset(["percolator-worker"]) && length(coalesce(google_compute_firewall.oracle[0].source_ranges, [])) == 0 && google_compute_firewall.oracle[0].target_tags == toset(["percolator-tso"])
     error_message = "others than the workers reach the oracle"
   }
   assert {
-    condition     = one(google_compute_firewall.oracle.allow).ports == tolist(["7070"]) && one(google_compute_firewall.health.allow).ports == tolist(["7071"])
+    condition     = one(google_compute_firewall.oracle[0].allow).ports == tolist(["7070"]) && one(google_compute_firewall.health.allow).ports == tolist(["7071"])
     error_message = "ports"
   }
   assert {
@@ -272,6 +314,36 @@ run "who_reaches_the_oracle" {
   assert {
     condition     = alltrue([for t in google_compute_instance_template.oracle : t.tags == toset(["percolator-tso"])])
     error_message = "the rules do not apply to the servers"
+  }
+  assert {
+    condition     = length(google_compute_firewall.oracle_accounts) == 0
+    error_message = "a rule for nobody is one for everybody"
+  }
+}
+
+run "pods_service_accounts_and_a_shared_network" {
+  variables {
+    client_tags             = []
+    client_ranges           = ["10.8.0.0/14"]
+    client_service_accounts = ["worker@elsewhere.iam.gserviceaccount.com"]
+    network_project         = "host-project"
+  }
+  assert {
+    condition     = google_compute_firewall.oracle[0].source_ranges == toset(["10.8.0.0/14"]) && length(coalesce(google_compute_firewall.oracle[0].source_tags, [])) == 0
+    error_message = "pods do not reach the oracle"
+  }
+  assert {
+    condition     = google_compute_firewall.oracle_accounts[0].source_service_accounts == toset(["worker@elsewhere.iam.gserviceaccount.com"]) && google_compute_firewall.oracle_accounts[0].target_service_accounts == toset([google_service_account.percolator["oracle"].email])
+    error_message = "machines of a service account do not reach the oracle"
+  }
+  # One rule cannot have both; the provider finds out when it is too late.
+  assert {
+    condition     = length(coalesce(google_compute_firewall.oracle_accounts[0].target_tags, [])) + length(coalesce(google_compute_firewall.oracle[0].target_service_accounts, [])) == 0
+    error_message = "tags and service accounts in one rule"
+  }
+  assert {
+    condition     = toset([google_compute_firewall.oracle[0].project, google_compute_firewall.oracle_accounts[0].project, google_compute_firewall.health.project]) == toset(["host-project"])
+    error_message = "rules in a project that does not have the network"
   }
 }
 
@@ -300,7 +372,7 @@ run "bigtable_as_the_oracles_store" {
     error_message = "something of Spanner, or a secret, is left"
   }
   assert {
-    condition     = google_bigtable_table_iam_member.oracle.role == "roles/bigtable.user" && google_bigtable_table_iam_member.oracle.table == "percolator_meta"
+    condition     = [for g in google_bigtable_table_iam_member.percolator : "${g.table} ${g.role}" if g.member == google_service_account.percolator["oracle"].member] == ["percolator_meta roles/bigtable.user"]
     error_message = "the oracle cannot write its record"
   }
   assert {
@@ -315,7 +387,10 @@ run "bigtable_as_the_oracles_store" {
 }
 
 run "own_key" {
-  variables { kms_key = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/data" }
+  variables {
+    kms_key  = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/data"
+    iam_wait = 0
+  }
   assert {
     condition     = google_bigtable_instance.percolator.cluster[0].kms_key_name == var.kms_key && google_spanner_database.oracle[0].encryption_config[0].kms_key_name == var.kms_key
     error_message = "something is not encrypted by the key"
@@ -324,6 +399,30 @@ run "own_key" {
     condition     = toset(keys(google_kms_crypto_key_iam_member.encryption)) == toset(["gcp-sa-bigtable", "gcp-sa-spanner"])
     error_message = "a service cannot use the key"
   }
+  # The instances wait for this one: see the test of the order in module_test.go.
+  assert {
+    condition     = toset(values(terraform_data.key_granted[0].triggers_replace)) == toset([for g in google_kms_crypto_key_iam_member.encryption : g.id])
+    error_message = "nothing waits for the grants"
+  }
+}
+
+run "own_key_in_a_new_project" {
+  variables {
+    kms_key  = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/data"
+    iam_wait = 0
+    service_agents = {
+      "bigtableadmin.googleapis.com" = "serviceAccount:service-1@gcp-sa-bigtable.iam.gserviceaccount.com"
+      "spanner.googleapis.com"       = "serviceAccount:service-1@gcp-sa-spanner.iam.gserviceaccount.com"
+    }
+  }
+  assert {
+    condition     = { for k, g in google_kms_crypto_key_iam_member.encryption : k => g.member } == { for k in ["gcp-sa-bigtable", "gcp-sa-spanner"] : k => "serviceAccount:service-1@${k}.iam.gserviceaccount.com" }
+    error_message = "the key is granted to others than the service agents that were made"
+  }
+  assert {
+    condition     = length(data.google_project.this) == 0
+    error_message = "the agents are known; the project need not be asked"
+  }
 }
 
 run "before_there_is_an_image" {
@@ -331,6 +430,12 @@ run "before_there_is_an_image" {
   assert {
     condition     = length(google_compute_instance_group_manager.oracle) + length(google_compute_instance_template.oracle) == 0 && length(google_compute_address.oracle) == 2 && length(google_bigtable_table.percolator) == 5
     error_message = "everything but the servers"
+  }
+  assert {
+    condition = length(setintersection(keys(google_monitoring_alert_policy.percolator), [
+      "PercolatorOracleWithoutLeader", "PercolatorOracleNoSpare", "PercolatorNoWorker",
+    ])) == 0 && length(google_monitoring_alert_policy.percolator) > 10
+    error_message = "somebody is called because nothing runs that cannot run yet"
   }
 }
 
@@ -358,7 +463,7 @@ run "alerts" {
   assert {
     condition = length(setsubtract([
       "PercolatorOracleWithoutLeader", "PercolatorOracleWindowLow", "PercolatorStuckLocks", "PercolatorNotificationBacklog",
-      "PercolatorConflictRate", "PercolatorCollectionLag",
+      "PercolatorConflictRate", "PercolatorCollectionLag", "PercolatorLargeRows",
     ], keys(google_monitoring_alert_policy.percolator))) == 0
     error_message = "an alert is missing: ${join(", ", keys(google_monitoring_alert_policy.percolator))}"
   }
@@ -395,4 +500,37 @@ run "protection_can_be_taken_away" {
     condition     = !google_bigtable_instance.percolator.deletion_protection && !google_spanner_database.oracle[0].enable_drop_protection && alltrue([for t in google_bigtable_table.percolator : t.deletion_protection == "UNPROTECTED"])
     error_message = "a destroy would fail"
   }
+  assert {
+    condition     = google_bigtable_instance.percolator.force_destroy && google_spanner_instance.oracle[0].force_destroy
+    error_message = "a destroy would fail as soon as there are backups"
+  }
+}
+
+run "without_backups" {
+  variables { backup_days = 0 }
+  assert {
+    condition     = alltrue([for t in google_bigtable_table.percolator : one(t.automated_backup_policy).retention_period == "0" && one(t.automated_backup_policy).frequency == "0"])
+    error_message = "backups that were on before would stay on"
+  }
+}
+
+run "the_quota_is_below_max_nodes" {
+  command = plan
+  variables {
+    min_nodes = 4
+    max_nodes = 31
+  }
+  expect_failures = [check.quota]
+}
+
+run "the_quota_of_another_zone" {
+  command = plan
+  variables { zone = "europe-west1-c" }
+  expect_failures = [check.quota]
+}
+
+run "the_quota_is_not_there" {
+  command = plan
+  variables { zone = "europe-west1-x" }
+  expect_failures = [check.quota]
 }

@@ -1,6 +1,19 @@
 # What the variables refuse. Every run is a plan that fails for one variable.
 
-mock_provider "google" {}
+mock_provider "google" {
+  mock_data "google_cloud_quotas_quota_infos" {
+    defaults = {
+      quota_infos = [{
+        quota_display_name  = "SSD nodes per zone"
+        metric_display_name = "SSD nodes"
+        dimensions_infos = [
+          { applicable_locations = ["europe-west1-c"], details = [{ value = "1" }], dimensions = { zone = "europe-west1-c" } },
+          { applicable_locations = ["europe-west1-b", "europe-west1-d"], details = [{ value = "30" }], dimensions = {} },
+        ]
+      }]
+    }
+  }
+}
 
 variables {
   project      = "my-project"
@@ -153,7 +166,63 @@ run "everybody_on_the_network" {
 run "the_whole_world" {
   command = plan
   variables {
-    reader_members = ["allUsers"]
+    reader_members = { allUsers = ["*"] }
   }
-  expect_failures = [var.operator_members]
+  expect_failures = [var.schema_members]
+}
+
+run "everybody_as_schema" {
+  command = plan
+  variables {
+    schema_members = ["allAuthenticatedUsers"]
+  }
+  expect_failures = [var.schema_members]
+}
+
+run "every_address" {
+  command = plan
+  variables {
+    client_ranges = ["0.0.0.0/0"]
+  }
+  expect_failures = [var.client_ranges]
+}
+
+run "an_address_that_is_none" {
+  command = plan
+  variables {
+    client_ranges = ["10.0.0"]
+  }
+  expect_failures = [var.client_ranges]
+}
+
+run "a_member_in_place_of_an_address" {
+  command = plan
+  variables {
+    client_service_accounts = ["serviceAccount:a@example.com"]
+  }
+  expect_failures = [var.client_service_accounts]
+}
+
+run "less_storage_than_autoscaling_takes" {
+  command = plan
+  variables {
+    storage_target = 1000
+  }
+  expect_failures = [var.storage_target]
+}
+
+run "backups_for_a_day" {
+  command = plan
+  variables {
+    backup_days = 1
+  }
+  expect_failures = [var.backup_days]
+}
+
+run "half_a_second" {
+  command = plan
+  variables {
+    iam_wait = 0.5
+  }
+  expect_failures = [var.iam_wait]
 }

@@ -1,11 +1,16 @@
-# What a service that holds its users' data begins with: an own key, two servers of the oracle in two zones on Spanner, mutual TLS,
-# identities apart, alerts that reach somebody, everything protected against deletion.
+# What a service that holds its users' data begins with: an own key, two servers of the oracle in
+# two zones on Spanner, mutual TLS, identities apart, alerts that reach somebody, backups,
+# everything protected against deletion.
 
 terraform {
   required_version = ">= 1.9"
   required_providers {
     google = {
       source  = "hashicorp/google"
+      version = ">= 6.50, < 9.0"
+    }
+    google-beta = {
+      source  = "hashicorp/google-beta"
       version = ">= 6.50, < 9.0"
     }
   }
@@ -16,16 +21,22 @@ provider "google" {
   region  = var.region
 }
 
-resource "google_project_service" "needed" {
-  for_each = toset([
-    "artifactregistry.googleapis.com", "bigtable.googleapis.com", "bigtableadmin.googleapis.com", "cloudkms.googleapis.com",
-    "cloudtrace.googleapis.com", "compute.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
-    "secretmanager.googleapis.com", "spanner.googleapis.com",
-  ])
+provider "google-beta" {
+  project = var.project
+  region  = var.region
+}
 
-  project            = var.project
-  service            = each.key
-  disable_on_destroy = false
+module "services" {
+  source  = "../../modules/services"
+  project = var.project
+  further = ["artifactregistry.googleapis.com", "cloudkms.googleapis.com"]
+}
+
+# The key is granted to them, so they have to exist.
+module "service_agents" {
+  source     = "../../modules/service_agents"
+  project    = var.project
+  depends_on = [module.services]
 }
 
 resource "google_artifact_registry_repository" "percolator" {
@@ -34,7 +45,7 @@ resource "google_artifact_registry_repository" "percolator" {
   repository_id = "percolator"
   format        = "DOCKER"
   description   = "Images of the oracle and of workers"
-  depends_on    = [google_project_service.needed]
+  depends_on    = [module.services]
 
   docker_config {
     immutable_tags = true
@@ -46,7 +57,7 @@ resource "google_monitoring_notification_channel" "on_call" {
   display_name = "Percolator on call"
   type         = "email"
   labels       = { email_address = var.on_call_email }
-  depends_on   = [google_project_service.needed]
+  depends_on   = [module.services]
 }
 
 module "percolator" {
@@ -58,6 +69,8 @@ module "percolator" {
   schema_file         = "${path.module}/schema.yaml"
   labels              = { service = "percolator", environment = "production" }
   kms_key             = var.kms_key
+  service_agents      = module.service_agents.members
+  iam_wait            = var.iam_wait
   deletion_protection = true
 
   zone       = var.zones[0]
@@ -72,14 +85,16 @@ module "percolator" {
   oracle_security         = "mtls"
   metrics_collector_image = var.metrics_collector_image
 
-  network     = var.network
-  subnetwork  = var.subnetwork
-  client_tags = ["percolator-worker"]
+  network       = var.network
+  subnetwork    = var.subnetwork
+  client_tags   = ["percolator-worker"]
+  client_ranges = var.client_ranges
 
   reader_members   = var.reader_members
   operator_members = var.operator_members
+  schema_members   = var.schema_members
 
   notification_channels = [google_monitoring_notification_channel.on_call.name]
 
-  depends_on = [google_project_service.needed]
+  depends_on = [module.services]
 }

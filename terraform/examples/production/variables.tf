@@ -21,7 +21,7 @@ variable "zones" {
 }
 
 variable "kms_key" {
-  description = "Key that encrypts Bigtable and Spanner. It is made elsewhere: its life is longer than that of this configuration, and whoever destroys it destroys the data."
+  description = "Key that encrypts Bigtable and Spanner. It is made elsewhere: it outlives this configuration, and to destroy it is to destroy the data."
   type        = string
 
   validation {
@@ -57,14 +57,32 @@ variable "on_call_email" {
   type        = string
 }
 
-variable "reader_members" {
-  description = "Members that may read the tables, group:… or serviceAccount:…"
+variable "client_ranges" {
+  description = "Ranges of GKE's pods that run workers; empty if there are none."
   type        = list(string)
   default     = []
+}
+
+variable "reader_members" {
+  description = "Members that may read, group:… or serviceAccount:…, and the tables that they may read, [\"*\"] for all."
+  type        = map(list(string))
+  default     = {}
 }
 
 variable "operator_members" {
   description = "Members that may inspect and repair, group:…"
   type        = list(string)
   default     = []
+}
+
+variable "schema_members" {
+  description = "Members that may apply schemas, as the service account schema: the pipeline, serviceAccount:…"
+  type        = list(string)
+  default     = []
+}
+
+variable "iam_wait" {
+  description = "Seconds that a grant on the key is given to be known."
+  type        = number
+  default     = 120
 }

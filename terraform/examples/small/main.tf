@@ -1,5 +1,5 @@
-# The least that runs: one Bigtable node, one server of the oracle with its record in Bigtable, no alerts. For trying things out on
-# Google Cloud; when the zone is away, so is everything.
+# The least that runs: one Bigtable node, one server of the oracle with its record in Bigtable, no
+# alerts. For trying things out on Google Cloud; when the zone is away, so is everything.
 
 terraform {
   required_version = ">= 1.9"
@@ -14,6 +14,11 @@ terraform {
 provider "google" {
   project = var.project
   region  = var.region
+}
+
+module "services" {
+  source  = "../../modules/services"
+  project = var.project
 }
 
 module "percolator" {
@@ -36,6 +41,11 @@ module "percolator" {
   network    = var.network
   subnetwork = var.subnetwork
 
+  schema_members = var.schema_members
+
   alerts              = false
+  backup_days         = 0
   deletion_protection = false
+
+  depends_on = [module.services]
 }

@@ -27,6 +27,12 @@ variable "subnetwork" {
   default     = "default"
 }
 
+variable "schema_members" {
+  description = "Members that may run percolator init and schema apply as the service account schema: you, as user:…"
+  type        = list(string)
+  default     = []
+}
+
 variable "oracle_image" {
   description = "Image of the oracle, with its digest; null until there is one."
   type        = string

@@ -1,5 +1,6 @@
-# Which Bigtable tables a schema needs. It is a module without a provider, so that the rules can be evaluated, and compared with
-# what percolator.CreateSchema does, on a machine that has never seen Google Cloud.
+# Which Bigtable tables a schema needs. It is a module without a provider, so that the rules can be
+# evaluated, and compared with what percolator.CreateSchema does, on a machine that has never seen
+# Google Cloud.
 
 locals {
   schema   = yamldecode(file(var.schema_file))

@@ -163,7 +163,7 @@ func (s *scanner) ReadPage(ctx context.Context, _ string, r percolator.Range, mo
 			s.versions[i] = s.table.rows[i].written
 		}
 		if from = next; len(p.Rows) == most {
-			p.More = true
+			p.More, p.Next = true, p.Rows[most-1].Row+"\x00"
 			return p, nil
 		}
 	}

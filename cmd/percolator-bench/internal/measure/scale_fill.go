@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -149,7 +150,7 @@ func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 // it the collector waits for them to end.
 type scaleCollection struct {
 	client *percolator.Client
-	sent   requestCounter // by that
+	sent   map[string]*requestCounter // by that, to each table
 	tables []*scaleTable
 	ready  chan struct{} // closed when it has waited
 	goOn   chan struct{} // closed when the others are done
@@ -166,13 +167,12 @@ type scaleCollection struct {
 type scaleMoment struct {
 	at             time.Time
 	rows, versions int64
-	cost           counted
 }
 
 // scaleCollected is what a collection did with a table.
 type scaleCollected struct {
 	rows, versions int64
-	cost           counted
+	before, cost   counted
 	latency        recorder // for each row of a page
 }
 
@@ -180,8 +180,13 @@ type scaleCollected struct {
 // come.
 func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) (*scaleCollection, error) {
 	c := &scaleCollection{tables: tables, ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
-		done: map[string]*scaleCollected{}}
-	c.client = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, c.sent.option())
+		sent: map[string]*requestCounter{}, done: map[string]*scaleCollected{}}
+	var counting []option.ClientOption
+	for _, t := range tables {
+		c.sent[t.name], c.done[t.name] = &requestCounter{table: t.name}, new(scaleCollected)
+		counting = append(counting, c.sent[t.name].option())
+	}
+	c.client = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, counting...)
 	if lab.err != nil {
 		return nil, lab.err
 	}
@@ -211,21 +216,24 @@ func (c *scaleCollection) progress(ctx context.Context, col admin.Collection) {
 	case col.Phase == admin.CollectionErase && !c.erasing:
 		c.erasing = true
 		c.last = c.now(col)
+		for table, sent := range c.sent {
+			c.done[table].before = sent.now()
+		}
 	case col.Phase == admin.CollectionErase:
 		c.page(col)
 	}
 }
 
 func (c *scaleCollection) now(col admin.Collection) scaleMoment {
-	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions, cost: costOf(&c.sent, c.client)}
+	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions}
 }
 
 // page accounts for the rows since the last call.
 func (c *scaleCollection) page(col admin.Collection) {
-	now, did := c.now(col), c.done[col.Table]
-	if did == nil {
-		did = new(scaleCollected)
-		c.done[col.Table] = did
+	now, did := c.now(col), c.done[col.Page]
+	if did == nil { // it is not one of the sweep
+		c.last = now
+		return
 	}
 	n := now.rows - c.last.rows
 	if n > 0 {
@@ -233,7 +241,6 @@ func (c *scaleCollection) page(col admin.Collection) {
 	}
 	did.rows += n
 	did.versions += now.versions - c.last.versions
-	did.cost.add(c.last.cost, now.cost)
 	c.last = now
 }
 
@@ -254,7 +261,8 @@ func (c *scaleCollection) finish(ctx context.Context) (*scaleOperation, error) {
 	}
 	for i, t := range c.tables {
 		did := c.done[t.name]
-		if did == nil || did.rows != int64(t.rows) {
+		did.cost.add(did.before, c.sent[t.name].now())
+		if did.rows != int64(t.rows) {
 			return op, fmt.Errorf("a table of %d rows was not read through", t.rows)
 		}
 		if least := int64(2 * (t.versions - 1) * t.rows); did.versions < least { // data and record of all versions but the newest

@@ -72,8 +72,9 @@ func (e *environment) distantOracle(ctx context.Context, delay time.Duration) (n
 // return, and knows whether one is under way. Without own it leaves out the library's own tables: a
 // client keeps its knowledge of the schema and of collection fresh, which belongs to no operation.
 type requestCounter struct {
-	own bool
-	saw func(req *btpb.ReadRowsRequest) // of each that counts; nil: nobody looks
+	own   bool
+	table string                          // only requests to it; "": to all
+	saw   func(req *btpb.ReadRowsRequest) // of each that counts; nil: nobody looks
 
 	mu       sync.Mutex
 	n        map[string]int64
@@ -93,17 +94,17 @@ func (c *requestCounter) option() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithStatsHandler(c))
 }
 
-type countedCall struct{} // key of a context
+type countedCall struct{ by *requestCounter } // key of a context
 
 // TagRPC implements stats.Handler: the method is known here only.
 func (c *requestCounter) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	method := path.Base(info.FullMethodName)
-	return context.WithValue(ctx, countedCall{}, &method)
+	return context.WithValue(ctx, countedCall{c}, &method)
 }
 
 // HandleRPC implements stats.Handler.
 func (c *requestCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	method, _ := ctx.Value(countedCall{}).(*string) // "": it does not count
+	method, _ := ctx.Value(countedCall{c}).(*string) // "": it does not count
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch e := event.(type) {
@@ -115,7 +116,7 @@ func (c *requestCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		c.last = time.Now()
 	case *stats.OutPayload:
 		to, ok := e.Payload.(interface{ GetTableName() string }) // else that a connection is warm
-		if !ok || !c.own && strings.HasPrefix(path.Base(to.GetTableName()), "percolator_") {
+		if !ok || !c.own && strings.HasPrefix(path.Base(to.GetTableName()), "percolator_") || c.table != "" && path.Base(to.GetTableName()) != c.table {
 			*method = ""
 			return
 		}

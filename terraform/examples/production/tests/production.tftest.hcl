@@ -10,6 +10,24 @@ mock_provider "google" {
   mock_resource "google_compute_address" {
     defaults = { address = "10.0.0.2" }
   }
+  mock_data "google_cloud_quotas_quota_infos" {
+    defaults = {
+      quota_infos = [{
+        quota_display_name  = "SSD nodes per zone"
+        metric_display_name = "SSD nodes"
+        dimensions_infos = [
+          { applicable_locations = ["europe-west1-c"], details = [{ value = "1" }], dimensions = { zone = "europe-west1-c" } },
+          { applicable_locations = ["europe-west1-b", "europe-west1-d"], details = [{ value = "30" }], dimensions = {} },
+        ]
+      }]
+    }
+  }
+}
+
+mock_provider "google-beta" {
+  mock_resource "google_project_service_identity" {
+    defaults = { member = "serviceAccount:service-1@gcp-sa-somewhat.iam.gserviceaccount.com" }
+  }
 }
 
 variables {
@@ -18,6 +36,7 @@ variables {
   subnetwork    = "projects/my-project/regions/europe-west1/subnetworks/main"
   kms_key       = "projects/my-project/locations/europe-west1/keyRings/percolator/cryptoKeys/data"
   on_call_email = "on-call@example.com"
+  iam_wait      = 0
 }
 
 run "first_apply_without_an_image" {
@@ -44,8 +63,15 @@ run "first_apply_without_an_image" {
     error_message = "identities"
   }
   assert {
-    condition     = alltrue([for s in google_project_service.needed : !s.disable_on_destroy])
-    error_message = "a destroy would turn services off that others use"
+    condition = length(setsubtract([
+      "artifactregistry.googleapis.com", "cloudkms.googleapis.com", "cloudresourcemanager.googleapis.com", "iam.googleapis.com",
+      "iamcredentials.googleapis.com", "spanner.googleapis.com",
+    ], module.services.services)) == 0
+    error_message = "APIs that a new project lacks: ${join(", ", module.services.services)}"
+  }
+  assert {
+    condition     = toset(keys(module.service_agents.members)) == toset(["bigtableadmin.googleapis.com", "spanner.googleapis.com"])
+    error_message = "a service agent that the key cannot be granted to"
   }
 }
 

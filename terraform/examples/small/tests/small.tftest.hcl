@@ -10,6 +10,18 @@ mock_provider "google" {
   mock_resource "google_compute_address" {
     defaults = { address = "10.0.0.2" }
   }
+  mock_data "google_cloud_quotas_quota_infos" {
+    defaults = {
+      quota_infos = [{
+        quota_display_name  = "SSD nodes per zone"
+        metric_display_name = "SSD nodes"
+        dimensions_infos = [
+          { applicable_locations = ["europe-west1-c"], details = [{ value = "1" }], dimensions = { zone = "europe-west1-c" } },
+          { applicable_locations = ["europe-west1-b", "europe-west1-d"], details = [{ value = "30" }], dimensions = {} },
+        ]
+      }]
+    }
+  }
 }
 
 variables {
@@ -20,6 +32,13 @@ run "first_apply_without_an_image" {
   assert {
     condition     = length(output.oracle_rollout) == 0 && output.environment.PERCOLATOR_TSO_ADDR == "10.0.0.2:7070"
     error_message = "no server yet, but its address"
+  }
+  assert {
+    condition = length(setsubtract([
+      "bigtable.googleapis.com", "bigtableadmin.googleapis.com", "cloudresourcemanager.googleapis.com", "compute.googleapis.com", "iam.googleapis.com",
+      "iamcredentials.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
+    ], module.services.services)) == 0
+    error_message = "APIs that a new project lacks: ${join(", ", module.services.services)}"
   }
   # The schema file says which tables there are, here once more in other words than the module's.
   assert {

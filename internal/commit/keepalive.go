@@ -1,0 +1,45 @@
+package commit
+
+import (
+	"context"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// refreshesPerTTL is how many refreshes of a lock are due within its TTL. Of those that follow one
+// that succeeded two may be lost: the third leaves a quarter of the TTL before the lock dies.
+const refreshesPerTTL = 4
+
+// keepAlive refreshes the time in the primary's lock while the commit takes longer than a quarter
+// of the TTL. It gives a refresh up when the next one is due: a store that does not answer puts
+// none off. A refresh is conditional on the lock: a plain write that landed late would bring back a
+// lock that was rolled back.
+func (cm *commit) keepAlive(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	interval := cm.c.Config.LockTTL / refreshesPerTTL
+	timer := time.AfterFunc(interval, func() {
+		due := time.NewTicker(interval)
+		defer due.Stop()
+		for ctx.Err() == nil {
+			cm.refresh(ctx, interval)
+			select {
+			case <-due.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+func (cm *commit) refresh(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	mut := store.NewMutation(2)
+	mut.Put(layout.LockFamily, cm.primary.Cell.Column, cm.startTS, cm.lock(cm.primary))
+	cm.c.Store.CheckAndMutate(ctx, cm.primary.Cell.Table, cm.primary.Cell.Row, store.HeldLock(cm.primary.Cell.Column, cm.startTS), mut, nil)
+}

@@ -1,0 +1,81 @@
+package scanning
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// slowSource has a large table of rows 000 to 999, each of which takes a second to pass over, and
+// small ones that take none. Nothing is found.
+type slowSource struct {
+	now   time.Time
+	reads []string
+	over  map[int]int // how often each row of the large table was passed over
+}
+
+func (s *slowSource) ReadPage(_ context.Context, table string, r percolator.Range, _ int, _ func(string) bool) (Page, error) {
+	s.reads = append(s.reads, table)
+	if table != "large" {
+		return Page{}, nil
+	}
+	begun := s.now
+	for i := range 1000 {
+		key := strconv.Itoa(1000 + i)[1:]
+		switch {
+		case !model.InRange(r, key):
+		case s.now.Sub(begun) >= Turn:
+			return Page{More: true, Next: key}, nil
+		default:
+			s.over[i]++
+			s.now = s.now.Add(time.Second)
+		}
+	}
+	return Page{}, nil
+}
+
+func (s *slowSource) Work(context.Context, []layout.Pending) (foundNew, inQueue bool) {
+	return false, false
+}
+
+// TestALargeTableDoesNotStarveSmallOnes: a search goes once through a table that takes long, from
+// where its turns ended, and between two of these turns through all the others.
+func TestALargeTableDoesNotStarveSmallOnes(t *testing.T) {
+	t.Parallel()
+	source := &slowSource{over: map[int]int{}}
+	s := &Scanner{
+		Source: source, Tables: []string{"large", "small", "tiny"}, Counts: &Counts{}, Random: seeded(), Rows: NewRowLocks(),
+		Now:    func() time.Time { return source.now },
+		Places: newTestPlaces(func(context.Context, string) ([]string, error) { return []string{"300"}, nil }),
+		Remote: NewRemoteLocks(nil, nothingLeft, time.Now),
+	}
+	if _, read, err := s.Search(t.Context()); err != nil || read != 1000*time.Second {
+		t.Errorf("read for %v, %v", read, err)
+	}
+	for i := range 1000 {
+		if n := source.over[i]; n != 1 {
+			t.Fatalf("row %d was passed over %d times", i, n)
+		}
+	}
+	for _, small := range s.Tables[1:] {
+		longest, since := 0, 0
+		for _, table := range source.reads {
+			switch table {
+			case "large":
+				since++
+				longest = max(longest, since)
+			case small:
+				since = 0
+			}
+		}
+		if longest > 4 || !slices.Contains(source.reads, small) {
+			t.Errorf("%s waited for %d turns of the large table", small, longest)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package emulator
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"sync"
+	"time"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// Disks makes requests cost what they cost on Cloud Bigtable, which keeps the families of a row
+// together: a read pays for every byte that it passes over, whatever its filter lets through; the
+// keys of one request are served one after another; and each tablet serves one read at a time,
+// those under a profile of low priority last.
+// A read that takes long names its progress (last_scanned_row_key) and ends with its deadline.
+//
+// Sizes and speeds are the caller's: with a Speed of 70 GB a second and requests that live for
+// 100 ms, a table of 1 TB costs as many requests as with 230 MB a second and 30 s. Bytes are
+// counted, so that tests need not look at the time.
+//
+// The fields are set before Start. The methods may be called concurrently.
+type Disks struct {
+	Speed   int64               // bytes that one tablet passes over in a second; 0: no limit
+	Latency time.Duration       // of every request, and of every key after the first
+	Bounds  map[string][]string // where a table, by its ID, is cut into tablets, ascending
+	Clean   []Clean
+
+	mu     sync.Mutex
+	tables map[string]*diskTable
+}
+
+// Clean is data of a table that is not stored, only paid for: rows that every filter keeps back.
+// It lies evenly between Start and End; an End of "" is the end of the table.
+type Clean struct {
+	Table, Start, End string
+	Bytes             int64
+}
+
+// OnDisks makes the emulator serve its tables from d.
+func OnDisks(d *Disks) Option { return func(s *settings) { s.disks = d } }
+
+// Passed returns how many bytes of a table reads have passed over.
+func (d *Disks) Passed(table string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.table(table).passed
+}
+
+// Reads returns how many ReadRows requests a table has had.
+func (d *Disks) Reads(table string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.table(table).reads
+}
+
+// progressSteps is how many times a second a read names its progress.
+const progressSteps = 200
+
+// pay waits for as long as it takes to pass over n bytes of a table. It calls step after each part
+// of them, with how much of n is done.
+func (d *Disks) pay(ctx context.Context, table string, n int64, step func(done int64) error) error {
+	part := n
+	if d.Speed > 0 {
+		part = max(d.Speed/progressSteps, 1)
+	}
+	for done := int64(0); done < n; {
+		next := min(part, n-done)
+		if d.Speed > 0 {
+			if err := rest(ctx, time.Duration(float64(next)/float64(d.Speed)*float64(time.Second))); err != nil {
+				return err
+			}
+		}
+		done += next
+		d.mu.Lock()
+		d.table(table).passed += next
+		d.mu.Unlock()
+		if err := step(done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest waits for d, or for the caller to leave.
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return contextStatus(err)
+	}
+	return nil
+}
+
+// place returns how much of c lies before key, from 0 to 1.
+func (c Clean) place(key string) float64 {
+	low, high := c.numbers()
+	return min(max((c.number(key)-low)/(high-low), 0), 1)
+}
+
+// key returns the key at a place.
+func (c Clean) key(place float64) string {
+	low, high := c.numbers()
+	at := low + place*(high-low)
+	if at >= math.MaxUint64 {
+		at = math.Nextafter(math.MaxUint64, 0)
+	}
+	return c.shared() + string(binary.BigEndian.AppendUint64(nil, uint64(at)))
+}
+
+// shared is the prefix of all keys of c.
+func (c Clean) shared() string {
+	n := 0
+	for n < len(c.Start) && n < len(c.End) && c.Start[n] == c.End[n] {
+		n++
+	}
+	return c.Start[:n]
+}
+
+func (c Clean) numbers() (low, high float64) {
+	if high = math.MaxUint64; c.End != "" {
+		high = c.number(c.End)
+	}
+	return c.number(c.Start), high
+}
+
+// number is the eight bytes of a key after what all keys of c share.
+func (c Clean) number(key string) float64 {
+	shared := c.shared()
+	if len(key) < len(shared) || key[:len(shared)] != shared {
+		if key < shared {
+			return 0
+		}
+		return math.MaxUint64
+	}
+	var b [8]byte
+	copy(b[:], key[len(shared):])
+	return float64(binary.BigEndian.Uint64(b[:]))
+}
+
+// diskRead is one ReadRows request that is served from disks, in the order of its keys.
+type diskRead struct {
+	grpc.ServerStream
+	disks    *Disks
+	id       string // of the table
+	at       string // all keys below are paid for
+	sizes    []rowSize
+	report   bool // the client asked for its progress
+	returned int64
+}
+
+// rowSize is what a row takes without a filter.
+type rowSize struct {
+	key  string
+	size int64
+}
+
+// readRows serves req tablet by tablet, and key by key.
+func (d *Disks) readRows(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest) error {
+	rows, ok := newRowSet(req.Rows)
+	if !ok || req.Reversed || req.RowsLimit < 0 {
+		return g.scanRows(bt, ss, req)
+	}
+	r := &diskRead{ServerStream: ss, disks: d, id: tableID(req.TableName)}
+	_, r.report = withScannedRows(ss.Context())
+	d.mu.Lock()
+	d.table(r.id).reads++
+	bounds := d.bounds(r.id)
+	d.mu.Unlock()
+	for _, w := range rows.cut(everything, bounds, 1) {
+		part, ok := rows.clip(w)
+		if !ok {
+			continue
+		}
+		if err := r.window(g, bt, req, w, part); err != nil {
+			return err
+		}
+		if req.RowsLimit > 0 && r.returned >= req.RowsLimit {
+			break
+		}
+	}
+	return nil
+}
+
+// window serves what a request asks for in a part of one tablet.
+func (r *diskRead) window(g *guard, bt btpb.BigtableServer, req *btpb.ReadRowsRequest, w interval, part *btpb.RowSet) error {
+	from := interval{start: w.start, end: w.end}
+	if len(part.RowKeys) > 0 {
+		from = interval{string(part.RowKeys[0]), successor(string(part.RowKeys[0]))}
+	} else if asked, ok := newRowSet(part); ok {
+		from = asked.ranges[0]
+	}
+	leave, err := r.disks.enter(r.Context(), r.id, from.start, g.rules.profile(req).LowPriority)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if r.sizes, err = sizesOf(g, bt, r.ServerStream, req, part); err != nil {
+		return err
+	}
+	r.at = from.start
+	asked := proto.CloneOf(req)
+	asked.Rows = part
+	if asked.RowsLimit > 0 {
+		asked.RowsLimit -= r.returned
+	}
+	if err := g.scanRows(bt, r, asked); err != nil {
+		return err
+	}
+	if req.RowsLimit > 0 && r.returned >= req.RowsLimit {
+		return nil
+	}
+	return r.passTo(from.end)
+}
+
+// SendMsg pays for everything up to a row, and for the row, before it sends it.
+func (r *diskRead) SendMsg(m any) error {
+	row, ok := m.(*btpb.ReadRowsResponse)
+	if !ok {
+		return r.ServerStream.SendMsg(m)
+	}
+	key := string(row.LastScannedRowKey)
+	if len(row.Chunks) > 0 {
+		key = string(row.Chunks[0].RowKey)
+		r.returned++
+	}
+	if key != "" {
+		if err := r.passTo(key); err != nil {
+			return err
+		}
+		if err := r.passTo(successor(key)); err != nil {
+			return err
+		}
+	}
+	return r.ServerStream.SendMsg(m)
+}
+
+// passTo pays for what lies before the key end; "" is the end of the table.
+func (r *diskRead) passTo(end string) error {
+	for len(r.sizes) > 0 && (end == "" || r.sizes[0].key < end) {
+		row := r.sizes[0]
+		r.sizes = r.sizes[1:]
+		if err := r.passClean(row.key); err != nil {
+			return err
+		}
+		if err := r.disks.pay(r.Context(), r.id, row.size, func(int64) error { return nil }); err != nil {
+			return err
+		}
+		r.at = successor(row.key)
+	}
+	return r.passClean(end)
+}
+
+// passClean pays for the clean data up to the key end, and names the progress.
+func (r *diskRead) passClean(end string) error {
+	for _, c := range r.disks.Clean {
+		if c.Table != r.id {
+			continue
+		}
+		from, to := c.place(r.at), 1.0
+		if end != "" {
+			to = c.place(end)
+		}
+		if to <= from {
+			continue
+		}
+		total := int64((to - from) * float64(c.Bytes))
+		err := r.disks.pay(r.Context(), r.id, total, func(done int64) error {
+			key := c.key(from + (to-from)*float64(done)/float64(total))
+			if !r.report || key <= r.at || end != "" && key >= end {
+				return nil
+			}
+			r.at = key
+			return r.ServerStream.SendMsg(&btpb.ReadRowsResponse{LastScannedRowKey: []byte(key)})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if end != "" {
+		r.at = max(r.at, end)
+	}
+	return nil
+}
+
+// sizesOf reads the rows of a part without the filter.
+func sizesOf(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.ReadRowsRequest, part *btpb.RowSet) ([]rowSize, error) {
+	all := &sizes{ServerStream: ss}
+	err := g.scanRows(bt, all, &btpb.ReadRowsRequest{TableName: req.TableName, Rows: part})
+	return all.rows, err
+}
+
+// sizes is a stream that keeps the sizes of what is sent.
+type sizes struct {
+	grpc.ServerStream
+	rows []rowSize
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *sizes) SendMsg(m any) error {
+	if row, ok := m.(*btpb.ReadRowsResponse); ok && len(row.Chunks) > 0 {
+		s.rows = append(s.rows, rowSize{string(row.Chunks[0].RowKey), int64(sizeOf(row))})
+	}
+	return nil
+}

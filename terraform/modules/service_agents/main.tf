@@ -1,0 +1,31 @@
+# The service agents of Bigtable and Spanner, to which a key is granted. In a new project they do
+# not exist before somebody asks for them. Only the provider google-beta can ask, so this is a
+# module of its own: who has no key needs neither.
+
+terraform {
+  required_version = ">= 1.9"
+  required_providers {
+    google-beta = {
+      source  = "hashicorp/google-beta"
+      version = ">= 6.50, < 9.0"
+    }
+  }
+}
+
+variable "project" {
+  description = "Project of the instances. Its APIs are enabled already."
+  type        = string
+}
+
+resource "google_project_service_identity" "agent" {
+  for_each = toset(["bigtableadmin.googleapis.com", "spanner.googleapis.com"])
+  provider = google-beta
+
+  project = var.project
+  service = each.key
+}
+
+output "members" {
+  description = "The service agents as members, by their API: for service_agents of the main module."
+  value       = { for api, agent in google_project_service_identity.agent : api => agent.member }
+}
