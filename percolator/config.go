@@ -16,11 +16,18 @@ import (
 
 // BigtableConfig tunes Google's Bigtable client, here in version 1.58.0.
 //
-//	MetricsProvider           MetricsProvider // bigtable.DefaultMetricsProvider{}: Google's metrics of the client, to Cloud Monitoring; nil: none
-//	Connections               int             // of a pool, each for at most 100 requests at once; 0: what option.WithGRPCConnectionPool says, otherwise 10
-//	DisableDynamicChannelPool bool            // keeps the pool from growing and shrinking, which is off by itself
-//	DisableConnectionRecycler bool            // keeps the pool from replacing connections that are a week old
-//	DirectAccess              bool            // connects past Google's front ends where it can
+//	MetricsProvider           MetricsProvider
+//	Connections               int
+//	DisableDynamicChannelPool bool
+//	DisableConnectionRecycler bool
+//	DirectAccess              bool
+//
+// A MetricsProvider of bigtable.DefaultMetricsProvider{} sends Google's metrics of the client to
+// Cloud Monitoring; nil sends none. Connections is the size of a pool, each for at most 100 requests
+// at once; 0 is what option.WithGRPCConnectionPool says, otherwise 10. The pool neither grows nor
+// shrinks unless Google's client does so by itself, which DisableDynamicChannelPool prevents; it
+// replaces connections that are a week old, unless DisableConnectionRecycler is set. DirectAccess
+// connects past Google's front ends where it can.
 type BigtableConfig = store.BigtableConfig
 
 // Config configures a client. Project and Instance name the Bigtable instance (any name will do on

@@ -94,8 +94,8 @@ func (s *Store) ReadRow(ctx context.Context, table, row string, q Query) (layout
 	return r, s.Err(ctx, table, err)
 }
 
-// LargeRow is the size from which on a row counts as large: Bigtable sends no row above 256 MiB, and
-// a quarter of that leaves time to divide it.
+// LargeRow is the size from which on a row counts as large: Bigtable sends no row above 256 MiB,
+// and a quarter of that leaves time to divide it.
 const LargeRow = 64 << 20
 
 // received counts a row.

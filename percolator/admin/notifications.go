@@ -56,8 +56,8 @@ const (
 
 // ScanPending streams, in row order, the rows of table in r that carry notify or lock cells. It
 // needs both to find all work: a crash between the commit point and a secondary leaves an observed
-// cell locked and without its notify cell (section 2.4 of the paper). Bigtable passes over the clean
-// rows in between, and the stream lasts until r is done or ctx ends.
+// cell locked and without its notify cell (section 2.4 of the paper). Bigtable passes over the
+// clean rows in between, and the stream lasts until r is done or ctx ends.
 func (a *Admin) ScanPending(ctx context.Context, table string, r percolator.Range) iter.Seq2[Pending, error] {
 	return a.e.Reads.ScanPending(store.InBackground(ctx), table, r)
 }
