@@ -32,6 +32,9 @@ const (
 // MetaFamily is the family of the instance's own table, tso.BigtableTable.
 const MetaFamily = "meta"
 
+// JournalFamily is the family of the journal's table.
+const JournalFamily = "journal"
+
 // Families are the families of a user's table.
 var Families = [...]string{DataFamily, LockFamily, WriteFamily, NotifyFamily}
 

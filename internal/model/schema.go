@@ -17,6 +17,9 @@ import (
 // when Bigtable keeps that.
 const MetaTable = tso.BigtableTable
 
+// JournalTable records what transactions are about to write.
+const JournalTable = "percolator_journal"
+
 // tableName is a table id that Bigtable accepts, less the dot, which separates a table from its
 // index.
 var tableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$`)

@@ -75,7 +75,7 @@ func (g *google) Close() error {
 }
 
 // families are those that a row may have, in the order in which its items are listed.
-var families = [...]string{layout.LockFamily, layout.WriteFamily, layout.DataFamily, layout.NotifyFamily, layout.MetaFamily, tso.BigtableFamily}
+var families = [...]string{layout.LockFamily, layout.WriteFamily, layout.DataFamily, layout.NotifyFamily, layout.MetaFamily, tso.BigtableFamily, layout.JournalFamily}
 
 // rowOf is a row of Google's client, nil if it is missing.
 func rowOf(r bigtable.Row) layout.Row {

@@ -1,0 +1,365 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// A client appends its entries to a few streams of its own, each in another shard:
+//
+//	a stream has one row in flight; what comes meanwhile waits, and shares the next row
+//	an idle client sends an entry at once, so nobody waits for others to come
+//	a row keeps its number and its bytes however often it is sent: appending is idempotent
+//	the next number is used when the row before it is acknowledged, or can no longer arrive (J1)
+//	a row without an answer for hedgeAfter gets its undecided entries appended to another stream
+//
+// Commit asks for its timestamp only when every part of its entry is acknowledged (J1). If that
+// does not happen within the request lifetime, the transaction aborts: nothing of it can commit
+// later, as its commit request was never sent.
+//
+// Rejected: one stream. An entry that comes just after a row was sent would wait for two requests.
+// Rejected: a row for each transaction. It would cost every commit a request of its own.
+
+// Streams that an [Appender] has.
+const (
+	// MaxStreams is how many streams a client appends to at once.
+	MaxStreams = 4
+	// maxStuck is how many more may wait for the answer to their last row.
+	maxStuck = 2 * MaxStreams
+	// hedgeAfter is how long a row may be in flight before its entries are appended elsewhere too.
+	hedgeAfter = 2 * time.Second
+	// maxWaiting bounds the bytes of entries that wait; a commit that finds it exceeded waits.
+	maxWaiting = 16 << 20
+)
+
+const (
+	batchColumn   = "batch"
+	sessionColumn = "session"
+	lowColumn     = "low"
+)
+
+// Appender appends the entries of one client (J1, J3). It is safe for concurrent use.
+type Appender struct {
+	ctx     context.Context
+	store   *store.Store
+	session func(context.Context) string // the client's present one; "": the oracle keeps none
+	rows    func(Sent)                   // hears of each row that was acknowledged; nil: nobody does
+
+	mu      sync.Mutex
+	streams []*stream // at most MaxStreams
+	stuck   int       // streams that wait for the answer to their last row
+	waiting []*part
+	bytes   int           // of waiting
+	room    chan struct{} // closed when bytes falls below maxWaiting
+	senders sync.WaitGroup
+	closed  bool
+}
+
+// Sent is a row of a stream that the store has acknowledged.
+type Sent struct {
+	Stream  StreamID
+	Seq     uint64
+	Entries []*Entry
+}
+
+// stream is one stream of the client. Whoever has set busy owns the other fields.
+type stream struct {
+	id      StreamID
+	session string
+	next    uint64 // number of the next row; 0: there is no header yet
+	busy    bool
+	stuck   bool // its row has no answer; its entries are appended elsewhere
+}
+
+// part is one part of a transaction's entry.
+type part struct {
+	entry  *Entry
+	of     *Append
+	copies int  // waiting or in flight; guarded by the appender's mu
+	acked  bool // likewise
+}
+
+// Append is a transaction's entry on its way.
+type Append struct {
+	left int           // parts without an acknowledgment; guarded by the appender's mu
+	over bool          // nobody waits for the rest of it; likewise
+	err  error         // valid once done is closed
+	done chan struct{} // closed when left is 0, or with err
+}
+
+// NewAppender appends until ctx ends.
+func NewAppender(ctx context.Context, s *store.Store, session func(context.Context) string, rows func(Sent)) *Appender {
+	return &Appender{ctx: ctx, store: s, session: session, rows: rows}
+}
+
+// Append begins to append an entry. ErrTooLarge: it has too many rows, and nothing is sent.
+func (a *Appender) Append(ctx context.Context, e *Entry) (*Append, error) {
+	cut, err := e.parts()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.awaitRoom(ctx); err != nil {
+		return nil, err
+	}
+	w := &Append{left: len(cut), done: make(chan struct{})}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, fmt.Errorf("percolator: %w", model.ErrClosed)
+	}
+	for _, e := range cut {
+		a.queue(&part{entry: e, of: w})
+	}
+	a.kick()
+	return w, nil
+}
+
+// queue has a part sent with the next row. The caller holds a.mu.
+func (a *Appender) queue(p *part) {
+	p.copies++
+	a.waiting = append(a.waiting, p)
+	a.bytes += p.entry.bytes()
+}
+
+// awaitRoom waits while too much waits already.
+func (a *Appender) awaitRoom(ctx context.Context) error {
+	for {
+		a.mu.Lock()
+		if a.bytes < maxWaiting {
+			a.mu.Unlock()
+			return nil
+		}
+		if a.room == nil {
+			a.room = make(chan struct{})
+		}
+		room := a.room
+		a.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return fmt.Errorf("percolator: waiting for the journal: %w", ctx.Err())
+		}
+	}
+}
+
+// Wait waits until the store has acknowledged the whole entry. Any error means that the
+// transaction has to abort.
+func (w *Append) Wait(ctx context.Context) error {
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+		return fmt.Errorf("percolator: waiting for the journal: %w", model.WithContext(ctx, ctx.Err()))
+	}
+}
+
+// Drop gives up an entry whose transaction has aborted: what was not sent yet need not be.
+func (a *Appender) Drop(w *Append) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.over = true
+}
+
+// kick gives what waits to an idle stream. The caller holds a.mu.
+func (a *Appender) kick() {
+	if s := a.idle(); s != nil && len(a.waiting) > 0 && !a.closed {
+		s.busy = true
+		a.senders.Go(func() { a.send(s) })
+	}
+}
+
+// idle is a stream without a row in flight; nil: there is none. The caller holds a.mu.
+func (a *Appender) idle() *stream {
+	for _, s := range a.streams {
+		if !s.busy {
+			return s
+		}
+	}
+	if len(a.streams) == MaxStreams {
+		return nil
+	}
+	ids := make([]StreamID, len(a.streams))
+	for i, s := range a.streams {
+		ids[i] = s.id
+	}
+	s := &stream{id: newStreamID(ids...)}
+	a.streams = append(a.streams, s)
+	return s
+}
+
+// send appends what waits until nothing does, or s has been replaced. It owns s.
+func (a *Appender) send(s *stream) {
+	for batch := a.take(s); len(batch) > 0; batch = a.take(s) {
+		err := a.open(s)
+		if err == nil {
+			err = a.row(s, batch)
+		}
+		if !a.answered(s, batch, err) {
+			return
+		}
+	}
+}
+
+// take takes the entries of the next row of s; none: s is idle from now on.
+func (a *Appender) take(s *stream) (batch []*part) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	size := 0
+	for len(a.waiting) > 0 {
+		p := a.waiting[0]
+		n := p.entry.bytes()
+		if size += n; size > MaxBatchBytes-headBytes && len(batch) > 0 {
+			break
+		}
+		a.waiting = a.waiting[1:]
+		a.bytes -= n
+		if p.of.over || p.acked {
+			p.copies--
+		} else {
+			batch = append(batch, p)
+		}
+	}
+	if len(a.waiting) == 0 {
+		a.waiting = nil
+	}
+	if a.room != nil && a.bytes < maxWaiting {
+		close(a.room)
+		a.room = nil
+	}
+	s.busy = len(batch) > 0
+	a.kick() // for what did not fit
+	return batch
+}
+
+// headBytes is room for the names of tables.
+const headBytes = partBytes
+
+// open makes sure that s belongs to the present session and that its header is acknowledged (J3).
+func (a *Appender) open(s *stream) error {
+	ctx, cancel := context.WithTimeout(a.ctx, a.store.Timing.RequestLifetime)
+	defer cancel()
+	session := a.session(ctx)
+	if s.next > 0 && s.session == session {
+		return nil
+	}
+	if s.next > 0 {
+		s.id = newStreamID(s.id)
+	}
+	mut := store.NewMutation(2)
+	mut.Put(layout.JournalFamily, sessionColumn, store.MetaTimestamp, encodeHeader(session, time.Now()))
+	mut.Put(layout.JournalFamily, lowColumn, store.MetaTimestamp, nil)
+	if err := a.mutate(ctx, s.id.key(0), mut); err != nil {
+		return err
+	}
+	s.session, s.next = session, 1
+	return nil
+}
+
+// row appends a batch. When the answer is late it has the entries appended elsewhere meanwhile.
+func (a *Appender) row(s *stream, batch []*part) error {
+	entries := make([]*Entry, len(batch))
+	for i, p := range batch {
+		entries[i] = p.entry
+	}
+	mut := store.NewMutation(1)
+	mut.Put(layout.JournalFamily, batchColumn, store.MetaTimestamp, encodeBatch(entries))
+	ctx, cancel := context.WithTimeout(a.ctx, a.store.Timing.RequestLifetime)
+	defer cancel()
+	late := time.AfterFunc(hedgeAfter, func() { a.hedge(s, batch) })
+	defer late.Stop()
+	err := a.mutate(ctx, s.id.key(s.next), mut)
+	if err == nil && a.rows != nil {
+		a.rows(Sent{Stream: s.id, Seq: s.next, Entries: entries})
+	}
+	s.next++ // acknowledged, or it can no longer arrive
+	return err
+}
+
+// mutate sends an idempotent mutation again while its outcome is open, until ctx ends.
+func (a *Appender) mutate(ctx context.Context, key string, mut *store.Mutation) error {
+	pause := retry.New(5*time.Millisecond, time.Second)
+	for {
+		err := a.store.Mutate(ctx, model.JournalTable, key, mut)
+		if err == nil || !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) || ctx.Err() != nil {
+			return err
+		}
+		if pause.Wait(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// hedge replaces a stream whose row has no answer, and has the entries of that row appended again.
+func (a *Appender) hedge(s *stream, batch []*part) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := slices.Index(a.streams, s)
+	if at < 0 || a.stuck == maxStuck {
+		return
+	}
+	a.streams = slices.Delete(a.streams, at, at+1)
+	s.stuck = true
+	a.stuck++
+	for _, p := range batch {
+		if !p.acked && !p.of.over {
+			a.queue(p)
+		}
+	}
+	a.kick()
+}
+
+// answered tells the transactions of a batch. A part fails when its last copy has. It reports
+// whether s may go on: one that was replaced may if there is room for it.
+func (a *Appender) answered(s *stream, batch []*part, err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range batch {
+		p.copies--
+		switch {
+		case p.acked:
+		case err == nil:
+			p.acked = true
+			if p.of.left--; p.of.left == 0 {
+				p.of.finish(nil)
+			}
+		case p.copies == 0:
+			p.of.finish(fmt.Errorf("percolator: transaction %d is not in the journal: %w", p.entry.StartTS, err))
+		}
+	}
+	if !s.stuck {
+		return true
+	}
+	s.stuck = false
+	a.stuck--
+	if len(a.streams) == MaxStreams {
+		return false
+	}
+	a.streams = append(a.streams, s)
+	return true
+}
+
+func (w *Append) finish(err error) {
+	select {
+	case <-w.done:
+	default:
+		w.err, w.over = err, true
+		close(w.done)
+	}
+}
+
+// Close refuses further entries and returns when no sender is left. The context must have ended.
+func (a *Appender) Close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.senders.Wait()
+}

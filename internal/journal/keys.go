@@ -1,0 +1,67 @@
+package journal
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/gopercolator/percolator/internal/model"
+)
+
+// Keys of percolator_journal. A stream is spread over the table by its shard, which is part of its
+// id; the rows of one stream are adjacent, and in order:
+//
+//	shard id seq      seq 0: the header; from 1: batches of entries
+//	0x40 hash         a cell for which observers are parked
+//
+// The shard is one byte below 0x40, the id 16 bytes, seq 8 bytes, big-endian, and the hash the
+// SHA-256 of the cell's name.
+
+const (
+	shards       = 0x40
+	parkedShard  = 0x40
+	streamBytes  = 17 // shard and id
+	streamKeyLen = streamBytes + 8
+)
+
+// StreamID is the beginning of the keys of a stream: its shard and its id.
+type StreamID string
+
+// newStreamID is the id of a stream in a random shard other than those of others, if possible.
+func newStreamID(others ...StreamID) StreamID {
+	var taken [shards]bool
+	for _, o := range others {
+		taken[o[0]] = true
+	}
+	b := make([]byte, streamBytes)
+	for range 4 {
+		if rand.Read(b); !taken[b[0]%shards] {
+			break
+		}
+	}
+	b[0] %= shards
+	return StreamID(b)
+}
+
+// key is the row of a stream with the number seq; 0 is its header.
+func (id StreamID) key(seq uint64) string {
+	return string(binary.BigEndian.AppendUint64([]byte(id), seq))
+}
+
+// parseKey is the inverse of key; ok is false for a row of no stream.
+func parseKey(key string) (id StreamID, seq uint64, ok bool) {
+	if len(key) != streamKeyLen || key[0] >= shards {
+		return "", 0, false
+	}
+	return StreamID(key[:streamBytes]), binary.BigEndian.Uint64([]byte(key[streamBytes:])), true
+}
+
+// parkedKey is the row of a cell for which observers are parked. The name of a cell may be longer
+// than a row key.
+func parkedKey(c model.Cell) string {
+	h := sha256.New()
+	for _, s := range []string{c.Table, c.Row, c.Column} {
+		h.Write(appendName(nil, s))
+	}
+	return string(h.Sum([]byte{parkedShard}))
+}
