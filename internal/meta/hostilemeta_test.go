@@ -42,3 +42,23 @@ func TestHostileMetaRow(t *testing.T) {
 		}
 	}
 }
+
+// A schema that asks more of clients than this version does is refused, and the error says why: to
+// take part would break what the later version relies on.
+func TestSchemaOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	ctx, l := t.Context(), layertest.New(t, layertest.StartEmulator(t), "i")
+	if _, err := l.Meta.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	mut := store.NewMutation(1)
+	mut.Put(layout.MetaFamily, "schema", store.MetaTimestamp, []byte(`{"Format":2,"Tables":{"t":{}}}`))
+	if err := l.Store.Mutate(ctx, model.MetaTable, meta.RowKey, mut); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := l.Meta.Refresh(ctx); !errors.Is(err, model.ErrSchemaMismatch) || !strings.Contains(err.Error(), "upgrade the program") {
+			t.Error(err)
+		}
+	}
+}

@@ -62,7 +62,10 @@ func Read(ctx context.Context, s *store.Store) (State, error) {
 	}
 	var m State
 	for _, item := range row.Of(layout.MetaFamily) {
-		if err := m.decode(item.Column, item.Value); err != nil {
+		switch err := m.decode(item.Column, item.Value); {
+		case errors.Is(err, model.ErrSchemaMismatch):
+			return State{}, err
+		case err != nil:
 			return State{}, fmt.Errorf("percolator: %w: column %q of %s cannot be read", model.ErrCorrupt, item.Column, model.MetaTable)
 		}
 	}

@@ -190,9 +190,18 @@ func EncodeSchema(s *Schema) []byte {
 	return b
 }
 
+// schemaFormat is that of the stored schema. A later one asks something of clients that this
+// version does not do, so it must not take part. Without a Format it is 1.
+const schemaFormat = 1
+
 // DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named
-// the engine's own tables, say, would open them to callers.
+// the engine's own tables, say, would open them to callers. ErrSchemaMismatch: a later version of
+// the program has stored it.
 func DecodeSchema(b []byte) (*Schema, error) {
+	var stored struct{ Format int }
+	if json.Unmarshal(b, &stored) == nil && stored.Format > schemaFormat {
+		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, schemaFormat)
+	}
 	s := new(Schema)
 	if err := json.Unmarshal(b, s); err != nil {
 		return nil, err
