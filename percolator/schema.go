@@ -10,7 +10,7 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// Schema{Tables []Table; Timing Timing} is the set of Percolator tables of an instance. It is
+// Schema{Tables []Table; Timing Timing; DisableJournal bool} is the set of Percolator tables of an instance. It is
 // stored in the instance and versioned, because a writer with another schema would silently omit
 // notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10). Validate reports what is wrong
 // with it.

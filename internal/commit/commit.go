@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gopercolator/percolator/internal/dispatch"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -51,6 +52,7 @@ type Committer struct {
 	Dispatch *dispatch.Dispatcher
 	Locks    *locks.Resolver
 	Reads    *reads.Reader
+	Journal  *journal.Appender
 	Config   model.Settings
 
 	Warm   *warmGoroutines // for prewrites
@@ -257,7 +259,15 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	stop := cm.keepAlive(ctx)
 	defer stop()
+	journaled, err := cm.journal(ctx)
+	if err != nil {
+		return 0, err
+	}
 	if err := cm.tracedPrewrite(ctx); err != nil {
+		cm.c.Journal.Drop(journaled)
+		return 0, cm.abort(ctx, err)
+	}
+	if err := journaled.Wait(ctx); err != nil { // before the commit timestamp is asked for (J1)
 		return 0, cm.abort(ctx, err)
 	}
 	cm.dropValues()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/dispatch"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -43,6 +44,7 @@ type Engine struct {
 	Dispatch *dispatch.Dispatcher
 	Locks    *locks.Resolver
 	Reads    *reads.Reader
+	Journal  *journal.Appender
 	Commits  *commit.Committer
 
 	metrics metric.Registration
@@ -88,7 +90,8 @@ func (e *Engine) build(backend store.Backend) (err error) {
 		return err
 	}
 	e.Reads = reads.New(e.Store, e.Clock, e.Meta, e.Locks, e.Config)
-	e.Commits = &commit.Committer{Store: e.Store, Bulk: e.Bulk, Clock: e.Clock, Meta: e.Meta, Dispatch: e.Dispatch, Locks: e.Locks,
+	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string { return e.Locks.Sessions.Await(ctx) }, nil)
+	e.Commits = &commit.Committer{Journal: e.Journal, Store: e.Store, Bulk: e.Bulk, Clock: e.Clock, Meta: e.Meta, Dispatch: e.Dispatch, Locks: e.Locks,
 		Reads: e.Reads, Config: e.Config, Warm: commit.NewWarmGoroutines(e.Store.Background)}
 	e.Commits.Recent.Seed = maphash.MakeSeed()
 	return nil
@@ -129,6 +132,7 @@ func (e *Engine) Close() (first bool, err error) {
 	e.Store.Stop()
 	e.running.Wait()
 	e.Bulk.Close()
+	e.Journal.Close()
 	e.Sweeping.Close()
 	e.Dispatch.Hints.Close()
 	if e.metrics != nil {

@@ -152,8 +152,11 @@ func (a *Appender) awaitRoom(ctx context.Context) error {
 }
 
 // Wait waits until the store has acknowledged the whole entry. Any error means that the
-// transaction has to abort.
+// transaction has to abort. A nil Append needs no waiting.
 func (w *Append) Wait(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
 	select {
 	case <-w.done:
 		return w.err
@@ -164,6 +167,9 @@ func (w *Append) Wait(ctx context.Context) error {
 
 // Drop gives up an entry whose transaction has aborted: what was not sent yet need not be.
 func (a *Appender) Drop(w *Append) {
+	if w == nil {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w.over = true

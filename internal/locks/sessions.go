@@ -7,6 +7,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -60,6 +61,22 @@ func NewSessions(oracle tso.Oracle) (*liveness, error) {
 func (l *liveness) Own() string {
 	if l.own == nil {
 		return ""
+	}
+	return l.own.ID()
+}
+
+// sessionWait bounds how long a client's first commit waits for its session.
+const sessionWait = 2 * time.Second
+
+// Await is Own that waits a little for a session that is being opened: without one, others learn of
+// this client's death late.
+func (l *liveness) Await(ctx context.Context) string {
+	if l.own == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionWait)
+	defer cancel()
+	for pause := retry.New(time.Millisecond, 50*time.Millisecond); l.own.ID() == "" && pause.Wait(ctx) == nil; {
 	}
 	return l.own.ID()
 }

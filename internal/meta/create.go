@@ -69,9 +69,12 @@ func ApplySchema(ctx context.Context, project, instance, appProfile string, s *m
 				splits = t.Splits
 			}
 			g.Go(func() error {
-				return createTable(ctx, admin, name, splits, layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily)
+				return createTable(ctx, admin, name, splits, bigtable.NoGcPolicy(), layout.Families[:]...)
 			})
 		}
+	}
+	if !s.DisableJournal {
+		g.Go(func() error { return createJournal(ctx, admin) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -88,10 +91,10 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 }
 
 // createTable creates the table with its families, or adds the families that an existing one lacks.
-func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, splits []string, families ...string) error {
+func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, splits []string, collect bigtable.GCPolicy, families ...string) error {
 	conf := &bigtable.TableConf{TableID: name, SplitKeys: splits, Families: map[string]bigtable.GCPolicy{}}
 	for _, f := range families {
-		conf.Families[f] = bigtable.NoGcPolicy()
+		conf.Families[f] = collect
 	}
 	err := admin.CreateTableFromConf(ctx, conf)
 	if err == nil {
@@ -173,5 +176,11 @@ func CreateMetaTable(ctx context.Context, project, instance string, opts ...opti
 }
 
 func createMeta(ctx context.Context, admin *bigtable.AdminClient) error {
-	return createTable(ctx, admin, model.MetaTable, nil, Family, oracleFamily)
+	return createTable(ctx, admin, model.MetaTable, nil, bigtable.NoGcPolicy(), Family, oracleFamily)
+}
+
+// createJournal creates the table of the journal, cut at shards. Of a cell the newest version
+// counts, so Bigtable may remove the others.
+func createJournal(ctx context.Context, admin *bigtable.AdminClient) error {
+	return createTable(ctx, admin, model.JournalTable, []string{"\x10", "\x20", "\x30", "\x40"}, bigtable.MaxVersionsPolicy(1), layout.JournalFamily)
 }

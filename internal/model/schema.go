@@ -33,6 +33,11 @@ var bigtableName = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 type Schema struct {
 	Tables []Table
 	Timing Timing `json:",omitzero"`
+
+	// DisableJournal leaves out the journal, by which unfinished work and garbage are found: workers
+	// and collectors then pass over all tables. An instance whose schema was stored before there was a
+	// journal has it disabled. See docs/PROTOCOL.md, "The journal".
+	DisableJournal bool `json:"-"`
 }
 
 // Table describes one table. Columns need no declaration, except those that notify.
@@ -64,9 +69,9 @@ func (s *Schema) Validate() error {
 	if err := s.Timing.validate(); err != nil {
 		return err
 	}
-	seen := map[string]bool{MetaTable: true}
+	seen := map[string]bool{MetaTable: true, JournalTable: true}
 	for _, t := range s.Tables {
-		if !tableName.MatchString(t.Name) || t.Name == MetaTable {
+		if !tableName.MatchString(t.Name) || t.Name == MetaTable || t.Name == JournalTable {
 			return fmt.Errorf("percolator: table %q: %w: not a table name", t.Name, ErrInvalidArgument)
 		}
 		for _, name := range BigtableNames(t) {
@@ -162,7 +167,7 @@ func SetOf(names []string) map[string]bool {
 
 // NormalizeSchema returns s in a fixed order and without the splits, which matter only at creation.
 func NormalizeSchema(s *Schema) *Schema {
-	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized()}
+	out := &Schema{Tables: slices.Clone(s.Tables), Timing: s.Timing.normalized(), DisableJournal: s.DisableJournal}
 	for i, t := range out.Tables {
 		t.Observed, t.Weak, t.Splits = slices.Sorted(slices.Values(t.Observed)), slices.Sorted(slices.Values(t.Weak)), nil
 		t.Indexes = slices.Clone(t.Indexes)
@@ -183,7 +188,13 @@ func EncodeSchema(s *Schema) []byte {
 		}
 		return name
 	})
-	b, err := json.Marshal(out)
+	var stored any = out
+	if !s.DisableJournal {
+		with := journaledSchema{Format: schemaFormat, Timing: out.Timing}
+		with.Tables.Journaled = out.Tables
+		stored = with
+	}
+	b, err := json.Marshal(stored)
 	if err != nil {
 		panic(err) // strings and booleans always marshal
 	}
@@ -191,8 +202,16 @@ func EncodeSchema(s *Schema) []byte {
 }
 
 // schemaFormat is that of the stored schema. A later one asks something of clients that this
-// version does not do, so it must not take part. Without a Format it is 1.
-const schemaFormat = 1
+// version does not do, so it must not take part. Without a Format it is 1, which has no journal.
+const schemaFormat = 2
+
+// journaledSchema is a schema with a journal as it is stored. A version of this program that knows
+// no journal cannot decode its Tables, and so cannot commit without an entry (J9).
+type journaledSchema struct {
+	Format int
+	Tables struct{ Journaled []Table }
+	Timing Timing `json:",omitzero"`
+}
 
 // DecodeSchema reverses EncodeSchema. It accepts only what CreateSchema stores: a schema that named
 // the engine's own tables, say, would open them to callers. ErrSchemaMismatch: a later version of
@@ -202,8 +221,14 @@ func DecodeSchema(b []byte) (*Schema, error) {
 	if json.Unmarshal(b, &stored) == nil && stored.Format > schemaFormat {
 		return nil, fmt.Errorf("percolator: %w: the stored schema has format %d, and this version of the program knows %d; upgrade the program", ErrSchemaMismatch, stored.Format, schemaFormat)
 	}
-	s := new(Schema)
-	if err := json.Unmarshal(b, s); err != nil {
+	s := &Schema{DisableJournal: true}
+	if stored.Format == schemaFormat {
+		var with journaledSchema
+		if err := json.Unmarshal(b, &with); err != nil {
+			return nil, err
+		}
+		*s = Schema{Tables: with.Tables.Journaled, Timing: with.Timing}
+	} else if err := json.Unmarshal(b, s); err != nil {
 		return nil, err
 	}
 	var bad error
