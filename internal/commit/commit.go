@@ -73,6 +73,7 @@ type commit struct {
 	// may have removed the record by then, and what would look like an abort is none.
 	until time.Time
 
+	entry    *journal.Append     // nil: there is no journal
 	underWay *semaphore.Weighted // bytes of values in prewrite requests
 	failed   atomic.Bool         // a row's prewrite has failed: the others stop
 	mu       sync.Mutex
@@ -259,15 +260,13 @@ func (cm *commit) run(ctx context.Context) (tso.Timestamp, error) {
 func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	stop := cm.keepAlive(ctx)
 	defer stop()
-	journaled, err := cm.journal(ctx)
-	if err != nil {
+	if err := cm.journal(ctx); err != nil {
 		return 0, err
 	}
 	if err := cm.tracedPrewrite(ctx); err != nil {
-		cm.c.Journal.Drop(journaled)
 		return 0, cm.abort(ctx, err)
 	}
-	if err := journaled.Wait(ctx); err != nil { // before the commit timestamp is asked for (J1)
+	if err := cm.entry.Wait(ctx); err != nil { // before the commit timestamp is asked for (J1)
 		return 0, cm.abort(ctx, err)
 	}
 	cm.dropValues()
@@ -372,5 +371,6 @@ func (cm *commit) committed(commitTS tso.Timestamp) {
 	cm.c.Recent.wrote(cm.rows, commitTS)
 	// Phase two is under way: readers of this client need not look at the primary.
 	cm.c.Locks.Decided.Add(cm.id(), locks.TxnStatus{State: locks.TxnCommitted, CommitTS: commitTS})
+	cm.c.Journal.Own.Committed(cm.entry, commitTS, len(cm.rows)-1, cm.notified())
 	cm.announce(cm.rows[0], commitTS)
 }

@@ -4,19 +4,19 @@ import (
 	"context"
 
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/model"
 )
 
-// journal begins to append the transaction's entry, which travels while the prewrites do. nil: the
-// schema has no journal.
-func (cm *commit) journal(ctx context.Context) (*journal.Append, error) {
-	if cm.schema.Schema.DisableJournal {
-		return nil, nil
+// journal begins to append the transaction's entry, which travels while the prewrites do.
+func (cm *commit) journal(ctx context.Context) (err error) {
+	if !cm.schema.Schema.DisableJournal {
+		cm.entry, err = cm.c.Journal.Append(ctx, cm.journaled())
 	}
-	return cm.c.Journal.Append(ctx, cm.entry())
+	return err
 }
 
-// entry names every row that the transaction writes or notifies.
-func (cm *commit) entry() *journal.Entry {
+// journaled names every row that the transaction writes or notifies.
+func (cm *commit) journaled() *journal.Entry {
 	e := &journal.Entry{StartTS: cm.startTS, Rows: make([]journal.Row, 0, len(cm.rows))}
 	if cm.primary != nil {
 		e.Primary = cm.primary.Cell
@@ -42,4 +42,19 @@ func (cm *commit) entry() *journal.Entry {
 		e.Rows[i].Weak = true
 	}
 	return e
+}
+
+// notified is the cells that carry notifications once the transaction has committed.
+func (cm *commit) notified() (cells []model.Cell) {
+	if cm.entry == nil {
+		return nil
+	}
+	for _, rw := range cm.rows {
+		for _, w := range rw.writes {
+			if w.observed {
+				cells = append(cells, w.Cell)
+			}
+		}
+	}
+	return append(cells, cm.weak...)
 }

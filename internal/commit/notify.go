@@ -74,7 +74,9 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 	c.Bulk.Add(ctx, store.RowMutation{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: deadline, Done: func(err error) {
 		if err != nil {
 			c.Config.Logger.Warn("notification not erased; it will be found again", "table", cell.Table, "column", cell.Column, "error", err)
+			return
 		}
+		c.Journal.Own.Cleared(cell, upTo)
 	}})
 	return nil
 }

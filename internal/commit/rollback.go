@@ -51,7 +51,9 @@ func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
 // the primary like every other roll back (I8). If no prewrite can have been applied it does
 // nothing.
 func (cm *commit) cleanUp(ctx context.Context) error {
+	cm.c.Journal.Drop(cm.entry)
 	if !slices.ContainsFunc(cm.rows, cm.touched) {
+		cm.c.Journal.Own.RolledBack(cm.entry)
 		return nil
 	}
 	_, err := cm.rollBack(ctx)
@@ -99,6 +101,8 @@ func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 	}
 	if err := cm.c.Bulk.Do(ctx, cm.erasures(matched)); err != nil {
 		cm.c.Config.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", p.Table, "error", err)
+	} else {
+		cm.c.Journal.Own.RolledBack(cm.entry)
 	}
 	return s, nil
 }

@@ -90,7 +90,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 		return err
 	}
 	e.Reads = reads.New(e.Store, e.Clock, e.Meta, e.Locks, e.Config)
-	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string { return e.Locks.Sessions.Await(ctx) }, nil)
+	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string { return e.Locks.Sessions.Await(ctx) })
 	e.Commits = &commit.Committer{Journal: e.Journal, Store: e.Store, Bulk: e.Bulk, Clock: e.Clock, Meta: e.Meta, Dispatch: e.Dispatch, Locks: e.Locks,
 		Reads: e.Reads, Config: e.Config, Warm: commit.NewWarmGoroutines(e.Store.Background)}
 	e.Commits.Recent.Seed = maphash.MakeSeed()

@@ -12,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // A client appends its entries to a few streams of its own, each in another shard:
@@ -52,7 +53,7 @@ type Appender struct {
 	ctx     context.Context
 	store   *store.Store
 	session func(context.Context) string // the client's present one; "": the oracle keeps none
-	rows    func(Sent)                   // hears of each row that was acknowledged; nil: nobody does
+	Own     *Owner
 
 	mu      sync.Mutex
 	streams []*stream // at most MaxStreams
@@ -62,13 +63,6 @@ type Appender struct {
 	room    chan struct{} // closed when bytes falls below maxWaiting
 	senders sync.WaitGroup
 	closed  bool
-}
-
-// Sent is a row of a stream that the store has acknowledged.
-type Sent struct {
-	Stream  StreamID
-	Seq     uint64
-	Entries []*Entry
 }
 
 // stream is one stream of the client. Whoever has set busy owns the other fields.
@@ -94,11 +88,19 @@ type Append struct {
 	over bool          // nobody waits for the rest of it; likewise
 	err  error         // valid once done is closed
 	done chan struct{} // closed when left is 0, or with err
+
+	// What the owner knows of it, guarded by its mu.
+	in       []*OwnRow // rows that hold it
+	decided  bool
+	commitTS tso.Timestamp // 0: it did not commit
+	rows     int           // that phase two has yet to acknowledge
+	cells    []model.Cell  // that carry its notifications, as far as is known
+	settled  bool
 }
 
 // NewAppender appends until ctx ends.
-func NewAppender(ctx context.Context, s *store.Store, session func(context.Context) string, rows func(Sent)) *Appender {
-	return &Appender{ctx: ctx, store: s, session: session, rows: rows}
+func NewAppender(ctx context.Context, s *store.Store, session func(context.Context) string) *Appender {
+	return &Appender{ctx: ctx, store: s, session: session, Own: NewOwner()}
 }
 
 // Append begins to append an entry. ErrTooLarge: it has too many rows, and nothing is sent.
@@ -283,8 +285,8 @@ func (a *Appender) row(s *stream, batch []*part) error {
 	late := time.AfterFunc(hedgeAfter, func() { a.hedge(s, batch) })
 	defer late.Stop()
 	err := a.mutate(ctx, s.id.key(s.next), mut)
-	if err == nil && a.rows != nil {
-		a.rows(Sent{Stream: s.id, Seq: s.next, Entries: entries})
+	if err == nil {
+		a.Own.sent(s.id, s.next, batch)
 	}
 	s.next++ // acknowledged, or it can no longer arrive
 	return err

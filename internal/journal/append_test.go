@@ -95,7 +95,7 @@ func newAppender(t testing.TB, b *table, session func(context.Context) string) *
 	if session == nil {
 		session = func(context.Context) string { return "session" }
 	}
-	a := NewAppender(ctx, s, session, nil)
+	a := NewAppender(ctx, s, session)
 	t.Cleanup(func() { cancel(); a.Close() })
 	return a
 }

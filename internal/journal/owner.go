@@ -1,0 +1,232 @@
+package journal
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// What a client knows of its own entries (J4). An entry is settled when its transaction is decided
+// and its rows then hold no lock of it, and no notification that it has written:
+//
+//	committed    phase two acknowledged every row, and the notifications were cleared here
+//	rolled back  the clean-up erased every lock
+//
+// Most entries are settled by what this process does anyway, without a request. For the others,
+// whose notifications another process works on or whose requests have failed, the owner looks at
+// the rows (package settle). Every row of a stream below its low position is settled.
+//
+// What is known is bounded: beyond MaxOwned transactions a row of a stream is only remembered by
+// its number, and read again when its turn comes.
+
+// MaxOwned is how many unsettled transactions a client remembers.
+const MaxOwned = 50_000
+
+// Owner keeps what a client knows of its own entries. It is safe for concurrent use.
+type Owner struct {
+	mu      sync.Mutex
+	streams map[StreamID]*ownStream
+	cells   map[model.Cell][]*Append // that wait for the end of a notification
+	owned   int                      // transactions in rows
+}
+
+// ownStream is a stream that this client has appended to.
+type ownStream struct {
+	rows []*OwnRow // in order, those that are not settled
+	next uint64    // above every acknowledged row
+	low  uint64    // as it was written last
+}
+
+// OwnRow is an unsettled row of an own stream.
+type OwnRow struct {
+	Stream StreamID
+	Seq    uint64
+	Sent   time.Time // acknowledged
+	Looks  int       // how often the owner has looked at its rows
+
+	open  []*Append // its entries that are not settled, if known
+	known bool      // else the row has to be read
+}
+
+// NewOwner knows of no entry.
+func NewOwner() *Owner {
+	return &Owner{streams: map[StreamID]*ownStream{}, cells: map[model.Cell][]*Append{}}
+}
+
+// sent notes a row that the store has acknowledged.
+func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.streams[id]
+	if s == nil {
+		s = &ownStream{next: 1, low: 1}
+		o.streams[id] = s
+	}
+	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now(), known: o.owned < MaxOwned}
+	for _, p := range parts {
+		if p.of.settled {
+			continue
+		}
+		if row.known {
+			row.open = append(row.open, p.of)
+			p.of.in = append(p.of.in, row)
+			o.owned++
+		}
+	}
+	s.next = seq + 1
+	if !row.known || len(row.open) > 0 {
+		s.rows = append(s.rows, row)
+	}
+}
+
+// Committed says that the transaction committed at ts: rows are left to phase two, and cells carry
+// notifications at ts, some of them once phase two has written them.
+func (o *Owner) Committed(w *Append, ts tso.Timestamp, rows int, cells []model.Cell) {
+	if w == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w.commitTS, w.decided, w.rows, w.cells = ts, true, rows, cells
+	for _, c := range cells {
+		o.cells[c] = append(o.cells[c], w)
+	}
+	o.check(w)
+}
+
+// RowDone says that phase two is done with a row of the transaction. After an error the owner has
+// to look.
+func (o *Owner) RowDone(w *Append, err error) {
+	if w == nil || err != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w.rows--
+	o.check(w)
+}
+
+// RolledBack says that the transaction can never commit and that none of its locks is left.
+func (o *Owner) RolledBack(w *Append) {
+	if w == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w.decided, w.rows = true, 0
+	o.check(w)
+}
+
+// Cleared says that the notifications of a cell up to upTo are gone.
+func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, w := range slices.Clone(o.cells[c]) {
+		if w.commitTS <= upTo {
+			o.clear(w, c)
+			o.check(w)
+		}
+	}
+}
+
+// clear ends the waiting of a transaction for a cell. The caller holds o.mu.
+func (o *Owner) clear(w *Append, c model.Cell) {
+	same := func(x model.Cell) bool { return x == c }
+	w.cells = slices.DeleteFunc(w.cells, same)
+	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x *Append) bool { return x == w })
+	if len(o.cells[c]) == 0 {
+		delete(o.cells, c)
+	}
+}
+
+// check settles a transaction that nothing is left of. The caller holds o.mu.
+func (o *Owner) check(w *Append) {
+	if w.decided && w.rows <= 0 && len(w.cells) == 0 {
+		o.settle(w)
+	}
+}
+
+// settle notes that an entry is settled, in every row that holds it. The caller holds o.mu.
+func (o *Owner) settle(w *Append) {
+	if w.settled {
+		return
+	}
+	w.settled = true
+	for _, c := range slices.Clone(w.cells) {
+		o.clear(w, c)
+	}
+	for _, row := range w.in {
+		if at := slices.Index(row.open, w); at >= 0 {
+			row.open = slices.Delete(row.open, at, at+1)
+			o.owned--
+		}
+		if len(row.open) == 0 {
+			o.streams[row.Stream].remove(row)
+		}
+	}
+	w.in = nil
+}
+
+func (s *ownStream) remove(row *OwnRow) {
+	if at, ok := slices.BinarySearchFunc(s.rows, row.Seq, func(r *OwnRow, seq uint64) int { return int(int64(r.Seq) - int64(seq)) }); ok {
+		s.rows = slices.Delete(s.rows, at, at+1)
+	}
+}
+
+// Due is the rows that are to be looked at now, oldest first, at most most: those that were
+// acknowledged, or looked at, long enough ago.
+func (o *Owner) Due(now time.Time, most int, wait func(looks int) time.Duration) (due []*OwnRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.streams {
+		for _, row := range s.rows {
+			if now.Sub(row.Sent) >= wait(row.Looks) {
+				due = append(due, row)
+			}
+		}
+	}
+	slices.SortFunc(due, func(a, b *OwnRow) int { return a.Sent.Compare(b.Sent) })
+	return due[:min(len(due), most)]
+}
+
+// Open is what is known of the unsettled entries of a row; known is false if the row has to be
+// read.
+func (o *Owner) Open(row *OwnRow) (open []*Append, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(row.open), row.known
+}
+
+// Looked notes what a look at a row has found to be settled. all: the whole row.
+func (o *Owner) Looked(row *OwnRow, all bool, settled ...*Append) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	row.Looks++
+	for _, w := range settled {
+		o.settle(w)
+	}
+	if all {
+		o.streams[row.Stream].remove(row)
+	}
+}
+
+// Low returns the position below which all of a stream is settled, for streams in which it has
+// moved since the last call.
+func (o *Owner) Low() map[StreamID]uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	moved := map[StreamID]uint64{}
+	for id, s := range o.streams {
+		low := s.next
+		if len(s.rows) > 0 {
+			low = s.rows[0].Seq
+		}
+		if low > s.low {
+			s.low, moved[id] = low, low
+		}
+	}
+	return moved
+}
