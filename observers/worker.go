@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
+	"github.com/gopercolator/percolator/internal/settle"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -128,8 +129,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		runners.Add(1)
 		go w.work(ctx, runs, &runners)
 	}
-	for range w.cfg.Scanners {
-		scanners.Go(func() { newScanner(w).run(ctx, stop) })
+	if w.journaled() {
+		scanners.Go(func() { settle.NewAdopter(w.engine.Looker).Run(ctx) })
+	} else {
+		for range w.cfg.Scanners {
+			scanners.Go(func() { newScanner(w).run(ctx, stop) })
+		}
 	}
 	scanners.Go(func() { w.remote.Run(ctx) })
 	if w.members != nil {
@@ -157,6 +162,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// journaled reports whether work is found by the journal, not by scanning.
+func (w *Worker) journaled() bool { return !w.engine.Meta.Catalog.Load().Schema.DisableJournal }
 
 // abandonGrace is how long Run waits for a run whose context it has cancelled.
 const abandonGrace = time.Second

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layertest"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -58,6 +59,7 @@ func newHistory(t *testing.T, em *emulator.Server, instance string) *history {
 func newCommitter(l *layertest.Layers) *Committer {
 	c := &Committer{Store: l.Store, Bulk: l.Bulk, Clock: l.Clock, Meta: l.Meta, Dispatch: l.Dispatch, Locks: l.Locks, Config: l.Config,
 		Reads: reads.New(l.Store, l.Clock, l.Meta, l.Locks, l.Config), Warm: NewWarmGoroutines(l.Store.Background)}
+	c.Journal = journal.NewAppender(l.Store.Background, l.Store, func(context.Context) string { return "" })
 	c.Recent.Seed = maphash.MakeSeed()
 	return c
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/reads"
+	"github.com/gopercolator/percolator/internal/settle"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/internal/telemetry"
 	"github.com/gopercolator/percolator/internal/timestamps"
@@ -45,6 +46,7 @@ type Engine struct {
 	Locks    *locks.Resolver
 	Reads    *reads.Reader
 	Journal  *journal.Appender
+	Looker   *settle.Looker
 	Commits  *commit.Committer
 
 	metrics metric.Registration
@@ -93,6 +95,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string { return e.Locks.Sessions.Await(ctx) })
 	e.Commits = &commit.Committer{Journal: e.Journal, Store: e.Store, Bulk: e.Bulk, Clock: e.Clock, Meta: e.Meta, Dispatch: e.Dispatch, Locks: e.Locks,
 		Reads: e.Reads, Config: e.Config, Warm: commit.NewWarmGoroutines(e.Store.Background)}
+	e.Looker = &settle.Looker{Store: e.Store, Clock: e.Clock, Meta: e.Meta, Locks: e.Locks, Dispatch: e.Dispatch, Config: e.Config}
 	e.Commits.Recent.Seed = maphash.MakeSeed()
 	return nil
 }
@@ -107,11 +110,8 @@ func (e *Engine) Start(oracle tso.Oracle) (err error) {
 	if e.metrics, err = e.registerMetrics(e.providers.Meter); err != nil {
 		return fmt.Errorf("percolator: registering metrics: %w", err)
 	}
-	e.running.Add(1)
-	go func() {
-		defer e.running.Done()
-		e.Meta.Run(e.Store.Background)
-	}()
+	e.running.Go(func() { e.Meta.Run(e.Store.Background) })
+	e.running.Go(func() { (&settle.Owner{Looker: e.Looker, Journal: e.Journal}).Run(e.Store.Background) })
 	return nil
 }
 
@@ -129,6 +129,7 @@ func (e *Engine) Close() (first bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err = e.Bulk.Flush(ctx)
+	(&settle.Owner{Looker: e.Looker, Journal: e.Journal}).Close(ctx)
 	e.Store.Stop()
 	e.running.Wait()
 	e.Bulk.Close()

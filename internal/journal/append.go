@@ -84,10 +84,11 @@ type part struct {
 
 // Append is a transaction's entry on its way.
 type Append struct {
-	left int           // parts without an acknowledgment; guarded by the appender's mu
-	over bool          // nobody waits for the rest of it; likewise
-	err  error         // valid once done is closed
-	done chan struct{} // closed when left is 0, or with err
+	entry *Entry
+	left  int           // parts without an acknowledgment; guarded by the appender's mu
+	over  bool          // nobody waits for the rest of it; likewise
+	err   error         // valid once done is closed
+	done  chan struct{} // closed when left is 0, or with err
 
 	// What the owner knows of it, guarded by its mu.
 	in       []*OwnRow // rows that hold it
@@ -112,7 +113,7 @@ func (a *Appender) Append(ctx context.Context, e *Entry) (*Append, error) {
 	if err := a.awaitRoom(ctx); err != nil {
 		return nil, err
 	}
-	w := &Append{left: len(cut), done: make(chan struct{})}
+	w := &Append{entry: e, left: len(cut), done: make(chan struct{})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -166,6 +167,9 @@ func (w *Append) Wait(ctx context.Context) error {
 		return fmt.Errorf("percolator: waiting for the journal: %w", model.WithContext(ctx, ctx.Err()))
 	}
 }
+
+// Entry is what was appended.
+func (w *Append) Entry() Entry { return *w.entry }
 
 // Drop gives up an entry whose transaction has aborted: what was not sent yet need not be.
 func (a *Appender) Drop(w *Append) {
@@ -264,7 +268,7 @@ func (a *Appender) open(s *stream) error {
 	}
 	mut := store.NewMutation(2)
 	mut.Put(layout.JournalFamily, sessionColumn, store.MetaTimestamp, encodeHeader(session, time.Now()))
-	mut.Put(layout.JournalFamily, lowColumn, store.MetaTimestamp, nil)
+	mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(1), nil)
 	if err := a.mutate(ctx, s.id.key(0), mut); err != nil {
 		return err
 	}

@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"strings"
 
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Keys of percolator_journal. A stream is spread over the table by its shard, which is part of its
@@ -47,6 +49,12 @@ func newStreamID(others ...StreamID) StreamID {
 func (id StreamID) key(seq uint64) string {
 	return string(binary.BigEndian.AppendUint64([]byte(id), seq))
 }
+
+// end is behind the last row of a stream.
+func (id StreamID) end() string { return string(id) + strings.Repeat("\xff", 8) }
+
+// lowTimestamp is the timestamp of a low position: the newest version of its cell is the greatest.
+func lowTimestamp(seq uint64) tso.Timestamp { return tso.Timestamp(seq) }
 
 // parseKey is the inverse of key; ok is false for a row of no stream.
 func parseKey(key string) (id StreamID, seq uint64, ok bool) {

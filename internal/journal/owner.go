@@ -200,6 +200,13 @@ func (o *Owner) Open(row *OwnRow) (open []*Append, known bool) {
 	return slices.Clone(row.open), row.known
 }
 
+// CommitTS is when the transaction committed, as far as this process knows; 0: it does not.
+func (o *Owner) CommitTS(w *Append) tso.Timestamp {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return w.commitTS
+}
+
 // Looked notes what a look at a row has found to be settled. all: the whole row.
 func (o *Owner) Looked(row *OwnRow, all bool, settled ...*Append) {
 	o.mu.Lock()
@@ -229,4 +236,13 @@ func (o *Owner) Low() map[StreamID]uint64 {
 		}
 	}
 	return moved
+}
+
+// LowLost has low positions written again that may not have arrived.
+func (o *Owner) LowLost(low map[StreamID]uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id := range low {
+		o.streams[id].low = 0
+	}
 }

@@ -107,6 +107,11 @@ func (l *liveness) hasEnded(ctx context.Context, id string) bool {
 	return true
 }
 
+// SessionEnded asks the oracle whether a session has ended for good; no if that is not known.
+func (r *Resolver) SessionEnded(ctx context.Context, id string) bool {
+	return r.Sessions.hasEnded(ctx, id)
+}
+
 // Close ends the session, so that others know what this client leaves behind to be dead.
 func (l *liveness) Close(ctx context.Context) {
 	if l.own != nil {

@@ -202,6 +202,9 @@ func (q Query) filter() bigtable.Filter {
 		return oneColumn(layout.NotifyFamily, q.Column)
 	case ShapePending:
 		return bigtable.ChainFilters(bigtable.InterleaveFilters(whole(layout.NotifyFamily), whole(layout.LockFamily)), bigtable.LatestNFilter(1))
+	case ShapePendingUpTo:
+		notified := bigtable.ChainFilters(whole(layout.NotifyFamily), upTo(q.At), bigtable.LatestNFilter(q.N))
+		return bigtable.InterleaveFilters(notified, whole(layout.LockFamily))
 	case ShapeWrittenSince:
 		return bigtable.ChainFilters(whole(layout.WriteFamily), from(q.At), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
 	case ShapeLocks:
@@ -256,6 +259,8 @@ func (q Query) metaFilter() bigtable.Filter {
 		return bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil))
 	case ShapeEitherCell:
 		return bigtable.InterleaveFilters(column(q.Column), column(q.High))
+	case ShapeJournalCells:
+		return bigtable.ChainFilters(whole(layout.JournalFamily), bigtable.LatestNFilter(1))
 	case ShapeSafepointRefused:
 		return bigtable.InterleaveFilters(
 			bigtable.ChainFilters(column(q.Column), bigtable.ValueRangeFilter(q.Value, nil)),

@@ -44,6 +44,7 @@ const (
 	ShapeNotified
 	ShapeAnyNotify
 	ShapePending
+	ShapePendingUpTo
 	ShapeWrittenSince
 	ShapeLocks
 	ShapeAllLocks
@@ -58,6 +59,7 @@ const (
 	ShapeCellIs
 	ShapeCellAtLeast
 	ShapeEitherCell
+	ShapeJournalCells
 	ShapeSafepointRefused
 	ShapeHoldRefused
 )
@@ -117,6 +119,11 @@ func AnyNotify(column string) Query { return Query{Shape: ShapeAnyNotify, Column
 // Pending is the newest notify cell and lock of each column, for a scan that looks for work.
 func Pending() Query { return Query{Shape: ShapePending} }
 
+// PendingUpTo is the newest n notify cells at or below at of each column, and every column's lock.
+func PendingUpTo(at tso.Timestamp, n int) Query {
+	return Query{Shape: ShapePendingUpTo, At: at, N: n}
+}
+
 // WrittenSince is the newest record of each column at or after ts, without its value.
 func WrittenSince(ts tso.Timestamp) Query { return Query{Shape: ShapeWrittenSince, At: ts} }
 
@@ -160,6 +167,9 @@ func Anything() Query { return Query{Shape: ShapeAnything} }
 // Cells is the newest version of each column of the meta family that begins with prefix, at most n
 // of them (0: all).
 func Cells(prefix string, n int) Query { return Query{Shape: ShapeCellsOf, Column: prefix, Cells: n} }
+
+// JournalCells is the newest version of each column of the journal.
+func JournalCells() Query { return Query{Shape: ShapeJournalCells} }
 
 // CellExists is a column of the meta family.
 func CellExists(column string) Query { return Query{Shape: ShapeCellAtLeast, Column: column} }

@@ -1,0 +1,129 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// StreamRow is a row of a stream as it was read.
+type StreamRow struct {
+	Seq     uint64
+	Entries []Entry
+}
+
+// Stream is the header of a stream.
+type Stream struct {
+	ID      StreamID
+	Session string // of its client; "": the oracle keeps none
+	Low     uint64 // every row below it is settled, or appended again above
+}
+
+// ReadRow reads one row of a stream; nil: it is gone.
+func ReadRow(ctx context.Context, s *store.Store, id StreamID, seq uint64) ([]Entry, error) {
+	row, err := s.ReadRow(ctx, model.JournalTable, id.key(seq), store.JournalCells())
+	if err != nil || row.Missing() {
+		return nil, err
+	}
+	return batchOf(row)
+}
+
+// ReadStream reads the rows of a stream from a number on, at most most of them.
+func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, most int) (rows []StreamRow, more bool, err error) {
+	size := store.PageSize{Rows: most, Bytes: store.PassBytes}
+	page, err := s.ReadPage(ctx, model.JournalTable, model.Between(id.key(max(from, 1)), id.end()), store.JournalCells(), size)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, row := range page.Rows {
+		_, seq, _ := parseKey(row.Key)
+		entries, err := batchOf(row)
+		if err != nil {
+			return nil, false, err
+		}
+		rows = append(rows, StreamRow{seq, entries})
+	}
+	return rows, page.More, nil
+}
+
+// Streams reads the headers of all streams. It skips from one to the next: what is read grows with
+// the streams, not with their rows.
+func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
+	for from := ""; ; {
+		page, err := s.ReadPage(ctx, model.JournalTable, model.Between(from, string([]byte{parkedShard})), store.JournalCells(), store.PageSize{Rows: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Rows) == 0 && !page.More {
+			return list, nil
+		}
+		if len(page.Rows) == 0 {
+			from = page.Rest.Start
+			continue
+		}
+		st, err := streamOf(page.Rows[0])
+		if err != nil {
+			return nil, err
+		}
+		list, from = append(list, st), st.ID.end()
+	}
+}
+
+// streamOf reads a header. A stream whose header is gone, and which still has rows, has no session.
+func streamOf(row layout.Row) (Stream, error) {
+	id, seq, ok := parseKey(row.Key)
+	if !ok {
+		return Stream{}, fmt.Errorf("percolator: %w: row %q of %s is of no stream", model.ErrCorrupt, row.Key, model.JournalTable)
+	}
+	st := Stream{ID: id, Low: 1}
+	for _, it := range row.Of(layout.JournalFamily) {
+		switch {
+		case seq > 0:
+		case it.Column == sessionColumn:
+			h, err := decodeHeader(it.Value)
+			if err != nil {
+				return st, corrupt(row.Key, err)
+			}
+			st.Session = h.Session
+		case it.Column == lowColumn:
+			low, err := layout.FromCell(it.Timestamp)
+			if err != nil {
+				return st, corrupt(row.Key, err)
+			}
+			st.Low = max(st.Low, uint64(low))
+		}
+	}
+	return st, nil
+}
+
+func batchOf(row layout.Row) ([]Entry, error) {
+	for _, it := range row.Of(layout.JournalFamily) {
+		if it.Column == batchColumn {
+			entries, err := DecodeBatch(it.Value)
+			if err != nil {
+				return nil, corrupt(row.Key, err)
+			}
+			return entries, nil
+		}
+	}
+	return nil, corrupt(row.Key, errBatch)
+}
+
+func corrupt(key string, err error) error {
+	return fmt.Errorf("percolator: %w: row %q of %s: %w", model.ErrCorrupt, key, model.JournalTable, err)
+}
+
+// WriteLow stores how far streams are settled. The greatest number counts, whichever arrives last.
+func WriteLow(ctx context.Context, s *store.Store, low map[StreamID]uint64) error {
+	for id, seq := range low {
+		mut := store.NewMutation(1)
+		mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(seq), nil)
+		if err := s.Mutate(ctx, model.JournalTable, id.key(0), mut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
