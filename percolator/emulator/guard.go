@@ -99,11 +99,12 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 	t, done := g.tables.use(req.TableName)
 	defer done()
 	families := g.familiesOf(ss.Context(), bt, req.TableName, t)
+	reach := g.disks.reach(req.TableName)
 	refused, left := withoutRefused(req, func(e *btpb.MutateRowsRequest_Entry) error {
 		if families != nil && lacks(families, e.Mutations) {
 			return errNoFamily(req.TableName, e.RowKey)
 		}
-		return g.disks.reach(req.TableName, e.RowKey)
+		return reach(e.RowKey)
 	})
 	if err := g.disks.mutateRows(ss.Context(), req); err != nil {
 		return err
