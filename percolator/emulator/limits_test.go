@@ -210,6 +210,14 @@ func TestBadMutationAppliesNothing(t *testing.T) {
 			t.Errorf("%s: CheckAndMutateRow: %v, want %v", name, err, bad.code)
 		}
 	}
+	if _, err := mutateRows(ctx, c,
+		&btpb.MutateRowsRequest_Entry{RowKey: []byte("good"), Mutations: []*btpb.Mutation{good}},
+		&btpb.MutateRowsRequest_Entry{RowKey: []byte("bad"), Mutations: []*btpb.Mutation{good, setCell("f", "q", 1, nil)}}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("MutateRows: %v", err)
+	}
+	if chunks, err := readChunks(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t")}); err != nil || len(chunks) > 0 {
+		t.Errorf("the table has %v, %v", chunks, err)
+	}
 	answers, err := mutateRows(ctx, c,
 		&btpb.MutateRowsRequest_Entry{RowKey: []byte("bad"), Mutations: []*btpb.Mutation{good, setCell("g", "q", 1000, nil)}},
 		&btpb.MutateRowsRequest_Entry{RowKey: []byte("good"), Mutations: []*btpb.Mutation{good}})
