@@ -274,6 +274,9 @@ func TestTabletsOnTheMove(t *testing.T) {
 	if want := map[int64]codes.Code{0: codes.Unavailable, 1: codes.OK, 2: codes.Unavailable}; err != nil || !maps.Equal(answers, want) {
 		t.Errorf("a request for many rows: %v, %v, want %v", answers, err, want)
 	}
+	if _, err := openClient(t, s.ClientOptions()).Open("none").SampleRowKeys(ctx); status.Code(err) != codes.NotFound {
+		t.Errorf("a table that does not exist: %v", err)
+	}
 	if keys, err := tbl.SampleRowKeys(ctx); err != nil || len(keys) < 2 || keys[0] != "m" || keys[1] != "x" {
 		t.Errorf("the table is cut at %q, %v", keys, err)
 	}

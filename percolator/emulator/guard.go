@@ -132,12 +132,12 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 // sampleRowKeys needs no table lock, as it reads no column names, but the emulator holds its own
 // lock while it sends.
 func (g *guard) sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
-	if g.disks != nil {
-		return g.disks.sampleRowKeys(ss, req)
-	}
 	samples := &buffer[btpb.SampleRowKeysResponse]{ServerStream: ss}
 	if err := bt.SampleRowKeys(req, samples); err != nil {
 		return err
+	}
+	if g.disks != nil {
+		return g.disks.sampleRowKeys(ss, req)
 	}
 	return samples.flush()
 }

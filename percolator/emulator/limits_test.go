@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
@@ -250,6 +251,26 @@ func TestNewFamilyIsKnown(t *testing.T) {
 	}
 	if err := setFamily(ctx, tbl, "g"); status.Code(err) != codes.NotFound {
 		t.Errorf("a family that was dropped: %v", err)
+	}
+}
+
+// TestLimitsOfTables has those of a table's ID and of the keys at which it is split.
+func TestLimitsOfTables(t *testing.T) {
+	t.Parallel()
+	admin := openAdmin(t, start(t).ClientOptions())
+	create := func(id, split string) error {
+		return admin.CreatePresplitTable(testContext(t), id, []string{"a", split})
+	}
+	id, key := strings.Repeat("t", 50), strings.Repeat("k", 4096)
+	if err := create(id, key); err != nil {
+		t.Errorf("at the limits: %v", err)
+	}
+	for what, err := range map[string]error{
+		"a long ID": create(id+"t", "k"), "a long key": create("u", key+"k"), "no key": create("v", ""),
+	} {
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v, want InvalidArgument", what, err)
+		}
 	}
 }
 
