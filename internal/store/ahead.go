@@ -152,7 +152,7 @@ func (a *ahead) next(ctx context.Context) (Page, error) {
 // take removes the first page of the head. With the last one of a part the head moves on.
 func (a *ahead) take(p *part) Page {
 	page := p.pages[0]
-	p.pages = p.pages[1:]
+	p.pages[0], p.pages = Page{}, p.pages[1:] // the array may live as long as the pass
 	a.bytes -= page.bytes
 	page.More = true
 	if len(p.pages) == 0 && p.over && p.err == nil {

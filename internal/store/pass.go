@@ -200,7 +200,8 @@ func (p *Pass) Pages(ctx context.Context) iter.Seq2[Page, error] {
 
 // HasRows reports whether the query lets any row of the table through.
 func (s *Store) HasRows(ctx context.Context, table string, q Query) (bool, error) {
-	for page, err := range s.NewPass(table, model.All(), q, PageSize{Rows: 1}).Pages(ctx) {
+	size := PageSize{First: 1, Bytes: partBytes} // what is read ahead in single rows costs most
+	for page, err := range s.NewPass(table, model.All(), q, size).Pages(ctx) {
 		if err != nil || len(page.Rows) > 0 {
 			return err == nil, err
 		}
