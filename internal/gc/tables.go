@@ -54,13 +54,11 @@ func (s *collecting) eachPage(ctx context.Context, q store.Query, visit func(ctx
 		pass.Budget = budget
 		readers.Go(func() { readTable(reading, table, pass, slots, pages) })
 	}
-	renew := time.NewTicker(s.cfg.Lease / 3)
-	defer renew.Stop()
 	for left > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-renew.C:
+		case <-time.After(s.cfg.Lease/3 - time.Since(s.saved)):
 			if err := s.keep(ctx); err != nil {
 				return err
 			}
