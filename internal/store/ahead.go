@@ -49,11 +49,11 @@ type part struct {
 }
 
 // readAhead cuts what is left of the pass at the table's sampled keys. Without any, and when they
-// cannot be had, the pass stays as it is.
+// cannot be had, the pass stays as it is until its next request is cut off.
 func (p *Pass) readAhead(ctx context.Context) {
 	keys, err := p.store.SampleKeys(ctx, p.table)
 	parts := partsOf(p.rest, keys)
-	if p.alone = err != nil || len(parts) == 1; p.alone {
+	if err != nil || len(parts) == 1 {
 		return
 	}
 	size := p.size

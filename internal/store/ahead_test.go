@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
 // A pass holds on to nothing that it has handed out: a table may be a thousand times as large as
@@ -64,4 +65,36 @@ func TestHasRowsReadsLittleAhead(t *testing.T) {
 			t.Errorf("%d requests", len(d.sent))
 		}
 	})
+}
+
+// splitting is a disk that has no samples when it is first asked, as a table before its first split.
+type splitting struct {
+	*disk
+	err error // of the first answer
+}
+
+func (s *splitting) SampleKeys(ctx context.Context, table string) ([]string, error) {
+	if keys, err := s.disk.SampleKeys(ctx, table); s.sampled > 1 {
+		return keys, err
+	}
+	return nil, s.err
+}
+
+// A pass that takes hours does not stay slow because of what was so at its beginning: it reads ahead
+// as soon as the table has parts, and they can be had.
+func TestPassReadsAheadLater(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]error{"the table was split": nil, "the samples were not to be had": errCut} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &disk{rows: 100, matches: always, script: func(int) cut { return cut{after: 5, err: errCut} }}
+			for i := range 9 {
+				d.samples = append(d.samples, diskKey(10*i+10))
+			}
+			p := New(t.Context(), &splitting{d, first}, &telemetry.Counters{}).NewPass("t", model.All(), Pending(), PageSize{})
+			got, err := readAll(t, t.Context(), p)
+			if err != nil || len(got) != d.rows || p.ahead == nil {
+				t.Errorf("%s: %d rows, %v, ahead: %v", name, len(got), err, p.ahead != nil)
+			}
+		})
+	}
 }

@@ -137,7 +137,6 @@ type Pass struct {
 	rows  int    // of the next page
 	cut   bool   // the last request was
 	ahead *ahead // nil: one request at a time
-	alone bool   // the table has no parts to read ahead
 }
 
 // NewPass begins a pass over the rows of r that q lets through. The caller closes it, or ranges
@@ -157,7 +156,7 @@ func (p *Pass) Next(ctx context.Context) (Page, error) {
 	if p.Budget == nil {
 		p.Budget = NewBudget()
 	}
-	if p.cut && p.ahead == nil && !p.alone {
+	if p.cut && p.ahead == nil {
 		p.readAhead(ctx)
 	}
 	if p.ahead != nil {
