@@ -39,6 +39,7 @@ type Lanes[T any] struct {
 	Of      func(T) (row string, load Load)
 
 	bounds   *tableBounds
+	learning bool // somebody finds out the bounds
 	inFlight int
 	turns    int                 // slots that were given
 	last     lane[T]             // of the last tablet, or of all
@@ -209,9 +210,15 @@ func (l *Lanes[T]) Waiting() int {
 }
 
 // Full counts a request that has left items behind, and reports whether the table has had enough of
-// them for bounds to be worth a request.
+// them for bounds to be worth a request. Then the caller calls Learn and Cut; nobody else is told to
+// meanwhile.
 func (s *Slot[T]) Full() bool {
-	return len(s.lane.waiting) > 0 && s.lanes.bounds.full.Add(1) >= fullRequests && s.lanes.bounds.due()
+	l := s.lanes
+	if len(s.lane.waiting) == 0 || l.bounds.full.Add(1) < fullRequests || l.learning || !l.bounds.due() {
+		return false
+	}
+	l.learning = true
+	return true
 }
 
 // Learn finds out where the table is cut, unless that is known. The caller does not hold the lock,
@@ -222,6 +229,7 @@ func (l *Lanes[T]) Learn() {
 
 // Cut distributes the items that wait among the lanes anew.
 func (l *Lanes[T]) Cut() {
+	l.learning = false
 	all := l.last.waiting
 	l.last.waiting = nil
 	for _, of := range l.others {

@@ -143,6 +143,27 @@ func TestBoundsCutWhatWaits(t *testing.T) {
 	}
 }
 
+// However many requests leave items behind while somebody finds out the bounds, nobody else does.
+func TestOneFindsOutTheBounds(t *testing.T) {
+	t.Parallel()
+	l := newLanes(1)
+	for range 200 {
+		l.Push(tabletStart(0))
+	}
+	for round := range 2 {
+		asked := 0
+		for s, n := l.Next(), 0; n < 8; n++ {
+			if s.Take(); s.Full() {
+				asked++
+			}
+		}
+		if asked != 1 {
+			t.Errorf("round %d: the bounds were asked for %d times at once", round, asked)
+		}
+		l.Cut()
+	}
+}
+
 // Of many keys few count, and they are spread evenly.
 func TestBoundsOfManyTabletsAreThinned(t *testing.T) {
 	t.Parallel()
