@@ -38,8 +38,8 @@ type tablePosition struct {
 }
 
 // eachPage hands the rows of all tables that q lets through, from the saved positions on, to visit,
-// and notes after each page how far it came. A table that cannot be read ends it with an error, once
-// the others are done.
+// and notes after each page how far it came. A table that cannot be read ends it with an error,
+// once the others are done.
 func (s *collecting) eachPage(ctx context.Context, q store.Query, visit func(ctx context.Context, table string, rows []layout.Row) error) error {
 	pages, left := make(chan tablePage), 0
 	var readers sync.WaitGroup

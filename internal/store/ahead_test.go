@@ -67,7 +67,8 @@ func TestHasRowsReadsLittleAhead(t *testing.T) {
 	})
 }
 
-// splitting is a disk that has no samples when it is first asked, as a table before its first split.
+// splitting is a disk that has no samples when it is first asked, as a table before its first
+// split.
 type splitting struct {
 	*disk
 	err error // of the first answer
@@ -80,8 +81,8 @@ func (s *splitting) SampleKeys(ctx context.Context, table string) ([]string, err
 	return nil, s.err
 }
 
-// A pass that takes hours does not stay slow because of what was so at its beginning: it reads ahead
-// as soon as the table has parts, and they can be had.
+// A pass that takes hours does not stay slow because of what was so at its beginning: it reads
+// ahead as soon as the table has parts, and they can be had.
 func TestPassReadsAheadLater(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]error{"the table was split": nil, "the samples were not to be had": errCut} {

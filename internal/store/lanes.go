@@ -210,8 +210,8 @@ func (l *Lanes[T]) Waiting() int {
 }
 
 // Full counts a request that has left items behind, and reports whether the table has had enough of
-// them for bounds to be worth a request. Then the caller calls Learn and Cut; nobody else is told to
-// meanwhile.
+// them for bounds to be worth a request. Then the caller calls Learn and Cut; nobody else is told
+// to meanwhile.
 func (s *Slot[T]) Full() bool {
 	l := s.lanes
 	if len(s.lane.waiting) == 0 || l.bounds.full.Add(1) < fullRequests || l.learning || !l.bounds.due() {

@@ -57,8 +57,8 @@ func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 	}
 }
 
-// Tablets for which more arrives all the time leave the others their turns, though there are more of
-// them than requests under way.
+// Tablets for which more arrives all the time leave the others their turns, though there are more
+// of them than requests under way.
 func TestEveryTabletHasItsTurn(t *testing.T) {
 	t.Parallel()
 	const tablets = 2 * tableInFlight
