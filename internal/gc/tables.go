@@ -54,7 +54,7 @@ func (s *collecting) eachPage(ctx context.Context, q store.Query, visit func(ctx
 		pass.Budget = budget
 		readers.Go(func() { readTable(reading, table, pass, slots, pages) })
 	}
-	renew := time.NewTicker(s.cfg.Lease / 3)
+	renew := time.NewTicker(s.cfg.Lease / keepsPerLease)
 	defer renew.Stop()
 	for left > 0 {
 		select {
