@@ -26,8 +26,8 @@ func (o sinceOracle) now() tso.Timestamp { return tso.Timestamp(1).Add(time.Sinc
 
 func (o sinceOracle) Next(context.Context) (tso.Timestamp, error) { return o.now(), nil }
 
-// leaseStore holds the collector's lease. Of three attempts to renew it two get no answer. A pass over a
-// table finds nothing for twenty minutes.
+// leaseStore holds the collector's lease. Of three attempts to renew it two get no answer. A pass
+// over a table finds nothing for twenty minutes.
 type leaseStore struct {
 	store.Backend
 	oracle   sinceOracle
