@@ -1,21 +1,18 @@
-// Package emulator_test runs the protocol against a Bigtable emulator in a process of its own: the
-// isolation levels of the literature case by case, and Figure 4 of the paper cell by cell. The
+// Package emulator_test runs the protocol as a program meets it: the isolation levels of the
+// literature case by case, Figure 4 of the paper cell by cell, processes that are killed. The
 // output says which emulator it was:
 //
 //  1. the one that BIGTABLE_EMULATOR_HOST (host:port) names, when it is set;
-//  2. else gcloud's cbtemulator, when this machine has it: in PATH, or in the gcloud SDK
-//     (CLOUDSDK_ROOT_DIR, or where the command gcloud
-//     is installed);
-//  3. else the same emulator, built from the module that go.mod requires as a tool;
-//  4. else, where nothing can be built, that emulator inside the test process.
+//  2. else, with PERCOLATOR_TEST_EMULATOR = "gcloud", gcloud's cbtemulator: in PATH, or in the
+//     gcloud SDK (CLOUDSDK_ROOT_DIR, or where the command gcloud is installed);
+//  3. else, with "module", the same emulator, built from the module that go.mod requires as a tool;
+//  4. else package emulator in this process, which refuses what the service refuses.
 //
-// PERCOLATOR_TEST_EMULATOR = "gcloud", "module" or "process" demands one of the last three.
-//
-// The first three have a defect that package emulator repairs for the fourth: a row read may miss
-// or repeat an unchanged column while another qualifier of the same family and row is being added
-// or erased (with gcloud SDK 528 in about one of 20,000 reads under heavy toggling). These tests do
-// not depend on it: a row of theirs has one column only, whose qualifier is then the only one in
-// each family.
+// The first three are Google's own, in a process of its own, and have a defect that package
+// emulator repairs: a row read may miss or repeat an unchanged column while another qualifier of
+// the same family and row is being added or erased (with gcloud SDK 528 in about one of 20,000
+// reads under heavy toggling). These tests do not depend on it: a row of theirs has one column
+// only, whose qualifier is then the only one in each family.
 package emulator_test
 
 import (

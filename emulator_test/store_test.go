@@ -2,7 +2,6 @@ package emulator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,7 +26,7 @@ type store struct {
 	stop func()
 }
 
-// startStore starts the first emulator of the list in the package documentation that can be had.
+// startStore starts the emulator that the package documentation names.
 func startStore(getenv func(string) string) (*store, error) {
 	if host := getenv("BIGTABLE_EMULATOR_HOST"); host != "" {
 		_, bare, found := strings.Cut(host, "://")
@@ -36,27 +35,16 @@ func startStore(getenv func(string) string) (*store, error) {
 		}
 		return &store{name: "the emulator of BIGTABLE_EMULATOR_HOST", addr: bare, stop: func() {}}, nil
 	}
-	kinds := []struct {
-		name  string
-		start func(func(string) string) (*store, error)
-	}{
-		{"gcloud", startGcloud},
-		{"module", startModule},
-		{"process", startInProcess},
+	switch kind := getenv("PERCOLATOR_TEST_EMULATOR"); kind {
+	case "":
+		return startInProcess()
+	case "gcloud":
+		return startGcloud(getenv)
+	case "module":
+		return startModule()
+	default:
+		return nil, fmt.Errorf("PERCOLATOR_TEST_EMULATOR=%q is neither gcloud nor module", kind)
 	}
-	wanted := getenv("PERCOLATOR_TEST_EMULATOR")
-	var failures []error
-	for _, k := range kinds {
-		if wanted != "" && wanted != k.name {
-			continue
-		}
-		s, err := k.start(getenv)
-		if err == nil {
-			return s, nil
-		}
-		failures = append(failures, fmt.Errorf("%s: %w", k.name, err))
-	}
-	return nil, fmt.Errorf("no emulator (PERCOLATOR_TEST_EMULATOR=%q): %w", wanted, errors.Join(failures...))
 }
 
 func startGcloud(getenv func(string) string) (*store, error) {
@@ -67,7 +55,7 @@ func startGcloud(getenv func(string) string) (*store, error) {
 	return startCommand("gcloud's "+path, path, func() {})
 }
 
-func startModule(func(string) string) (*store, error) {
+func startModule() (*store, error) {
 	dir, err := os.MkdirTemp("", "emulator")
 	if err != nil {
 		return nil, err
@@ -87,7 +75,7 @@ func startModule(func(string) string) (*store, error) {
 	return s, err
 }
 
-func startInProcess(func(string) string) (*store, error) {
+func startInProcess() (*store, error) {
 	s, err := emulator.Start()
 	if err != nil {
 		return nil, err
@@ -114,7 +102,7 @@ func environment(vars map[string]string) func(string) string {
 func TestStoreOfTheEnvironmentComesFirst(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{"localhost:8086": "localhost:8086", "http://localhost:8086": "localhost:8086"} {
-		s, err := startStore(environment(map[string]string{"BIGTABLE_EMULATOR_HOST": host, "PERCOLATOR_TEST_EMULATOR": "process"}))
+		s, err := startStore(environment(map[string]string{"BIGTABLE_EMULATOR_HOST": host, "PERCOLATOR_TEST_EMULATOR": "module"}))
 		if err != nil || s.addr != want {
 			t.Errorf("BIGTABLE_EMULATOR_HOST=%s: %+v, %v", host, s, err)
 		}

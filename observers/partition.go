@@ -44,7 +44,7 @@ type directory interface {
 }
 
 const (
-	membersTimeout  = 5 * time.Second  // for one look
+	membersTimeout  = 3 * time.Second  // for one look; two may fail after long pauses
 	minMembersPause = time.Second      // between two looks, after something has changed
 	maxMembersPause = 10 * time.Second // when nothing does
 	withdrawTimeout = 2 * time.Second

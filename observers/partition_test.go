@@ -269,6 +269,45 @@ func TestPartitionSurvivesTwoLooksWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// Two such looks do not either when the first of them is as late as it can be: the last one before
+// it came when the lease was not quite due, because other members had come since.
+func TestPartitionSurvivesTwoLateLooksWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPartitioned(t)
+		p.add("a", "x")
+		time.Sleep(time.Minute)
+		state := func() (written int, left time.Duration) {
+			p.directory.do(func() { written, left = p.directory.writes, time.Until(p.directory.expires["a"]) })
+			return written, left
+		}
+		renewal := func() {
+			for before, _ := state(); ; time.Sleep(time.Millisecond) {
+				if written, left := state(); written > before {
+					return
+				} else if left < time.Second { // real requests take time, and clocks differ
+					t.Fatalf("the lease has %v left", left)
+				}
+			}
+		}
+		join := func(name string) {
+			p.directory.do(func() { p.directory.expires[name], p.directory.columns[name] = time.Now().Add(time.Hour), "y" })
+		}
+		renewal()
+		join("b")
+		renewal()
+		for _, name := range []string{"c", "d"} { // the looks after one and two seconds see one more each
+			join(name)
+			time.Sleep(minMembersPause + 10*time.Millisecond)
+		}
+		for _, left := state(); left > p.directory.lease*2/3; _, left = state() {
+			time.Sleep(time.Millisecond)
+		}
+		p.directory.do(func() { p.directory.hangs = 2 })
+		renewal()
+		p.end()
+	})
+}
+
 // Members that take other columns leave nothing to each other.
 func TestPartitionIsAmongThoseWithTheSameColumns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

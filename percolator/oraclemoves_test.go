@@ -142,3 +142,42 @@ func TestHoldOutlastsTheRetention(t *testing.T) {
 		wantTooOld(t, s)
 	}
 }
+
+// What a client has read in percolator_meta before its machine was suspended is as old as the
+// oracle says, however little time has passed for the client.
+func TestKnowledgeAgesByTheOracle(t *testing.T) {
+	t.Parallel()
+	const suspended = 5 * time.Minute // much less than half the retention
+	observed := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}}}
+	for name, began := range map[string]bool{"a transaction that began before": true, "one that begins afterwards": false} {
+		t.Run("schema, "+name, func(t *testing.T) {
+			t.Parallel()
+			env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
+			ctx, c := fixture.Context(t), env.Client
+			tx := fixture.MustBegin(t, ctx, c)
+			_, err := c.Engine().Meta.Refresh(ctx) // as every client does now and then
+			fixture.Must(t, err)
+			fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, observed, env.Options()...))
+			env.Clock.Advance(suspended)
+			if !began {
+				tx = fixture.MustBegin(t, ctx, c)
+			}
+			fixture.Must(t, tx.Set(fixture.Cell("r", "c"), []byte("v")))
+			_, err = tx.Commit(ctx)
+			fixture.WantErr(t, err, percolator.ErrConflict) // without a notification
+		})
+	}
+	t.Run("hold", func(t *testing.T) {
+		t.Parallel()
+		env := newSuspendedEnv(t)
+		ctx, c, other := fixture.Context(t), env.Client, env.NewClient()
+		s, err := c.Snapshot(ctx)
+		fixture.Must(t, err)
+		hold, err := admin.New(c).TakeHold(ctx, s.StartTimestamp(), 2*time.Hour, "")
+		fixture.Must(t, err)
+		fixture.Must(t, admin.New(other).ReleaseHold(ctx, hold))
+		env.Clock.Advance(time.Hour)
+		fixture.MustBegin(t, ctx, c)
+		wantTooOld(t, s)
+	})
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -51,8 +52,8 @@ func TestScanOutlivesItsRequests(t *testing.T) {
 	ctx := fixture.Context(t)
 	const rows = 200
 	schema := fixture.Schema()
-	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond}
-	env := percolatortest.New(t, schema, fixture.SlowReads(t, rows/3))
+	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond} // for a third of the table
+	env := percolatortest.New(t, schema, fixture.OnDisks(t, &emulator.Disks{Speed: 2 * rows / 3 * fixture.FilledRow}))
 	fixture.Fill(t, ctx, env, "t", rows)
 	fixture.Put(t, ctx, env.Client, fixture.Key(rows-7), "rare", "last")
 	s, err := env.Client.Snapshot(ctx)

@@ -10,7 +10,7 @@ locals {
     }
     percolator-batch = {
       priority    = "PRIORITY_LOW"
-      description = "Scans, backups, collection and backfills that run in processes of their own."
+      description = "Scans, backups, collection and backfills, of every client."
     }
   }
 }

@@ -138,8 +138,11 @@ func TestIdentitiesDoTheirWork(t *testing.T) {
 	for _, c := range grantsCases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, c)
-			s.must("schema", "apply a schema", percolator.CreateSchema(s.ctx, "p", "i", schemaOf(t, c.schemaFile), s.as("schema")...))
+			schema := s.checkSchema(c)
 			s.checkOracle(c)
+			for who, grants := range granted(t, c) {
+				s.checkTables(who, has(grants, "instance", "bigtable.tables.create"), has(grants, "instance", "bigtable.tables.get"))
+			}
 			for _, who := range slices.Sorted(maps.Keys(granted(t, c))) {
 				switch who {
 				case "schema", "oracle":
@@ -151,24 +154,72 @@ func TestIdentitiesDoTheirWork(t *testing.T) {
 					s.checkWorker(who)
 				}
 			}
+			schema.Tables = append(schema.Tables, percolator.Table{Name: "more"}) // which nobody else may read yet
+			_, err := admin.PlanSchema(s.ctx, "p", "i", "", schema, s.as("schema")...)
+			s.must("schema", "plan a schema", err)
+			s.must("schema", "make a table", percolator.CreateSchema(s.ctx, "p", "i", schema, s.as("schema")...))
 		})
 	}
+}
+
+// data is a client of Google's, for requests that the library sends rarely.
+func (s *site) data(who string) *bigtable.Client {
+	s.Helper()
+	client, err := bigtable.NewClientWithConfig(s.ctx, "p", "i", bigtable.ClientConfig{
+		MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, s.as(who)...)
+	if err != nil {
+		s.Fatalf("%s cannot connect: %v", who, err)
+	}
+	s.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// checkSchema prepares the oracle's record and applies the schema.
+func (s *site) checkSchema(c grantsCase) *percolator.Schema {
+	s.Helper()
+	const who = "schema"
+	s.must(who, "find the meta table", admin.CreateMetaTable(s.ctx, "p", "i", s.as(who)...))
+	if c.variables["oracle_store"] == "bigtable" {
+		s.must(who, "make the oracle's record", tso.Initialize(s.ctx, tso.NewBigtableStore(s.data(who).Open(metaTable), "oracle")))
+	}
+	schema := schemaOf(s.T, c.schemaFile)
+	schema.Timing = percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: 200 * time.Millisecond} // for which a collector waits
+	s.must(who, "apply a schema", percolator.CreateSchema(s.ctx, "p", "i", schema, s.as(who)...))
+	_, err := s.data(who).Open("documents").ReadRow(s.ctx, "r")
+	s.mustNot(who, "read documents", err)
+	return schema
+}
+
+// checkTables looks at tables as percolator check does. Nobody deletes one.
+func (s *site) checkTables(who string, creates, sees bool) {
+	s.Helper()
+	client, err := bigtable.NewAdminClient(s.ctx, "p", "i", s.as(who)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	_, err = client.TableInfo(s.ctx, metaTable)
+	s.must(who, "look at "+metaTable, err)
+	if _, err = client.Tables(s.ctx); sees {
+		s.must(who, "list tables", err)
+	} else {
+		s.mustNot(who, "list tables", err)
+	}
+	if !creates {
+		s.mustNot(who, "create a table", client.CreateTable(s.ctx, "none"))
+		s.mustNot(who, "create a family", client.CreateColumnFamily(s.ctx, metaTable, "none"))
+	}
+	s.mustNot(who, "delete a table", client.DeleteTable(s.ctx, metaTable))
 }
 
 // checkOracle keeps the record in Bigtable, or reads what transactions have left there.
 func (s *site) checkOracle(c grantsCase) {
 	s.Helper()
-	client, err := bigtable.NewClientWithConfig(s.ctx, "p", "i", bigtable.ClientConfig{
-		MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, s.as("oracle")...)
-	if err != nil {
-		s.Fatalf("oracle cannot connect: %v", err)
-	}
-	defer func() { _ = client.Close() }()
-	_, err = client.Open(metaTable).ReadRow(s.ctx, "meta")
+	client := s.data("oracle")
+	_, err := client.Open(metaTable).ReadRow(s.ctx, "meta")
 	s.must("oracle", "read "+metaTable, err)
 	store := tso.NewBigtableStore(client.Open(metaTable), "oracle")
 	if c.variables["oracle_store"] == "bigtable" {
-		s.must("oracle", "make its record", tso.Initialize(s.ctx, store))
 		_, err := running(s.T, s.ctx, store).Next(s.ctx)
 		s.must("oracle", "lead", err)
 	} else {
@@ -205,7 +256,16 @@ func (s *site) checkWorker(who string) {
 	s.must(who, "ask the oracle", err)
 	hold, err := admin.New(c).TakeHold(s.ctx, ts, time.Minute, "backup")
 	s.must(who, "take a hold", err)
+	for _, err := range admin.New(c).ExportRows(s.ctx, ts, "documents", percolator.All()) {
+		s.must(who, "export", err)
+	}
 	s.must(who, "release a hold", admin.New(c).ReleaseHold(s.ctx, hold))
+	_, err = s.data(who).Open("documents").SampleRowKeys(s.ctx)
+	s.must(who, "sample keys", err)
+	collector, err := admin.New(c).NewCollector(admin.CollectorConfig{})
+	s.must(who, "make a collector", err)
+	_, err = collector.Collect(s.ctx)
+	s.must(who, "collect", err)
 }
 
 // checkReader reads its table and no other, and writes nothing.

@@ -9,7 +9,7 @@ output "app_profile" {
 }
 
 output "batch_app_profile" {
-  description = "App profile of processes that only scan, back up or collect: served after transactions."
+  description = "App profile of scans, backups, collection and backfills, for Config.BackgroundAppProfile and --background-app-profile: served after transactions."
   value       = google_bigtable_app_profile.percolator["percolator-batch"].app_profile_id
 }
 
@@ -49,10 +49,11 @@ output "environment" {
   description = "Environment of programs, workers and commands; the certificates' files are up to you."
   value = merge(
     {
-      PERCOLATOR_PROJECT     = var.project
-      PERCOLATOR_INSTANCE    = google_bigtable_instance.percolator.name
-      PERCOLATOR_APP_PROFILE = google_bigtable_app_profile.percolator["percolator"].app_profile_id
-      PERCOLATOR_TSO_ADDR    = join(",", [for z in sort(var.oracle_zones) : "${google_compute_address.oracle[z].address}:${local.oracle_port}"])
+      PERCOLATOR_PROJECT                = var.project
+      PERCOLATOR_INSTANCE               = google_bigtable_instance.percolator.name
+      PERCOLATOR_APP_PROFILE            = google_bigtable_app_profile.percolator["percolator"].app_profile_id
+      PERCOLATOR_BACKGROUND_APP_PROFILE = google_bigtable_app_profile.percolator["percolator-batch"].app_profile_id
+      PERCOLATOR_TSO_ADDR               = join(",", [for z in sort(var.oracle_zones) : "${google_compute_address.oracle[z].address}:${local.oracle_port}"])
     },
     var.oracle_security == "mtls" ? { PERCOLATOR_TSO_SERVER_NAME = var.oracle_server_name } : { PERCOLATOR_TSO_ALTS = "true" },
   )

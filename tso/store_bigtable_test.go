@@ -10,53 +10,48 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"cloud.google.com/go/bigtable/bttest"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
 
-// startBigtable starts Google's emulator in this process and returns a function that
-// opens the oracle's table with a new client.
+// startBigtable starts an emulator in this process and returns a function that opens the oracle's
+// table with a new client.
 func startBigtable(t *testing.T, table string) (open func(t *testing.T, opts ...grpc.DialOption) *bigtable.Table) {
 	t.Helper()
-	server, err := bttest.NewServer("localhost:0")
+	server, err := emulator.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
-	clientOptions := func(opts []grpc.DialOption) []option.ClientOption {
-		conn, err := grpc.NewClient(server.Addr, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		return []option.ClientOption{option.WithGRPCConn(conn)}
-	}
+	t.Cleanup(func() { _ = server.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	admin, err := bigtable.NewAdminClient(ctx, "p", "i", clientOptions(nil)...)
+	admin, err := bigtable.NewAdminClient(ctx, "p", "i", server.ClientOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = admin.Close() })
 	if err := admin.CreateTable(ctx, table); err != nil {
 		t.Fatal(err)
 	}
 	if err := admin.CreateColumnFamily(ctx, table, BigtableFamily); err != nil {
 		t.Fatal(err)
 	}
-	return func(t *testing.T, opts ...grpc.DialOption) *bigtable.Table {
+	return func(t *testing.T, dial ...grpc.DialOption) *bigtable.Table {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
+		opts := server.ClientOptions()
+		for _, o := range dial {
+			opts = append(opts, option.WithGRPCDialOption(o))
+		}
 		client, err := bigtable.NewClientWithConfig(ctx, "p", "i",
-			bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true},
-			clientOptions(opts)...)
+			bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, opts...)
 		if err != nil {
 			t.Fatal(err)
 		}

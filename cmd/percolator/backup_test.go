@@ -15,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/backup"
+	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
 var backupSchema = &percolator.Schema{
@@ -75,6 +76,19 @@ func TestBackupAndRestore(t *testing.T) {
 	s.run(exitConflict, "restore", at, "--instance", "other", "--yes")
 	s.run(exitOK, "restore", at, "--instance", "third", "--yes", "-o", "json")
 	s.compareBackup("backup.txt", dir)
+}
+
+// A restore makes its instance ready under the app profile that it was given: the default one of an
+// instance with several clusters allows no conditional mutations.
+func TestRestoreUnderAnAppProfile(t *testing.T) {
+	t.Parallel()
+	at := filepath.Join(t.TempDir(), "monday")
+	backedUp(t).must(exitOK, "backup", at)
+	other := newCluster(t, nil, emulator.AppProfiles(map[string]emulator.AppProfile{
+		"default": {}, "live": {SingleCluster: true, TransactionalWrites: true},
+	}))
+	other.must(exitOK, "restore", at, "--yes", "--app-profile", "live")
+	other.must(exitOK, "scan", "documents", "--app-profile", "live")
 }
 
 func TestBackupFailures(t *testing.T) {

@@ -34,9 +34,9 @@ type cluster struct {
 const clusterLimit = 2 * time.Minute
 
 // newCluster starts one with a schema; nil: none is stored.
-func newCluster(t *testing.T, schema *percolator.Schema) *cluster {
+func newCluster(t *testing.T, schema *percolator.Schema, opts ...emulator.Option) *cluster {
 	t.Helper()
-	store, err := emulator.Start()
+	store, err := emulator.Start(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

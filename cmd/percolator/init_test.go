@@ -18,6 +18,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/spanneremulator"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
 // mark finds the mark in the output of init and raise.
@@ -41,15 +42,10 @@ func initialized(t *testing.T, env []string, args ...string) (out, highWater str
 func TestInitBigtable(t *testing.T) {
 	t.Parallel()
 	for _, schemaFirst := range []bool{false, true} {
-		emulator, _ := startEmulator(t)
+		address, _ := startEmulator(t)
 		createSchema := func() {
-			conn, err := grpc.NewClient(emulator, grpc.WithTransportCredentials(insecure.NewCredentials()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = conn.Close() })
 			schema := &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}
-			if err := percolator.CreateSchema(t.Context(), "p", "i", schema, option.WithGRPCConn(conn)); err != nil {
+			if err := percolator.CreateSchema(t.Context(), "p", "i", schema, emulator.Connect(address)...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,21 +53,21 @@ func TestInitBigtable(t *testing.T) {
 			createSchema()
 		}
 		args := []string{"--project", "p", "--instance", "i"}
-		out, first := initialized(t, onBigtable(emulator), args...)
+		out, first := initialized(t, onBigtable(address), args...)
 		if !strings.Contains(out, "table percolator_meta of p/i is ready") {
 			t.Errorf("printed %q", out)
 		}
-		if again, second := initialized(t, onBigtable(emulator), args...); second != first {
+		if again, second := initialized(t, onBigtable(address), args...); second != first {
 			t.Errorf("the second time printed %q, the first time %q", again, out)
 		}
 		if !schemaFirst {
 			createSchema()
 		}
-		row, err := openTable(t, emulator).ReadRow(t.Context(), "default", bigtable.RowFilter(bigtable.PassAllFilter()))
+		row, err := openTable(t, address).ReadRow(t.Context(), "default", bigtable.RowFilter(bigtable.PassAllFilter()))
 		if err != nil || len(row) == 0 {
 			t.Errorf("the record: %v, %v", row, err)
 		}
-		s, _ := startServer(t, emulator)
+		s, _ := startServer(t, address)
 		s.awaitLog(t, lead)
 	}
 }

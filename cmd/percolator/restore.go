@@ -57,7 +57,7 @@ func newRestore() *cobra.Command {
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.project, f.instance); err != nil {
 				return err
 			}
-			if err := admin.PrepareRestore(ctx, f.project, f.instance, m.ID, schema, bigtableOptions(ctx)...); err != nil {
+			if err := admin.PrepareRestore(ctx, f.project, f.instance, f.appProfile, m.ID, schema, bigtableOptions(ctx)...); err != nil {
 				return err
 			}
 			return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/gopercolator/percolator/internal/testca"
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -316,14 +316,10 @@ func TestALTS(t *testing.T) {
 }
 
 // openTable opens the table of the record in the emulator.
-func openTable(t *testing.T, emulator string) *bigtable.Table {
+func openTable(t *testing.T, address string) *bigtable.Table {
 	t.Helper()
-	conn, err := grpc.NewClient(emulator, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := bigtable.NewClient(t.Context(), "p", "i", option.WithGRPCConn(conn))
+	client, err := bigtable.NewClientWithConfig(t.Context(), "p", "i",
+		bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, emulator.Connect(address)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,25 +8,18 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/gopercolator/percolator/percolator/emulator"
 	"github.com/gopercolator/percolator/tso"
 )
 
 // announce writes into percolator_meta what a collector would have, at ts.
-func announce(t *testing.T, emulator string, ts tso.Timestamp) {
+func announce(t *testing.T, address string, ts tso.Timestamp) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := grpc.NewClient(emulator, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
 	client, err := bigtable.NewClientWithConfig(ctx, "p", "i",
-		bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, option.WithGRPCConn(conn))
+		bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, emulator.Connect(address)...)
 	if err != nil {
 		t.Fatal(err)
 	}

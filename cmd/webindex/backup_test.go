@@ -150,7 +150,7 @@ func restore(ctx context.Context, t *testing.T, oracle tso.Oracle, at backup.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.PrepareRestore(ctx, project, instance, m.ID, schema, opts...); err != nil {
+	if err := admin.PrepareRestore(ctx, project, instance, "", m.ID, schema, opts...); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := backup.Restore(ctx, openInstance(ctx, t, oracle, instance, opts...), at, backup.RestoreOptions{}); err != nil {

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 
 	"github.com/gopercolator/percolator/internal/webindex/index"
 	"github.com/gopercolator/percolator/internal/webindex/summary"
@@ -18,7 +18,7 @@ func newInitCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m := startMeter()
-			if err := percolator.CreateSchema(cmd.Context(), t.project, t.instance, index.Schema()); err != nil {
+			if err := admin.ApplySchema(cmd.Context(), t.project, t.instance, t.appProfile, index.Schema()); err != nil {
 				return err
 			}
 			return a.summarize(m.stop(summary.Summary{}))

@@ -99,7 +99,7 @@ func (s *collecting) drain(ctx context.Context) error {
 func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
 	begun := time.Now()
 	for left := whole; left > 0; left = whole - time.Since(begun) {
-		timer := time.NewTimer(min(left, s.cfg.Lease/3))
+		timer := time.NewTimer(min(left, s.cfg.Lease/keepsPerLease))
 		select {
 		case <-ctx.Done():
 			timer.Stop()

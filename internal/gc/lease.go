@@ -64,7 +64,7 @@ type collecting struct {
 	state  collectorCell
 	tables map[string]tablePosition // of all tables in this phase
 	stored []byte                   // what the cell holds as far as we know; nil: nothing
-	saved  time.Time                // when it was last written
+	saved  time.Time                // before it was last written
 }
 
 // acquire takes the lease if it is free. ErrLocked: another collector has it.
@@ -88,8 +88,9 @@ func (g *Collector) taken(st collectorCell) error {
 	return fmt.Errorf("percolator: %w: collector %s is at work, its lease ends at %v", model.ErrLocked, st.Holder, st.Expires.Time())
 }
 
-// save writes the state and extends the lease.
+// save writes the state and extends the lease, from now on and not from the answer.
 func (s *collecting) save(ctx context.Context) error {
+	s.saved = time.Now()
 	now, err := s.e.Clock.Next(ctx)
 	if err != nil {
 		return err
@@ -98,12 +99,13 @@ func (s *collecting) save(ctx context.Context) error {
 	return s.store(ctx)
 }
 
-// store makes attempts of a sixth of the lease. As keep begins when a third has passed, two
-// attempts without an answer leave time for a third.
+// store makes attempts of a sixth of the lease, and of a quarter of the request lifetime, which
+// bounds them all. As keep begins when a third of the lease has passed, two attempts without an
+// answer leave time for a third.
 func (s *collecting) store(ctx context.Context) error {
-	next := s.state.encode()
+	next, timeout := s.state.encode(), min(s.cfg.Lease/6, s.e.Store.Timing.RequestLifetime/4)
 	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/6)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		return s.e.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
 	})
@@ -119,9 +121,12 @@ func (s *collecting) store(ctx context.Context) error {
 			return s.taken(now)
 		}
 	}
-	s.stored, s.saved = next, time.Now()
+	s.stored = next
 	return nil
 }
+
+// keepsPerLease is how often a wait calls keep at least: a renewal is then hardly late.
+const keepsPerLease = 12
 
 // keep saves the state when a third of the lease has passed.
 func (s *collecting) keep(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -37,7 +38,8 @@ type tablePosition struct {
 }
 
 // eachPage hands the rows of all tables that q lets through, from the saved positions on, to visit,
-// and notes after each page how far it came.
+// and notes after each page how far it came. A table that cannot be read ends it with an error,
+// once the others are done.
 func (s *collecting) eachPage(ctx context.Context, q store.Query, visit func(ctx context.Context, table string, rows []layout.Row) error) error {
 	pages, left := make(chan tablePage), 0
 	var readers sync.WaitGroup
@@ -54,18 +56,19 @@ func (s *collecting) eachPage(ctx context.Context, q store.Query, visit func(ctx
 		pass.Budget = budget
 		readers.Go(func() { readTable(reading, table, pass, slots, pages) })
 	}
-	renew := time.NewTicker(s.cfg.Lease / 3)
-	defer renew.Stop()
+	var failed error
 	for left > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-renew.C:
+		case <-time.After(s.cfg.Lease/3 - time.Since(s.saved)):
 			if err := s.keep(ctx); err != nil {
 				return err
 			}
 		case p := <-pages:
-			if err := s.takePage(ctx, p, visit); err != nil {
+			if p.err != nil {
+				failed = cmp.Or(failed, p.err)
+			} else if err := s.takePage(ctx, p, visit); err != nil {
 				return err
 			}
 			if !p.More {
@@ -73,7 +76,7 @@ func (s *collecting) eachPage(ctx context.Context, q store.Query, visit func(ctx
 			}
 		}
 	}
-	return nil
+	return failed
 }
 
 // readTable reads the pages of a table, each in its turn.
@@ -97,9 +100,6 @@ func readTable(ctx context.Context, table string, pass *store.Pass, slots chan s
 }
 
 func (s *collecting) takePage(ctx context.Context, p tablePage, visit func(ctx context.Context, table string, rows []layout.Row) error) error {
-	if p.err != nil {
-		return p.err
-	}
 	if err := visit(ctx, p.table, p.Rows); err != nil {
 		return err
 	}

@@ -150,21 +150,24 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 }
 
 // Watcher keeps a client's knowledge of the meta row fresh. Its methods may be called concurrently.
-// It measures ages by the monotonic clock, from before it sent the request that read the row.
+// It measures ages from before it sent the request that read the row, by the monotonic clock and,
+// as that stands still while the machine is suspended, by what it learns of the oracle's.
 type Watcher struct {
 	Store   *store.Store
 	Clock   *timestamps.Source
 	Config  model.Settings
 	Catalog atomic.Pointer[model.Catalog]
 
-	mu   sync.RWMutex
-	last State
-	asOf time.Time
+	mu     sync.RWMutex
+	last   State
+	asOf   time.Time
+	oracle tso.Timestamp // its time at asOf, as far as this client could tell; 0: it could not
 }
 
 // Refresh reads the meta row now.
 func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	asked := time.Now()
+	oracle, known := w.Clock.EstimatedTime()
 	m, err := Read(ctx, w.Store)
 	if err != nil {
 		return m, err
@@ -175,7 +178,10 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 		return m, nil
 	}
 	old := w.last
-	w.last, w.asOf = m, asked
+	if known {
+		oracle = max(oracle, m.Now)
+	}
+	w.last, w.asOf, w.oracle = m, asked, oracle
 	if old.Version != m.Version && old.Version != 0 {
 		w.adopt(old, m)
 	}
@@ -204,9 +210,12 @@ func (w *Watcher) Run(ctx context.Context) {
 // Errors: ErrSnapshotTooOld when the row cannot be read.
 func (w *Watcher) Known(ctx context.Context) (State, error) {
 	w.mu.RLock()
-	m, fresh := w.last, time.Since(w.asOf) < w.Store.Timing.MetaMaxAge
+	m, age := w.last, time.Since(w.asOf)
+	if w.oracle > 0 {
+		age = max(age, w.oracleTime(m).Sub(w.oracle))
+	}
 	w.mu.RUnlock()
-	if fresh {
+	if age < w.Store.Timing.MetaMaxAge {
 		return m, nil
 	}
 	m, err := w.Refresh(ctx)

@@ -77,8 +77,9 @@ type Scanner struct {
 }
 
 // Search goes through all tables, in random order, and meanwhile again through those that take no
-// more than a turn. read is the time spent on reading. Errors are the Source's.
-func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration, err error) {
+// more than a turn. read is the time spent on reading. An error is the Source's first; it keeps no
+// other table waiting.
+func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration, failed error) {
 	s.Counts.Searches.Add(1)
 	s.read = 0
 	large := map[string]*pass{}
@@ -97,16 +98,19 @@ func (s *Scanner) Search(ctx context.Context) (foundNew bool, read time.Duration
 			}
 			found, err := s.turn(ctx, table, p)
 			foundNew = foundNew || found
-			if err != nil {
+			switch {
+			case ctx.Err() != nil:
 				return foundNew, s.read, err
-			}
-			if len(p.rest) > 0 {
+			case err != nil:
+				failed = cmp.Or(failed, err)
+				delete(large, table)
+			case len(p.rest) > 0:
 				large[table] = p
 				midway++
 			}
 		}
 	}
-	return foundNew, s.read, nil
+	return foundNew, s.read, failed
 }
 
 // share returns the part of a table for the next pass: now and then all of it, so that any live

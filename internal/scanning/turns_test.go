@@ -2,6 +2,7 @@ package scanning
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -18,10 +19,16 @@ type slowSource struct {
 	now   time.Time
 	reads []string
 	over  map[int]int // how often each row of the large table was passed over
+	fails string      // the table that cannot be read
 }
+
+var errTable = errors.New("the table cannot be read")
 
 func (s *slowSource) ReadPage(_ context.Context, table string, r percolator.Range, _ int, _ func(string) bool) (Page, error) {
 	s.reads = append(s.reads, table)
+	if table == s.fails {
+		return Page{}, errTable
+	}
 	if table != "large" {
 		return Page{}, nil
 	}
@@ -44,17 +51,21 @@ func (s *slowSource) Work(context.Context, []layout.Pending) (foundNew, inQueue 
 	return false, false
 }
 
-// TestALargeTableDoesNotStarveSmallOnes: a search goes once through a table that takes long, from
-// where its turns ended, and between two of these turns through all the others.
-func TestALargeTableDoesNotStarveSmallOnes(t *testing.T) {
-	t.Parallel()
-	source := &slowSource{over: map[int]int{}}
-	s := &Scanner{
+func newTurnScanner(source *slowSource) *Scanner {
+	return &Scanner{
 		Source: source, Tables: []string{"large", "small", "tiny"}, Counts: &Counts{}, Random: seeded(), Rows: NewRowLocks(),
 		Now:    func() time.Time { return source.now },
 		Places: newTestPlaces(func(context.Context, string) ([]string, error) { return []string{"300"}, nil }),
 		Remote: NewRemoteLocks(nil, nothingLeft, time.Now),
 	}
+}
+
+// TestALargeTableDoesNotStarveSmallOnes: a search goes once through a table that takes long, from
+// where its turns ended, and between two of these turns through all the others.
+func TestALargeTableDoesNotStarveSmallOnes(t *testing.T) {
+	t.Parallel()
+	source := &slowSource{over: map[int]int{}}
+	s := newTurnScanner(source)
 	if _, read, err := s.Search(t.Context()); err != nil || read != 1000*time.Second {
 		t.Errorf("read for %v, %v", read, err)
 	}
@@ -76,6 +87,21 @@ func TestALargeTableDoesNotStarveSmallOnes(t *testing.T) {
 		}
 		if longest > 4 || !slices.Contains(source.reads, small) {
 			t.Errorf("%s waited for %d turns of the large table", small, longest)
+		}
+	}
+}
+
+// TestATableThatFailsDoesNotEndTheSearch: it ends with the error, after all other tables.
+func TestATableThatFailsDoesNotEndTheSearch(t *testing.T) {
+	t.Parallel()
+	source := &slowSource{over: map[int]int{}, fails: "small"}
+	s := newTurnScanner(source)
+	if _, read, err := s.Search(t.Context()); !errors.Is(err, errTable) || read != 1000*time.Second {
+		t.Errorf("read for %v, %v", read, err)
+	}
+	for _, table := range s.Tables {
+		if !slices.Contains(source.reads, table) {
+			t.Errorf("%s was not read", table)
 		}
 	}
 }

@@ -49,11 +49,11 @@ type part struct {
 }
 
 // readAhead cuts what is left of the pass at the table's sampled keys. Without any, and when they
-// cannot be had, the pass stays as it is.
+// cannot be had, the pass stays as it is until its next request is cut off.
 func (p *Pass) readAhead(ctx context.Context) {
 	keys, err := p.store.SampleKeys(ctx, p.table)
 	parts := partsOf(p.rest, keys)
-	if p.alone = err != nil || len(parts) == 1; p.alone {
+	if err != nil || len(parts) == 1 {
 		return
 	}
 	size := p.size
@@ -152,7 +152,7 @@ func (a *ahead) next(ctx context.Context) (Page, error) {
 // take removes the first page of the head. With the last one of a part the head moves on.
 func (a *ahead) take(p *part) Page {
 	page := p.pages[0]
-	p.pages = p.pages[1:]
+	p.pages[0], p.pages = Page{}, p.pages[1:] // the array may live as long as the pass
 	a.bytes -= page.bytes
 	page.More = true
 	if len(p.pages) == 0 && p.over && p.err == nil {

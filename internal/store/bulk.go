@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
@@ -17,10 +19,12 @@ import (
 //
 // A row that no tablet server has at present must not hold up the others: a request that is sent
 // again, or has been under way for slotTimeout, gives up its slot. So there may be more requests
-// than slots, at most one for each row in the queue.
+// than slots, at most one for each row in the queue. And no tablet may fill the queue: who writes to
+// one that does not answer waits, and nobody else.
 const (
 	slotTimeout = time.Second
-	bulkQueue   = 16384 // rows waiting or under way; a committer that finds it full waits
+	bulkQueue   = 16384         // rows waiting or under way; a committer that finds it full waits
+	tabletQueue = bulkQueue / 4 // of them, those of one tablet
 )
 
 // RequestRows is the most rows that one request names.
@@ -37,7 +41,8 @@ type RowMutation struct {
 	Deadline   time.Time   // not sent after it (I14)
 	Done       func(error) // called once, from another goroutine
 	epoch      *bulkEpoch
-	load       Load // set when it is queued
+	load       Load        // set when it is queued
+	tablet     *bulkTablet // in whose share of the queue it is
 }
 
 func (m RowMutation) row() (row string, load Load) { return m.Row, m.load }
@@ -50,9 +55,20 @@ type BulkWriter struct {
 
 	mu      sync.Mutex
 	tables  map[string]*Lanes[RowMutation] // guarded by mu
+	tablets map[tabletID]*bulkTablet       // those in use
 	epoch   *bulkEpoch
 	closed  bool
 	senders sync.WaitGroup
+}
+
+// tabletID names a tablet by the key that follows it.
+type tabletID struct{ table, end string }
+
+// bulkTablet is a tablet's share of the queue.
+type bulkTablet struct {
+	id    tabletID
+	rows  *semaphore.Weighted
+	users int // rows that have a place or wait for one; guarded by the writer's mu
 }
 
 // bulkEpoch counts the mutations accepted between two flushes, so that a flush never waits for
@@ -67,20 +83,19 @@ type bulkEpoch struct {
 // NewBulkWriter sends until ctx ends.
 func NewBulkWriter(ctx context.Context, s *Store) *BulkWriter {
 	return &BulkWriter{ctx: ctx, store: s, Slots: make(chan struct{}, bulkQueue), tables: map[string]*Lanes[RowMutation]{},
-		epoch: &bulkEpoch{done: make(chan struct{})}}
+		tablets: map[tabletID]*bulkTablet{}, epoch: &bulkEpoch{done: make(chan struct{})}}
 }
 
 // Add queues mutations; those of one table travel in one request as far as they fit. It waits while
-// the queue is full, at most until ctx ends or a mutation's deadline.
+// the queue, or the tablet's share of it, is full, at most until ctx ends or a mutation's deadline.
 func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
 	ready := muts[:0:0]
 	for _, m := range muts {
-		select {
-		case b.Slots <- struct{}{}:
-		default:
-			b.enqueue(ready) // what waits for a slot may be waiting for these
+		if m.tablet = b.tabletOf(m); !b.tryPlace(m.tablet) {
+			b.enqueue(ready) // what waits for a place may be waiting for these
 			ready = ready[:0:0]
-			if err := b.waitForSlot(ctx, m.Deadline); err != nil {
+			if err := b.awaitPlace(ctx, m); err != nil {
+				b.leaveTablet(m.tablet)
 				m.Done(err)
 				continue
 			}
@@ -88,6 +103,42 @@ func (b *BulkWriter) Add(ctx context.Context, muts ...RowMutation) {
 		ready = append(ready, m)
 	}
 	b.enqueue(ready)
+}
+
+// tabletOf is the tablet of a row, which has one user more.
+func (b *BulkWriter) tabletOf(m RowMutation) *bulkTablet {
+	id := tabletID{m.Table, b.store.Tablets.of(m.Table).end(m.Row)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tablets[id]
+	if t == nil {
+		t = &bulkTablet{id: id, rows: semaphore.NewWeighted(tabletQueue)}
+		b.tablets[id] = t
+	}
+	t.users++
+	return t
+}
+
+func (b *BulkWriter) leaveTablet(t *bulkTablet) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.users--; t.users == 0 {
+		delete(b.tablets, t.id)
+	}
+}
+
+// tryPlace takes a place in the queue if there is one.
+func (b *BulkWriter) tryPlace(t *bulkTablet) bool {
+	if !t.rows.TryAcquire(1) {
+		return false
+	}
+	select {
+	case b.Slots <- struct{}{}:
+		return true
+	default:
+		t.rows.Release(1)
+		return false
+	}
 }
 
 // enqueue queues mutations that have their slots, and starts senders for them.
@@ -108,7 +159,8 @@ func (b *BulkWriter) enqueue(muts []RowMutation) {
 	b.mu.Unlock()
 	if closed {
 		for _, m := range muts {
-			<-b.Slots
+			b.givePlace(m.tablet)
+			b.leaveTablet(m.tablet)
 			m.Done(model.ErrClosed)
 		}
 	}
@@ -136,17 +188,32 @@ func (b *BulkWriter) begin(t *Lanes[RowMutation]) {
 	}
 }
 
-func (b *BulkWriter) waitForSlot(ctx context.Context, deadline time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+// awaitPlace waits for a place in the tablet's share first: who waits for that takes none of the
+// queue.
+func (b *BulkWriter) awaitPlace(ctx context.Context, m RowMutation) error {
+	ctx, cancel := context.WithDeadline(ctx, m.Deadline)
 	defer cancel()
-	select {
-	case b.Slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-b.ctx.Done():
+	stop := context.AfterFunc(b.ctx, cancel)
+	defer stop()
+	err := m.tablet.rows.Acquire(ctx, 1)
+	if err == nil {
+		select {
+		case b.Slots <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			m.tablet.rows.Release(1)
+			err = ctx.Err()
+		}
+	}
+	if b.ctx.Err() != nil {
 		return model.ErrClosed
 	}
+	return err
+}
+
+func (b *BulkWriter) givePlace(t *bulkTablet) {
+	<-b.Slots
+	t.rows.Release(1)
 }
 
 type bulkSlot = Slot[RowMutation]
@@ -264,7 +331,8 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 
 func (b *BulkWriter) finish(m RowMutation, err error) {
 	m.Done(err)
-	<-b.Slots
+	b.givePlace(m.tablet)
+	b.leaveTablet(m.tablet)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m.epoch.open--

@@ -20,7 +20,8 @@ func TestExpiredMutationDoesNotFailItsBatch(t *testing.T) {
 		epoch := &bulkEpoch{open: 1, done: make(chan struct{})}
 		batch[i] = RowMutation{Table: "t", Row: []string{"late", "fresh"}[i], Mut: mut, Deadline: deadline, epoch: epoch,
 			Done: func(err error) { results[i] = err }}
-		b.Slots <- struct{}{}
+		batch[i].tablet = b.tabletOf(batch[i])
+		b.tryPlace(batch[i].tablet)
 	}
 	b.apply(&bulkSlot{lanes: &Lanes[RowMutation]{Table: "t"}, lane: new(lane[RowMutation])}, batch)
 	if results[0] == nil {

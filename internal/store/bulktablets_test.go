@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -119,5 +120,39 @@ func TestBulkRequestsAreBound(t *testing.T) {
 		if name == "bytes" && backend.most.Bytes < bulkMost.Bytes*9/10 {
 			t.Errorf("%s: the largest request had %+v", name, backend.most)
 		}
+	}
+}
+
+// A tablet that does not answer does not take up the queue: who writes elsewhere waits for nothing.
+func TestSlowTabletLeavesRoomInTheQueue(t *testing.T) {
+	t.Parallel()
+	backend, w := newTabletBackend(t, "b", "c")
+	backend.slow = 'a'
+	w.store.Tablets.learn("t", w.store.Tablets.of("t"))
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := make(chan struct{})
+	go func() {
+		defer close(slow)
+		_ = w.Do(ctx, rowMutations("a", bulkQueue+1, 1, 1))
+	}()
+	for full := false; !full; {
+		w.mu.Lock()
+		full = w.tablets[tabletID{"t", "b"}] != nil && w.tablets[tabletID{"t", "b"}].users == tabletQueue+1
+		w.mu.Unlock()
+		runtime.Gosched()
+	}
+	if err := w.Do(t.Context(), rowMutations("bc", 600, 1, 1)); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	close(backend.free)
+	<-slow
+	if err := w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.tablets) > 0 || len(w.Slots) > 0 {
+		t.Errorf("%d tablets and %d rows are left in the queue", len(w.tablets), len(w.Slots))
 	}
 }

@@ -1,6 +1,9 @@
 package store
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Requests for the rows of a table travel apart by tablet. Bigtable serves the keys of one request
 // one after another, so a tablet that is slow would hold up every row that travels with one of its
@@ -36,7 +39,9 @@ type Lanes[T any] struct {
 	Of      func(T) (row string, load Load)
 
 	bounds   *tableBounds
+	learning bool // somebody finds out the bounds
 	inFlight int
+	turns    int                 // slots that were given
 	last     lane[T]             // of the last tablet, or of all
 	others   map[string]*lane[T] // by the end of the tablet; only those in use
 }
@@ -47,6 +52,7 @@ type lane[T any] struct {
 	waiting  []T
 	inFlight int
 	starting int // slots whose holder has yet to look at waiting
+	turn     int // when it was given its last slot, or began
 }
 
 // Slot is the right to have a request under way in a lane.
@@ -70,7 +76,7 @@ func (l *Lanes[T]) of(row string) *lane[T] {
 		if l.others == nil {
 			l.others = map[string]*lane[T]{}
 		}
-		of = &lane[T]{end: end}
+		of = &lane[T]{end: end, turn: l.turns}
 		l.others[end] = of
 	}
 	return of
@@ -100,32 +106,40 @@ func (l *Lanes[T]) Next() *Slot[T] {
 	if l.inFlight >= tableInFlight {
 		return nil
 	}
-	if l.wants(&l.last) {
-		return l.start(&l.last)
+	of := l.next()
+	if of == nil {
+		return nil
 	}
-	for _, of := range l.others { // in no order: every lane has its turn
-		if l.wants(of) {
-			return l.start(of)
+	of.inFlight++
+	of.starting++
+	l.inFlight++
+	l.turns++
+	of.turn = l.turns
+	return &Slot[T]{lanes: l, lane: of, first: true}
+}
+
+// next is the lane that wants a slot most: the one with the fewest, and of those the one that has
+// waited longest.
+func (l *Lanes[T]) next() (next *lane[T]) {
+	if l.wants(&l.last) {
+		next = &l.last
+	}
+	for _, of := range l.others {
+		if l.wants(of) && (next == nil || cmp.Or(cmp.Compare(of.inFlight, next.inFlight), cmp.Compare(of.turn, next.turn)) < 0) {
+			next = of
 		}
 	}
-	return nil
+	return next
 }
 
 func (l *Lanes[T]) wants(of *lane[T]) bool {
 	return of.inFlight < laneInFlight && len(of.waiting) > of.starting*l.Most.Rows
 }
 
-func (l *Lanes[T]) start(of *lane[T]) *Slot[T] {
-	of.inFlight++
-	of.starting++
-	l.inFlight++
-	return &Slot[T]{lanes: l, lane: of, first: true}
-}
-
-// Take returns the items of the slot's next request. nil: none wait, or the slot was left, which it
-// is now.
+// Take returns the items of the slot's next request. nil: none wait, a lane without a slot needs
+// this one, or the slot was left, which it is now.
 func (s *Slot[T]) Take() []T {
-	of := s.lane
+	of, served := s.lane, !s.first
 	if s.first {
 		s.first = false
 		of.starting--
@@ -133,7 +147,7 @@ func (s *Slot[T]) Take() []T {
 	if s.left {
 		return nil
 	}
-	if len(of.waiting) == 0 {
+	if len(of.waiting) == 0 || served && s.lanes.starved() {
 		s.Leave()
 		return nil
 	}
@@ -141,6 +155,15 @@ func (s *Slot[T]) Take() []T {
 	batch := of.waiting[:n:n]
 	of.waiting = of.waiting[n:]
 	return batch
+}
+
+// starved reports whether a lane needs a slot, has none and can get none.
+func (l *Lanes[T]) starved() bool {
+	if l.inFlight < tableInFlight {
+		return false
+	}
+	of := l.next()
+	return of != nil && of.inFlight == 0
 }
 
 // fit is how many of the items one request carries, at least one.
@@ -187,9 +210,15 @@ func (l *Lanes[T]) Waiting() int {
 }
 
 // Full counts a request that has left items behind, and reports whether the table has had enough of
-// them for bounds to be worth a request.
+// them for bounds to be worth a request. Then the caller calls Learn and Cut; nobody else is told
+// to meanwhile.
 func (s *Slot[T]) Full() bool {
-	return len(s.lane.waiting) > 0 && s.lanes.bounds.full.Add(1) >= fullRequests && s.lanes.bounds.due()
+	l := s.lanes
+	if len(s.lane.waiting) == 0 || l.bounds.full.Add(1) < fullRequests || l.learning || !l.bounds.due() {
+		return false
+	}
+	l.learning = true
+	return true
 }
 
 // Learn finds out where the table is cut, unless that is known. The caller does not hold the lock,
@@ -200,6 +229,7 @@ func (l *Lanes[T]) Learn() {
 
 // Cut distributes the items that wait among the lanes anew.
 func (l *Lanes[T]) Cut() {
+	l.learning = false
 	all := l.last.waiting
 	l.last.waiting = nil
 	for _, of := range l.others {

@@ -57,6 +57,38 @@ func TestRequestsInFlightGrowWithTablets(t *testing.T) {
 	}
 }
 
+// Tablets for which more arrives all the time leave the others their turns, though there are more
+// of them than requests under way.
+func TestEveryTabletHasItsTurn(t *testing.T) {
+	t.Parallel()
+	const tablets = 2 * tableInFlight
+	l := newLanes(tablets)
+	for i := range tablets {
+		l.Push(tabletStart(i))
+	}
+	served := map[string]bool{}
+	var slots []*Slot[string]
+	for range 10 * tablets {
+		for s := l.Next(); s != nil; s = l.Next() {
+			slots = append(slots, s)
+		}
+		s := slots[0]
+		slots = slots[1:]
+		batch := s.Take()
+		if batch == nil {
+			continue
+		}
+		for _, row := range batch {
+			served[row] = true
+			l.Push(row) // before the request ends
+		}
+		slots = append(slots, s)
+	}
+	if len(served) != tablets {
+		t.Errorf("%d of %d tablets had a request", len(served), tablets)
+	}
+}
+
 // A request is bound by rows, by bytes and by mutations, and an item beyond them travels alone.
 func TestRequestsAreBound(t *testing.T) {
 	t.Parallel()
@@ -108,6 +140,27 @@ func TestBoundsCutWhatWaits(t *testing.T) {
 	}
 	if taken != 8 || !l.Idle() {
 		t.Errorf("%d of 8 rows were taken, idle: %v", taken, l.Idle())
+	}
+}
+
+// However many requests leave items behind while somebody finds out the bounds, nobody else does.
+func TestOneFindsOutTheBounds(t *testing.T) {
+	t.Parallel()
+	l := newLanes(1)
+	for range 200 {
+		l.Push(tabletStart(0))
+	}
+	for round := range 2 {
+		asked := 0
+		for s, n := l.Next(), 0; n < 8; n++ {
+			if s.Take(); s.Full() {
+				asked++
+			}
+		}
+		if asked != 1 {
+			t.Errorf("round %d: the bounds were asked for %d times at once", round, asked)
+		}
+		l.Cut()
 	}
 }
 

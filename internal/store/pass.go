@@ -137,7 +137,6 @@ type Pass struct {
 	rows  int    // of the next page
 	cut   bool   // the last request was
 	ahead *ahead // nil: one request at a time
-	alone bool   // the table has no parts to read ahead
 }
 
 // NewPass begins a pass over the rows of r that q lets through. The caller closes it, or ranges
@@ -157,7 +156,7 @@ func (p *Pass) Next(ctx context.Context) (Page, error) {
 	if p.Budget == nil {
 		p.Budget = NewBudget()
 	}
-	if p.cut && p.ahead == nil && !p.alone {
+	if p.cut && p.ahead == nil {
 		p.readAhead(ctx)
 	}
 	if p.ahead != nil {
@@ -200,7 +199,8 @@ func (p *Pass) Pages(ctx context.Context) iter.Seq2[Page, error] {
 
 // HasRows reports whether the query lets any row of the table through.
 func (s *Store) HasRows(ctx context.Context, table string, q Query) (bool, error) {
-	for page, err := range s.NewPass(table, model.All(), q, PageSize{Rows: 1}).Pages(ctx) {
+	size := PageSize{First: 1, Bytes: partBytes} // what is read ahead in single rows costs most
+	for page, err := range s.NewPass(table, model.All(), q, size).Pages(ctx) {
 		if err != nil || len(page.Rows) > 0 {
 			return err == nil, err
 		}

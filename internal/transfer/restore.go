@@ -58,8 +58,9 @@ type Restore struct {
 
 // PrepareRestore makes an instance ready for NewClient and BeginRestore: if it has no schema,
 // PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
-// has to be s (ErrSchemaMismatch). id names the backup. The call can be repeated.
-func PrepareRestore(ctx context.Context, project, instance, id string, s *model.Schema, opts ...option.ClientOption) error {
+// has to be s (ErrSchemaMismatch). appProfile is as for ApplySchema, id names the backup. The call
+// can be repeated.
+func PrepareRestore(ctx context.Context, project, instance, appProfile, id string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 	if err := meta.CreateMetaTable(ctx, project, instance, opts...); err != nil {
 		return err
 	}
-	bt, err := store.Connect(ctx, project, instance, "", opts)
+	bt, err := store.Connect(ctx, project, instance, appProfile, opts)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func PrepareRestore(ctx context.Context, project, instance, id string, s *model.
 			return fmt.Errorf("percolator: %w: somebody else is creating a schema in %s", model.ErrConflict, instance)
 		}
 	}
-	return meta.ApplySchema(ctx, project, instance, "", s, opts...)
+	return meta.ApplySchema(ctx, project, instance, appProfile, s, opts...)
 }
 
 // BeginRestore fences the instance, or takes up an interrupted restore of the same backup. Every

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,4 +36,50 @@ func TestCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 	if col.Versions != 2 || len(hold.Requests()) != 2 {
 		t.Errorf("collected %+v, with %d attempts lost", col, len(hold.Requests()))
 	}
+}
+
+// While the collector waits for a page it renews its lease whenever a third has passed: later, two
+// attempts that are lost would cost it.
+func TestCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
+	env.Clock.Advance(afterwards)
+	const lease = time.Second
+	var mu sync.Mutex
+	var renewals []time.Time
+	held := percolatortest.NewHold()
+	env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		switch waits := len(held.Requests()) > 0; {
+		case !waits && r.Method == percolatortest.ReadRows && r.Table == "t":
+			return held.Answer()
+		case waits && r.Method == percolatortest.CheckAndMutateRow && r.Row == "collector":
+			renewals = append(renewals, time.Now())
+		}
+		return percolatortest.Pass
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := collector(t, c, admin.CollectorConfig{Lease: lease}).Collect(ctx)
+		done <- err
+	}()
+	var gaps []time.Duration
+	fixture.Eventually(t, "four renewals", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		gaps = nil
+		for i := 1; i < min(len(renewals), 4); i++ {
+			gaps = append(gaps, renewals[i].Sub(renewals[i-1]))
+		}
+		return len(gaps) == 3
+	})
+	slices.Sort(gaps)
+	if gaps[1] > lease/2 {
+		t.Errorf("a lease of %v is renewed after %v", lease, gaps)
+	}
+	held.Release()
+	fixture.Must(t, <-done)
 }

@@ -2,10 +2,13 @@ package admin_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -204,4 +207,31 @@ func TestCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	held.Release()
 	fixture.Must(t, <-done)
 	wantCells(t, ctx, env, "in the end", 1, 0, 1, 0)
+}
+
+// TestCollectionBesideATableThatFails: a table that cannot be read keeps no garbage in the others,
+// and ends the cycle with its error.
+func TestCollectionBesideATableThatFails(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx := fixture.Context(t)
+	const rows = 1200 // several pages
+	for range 2 {
+		fixture.Fill(t, ctx, env, "u", rows)
+	}
+	env.Clock.Advance(afterwards)
+	tables, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
+	fixture.Must(t, err)
+	defer func() { _ = tables.Close() }()
+	_, err = collector(t, env.Client, admin.CollectorConfig{Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionErase && col.Page == "" {
+			fixture.Must(t, tables.DeleteTable(ctx, "t"))
+		}
+	}}).Collect(ctx)
+	if !errors.Is(err, percolator.ErrSchemaMismatch) {
+		t.Errorf("the cycle ended with %v", err)
+	}
+	if left := fixture.CellsOf(t, ctx, env, "u", "write"); left != rows {
+		t.Errorf("%d records are left in the other table, want %d", left, rows)
+	}
 }

@@ -63,9 +63,10 @@ var ErrRestoring = meta.ErrRestoring
 
 // PrepareRestore makes an instance ready for NewClient and BeginRestore: if it has no schema,
 // PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
-// has to be s (ErrSchemaMismatch). id names the backup. The call can be repeated.
-func PrepareRestore(ctx context.Context, project, instance, id string, s *percolator.Schema, opts ...option.ClientOption) error {
-	return transfer.PrepareRestore(ctx, project, instance, id, s, opts...)
+// has to be s (ErrSchemaMismatch). appProfile is as for ApplySchema, id names the backup. The call
+// can be repeated.
+func PrepareRestore(ctx context.Context, project, instance, appProfile, id string, s *percolator.Schema, opts ...option.ClientOption) error {
+	return transfer.PrepareRestore(ctx, project, instance, appProfile, id, s, opts...)
 }
 
 // BeginExport takes a hold for an export and returns the timestamp to export at. If the schema has

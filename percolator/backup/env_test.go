@@ -111,7 +111,7 @@ func (g *target) client(s backup.Store) *percolator.Client {
 	ctx := testContext(g.t)
 	m, schema, err := backup.Prepared(ctx, s)
 	must(g.t, err)
-	must(g.t, admin.PrepareRestore(ctx, g.env.Project, g.instance, m.ID, schema, g.env.Options()...))
+	must(g.t, admin.PrepareRestore(ctx, g.env.Project, g.instance, "", m.ID, schema, g.env.Options()...))
 	return g.open()
 }
 

@@ -324,7 +324,7 @@ func TestRestoreIsRefused(t *testing.T) {
 	lacking := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}})
 	_, err = backup.Restore(ctx, lacking.Client, store, backup.RestoreOptions{})
 	expect(t, err, percolator.ErrSchemaMismatch)
-	expect(t, admin.PrepareRestore(ctx, lacking.Project, lacking.Instance, m.ID, schema, lacking.Options()...), percolator.ErrSchemaMismatch)
+	expect(t, admin.PrepareRestore(ctx, lacking.Project, lacking.Instance, "", m.ID, schema, lacking.Options()...), percolator.ErrSchemaMismatch)
 
 	expect(t, admin.New(lacking.Client).AbandonRestore(ctx), nil)
 

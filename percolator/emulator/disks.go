@@ -9,6 +9,8 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -26,6 +28,7 @@ import (
 type Disks struct {
 	Speed   int64               // bytes that one tablet passes over in a second; 0: no limit
 	Latency time.Duration       // of every request, and of every key after the first
+	Reach   int64               // bytes after which a read of ranges is cut off, as if its time were over; 0: none
 	Bounds  map[string][]string // where a table, by its ID, is cut into tablets, ascending
 	Clean   []Clean
 
@@ -154,6 +157,7 @@ type diskRead struct {
 	sizes    []rowSize
 	report   bool // the client asked for its progress
 	returned int64
+	reach    int64 // bytes that are left of Disks.Reach
 }
 
 // rowSize is what a row takes without a filter.
@@ -168,7 +172,10 @@ func (d *Disks) readRows(g *guard, bt btpb.BigtableServer, ss grpc.ServerStream,
 	if !ok || req.Reversed || req.RowsLimit < 0 {
 		return g.scanRows(bt, ss, req)
 	}
-	r := &diskRead{ServerStream: ss, disks: d, id: tableID(req.TableName)}
+	r := &diskRead{ServerStream: ss, disks: d, id: tableID(req.TableName), reach: math.MaxInt64}
+	if d.Reach > 0 && len(rows.ranges) > 0 {
+		r.reach = d.Reach
+	}
 	_, r.report = withScannedRows(ss.Context())
 	d.mu.Lock()
 	d.table(r.id).reads++
@@ -226,36 +233,69 @@ func (r *diskRead) SendMsg(m any) error {
 	if !ok {
 		return r.ServerStream.SendMsg(m)
 	}
-	key := string(row.LastScannedRowKey)
-	if len(row.Chunks) > 0 {
-		key = string(row.Chunks[0].RowKey)
-		r.returned++
+	if key := string(row.LastScannedRowKey); key != "" {
+		return r.passTo(successor(key)) // which names it
 	}
-	if key != "" {
+	if len(row.Chunks) > 0 {
+		key := string(row.Chunks[0].RowKey)
 		if err := r.passTo(key); err != nil {
 			return err
 		}
-		if err := r.passTo(successor(key)); err != nil {
+		if err := r.passRow(key); err != nil {
 			return err
 		}
+		r.returned++
 	}
 	return r.ServerStream.SendMsg(m)
 }
 
-// passTo pays for what lies before the key end; "" is the end of the table.
+// passTo pays for what lies before the key end, all of which the filter has kept back, and names
+// the progress; "" is the end of the table.
 func (r *diskRead) passTo(end string) error {
 	for len(r.sizes) > 0 && (end == "" || r.sizes[0].key < end) {
-		row := r.sizes[0]
-		r.sizes = r.sizes[1:]
-		if err := r.passClean(row.key); err != nil {
+		key := r.sizes[0].key
+		if err := r.passClean(key); err != nil {
 			return err
 		}
-		if err := r.disks.pay(r.Context(), r.id, row.size, func(int64) error { return nil }); err != nil {
+		if err := r.passRow(key); err != nil {
 			return err
 		}
-		r.at = successor(row.key)
+		if err := r.name(key); err != nil {
+			return err
+		}
 	}
 	return r.passClean(end)
+}
+
+// passRow pays for a row, unless it is too young to have a size.
+func (r *diskRead) passRow(key string) error {
+	if len(r.sizes) > 0 && r.sizes[0].key == key {
+		size := r.sizes[0].size
+		r.sizes = r.sizes[1:]
+		if err := r.pay(size, func(int64) error { return nil }); err != nil {
+			return err
+		}
+	}
+	r.at = successor(key)
+	return nil
+}
+
+// pay is that of the disks, up to where the request is cut off.
+func (r *diskRead) pay(n int64, step func(done int64) error) error {
+	within := min(n, r.reach)
+	r.reach -= within
+	if err := r.disks.pay(r.Context(), r.id, within, step); err != nil || within == n {
+		return err
+	}
+	return status.Error(codes.Canceled, "the time of the request is over") // Google's client does not repeat it
+}
+
+// name tells the client, if it has asked, that nothing comes up to key.
+func (r *diskRead) name(key string) error {
+	if !r.report {
+		return nil
+	}
+	return r.ServerStream.SendMsg(&btpb.ReadRowsResponse{LastScannedRowKey: []byte(key)})
 }
 
 // passClean pays for the clean data up to the key end, and names the progress.
@@ -272,13 +312,13 @@ func (r *diskRead) passClean(end string) error {
 			continue
 		}
 		total := int64((to - from) * float64(c.Bytes))
-		err := r.disks.pay(r.Context(), r.id, total, func(done int64) error {
+		err := r.pay(total, func(done int64) error {
 			key := c.key(from + (to-from)*float64(done)/float64(total))
 			if !r.report || key <= r.at || end != "" && key >= end {
 				return nil
 			}
 			r.at = key
-			return r.ServerStream.SendMsg(&btpb.ReadRowsResponse{LastScannedRowKey: []byte(key)})
+			return r.name(key)
 		})
 		if err != nil {
 			return err

@@ -3,7 +3,9 @@ package emulator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,6 +149,56 @@ func TestProgressOfALongRead(t *testing.T) {
 	}
 }
 
+// TestReach: a read of ranges that has passed over so many bytes is cut off, and has named the last
+// row that its filter kept back; reading on from there comes to the end. Reads of keys go on.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	d := &Disks{Reach: 30_000, Clean: []Clean{{"t", "s", "t", 90_000}}}
+	c := onDisks(t, d, 100)
+	ctx := asking(t, testContext(t))
+	from, requests, last := "", 0, ""
+	for more := true; more; requests++ {
+		rows, scanned, err := follow(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t"),
+			Filter: &btpb.RowFilter{Filter: &btpb.RowFilter_RowKeyRegexFilter{RowKeyRegexFilter: []byte("r0029|r0070")}},
+			Rows:   &btpb.RowSet{RowRanges: []*btpb.RowRange{interval{from, ""}.wire()}}})
+		if more = err != nil; more && (status.Code(err) != codes.Canceled || len(scanned) == 0 || requests > 10) {
+			t.Fatalf("request %d from %q: %v, %v", requests, from, scanned, err)
+		}
+		if !slices.IsSorted(scanned) || slices.Contains(scanned, "r0029") || slices.Contains(scanned, "r0070") {
+			t.Errorf("progress %q", scanned)
+		}
+		for _, key := range slices.Concat(rows, scanned) {
+			from = max(from, successor(key))
+		}
+		for _, key := range rows {
+			last += key + " "
+		}
+	}
+	if n := d.Passed("t"); last != "r0029 r0070 " || requests != 7 || n < 189_990 || n > 200_000 {
+		t.Errorf("%d requests passed over %d bytes and found %s", requests, n, last)
+	}
+	keys := new(btpb.RowSet)
+	for i := range 100 {
+		keys.RowKeys = append(keys.RowKeys, fmt.Appendf(nil, "r%04d", i))
+	}
+	if rows, _, err := follow(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t"), Rows: keys}); err != nil || len(rows) != 100 {
+		t.Errorf("%d keys, %v", len(rows), err)
+	}
+}
+
+// TestProgressOverStoredRows: a read that its deadline cuts has named the rows that its filter has
+// kept back until then.
+func TestProgressOverStoredRows(t *testing.T) {
+	t.Parallel()
+	c := onDisks(t, &Disks{Speed: 1_000_000}, 1000) // a second for the table
+	ctx, cancel := context.WithTimeout(asking(t, testContext(t)), 300*time.Millisecond)
+	defer cancel()
+	rows, scanned, err := follow(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t"), Filter: notThere()})
+	if status.Code(err) != codes.DeadlineExceeded || len(rows) > 0 || len(scanned) == 0 {
+		t.Errorf("%d rows, progress %q, %v", len(rows), scanned, err)
+	}
+}
+
 // TestTabletsServeOneReadAtATime: reads of one tablet wait for each other, those of two do not.
 func TestTabletsServeOneReadAtATime(t *testing.T) {
 	t.Parallel()
@@ -213,6 +265,17 @@ func TestTabletsOnTheMove(t *testing.T) {
 	d.Move("t", "z", 2)
 	if _, err := tbl.ReadRow(ctx, "z"); err != nil {
 		t.Errorf("a read: %v", err)
+	}
+	d.Move("t", "z", 1)
+	entry := func(key string) *btpb.MutateRowsRequest_Entry {
+		return &btpb.MutateRowsRequest_Entry{RowKey: []byte(key), Mutations: []*btpb.Mutation{setCell("f", "q", 1000, nil)}}
+	}
+	answers, err := mutateRows(ctx, btpb.NewBigtableClient(dial(t, s.Addr())), entry("y"), entry("b"), entry("z"))
+	if want := map[int64]codes.Code{0: codes.Unavailable, 1: codes.OK, 2: codes.Unavailable}; err != nil || !maps.Equal(answers, want) {
+		t.Errorf("a request for many rows: %v, %v, want %v", answers, err, want)
+	}
+	if _, err := openClient(t, s.ClientOptions()).Open("none").SampleRowKeys(ctx); status.Code(err) != codes.NotFound {
+		t.Errorf("a table that does not exist: %v", err)
 	}
 	if keys, err := tbl.SampleRowKeys(ctx); err != nil || len(keys) < 2 || keys[0] != "m" || keys[1] != "x" {
 		t.Errorf("the table is cut at %q, %v", keys, err)

@@ -99,11 +99,12 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 	t, done := g.tables.use(req.TableName)
 	defer done()
 	families := g.familiesOf(ss.Context(), bt, req.TableName, t)
+	reach := g.disks.reach(req.TableName)
 	refused, left := withoutRefused(req, func(e *btpb.MutateRowsRequest_Entry) error {
 		if families != nil && lacks(families, e.Mutations) {
 			return errNoFamily(req.TableName, e.RowKey)
 		}
-		return g.disks.reach(req.TableName, e.RowKey)
+		return reach(e.RowKey)
 	})
 	if err := g.disks.mutateRows(ss.Context(), req); err != nil {
 		return err
@@ -131,12 +132,12 @@ func (g *guard) mutateRows(bt btpb.BigtableServer, ss grpc.ServerStream, req *bt
 // sampleRowKeys needs no table lock, as it reads no column names, but the emulator holds its own
 // lock while it sends.
 func (g *guard) sampleRowKeys(bt btpb.BigtableServer, ss grpc.ServerStream, req *btpb.SampleRowKeysRequest) error {
-	if g.disks != nil {
-		return g.disks.sampleRowKeys(ss, req)
-	}
 	samples := &buffer[btpb.SampleRowKeysResponse]{ServerStream: ss}
 	if err := bt.SampleRowKeys(req, samples); err != nil {
 		return err
+	}
+	if g.disks != nil {
+		return g.disks.sampleRowKeys(ss, req)
 	}
 	return samples.flush()
 }

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,6 +19,7 @@ type limits struct {
 	qualifier   int // bytes
 	value       int // bytes
 	row         int // bytes of a row in an answer
+	tableID     int // bytes
 }
 
 var serviceLimits = limits{
@@ -29,6 +31,7 @@ var serviceLimits = limits{
 	qualifier:   16 << 10,
 	value:       100 << 20,
 	row:         256 << 20,
+	tableID:     50,
 }
 
 // timestampUnit is the granularity of cell timestamps, in µs.
@@ -38,7 +41,7 @@ func refused(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
-// check refuses a request of the data API that exceeds a limit. Nothing of it is applied.
+// check refuses a request that exceeds a limit. Nothing of it is applied.
 func (l limits) check(req any) error {
 	switch r := req.(type) {
 	case *btpb.ReadRowsRequest:
@@ -51,6 +54,20 @@ func (l limits) check(req any) error {
 		return l.checkConditional(r)
 	case *btpb.ReadModifyWriteRowRequest:
 		return l.checkRowKey(r.RowKey)
+	case *btapb.CreateTableRequest:
+		return l.checkTable(r)
+	}
+	return nil
+}
+
+func (l limits) checkTable(r *btapb.CreateTableRequest) error {
+	if n := len(r.TableId); n > l.tableID {
+		return refused("a table ID has %d bytes, more than %d", n, l.tableID)
+	}
+	for _, s := range r.InitialSplits {
+		if err := l.checkRowKey(s.Key); err != nil {
+			return err
+		}
 	}
 	return nil
 }

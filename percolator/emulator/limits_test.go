@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
@@ -210,6 +211,14 @@ func TestBadMutationAppliesNothing(t *testing.T) {
 			t.Errorf("%s: CheckAndMutateRow: %v, want %v", name, err, bad.code)
 		}
 	}
+	if _, err := mutateRows(ctx, c,
+		&btpb.MutateRowsRequest_Entry{RowKey: []byte("good"), Mutations: []*btpb.Mutation{good}},
+		&btpb.MutateRowsRequest_Entry{RowKey: []byte("bad"), Mutations: []*btpb.Mutation{good, setCell("f", "q", 1, nil)}}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("MutateRows: %v", err)
+	}
+	if chunks, err := readChunks(ctx, c, &btpb.ReadRowsRequest{TableName: fullName("t")}); err != nil || len(chunks) > 0 {
+		t.Errorf("the table has %v, %v", chunks, err)
+	}
 	answers, err := mutateRows(ctx, c,
 		&btpb.MutateRowsRequest_Entry{RowKey: []byte("bad"), Mutations: []*btpb.Mutation{good, setCell("g", "q", 1000, nil)}},
 		&btpb.MutateRowsRequest_Entry{RowKey: []byte("good"), Mutations: []*btpb.Mutation{good}})
@@ -242,6 +251,26 @@ func TestNewFamilyIsKnown(t *testing.T) {
 	}
 	if err := setFamily(ctx, tbl, "g"); status.Code(err) != codes.NotFound {
 		t.Errorf("a family that was dropped: %v", err)
+	}
+}
+
+// TestLimitsOfTables has those of a table's ID and of the keys at which it is split.
+func TestLimitsOfTables(t *testing.T) {
+	t.Parallel()
+	admin := openAdmin(t, start(t).ClientOptions())
+	create := func(id, split string) error {
+		return admin.CreatePresplitTable(testContext(t), id, []string{"a", split})
+	}
+	id, key := strings.Repeat("t", 50), strings.Repeat("k", 4096)
+	if err := create(id, key); err != nil {
+		t.Errorf("at the limits: %v", err)
+	}
+	for what, err := range map[string]error{
+		"a long ID": create(id+"t", "k"), "a long key": create("u", key+"k"), "no key": create("v", ""),
+	} {
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v, want InvalidArgument", what, err)
+		}
 	}
 }
 

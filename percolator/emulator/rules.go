@@ -130,7 +130,8 @@ func Role(name string) []string {
 	return nil
 }
 
-// needed returns the permissions that a request needs, on an instance or a table.
+// needed returns the permissions that a request needs, on an instance or a table; none if they are
+// unknown.
 func needed(req any) (permissions []string, resource string) {
 	switch r := req.(type) {
 	case *btpb.PingAndWarmRequest:
@@ -172,6 +173,9 @@ func (r rules) authorize(ctx context.Context, req any) error {
 	principal := principalOf(ctx)
 	rights := r.rights[principal]
 	permissions, resource := needed(req)
+	if permissions == nil {
+		return status.Errorf(codes.PermissionDenied, "Access denied. Nobody knows which IAM permission a %T needs.", req)
+	}
 	_, table, _ := strings.Cut(resource, "/tables/")
 	for _, p := range permissions {
 		if !slices.Contains(rights.Instance, p) && !slices.Contains(rights.Tables[table], p) {

@@ -98,6 +98,7 @@ func TestPrincipals(t *testing.T) {
 	for name, err := range map[string]error{
 		"creates a table": viewer.CreateTable(ctx, "v"), "creates a family": viewer.CreateColumnFamily(ctx, "t", "g"),
 		"deletes a table": viewer.DeleteTable(ctx, "t"), "drops rows": viewer.DropRowRange(ctx, "t", "r"),
+		"does what has no known permission": viewer.WaitForReplication(ctx, "t"),
 	} {
 		if status.Code(err) != codes.PermissionDenied {
 			t.Errorf("viewer %s: %v", name, err)

@@ -86,11 +86,16 @@ func (d *Disks) lookUp(table, key string) (*tablet, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.table(table).find(key)
-	if t.refuse > 0 {
-		t.refuse--
-		return nil, status.Errorf(codes.Unavailable, "the tablet of %q in table %q is being loaded", key, table)
+	return t, t.load()
+}
+
+// load refuses one request of a tablet on the move. The caller holds Disks.mu.
+func (t *tablet) load() error {
+	if t.refuse == 0 {
+		return nil
 	}
-	return t, nil
+	t.refuse--
+	return status.Errorf(codes.Unavailable, "the tablet from %q on is being loaded", t.start)
 }
 
 // enter waits for the turn of a read at the tablet that has key, behind all reads of a higher
@@ -164,18 +169,30 @@ func (t *tablet) forget(turn chan struct{}) bool {
 	return false
 }
 
-// reach refuses a mutation of a row whose tablet is on the move.
-func (d *Disks) reach(table string, row []byte) error {
+// reach judges the rows of one request that mutates many: it refuses all rows of a tablet that is
+// on the move.
+func (d *Disks) reach(table string) func(row []byte) error {
 	if d == nil {
-		return nil
+		return func([]byte) error { return nil }
 	}
-	_, err := d.lookUp(tableID(table), string(row))
-	return err
+	needed := map[*tablet]error{}
+	return func(row []byte) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		t := d.table(tableID(table)).find(string(row))
+		if _, known := needed[t]; !known {
+			needed[t] = t.load()
+		}
+		return needed[t]
+	}
 }
 
 // mutate waits for what a mutation of one row costs.
 func (d *Disks) mutate(ctx context.Context, table string, row []byte) error {
-	if err := d.reach(table, row); err != nil || d == nil {
+	if d == nil {
+		return nil
+	}
+	if _, err := d.lookUp(tableID(table), string(row)); err != nil {
 		return err
 	}
 	return rest(ctx, d.Latency)

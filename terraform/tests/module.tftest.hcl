@@ -270,7 +270,7 @@ run "oracle_in_two_zones" {
     error_message = "outputs: ${output.oracle_addresses}"
   }
   assert {
-    condition     = output.environment.PERCOLATOR_TSO_SERVER_NAME == "tso.percolator.internal" && output.environment.PERCOLATOR_APP_PROFILE == "percolator"
+    condition     = output.environment.PERCOLATOR_TSO_SERVER_NAME == "tso.percolator.internal" && output.environment.PERCOLATOR_APP_PROFILE == "percolator" && output.environment.PERCOLATOR_BACKGROUND_APP_PROFILE == "percolator-batch"
     error_message = "environment"
   }
 }

@@ -59,11 +59,12 @@ run "second_apply_with_the_image" {
   }
   assert {
     condition = output.environment == {
-      PERCOLATOR_PROJECT     = "my-project"
-      PERCOLATOR_INSTANCE    = "percolator-small"
-      PERCOLATOR_APP_PROFILE = "percolator"
-      PERCOLATOR_TSO_ADDR    = "10.0.0.2:7070"
-      PERCOLATOR_TSO_ALTS    = "true"
+      PERCOLATOR_PROJECT                = "my-project"
+      PERCOLATOR_INSTANCE               = "percolator-small"
+      PERCOLATOR_APP_PROFILE            = "percolator"
+      PERCOLATOR_BACKGROUND_APP_PROFILE = "percolator-batch"
+      PERCOLATOR_TSO_ADDR               = "10.0.0.2:7070"
+      PERCOLATOR_TSO_ALTS               = "true"
     }
     error_message = "environment"
   }

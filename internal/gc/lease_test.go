@@ -1,0 +1,113 @@
+package gc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/internal/telemetry"
+	"github.com/gopercolator/percolator/internal/timestamps"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// sinceOracle gives the time since the test began.
+type sinceOracle struct{ begun time.Time }
+
+func (o sinceOracle) now() tso.Timestamp { return tso.Timestamp(1).Add(time.Since(o.begun)) }
+
+func (o sinceOracle) Next(context.Context) (tso.Timestamp, error) { return o.now(), nil }
+
+// leaseStore holds the collector's lease. Of three attempts to renew it two get no answer. A pass
+// over a table finds nothing for twenty minutes.
+type leaseStore struct {
+	store.Backend
+	oracle   sinceOracle
+	mu       sync.Mutex
+	attempts int
+	least    time.Duration // of the lease, when it was renewed
+	expires  tso.Timestamp
+}
+
+func (s *leaseStore) CheckAndMutate(ctx context.Context, _, _ string, _ store.Query, next, _ *store.Mutation) (bool, error) {
+	s.mu.Lock()
+	s.attempts++
+	lost := s.attempts%3 != 1
+	s.mu.Unlock()
+	if lost {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	st, err := decodeCollectorCell(next.Changes()[0].Value)
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expires > 0 {
+		s.least = min(s.least, s.expires.Sub(s.oracle.now()))
+	}
+	s.expires = st.Expires
+	return true, nil
+}
+
+func (s *leaseStore) ReadRows(ctx context.Context, _ string, rows store.Rows, _ store.Query, _ int, passed func(string), _ func(layout.Row) bool) error {
+	<-ctx.Done()
+	if len(rows.Range.Start) == 40 {
+		return nil
+	}
+	passed(rows.Range.Start)
+	return ctx.Err()
+}
+
+func (s *leaseStore) SampleKeys(context.Context, string) ([]string, error) { return nil, nil }
+
+// The lease never ends while two attempts of three to renew it get no answer: not in a wait, and
+// not in a pass that finds nothing.
+func TestLeaseSurvivesTwoLostRenewalsOverAndOver(t *testing.T) {
+	t.Parallel()
+	for name, work := range map[string]func(context.Context, *collecting) error{
+		"wait": func(ctx context.Context, s *collecting) error { return s.rest(ctx, 30*time.Minute) },
+		"pass": func(ctx context.Context, s *collecting) error {
+			return s.eachPage(ctx, store.Garbage(), func(context.Context, string, []layout.Row) error { return nil })
+		},
+	} {
+		for _, lease := range []time.Duration{time.Minute, 3 * time.Minute} {
+			t.Run(fmt.Sprint(name, " ", lease), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					cfg := model.Settings{Retention: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+					backend := &leaseStore{oracle: sinceOracle{time.Now()}, least: time.Hour}
+					st := store.New(t.Context(), backend, &telemetry.Counters{})
+					defer st.Stop()
+					st.Trace = telemetry.NewSpans(nil)
+					clock := &timestamps.Source{Store: st, Config: cfg, Oracle: backend.oracle}
+					e := &engine.Engine{Config: cfg, Store: st, Clock: clock, Meta: &meta.Watcher{Store: st, Clock: clock, Config: cfg}}
+					e.Meta.Catalog.Store(model.NewCatalog(&model.Schema{Tables: []model.Table{{Name: "t"}}}))
+					g, err := NewCollector(e, CollectorConfig{Lease: lease})
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := &collecting{Collector: g, name: "c", stored: []byte("{}")}
+					if err := s.save(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if err := work(t.Context(), s); err != nil {
+						t.Fatal(err)
+					}
+					if backend.least <= 0 || backend.attempts < 6 {
+						t.Errorf("after %d attempts: the lease had %v left when it was renewed", backend.attempts, backend.least)
+					}
+				})
+			})
+		}
+	}
+}
