@@ -49,12 +49,11 @@ func (in Inputs) Replace(text []byte) error {
 	return nil
 }
 
-// Set replaces the value in "name=value".
-func (in Inputs) Set(assignment string) error {
-	name, text, _ := strings.Cut(assignment, "=")
-	value, err := strconv.ParseFloat(text, 64)
+// Set replaces a value by a number.
+func (in Inputs) Set(name, number string) error {
+	value, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return fmt.Errorf("%q is not NAME=NUMBER", assignment)
+		return err
 	}
 	return in.replace(name, Input{Value: &value, Unit: in[name].Unit, Source: "given"})
 }

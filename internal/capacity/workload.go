@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -72,28 +73,29 @@ func (w Workload) Times(n float64) Workload {
 
 func (w Workload) validate() error {
 	var wrong []error
-	atLeast := func(name string, v, least float64) {
+	fields := reflect.ValueOf(w)
+	for i := range fields.NumField() {
+		name, v := fields.Type().Field(i).Tag.Get("json"), 0.0
+		switch of := fields.Field(i).Interface().(type) {
+		case float64:
+			v = of
+		case Duration:
+			v = of.Seconds()
+		}
+		least := 0.0
+		switch name {
+		case "rows", "columns", "keyBytes", "rowsPerTransaction", "rowsPerSnapshot", "batch", "collectorRows":
+			least = 1
+		case "retention":
+			least = 60
+		}
 		if !(v >= least) || math.IsInf(v, 0) {
 			wrong = append(wrong, fmt.Errorf("%s is %v: at least %v", name, v, least))
 		}
 	}
-	for name, v := range map[string]float64{
-		"rowBytes": w.RowBytes, "changes": w.Changes, "readsPerChange": w.ReadsPerChange, "observers": w.Observers,
-		"observerReads": w.ObserverReads, "observerWrites": w.ObserverWrites, "reads": w.Reads, "backups": w.Backups, "tableBackups": w.TableBackups,
-		"collectorInterval": w.CollectorInterval.Seconds(), "scanInterval": w.ScanInterval.Seconds(), "backupInterval": w.BackupInterval.Seconds(),
-	} {
-		atLeast(name, v, 0)
-	}
-	for name, v := range map[string]float64{
-		"rows": w.Rows, "columns": w.Columns, "keyBytes": w.KeyBytes, "rowsPerTransaction": w.RowsPerTransaction,
-		"rowsPerSnapshot": w.RowsPerSnapshot, "batch": w.Batch, "collectorRows": w.CollectorRows,
-	} {
-		atLeast(name, v, 1)
-	}
 	if w.Blind && w.ReadsPerChange > 0 {
 		wrong = append(wrong, errors.New("blind transactions read nothing: readsPerChange must be 0"))
 	}
-	atLeast("retention in seconds", w.Retention.Seconds(), 60)
 	if w.OracleRecord != "spanner" && w.OracleRecord != "bigtable" {
 		wrong = append(wrong, fmt.Errorf("oracleRecord is %q: spanner or bigtable", w.OracleRecord))
 	}
@@ -104,10 +106,10 @@ func (w Workload) validate() error {
 type Requests struct {
 	Transactions      float64 `json:"transactions"` // that write
 	Timestamps        float64 `json:"timestamps"`
-	ReadRows          float64 `json:"readRows"`
+	ReadRows          float64 `json:"ReadRows"`
 	RowsRead          float64 `json:"rowsRead"`
-	CheckAndMutateRow float64 `json:"checkAndMutateRow"`
-	MutateRows        float64 `json:"mutateRows"` // at most: phase two of several transactions travels together
+	CheckAndMutateRow float64 `json:"CheckAndMutateRow"`
+	MutateRows        float64 `json:"MutateRows"` // at most: phase two of several transactions travels together
 	RowsMutated       float64 `json:"rowsMutated"`
 }
 
