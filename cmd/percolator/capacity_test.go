@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -54,33 +53,5 @@ func TestCapacitySources(t *testing.T) {
 	}
 	if again := c.must(exitOK, "capacity", "--sources", "--inputs", path).out; again != text {
 		t.Error(cmp.Diff(text, again))
-	}
-}
-
-var capacityBlock = regexp.MustCompile("(?s)```console\n\\$ percolator (capacity[^\n]*)\n(.*?)```\n")
-
-// docs/CAPACITY.md shows what the commands in it print.
-func TestCapacityPage(t *testing.T) {
-	t.Parallel()
-	const page = "../../docs/CAPACITY.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, blocks := &cluster{t: t}, 0
-	shown := capacityBlock.ReplaceAllStringFunc(string(text), func(block string) string {
-		blocks++
-		command := capacityBlock.FindStringSubmatch(block)[1]
-		out := c.must(exitOK, strings.Fields(strings.ReplaceAll(command, "docs/", "../../docs/"))...).out
-		return "```console\n$ percolator " + command + "\n" + out + "```\n"
-	})
-	if *update {
-		if err := os.WriteFile(page, []byte(shown), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(text), shown); diff != "" || blocks == 0 {
-		t.Errorf("%d tables (-page +command):\n%s", blocks, diff)
 	}
 }

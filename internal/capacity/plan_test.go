@@ -62,13 +62,13 @@ func TestNodes(t *testing.T) {
 	near(t, "money for nodes", *reads.Money.Nodes, 11*0.65*730)
 
 	stores := plan(t, in, func(w *capacity.Workload) {
-		w.Rows, w.RowBytes, w.Retention.Duration, w.CollectorRows = 1e9, 29895, 7*24*time.Hour, 1e9
+		w.Rows, w.RowBytes, w.Retention.Duration, w.CollectorRows = 1e9, 27382, 7*24*time.Hour, 1e9
 	})
-	near(t, "stored bytes", stores.Storage.All, 30e12) // 9 of a record, twice 48 of keys and timestamps
+	near(t, "stored bytes", stores.Storage.All, 27.487e12) // 9 of a record, twice 48 of keys and timestamps
 	if stores.Nodes.DecidedBy != "storage" || stores.Nodes.Needed != 10 {
 		t.Errorf("%+v", stores.Nodes)
 	}
-	near(t, "money for storage", *stores.Money.Storage, 30e12/(1<<30)*0.17)
+	near(t, "money for storage", *stores.Money.Storage, 27.487e12/(1<<30)*0.17)
 
 	scans := plan(t, in, func(w *capacity.Workload) { w.Rows, w.ScanInterval.Duration = 1e9, time.Minute })
 	near(t, "bytes of a search", scans.Passes.Scanners, 1105e9/60)
