@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -84,9 +85,12 @@ func (f *capacityFlags) read() (capacity.Inputs, []capacity.Workload, error) {
 		for _, s := range f.set {
 			name, value, _ := strings.Cut(s, "=")
 			var err error
-			if _, ok := in[name]; ok {
+			switch _, ok := in[name]; {
+			case value == "":
+				err = errors.New("want NAME=VALUE")
+			case ok:
 				err = in.Set(name, value)
-			} else {
+			default:
 				err = workloads[i].Parse([]byte(name + ": " + value))
 			}
 			if err != nil {
@@ -197,7 +201,7 @@ func quantity(n float64, unit string) string {
 	case unit == "s" && n == 0:
 		return "never"
 	case unit == "s":
-		return briefAge(time.Duration(n * float64(time.Second)))
+		return briefAge(time.Duration(min(n, 9e9) * float64(time.Second))) // a Duration holds 292 years
 	case unit == "%" && n >= 999.5:
 		return fmt.Sprintf("%.0f %%", n)
 	}

@@ -32,6 +32,7 @@ func TestCapacitySession(t *testing.T) {
 		"--inputs", file("inputs.yaml", "nodePrice: {value: 0.5, unit: USD/h a node, source: our contract, read: 2026-11-01}\n"))
 	s.run(exitUsage, "capacity")
 	s.run(exitUsage, "capacity", "--set", "rows=1e6,speed=3")
+	s.run(exitUsage, "capacity", "--set", "rows")
 	s.run(exitUsage, "capacity", "--set", "readRows=fast")
 	s.run(exitUsage, "capacity", "--file", file("wrong.yaml", "row: 3\n"))
 	s.run(exitUsage, "capacity", "--inputs", file("unknown.yaml", "nodePrise: {value: 0.5}\n"))

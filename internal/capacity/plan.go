@@ -9,8 +9,8 @@ import (
 	"sort"
 )
 
-// Plan is what a workload needs, part by part. Sizes are before compression. A tag names the unit of
-// what is not simply a number.
+// Plan is what a workload needs, part by part. Sizes are before compression. A tag names the unit
+// of what is not simply a number.
 type Plan struct {
 	Workload Workload `json:"workload"`
 	Nodes    Nodes    `json:"nodes"`

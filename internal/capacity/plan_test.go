@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 func inputs(t *testing.T) capacity.Inputs {
@@ -48,6 +49,15 @@ func TestInputsNameSourceAndDate(t *testing.T) {
 			t.Errorf("%s: %+v", name, i)
 		}
 	}
+}
+
+// What the code fixes as well is the same here.
+func TestInputsOfTheCode(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	near(t, "drain", *in["drain"].Value, model.DrainTime(model.DefaultTiming).Seconds())
+	near(t, "bytes of a transaction", *in["txnBytes"].Value, percolator.MaxTxnBytes)
+	near(t, "ticks of the oracle", *in["oracleTicks"].Value, float64(tso.At(time.Unix(2e9+1, 0))-tso.At(time.Unix(2e9, 0))))
 }
 
 // Which of the three decides about nodes, and what follows for the money.

@@ -26,11 +26,11 @@ func TestModelAgainstEmulator(t *testing.T) {
 		run      func(t *testing.T, env *percolatortest.Env)
 	}{
 		{"loader, blind", func(w *capacity.Workload) {
-			w.Changes, w.RowsPerTransaction, w.ReadsPerChange, w.Blind = 2560, 256, 0, true
-		}, load(2560, false)},
+			w.Changes, w.RowsPerTransaction, w.ReadsPerChange, w.Blind = 5120, 256, 0, true
+		}, load(5120, false)},
 		{"loader, read and write", func(w *capacity.Workload) {
-			w.Changes, w.RowsPerTransaction, w.Batch = 2560, 256, 256
-		}, load(2560, true)},
+			w.Changes, w.RowsPerTransaction, w.Batch = 5120, 256, 256
+		}, load(5120, true)},
 		{"read-modify-write of one row", func(w *capacity.Workload) { w.Changes = 100 }, transactions(100, 1, 1)},
 		{"read-modify-write of five rows", func(w *capacity.Workload) {
 			w.Changes, w.RowsPerTransaction, w.Batch = 500, 5, 5
