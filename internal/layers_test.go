@@ -20,7 +20,7 @@ const (
 // layers are all packages of the module, the lowest first. A package imports only from the lines
 // above its own, so those of one line never import each other.
 var layers = [][]string{
-	{"internal/exporters", "internal/gcloudemulator", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
+	{"internal/capacity", "internal/exporters", "internal/gcloudemulator", "internal/testca", "percolator/backup/backuppb", "percolator/emulator",
 		"tso/internal/record", "tso/tsopb"},
 	{"internal/spanneremulator"},
 	{"tso"},
@@ -49,6 +49,7 @@ var layers = [][]string{
 
 // importers are all that may import a package, where that is fewer than the layers above it.
 var importers = map[string][]string{
+	"internal/capacity":   {"cmd/percolator"},
 	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine", "internal/layertest"},
 	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
 	"internal/gc":         {"percolator/admin"},
@@ -78,7 +79,7 @@ var importers = map[string][]string{
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":         {"internal/exporters"},
+	"cmd/percolator":         {"internal/capacity", "internal/exporters"},
 	"cmd/webindex":           {"internal/exporters", "internal/webindex"},
 	"docs":                   nil,
 	"internal/webindex":      {"internal/webindex"},

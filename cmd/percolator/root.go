@@ -57,6 +57,7 @@ flag that is given wins.
 		newBackup(),
 		newRestore(),
 		newUI(),
+		newCapacity(),
 		newVersion(),
 		newCompletion(),
 	)

@@ -1,0 +1,231 @@
+package capacity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Plan is what a workload needs, part by part. Sizes are before compression. A tag names the unit
+// of what is not simply a number.
+type Plan struct {
+	Workload Workload `json:"workload"`
+	Nodes    Nodes    `json:"nodes"`
+	Limits   Limits   `json:"limits"`
+	Requests Requests `json:"requestsASecond"`
+	Storage  Storage  `json:"storage"`
+	Passes   Passes   `json:"passes"`
+	Programs Programs `json:"programs"`
+	Money    Money    `json:"usdAMonth"`
+}
+
+// Nodes are those of one cluster. Requests and passes share the CPU; storage needs them whatever
+// they do.
+type Nodes struct {
+	Needed      float64 `json:"needed"`
+	DecidedBy   string  `json:"decidedBy"` // requests, passes or storage
+	ForRequests float64 `json:"forRequests"`
+	ForPasses   float64 `json:"forPasses"`
+	ForStorage  float64 `json:"forStorage"`
+}
+
+// Limits are those that more nodes do not lift.
+type Limits struct {
+	BindsFirst string  `json:"bindsFirst"` // the one of which most is used
+	All        []Limit `json:"all"`
+}
+
+// Limit is one of them.
+type Limit struct {
+	Name   string  `json:"name"`
+	Used   float64 `json:"used"`           // 1: all of it
+	Full   float64 `json:"full,omitempty"` // changes a second that use all of it, where use grows with the workload
+	Remedy string  `json:"remedy"`
+}
+
+// Storage is what Bigtable charges for and passes read, and what percolator backup keeps elsewhere.
+type Storage struct {
+	All              float64 `json:"all" unit:"B"`
+	Live             float64 `json:"live" unit:"B"`
+	OldVersions      float64 `json:"oldVersions" unit:"B"`   // of the retention and a cycle
+	DeletedAtMost    float64 `json:"deletedAtMost" unit:"B"` // versions and locks that are not compacted away yet
+	PercolatorBackup float64 `json:"percolatorBackup" unit:"B"`
+}
+
+// Passes read every stored byte. The collector makes two a cycle. How often: 0 for never.
+type Passes struct {
+	CollectorEvery  float64 `json:"collectorEvery" unit:"s"`
+	Collector       float64 `json:"collector" unit:"B/s"`
+	ScannersEvery   float64 `json:"scannersEvery" unit:"s"`
+	Scanners        float64 `json:"scanners" unit:"B/s"`
+	BackupsEvery    float64 `json:"backupsEvery" unit:"s"`
+	Backups         float64 `json:"backups" unit:"B/s"`
+	CycleTakes      float64 `json:"cycleTakes" unit:"s"`
+	RowsCollected   float64 `json:"rowsCollected" unit:"/s"` // which the collector writes
+	VersionsAreKept float64 `json:"versionsAreKept" unit:"s"`
+}
+
+// Programs are clients, your own code apart.
+type Programs struct {
+	Processors float64 `json:"processors"`
+	Network    float64 `json:"network" unit:"B/s"` // to and from Bigtable
+}
+
+// Money is nil where the price is unknown.
+type Money struct {
+	All              float64  `json:"allThatIsKnown"`
+	Nodes            *float64 `json:"nodes"`
+	Storage          *float64 `json:"storage"`
+	TableBackups     *float64 `json:"tableBackups"`
+	PercolatorBackup *float64 `json:"percolatorBackup"`
+	OracleRecord     *float64 `json:"oracleRecord"`
+	Processors       *float64 `json:"processors"`
+}
+
+const (
+	timestampBytes = 8
+	recordBytes    = 9
+	gib            = 1 << 30
+
+	// lagging is how many retentions old percolator check lets what is not collected be.
+	lagging = 2
+)
+
+// NewPlan computes what a workload needs. It refuses a workload that is none and inputs that lack a
+// speed; prices may be missing, and the quota.
+func NewPlan(w Workload, in Inputs) (*Plan, error) {
+	if err := errors.Join(w.validate(), in.complete()); err != nil {
+		return nil, err
+	}
+	if most := in.get("txnBytes"); w.RowsPerTransaction*w.RowBytes > most {
+		return nil, fmt.Errorf("a transaction of %v rows has more than %.0f bytes", w.RowsPerTransaction, most)
+	}
+	w.CollectorInterval.Duration = cmp.Or(w.CollectorInterval.Duration, w.Retention.Duration/12)
+	p := &Plan{Workload: w, Requests: w.Requests()}
+	if !p.size(in) {
+		return nil, errors.New("no number of nodes is enough for this workload")
+	}
+	p.limits(in)
+	r := p.Requests
+	rows := w.Changes * (1 + w.Observers*w.ObserverWrites) // that get values
+	p.Programs = Programs{
+		Processors: r.Transactions*in.get("firstRow") + r.RowsMutated*in.get("nextRow") + r.RowsRead*in.get("readRow"),
+		Network:    (rows+r.RowsRead)*w.RowBytes + (r.CheckAndMutateRow+r.RowsMutated+r.RowsRead)*in.get("requestBytes"),
+	}
+	p.price(in)
+	return p, nil
+}
+
+// size finds nodes and storage together: where there are many nodes, passes are quick and leave few
+// old versions, so fewer nodes are needed. It reports whether there is such a number.
+func (p *Plan) size(in Inputs) bool {
+	const most = 1 << 40
+	needed := sort.Search(most, func(n int) bool { return n > 0 && p.needs(in, n) <= float64(n) })
+	return p.needs(in, needed) <= float64(needed)
+}
+
+// needs is how many nodes are needed where there are n.
+func (p *Plan) needs(in Inputs, n int) float64 {
+	p.store(in, float64(n))
+	r, w := 1/in.get("readRows"), 1/in.get("writeRows")
+	written := p.Requests.RowsMutated + p.Passes.RowsCollected
+	p.Nodes = Nodes{
+		Needed: float64(n), DecidedBy: "requests",
+		ForRequests: (p.Requests.RowsRead*r + p.Requests.CheckAndMutateRow*(r+w) + written*w) / in.get("cpuShare"),
+		ForPasses:   (p.Passes.Collector + p.Passes.Scanners + p.Passes.Backups) / in.get("scanBytes") / in.get("cpuShare"),
+		ForStorage:  p.Storage.All / in.get("nodeStorage") / in.get("storageShare"),
+	}
+	load := p.Nodes.ForRequests + p.Nodes.ForPasses
+	switch {
+	case p.Nodes.ForStorage >= load:
+		p.Nodes.DecidedBy = "storage"
+	case p.Nodes.ForPasses > p.Nodes.ForRequests:
+		p.Nodes.DecidedBy = "passes"
+	}
+	return max(p.Nodes.ForStorage, load)
+}
+
+// store is what is stored, and passed over, where there are so many nodes.
+func (p *Plan) store(in Inputs, nodes float64) {
+	w := p.Workload
+	cell := w.KeyBytes + timestampBytes // each cell of Bigtable has them
+	row := w.RowBytes + w.Columns*(2*cell+recordBytes)
+	ack, lock := cell+recordBytes, cell+w.KeyBytes+in.get("lockBytes")
+	runs := w.Changes * w.Observers
+	rows := w.Changes + runs*w.ObserverWrites // that get values in a second
+	written := rows*row + runs*ack
+	erased := (rows*w.Columns+runs)*lock + w.Changes*min(w.Observers, 1)*cell // locks and notifications
+
+	live, deleted := w.Rows*(row+w.Observers*ack), (written+erased)*in.get("deletedDays")*24*60*60
+	pass := (live + deleted + written*w.Retention.Seconds()) / (in.get("scanBytes") * nodes) // the first of a cycle
+	cycle := in.get("drain") + pass + max(pass, w.Rows/w.CollectorRows)
+	period := cycle + w.CollectorInterval.Seconds()
+	kept := w.Retention.Seconds() + period
+	all := live + deleted + written*kept
+	p.Storage = Storage{All: all, Live: live, OldVersions: written * kept, DeletedAtMost: deleted}
+	p.Passes = Passes{
+		CollectorEvery: period / 2, Collector: 2 * all / period,
+		ScannersEvery: w.ScanInterval.Seconds(), BackupsEvery: w.BackupInterval.Seconds(),
+		CycleTakes: cycle, VersionsAreKept: kept,
+		RowsCollected: w.Rows / period * -math.Expm1(-rows*period/w.Rows), // different rows, if all are changed alike
+	}
+	if p.Passes.ScannersEvery > 0 {
+		p.Passes.Scanners = all / p.Passes.ScannersEvery
+	}
+	if p.Passes.BackupsEvery > 0 {
+		p.Passes.Backups = all / p.Passes.BackupsEvery
+		p.Storage.PercolatorBackup = w.Backups * w.Rows * (w.RowBytes + w.Columns*cell)
+	}
+}
+
+func (p *Plan) limits(in Inputs) {
+	w := p.Workload
+	add := func(name string, used, full float64, remedy string) {
+		p.Limits.All = append(p.Limits.All, Limit{name, used, full, remedy})
+	}
+	growing := func(name string, used float64, remedy string) {
+		add(name, used, w.Changes/max(used, math.SmallestNonzeroFloat64), remedy)
+	}
+	// What is left of two retentions for a pass at the collector's pace.
+	left := max((lagging-1)*w.Retention.Seconds()-w.CollectorInterval.Seconds()-in.get("drain"), 1)
+	pace, stamps := w.Rows/left, p.Requests.Timestamps
+	growing("oracle's speed", stamps/in.get("oracleRate"),
+		"fewer transactions: more rows in each, observers that fold; a faster machine; instances, each with its oracle")
+	growing("oracle's clock", stamps/in.get("oracleTicks"), "as for its speed, the machine apart")
+	add("collector's pace", p.Passes.VersionsAreKept/(lagging*w.Retention.Seconds()), 0,
+		fmt.Sprintf("RowsPerSecond %.0f in admin.CollectorConfig, or a longer retention", math.Ceil(pace)))
+	growing("collector's speed", pace/in.get("collectorRate"), "a longer retention; measure yours; instances that divide the rows")
+	add("size of a row", (1+w.Changes/w.Rows*p.Passes.VersionsAreKept)*w.RowBytes/in.get("rowStorage"), 0,
+		"smaller rows, a shorter retention, a faster collector")
+	if quota := in.get("nodeQuota"); quota > 0 {
+		growing("quota of nodes", p.Nodes.Needed/quota, "ask Google for more")
+	}
+	p.Limits.BindsFirst = slices.MaxFunc(p.Limits.All, func(a, b Limit) int { return cmp.Compare(a.Used, b.Used) }).Name
+}
+
+func (p *Plan) price(in Inputs) {
+	cost := func(amount float64, price string) *float64 {
+		sum := amount * in.get(price)
+		switch {
+		case amount == 0:
+			sum = 0 // whatever the price
+		case math.IsNaN(sum):
+			return nil
+		}
+		p.Money.All += sum
+		return &sum
+	}
+	hours, hundreds := in.get("hours"), 0.0 // of processing units
+	if p.Workload.OracleRecord == "spanner" {
+		hundreds = 1 // the least there is
+	}
+	p.Money.Nodes = cost(p.Nodes.Needed*hours, "nodePrice")
+	p.Money.Storage = cost(p.Storage.All/gib, "storagePrice")
+	p.Money.TableBackups = cost(p.Workload.TableBackups*p.Storage.All/gib, "tableBackupPrice")
+	p.Money.PercolatorBackup = cost(p.Storage.PercolatorBackup/gib, "objectPrice")
+	p.Money.OracleRecord = cost(hundreds*hours, "spannerPrice")
+	p.Money.Processors = cost(p.Programs.Processors*hours, "processorPrice")
+}
