@@ -115,6 +115,9 @@ func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
 
 // finish does what is left of a cycle after its drain.
 func (s *collecting) finish(ctx context.Context) error {
+	if !s.e.Meta.Catalog.Load().Schema.DisableJournal {
+		return s.finishByJournal(ctx)
+	}
 	// Tables and observed columns that were added before the drain began must be known, or their locks
 	// would be passed over.
 	if _, err := s.e.Meta.Refresh(ctx); err != nil {
@@ -204,16 +207,30 @@ func (s *collecting) publishWatermark(ctx context.Context) error {
 func (s *collecting) eraseRows(ctx context.Context, table string, rows []layout.Row) error {
 	var did erased
 	err := s.erasePage(ctx, table, rows, s.e.Meta.Catalog.Load().Tables[table].IsObserved, &did)
-	s.state.Rows += int64(len(rows))
+	s.count(&did, len(rows))
+	return err
+}
+
+func (s *collecting) count(did *erased, rows int) {
+	s.state.Rows += int64(rows)
 	s.state.Versions += did.versions.Load()
 	s.state.Tombstones += did.tombstones.Load()
 	s.state.Postponed += did.postponed.Load()
 	s.state.Corrupt += did.corrupt.Load()
-	return err
 }
 
 // erased counts what was done to a page.
-type erased struct{ versions, tombstones, postponed, corrupt atomic.Int64 }
+type erased struct {
+	versions, tombstones, postponed, corrupt atomic.Int64
+	left                                     func(row string) // hears of rows with garbage that stays; nil: nobody does
+}
+
+func (e *erased) leave(row string, n int64) {
+	e.postponed.Add(n)
+	if n > 0 && e.left != nil {
+		e.left(row)
+	}
+}
 
 func (s *collecting) erasePage(ctx context.Context, table string, page []layout.Row, observed map[string]bool, did *erased) error {
 	var muts []store.RowMutation
@@ -231,7 +248,7 @@ func (s *collecting) erasePage(ctx context.Context, table string, page []layout.
 		for _, v := range garbage.tombstones {
 			g.Go(func() error { return s.eraseTombstone(vctx, table, row.Key, v, did) })
 		}
-		did.postponed.Add(int64(garbage.postponed))
+		did.leave(row.Key, int64(garbage.postponed))
 		did.corrupt.Add(int64(len(garbage.corrupt)))
 	}
 	deadline := time.Now().Add(s.e.Store.Timing.RequestLifetime)
@@ -284,7 +301,7 @@ func (s *collecting) eraseTombstone(ctx context.Context, table, row string, v to
 	case err != nil:
 		return err
 	case notified:
-		did.postponed.Add(1)
+		did.leave(row, 1)
 	default:
 		did.tombstones.Add(1)
 		did.versions.Add(int64(versionsOf(v.erasures)))

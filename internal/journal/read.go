@@ -2,7 +2,9 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -122,6 +124,22 @@ func WriteLow(ctx context.Context, s *store.Store, low map[StreamID]uint64) erro
 		mut := store.NewMutation(1)
 		mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(seq), nil)
 		if err := s.Mutate(ctx, model.JournalTable, id.key(0), mut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget deletes rows of a stream.
+func Forget(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) error {
+	for chunk := range slices.Chunk(seqs, store.RequestRows) {
+		keys, muts := make([]string, len(chunk)), make([]*store.Mutation, len(chunk))
+		for i, seq := range chunk {
+			keys[i], muts[i] = id.key(seq), store.NewMutation(1)
+			muts[i].EraseRow()
+		}
+		errs, err := s.MutateRows(ctx, model.JournalTable, keys, muts)
+		if err = errors.Join(append(errs, err)...); err != nil {
 			return err
 		}
 	}

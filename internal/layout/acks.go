@@ -25,3 +25,6 @@ func Acknowledged(column string) (of string, ok bool) {
 // rollback marker at a timestamp taken after the runs had committed. A marker changes nothing, and
 // the collector removes it once it is at or below the GC watermark.
 const TracePrefix = Reserved + "weak\x00"
+
+// IsTrace reports whether a column holds a trace.
+func IsTrace(column string) bool { return strings.HasPrefix(column, TracePrefix) }

@@ -140,6 +140,30 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	}
 }
 
+// ResolveDrained resolves a lock of a transaction that can no longer commit, since none of its
+// requests can be under way: it waits for no owner (J6).
+func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
+	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
+		return model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
+	}
+	for {
+		s, err := r.Status(ctx, l.Primary, l.StartTS)
+		switch {
+		case err != nil:
+			return err
+		case s.State == TxnCommitted:
+			_, err = r.rollForward(ctx, cell, l, s.CommitTS)
+			return err
+		case s.State == TxnRolledBack:
+			_, err = r.rollBackCell(ctx, cell, l.StartTS)
+			return err
+		}
+		if _, err := r.RollBackPrimary(ctx, l.Primary, l.StartTS, nil); err != nil {
+			return err
+		}
+	}
+}
+
 // isDead asks the oracle for the time, since machines' clocks are never compared, and then for the
 // session of the lock's owner.
 func (r *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error) {

@@ -52,7 +52,7 @@ func New(s *store.Store, c *timestamps.Source, m *meta.Watcher, l *locks.Resolve
 
 // readMost is what one ReadRows request names. Bigtable takes 512 KiB with the filter, which may
 // have 20 KiB, and with what names the table.
-var readMost = store.Load{Rows: store.RequestRows, Bytes: 480 << 10}
+var readMost = store.Load{Rows: store.RequestRows, Bytes: store.RequestKeyBytes}
 
 // keyOverhead is more than Protocol Buffers add to a key.
 const keyOverhead = 8

@@ -194,7 +194,7 @@ func (l *Looker) readRows(ctx context.Context, items []*Item) (map[rowID]layout.
 	}
 	rows := map[rowID]layout.Pending{}
 	for table, names := range keys {
-		for chunk := range chunks(slices.Sorted(maps.Keys(names))) {
+		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
 			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest, lookVersions), 0, func(row layout.Row) bool {
 				rows[rowID{table, row.Key}] = layout.DecodePending(table, row)
 				return true
@@ -205,23 +205,6 @@ func (l *Looker) readRows(ctx context.Context, items []*Item) (map[rowID]layout.
 		}
 	}
 	return rows, nil
-}
-
-// chunks cuts keys to what one request may name.
-func chunks(keys []string) func(yield func([]string) bool) {
-	return func(yield func([]string) bool) {
-		for len(keys) > 0 {
-			n, bytes := 0, 0
-			for n < len(keys) && n < store.RequestRows && (n == 0 || bytes+len(keys[n]) <= lookKeys) {
-				bytes += len(keys[n])
-				n++
-			}
-			if !yield(keys[:n]) {
-				return
-			}
-			keys = keys[n:]
-		}
-	}
 }
 
 // clean reports that the rows of an item hold nothing of it, and acts upon what they hold.

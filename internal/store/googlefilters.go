@@ -212,8 +212,12 @@ func (q Query) filter() bigtable.Filter {
 	case ShapeAllLocks:
 		return whole(layout.LockFamily)
 	case ShapeGarbage:
-		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
-			whole(layout.LockFamily), whole(layout.WriteFamily))
+		parts := []bigtable.Filter{bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
+			whole(layout.LockFamily), whole(layout.WriteFamily)}
+		if q.Flag {
+			parts = append(parts, whole(layout.NotifyFamily))
+		}
+		return bigtable.InterleaveFilters(parts...)
 	case ShapeExported:
 		return q.exportedFilter()
 	case ShapeWeak:

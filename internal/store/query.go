@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"iter"
 
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
@@ -136,6 +137,9 @@ func AllLocks() Query { return Query{Shape: ShapeAllLocks} }
 // Garbage is what the collector judges by: all locks and records, and where there is data.
 func Garbage() Query { return Query{Shape: ShapeGarbage} }
 
+// GarbageAndNotify is Garbage with all notify cells.
+func GarbageAndNotify() Query { return Query{Shape: ShapeGarbage, Flag: true} }
+
 // Exported is what an export at a snapshot needs of a row: Newest of all columns at or below at,
 // and, where columns are observed, which acknowledgments have later records.
 func Exported(at tso.Timestamp, observed bool) Query {
@@ -208,6 +212,9 @@ const WholeRowCells = 16
 // sum.
 func PatternBytes(column string) int { return 4*len(column) + 1 }
 
+// RequestKeyBytes bounds the keys of one read: Bigtable takes requests of 512 KiB.
+const RequestKeyBytes = 480 << 10
+
 // Rows names the rows of a read.
 type Rows struct {
 	Keys  []string // these, if not nil
@@ -222,3 +229,20 @@ func From(key string) Rows { return Rows{Range: model.Range{Start: key}} }
 
 // In is the rows of a range.
 func In(r model.Range) Rows { return Rows{Range: r} }
+
+// KeyChunks cuts keys to what one request may name.
+func KeyChunks(keys []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for len(keys) > 0 {
+			n, bytes := 0, 0
+			for n < len(keys) && n < RequestRows && (n == 0 || bytes+len(keys[n]) <= RequestKeyBytes) {
+				bytes += len(keys[n])
+				n++
+			}
+			if !yield(keys[:n:n]) {
+				return
+			}
+			keys = keys[n:]
+		}
+	}
+}
