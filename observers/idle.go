@@ -38,15 +38,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 			return err
 		}
 		changed := w.queue.changed()
-		var left remains
-		before, err := w.engine.Clock.Next(ctx)
-		if err == nil {
-			left, err = w.sweepAll(ctx)
-		}
-		moved := false
-		if err == nil && left == (remains{}) {
-			moved, err = movedSince(ctx, w.engine, before)
-		}
+		left, moved, err := w.search(ctx)
 		switch {
 		case errors.Is(err, percolator.ErrClosed):
 			return err
@@ -64,6 +56,25 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 		case <-time.After(pauses.pause(failures)):
 		}
 	}
+}
+
+// search looks once at all unfinished work, and reports whether any was written meanwhile.
+func (w *Worker) search(ctx context.Context) (left remains, moved bool, err error) {
+	if w.journaled() {
+		left, s, err := w.surveyed(ctx)
+		if err == nil && left == (remains{}) {
+			moved, err = w.engine.Looker.Moved(ctx, s)
+		}
+		return left, moved, err
+	}
+	before, err := w.engine.Clock.Next(ctx)
+	if err == nil {
+		left, err = w.sweepAll(ctx)
+	}
+	if err == nil && left == (remains{}) {
+		moved, err = movedSince(ctx, w.engine, before)
+	}
+	return left, moved, err
 }
 
 // movedSince reports whether any table has a write that committed after the timestamp before.

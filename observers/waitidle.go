@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/settle"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -26,29 +28,47 @@ func (r Remaining) String() string {
 // notifications and locks, with one request for each 1,024 rows that have any, and changes nothing.
 // Errors are the store's and the context's.
 func Remains(ctx context.Context, c *percolator.Client) (Remaining, error) {
-	var left Remaining
+	left, _, err := remaining(ctx, c)
+	return left, err
+}
+
+func remaining(ctx context.Context, c *percolator.Client) (left Remaining, s *settle.Survey, err error) {
 	cov, err := cover(c.Schema(), nil, []Column{})
 	if err != nil {
-		return left, err
+		return left, nil, err
+	}
+	if !c.Schema().DisableJournal {
+		if s, err = c.Engine().Looker.Survey(ctx); err != nil {
+			return left, nil, fmt.Errorf("observers: what is left: %w", err)
+		}
+		for _, row := range s.Rows {
+			left.add(cov, row)
+		}
+		return left, s, nil
 	}
 	for _, table := range cov.tables {
 		for row, err := range c.Engine().Reads.ScanPending(store.InBackground(ctx), table, percolator.All()) {
 			if err != nil {
-				return left, fmt.Errorf("observers: what is left of table %q: %w", table, err)
+				return left, nil, fmt.Errorf("observers: what is left of table %q: %w", table, err)
 			}
-			for _, n := range row.Notified {
-				if cov.observed[Column{table, n.Cell.Column}] && !row.OnlyParked(n) {
-					left.Notifications++
-				}
-			}
-			for _, l := range row.Locks {
-				if l.Observed {
-					left.Locks++
-				}
-			}
+			left.add(cov, row)
 		}
 	}
-	return left, nil
+	return left, nil, nil
+}
+
+// add counts what is unfinished in a row.
+func (r *Remaining) add(cov *coverage, row layout.Pending) {
+	for _, n := range row.Notified {
+		if cov.observed[Column{row.Table, n.Cell.Column}] && !row.OnlyParked(n) {
+			r.Notifications++
+		}
+	}
+	for _, l := range row.Locks {
+		if l.Observed {
+			r.Locks++
+		}
+	}
 }
 
 // WaitIdle is [Worker.WaitIdle] for a process without a worker: it waits until the workers
@@ -117,9 +137,13 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, mov
 	if err != nil {
 		return left, false, err
 	}
-	if left, err = Remains(ctx, c); err != nil || left != (Remaining{}) {
-		return left, false, err
+	left, s, err := remaining(ctx, c)
+	switch {
+	case err != nil || left != (Remaining{}):
+	case s != nil:
+		moved, err = c.Engine().Looker.Moved(ctx, s)
+	default:
+		moved, err = movedSince(ctx, c.Engine(), before)
 	}
-	moved, err = movedSince(ctx, c.Engine(), before)
 	return left, moved, err
 }

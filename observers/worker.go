@@ -130,7 +130,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		go w.work(ctx, runs, &runners)
 	}
 	if w.journaled() {
-		scanners.Go(func() { settle.NewAdopter(w.engine.Looker).Run(ctx) })
+		scanners.Go(func() { settle.NewAdopter(w.looker()).Run(ctx) })
 	} else {
 		for range w.cfg.Scanners {
 			scanners.Go(func() { newScanner(w).run(ctx, stop) })
@@ -162,9 +162,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	return nil
 }
-
-// journaled reports whether work is found by the journal, not by scanning.
-func (w *Worker) journaled() bool { return !w.engine.Meta.Catalog.Load().Schema.DisableJournal }
 
 // abandonGrace is how long Run waits for a run whose context it has cancelled.
 const abandonGrace = time.Second

@@ -53,7 +53,13 @@ type Looker struct {
 	Locks    *locks.Resolver
 	Dispatch *dispatch.Dispatcher
 	Config   model.Settings
+	// Found begins a look: what it returns hears of each notification that nobody may know of, and of
+	// the row that holds it, as it was read later. nil: Dispatch hears of them.
+	Found func() Found
 }
+
+// Found hears of a notification in a row.
+type Found func(ctx context.Context, row layout.Pending, n model.Notification)
 
 // Item is an entry that is to be looked at.
 type Item struct {
@@ -76,6 +82,10 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 	if err := l.decideAll(ctx, items, asked, now); err != nil {
 		return settled, err
 	}
+	found := func(_ context.Context, _ layout.Pending, n model.Notification) { l.Dispatch.Notified(n) }
+	if l.Found != nil {
+		found = l.Found()
+	}
 	rows, err := l.readRows(ctx, items)
 	if err != nil {
 		return settled, err
@@ -88,7 +98,7 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 			continue
 		}
 		g.Go(func() error {
-			clean, err := l.clean(gctx, it, rows)
+			clean, err := l.clean(gctx, it, rows, found)
 			mu.Lock()
 			defer mu.Unlock()
 			settled[i] = clean && err == nil
@@ -170,11 +180,8 @@ func (l *Looker) status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 	}
 }
 
-// rowID names a row.
-type rowID struct{ table, key string }
-
 // readRows reads locks and notifications of all rows of the items that are decided.
-func (l *Looker) readRows(ctx context.Context, items []*Item) (map[rowID]layout.Pending, error) {
+func (l *Looker) readRows(ctx context.Context, items []*Item) (map[RowID]layout.Pending, error) {
 	keys := map[string]map[string]bool{}
 	var highest tso.Timestamp
 	for _, it := range items {
@@ -192,11 +199,11 @@ func (l *Looker) readRows(ctx context.Context, items []*Item) (map[rowID]layout.
 			keys[r.Table][r.Key] = true
 		}
 	}
-	rows := map[rowID]layout.Pending{}
+	rows := map[RowID]layout.Pending{}
 	for table, names := range keys {
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
 			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest, lookVersions), 0, func(row layout.Row) bool {
-				rows[rowID{table, row.Key}] = layout.DecodePending(table, row)
+				rows[RowID{table, row.Key}] = layout.DecodePending(table, row)
 				return true
 			})
 			if err != nil {
@@ -208,10 +215,10 @@ func (l *Looker) readRows(ctx context.Context, items []*Item) (map[rowID]layout.
 }
 
 // clean reports that the rows of an item hold nothing of it, and acts upon what they hold.
-func (l *Looker) clean(ctx context.Context, it *Item, rows map[rowID]layout.Pending) (bool, error) {
+func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pending, found Found) (bool, error) {
 	clean := true
 	for _, r := range it.Rows {
-		p := rows[rowID{r.Table, r.Key}]
+		p := rows[RowID{r.Table, r.Key}]
 		for _, lock := range p.Locks {
 			if lock.StartTS != it.StartTS {
 				continue
@@ -221,7 +228,7 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[rowID]layout.Pend
 				return false, err
 			}
 		}
-		if (r.Observed || r.Weak) && l.owed(p, it.bound) {
+		if (r.Observed || r.Weak) && l.owed(ctx, p, it.bound, found) {
 			clean = false
 		}
 	}
@@ -230,7 +237,7 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[rowID]layout.Pend
 
 // owed dispatches the notifications of a row at or below bound, and reports whether there are any
 // that nobody has parked. Of a column with many of them only the newest are known.
-func (l *Looker) owed(p layout.Pending, bound tso.Timestamp) (owed bool) {
+func (l *Looker) owed(ctx context.Context, p layout.Pending, bound tso.Timestamp, found Found) (owed bool) {
 	seen := map[model.Cell]int{}
 	for _, n := range p.Notified {
 		seen[n.Cell]++
@@ -238,7 +245,7 @@ func (l *Looker) owed(p layout.Pending, bound tso.Timestamp) (owed bool) {
 		if !reaches || !l.observed(n.Cell) || p.OnlyParked(n) {
 			continue
 		}
-		l.Dispatch.Notified(n)
+		found(ctx, p, n)
 		owed = true
 	}
 	return owed
