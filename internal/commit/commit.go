@@ -233,14 +233,21 @@ func (cm *commit) group(writes []*Write, erase map[model.Cell]bool) error {
 // greater of two, since this process's clock stands still while its machine is suspended. Before
 // the commit point the oracle's time is at least commit_ts.
 func (cm *commit) checkAge(ctx context.Context) error {
-	if age := max(time.Since(cm.begun), cm.c.Meta.Age(cm.startTS)); age > cm.c.Config.Retention/2 {
-		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), cm.c.Config.Retention)
+	if err := cm.c.checkAge(cm.startTS, cm.begun); err != nil {
+		return err
 	}
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
 		return err
 	}
 	if cm.c.Meta.Catalog.Load() != cm.schema { // the prewritten cells might lack notifications or index entries (I10)
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
+	}
+	return nil
+}
+
+func (c *Committer) checkAge(ts tso.Timestamp, begun time.Time) error {
+	if age := max(time.Since(begun), c.Meta.Age(ts)); age > c.Config.Retention/2 {
+		return fmt.Errorf("percolator: %w: the transaction began %v ago, more than half of the retention of %v", model.ErrSnapshotTooOld, age.Round(time.Second), c.Config.Retention)
 	}
 	return nil
 }
@@ -279,7 +286,7 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	if commitTS <= cm.startTS {
 		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
 	}
-	if err := cm.notifyWeak(ctx, commitTS); err != nil {
+	if err := cm.notifyWeak(ctx, commitTS, time.Now().Add(cm.c.Store.Timing.RequestLifetime)); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
 	cm.until = time.Now().Add(cm.c.Store.Timing.RequestLifetime) // before the check

@@ -2,9 +2,11 @@ package commit
 
 import (
 	"context"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // journal begins to append the transaction's entry, which travels while the prewrites do.
@@ -57,4 +59,54 @@ func (cm *commit) notified() (cells []model.Cell) {
 		}
 	}
 	return append(cells, cm.weak...)
+}
+
+// Announcement is the entry of work that no transaction makes: a weak notification by itself, a
+// backfill, a retry (J2).
+type Announcement struct {
+	TS       tso.Timestamp // of the notify cells
+	Deadline time.Time     // nothing of the work is sent after it; the rest needs a new announcement
+	entry    *journal.Append
+}
+
+// Announce has rows in the journal before anything is written to them. The order is what matters:
+// deadline, the entry's timestamp, the entry, the timestamp of the notify cells, the age. So all
+// requests end within a lifetime of the moment in which somebody may first read the entry, and a
+// process that was suspended in between sends nothing.
+func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announcement, err error) {
+	begun := time.Now()
+	a.Deadline = begun.Add(c.Store.Timing.RequestLifetime)
+	if !c.Meta.Catalog.Load().Schema.DisableJournal && len(rows) > 0 {
+		start, err := c.Clock.Next(ctx)
+		if err != nil {
+			return a, err
+		}
+		if a.entry, err = c.Journal.Append(ctx, &journal.Entry{StartTS: start, Rows: rows}); err != nil {
+			return a, err
+		}
+		if err := a.entry.Wait(ctx); err != nil {
+			return a, err
+		}
+	}
+	if a.TS, err = c.Clock.Next(ctx); err != nil {
+		return a, err
+	}
+	return a, c.checkAge(a.TS, begun)
+}
+
+// Done says that the announced notifications of cells were written.
+func (c *Committer) Done(a Announcement, cells ...model.Cell) {
+	c.Journal.Own.Committed(a.entry, a.TS, 0, cells)
+}
+
+// WeakRows is the rows of cells that are notified.
+func WeakRows(cells []model.Cell) (rows []journal.Row) {
+	seen := map[rowKey]bool{}
+	for _, c := range cells {
+		if k := (rowKey{c.Table, c.Row}); !seen[k] {
+			seen[k] = true
+			rows = append(rows, journal.Row{Table: c.Table, Key: c.Row, Weak: true})
+		}
+	}
+	return rows
 }

@@ -13,7 +13,7 @@ import (
 // notifyWeak writes the weak notifications at commit_ts, before the commit request. After it a
 // crash would lose them, and a run that began in between would erase any with an earlier timestamp
 // (I11). A notification of a transaction that then aborts costs a spurious run.
-func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error {
+func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp, deadline time.Time) error {
 	if len(cm.weak) == 0 {
 		return nil
 	}
@@ -26,7 +26,6 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error 
 		rows[k].Put(layout.NotifyFamily, c.Column, commitTS, nil)
 	}
 	muts := make([]store.RowMutation, 0, len(rows))
-	deadline := time.Now().Add(cm.c.Store.Timing.RequestLifetime)
 	for k, m := range rows {
 		muts = append(muts, store.RowMutation{Table: k.table, Row: k.row, Mut: m, Deadline: deadline})
 	}
@@ -36,17 +35,18 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp) error 
 // notifyOnly commits a transaction that writes nothing and only notifies weakly: there is nothing
 // to lock.
 func (cm *commit) notifyOnly(ctx context.Context) (tso.Timestamp, error) {
-	ts, err := cm.c.Clock.Next(ctx)
+	a, err := cm.c.Announce(ctx, WeakRows(cm.weak))
 	if err != nil {
 		return 0, err
 	}
-	if err := cm.notifyWeak(ctx, ts); err != nil {
+	if err := cm.notifyWeak(ctx, a.TS, a.Deadline); err != nil {
 		return 0, model.WithContext(ctx, err)
 	}
+	cm.c.Done(a, cm.weak...)
 	for _, cell := range cm.weak {
-		cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: ts})
+		cm.c.Dispatch.Notified(model.Notification{Cell: cell, Timestamp: a.TS})
 	}
-	return ts, nil
+	return a.TS, nil
 }
 
 // ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background.

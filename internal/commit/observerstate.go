@@ -48,7 +48,7 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 		}
 		mut.Put(layout.NotifyFamily, layout.StateColumn(s), s.Through, layout.EncodeObserverState(s))
 	}
-	return c.changeStates(ctx, cell, mut)
+	return c.changeStates(ctx, cell, mut, c.lifetime())
 }
 
 // RetryParked makes a parked observer run again: it erases the observer state, and the notification
@@ -56,7 +56,16 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 // parked the observer may be late by the request lifetime (I14) and park it once more.
 func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) error {
 	s.Done = false
-	return c.ClearObserverState(ctx, s)
+	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
+	if err != nil {
+		return err
+	}
+	if err := c.changeStates(ctx, s.Cell, clearState(s), a.Deadline); err != nil {
+		return err
+	}
+	c.Done(a, s.Cell)
+	c.Dispatch.Notified(model.Notification{Cell: s.Cell, Timestamp: s.Through})
+	return nil
 }
 
 // DropParked gives up on the change for which an observer is parked, as if the observer had run and
@@ -73,7 +82,7 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	mut := clearState(s)
 	mut.Put(layout.NotifyFamily, layout.StateColumn(done), done.Through, layout.EncodeObserverState(done))
 	if !info.IsObserved[s.Cell.Column] {
-		return c.changeStates(ctx, s.Cell, mut)
+		return c.drop(ctx, s.Cell, mut)
 	}
 	var changed tso.Timestamp
 	_, err = c.Update(ctx, func(ctx context.Context, tx *Txn) error {
@@ -93,7 +102,19 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	case err != nil:
 		return err
 	}
-	return c.changeStates(ctx, s.Cell, mut)
+	return c.drop(ctx, s.Cell, mut)
+}
+
+// drop erases the sign that an observer is parked; others of the cell may then have work (J2).
+func (c *Committer) drop(ctx context.Context, cell model.Cell, mut *store.Mutation) error {
+	a, err := c.Announce(ctx, WeakRows([]model.Cell{cell}))
+	if err == nil {
+		err = c.changeStates(ctx, cell, mut, a.Deadline)
+	}
+	if err == nil {
+		c.Done(a, cell)
+	}
+	return err
 }
 
 // errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it
@@ -130,16 +151,19 @@ func (c *Committer) checkObserved(ctx context.Context, cell model.Cell) (*model.
 }
 
 // changeStates applies a mutation and waits for its answer.
-func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *store.Mutation) error {
+func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *store.Mutation, deadline time.Time) error {
 	if _, err := c.checkObserved(ctx, cell); err != nil {
 		return err
 	}
-	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: time.Now().Add(c.Store.Timing.RequestLifetime)}})
+	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: deadline}})
 }
+
+// lifetime is the deadline of a request that begins now.
+func (c *Committer) lifetime() time.Time { return time.Now().Add(c.Store.Timing.RequestLifetime) }
 
 // ClearObserverState erases the stored state of an observer of a cell.
 func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverState) error {
-	return c.changeStates(ctx, s.Cell, clearState(s))
+	return c.changeStates(ctx, s.Cell, clearState(s), c.lifetime())
 }
 
 // clearState erases the stored state of an observer of a cell, up to its notification.

@@ -216,7 +216,7 @@ func (h *history) phase(cmd string, w []string) (string, error) {
 		h.ts[name] = ts
 		return fmt.Sprintf("commit timestamp %d\n", ts), err
 	case "commit-primary":
-		if err := cm.notifyWeak(h.ctx, h.ts[name]); err != nil {
+		if err := cm.notifyWeak(h.ctx, h.ts[name], time.Now().Add(time.Minute)); err != nil {
 			return "", err
 		}
 		err := cm.commitPrimary(h.ctx, h.ts[name])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/layout"
@@ -42,23 +41,36 @@ func (a *Admin) BackfillObserver(ctx context.Context, table, column, observer st
 // notify writes the notify cells of what the observer has not seen, at a new timestamp: later than
 // every run that workers remember.
 func (w *observerWalk) notify(ctx context.Context, rows []walkedRow) (int64, error) {
-	now, err := w.e.Clock.Next(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var muts []store.RowMutation
-	deadline := time.Now().Add(w.e.Store.Timing.RequestLifetime)
+	var cells []model.Cell
 	for _, row := range rows {
 		changed := lastChange(row.seen[w.column])
 		run := lastRunCommitted(row.seen[layout.AckColumn(w.column, w.observer)])
 		if changed == 0 || changed <= run {
 			continue
 		}
-		mut := store.NewMutation(2)
-		mut.Put(layout.NotifyFamily, w.column, now, nil)
-		muts = append(muts, store.RowMutation{Table: w.table, Row: row.key, Mut: mut, Deadline: deadline})
+		cells = append(cells, model.Cell{Table: w.table, Row: row.key, Column: w.column})
 	}
-	return int64(len(muts)), w.e.Sweeping.Do(ctx, muts)
+	if len(cells) == 0 {
+		return 0, nil
+	}
+	a, err := w.e.Commits.Announce(ctx, commit.WeakRows(cells))
+	if err != nil {
+		return 0, err
+	}
+	muts := make([]store.RowMutation, len(cells))
+	for i, c := range cells {
+		mut := store.NewMutation(2)
+		mut.Put(layout.NotifyFamily, w.column, a.TS, nil)
+		muts[i] = store.RowMutation{Table: w.table, Row: c.Row, Mut: mut, Deadline: a.Deadline}
+	}
+	if err := w.e.Sweeping.Do(ctx, muts); err != nil {
+		return 0, err
+	}
+	w.e.Commits.Done(a, cells...)
+	for _, c := range cells {
+		w.e.Dispatch.Notified(model.Notification{Cell: c, Timestamp: a.TS})
+	}
+	return int64(len(cells)), nil
 }
 
 // lastRunCommitted is LastRun by what has been committed, whatever locks there are; 0 in doubt.
