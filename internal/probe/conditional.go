@@ -2,11 +2,14 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"sync"
 
 	"cloud.google.com/go/bigtable"
+	"google.golang.org/api/iterator"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -122,11 +125,15 @@ func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
 
 // clusterRouting: a conditional mutation under a profile that routes to several clusters.
 func (p *probe) clusterRouting(ctx context.Context) []Finding {
-	if p.SeveralClusters == "" {
+	profile, err := p.anywhere(ctx)
+	if err != nil {
+		return notChecked("looking for an app profile that routes to several clusters: %v", err)
+	}
+	if profile == "" {
 		return notChecked("no app profile that routes to several clusters is known (--several-clusters PROFILE)")
 	}
 	opts := slices.Concat(p.meter.options(), []option.ClientOption{option.WithGRPCConnectionPool(1)}, p.Options)
-	data, err := dataClient(ctx, p.Project, p.Instance, p.SeveralClusters, opts)
+	data, err := dataClient(ctx, p.Project, p.Instance, profile, opts)
 	if err != nil {
 		return unable(err)
 	}
@@ -134,10 +141,33 @@ func (p *probe) clusterRouting(ctx context.Context) []Finding {
 	err = data.Open(p.table).Apply(ctx, "cluster-routing", bigtable.NewCondMutation(bigtable.PassAllFilter(), nil, setting("c", 1000, "v")))
 	switch code := status.Code(err); code {
 	case codes.FailedPrecondition, codes.InvalidArgument:
-		return okay("app profile %q refuses conditional mutations: %v", p.SeveralClusters, code)
+		return okay("app profile %q refuses conditional mutations: %v", profile, code)
 	case codes.OK:
-		return []Finding{failed(fmt.Sprintf("gcloud bigtable app-profiles delete %s --project=%s --instance=%s", p.SeveralClusters, p.Project, p.Instance),
-			"app profile %q routes to several clusters, and applies conditional mutations", p.SeveralClusters)}
+		return []Finding{failed(fmt.Sprintf("gcloud bigtable app-profiles delete %s --project=%s --instance=%s", profile, p.Project, p.Instance),
+			"app profile %q routes to several clusters, and applies conditional mutations", profile)}
 	}
 	return unable(err)
+}
+
+// anywhere is an app profile that routes to several clusters, "" if none is known.
+func (p *probe) anywhere(ctx context.Context) (string, error) {
+	if p.SeveralClusters != "" || p.InstanceOptions == nil {
+		return p.SeveralClusters, nil
+	}
+	admin, err := bigtable.NewInstanceAdminClient(ctx, p.Project, slices.Concat(p.meter.options(), p.InstanceOptions)...)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = admin.Close() }()
+	for all := admin.ListAppProfiles(ctx, p.Instance); ; {
+		profile, err := all.Next()
+		switch {
+		case errors.Is(err, iterator.Done):
+			return "", nil
+		case err != nil:
+			return "", err
+		case profile.GetMultiClusterRoutingUseAny() != nil && profile.GetDataBoostIsolationReadOnly() == nil:
+			return path.Base(profile.GetName()), nil
+		}
+	}
 }

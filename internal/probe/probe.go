@@ -24,7 +24,8 @@ type Config struct {
 	Options                       []option.ClientOption // of data and administration
 	Oracle                        tso.Oracle            // nil: OracleErr says why
 	OracleErr                     error
-	Lines                         []string // those to run; nil: all
+	InstanceOptions               []option.ClientOption // of the instance's administration; nil: there is none
+	Lines                         []string              // those to run; nil: all
 
 	Identities      []Identity
 	SeveralClusters string        // an app profile that routes to several clusters; "": none is known
@@ -118,7 +119,7 @@ func Lines() []Line {
 		{"identities", "each identity connects, does its work, and nothing else", identitiesCost, time.Minute, (*probe).identities},
 		{"missing-row", "a conditional mutation of a row that does not exist", fixed(10, 10<<10), time.Minute, (*probe).missingRow},
 		{"one-winner", "of concurrent conditional mutations of a cell exactly one wins", winnerCost, 2 * time.Minute, (*probe).oneWinner},
-		{"cluster-routing", "conditional mutations are refused where several clusters serve", fixed(10, 10<<10), time.Minute, (*probe).clusterRouting},
+		{"cluster-routing", "conditional mutations are refused where several clusters serve", fixed(20, 10<<10), time.Minute, (*probe).clusterRouting},
 		{"request-shapes", "every query finds what it is for, whatever bytes names and values have", shapesCost, 2 * time.Minute, (*probe).shapes},
 		{"torn-reads", "a read sees all of a row's mutation or nothing, beside writers", tornCost, time.Minute, (*probe).tornReads},
 		{"rewritten-versions", "a version that was erased and written again is there", fixed(200, 100<<10), time.Minute, (*probe).rewritten},
@@ -128,7 +129,7 @@ func Lines() []Line {
 		{"progress", "a read that is cut at its deadline has shown how far it came", progressCost, 5 * time.Minute, (*probe).progress},
 		{"latency", "p50 and p99 of each operation", latencyCost, 2 * time.Minute, (*probe).latency},
 		{"oracle", "timestamps increase, close to this clock", fixed(0, 0), time.Minute, (*probe).oracle},
-		{scratchTables, "the tables of the probe come and go; those of runs that crashed", fixed(60, 30<<10), time.Minute, nil},
+		{scratchTables, "the tables of the probe come and go; those of runs that crashed", func(*Config) Cost { return removeCost }, removeLimit, nil},
 	}
 }
 
@@ -153,15 +154,15 @@ type Announcement struct {
 // Announce says what Run would cost, and sends nothing.
 func Announce(c Config) Announcement {
 	c = c.withDefaults()
-	a := Announcement{Total: prepareCost, MaxTime: c.MaxTime}
-	var limits time.Duration
+	a := Announcement{Lines: []Result{{Name: "connecting", Sent: prepareCost}}, Total: prepareCost}
+	limits := prepareLimit
 	for _, l := range c.chosen() {
 		cost := l.cost(&c)
 		a.Lines = append(a.Lines, Result{Name: l.Name, Sent: cost})
 		a.Total = a.Total.plus(cost)
 		limits += l.limit
 	}
-	a.MaxTime = min(a.MaxTime, limits)
+	a.MaxTime = min(c.MaxTime+removeLimit, limits)
 	return a
 }
 
@@ -195,16 +196,18 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 	defer cancel()
 	defer func() { report.Total = p.meter.total() }()
 	p.meter.allow(prepareCost)
-	disconnect, err := p.connect(ctx)
+	preparing, prepared := context.WithTimeout(ctx, prepareLimit)
+	defer prepared()
+	disconnect, err := p.connect(preparing)
 	defer disconnect()
 	if err == nil {
-		err = p.mayRemove(ctx)
+		err = p.mayRemove(preparing)
 	}
 	if err != nil {
 		return report, err
 	}
 	defer func() { report.Results = append(report.Results, p.remove(ctx)) }() // after a panic too
-	created := p.create(ctx)
+	created := p.create(preparing)
 	for _, l := range p.chosen() {
 		if l.run != nil {
 			p.Say(l.Name)
@@ -241,6 +244,9 @@ func (p *probe) prove(ctx context.Context, l Line, created error) (r Result) {
 	r.Findings = l.run(p, ctx)
 	return r
 }
+
+// prepareLimit bounds connecting and creating the scratch table.
+const prepareLimit = time.Minute
 
 // prepareCost is of three clients, two of them with a small pool whose connections are primed,
 // perhaps twice, and of the scratch table.
