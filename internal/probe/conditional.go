@@ -63,11 +63,11 @@ func (p *probe) missingRow(ctx context.Context) (out []Finding) {
 	} {
 		matched, err := p.backend.CheckAndMutate(ctx, p.table, row, store.CellExists("c"), c.onMatch, c.onMiss)
 		if err != nil {
-			return unable(err)
+			return stopped(err)
 		}
 		got, err := p.values(ctx, row)
 		if err != nil {
-			return unable(err)
+			return stopped(err)
 		}
 		if matched != c.matched || got["c"] != c.want {
 			out = append(out, failed("", "conditional mutation %d of a row that was missing: matched %v, then the cell is %q; want %v, %q", i+1, matched, got["c"], c.matched, c.want))
@@ -105,12 +105,12 @@ func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
 		return nil
 	})
 	if err != nil {
-		return unable(err)
+		return stopped(err)
 	}
 	took := p.now().Sub(begun)
 	got, err := p.values(ctx, row)
 	if err != nil {
-		return unable(err)
+		return stopped(err)
 	}
 	for slot, who := range won {
 		there := got[fmt.Sprint(slot)]
@@ -135,7 +135,7 @@ func (p *probe) clusterRouting(ctx context.Context) []Finding {
 	opts := slices.Concat(p.meter.options(), []option.ClientOption{option.WithGRPCConnectionPool(1)}, p.Options)
 	data, err := dataClient(ctx, p.Project, p.Instance, profile, opts)
 	if err != nil {
-		return unable(err)
+		return stopped(err)
 	}
 	defer func() { _ = data.Close() }()
 	err = data.Open(p.table).Apply(ctx, "cluster-routing", bigtable.NewCondMutation(bigtable.PassAllFilter(), nil, setting("c", 1000, "v")))
@@ -146,7 +146,7 @@ func (p *probe) clusterRouting(ctx context.Context) []Finding {
 		return []Finding{failed(fmt.Sprintf("gcloud bigtable app-profiles delete %s --project=%s --instance=%s", profile, p.Project, p.Instance),
 			"app profile %q routes to several clusters, and applies conditional mutations", profile)}
 	}
-	return unable(err)
+	return stopped(err)
 }
 
 // anywhere is an app profile that routes to several clusters, "" if none is known.

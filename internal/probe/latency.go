@@ -57,7 +57,7 @@ func (p *probe) latency(ctx context.Context) (out []Finding) {
 		for i := range took {
 			begun := p.now()
 			if err := op.send(); err != nil {
-				return append(out, unable(fmt.Errorf("%s: %w", op.name, err))...)
+				return append(out, stopped(fmt.Errorf("%s: %w", op.name, err))...)
 			}
 			took[i] = p.now().Sub(begun)
 		}
@@ -90,7 +90,7 @@ func (p *probe) oracle(ctx context.Context) (out []Finding) {
 		begun := p.now()
 		ts, err := p.Oracle.Next(ctx)
 		if err != nil {
-			return unable(err)
+			return stopped(err)
 		}
 		if took := p.now().Sub(begun); i == 0 || took < nearest {
 			nearest, offset = took, ts.Time().Sub(begun.Add(took/2))
@@ -127,7 +127,7 @@ func (p *probe) oracle(ctx context.Context) (out []Finding) {
 		return []Finding{failed("percolator tso raise --to now+1m --fence", "%v", err)}
 	}
 	if err != nil {
-		return unable(err)
+		return stopped(err)
 	}
 	rate := float64(len(seen)) / time.Since(begun).Seconds()
 	if offset.Abs() > ClockTolerance {

@@ -50,9 +50,10 @@ type effort struct {
 	writes, reads     int // of torn-reads
 	samples           int // of each operation
 	timestamps        int // that the oracle is asked for
+	every             int // how many of the queries are asked: one of so many
 }
 
-var fullEffort = effort{slots: 64, contenders: 32, writes: 300, reads: 600, samples: 100, timestamps: 100_000}
+var fullEffort = effort{slots: 64, contenders: 32, writes: 300, reads: 600, samples: 100, timestamps: 100_000, every: 1}
 
 func (c Config) withDefaults() Config {
 	if c.effort == nil {
@@ -196,10 +197,10 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 	defer cancel()
 	defer func() { report.Total = p.meter.total() }()
 	p.meter.allow(prepareCost)
+	disconnect, err := p.connect(ctx)
+	defer disconnect()
 	preparing, prepared := context.WithTimeout(ctx, prepareLimit)
 	defer prepared()
-	disconnect, err := p.connect(preparing)
-	defer disconnect()
 	if err == nil {
 		err = p.mayRemove(preparing)
 	}
@@ -245,7 +246,7 @@ func (p *probe) prove(ctx context.Context, l Line, created error) (r Result) {
 	return r
 }
 
-// prepareLimit bounds connecting and creating the scratch table.
+// prepareLimit bounds creating the scratch table.
 const prepareLimit = time.Minute
 
 // prepareCost is of three clients, two of them with a small pool whose connections are primed,

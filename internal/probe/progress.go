@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -35,7 +36,7 @@ func (p *probe) progress(ctx context.Context) []Finding {
 		}
 		errs, err := p.backend.MutateRows(ctx, p.table, rows, muts)
 		if err = errors.Join(append(errs, err)...); err != nil {
-			return unable(err)
+			return stopped(err)
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, p.ProgressWithin)
@@ -50,14 +51,15 @@ func (p *probe) progress(ctx context.Context) []Finding {
 		return notChecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let a deadline of %v cut it",
 			p.ProgressBytes, took, p.ProgressWithin)
 	case limited.Err() == nil || ctx.Err() != nil:
-		return unable(err)
+		return stopped(err)
 	case len(keys) == 0:
 		return []Finding{failed("", "a read that was cut after %v has not shown how far it came (last_scanned_row_key): reads of large tables would begin again and again", took)}
 	}
-	for i, key := range keys {
-		if !model.InRange(model.Prefix(progressPrefix), key) || i > 0 && key < keys[i-1] {
-			return []Finding{failed("", "a read that was cut after %v names %q as passed over, after %q", took, key, keys[max(i-1, 0)])}
-		}
+	if at := slices.IndexFunc(keys, func(key string) bool { return !model.InRange(model.Prefix(progressPrefix), key) }); at >= 0 {
+		return []Finding{failed("", "a read of rows under %q that was cut after %v names %q as passed over", progressPrefix, took, keys[at])}
+	}
+	if !slices.IsSorted(keys) {
+		return []Finding{failed("", "a read that was cut after %v names its progress in the order %q", took, keys)}
 	}
 	return okay("a read that was cut after %v has shown its progress %d times, at last %q", took, len(keys), keys[len(keys)-1])
 }

@@ -110,7 +110,9 @@ func (p *probe) identity(ctx context.Context, i Identity) (out []Finding) {
 	for _, table := range i.Tables[:min(len(i.Tables), MaxIdentityTables)] {
 		tried = append(tried, p.attempts(ctx, data, table, i.Role.Tables)...)
 	}
-	p.made = append(p.made, p.madeTable())
+	if !slices.Contains(p.made, p.madeTable()) {
+		p.made = append(p.made, p.madeTable())
+	}
 	tried = append(tried, attempt{"create tables", i.Role.Create, p.ignoring(codes.AlreadyExists, admin.CreateTable(ctx, p.madeTable()))},
 		attempt{"remove tables", false, p.ignoring(codes.NotFound, admin.DeleteTable(ctx, p.table+"_none"))})
 	may, mayNot := 1, 0

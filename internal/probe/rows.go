@@ -48,13 +48,13 @@ func (p *probe) tornReads(ctx context.Context) []Finding {
 		return err
 	}
 	if err := write(ctx, 0); err != nil {
-		return unable(err)
+		return stopped(err)
 	}
 	writes, reads := p.effort.writes, p.effort.reads
 	var torn, changes, last atomic.Int64
 	err := each(ctx, writes+reads, func(ctx context.Context, i int) error {
 		if every := (writes + reads) / writes; i%every == 0 && i/every < writes {
-			return write(ctx, i)
+			return write(ctx, i/every)
 		}
 		r, err := p.backend.ReadRow(ctx, p.table, row, store.Newest(columns, 0, 1))
 		if err != nil {
@@ -73,7 +73,7 @@ func (p *probe) tornReads(ctx context.Context) []Finding {
 		return nil
 	})
 	if err != nil {
-		return unable(err)
+		return stopped(err)
 	}
 	if torn.Load() > 0 {
 		return []Finding{failed("", "%d of %d reads saw a part of what one mutation wrote, beside %d writers", torn.Load(), reads, writes)}
@@ -112,12 +112,12 @@ func (p *probe) rewritten(ctx context.Context) (out []Finding) {
 				err = p.store.Mutate(ctx, p.table, row, m)
 			}
 			if err != nil {
-				return unable(fmt.Errorf("step %d: %w", i+1, err))
+				return stopped(fmt.Errorf("step %d: %w", i+1, err))
 			}
 		}
 		r, err := p.backend.ReadRow(ctx, p.table, row, store.Data(store.Version{Column: column, StartTS: ts}))
 		if err != nil {
-			return unable(err)
+			return stopped(err)
 		}
 		if len(r.Items) != 1 || string(r.Items[0].Value) != string(new) {
 			out = append(out, failed("", "version %d, erased and written again as %q: a read finds %d cells", ts, new, len(r.Items)))
@@ -151,13 +151,13 @@ func (p *probe) farTimestamps(ctx context.Context) (out []Finding) {
 	queries := []store.Query{store.Newest(c, 0, 1), store.Newest(c, 0, len(all))}
 	for _, ts := range all {
 		queries = append(queries, store.Newest(c, ts, 1), store.Newest(c, ts-1, 1), store.Data(store.Version{Column: "c", StartTS: ts}),
-			store.HeldLock("c", ts), store.Record("c", ts-1), store.Conflict(c, ts, false), store.WrittenSince(ts))
+			store.HeldLock("c", ts), store.Record("c", ts-1), store.Conflict(c, ts, false), store.Records("c", ts, 1))
 	}
 	for _, q := range queries {
 		if differs, err := p.ask(ctx, row, q); err != nil {
-			return unable(err)
+			return stopped(err)
 		} else if differs != "" && len(out) < maxNamed {
-			out = append(out, failed("", "the query %+v: %s", q, differs))
+			out = append(out, failed("", "%s: %s", asked(q), differs))
 		}
 	}
 	return elseOK(out, "versions of %s (today's), and up to %s: %d queries find them", yearOf(today), yearOf(end), len(queries))

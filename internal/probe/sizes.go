@@ -90,7 +90,7 @@ func (p *probe) sizes(ctx context.Context) (out []Finding) {
 	for _, s := range sizesOf(p.LargeValues) {
 		if err := s.send(ctx, t, s.accepted); err != nil {
 			if ctx.Err() != nil {
-				return unable(err)
+				return stopped(err)
 			}
 			out = append(out, failed("", "%d %s were refused: %v", s.accepted, s.what, err))
 		}
@@ -124,7 +124,7 @@ func (p *probe) missingFamily(ctx context.Context) (out []Finding) {
 	} {
 		err := send()
 		if ctx.Err() != nil {
-			return unable(err)
+			return stopped(err)
 		}
 		if !errors.Is(err, model.ErrSchemaMismatch) || !strings.Contains(err.Error(), "lacks a column family") {
 			out = append(out, failed("", "%s of a family that does not exist: %v", what, err))
@@ -132,7 +132,7 @@ func (p *probe) missingFamily(ctx context.Context) (out []Finding) {
 	}
 	got, err := p.values(ctx, row)
 	if err != nil {
-		return append(out, unable(err)...)
+		return append(out, stopped(err)...)
 	}
 	if len(got) > 0 {
 		out = append(out, failed("", "a mutation of a family that does not exist was applied in part: %v", got))

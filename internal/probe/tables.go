@@ -72,16 +72,19 @@ func (p *probe) remove(ctx context.Context) Result {
 	if p.createErr != nil {
 		out = append(out, failed("", "creating %s: %v", p.table, p.createErr))
 	}
+	var removed []string
 	for _, name := range p.made {
-		if err := p.drop(ctx, name); err != nil {
+		if there, err := p.drop(ctx, name); err != nil {
 			out = append(out, failed(p.dropCommand(name), "removing %s: %v", name, err))
+		} else if there {
+			removed = append(removed, name)
 		}
 	}
 	names, err := p.admin.Tables(ctx)
 	if err != nil {
 		out = append(out, unable(fmt.Errorf("looking for tables that are left: %w", err))...)
 	}
-	var removed []string
+	var leftovers []string
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		when := scratchTable.FindStringSubmatch(name)
 		switch {
@@ -90,27 +93,28 @@ func (p *probe) remove(ctx context.Context) Result {
 		case when == nil:
 		case !p.old(when[1]):
 			out = append(out, Finding{Level: Warning, Saw: fmt.Sprintf("%s is of a run that is not over, or crashed less than %v ago", name, LeftoverAge), Remedy: p.dropCommand(name)})
-		case len(removed) < maxLeftovers:
-			if err := p.drop(ctx, name); err != nil {
+		case len(leftovers) < maxLeftovers:
+			if _, err := p.drop(ctx, name); err != nil {
 				out = append(out, failed(p.dropCommand(name), "removing %s, which a run has left: %v", name, err))
 			}
-			removed = append(removed, name)
+			leftovers = append(leftovers, name)
 		}
 	}
-	if len(removed) > 0 {
-		out = append(out, okay("removed what crashed runs have left: %s", strings.Join(removed, ", "))...)
+	if len(leftovers) > 0 {
+		out = append(out, okay("removed what crashed runs have left: %s", strings.Join(leftovers, ", "))...)
 	}
-	return Result{scratchTables, elseOK(out, "%d created, and removed", len(p.made)), p.meter.line()}
+	return Result{scratchTables, elseOK(out, "created and removed: %s", strings.Join(removed, ", ")), p.meter.line()}
 }
 
 // removeCost is also of repetitions.
 var removeCost = Cost{Requests: 2 * (3 + maxLeftovers), Bytes: 16 << 10}
 
-func (p *probe) drop(ctx context.Context, name string) error {
-	if err := p.admin.DeleteTable(ctx, name); status.Code(err) != codes.NotFound {
-		return err
+// drop removes a table, if it is there.
+func (p *probe) drop(ctx context.Context, name string) (there bool, err error) {
+	if err = p.admin.DeleteTable(ctx, name); status.Code(err) == codes.NotFound {
+		return false, nil
 	}
-	return nil
+	return err == nil, err
 }
 
 func (p *probe) dropCommand(name string) string {
@@ -137,6 +141,19 @@ func notChecked(format string, args ...any) []Finding {
 // unable is the finding of a line that could not be carried out.
 func unable(err error) []Finding {
 	return []Finding{{Level: NotChecked, Saw: err.Error(), Unable: true}}
+}
+
+// stopped is the finding of a line that an error has ended: one of the store, unless it, or the way
+// to it, was out of reach.
+func stopped(err error) []Finding {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.OutOfRange:
+		return unable(err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return unable(err)
+	}
+	return []Finding{failed("", "it was stopped by: %v", err)}
 }
 
 // elseOK is what was found, or what was seen if that is nothing.
