@@ -41,7 +41,7 @@ func (f *liveFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.ProgressWithin, "progress-within", time.Second, "the deadline that is to cut a read of them")
 	flags.DurationVar(&f.MaxLatency, "max-latency", time.Second, "most that the p99 of an operation may be")
 	flags.IntVar(&f.maxRequests, "max-requests", 20_000, "refuse to begin if more may be needed")
-	flags.DurationVar(&f.maxTime, "max-time", probe.DefaultMaxTime, "how long it may take, at most "+maxLiveTime.String())
+	flags.DurationVar(&f.maxTime, "max-time", probe.DefaultMaxTime, "how long it may take, in place of --timeout; at most "+maxLiveTime.String())
 }
 
 // check refuses flags that need --live, and values out of bounds.
@@ -153,8 +153,8 @@ func printAnnouncement(w io.Writer, a probe.Announcement) {
 }
 
 func costText(a probe.Announcement) string {
-	return fmt.Sprintf("it sends at most %d requests with %s to Bigtable, creates and removes at most %d tables, and takes at most %v", a.Total.Requests,
-		strings.TrimSpace(bytesShown(a.Total.Bytes)), a.Total.Tables, a.MaxTime)
+	return fmt.Sprintf("it sends at most %d requests with %s to Bigtable, and takes at most %v; tables that it creates and removes: %d",
+		a.Total.Requests, strings.TrimSpace(bytesShown(a.Total.Bytes)), a.MaxTime, a.Total.Tables)
 }
 
 // identityKey is the context key of the options by which a caller becomes somebody else on an

@@ -14,9 +14,9 @@ import (
 
 // Cost is what is sent to Bigtable.
 type Cost struct {
-	Requests int   `json:"requests"` // each attempt counts, also of administration
-	Bytes    int64 `json:"bytes"`    // of requests
-	Tables   int   `json:"tables"`   // created beside the scratch table
+	Requests int   `json:"requests"`         // each attempt counts, also of administration
+	Bytes    int64 `json:"bytes"`            // of requests
+	Tables   int   `json:"tables,omitempty"` // that are created; in what a run may cost
 }
 
 func (c Cost) plus(d Cost) Cost {

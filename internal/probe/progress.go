@@ -47,9 +47,11 @@ func (p *probe) progress(ctx context.Context) []Finding {
 		func(layout.Row) bool { return true })
 	took := time.Since(begun).Round(time.Millisecond)
 	switch {
+	case err == nil && p.ProgressBytes == 0:
+		return notChecked("nothing was written for a read that takes longer than %v; --progress-bytes 536870912 would write 512 MiB in some 140 requests", p.ProgressWithin)
 	case err == nil:
-		return notChecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let a deadline of %v cut it",
-			p.ProgressBytes, took, p.ProgressWithin)
+		return notChecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let the deadline cut it",
+			p.ProgressBytes, took)
 	case limited.Err() == nil || ctx.Err() != nil:
 		return stopped(err)
 	case len(keys) == 0:
