@@ -47,7 +47,7 @@ func (c *checkedIt) add(f finding) {
 type finding struct {
 	Level  checkLevel `json:"level"`
 	Saw    string     `json:"saw"`
-	Remedy string     `json:"remedy,omitempty"` // a command
+	Remedy string     `json:"remedy,omitempty"` // a command, or where to read on
 
 	unable bool // it should have been checked, and could not be
 }

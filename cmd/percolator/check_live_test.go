@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"cloud.google.com/go/bigtable"
+	btapb "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/percolator/emulator"
@@ -156,5 +159,25 @@ func TestCheckLiveInterrupted(t *testing.T) {
 	interrupt()
 	if code := <-ended; code != exitFindings || created() {
 		t.Errorf("exit status %d, tables left: %v\n%s%s", code, created(), out.String(), log.String())
+	}
+}
+
+// TestCheckLiveFindsAProfile: that of the instance which routes to several clusters is tried.
+func TestCheckLiveFindsAProfile(t *testing.T) {
+	t.Parallel()
+	cl := newLiveCluster(t)
+	anywhere := &btapb.AppProfile{Name: "projects/p/instances/i/appProfiles/anywhere", RoutingPolicy: &btapb.AppProfile_MultiClusterRoutingUseAny_{
+		MultiClusterRoutingUseAny: &btapb.AppProfile_MultiClusterRoutingUseAny{}}}
+	for want, instance := range map[string]*profiles{
+		`"anywhere" refuses`:         {list: []*btapb.AppProfile{profile("default", "c1", true), anywhere}},
+		"no app profile":             {list: []*btapb.AppProfile{profile("default", "c1", true)}},
+		"looking for an app profile": {refuse: status.Error(codes.PermissionDenied, "no")},
+	} {
+		ctx := context.WithValue(withConnection(t.Context(), cl.options...), instanceAdminKey{}, instance.serve(t))
+		var out, log bytes.Buffer
+		code := execute(ctx, []string{"check", "--live", "--project", "p", "--instance", "i", "--only", "cluster-routing"}, strings.NewReader(""), &out, &log)
+		if code != exitOK || !strings.Contains(out.String(), want) {
+			t.Errorf("exit status %d, want %q\n%s%s", code, want, out.String(), log.String())
+		}
 	}
 }

@@ -246,6 +246,9 @@ func (p *probe) prove(ctx context.Context, l Line, created error) (r Result) {
 	return r
 }
 
+// runbook is where to read on about a failure that no command mends.
+const runbook = "see docs/RUNBOOK.md#what-check---live-finds"
+
 // prepareLimit bounds creating the scratch table.
 const prepareLimit = time.Minute
 

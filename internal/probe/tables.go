@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,8 +131,9 @@ func okay(format string, args ...any) []Finding {
 	return []Finding{{Level: OK, Saw: fmt.Sprintf(format, args...)}}
 }
 
+// failed is a failure with the command that mends it; "": none does.
 func failed(remedy, format string, args ...any) Finding {
-	return Finding{Level: Failed, Saw: fmt.Sprintf(format, args...), Remedy: remedy}
+	return Finding{Level: Failed, Saw: fmt.Sprintf(format, args...), Remedy: cmp.Or(remedy, runbook)}
 }
 
 func notChecked(format string, args ...any) []Finding {
