@@ -108,16 +108,13 @@ func (f *checkFlags) runLive(cmd *cobra.Command, only []string) error {
 		return usagef("it may need %d requests, and --max-requests is %d: choose lines by --only", most.Total.Requests, f.live.maxRequests)
 	}
 	_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "percolator:", costText(most))
-	if slices.Contains(only, "oracle") {
-		c.OracleErr = errors.New("no oracle is given (--tso)")
-		if f.oracle.targets != "" {
-			requests := f.oracle
-			requests.timeout = min(requests.timeout, oracleTimeout)
-			oracle, err := requests.dial(ctx, cmd)
-			if c.OracleErr = err; err == nil {
-				defer func() { _ = oracle.Close() }()
-				c.Oracle = oracle
-			}
+	if slices.Contains(only, "oracle") && f.oracle.targets != "" {
+		requests := f.oracle
+		requests.timeout = min(requests.timeout, oracleTimeout)
+		oracle, err := requests.dial(ctx, cmd)
+		if c.OracleErr = err; err == nil {
+			defer func() { _ = oracle.Close() }()
+			c.Oracle = oracle
 		}
 	}
 	say, end := statusLine(cmd)

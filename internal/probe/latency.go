@@ -82,7 +82,7 @@ func (p *probe) oracle(ctx context.Context) (out []Finding) {
 		if p.OracleErr != nil {
 			return unable(p.OracleErr)
 		}
-		return notChecked("no oracle is given")
+		return notChecked("no oracle is given (--tso)")
 	}
 	var offset, nearest time.Duration // of the answer that came soonest
 	var last tso.Timestamp

@@ -4,6 +4,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,26 +57,15 @@ type effort struct {
 var fullEffort = effort{slots: 64, contenders: 32, writes: 300, reads: 600, samples: 100, timestamps: 100_000, every: 1}
 
 func (c Config) withDefaults() Config {
-	if c.effort == nil {
-		c.effort = &fullEffort
-	}
+	c.effort = cmp.Or(c.effort, &fullEffort)
+	c.MaxTime, c.MaxLatency, c.ProgressWithin = cmp.Or(c.MaxTime, DefaultMaxTime), cmp.Or(c.MaxLatency, time.Second), cmp.Or(c.ProgressWithin, time.Second)
 	if c.now == nil {
 		c.now = time.Now
 	}
 	if c.Say == nil {
 		c.Say = func(string) {}
 	}
-	c.MaxTime = orDefault(c.MaxTime, DefaultMaxTime)
-	c.MaxLatency = orDefault(c.MaxLatency, time.Second)
-	c.ProgressWithin = orDefault(c.ProgressWithin, time.Second)
 	return c
-}
-
-func orDefault(d, value time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return value
 }
 
 // Level says how a line ended.

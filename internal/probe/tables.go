@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -148,11 +149,9 @@ func unable(err error) []Finding {
 // stopped is the finding of a line that an error has ended: one of the store, unless it, or the way
 // to it, was out of reach.
 func stopped(err error) []Finding {
-	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.OutOfRange:
-		return unable(err)
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	outOfReach := []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted,
+		codes.PermissionDenied, codes.Unauthenticated, status.Code(errExhausted)}
+	if slices.Contains(outOfReach, status.Code(err)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return unable(err)
 	}
 	return []Finding{failed("", "it was stopped by: %v", err)}
@@ -166,45 +165,22 @@ func elseOK(out []Finding, format string, args ...any) []Finding {
 	return out
 }
 
-// each calls do for 0 to n-1, several at once, until one fails.
+// each calls do for 0 to n-1, several at once, until one fails or panics.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next, ended := make(chan int), make(chan error, parallel)
-	for range parallel {
-		go func() {
-			var failure error
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i := range n {
+		if gctx.Err() != nil {
+			break
+		}
+		g.Go(func() (err error) {
 			defer func() {
 				if panicked := recover(); panicked != nil {
-					failure = fmt.Errorf("it panicked: %v", panicked)
+					err = fmt.Errorf("it panicked: %v", panicked)
 				}
-				if failure != nil {
-					cancel(failure)
-				}
-				ended <- failure
 			}()
-			for i := range next {
-				if failure = do(ctx, i); failure != nil {
-					return
-				}
-			}
-		}()
+			return do(gctx, i)
+		})
 	}
-	func() {
-		defer close(next)
-		for i := range n {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	for range parallel {
-		<-ended
-	}
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return ctx.Err()
+	return cmp.Or(g.Wait(), ctx.Err())
 }
