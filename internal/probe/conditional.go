@@ -17,10 +17,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
-	"github.com/gopercolator/percolator/internal/telemetry"
 )
-
-func counters() *telemetry.Counters { return new(telemetry.Counters) }
 
 // setting is a mutation that sets a cell of the family meta.
 func setting(column string, ts bigtable.Timestamp, value string) *bigtable.Mutation {

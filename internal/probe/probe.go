@@ -25,7 +25,7 @@ type Config struct {
 	Options                       []option.ClientOption // of data and administration
 	Oracle                        tso.Oracle            // nil: OracleErr says why
 	OracleErr                     error
-	InstanceOptions               []option.ClientOption // of the instance's administration; nil: there is none
+	InstanceOptions               []option.ClientOption // of its administration; nil: none
 	Lines                         []string              // those to run; nil: all
 
 	Identities      []Identity
@@ -66,31 +66,6 @@ func (c Config) withDefaults() Config {
 		c.Say = func(string) {}
 	}
 	return c
-}
-
-// Level says how a line ended.
-type Level string
-
-// The levels.
-const (
-	OK         Level = "ok"
-	NotChecked Level = "not checked"
-	Warning    Level = "warning"
-	Failed     Level = "failed"
-)
-
-// Finding is one thing that a line saw.
-type Finding struct {
-	Level       Level
-	Saw, Remedy string
-	Unable      bool // it should have been checked, and could not be
-}
-
-// Result is what became of a line.
-type Result struct {
-	Name     string
-	Findings []Finding
-	Sent     Cost // what it has cost
 }
 
 // Line is a property that is proved.
@@ -217,7 +192,7 @@ func (p *probe) prove(ctx context.Context, l Line, created error) (r Result) {
 		r.Findings = unable(errors.New("it needs a scratch table, see the line " + scratchTables))
 		return r
 	case ctx.Err() != nil:
-		r.Findings = unable(fmt.Errorf("the time was over before it began: %w", context.Cause(ctx)))
+		r.Findings = unable(fmt.Errorf("it did not begin: %w", ctx.Err()))
 		return r
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.limit)
@@ -236,48 +211,9 @@ func (p *probe) prove(ctx context.Context, l Line, created error) (r Result) {
 	return r
 }
 
-// runbook is where to read on about a failure that no command mends.
-const runbook = "see docs/RUNBOOK.md#what-check---live-finds"
-
 // prepareLimit bounds creating the scratch table.
 const prepareLimit = time.Minute
 
 // prepareCost is of three clients, two of them with a small pool whose connections are primed,
 // perhaps twice, and of the scratch table.
 var prepareCost = Cost{Requests: 2*2*connections + 8, Bytes: 16 << 10, Tables: 1}
-
-// connections of a client. The probe has at most parallel requests under way.
-const (
-	connections = 4
-	parallel    = 64
-)
-
-// connect opens the clients; close closes those that it has opened.
-func (p *probe) connect(ctx context.Context) (close func(), err error) {
-	opts := slices.Concat(p.meter.options(), []option.ClientOption{new(store.Endpoint).Option(), option.WithGRPCConnectionPool(connections)}, p.Options)
-	var opened []func() error
-	close = func() {
-		for _, c := range opened {
-			_ = c()
-		}
-	}
-	if p.backend, err = store.Connect(ctx, p.Project, p.Instance, p.AppProfile, opts); err != nil {
-		return close, err
-	}
-	p.store = store.New(ctx, p.backend, counters())
-	opened = append(opened, p.store.Close)
-	if p.data, err = dataClient(ctx, p.Project, p.Instance, p.AppProfile, opts); err != nil {
-		return close, err
-	}
-	opened = append(opened, p.data.Close)
-	if p.admin, err = bigtable.NewAdminClient(ctx, p.Project, p.Instance, opts...); err != nil {
-		return close, err
-	}
-	opened = append(opened, p.admin.Close)
-	return close, nil
-}
-
-func dataClient(ctx context.Context, project, instance, profile string, opts []option.ClientOption) (*bigtable.Client, error) {
-	return bigtable.NewClientWithConfig(ctx, project, instance, bigtable.ClientConfig{AppProfile: profile,
-		MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, opts...)
-}

@@ -1,9 +1,7 @@
 package probe
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -126,61 +123,4 @@ func (p *probe) dropCommand(name string) string {
 func (p *probe) old(when string) bool {
 	at, err := time.Parse(stamp, when)
 	return err == nil && p.started.Sub(at) > LeftoverAge
-}
-
-func okay(format string, args ...any) []Finding {
-	return []Finding{{Level: OK, Saw: fmt.Sprintf(format, args...)}}
-}
-
-// failed is a failure with the command that mends it; "": none does.
-func failed(remedy, format string, args ...any) Finding {
-	return Finding{Level: Failed, Saw: fmt.Sprintf(format, args...), Remedy: cmp.Or(remedy, runbook)}
-}
-
-func notChecked(format string, args ...any) []Finding {
-	return []Finding{{Level: NotChecked, Saw: fmt.Sprintf(format, args...)}}
-}
-
-// unable is the finding of a line that could not be carried out.
-func unable(err error) []Finding {
-	return []Finding{{Level: NotChecked, Saw: err.Error(), Unable: true}}
-}
-
-// stopped is the finding of a line that an error has ended: one of the store, unless it, or the way
-// to it, was out of reach.
-func stopped(err error) []Finding {
-	outOfReach := []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted,
-		codes.PermissionDenied, codes.Unauthenticated, status.Code(errExhausted)}
-	if slices.Contains(outOfReach, status.Code(err)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return unable(err)
-	}
-	return []Finding{failed("", "it was stopped by: %v", err)}
-}
-
-// elseOK is what was found, or what was seen if that is nothing.
-func elseOK(out []Finding, format string, args ...any) []Finding {
-	if len(out) == 0 {
-		return okay(format, args...)
-	}
-	return out
-}
-
-// each calls do for 0 to n-1, several at once, until one fails or panics.
-func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for i := range n {
-		if gctx.Err() != nil {
-			break
-		}
-		g.Go(func() (err error) {
-			defer func() {
-				if panicked := recover(); panicked != nil {
-					err = fmt.Errorf("it panicked: %v", panicked)
-				}
-			}()
-			return do(gctx, i)
-		})
-	}
-	return cmp.Or(g.Wait(), ctx.Err())
 }
