@@ -460,10 +460,8 @@ func TestWrongStandInsAreFound(t *testing.T) {
 		t.Run(w.line+", "+w.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
-			if w.line == "request-shapes" {
-				more := smallEffort
-				more.every = 3
-				s.effort = &more
+			if w.line == "request-shapes" || w.line == "sizes" {
+				s.effort = &lineEffort
 			}
 			w.breakIt(s)
 			s.start(t)

@@ -13,6 +13,7 @@ func TestWhatCostsMore(t *testing.T) {
 	}
 	s := newSite(t)
 	s.start(t)
+	s.effort = &lineEffort
 	s.Lines, s.LargeValues, s.ProgressBytes, s.ProgressWithin = []string{"sizes", "progress"}, true, 5<<20, 20*time.Second
 	levels, r := s.levels(t)
 	if saw := r.Results[0].Findings[0].Saw; levels["sizes"] != OK || !strings.Contains(saw, "104857600 bytes of a value (104857601: InvalidArgument)") {

@@ -21,6 +21,7 @@ func TestGcloudEmulator(t *testing.T) {
 	}
 	t.Cleanup(e.Stop)
 	s := newSite(t)
+	s.effort = &lineEffort
 	s.Options, s.SeveralClusters = emulator.Connect(e.Addr), ""
 	levels, r := s.levels(t)
 	for _, l := range r.Results {

@@ -51,10 +51,11 @@ type effort struct {
 	writes, reads     int // of torn-reads
 	samples           int // of each operation
 	timestamps        int // that the oracle is asked for
-	every             int // how many of the queries are asked: one of so many
+	every             int // one of so many queries is asked
+	sizes             int // that are tried
 }
 
-var fullEffort = effort{slots: 64, contenders: 32, writes: 300, reads: 600, samples: 100, timestamps: 100_000, every: 1}
+var fullEffort = effort{slots: 64, contenders: 32, writes: 300, reads: 600, samples: 100, timestamps: 100_000, every: 1, sizes: 6}
 
 func (c Config) withDefaults() Config {
 	c.effort = cmp.Or(c.effort, &fullEffort)

@@ -13,8 +13,12 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// smallEffort keeps tests short.
-var smallEffort = effort{slots: 8, contenders: 16, writes: 60, reads: 120, samples: 5, timestamps: 1000, every: 9}
+// lineEffort keeps tests of one line short. Tests of another one leave out what takes longest:
+// smallEffort.
+var (
+	lineEffort  = effort{slots: 8, contenders: 16, writes: 60, reads: 120, samples: 5, timestamps: 1000, every: 3, sizes: 6}
+	smallEffort = effort{slots: 8, contenders: 16, writes: 60, reads: 120, samples: 5, timestamps: 1000, every: 25, sizes: 4}
+)
 
 const testSuffix = "20260102t030405_0123abcd"
 
@@ -139,7 +143,7 @@ func TestEveryLinePasses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.onDisks()
-	all := smallEffort
+	all := lineEffort
 	all.every = 1
 	s.effort = &all
 	arrived := new(counter)

@@ -27,7 +27,7 @@ type size struct {
 	send              func(ctx context.Context, t *bigtable.Table, n int) error
 }
 
-func sizesOf(large bool) []size {
+func sizesOf(c *Config) []size {
 	const row = "sizes"
 	set := func(row, column string, value []byte) func(context.Context, *bigtable.Table) error {
 		return func(ctx context.Context, t *bigtable.Table) error {
@@ -46,13 +46,6 @@ func sizesOf(large bool) []size {
 		{"bytes of a qualifier", 16_000, 16<<10 + 1, 1, func(ctx context.Context, t *bigtable.Table, n int) error {
 			return set(row, strings.Repeat("q", n), nil)(ctx, t)
 		}},
-		{"mutations of a row", 100_000, 100_001, 20, func(ctx context.Context, t *bigtable.Table, n int) error {
-			m := bigtable.NewMutation()
-			for range n {
-				m.DeleteCellsInColumn(layout.MetaFamily, "none")
-			}
-			return t.Apply(ctx, row, m)
-		}},
 		{"bytes of a filter", 20_000, 20<<10 + 1, 1, func(ctx context.Context, t *bigtable.Table, n int) error {
 			const frame = 8 // around the value, in Protocol Buffers
 			return read(ctx, t, bigtable.RowList{row}, bigtable.RowFilter(bigtable.ValueRangeFilter(bytes.Repeat([]byte("v"), n-frame), nil)))
@@ -65,17 +58,24 @@ func sizesOf(large bool) []size {
 			}
 			return read(ctx, t, append(rows, strings.Repeat("k", n%key+1)))
 		}},
+		{"mutations of a row", 100_000, 100_001, 20, func(ctx context.Context, t *bigtable.Table, n int) error {
+			m := bigtable.NewMutation()
+			for range n {
+				m.DeleteCellsInColumn(layout.MetaFamily, "none")
+			}
+			return t.Apply(ctx, row, m)
+		}},
 	}
-	if large {
+	if c.LargeValues {
 		all = append(all, size{"bytes of a value", model.MaxValueBytes, 100<<20 + 1, 1, func(ctx context.Context, t *bigtable.Table, n int) error {
 			return set(row, "c", make([]byte, n))(ctx, t)
 		}})
 	}
-	return all
+	return all[:min(len(all), c.effort.sizes)]
 }
 
 func sizesCost(c *Config) (cost Cost) {
-	for _, s := range sizesOf(c.LargeValues) {
+	for _, s := range sizesOf(c) {
 		cost = cost.plus(Cost{Requests: 4, Bytes: int64(2*s.refused*s.bytes + 8<<10)})
 	}
 	return cost
@@ -87,7 +87,7 @@ var refusals = []codes.Code{codes.InvalidArgument, codes.FailedPrecondition, cod
 func (p *probe) sizes(ctx context.Context) (out []Finding) {
 	t := p.data.Open(p.table)
 	var seen []string
-	for _, s := range sizesOf(p.LargeValues) {
+	for _, s := range sizesOf(&p.Config) {
 		if err := s.send(ctx, t, s.accepted); err != nil {
 			if ctx.Err() != nil {
 				return stopped(err)
