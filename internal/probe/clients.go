@@ -20,29 +20,29 @@ const (
 	parallel    = 64
 )
 
-// connect opens the clients; close closes those that it has opened.
-func (p *probe) connect(ctx context.Context) (close func(), err error) {
+// connect opens the clients; disconnect closes those that it has opened.
+func (p *probe) connect(ctx context.Context) (disconnect func(), err error) {
 	opts := slices.Concat(p.meter.options(), []option.ClientOption{new(store.Endpoint).Option(), option.WithGRPCConnectionPool(connections)}, p.Options)
 	var opened []func() error
-	close = func() {
+	disconnect = func() {
 		for _, c := range opened {
 			_ = c()
 		}
 	}
 	if p.backend, err = store.Connect(ctx, p.Project, p.Instance, p.AppProfile, opts); err != nil {
-		return close, err
+		return disconnect, err
 	}
 	p.store = store.New(ctx, p.backend, new(telemetry.Counters))
 	opened = append(opened, p.store.Close)
 	if p.data, err = dataClient(ctx, p.Project, p.Instance, p.AppProfile, opts); err != nil {
-		return close, err
+		return disconnect, err
 	}
 	opened = append(opened, p.data.Close)
 	if p.admin, err = bigtable.NewAdminClient(ctx, p.Project, p.Instance, opts...); err != nil {
-		return close, err
+		return disconnect, err
 	}
 	opened = append(opened, p.admin.Close)
-	return close, nil
+	return disconnect, nil
 }
 
 func dataClient(ctx context.Context, project, instance, profile string, opts []option.ClientOption) (*bigtable.Client, error) {

@@ -88,7 +88,7 @@ const rewrittenRounds = 6
 func (p *probe) rewritten(ctx context.Context) (out []Finding) {
 	const row = "rewritten-versions"
 	for round := range rewrittenRounds {
-		column, old, new := fmt.Sprint("c", round), []byte("old"), []byte(fmt.Sprint("new", round))
+		column, old, again := fmt.Sprint("c", round), []byte("old"), []byte(fmt.Sprint("new", round))
 		ts := shapesBase + tso.Timestamp(round)
 		single := func(change func(m *store.Mutation)) *store.Mutation {
 			m := store.NewMutation(2)
@@ -101,9 +101,9 @@ func (p *probe) rewritten(ctx context.Context) (out []Finding) {
 		erase := single(func(m *store.Mutation) { m.Erase(layout.DataFamily, column, ts) })
 		both := single(func(m *store.Mutation) {
 			m.Erase(layout.DataFamily, column, ts)
-			m.Put(layout.DataFamily, column, ts, new)
+			m.Put(layout.DataFamily, column, ts, again)
 		})
-		steps := [][]*store.Mutation{{put(old), erase, put(new)}, {put(old), both}}[round%2]
+		steps := [][]*store.Mutation{{put(old), erase, put(again)}, {put(old), both}}[round%2]
 		for i, m := range steps {
 			var err error
 			if conditional := round/2%2 == 1; conditional {
@@ -119,8 +119,8 @@ func (p *probe) rewritten(ctx context.Context) (out []Finding) {
 		if err != nil {
 			return stopped(err)
 		}
-		if len(r.Items) != 1 || string(r.Items[0].Value) != string(new) {
-			out = append(out, failed("", "version %d, erased and written again as %q: a read finds %d cells", ts, new, len(r.Items)))
+		if len(r.Items) != 1 || string(r.Items[0].Value) != string(again) {
+			out = append(out, failed("", "version %d, erased and written again as %q: a read finds %d cells", ts, again, len(r.Items)))
 		}
 	}
 	return elseOK(out, "%d versions were erased and written again at their timestamps, by each kind of mutation, and all are there", rewrittenRounds)
