@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"internal/engine"},
 	{"internal/gc", "internal/transfer", "internal/membership"},
 	{"percolator"},
-	{"percolator/admin"},
+	{"percolator/admin", "internal/probe"},
 	{"internal/scanning", "percolator/percolatortest"},
 	{"observers", "percolator/backup", "percolator/loader", "internal/fixture"},
 	{"observers/internal/sliced"},
@@ -54,6 +54,7 @@ var importers = map[string][]string{
 	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
 	"internal/gc":         {"percolator/admin"},
 	"internal/membership": {"percolator/admin", "observers"},
+	"internal/probe":      {"cmd/percolator"},
 	"internal/scanning":   {"observers"},
 	"internal/timestamps": {"internal/meta", "internal/locks", "internal/reads", "internal/commit", "internal/engine", "internal/layertest"},
 	"internal/transfer":   {"percolator/admin"},
@@ -71,6 +72,7 @@ var importers = map[string][]string{
 		"internal/meta",  // creates tables
 		"tso",            // keeps the oracle's record
 		"cmd/percolator", // checks the store itself
+		"internal/probe", // likewise
 		"internal/fixture", "internal/layertest", "percolator/emulator", "percolator/percolatortest",
 	},
 	spanner: {"tso/spannerstore", "cmd/percolator"},
@@ -79,7 +81,7 @@ var importers = map[string][]string{
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":         {"internal/capacity", "internal/exporters"},
+	"cmd/percolator":         {"internal/capacity", "internal/exporters", "internal/probe"},
 	"cmd/webindex":           {"internal/exporters", "internal/webindex"},
 	"docs":                   nil,
 	"internal/webindex":      {"internal/webindex"},

@@ -91,7 +91,7 @@ func wanted(words string) (out []string) {
 // oneCell stands for any cell, without its value: the store may choose.
 const oneCell = "one"
 
-// TestQueries asks Google's emulator for every shape of query.
+// TestQueries asks Google's emulator for every shape of query, and evaluates it here.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)
@@ -100,6 +100,14 @@ func TestQueries(t *testing.T) {
 	many := make([]string, 20)
 	for i := range many {
 		many[i] = fmt.Sprint("never-", i)
+	}
+	stored := map[string][]layout.Item{}
+	for _, table := range []string{"t", metaTable} {
+		r, err := s.google.table(table).ReadRow(t.Context(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored[table] = rowOf(r).Items
 	}
 	covered := map[Shape]bool{}
 	for _, c := range []struct {
@@ -191,6 +199,14 @@ func TestQueries(t *testing.T) {
 		slices.Sort(got)
 		if want := wanted(c.want); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", c.name, got, want)
+		}
+		evaluated, most := c.query.Evaluate(stored[table])
+		if local := listed(layout.Row{Items: evaluated}, true); c.want == oneCell {
+			if most != 1 {
+				t.Errorf("%s: evaluated here as at most %d cells", c.name, most)
+			}
+		} else if slices.Sort(local); !slices.Equal(local, wanted(c.want)) {
+			t.Errorf("%s: evaluated here as %q, want %q", c.name, local, wanted(c.want))
 		}
 		if matched, err := s.CheckAndMutate(t.Context(), table, "r", c.query, nil, nothing(family)); err != nil || matched != (c.want != "") {
 			t.Errorf("%s: as a predicate %v, %v", c.name, matched, err)
