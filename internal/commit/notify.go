@@ -60,7 +60,7 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 	if !ok {
 		return model.UnknownTable(cell.Table)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := c.Meta.CheckUnfenced(ctx); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(c.Store.Timing.RequestLifetime)
