@@ -70,22 +70,27 @@ func (x *removal) eraseNewer(family string) {
 		if !x.newer(it) {
 			continue
 		}
-		switch state, ok := false, false; family {
-		case layout.WriteFamily:
-			if w, err := layout.DecodeWrite(it.Timestamp, it.Value); err == nil && w.Kind == layout.KindRollback {
-				x.sum.Markers++
-			} else {
-				x.sum.Records++
-			}
-		case layout.NotifyFamily:
-			if _, _, state, ok = layout.ObserverStateColumn(it.Column); !ok && !state {
-				x.sum.Notifications++
-			} else {
-				x.sum.States++
-			}
-		}
+		x.erased(it)
 		if i == 0 || items[i-1].Column != it.Column { // the newest
 			x.mut().EraseBetween(family, it.Column, x.repair.To+1, x.repair.Greatest+1)
+		}
+	}
+}
+
+// erased counts an item.
+func (x *removal) erased(it *layout.Item) {
+	switch it.Family {
+	case layout.WriteFamily:
+		if w, err := layout.DecodeWrite(it.Timestamp, it.Value); err == nil && w.Kind == layout.KindRollback {
+			x.sum.Markers++
+		} else {
+			x.sum.Records++
+		}
+	case layout.NotifyFamily:
+		if _, _, _, ok := layout.ObserverStateColumn(it.Column); ok {
+			x.sum.States++
+		} else {
+			x.sum.Notifications++
 		}
 	}
 }
@@ -173,8 +178,10 @@ func (x *removal) lastRun(v *layout.Versions) tso.Timestamp {
 
 // notifyWeakAgain goes by the traces that are left while there is a hold (I21).
 func (x *removal) notifyWeakAgain() {
-	for _, it := range x.row.Of(layout.WriteFamily) {
-		if column, ok := strings.CutPrefix(it.Column, layout.TracePrefix); ok && x.newer(&it) {
+	items := x.row.Of(layout.WriteFamily)
+	for i, it := range items {
+		column, ok := strings.CutPrefix(it.Column, layout.TracePrefix)
+		if newest := i == 0 || items[i-1].Column != it.Column; ok && newest && x.newer(&it) {
 			x.mut().Put(layout.NotifyFamily, column, x.repair.To, nil)
 			x.sum.WeakRenotified++
 		}
