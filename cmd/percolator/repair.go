@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func newRepair() *cobra.Command {
 		Use:  "repair",
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) (err error) {
-			if f.to == "" {
+			if f.to == "" || strings.HasPrefix(f.to, "now") {
 				return usagef("--to is needed: the timestamp that percolator gc hold take --for-backup has printed")
 			}
 			if f.options.To, err = parseMark(f.to, time.Now()); err != nil {
@@ -68,20 +69,17 @@ func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percola
 	opts.Progress = func(phase admin.RepairPhase, r admin.RepairReport) { say(fmt.Sprintf("%s, %d rows", phase, r.Rows)) }
 	report, err := admin.New(c).Repair(ctx, opts)
 	end()
+	if err != nil && !errors.Is(err, admin.ErrRepairFindings) {
+		return err
+	}
 	out := newRepairJSON(report, opts.DryRun)
 	if err == nil && !opts.DryRun {
 		out.Indexes, err = compareIndexes(ctx, c, report.Building)
 	}
-	if err != nil && !errors.Is(err, admin.ErrRepairFindings) {
-		return err
-	}
-	if perr := f.output.emit(cmd.OutOrStdout(), out, out.print); perr != nil {
-		return perr
-	}
 	if err == nil && out.wrong() {
 		err = errFindings
 	}
-	return err
+	return errors.Join(f.output.emit(cmd.OutOrStdout(), out, out.print), err)
 }
 
 // raise raises the oracle, whose leader has to begin a new window.
@@ -98,25 +96,20 @@ func (f *repairFlags) raise(ctx context.Context, above tso.Timestamp) (err error
 	return advise(tso.Raise(ctx, store, above))
 }
 
-// compareIndexes verifies the indexes that are complete.
-func compareIndexes(ctx context.Context, c *percolator.Client, building []string) ([]verifiedJSON, error) {
-	return nil, nil
+// compareIndexes verifies the indexes that are complete. The audit, of which nobody could read, has
+// left them out.
+func compareIndexes(ctx context.Context, c *percolator.Client, building []string) (list []verifyJSON, err error) {
+	for _, t := range c.Schema().Tables {
+		for _, ix := range t.Indexes {
+			if slices.Contains(building, t.Name+"."+ix.Name) {
+				continue
+			}
+			r, err := admin.New(c).VerifyIndex(ctx, t.Name, ix.Name, admin.VerifyIndexOptions{})
+			if err != nil {
+				return list, fmt.Errorf("the repair has ended; comparing index %s of %s (percolator schema verify): %w", ix.Name, t.Name, err)
+			}
+			list = append(list, newVerifyJSON(t.Name, ix.Name, r))
+		}
+	}
+	return list, nil
 }
-
-type verifiedJSON struct{}
-
-// repairJSON is the output for programs.
-type repairJSON struct {
-	To      tso.Timestamp  `json:"to"`
-	DryRun  bool           `json:"dry_run"`
-	Indexes []verifiedJSON `json:"indexes,omitempty"`
-	report  admin.RepairReport
-}
-
-func newRepairJSON(r admin.RepairReport, dryRun bool) repairJSON {
-	return repairJSON{To: r.To, DryRun: dryRun, report: r}
-}
-
-func (out repairJSON) wrong() bool { return out.report.Found > 0 || out.report.Audited > 0 }
-
-func (out repairJSON) print(w io.Writer) { fmt.Fprintf(w, "%+v\n", out.report) }
