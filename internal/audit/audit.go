@@ -62,6 +62,10 @@ type Config struct {
 	// ones that were met. 0: all.
 	Transactions int
 
+	// SkipNotifications spares RuleObserved, which is for instances whose observers are known: a column
+	// that became observed later has cells of which nobody was to tell.
+	SkipNotifications bool
+
 	// SkipIndexes leaves indexes to others: they are not compared with the cells that they cover.
 	SkipIndexes bool
 

@@ -156,7 +156,7 @@ func (c *auditedCell) newest(ts tso.Timestamp) (Record, bool) {
 func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
 	a.writers(c)
 	a.values(c)
-	if names, ok := c.table.observed[c.column]; ok {
+	if names, ok := c.table.observed[c.column]; ok && !a.cfg.SkipNotifications {
 		a.observed(c, cells, names)
 	}
 	if a.cfg.Collected {

@@ -101,7 +101,7 @@ func (r *run) forgetPositions(ctx context.Context) error {
 const auditTransactions = 1 << 20
 
 // audit reads everything once more. Nobody writes, so whatever contradicts the protocol is damage.
-// Indexes are compared when they can be read, by VerifyIndex.
+// Indexes are compared when they can be read, by VerifyIndex; the notifications are this repair's.
 func (r *run) audit(ctx context.Context) error {
 	a, err := audit.Run(ctx, func(ctx context.Context, table string, visit func(layout.Row)) error {
 		if table == model.MetaTable {
@@ -119,7 +119,7 @@ func (r *run) audit(ctx context.Context) error {
 			r.passed(page)
 		}
 		return nil
-	}, audit.Config{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipIndexes: true})
+	}, audit.Config{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipNotifications: true, SkipIndexes: true})
 	if err != nil {
 		return fmt.Errorf("percolator: %w", err)
 	}
@@ -164,7 +164,7 @@ func (r *run) dryRun(ctx context.Context) error {
 	}
 	next.Greatest = s.greatest
 	r.repair, r.report.Floor = next, next.Floor
-	if err := r.resolveAll(ctx, s.locks); err != nil {
+	if _, err := r.resolveAll(ctx, s.locks); err != nil {
 		return err
 	}
 	if err := r.remove(ctx); err != nil {

@@ -31,12 +31,16 @@ type heldCell struct {
 func (r *run) resolve(ctx context.Context, next *meta.Repair) error {
 	for {
 		s, err := r.survey(ctx)
-		if err == nil {
-			next.Greatest = s.greatest
-			err = r.resolveAll(ctx, s.locks)
-		}
-		if err != nil || !s.more {
+		if err != nil {
 			return err
+		}
+		next.Greatest = s.greatest
+		resolved, err := r.resolveAll(ctx, s.locks)
+		switch {
+		case err != nil || !s.more:
+			return err
+		case resolved == 0:
+			return fmt.Errorf("percolator: %w: %d locks contradict the protocol, so others cannot be looked at", model.ErrCorrupt, len(s.locks))
 		}
 	}
 }
@@ -172,10 +176,10 @@ func (r *run) askOthers(ctx context.Context, oldest tso.Timestamp, all map[tso.T
 }
 
 // resolveAll rolls locks forward or back, and reports those that were not simply decided.
-func (r *run) resolveAll(ctx context.Context, held []heldCell) error {
+func (r *run) resolveAll(ctx context.Context, held []heldCell) (resolved int, err error) {
 	all, err := r.outcomes(ctx, held)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	muts := map[string]*batch{} // by table
 	for _, l := range held {
@@ -184,6 +188,7 @@ func (r *run) resolveAll(ctx context.Context, held []heldCell) error {
 		if r.opts.DryRun || o.left() {
 			continue
 		}
+		resolved++
 		b := muts[l.cell.Table]
 		if b == nil {
 			b = &batch{r: r, table: l.cell.Table}
@@ -196,15 +201,15 @@ func (r *run) resolveAll(ctx context.Context, held []heldCell) error {
 			mut.RollBack(l.cell.Column, l.StartTS)
 		}
 		if err := b.full(ctx); err != nil {
-			return err
+			return resolved, err
 		}
 	}
 	for _, b := range muts {
 		if err := b.send(ctx); err != nil {
-			return err
+			return resolved, err
 		}
 	}
-	return nil
+	return resolved, nil
 }
 
 // tell counts a lock, and reports it if its primary did not decide.

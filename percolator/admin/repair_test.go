@@ -24,10 +24,10 @@ import (
 type torn struct {
 	*testing.T
 	*percolatortest.Env
-	ctx context.Context
+	ctx   context.Context
 	admin *admin.Admin
-	hold admin.Hold
-	to   tso.Timestamp
+	hold  admin.Hold
+	to    tso.Timestamp
 }
 
 // newTorn starts one with short drains.

@@ -40,12 +40,13 @@ type Finding = audit.Finding
 
 // AuditConfig says what an audit has to know:
 //
-//	Schema       *percolator.Schema     // of the instance
-//	Observers    map[[2]string][]string // of each observed column, by table and column
-//	Collected    bool                   // a collection came last: nothing unreferenced is left
-//	Transactions int                    // those that are compared across rows; 0: all
-//	SkipIndexes  bool
-//	Visit        func(AuditedRecord) // if set, called for every record and marker
+//	Schema            *percolator.Schema     // of the instance
+//	Observers         map[[2]string][]string // of each observed column, by table and column
+//	Collected         bool                   // a collection came last: nothing unreferenced is left
+//	Transactions      int                    // those that are compared across rows; 0: all
+//	SkipNotifications bool                   // no RuleObserved
+//	SkipIndexes       bool                   // no RuleIndex
+//	Visit             func(AuditedRecord)    // if set, called for every record and marker
 //
 // An observed column that is not among Observers must have a notify cell, or at least one
 // acknowledgment, for the newest change.
