@@ -36,12 +36,13 @@ import (
 //	finish    make the indexes, holds and positions of percolator_meta those of S, audit, see that
 //	          the oracle is above everything, and lift the fence
 //
-// is the state at S. The order matters: a transaction that committed above S is told from one that
-// did not commit at or below it only by its record, so no record goes before the last lock (I23).
-// Each phase is stored in the fence and can be repeated: a resolved lock leaves its primary saying
-// the same, and what is erased lies between S and the greatest timestamp that was there, so that
-// even a process that was stopped in the middle and continues after the end harms nothing. A
-// process looks for the fence before each request (I20).
+// is the state at S. Each phase is stored in the fence and can be repeated. What becomes of a lock
+// does not depend on how far an interrupted repair had come: only records at or below S count, and
+// none of these ever goes (I23). Locks come first nevertheless: while records above S are there, a
+// primary tells a later commit from nothing, and only nothing is in doubt. What is erased lies
+// between S and the greatest timestamp that was there, so that even a process that was stopped in
+// the middle and continues after the end harms nothing. A process looks for the fence before each
+// request (I20).
 //
 // Rejected: markers for what is rolled back. No request from before the fence is under way (I14),
 // and no transaction from before it commits (meta.Gap).
