@@ -60,7 +60,10 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 	if !ok {
 		return model.UnknownTable(cell.Table)
 	}
-	if err := c.Meta.CheckUnfenced(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.Meta.CheckRepairing(ctx); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(c.Store.Timing.RequestLifetime)

@@ -101,7 +101,7 @@ func (s *collecting) takePage(ctx context.Context, p tablePage, visit func(ctx c
 		return p.err
 	}
 	// What is garbage stays garbage, unless a repair removes what made it garbage.
-	if err := s.e.Meta.CheckUnfenced(ctx); err != nil {
+	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
 		return err
 	}
 	if err := visit(ctx, p.table, p.Rows); err != nil {

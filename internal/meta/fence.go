@@ -94,15 +94,24 @@ func (w *Watcher) CheckFence() error {
 	return nil
 }
 
-// CheckUnfenced refuses while a restore or a repair is unfinished, by knowledge that is no older
-// than Timing.MetaMaxAge. So one drain after the fence was stored, nobody resolves a lock, erases a
-// notification or collects any more.
-func (w *Watcher) CheckUnfenced(ctx context.Context) error {
+// CheckRepairing refuses while a repair is unfinished, by knowledge that is no older than
+// Timing.MetaMaxAge. So one drain after its fence was stored, nobody resolves a lock, erases a
+// notification or collects any more. Beside a restore, which writes into empty tables, that does no
+// harm.
+func (w *Watcher) CheckRepairing(ctx context.Context) error {
 	m, err := w.Known(ctx)
-	if err == nil && m.Fence != nil {
-		err = m.Fence.Refusal()
+	if err != nil {
+		return err
 	}
-	return err
+	return m.RefuseRepair()
+}
+
+// RefuseRepair is CheckRepairing of what was read.
+func (m State) RefuseRepair() error {
+	if m.Fence != nil && m.Fence.Repair != nil {
+		return m.Fence.Refusal()
+	}
+	return nil
 }
 
 // ReplaceFence stores next (nil: nothing) instead of old, together with mut, unless another process
