@@ -188,6 +188,10 @@ type seenAt map[percolator.Cell]string
 
 func readAt(ctx context.Context, c *percolator.Client, ts tso.Timestamp) (seenAt, error) {
 	seen := seenAt{}
+	var opts []percolator.ReadOption
+	if ts != 0 {
+		opts = append(opts, percolator.AsOfTimestamp(ts))
+	}
 	err := c.View(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
 		for _, table := range workloadTables {
 			for e, err := range snap.Scan(ctx, table, percolator.All()) {
@@ -206,7 +210,7 @@ func readAt(ctx context.Context, c *percolator.Client, ts tso.Timestamp) (seenAt
 			}
 		}
 		return nil
-	}, percolator.AsOfTimestamp(ts))
+	}, opts...)
 	return seen, err
 }
 

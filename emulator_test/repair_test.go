@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -287,27 +288,35 @@ func (s *repairedSoak) repairCut(t *testing.T, instance string, n int, r *rand.R
 	if n%10 == 0 && s.half(ctx, t, instance+"-as-it-is", cut, opts) {
 		damaged.Add(1)
 	}
-	if n%8 != 0 {
+	unheld := n%11 == 5
+	switch {
+	case unheld:
+		s.unhold(cut)
+	case n%8 != 0:
 		s.fence(cut)
 	}
 	writeCut(ctx, t, instance, s.schema, cut, opts)
 	c := s.open(ctx, t, instance, opts)
 	defer c.Close()
-	report, err := admin.New(c).Repair(ctx, admin.RepairOptions{To: s.to})
+	report, err := admin.New(c).Repair(ctx, admin.RepairOptions{To: s.to, WithoutHold: unheld})
 	if err != nil || report.Found > 0 || report.Audited > 0 {
 		t.Errorf("%s: %v, %+v", instance, err, report)
 		return false
 	}
 	s.tell(report)
 	ok := true
-	for i, ts := range s.at {
+	at := s.at
+	if unheld {
+		at = []tso.Timestamp{0} // now: nothing keeps what is older than the retention
+	}
+	for i, ts := range at {
 		seen, err := readAt(ctx, c, ts)
 		if diff := difference(seen, s.want[i]); err != nil || diff != "" {
 			t.Errorf("%s: the snapshot at %d: %v, %s", instance, ts, err, diff)
 			ok = false
 		}
 	}
-	if n%3 > 0 {
+	if n%3 > 0 || unheld {
 		return ok
 	}
 	s.work.NewSession(c, instance, func() bool { return false }, r).view(ctx, "cut", func(ctx context.Context, r workloadReader) error {
@@ -331,6 +340,12 @@ func (s *repairedSoak) fence(cut map[cutRow][]cutItem) {
 	k := cutRow{"percolator_meta", "meta"}
 	f := meta.Fence{Repair: &meta.Repair{To: s.to, Phase: meta.RepairResolve, Sound: s.hold.Timestamp - 1, Floor: s.hold.Timestamp - 1}}
 	cut[k] = append(slices.Clone(cut[k]), cutItem{"meta", meta.ColumnFence, 1000, string(f.Encode())})
+}
+
+// unhold takes the hold from a cut, as in backups that Bigtable takes by itself.
+func (s *repairedSoak) unhold(cut map[cutRow][]cutItem) {
+	k := cutRow{"percolator_meta", "meta"}
+	cut[k] = slices.DeleteFunc(slices.Clone(cut[k]), func(it cutItem) bool { return strings.HasPrefix(it.column, "hold:") })
 }
 
 // half reports that in a cut that nobody has repaired some transaction is there in half: accounts

@@ -33,8 +33,13 @@ type torn struct {
 // newTorn starts one with short drains.
 func newTorn(t *testing.T, opts ...percolatortest.Option) *torn {
 	t.Helper()
+	return newTornWith(t, percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond}, opts...)
+}
+
+func newTornWith(t *testing.T, timing percolator.Timing, opts ...percolatortest.Option) *torn {
+	t.Helper()
 	schema := fixture.Schema()
-	schema.Timing = percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond}
+	schema.Timing = timing
 	env := percolatortest.New(t, schema, opts...)
 	return &torn{T: t, Env: env, ctx: fixture.Context(t), admin: admin.New(env.Client)}
 }

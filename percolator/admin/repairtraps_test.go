@@ -246,10 +246,10 @@ func mustCollector(t *testing.T, s *torn, progress func(admin.Collection)) *admi
 // A row with more changes than one mutation may have is repaired in several.
 func TestRepairOfAWideRow(t *testing.T) {
 	t.Parallel()
-	s := newTorn(t)
+	s := newTornWith(t, percolator.Timing{RequestLifetime: 8 * time.Second, MetaMaxAge: 200 * time.Millisecond})
 	fixture.Put(t, s.ctx, s.Client, "wide", "kept", "kept")
 	s.now()
-	const columns = 12_000
+	const columns = 10_100
 	tx := fixture.MustBegin(t, s.ctx, s.Client)
 	for i := range columns {
 		fixture.Must(t, tx.Set(fixture.Cell("wide", fixture.Key(i)), []byte("x")))
