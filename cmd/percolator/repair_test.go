@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // TestRepair plays a disaster: copies of two rows that were taken beside writers.
@@ -69,4 +72,49 @@ func TestRepair(t *testing.T) {
 	s.run(exitFailure, "repair", "--to", fmt.Sprint(held.To+1), "--yes")
 	s.run(exitOK, "repair", "--to", to, "--yes", "-o", "json")
 	golden(t, "repair.txt", normalized(s.text.String()))
+}
+
+// TestRepairRaisesTheOracle: a cell that is newer than what the oracle hands out has its mark
+// raised, while its server runs.
+func TestRepairRaisesTheOracle(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
+	cl.must(exitOK, "init")
+	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	server, err := tso.NewServer(tso.NewBigtableStore(store.Open(tso.BigtableTable), "default"), tso.ServerConfig{Lease: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() { stop(); <-ended })
+	cl.tso = l.Addr().String()
+
+	cl.must(exitOK, "set", "accounts", "alice", "balance", "60")
+	var held holdJSON
+	if err := json.Unmarshal([]byte(cl.must(exitOK, "gc", "hold", "take", "--for-backup", "-o", "json").out), &held); err != nil {
+		t.Fatal(err)
+	}
+	ahead := held.To.Add(10 * time.Minute)
+	mut := bigtable.NewMutation()
+	mut.Set("data", "balance", bigtable.Timestamp(ahead)*1000, []byte("newer than the oracle"))
+	if err := store.Open("accounts").Apply(t.Context(), "alice", mut); err != nil {
+		t.Fatal(err)
+	}
+	cl.must(exitOK, "repair", "--to", fmt.Sprint(held.To), "--yes")
+	var next tso.Timestamp
+	out := cl.must(exitOK, "tso", "next").out
+	if _, err := fmt.Sscan(out, &next); err != nil || next <= ahead {
+		t.Errorf("the oracle hands out %q, the tables had %d: %v", out, ahead, err)
+	}
+	cl.must(exitOK, "set", "accounts", "alice", "balance", "61")
 }

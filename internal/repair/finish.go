@@ -2,13 +2,16 @@ package repair
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/audit"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -130,6 +133,9 @@ func (r *run) audit(ctx context.Context) error {
 	return nil
 }
 
+// raiseTimeout is how long a server may take to lead above the raised mark: a lease, and a start.
+const raiseTimeout = time.Minute
+
 // raise sees that the oracle is above all cells, and returns a timestamp of it.
 func (r *run) raise(ctx context.Context) (tso.Timestamp, error) {
 	now, err := r.e.Clock.Next(ctx)
@@ -142,10 +148,20 @@ func (r *run) raise(ctx context.Context) (tso.Timestamp, error) {
 	if err := r.opts.Raise(ctx, r.repair.Greatest); err != nil {
 		return 0, fmt.Errorf("percolator: raising the oracle: %w", err)
 	}
-	if now, err = r.e.Clock.Next(ctx); err == nil && now <= r.repair.Greatest {
-		err = fmt.Errorf("percolator: %w: it was raised, and hands out %d", ErrOracleBehind, now)
+	// A leader that was fenced may serve what is left of its window.
+	ctx, cancel := context.WithTimeout(ctx, raiseTimeout)
+	defer cancel()
+	for pause := retry.New(100*time.Millisecond, time.Second); now <= r.repair.Greatest; {
+		if pause.Wait(ctx) != nil {
+			return 0, errors.Join(fmt.Errorf("percolator: %w: it was raised to %d, and hands out %d; run the repair again", ErrOracleBehind, r.repair.Greatest, now), err)
+		}
+		if next, nerr := r.e.Clock.Next(ctx); nerr == nil {
+			now = next
+		} else {
+			err = nerr
+		}
 	}
-	return now, err
+	return now, nil
 }
 
 // dryRun counts what a repair would do.
