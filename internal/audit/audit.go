@@ -62,8 +62,8 @@ type Config struct {
 	// ones that were met. 0: all.
 	Transactions int
 
-	// SkipNotifications spares RuleObserved, which is for instances whose observers are known: a column
-	// that became observed later has cells of which nobody was to tell.
+	// SkipNotifications spares RuleObserved, which is for instances whose observers are known: a
+	// column that became observed later has cells of which nobody was to tell.
 	SkipNotifications bool
 
 	// SkipIndexes leaves indexes to others: they are not compared with the cells that they cover.
@@ -121,8 +121,8 @@ func (r *Report) String() string {
 // values of data, indexes cannot be compared (Config.SkipIndexes).
 type Source func(ctx context.Context, table string, visit func(layout.Row)) error
 
-// Run reads the raw tables of an instance, and lists what contradicts docs/PROTOCOL.md. It reads row
-// by row, so there must be no concurrent writers. It fails indexes whose backfill has not ended.
+// Run reads the raw tables of an instance, and lists what contradicts docs/PROTOCOL.md. It reads
+// row by row, so there must be no concurrent writers. It fails indexes whose backfill has not ended.
 // Memory: a few dozen bytes for each transaction that has a record (Config.Transactions), and the
 // indexed cells (Config.SkipIndexes).
 func Run(ctx context.Context, read Source, cfg Config) (*Report, error) {

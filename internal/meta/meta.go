@@ -1,7 +1,7 @@
 // Package meta keeps what all clients of an instance must agree on, in one row of percolator_meta:
-// the schema, the safepoint, the GC watermark, holds, the states of indexes, and the fence of a
-// restore or a repair. It stands on store and timestamps. The layers above ask it before they trust what they
-// have read.
+// the schema, the safepoint, the GC watermark, holds, the states of indexes, the fence of a restore
+// or a repair, and the gaps that repairs leave. It stands on store and timestamps. The layers above
+// ask it before they trust what they have read.
 package meta
 
 import (

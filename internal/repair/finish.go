@@ -143,7 +143,8 @@ func (r *run) raise(ctx context.Context) (tso.Timestamp, error) {
 		return now, err
 	}
 	if ahead := r.repair.Greatest.Sub(now); r.opts.Raise == nil || ahead > maxAhead {
-		return 0, fmt.Errorf("percolator: %w: a cell is at %d, %v ahead; raise its mark, if that is no damaged cell (percolator tso raise --to %d), and run the repair again", ErrOracleBehind, r.repair.Greatest, ahead, r.repair.Greatest)
+		return 0, fmt.Errorf("percolator: %w: a cell is at %d, %v ahead; raise its mark, if that is no damaged cell (percolator tso raise --to %d), and run the repair again",
+			ErrOracleBehind, r.repair.Greatest, ahead, r.repair.Greatest)
 	}
 	if err := r.opts.Raise(ctx, r.repair.Greatest); err != nil {
 		return 0, fmt.Errorf("percolator: raising the oracle: %w", err)

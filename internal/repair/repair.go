@@ -47,7 +47,7 @@ import (
 // Rejected: markers for what is rolled back. No request from before the fence is under way (I14),
 // and no transaction from before it commits (meta.Gap).
 //
-// Rejected: a conditional request for each lock (I9). Nobody else resolves while the fence is there.
+// Rejected: a conditional request for each lock (I9). Nobody else resolves beside the fence.
 
 // maxLocks is how many locks one round keeps in memory; there are as many rounds as it takes.
 const maxLocks = 100_000
@@ -280,7 +280,8 @@ func (r *run) held(m meta.State, next *meta.Repair) error {
 	case at >= 0:
 		next.Sound, next.Floor = m.Holds[at].Timestamp-1, m.Safepoint
 	case !r.opts.WithoutHold:
-		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while the rows were cut off, or copied, say so (--without-hold)", ErrNotHeld, m.Safepoint, next.To)
+		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while rows were copied, say so (--without-hold)",
+			ErrNotHeld, m.Safepoint, next.To)
 	}
 	return nil
 }

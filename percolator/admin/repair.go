@@ -15,9 +15,12 @@ import (
 //	WithoutHold     bool          // see ErrNotHeld
 //	DespiteFindings bool          // see ErrRepairFindings
 //
-//	Raise    func(ctx context.Context, above tso.Timestamp) error // of the oracle's mark; nil: see ErrOracleBehind
-//	Waiting  func(time.Duration)                                  // told how long the drain is; nil: nobody
-//	Progress func(phase RepairPhase, r Report)                    // called after every page; nil: nobody
+//	Raise    func(ctx context.Context, above tso.Timestamp) error
+//	Waiting  func(time.Duration)
+//	Progress func(phase RepairPhase, r Report)
+//
+// Raise, if not nil, raises the oracle's mark (ErrOracleBehind); Waiting is told how long the drain
+// is, and Progress is called after every page.
 type RepairOptions = repair.Options
 
 // RepairPhase is a step of a repair.
@@ -25,9 +28,8 @@ type RepairPhase = meta.RepairPhase
 
 // RepairReport is what a repair has done, or would do:
 //
-//	To, Greatest, Floor tso.Timestamp // no cell was newer than Greatest; snapshots at or below Floor are refused
-//	Until               tso.Timestamp // snapshots between To and Until are refused
-//	Rows                int64         // that were read
+//	To, Greatest, Floor, Until tso.Timestamp
+//	Rows                       int64 // that were read
 //
 //	RolledForward, RolledBack                    int64 // locks
 //	Records, Markers, Data, Notifications, States int64 // removed cells; states are of observers
@@ -35,12 +37,15 @@ type RepairPhase = meta.RepairPhase
 //
 //	Holds, Positions int      // removed from percolator_meta
 //	Building         []string // indexes that BackfillIndex has to build
-//	Weak             []string // TABLE.COLUMN of weak columns whose erased notifications left no trace
+//	Weak             []string // TABLE.COLUMN, where erased weak notifications left no trace
 //
 //	Findings []Finding // locks that their primaries did not decide, at most 1000
 //	Found    int
 //	Audit    []audit.Finding // at most 1000
 //	Audited  int             // what the audit has found, all of it
+//
+// No cell was newer than Greatest. Snapshots at or below Floor are refused, and so are those above To
+// up to Until.
 type RepairReport = repair.Report
 
 // RepairFinding is a lock that the repair could not simply decide by its primary:
@@ -79,8 +84,8 @@ var (
 //
 // Errors: ErrSnapshotTooOld if collection has passed opts.To, or an earlier repair has removed it;
 // ErrInvalidArgument if it lies in the oracle's future; ErrRestoring, and ErrRepairing for a repair
-// to another timestamp; ErrNotHeld, ErrOracleBehind, ErrRepairFindings; ErrConflict if somebody else
-// continues it; those of the store.
+// to another timestamp; ErrNotHeld, ErrOracleBehind, ErrRepairFindings; ErrConflict if somebody
+// else continues it; those of the store.
 func (a *Admin) Repair(ctx context.Context, opts RepairOptions) (RepairReport, error) {
 	return repair.Run(ctx, a.e, opts)
 }

@@ -44,8 +44,8 @@ func newTornWith(t *testing.T, timing percolator.Timing, opts ...percolatortest.
 	return &torn{T: t, Env: env, ctx: fixture.Context(t), admin: admin.New(env.Client)}
 }
 
-// now is a timestamp to repair to, with a hold like that of TakeBackupHold. Nothing is under way, so
-// it is complete at once.
+// now is a timestamp to repair to, with a hold like that of TakeBackupHold. Nothing is under way,
+// so it is complete at once.
 func (s *torn) now() {
 	s.Helper()
 	b, err := s.admin.CollectionBounds(s.ctx)
@@ -172,7 +172,8 @@ func TestRepairResolvesLocks(t *testing.T) {
 	s.audit()
 }
 
-// A primary that says nothing decides nothing while a record at or below the timestamp is elsewhere.
+// A primary that says nothing decides nothing while a record at or below the timestamp is
+// elsewhere.
 func TestRepairBelievesARecordElsewhere(t *testing.T) {
 	t.Parallel()
 	s := newTorn(t)
