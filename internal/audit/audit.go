@@ -122,7 +122,7 @@ func (r *Report) String() string {
 type Source func(ctx context.Context, table string, visit func(layout.Row)) error
 
 // Run reads the raw tables of an instance, and lists what contradicts docs/PROTOCOL.md. It reads
-// row by row, so there must be no concurrent writers. It fails indexes whose backfill has not ended.
+// row by row, so nobody may write meanwhile. It fails indexes whose backfill has not ended.
 // Memory: a few dozen bytes for each transaction that has a record (Config.Transactions), and the
 // indexed cells (Config.SkipIndexes).
 func Run(ctx context.Context, read Source, cfg Config) (*Report, error) {

@@ -83,7 +83,7 @@ type Options struct {
 	// needed.
 	Raise    func(ctx context.Context, above tso.Timestamp) error
 	Waiting  func(time.Duration)                    // called before the drain; nil: nobody
-	Progress func(phase meta.RepairPhase, r Report) // called after every page; nil: nobody
+	Progress func(phase meta.RepairPhase, r Report) // called after every page, concurrently; nil: nobody
 }
 
 // Finding is a lock that the repair could not simply decide by its primary. Values are left out.

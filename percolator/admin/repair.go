@@ -20,7 +20,7 @@ import (
 //	Progress func(phase RepairPhase, r Report)
 //
 // Raise, if not nil, raises the oracle's mark (ErrOracleBehind); Waiting is told how long the drain
-// is, and Progress is called after every page.
+// is, and Progress is called after every page, concurrently.
 type RepairOptions = repair.Options
 
 // RepairPhase is a step of a repair.
@@ -44,8 +44,8 @@ type RepairPhase = meta.RepairPhase
 //	Audit    []audit.Finding // at most 1000
 //	Audited  int             // what the audit has found, all of it
 //
-// No cell was newer than Greatest. Snapshots at or below Floor are refused, and so are those above To
-// up to Until.
+// No cell was newer than Greatest. Snapshots at or below Floor are refused, and so are those above
+// To up to Until.
 type RepairReport = repair.Report
 
 // RepairFinding is a lock that the repair could not simply decide by its primary:
