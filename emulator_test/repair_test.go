@@ -255,7 +255,7 @@ func TestRepair(t *testing.T) {
 		}
 	})
 	t.Logf("%d cuts were repaired and judged; %d of them showed the damage before", repaired.Load(), damaged.Load())
-	if repaired.Load() != int64(soaks*cuts) || damaged.Load() == 0 {
+	if repaired.Load() != int64(soaks*cuts) || damaged.Load() == 0 && !testing.Short() { // few are looked at before
 		t.Errorf("%d cuts of %d were repaired, %d were damaged before", repaired.Load(), soaks*cuts, damaged.Load())
 	}
 }
