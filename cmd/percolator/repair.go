@@ -69,7 +69,11 @@ func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percola
 	opts.Progress = func(phase admin.RepairPhase, r admin.RepairReport) { say(fmt.Sprintf("%s, %d rows", phase, r.Rows)) }
 	report, err := admin.New(c).Repair(ctx, opts)
 	end()
-	if err != nil && !errors.Is(err, admin.ErrRepairFindings) {
+	switch {
+	case err == nil || errors.Is(err, admin.ErrRepairFindings):
+	case report.Unfinished:
+		return fmt.Errorf("the instance is not usable until the repair has ended; the same command goes on from here: %w", err)
+	default:
 		return err
 	}
 	out := newRepairJSON(report, opts.DryRun)

@@ -118,3 +118,30 @@ func TestRepairRaisesTheOracle(t *testing.T) {
 	}
 	cl.must(exitOK, "set", "accounts", "alice", "balance", "61")
 }
+
+// TestRepairFindings: a lock that nobody can decode keeps everybody out until somebody has looked.
+func TestRepairFindings(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
+	committed := cl.set(map[percolator.Cell]string{{Table: "accounts", Row: "alice", Column: "balance"}: "60"})
+	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	mut := bigtable.NewMutation()
+	mut.Set("lock", "balance", bigtable.Timestamp(committed)*1000, []byte("?"))
+	if err := store.Open("accounts").Apply(t.Context(), "bob", mut); err != nil {
+		t.Fatal(err)
+	}
+	s := session{c: cl}
+	to := fmt.Sprint(committed + 1)
+	s.run(exitConflict, "repair", "--to", to, "--yes")
+	s.run(exitFindings, "repair", "--to", to, "--yes", "--without-hold")
+	s.run(exitConflict, "get", "accounts", "alice", "balance")
+	s.run(exitConflict, "repair", "--to", fmt.Sprint(committed+2), "--yes", "--without-hold")
+	s.run(exitFindings, "repair", "--to", to, "--yes", "--despite-findings")
+	s.run(exitOK, "get", "accounts", "alice", "balance")
+	s.run(exitConflict, "repair", "--to", to, "--yes")
+	golden(t, "repair-findings.txt", normalized(s.text.String()))
+}

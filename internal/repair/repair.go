@@ -108,6 +108,8 @@ type Report struct {
 	Building         []string // indexes that BackfillIndex has to build
 	Weak             []string // TABLE.COLUMN of weak columns whose erased notifications left no trace
 
+	Unfinished bool // after an error: nobody can use the instance until a repair has ended
+
 	Findings []Finding // at most 1000
 	Found    int
 	Audit    []audit.Finding // at most 1000
@@ -146,7 +148,9 @@ func Run(ctx context.Context, e *engine.Engine, opts Options) (Report, error) {
 	} else if err == nil {
 		err = r.phases(ctx)
 	}
-	return r.snapshot(), e.OrClosed(ctx, err)
+	report := r.snapshot()
+	report.Unfinished = err != nil && r.fence != nil
+	return report, e.OrClosed(ctx, err)
 }
 
 // begin checks what is asked for, and stores the fence or takes it up.
@@ -163,10 +167,10 @@ func (r *run) begin(ctx context.Context) error {
 		r.know()
 		return nil
 	}
-	if err := r.check(ctx, m); err != nil {
+	r.repair = meta.Repair{To: r.opts.To, Phase: meta.RepairDrain}
+	if err := r.check(ctx, m, new(meta.Repair)); err != nil {
 		return err
 	}
-	r.repair = meta.Repair{To: r.opts.To, Phase: meta.RepairDrain}
 	r.know()
 	if r.opts.DryRun {
 		return nil
@@ -182,8 +186,9 @@ func (r *run) know() {
 	}
 }
 
-// check refuses a timestamp that the tables do not have, or no longer.
-func (r *run) check(ctx context.Context, m meta.State) error {
+// check refuses a timestamp that the tables do not have, or no longer, and notes in next what the
+// holds say.
+func (r *run) check(ctx context.Context, m meta.State, next *meta.Repair) error {
 	now, err := r.e.Clock.Next(ctx)
 	if err != nil {
 		return err
@@ -198,7 +203,7 @@ func (r *run) check(ctx context.Context, m meta.State) error {
 	case in:
 		return fmt.Errorf("percolator: %w: a repair to %d, which a repair to %d has removed", model.ErrSnapshotTooOld, to, gap.After)
 	}
-	return nil
+	return r.held(m, next)
 }
 
 // enter stores a phase.
@@ -259,12 +264,13 @@ func (r *run) drain(ctx context.Context, next *meta.Repair) error {
 		return err
 	}
 	r.know()
-	if err = r.check(ctx, m); err == nil {
-		err = r.held(m, next)
-	}
+	err = r.check(ctx, m, next)
 	if errors.Is(err, model.ErrSnapshotTooOld) || errors.Is(err, ErrNotHeld) {
 		_, lerr := r.e.Meta.ReplaceFence(ctx, r.fence, nil, store.NewMutation(1))
 		_, rerr := r.e.Meta.Refresh(ctx)
+		if lerr == nil {
+			r.fence = nil
+		}
 		return errors.Join(err, lerr, rerr)
 	}
 	return err
@@ -274,14 +280,15 @@ func (r *run) drain(ctx context.Context, next *meta.Repair) error {
 // off. percolator_meta may have been cut off before other rows, so the watermark in it says little:
 // but a watermark never passes a hold.
 func (r *run) held(m meta.State, next *meta.Repair) error {
-	next.Sound, next.Floor = m.Safepoint, max(m.Safepoint, next.To-1)
-	at := slices.IndexFunc(m.Holds, func(h meta.Hold) bool { return meta.HoldKeeps(h, next.To, m.Safepoint) }) // the oldest
+	to := r.repair.To
+	next.Sound, next.Floor = m.Safepoint, max(m.Safepoint, to-1)
+	at := slices.IndexFunc(m.Holds, func(h meta.Hold) bool { return meta.HoldKeeps(h, to, m.Safepoint) }) // the oldest
 	switch {
 	case at >= 0:
 		next.Sound, next.Floor = m.Holds[at].Timestamp-1, m.Safepoint
 	case !r.opts.WithoutHold:
 		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while rows were copied, say so (--without-hold)",
-			ErrNotHeld, m.Safepoint, next.To)
+			ErrNotHeld, m.Safepoint, to)
 	}
 	return nil
 }

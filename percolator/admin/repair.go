@@ -39,6 +39,8 @@ type RepairPhase = meta.RepairPhase
 //	Building         []string // indexes that BackfillIndex has to build
 //	Weak             []string // TABLE.COLUMN, where erased weak notifications left no trace
 //
+//	Unfinished bool // after an error: nobody can use the instance until a repair has ended
+//
 //	Findings []Finding // locks that their primaries did not decide, at most 1000
 //	Found    int
 //	Audit    []audit.Finding // at most 1000

@@ -149,11 +149,14 @@ func TestRepairRaisesTheOracle(t *testing.T) {
 	fixture.Must(t, err)
 	ahead = ahead.Add(10 * time.Minute)
 	fixture.Plant(t, s.ctx, s.Env, "u", "a", "data", "n", cellTime(ahead), "newer than the oracle")
-	_, err = s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
+	r, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
 	fixture.WantErr(t, err, admin.ErrOracleBehind)
+	if !r.Unfinished {
+		t.Error("the report does not tell that the instance is fenced")
+	}
 	fixture.WantErr(t, fixture.ErrOf(s.get(u("a"))), admin.ErrRepairing)
 	raised := tso.Timestamp(0)
-	r := s.repair(func(o *admin.RepairOptions) {
+	r = s.repair(func(o *admin.RepairOptions) {
 		o.Raise = func(_ context.Context, above tso.Timestamp) error {
 			raised = above
 			s.Clock.Advance(10*time.Minute + time.Second)
