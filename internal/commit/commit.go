@@ -236,6 +236,9 @@ func (cm *commit) checkAge(ctx context.Context) error {
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
 		return err
 	}
+	if err := cm.c.Meta.CheckCommit(ctx, cm.startTS); err != nil {
+		return err
+	}
 	if cm.c.Meta.Catalog.Load() != cm.schema { // the prewritten cells might lack notifications or index entries (I10)
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
 	}

@@ -63,6 +63,9 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := c.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
 	deadline := time.Now().Add(c.Store.Timing.RequestLifetime)
 	mut := store.NewMutation(2)
 	mut.ClearNotify(cell.Column, upTo)

@@ -211,6 +211,11 @@ func (q Query) filter() bigtable.Filter {
 	case ShapeGarbage:
 		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
 			whole(layout.LockFamily), whole(layout.WriteFamily))
+	case ShapeHistory:
+		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
+			whole(layout.LockFamily), whole(layout.WriteFamily), whole(layout.NotifyFamily))
+	case ShapeRecordsFrom:
+		return bigtable.ChainFilters(whole(layout.WriteFamily), bigtable.TimestampRangeFilterMicros(cellTime(q.From), cellTime(q.At+1)))
 	case ShapeExported:
 		return q.exportedFilter()
 	case ShapeWeak:

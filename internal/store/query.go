@@ -15,6 +15,7 @@ type Query struct {
 	Columns  []string // or only the first two below
 	Column   string
 	High     string        // the last column of a span
+	From     tso.Timestamp // an inclusive bound from below
 	At       tso.Timestamp // an inclusive bound on versions; 0: none
 	N        int           // versions of each column and family
 	Cells    int           // cells of the row, or of each family
@@ -54,6 +55,8 @@ const (
 	ShapeRecordsAndLocks
 	ShapeInspected
 	ShapeAnything
+	ShapeHistory
+	ShapeRecordsFrom
 	ShapeCellsOf
 	ShapeCellIs
 	ShapeCellAtLeast
@@ -156,6 +159,14 @@ func Inspected(columns []string, n, cells int) Query {
 
 // Anything is one cell of the row, without its value.
 func Anything() Query { return Query{Shape: ShapeAnything} }
+
+// History is all versions of all families, without the values of data.
+func History() Query { return Query{Shape: ShapeHistory} }
+
+// RecordsFrom is every record from a timestamp on up to another one, both inclusive.
+func RecordsFrom(from, to tso.Timestamp) Query {
+	return Query{Shape: ShapeRecordsFrom, From: from, At: to}
+}
 
 // Cells is the newest version of each column of the meta family that begins with prefix, at most n
 // of them (0: all).
