@@ -97,8 +97,10 @@ func (p *probe) identity(ctx context.Context, i Identity) (out []Finding) {
 		defer func() { _ = data.Close() }()
 		err = data.PingAndWarm(ctx)
 	}
-	if err != nil {
+	if status.Code(err) == codes.PermissionDenied {
 		return []Finding{failed(p.policyCommand(), "%s cannot connect: %v", name, err)}
+	} else if err != nil {
+		return unable(fmt.Errorf("%s, to connect: %w", name, err))
 	}
 	admin, err := bigtable.NewAdminClient(ctx, p.Project, p.Instance, opts...)
 	if err != nil {
