@@ -239,6 +239,9 @@ func difference(got, want []layout.Item, most int) string {
 	if most == 0 || most > len(want) {
 		most = len(want)
 	}
+	if len(got) > most {
+		return fmt.Sprintf("it answers %d cells, where %d were asked for", len(got), most)
+	}
 	if len(got) < most {
 		return fmt.Sprintf("it answers %d cells of %d; %s %q@%d is missing, say", len(got), most, left[0].Family, left[0].Column, left[0].Timestamp)
 	}
