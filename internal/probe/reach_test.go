@@ -137,3 +137,14 @@ func TestAReadThatFindsNothingIsTorn(t *testing.T) {
 		t.Error(saw)
 	}
 }
+
+// TestProgressOfNothing: where nothing was written, a slow answer proves nothing.
+func TestProgressOfNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Lines, s.ProgressBytes, s.ProgressWithin = []string{"progress"}, progressRow-1, 1
+	s.start(t)
+	if levels, r := s.levels(t); levels["progress"] != NotChecked {
+		t.Errorf("%+v", r.Results[0].Findings)
+	}
+}

@@ -60,7 +60,7 @@ func TestTablesAreRemovedWhateverHappens(t *testing.T) {
 			}
 		}, map[string]Level{"one-winner": OK, "torn-reads": NotChecked, "oracle": NotChecked, scratchTables: OK}},
 		"it takes too long": {t.Context(), func(s *site) {
-			s.MaxTime = time.Second
+			s.MaxTime, s.Lines = 3*time.Second, []string{"missing-row", "one-winner", "oracle"}
 			s.between = unary(on("one-winner", func(ctx context.Context) { <-ctx.Done() }))
 		}, map[string]Level{"missing-row": OK, "one-winner": NotChecked, "oracle": NotChecked, scratchTables: OK}},
 	} {
