@@ -241,3 +241,15 @@ func TestSizeOfARow(t *testing.T) {
 		t.Errorf("with one row written by each run %v, with ten %v", one, ten)
 	}
 }
+
+// TestShares: none is above one.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	for _, name := range []string{"cpuShare", "storageShare"} {
+		if err := in.Set(name, "60"); err == nil || in.Replace([]byte(name+": {value: 60}")) == nil {
+			t.Errorf("%s of 60 was taken", name)
+		}
+		fixture.Must(t, in.Set(name, "1"))
+	}
+}
