@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/tso"
 )
 
 var errAway = status.Error(codes.Unavailable, "away")
@@ -146,5 +148,25 @@ func TestProgressOfNothing(t *testing.T) {
 	s.start(t)
 	if levels, r := s.levels(t); levels["progress"] != NotChecked {
 		t.Errorf("%+v", r.Results[0].Findings)
+	}
+}
+
+// TestTimestampsAreAnnounced: the oracle serves others beside the probe.
+func TestTimestampsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Lines = []string{oracleLine}
+	var asked atomic.Int64
+	s.Oracle = changed(s.Oracle, func(n int64, ts tso.Timestamp) tso.Timestamp {
+		asked.Add(1)
+		return ts
+	})
+	s.start(t)
+	if levels, r := s.levels(t); levels[oracleLine] != OK || asked.Load() == 0 || int(asked.Load()) > Announce(s.Config).Timestamps {
+		t.Errorf("%d timestamps of %d: %+v", asked.Load(), Announce(s.Config).Timestamps, r.Results[0])
+	}
+	s.Lines = []string{"missing-row"}
+	if n := Announce(s.Config).Timestamps; n != 0 {
+		t.Errorf("%d timestamps without the line", n)
 	}
 }
