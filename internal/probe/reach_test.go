@@ -70,7 +70,8 @@ func TestIdentityOutOfReach(t *testing.T) {
 // TestFindingsSurviveTheEndOfALine: what a line has found before it is stopped.
 func TestFindingsSurviveTheEndOfALine(t *testing.T) {
 	t.Parallel()
-	for line, last := range map[string]string{"request-shapes": "meta", "sizes": "sizes"} {
+	for line, last := range map[string]string{"request-shapes": "meta", "sizes": "sizes", "rewritten-versions": "never"} {
+		var rewrites atomic.Int64
 		s := newSite(t)
 		s.Lines = []string{line}
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -82,6 +83,13 @@ func TestFindingsSurviveTheEndOfALine(t *testing.T) {
 				return status.Error(codes.InvalidArgument, "no")
 			case strings.HasPrefix(row, "kkk"):
 				return nil
+			case row == "rewritten-versions":
+				switch rewrites.Add(1) {
+				case 3: // the first version that is written again
+					return nil
+				case 4:
+					interrupt()
+				}
 			}
 			return invoke(ctx, method, req, reply, cc, opts...)
 		})

@@ -112,12 +112,12 @@ func (p *probe) rewritten(ctx context.Context) (out []Finding) {
 				err = p.store.Mutate(ctx, p.table, row, m)
 			}
 			if err != nil {
-				return stopped(fmt.Errorf("step %d: %w", i+1, err))
+				return append(out, stopped(fmt.Errorf("step %d: %w", i+1, err))...)
 			}
 		}
 		r, err := p.backend.ReadRow(ctx, p.table, row, store.Data(store.Version{Column: column, StartTS: ts}))
 		if err != nil {
-			return stopped(err)
+			return append(out, stopped(err)...)
 		}
 		if len(r.Items) != 1 || string(r.Items[0].Value) != string(again) {
 			out = append(out, failed("", "version %d, erased and written again as %q: a read finds %d cells", ts, again, len(r.Items)))
