@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
@@ -176,5 +177,22 @@ func TestTimestampsAreAnnounced(t *testing.T) {
 	s.Lines = []string{"missing-row"}
 	if n := Announce(s.Config).Timestamps; n != 0 {
 		t.Errorf("%d timestamps without the line", n)
+	}
+}
+
+// TestTheClockIsComparedToTheEnd: also while timestamps are counted.
+func TestTheClockIsComparedToTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Lines = []string{oracleLine}
+	s.Oracle = changed(s.Oracle, func(n int64, ts tso.Timestamp) tso.Timestamp {
+		if n > int64(s.effort.samples) {
+			return ts.Add(time.Hour)
+		}
+		return ts
+	})
+	s.start(t)
+	if levels, r := s.levels(t); levels[oracleLine] != Failed {
+		t.Errorf("%+v", r.Results[0])
 	}
 }
