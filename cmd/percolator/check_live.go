@@ -70,10 +70,11 @@ func liveNames() (names []string) {
 
 // liveJSON is what a run may cost, and has cost.
 type liveJSON struct {
-	Most    probe.Cost            `json:"most"`
-	MaxTime string                `json:"maxTime"`
-	Lines   map[string]probe.Cost `json:"lines,omitempty"` // with --dry-run
-	Sent    *probe.Cost           `json:"sent,omitempty"`
+	Most       probe.Cost            `json:"most"`
+	Timestamps int                   `json:"timestamps,omitempty"` // at most
+	MaxTime    string                `json:"maxTime"`
+	Lines      map[string]probe.Cost `json:"lines,omitempty"` // with --dry-run
+	Sent       *probe.Cost           `json:"sent,omitempty"`
 }
 
 // runLive is "check --live".
@@ -96,7 +97,7 @@ func (f *checkFlags) runLive(cmd *cobra.Command, only []string) error {
 		c.Identities = append(c.Identities, i)
 	}
 	most := probe.Announce(c)
-	about := liveJSON{Most: most.Total, MaxTime: most.MaxTime.String()}
+	about := liveJSON{Most: most.Total, Timestamps: most.Timestamps, MaxTime: most.MaxTime.String()}
 	if f.live.dryRun {
 		about.Lines = map[string]probe.Cost{}
 		for _, l := range most.Lines {
@@ -150,8 +151,12 @@ func printAnnouncement(w io.Writer, a probe.Announcement) {
 }
 
 func costText(a probe.Announcement) string {
-	return fmt.Sprintf("it sends at most %d requests with %s to Bigtable, and takes at most %v; tables that it creates and removes: %d",
+	text := fmt.Sprintf("it sends at most %d requests with %s to Bigtable, and takes at most %v; tables that it creates and removes: %d",
 		a.Total.Requests, strings.TrimSpace(bytesShown(a.Total.Bytes)), a.MaxTime, a.Total.Tables)
+	if a.Timestamps > 0 {
+		text += fmt.Sprintf("; timestamps that it asks the oracle for: %d", a.Timestamps)
+	}
+	return text
 }
 
 // identityKey is the context key of the options by which a caller becomes somebody else on an

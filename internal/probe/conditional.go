@@ -60,11 +60,11 @@ func (p *probe) missingRow(ctx context.Context) (out []Finding) {
 	} {
 		matched, err := p.backend.CheckAndMutate(ctx, p.table, row, store.CellExists("c"), c.onMatch, c.onMiss)
 		if err != nil {
-			return stopped(err)
+			return append(out, stopped(err)...)
 		}
 		got, err := p.values(ctx, row)
 		if err != nil {
-			return stopped(err)
+			return append(out, stopped(err)...)
 		}
 		if matched != c.matched || got["c"] != c.want {
 			out = append(out, failed("", "conditional mutation %d of a row that was missing: matched %v, then the cell is %q; want %v, %q", i+1, matched, got["c"], c.matched, c.want))
@@ -109,12 +109,18 @@ func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
 	if err != nil {
 		return stopped(err)
 	}
+	undecided := 0
 	for slot, who := range won {
 		there := got[fmt.Sprint(slot)]
 		sure := slices.DeleteFunc(slices.Clone(who), func(w string) bool { return w[0] == '?' })
-		if len(sure) > 1 || len(sure) == 1 && sure[0] != there || len(sure) == 0 && !slices.Contains(who, "?"+there) {
+		if there == "" && len(sure) == 0 && len(who) == contenders { // nobody has lost either
+			undecided++
+		} else if len(sure) > 1 || len(sure) == 1 && sure[0] != there || len(sure) == 0 && !slices.Contains(who, "?"+there) {
 			out = append(out, failed("percolator check --only app-profile", "%d of %d concurrent conditional mutations won cell %d (%v), which holds %q", len(sure), contenders, slot, sure, there))
 		}
+	}
+	if undecided > 0 {
+		out = append(out, unable(fmt.Errorf("of %d cells every outcome is ambiguous, and nobody won them", undecided))...)
 	}
 	return elseOK(out, "%d concurrent conditional mutations on one row in %v (%.0f/s), %d for each of %d cells: each has one winner, %d outcomes were ambiguous",
 		slots*contenders, took.Round(resolution), float64(slots*contenders)/max(took.Seconds(), 1e-6), contenders, slots, doubtful)

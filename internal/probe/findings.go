@@ -57,12 +57,17 @@ func unable(err error) []Finding {
 	return []Finding{{Level: NotChecked, Saw: err.Error(), Unable: true}}
 }
 
+// outOfReach reports whether err says nothing about what the store does with a request.
+func outOfReach(err error) bool {
+	return slices.Contains([]codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted,
+		codes.PermissionDenied, codes.Unauthenticated, status.Code(errExhausted)}, status.Code(err)) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
 // stopped is the finding of a line that an error has ended: one of the store, unless it, or the way
 // to it, was out of reach.
 func stopped(err error) []Finding {
-	outOfReach := []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.ResourceExhausted,
-		codes.PermissionDenied, codes.Unauthenticated, status.Code(errExhausted)}
-	if slices.Contains(outOfReach, status.Code(err)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if outOfReach(err) {
 		return unable(err)
 	}
 	return []Finding{failed("", "it was stopped by: %v", err)}

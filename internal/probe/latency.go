@@ -130,6 +130,9 @@ func (p *probe) oracle(ctx context.Context) (out []Finding) {
 		return stopped(err)
 	}
 	rate := float64(len(seen)) / time.Since(begun).Seconds()
+	if ahead := tso.Timestamp(highest.Load()).Time().Sub(p.now()); ahead > ClockTolerance {
+		offset = ahead
+	}
 	if offset.Abs() > ClockTolerance {
 		return []Finding{failed("percolator tso status", "timestamps are %v off this machine's clock", offset.Round(time.Millisecond))}
 	}

@@ -77,8 +77,10 @@ type Line struct {
 	run         func(p *probe, ctx context.Context) []Finding
 }
 
-// scratchTables is the line of the tables' own creation and removal, which comes last.
-const scratchTables = "scratch-tables"
+const (
+	oracleLine    = "oracle"
+	scratchTables = "scratch-tables" // the tables' own creation and removal, which comes last
+)
 
 // Lines are all, in the order in which they run.
 func Lines() []Line {
@@ -95,7 +97,7 @@ func Lines() []Line {
 		{"missing-family", "a mutation of a family that does not exist says so, and changes nothing", fixed(20, 10<<10), time.Minute, (*probe).missingFamily},
 		{"progress", "a read that is cut at its deadline has shown how far it came", progressCost, 5 * time.Minute, (*probe).progress},
 		{"latency", "p50 and p99 of each operation", latencyCost, 2 * time.Minute, (*probe).latency},
-		{"oracle", "timestamps increase, close to this clock", fixed(0, 0), time.Minute, (*probe).oracle},
+		{oracleLine, "timestamps increase, close to this clock", fixed(0, 0), time.Minute, (*probe).oracle},
 		{scratchTables, "the tables of the probe come and go; those of runs that crashed", func(*Config) Cost { return removeCost }, removeLimit, nil},
 	}
 }
@@ -113,9 +115,10 @@ func (c *Config) chosen() []Line {
 
 // Announcement is the most that a run costs.
 type Announcement struct {
-	Lines   []Result // with Sent as the most that they may send
-	Total   Cost     // with the connections and the scratch table
-	MaxTime time.Duration
+	Lines      []Result // with Sent as the most that they may send
+	Total      Cost     // with the connections and the scratch table
+	Timestamps int      // that the oracle is asked for
+	MaxTime    time.Duration
 }
 
 // Announce says what Run would cost, and sends nothing.
@@ -128,6 +131,9 @@ func Announce(c Config) Announcement {
 		a.Lines = append(a.Lines, Result{Name: l.Name, Sent: cost})
 		a.Total = a.Total.plus(cost)
 		limits += l.limit
+		if l.Name == oracleLine {
+			a.Timestamps = c.effort.samples + c.effort.timestamps
+		}
 	}
 	a.MaxTime = min(c.MaxTime+removeLimit, limits)
 	return a

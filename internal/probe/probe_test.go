@@ -38,7 +38,7 @@ const documents = "documents"
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{
-		Config: Config{Project: "p", Instance: "i", Oracle: newOracle(t), SeveralClusters: "anywhere", ProgressWithin: 100 * time.Millisecond,
+		Config: Config{Project: "p", Instance: "i", Oracle: newOracle(t), SeveralClusters: "anywhere", MaxLatency: 20 * time.Second,
 			suffix: testSuffix, effort: &smallEffort},
 		rights:   map[string]emulator.Rights{"owner": {Instance: emulator.Role("roles/bigtable.admin")}},
 		profiles: map[string]emulator.AppProfile{"anywhere": {}},
@@ -51,6 +51,7 @@ func newSite(t *testing.T) *site {
 
 // onDisks has the line "progress" checked too.
 func (s *site) onDisks() {
+	s.ProgressBytes, s.ProgressWithin = progressRow, time.Second
 	s.disks = &emulator.Disks{Speed: 1 << 30, Clean: []emulator.Clean{{Table: "percolator_probe_" + testSuffix, Start: progressPrefix, End: "progress0", Bytes: 1 << 40}}}
 }
 

@@ -26,6 +26,9 @@ func progressCost(c *Config) Cost {
 
 // progress reads rows that the filter keeps back, until a deadline.
 func (p *probe) progress(ctx context.Context) []Finding {
+	if p.ProgressBytes < progressRow {
+		return notChecked("nothing was written for a read that takes longer than %v; --progress-bytes 536870912 would write 512 MiB in some 140 requests", p.ProgressWithin)
+	}
 	value := make([]byte, progressRow)
 	for at := int64(0); at < p.ProgressBytes/progressRow; at += progressRows {
 		var rows []string
@@ -47,8 +50,6 @@ func (p *probe) progress(ctx context.Context) []Finding {
 		func(layout.Row) bool { return true })
 	took := time.Since(begun).Round(time.Millisecond)
 	switch {
-	case err == nil && p.ProgressBytes == 0:
-		return notChecked("nothing was written for a read that takes longer than %v; --progress-bytes 536870912 would write 512 MiB in some 140 requests", p.ProgressWithin)
 	case err == nil:
 		return notChecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let the deadline cut it",
 			p.ProgressBytes, took)

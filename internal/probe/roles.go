@@ -97,8 +97,10 @@ func (p *probe) identity(ctx context.Context, i Identity) (out []Finding) {
 		defer func() { _ = data.Close() }()
 		err = data.PingAndWarm(ctx)
 	}
-	if err != nil {
+	if status.Code(err) == codes.PermissionDenied {
 		return []Finding{failed(p.policyCommand(), "%s cannot connect: %v", name, err)}
+	} else if err != nil {
+		return unable(fmt.Errorf("%s, to connect: %w", name, err))
 	}
 	admin, err := bigtable.NewAdminClient(ctx, p.Project, p.Instance, opts...)
 	if err != nil {
@@ -113,7 +115,9 @@ func (p *probe) identity(ctx context.Context, i Identity) (out []Finding) {
 	if !slices.Contains(p.made, p.madeTable()) {
 		p.made = append(p.made, p.madeTable())
 	}
-	tried = append(tried, attempt{"create tables", i.Role.Create, p.ignoring(codes.AlreadyExists, admin.CreateTable(ctx, p.madeTable()))},
+	creating, cancel := unabandoned(ctx)
+	defer cancel()
+	tried = append(tried, attempt{"create tables", i.Role.Create, p.ignoring(codes.AlreadyExists, admin.CreateTable(creating, p.madeTable()))},
 		attempt{"remove tables", false, p.ignoring(codes.NotFound, admin.DeleteTable(ctx, p.table+"_none"))})
 	may, mayNot := 0, 0
 	for _, a := range tried {

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -60,11 +61,10 @@ func (p *probe) tornReads(ctx context.Context) []Finding {
 		if err != nil {
 			return err
 		}
-		for _, it := range r.Items {
-			if len(r.Items) != 2*tornColumns || string(it.Value) != string(r.Items[0].Value) {
-				torn.Add(1)
-				return nil
-			}
+		part := func(it layout.Item) bool { return string(it.Value) != string(r.Items[0].Value) }
+		if len(r.Items) != 2*tornColumns || slices.ContainsFunc(r.Items, part) {
+			torn.Add(1)
+			return nil
 		}
 		var now int64
 		if _, err := fmt.Sscan(string(r.Items[0].Value), &now); err == nil && last.Swap(now) != now {
@@ -112,12 +112,12 @@ func (p *probe) rewritten(ctx context.Context) (out []Finding) {
 				err = p.store.Mutate(ctx, p.table, row, m)
 			}
 			if err != nil {
-				return stopped(fmt.Errorf("step %d: %w", i+1, err))
+				return append(out, stopped(fmt.Errorf("step %d: %w", i+1, err))...)
 			}
 		}
 		r, err := p.backend.ReadRow(ctx, p.table, row, store.Data(store.Version{Column: column, StartTS: ts}))
 		if err != nil {
-			return stopped(err)
+			return append(out, stopped(err)...)
 		}
 		if len(r.Items) != 1 || string(r.Items[0].Value) != string(again) {
 			out = append(out, failed("", "version %d, erased and written again as %q: a read finds %d cells", ts, again, len(r.Items)))
@@ -145,7 +145,7 @@ func (p *probe) farTimestamps(ctx context.Context) (out []Finding) {
 	}
 	row.sort()
 	if err := p.store.Mutate(ctx, p.table, row.key, row.mutation()); err != nil {
-		return []Finding{failed("", "writing versions up to %s: %v", yearOf(end), err)}
+		return stopped(fmt.Errorf("writing versions up to %s: %w", yearOf(end), err))
 	}
 	c := []string{"c"}
 	queries := []store.Query{store.Newest(c, 0, 1), store.Newest(c, 0, len(all))}
@@ -155,7 +155,7 @@ func (p *probe) farTimestamps(ctx context.Context) (out []Finding) {
 	}
 	for _, q := range queries {
 		if differs, err := p.ask(ctx, row, q); err != nil {
-			return stopped(err)
+			return append(out, stopped(err)...)
 		} else if differs != "" && len(out) < maxNamed {
 			out = append(out, failed("", "%s: %s", asked(q), differs))
 		}

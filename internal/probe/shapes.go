@@ -167,7 +167,7 @@ func (p *probe) shapes(ctx context.Context) []Finding {
 		queries []store.Query
 	}{{cellsRow(), cellQueries()}, {metaRow(), metaQueries()}} {
 		if err := p.store.Mutate(ctx, p.table, c.row.key, c.row.mutation()); err != nil {
-			return stopped(err)
+			return append(wrong, stopped(err)...)
 		}
 		err := each(ctx, (len(c.queries)-1)/p.effort.every+1, func(ctx context.Context, i int) error {
 			q := c.queries[i*p.effort.every]
@@ -182,7 +182,7 @@ func (p *probe) shapes(ctx context.Context) []Finding {
 			return err
 		})
 		if err != nil {
-			return stopped(err)
+			return append(wrong, stopped(err)...)
 		}
 	}
 	return elseOK(wrong, "%d queries of %d shapes, as reads and as predicates, with the bytes 0x00 to 0xff in names and values: each finds what it is for", n, len(seen))
@@ -200,7 +200,7 @@ const maxNamed = 3
 func (p *probe) ask(ctx context.Context, row *modelRow, q store.Query) (differs string, err error) {
 	got, err := p.backend.ReadRow(ctx, p.table, row.key, q)
 	if err != nil {
-		return fmt.Sprintf("reading: %v", err), ctx.Err()
+		return refusal("reading", err)
 	}
 	want, most := q.Evaluate(row.items)
 	if differs = difference(got.Items, want, most); differs != "" {
@@ -211,11 +211,19 @@ func (p *probe) ask(ctx context.Context, row *modelRow, q store.Query) (differs 
 	matched, err := p.backend.CheckAndMutate(ctx, p.table, row.key, q, nothing, nothing)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("as a predicate: %v", err), ctx.Err()
+		return refusal("as a predicate", err)
 	case matched != (len(want) > 0):
 		return fmt.Sprintf("as a predicate: %v, and it finds %d cells", matched, len(want)), nil
 	}
 	return "", nil
+}
+
+// refusal is how a query fails that the store does not answer.
+func refusal(what string, err error) (differs string, _ error) {
+	if outOfReach(err) {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %v", what, err), nil
 }
 
 // difference says how got is not want, or most cells of it.
@@ -230,6 +238,9 @@ func difference(got, want []layout.Item, most int) string {
 	}
 	if most == 0 || most > len(want) {
 		most = len(want)
+	}
+	if len(got) > most {
+		return fmt.Sprintf("it answers %d cells, where %d were asked for", len(got), most)
 	}
 	if len(got) < most {
 		return fmt.Sprintf("it answers %d cells of %d; %s %q@%d is missing, say", len(got), most, left[0].Family, left[0].Column, left[0].Timestamp)

@@ -88,13 +88,13 @@ func (p *probe) sizes(ctx context.Context) (out []Finding) {
 	t := p.data.Open(p.table)
 	var seen []string
 	for _, s := range sizesOf(&p.Config) {
-		if err := s.send(ctx, t, s.accepted); err != nil {
-			if ctx.Err() != nil {
-				return stopped(err)
-			}
+		err := s.send(ctx, t, s.accepted)
+		if slices.Contains(refusals, status.Code(err)) {
 			out = append(out, failed("", "%d %s were refused: %v", s.accepted, s.what, err))
+		} else if err != nil {
+			return append(out, stopped(fmt.Errorf("%d %s: %w", s.accepted, s.what, err))...)
 		}
-		err := s.send(ctx, t, s.refused)
+		err = s.send(ctx, t, s.refused)
 		switch code := status.Code(err); {
 		case err == nil:
 			out = append(out, failed("", "%d %s were accepted", s.refused, s.what))
@@ -124,8 +124,8 @@ func (p *probe) missingFamily(ctx context.Context) (out []Finding) {
 		},
 	} {
 		err := send()
-		if ctx.Err() != nil {
-			return stopped(err)
+		if outOfReach(err) {
+			return append(out, stopped(err)...)
 		}
 		if !errors.Is(err, model.ErrSchemaMismatch) || !strings.Contains(err.Error(), "lacks a column family") {
 			out = append(out, failed("", "a mutation of a family that does not exist: %v", err))

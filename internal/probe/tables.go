@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
 )
 
 // Bounds of scratch tables.
@@ -21,6 +23,7 @@ const (
 	LeftoverAge  = time.Hour // after which a run is taken for dead, and its tables are removed
 	maxLeftovers = 16        // that one run removes
 	removeLimit  = time.Minute
+	dropAttempts = 6
 )
 
 // scratchTable is the name of a table that a run has made: when, which one, for what. Tables of no
@@ -58,8 +61,20 @@ func (p *probe) create(ctx context.Context) error {
 	for _, f := range families {
 		conf.Families[f] = bigtable.NoGcPolicy()
 	}
+	ctx, cancel := unabandoned(ctx)
+	defer cancel()
 	p.createErr = p.admin.CreateTableFromConf(ctx, &conf)
 	return p.createErr
+}
+
+// unabandoned keeps of ctx only the deadline: a table whose creation is abandoned may appear after
+// its removal.
+func unabandoned(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := prepareLimit
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }
 
 // remove removes all that this run has made and old leftovers, whatever has ended ctx.
@@ -108,10 +123,17 @@ func (p *probe) remove(ctx context.Context) Result {
 // removeCost is also of repetitions.
 var removeCost = Cost{Requests: 2 * (3 + maxLeftovers), Bytes: 16 << 10}
 
-// drop removes a table, if it is there.
+// drop removes a table, if it is there. Google's client does not repeat that.
 func (p *probe) drop(ctx context.Context, name string) (there bool, err error) {
-	if err = p.admin.DeleteTable(ctx, name); status.Code(err) == codes.NotFound {
-		return false, nil
+	pause := retry.New(100*time.Millisecond, 2*time.Second)
+	for attempt := range dropAttempts {
+		err = p.admin.DeleteTable(ctx, name)
+		if status.Code(err) == codes.NotFound { // perhaps by an attempt whose answer was lost
+			return attempt > 0, nil
+		}
+		if !model.Ambiguous(err) || pause.Wait(ctx) != nil {
+			break
+		}
 	}
 	return err == nil, err
 }

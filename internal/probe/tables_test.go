@@ -4,11 +4,14 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
+	"cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
 	"github.com/gopercolator/percolator/internal/model"
@@ -57,7 +60,7 @@ func TestTablesAreRemovedWhateverHappens(t *testing.T) {
 			}
 		}, map[string]Level{"one-winner": OK, "torn-reads": NotChecked, "oracle": NotChecked, scratchTables: OK}},
 		"it takes too long": {t.Context(), func(s *site) {
-			s.MaxTime = time.Second
+			s.MaxTime, s.Lines = 3*time.Second, []string{"missing-row", "one-winner", "oracle"}
 			s.between = unary(on("one-winner", func(ctx context.Context) { <-ctx.Done() }))
 		}, map[string]Level{"missing-row": OK, "one-winner": NotChecked, "oracle": NotChecked, scratchTables: OK}},
 	} {
@@ -178,6 +181,57 @@ func TestNoMoreIsSentThanAnnounced(t *testing.T) {
 		}
 		if last := r.Findings[len(r.Findings)-1]; !last.Unable || !strings.Contains(last.Saw, "used up") {
 			t.Errorf("%s: %+v", name, r.Findings)
+		}
+	}
+}
+
+// TestRemovalIsRepeated: a table does not stay because the service was away for a moment.
+func TestRemovalIsRepeated(t *testing.T) {
+	t.Parallel()
+	for name, applied := range map[string]bool{"refused": false, "applied": true} {
+		s := newSite(t)
+		s.Lines = []string{"missing-row"}
+		var asked atomic.Int64 // the first time the table does not exist yet
+		s.between = unary(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if _, ok := req.(*adminpb.DeleteTableRequest); ok && asked.Add(1) == 2 {
+				if applied {
+					_ = invoke(ctx, method, req, reply, cc, opts...)
+				}
+				return errAway
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		})
+		server := s.start(t)
+		if levels, r := s.levels(t); levels[scratchTables] != OK || !strings.Contains(r.Results[1].Findings[0].Saw, testSuffix) {
+			t.Errorf("%s: %+v", name, r.Results[1])
+		}
+		alone(t, server)
+	}
+}
+
+// TestInterruptedCreation: a table whose creation an interrupt abandons would come after its
+// removal.
+func TestInterruptedCreation(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{testSuffix, testSuffix + "_made"} {
+		s := newSite(t)
+		s.Lines = []string{"identities"}
+		ctx, interrupt := context.WithCancel(t.Context())
+		abandoned := false
+		s.between = unary(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if r, ok := req.(*adminpb.CreateTableRequest); ok && strings.HasSuffix(r.TableId, table) {
+				interrupt()
+				if ctx.Err() != nil {
+					abandoned = true
+					return status.FromContextError(ctx.Err()).Err()
+				}
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		})
+		s.start(t)
+		s.Identities = s.Identities[len(s.Identities)-1:] // schema
+		if r, err := Run(ctx, s.Config); err != nil || abandoned {
+			t.Errorf("%s: %+v, %v; abandoned: %v", table, r, err, abandoned)
 		}
 	}
 }
