@@ -14,7 +14,7 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// connections of a client. The probe has at most parallel requests under way.
+// connections of a client. But for one-winner the probe has at most parallel requests under way.
 const (
 	connections = 4
 	parallel    = 64
@@ -50,10 +50,10 @@ func dataClient(ctx context.Context, project, instance, profile string, opts []o
 		MetricsProvider: bigtable.NoopMetricsProvider{}, DisableDirectAccess: true, DisableSession: true}, opts...)
 }
 
-// each calls do for 0 to n-1, several at once, until one fails or panics.
-func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+// each calls do for 0 to n-1, at most atOnce at a time, until one fails or panics.
+func each(ctx context.Context, n, atOnce int, do func(ctx context.Context, i int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
+	g.SetLimit(atOnce)
 	for i := range n {
 		if gctx.Err() != nil {
 			break

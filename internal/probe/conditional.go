@@ -78,14 +78,15 @@ func winnerCost(c *Config) Cost {
 	return Cost{Requests: n, Bytes: int64(n) * 512}
 }
 
-// oneWinner: contenders for a cell each set it if it is missing. All cells are in one row.
+// oneWinner: contenders for a cell each set it if it is missing, all at once. All cells are in one
+// row.
 func (p *probe) oneWinner(ctx context.Context) (out []Finding) {
 	const row = "one-winner"
 	slots, contenders := p.effort.slots, p.effort.contenders
 	var mu sync.Mutex
 	won, doubtful := make([][]string, slots), 0
 	begun := p.now()
-	err := each(ctx, slots*contenders, func(ctx context.Context, i int) error {
+	err := each(ctx, slots*contenders, slots*contenders, func(ctx context.Context, i int) error {
 		slot, who := i/contenders, fmt.Sprint(i%contenders)
 		matched, err := p.backend.CheckAndMutate(ctx, p.table, row, store.CellExists(fmt.Sprint(slot)), nil, putting(layout.MetaFamily, fmt.Sprint(slot), who))
 		mu.Lock()

@@ -105,7 +105,7 @@ func (p *probe) oracle(ctx context.Context) (out []Finding) {
 	var highest atomic.Int64
 	seen := map[tso.Timestamp]bool{}
 	begun := time.Now()
-	err := each(ctx, p.effort.timestamps, func(ctx context.Context, i int) error {
+	err := each(ctx, p.effort.timestamps, parallel, func(ctx context.Context, i int) error {
 		if time.Since(begun) > rateLimit {
 			return nil
 		}

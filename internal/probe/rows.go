@@ -53,7 +53,7 @@ func (p *probe) tornReads(ctx context.Context) []Finding {
 	}
 	writes, reads := p.effort.writes, p.effort.reads
 	var torn, changes, last atomic.Int64
-	err := each(ctx, writes+reads, func(ctx context.Context, i int) error {
+	err := each(ctx, writes+reads, parallel, func(ctx context.Context, i int) error {
 		if every := (writes + reads) / writes; i%every == 0 && i/every < writes {
 			return write(ctx, i/every)
 		}

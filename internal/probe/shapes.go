@@ -169,7 +169,7 @@ func (p *probe) shapes(ctx context.Context) []Finding {
 		if err := p.store.Mutate(ctx, p.table, c.row.key, c.row.mutation()); err != nil {
 			return append(wrong, stopped(err)...)
 		}
-		err := each(ctx, (len(c.queries)-1)/p.effort.every+1, func(ctx context.Context, i int) error {
+		err := each(ctx, (len(c.queries)-1)/p.effort.every+1, parallel, func(ctx context.Context, i int) error {
 			q := c.queries[i*p.effort.every]
 			differs, err := p.ask(ctx, c.row, q)
 			mu.Lock()

@@ -19,8 +19,8 @@ import (
 //
 // A row that no tablet server has at present must not hold up the others: a request that is sent
 // again, or has been under way for slotTimeout, gives up its slot. So there may be more requests
-// than slots, at most one for each row in the queue. And no tablet may fill the queue: who writes to
-// one that does not answer waits, and nobody else.
+// than slots, at most one for each row in the queue. And no tablet may fill the queue: the writers
+// of one that does not answer wait, and nobody else.
 const (
 	slotTimeout = time.Second
 	bulkQueue   = 16384         // rows waiting or under way; a committer that finds it full waits
