@@ -11,6 +11,7 @@ import (
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -284,5 +285,92 @@ func TestRepairOfAWideRow(t *testing.T) {
 	fixture.Must(t, err)
 	if len(row.Items) != 2 {
 		t.Errorf("%d cells are left", len(row.Items))
+	}
+}
+
+// A worker that lives through a repair remembers runs that are gone.
+func TestRepairBesideAWorker(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	ran := make(chan string, 100)
+	registry := observers.NewRegistry()
+	registry.Observe("o", "t", "seen", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		ran <- string(ch.Value)
+		return nil
+	})
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	w, err := observers.NewWorker(s.Client, registry, observers.Config{DisableCollection: true, Columns: []observers.Column{{Table: "t", Name: "seen"}}})
+	fixture.Must(t, err)
+	ctx, stop := context.WithCancel(s.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	if r := s.repair(); r.Renotified != 1 || len(ran) != 1 {
+		t.Errorf("%+v after %d runs", r, len(ran))
+	}
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	stop()
+	fixture.Must(t, <-done)
+	if len(ran) != 2 {
+		t.Errorf("%d runs, want one before the repair and one after", len(ran))
+	}
+	s.audit()
+}
+
+// So does one that parks an observer, and writes that another one is done.
+func TestRepairBesideAWorkerThatParks(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	ran, tried, repaired := make(chan string, 100), make(chan bool), make(chan bool)
+	registry := observers.NewRegistry()
+	registry.Observe("o", "t", "seen", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		ran <- string(ch.Value)
+		return nil
+	})
+	registry.Observe("p", "t", "seen", func(context.Context, *percolator.Txn, observers.Change) error {
+		close(tried)
+		<-repaired
+		return errors.New("always")
+	})
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	w, err := observers.NewWorker(s.Client, registry, observers.Config{DisableCollection: true, MaxAttempts: 1, Columns: []observers.Column{{Table: "t", Name: "seen"}}})
+	fixture.Must(t, err)
+	ctx, stop := context.WithCancel(s.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	<-tried
+	s.repair()
+	close(repaired)
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	stop()
+	fixture.Must(t, <-done)
+	if len(ran) != 2 {
+		t.Errorf("%d runs, want one before the repair and one after", len(ran))
+	}
+	s.audit()
+}
+
+// A notification is not erased, and no observer done, by what was known before the repair.
+func TestRepairBeforeALateErasure(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	run, err := s.Oracle.Next(s.ctx)
+	fixture.Must(t, err)
+	s.repair()
+	fixture.WantErr(t, s.admin.ClearNotification(s.ctx, fixture.Cell("1", "seen"), run), percolator.ErrConflict)
+	done := admin.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: run, Done: true}
+	broken, interrupt := context.WithCancel(s.ctx)
+	now, err := s.Oracle.Next(s.ctx)
+	fixture.Must(t, err)
+	_, err = s.admin.Repair(broken, admin.RepairOptions{To: now, Waiting: func(time.Duration) { interrupt() }})
+	fixture.WantErr(t, err, context.Canceled)
+	fixture.WantErr(t, s.admin.SetObserverStates(s.ctx, done), admin.ErrRepairing)
+	fixture.Must(t, s.Client.Flush(s.ctx))
+	if n := fixture.CellsOf(t, s.ctx, s.Env, "t", "notify"); n != 1 {
+		t.Errorf("%d notifications", n)
 	}
 }
