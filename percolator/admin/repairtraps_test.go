@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/observers"
@@ -373,4 +375,29 @@ func TestRepairBeforeALateErasure(t *testing.T) {
 	if n := fixture.CellsOf(t, s.ctx, s.Env, "t", "notify"); n != 1 {
 		t.Errorf("%d notifications", n)
 	}
+}
+
+// That an observer was forgotten says nothing about what changed since.
+func TestRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	ack := layout.AckColumn("seen", "o")
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	forget, err := s.Client.Engine().Commits.Begin(s.ctx, commit.TxnOptions{})
+	fixture.Must(t, err)
+	fixture.Must(t, forget.Put(&commit.Write{Cell: fixture.Cell("1", ack), Kind: layout.KindDelete}))
+	_, err = forget.Commit(s.ctx)
+	fixture.Must(t, err)
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "b")
+	s.now()
+	run, err := s.Client.Engine().Commits.Begin(s.ctx, commit.TxnOptions{})
+	fixture.Must(t, err)
+	if _, err := run.Acknowledge(s.ctx, fixture.Cell("1", "seen"), "o", []string{"o"}); err != nil {
+		t.Fatal(err)
+	}
+	fixture.Must(t, fixture.ErrOf(run.Commit(s.ctx)))
+	if r := s.repair(); r.Renotified != 1 {
+		t.Errorf("%+v", r)
+	}
+	s.audit()
 }
