@@ -377,6 +377,36 @@ func TestRepairBeforeALateErasure(t *testing.T) {
 	}
 }
 
+// An interrupted repair has erased the newest cell. The oracle has to be above it nevertheless.
+func TestRepairRemembersTheGreatestTimestamp(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	s.pay(s.Client, "6", "4")
+	s.now()
+	ahead := s.to.Add(10 * time.Minute)
+	l := layout.LockRecord{StartTS: ahead, Kind: layout.KindPut, Primary: u("c"), Placed: ahead, TTL: time.Second}
+	fixture.Plant(t, s.ctx, s.Env, "u", "c", "lock", "n", cellTime(ahead), string(l.Encode()))
+	dying, resolved := s.NewClient(), false
+	s.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if resolved {
+			return percolatortest.Crash
+		}
+		resolved = r.Method == percolatortest.MutateRows && r.Table == "u"
+		return percolatortest.Pass
+	})
+	if _, err := admin.New(dying).Repair(s.ctx, admin.RepairOptions{To: s.to}); err == nil || !resolved {
+		t.Fatalf("the first repair: %v", err)
+	}
+	if n := fixture.CellsOf(t, s.ctx, s.Env, "u", "lock"); n != 0 {
+		t.Fatalf("%d locks", n)
+	}
+	r, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
+	fixture.WantErr(t, err, admin.ErrOracleBehind)
+	if r.Greatest < ahead {
+		t.Errorf("greatest %d, the tables had %d", r.Greatest, ahead)
+	}
+}
+
 // That an observer was forgotten says nothing about what changed since.
 func TestRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
 	t.Parallel()
