@@ -407,6 +407,19 @@ func TestRepairRemembersTheGreatestTimestamp(t *testing.T) {
 	}
 }
 
+// What a hold kept from collection counts from when the copies may begin.
+func TestBackupHoldOutlastsItsWaits(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	h, to, err := s.admin.TakeBackupHold(s.ctx, time.Minute, "", func(time.Duration) { s.Clock.Advance(2 * time.Minute) })
+	fixture.Must(t, err)
+	holds, err := s.admin.Holds(s.ctx)
+	fixture.Must(t, err)
+	if len(holds) != 1 || holds[0] != h || h.Expires <= to.Add(2*time.Minute) {
+		t.Errorf("%+v, stored %+v, the timestamp is %d", h, holds, to)
+	}
+}
+
 // That an observer was forgotten says nothing about what changed since.
 func TestRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
 	t.Parallel()
