@@ -420,6 +420,35 @@ func TestBackupHoldOutlastsItsWaits(t *testing.T) {
 	}
 }
 
+// percolator_meta may be older than other rows: the safepoint in it says nothing about what
+// collection has removed, a hold does.
+func TestRepairOfAnOldMetaRow(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	early := s.pay(s.Client, "6", "4")
+	s.pay(s.Client, "1", "9")
+	s.Clock.Advance(2 * time.Minute)
+	s.pay(s.Client, "2", "8")
+	var err error
+	s.to, err = s.Oracle.Next(s.ctx)
+	fixture.Must(t, err)
+	h, err := s.admin.TakeHold(s.ctx, s.to, time.Hour, "as an export takes it")
+	fixture.Must(t, err)
+	putBack := s.save("percolator_meta", "meta")
+	s.Clock.Advance(2 * time.Minute)
+	fixture.Must(t, fixture.ErrOf(mustCollector(t, s, nil).Collect(s.ctx)))
+	putBack()
+	if r := s.repair(); r.Floor != h.Timestamp-1 {
+		t.Errorf("%+v", r)
+	}
+	patient := s.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Hour }))
+	_, err = patient.Snapshot(s.ctx, percolator.AsOfTimestamp(early))
+	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
+	at, err := s.Client.Snapshot(s.ctx, percolator.AsOfTimestamp(s.to))
+	fixture.Must(t, err)
+	fixture.WantValue(t, s.ctx, at, u("a"), "2")
+}
+
 // That an observer was forgotten says nothing about what changed since.
 func TestRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
 	t.Parallel()
