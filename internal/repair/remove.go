@@ -107,8 +107,8 @@ func (x *removal) eraseData() {
 			gone[version{it.Column, w.StartTS}] = true
 		}
 	}
-	for _, it := range x.row.Of(layout.LockFamily) { // of a dry run, which has counted it
-		held[version{it.Column, tso.Timestamp(it.Timestamp / 1000)}] = true
+	for _, it := range x.row.Of(layout.LockFamily) { // left alone, or of a dry run, which has counted it
+		held[version{it.Column, tso.Timestamp(it.Timestamp / 1000)}] = x.opts.DryRun || !x.newer(&it)
 	}
 	items := x.row.Of(layout.DataFamily)
 	for i := range items {
