@@ -66,8 +66,8 @@ type commit struct {
 	rows    []*rowWrites // the primary's row first
 	primary *Write
 	weak    []model.Cell
-	// until is one lifetime after a moment just before the last check of the transaction's age.
-	// Nothing of the commit point, of giving it up and of phase two is sent later (I14): the collector
+	// until is one lifetime after the commit timestamp arrived, before the last check of the
+	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent later (I14): the collector
 	// may have removed the record by then, and what would look like an abort is none.
 	until time.Time
 
@@ -273,10 +273,11 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	if commitTS <= cm.startTS {
 		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
 	}
+	until := time.Now().Add(cm.c.Store.Timing.RequestLifetime) // others wait from commitTS on (I23)
 	if err := cm.notifyWeak(ctx, commitTS); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
-	cm.until = time.Now().Add(cm.c.Store.Timing.RequestLifetime) // before the check
+	cm.until = until
 	if err := cm.checkAge(ctx); err != nil {
 		return 0, cm.abort(ctx, err)
 	}

@@ -42,7 +42,7 @@ type Fence struct {
 type Repair struct {
 	To       tso.Timestamp // what committed up to here stays
 	Phase    RepairPhase
-	Greatest tso.Timestamp `json:",omitzero"` // no cell is newer; from RepairRemove on
+	Greatest tso.Timestamp `json:",omitzero"` // no cell is newer, or was; from the first look on
 
 	Sound tso.Timestamp `json:",omitzero"` // no row lacks a record above it through collection
 	Floor tso.Timestamp `json:",omitzero"` // the safepoint of the repaired instance

@@ -107,8 +107,8 @@ func (x *removal) eraseData() {
 			gone[version{it.Column, w.StartTS}] = true
 		}
 	}
-	for _, it := range x.row.Of(layout.LockFamily) { // of a dry run, which has counted it
-		held[version{it.Column, tso.Timestamp(it.Timestamp / 1000)}] = true
+	for _, it := range x.row.Of(layout.LockFamily) { // left alone, or of a dry run, which has counted it
+		held[version{it.Column, tso.Timestamp(it.Timestamp / 1000)}] = x.opts.DryRun || !x.newer(&it)
 	}
 	items := x.row.Of(layout.DataFamily)
 	for i := range items {
@@ -161,16 +161,20 @@ func (x *removal) notifyAgain() {
 	}
 }
 
-// lastRun is the start timestamp of the newest run that stays. An observer that was forgotten needs
-// none.
+// lastRun is the start timestamp of the newest run that stays. An observer that was forgotten, and
+// has not run since, needs none.
 func (x *removal) lastRun(v *layout.Versions) tso.Timestamp {
+	ran := false                 // above the timestamp of the repair
 	for _, w := range v.Writes { // newest first
 		switch {
 		case w.CommitTS > x.repair.To:
+			ran = ran || w.Kind == layout.KindLock
 		case w.Kind == layout.KindLock:
 			return w.StartTS
-		case w.Kind == layout.KindDelete:
+		case w.Kind == layout.KindDelete && !ran:
 			return tso.MaxTimestamp
+		case w.Kind == layout.KindDelete:
+			return 0
 		}
 	}
 	return 0

@@ -27,7 +27,8 @@ type heldCell struct {
 	layout.LockRecord
 }
 
-// resolve resolves every lock, and notes in next the greatest timestamp of all cells.
+// resolve resolves every lock, and notes in next the greatest timestamp of all cells. It is stored
+// before any cell goes: nobody finds it later.
 func (r *run) resolve(ctx context.Context, next *meta.Repair) error {
 	for {
 		s, err := r.survey(ctx)
@@ -35,6 +36,12 @@ func (r *run) resolve(ctx context.Context, next *meta.Repair) error {
 			return err
 		}
 		next.Greatest = s.greatest
+		if found := r.repair; found.Greatest != s.greatest {
+			found.Greatest = s.greatest
+			if err := r.enter(ctx, found); err != nil {
+				return err
+			}
+		}
 		resolved, err := r.resolveAll(ctx, s.locks)
 		switch {
 		case err != nil || !s.more:
@@ -51,7 +58,7 @@ func (r *run) survey(ctx context.Context) (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &survey{greatest: max(r.repair.To, m.Safepoint, m.Watermark, m.Now)}
+	s := &survey{greatest: max(r.repair.To, r.repair.Greatest, m.Safepoint, m.Watermark, m.Now)}
 	for _, h := range m.Holds {
 		if h.Timestamp <= tso.MaxTimestamp { // otherwise it was released
 			s.greatest = max(s.greatest, h.Timestamp)

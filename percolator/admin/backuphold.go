@@ -22,7 +22,7 @@ import (
 // Bigtable's own backups, and returns a timestamp to which Repair can bring them: of everything
 // that committed at or below it, each row of each table has from now on the record or the lock.
 // Until the hold is released nothing is collected, and weak notifications leave traces. ttl is as
-// for TakeHold; it has to outlast the copies.
+// for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
 //
 // It finishes a collection that is under way and waits for two drains (RequestLifetime and
 // MetaMaxAge of Schema.Timing and a little more, 80 s by default), and tells waiting, if that is not
@@ -31,7 +31,10 @@ func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason st
 	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
 		return Hold{}, 0, err
 	}
-	if to, err = a.settle(ctx, waiting); err != nil {
+	if to, err = a.settle(ctx, waiting); err == nil {
+		h, err = a.ExtendHold(ctx, h, ttl)
+	}
+	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
 		defer cancel()
 		return Hold{}, 0, errors.Join(err, a.ReleaseHold(ctx, h))

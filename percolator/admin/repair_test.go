@@ -229,6 +229,7 @@ func TestRepairOfStrangeLocks(t *testing.T) {
 	fixture.Must(t, err)
 	fixture.Plant(t, s.ctx, s.Env, "t", "foreign2", "lock", "c", cellTime(after), elsewhere(after))
 	fixture.Plant(t, s.ctx, s.Env, "t", "broken2", "lock", "c", cellTime(after), "?")
+	fixture.Plant(t, s.ctx, s.Env, "t", "broken2", "data", "c", cellTime(after), "above")
 	r, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
 	fixture.WantErr(t, err, admin.ErrRepairFindings)
 	if r.Found != 2 || r.Audited != 2 {
@@ -239,6 +240,9 @@ func TestRepairOfStrangeLocks(t *testing.T) {
 	fixture.WantNow(t, s.ctx, s.Client, fixture.Cell("r", "c"), "old")
 	if n := fixture.CellsOf(t, s.ctx, s.Env, "t", "lock"); n != 2 {
 		t.Errorf("%d locks are left", n)
+	}
+	if n := fixture.CellsOf(t, s.ctx, s.Env, "t", "data"); n != 1 {
+		t.Errorf("%d values are left", n)
 	}
 }
 

@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/commit"
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -285,4 +288,188 @@ func TestRepairOfAWideRow(t *testing.T) {
 	if len(row.Items) != 2 {
 		t.Errorf("%d cells are left", len(row.Items))
 	}
+}
+
+// A worker that lives through a repair remembers runs that are gone.
+func TestRepairBesideAWorker(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	ran := make(chan string, 100)
+	registry := observers.NewRegistry()
+	registry.Observe("o", "t", "seen", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		ran <- string(ch.Value)
+		return nil
+	})
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	w, err := observers.NewWorker(s.Client, registry, observers.Config{DisableCollection: true, Columns: []observers.Column{{Table: "t", Name: "seen"}}})
+	fixture.Must(t, err)
+	ctx, stop := context.WithCancel(s.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	if r := s.repair(); r.Renotified != 1 || len(ran) != 1 {
+		t.Errorf("%+v after %d runs", r, len(ran))
+	}
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	stop()
+	fixture.Must(t, <-done)
+	if len(ran) != 2 {
+		t.Errorf("%d runs, want one before the repair and one after", len(ran))
+	}
+	s.audit()
+}
+
+// So does one that parks an observer, and writes that another one is done.
+func TestRepairBesideAWorkerThatParks(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	ran, tried, repaired := make(chan string, 100), make(chan bool), make(chan bool)
+	registry := observers.NewRegistry()
+	registry.Observe("o", "t", "seen", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		ran <- string(ch.Value)
+		return nil
+	})
+	registry.Observe("p", "t", "seen", func(context.Context, *percolator.Txn, observers.Change) error {
+		close(tried)
+		<-repaired
+		return errors.New("always")
+	})
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	w, err := observers.NewWorker(s.Client, registry, observers.Config{DisableCollection: true, MaxAttempts: 1, Columns: []observers.Column{{Table: "t", Name: "seen"}}})
+	fixture.Must(t, err)
+	ctx, stop := context.WithCancel(s.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	<-tried
+	s.repair()
+	close(repaired)
+	fixture.Must(t, w.WaitIdle(s.ctx))
+	stop()
+	fixture.Must(t, <-done)
+	if len(ran) != 2 {
+		t.Errorf("%d runs, want one before the repair and one after", len(ran))
+	}
+	s.audit()
+}
+
+// A notification is not erased, and no observer done, by what was known before the repair.
+func TestRepairBeforeALateErasure(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	s.now()
+	run, err := s.Oracle.Next(s.ctx)
+	fixture.Must(t, err)
+	s.repair()
+	fixture.WantErr(t, s.admin.ClearNotification(s.ctx, fixture.Cell("1", "seen"), run), percolator.ErrConflict)
+	done := admin.ObserverState{Cell: fixture.Cell("1", "seen"), Observer: "o", Through: run, Done: true}
+	broken, interrupt := context.WithCancel(s.ctx)
+	now, err := s.Oracle.Next(s.ctx)
+	fixture.Must(t, err)
+	_, err = s.admin.Repair(broken, admin.RepairOptions{To: now, Waiting: func(time.Duration) { interrupt() }})
+	fixture.WantErr(t, err, context.Canceled)
+	fixture.WantErr(t, s.admin.SetObserverStates(s.ctx, done), admin.ErrRepairing)
+	fixture.Must(t, s.Client.Flush(s.ctx))
+	if n := fixture.CellsOf(t, s.ctx, s.Env, "t", "notify"); n != 1 {
+		t.Errorf("%d notifications", n)
+	}
+}
+
+// An interrupted repair has erased the newest cell. The oracle has to be above it nevertheless.
+func TestRepairRemembersTheGreatestTimestamp(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	s.pay(s.Client, "6", "4")
+	s.now()
+	ahead := s.to.Add(10 * time.Minute)
+	l := layout.LockRecord{StartTS: ahead, Kind: layout.KindPut, Primary: u("c"), Placed: ahead, TTL: time.Second}
+	fixture.Plant(t, s.ctx, s.Env, "u", "c", "lock", "n", cellTime(ahead), string(l.Encode()))
+	dying, resolved := s.NewClient(), false
+	s.FaultsOf(dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if resolved {
+			return percolatortest.Crash
+		}
+		resolved = r.Method == percolatortest.MutateRows && r.Table == "u"
+		return percolatortest.Pass
+	})
+	if _, err := admin.New(dying).Repair(s.ctx, admin.RepairOptions{To: s.to}); err == nil || !resolved {
+		t.Fatalf("the first repair: %v", err)
+	}
+	if n := fixture.CellsOf(t, s.ctx, s.Env, "u", "lock"); n != 0 {
+		t.Fatalf("%d locks", n)
+	}
+	r, err := s.admin.Repair(s.ctx, admin.RepairOptions{To: s.to})
+	fixture.WantErr(t, err, admin.ErrOracleBehind)
+	if r.Greatest < ahead {
+		t.Errorf("greatest %d, the tables had %d", r.Greatest, ahead)
+	}
+}
+
+// What a hold kept from collection counts from when the copies may begin.
+func TestBackupHoldOutlastsItsWaits(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	h, to, err := s.admin.TakeBackupHold(s.ctx, time.Minute, "", func(time.Duration) { s.Clock.Advance(2 * time.Minute) })
+	fixture.Must(t, err)
+	holds, err := s.admin.Holds(s.ctx)
+	fixture.Must(t, err)
+	if len(holds) != 1 || holds[0] != h || h.Expires <= to.Add(2*time.Minute) {
+		t.Errorf("%+v, stored %+v, the timestamp is %d", h, holds, to)
+	}
+}
+
+// percolator_meta may be older than other rows: the safepoint in it says nothing about what
+// collection has removed, a hold does.
+func TestRepairOfAnOldMetaRow(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t, percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Minute }))
+	early := s.pay(s.Client, "6", "4")
+	s.pay(s.Client, "1", "9")
+	s.Clock.Advance(2 * time.Minute)
+	s.pay(s.Client, "2", "8")
+	var err error
+	s.to, err = s.Oracle.Next(s.ctx)
+	fixture.Must(t, err)
+	h, err := s.admin.TakeHold(s.ctx, s.to, time.Hour, "as an export takes it")
+	fixture.Must(t, err)
+	putBack := s.save("percolator_meta", "meta")
+	s.Clock.Advance(2 * time.Minute)
+	fixture.Must(t, fixture.ErrOf(mustCollector(t, s, nil).Collect(s.ctx)))
+	putBack()
+	if r := s.repair(); r.Floor != h.Timestamp-1 {
+		t.Errorf("%+v", r)
+	}
+	patient := s.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { cfg.Retention = time.Hour }))
+	_, err = patient.Snapshot(s.ctx, percolator.AsOfTimestamp(early))
+	fixture.WantErr(t, err, percolator.ErrSnapshotTooOld)
+	at, err := s.Client.Snapshot(s.ctx, percolator.AsOfTimestamp(s.to))
+	fixture.Must(t, err)
+	fixture.WantValue(t, s.ctx, at, u("a"), "2")
+}
+
+// That an observer was forgotten says nothing about what changed since.
+func TestRepairNotifiesAnObserverThatWasForgotten(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	ack := layout.AckColumn("seen", "o")
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
+	forget, err := s.Client.Engine().Commits.Begin(s.ctx, commit.TxnOptions{})
+	fixture.Must(t, err)
+	fixture.Must(t, forget.Put(&commit.Write{Cell: fixture.Cell("1", ack), Kind: layout.KindDelete}))
+	_, err = forget.Commit(s.ctx)
+	fixture.Must(t, err)
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "b")
+	s.now()
+	run, err := s.Client.Engine().Commits.Begin(s.ctx, commit.TxnOptions{})
+	fixture.Must(t, err)
+	if _, err := run.Acknowledge(s.ctx, fixture.Cell("1", "seen"), "o", []string{"o"}); err != nil {
+		t.Fatal(err)
+	}
+	fixture.Must(t, fixture.ErrOf(run.Commit(s.ctx)))
+	if r := s.repair(); r.Renotified != 1 {
+		t.Errorf("%+v", r)
+	}
+	s.audit()
 }
