@@ -134,10 +134,10 @@ func cellQueries() (out []store.Query) {
 			store.Conflict(two[:1], at+1, false), store.Conflict(two[:1], at+2, true), store.Conflict(two, at, false), store.Conflict(two, at+2, true),
 			store.ConflictSpan(low, high, at, false), store.ConflictSpan(low, high, at+1, true), store.Notified(column), store.AnyNotify(column),
 			store.Records(column, at, 2), store.RecordsAndLocks(two, 2), store.Inspected(two[:1], 2, 40),
-			store.WrittenSince(at), store.Locks(at), store.Exported(at, i%2 == 0), store.Weak(at), store.WholeRow(at, 3))
+			store.WrittenSince(at), store.RecordsFrom(at-1, at+1), store.Locks(at), store.Exported(at, i%2 == 0), store.Weak(at), store.WholeRow(at, 3))
 	}
 	return append(out, store.Newest(all, startOf(blocks/2), 2), store.Newest(nil, 0, 1), store.Conflict(all, startOf(blocks/2), false),
-		store.Conflict([]string{"none"}, 1, true), store.Pending(), store.AllLocks(), store.Garbage(), store.Anything(), store.Locks(0),
+		store.Conflict([]string{"none"}, 1, true), store.Pending(), store.AllLocks(), store.Garbage(), store.History(), store.Anything(), store.Locks(0),
 		store.Inspected(nil, 1, 7), store.Inspected(all, 3, 1000))
 }
 

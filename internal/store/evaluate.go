@@ -54,6 +54,10 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 		return row.of(layout.LockFamily), 0
 	case ShapeGarbage:
 		return append(row.of(layout.DataFamily).stripped(), row.of(layout.LockFamily, layout.WriteFamily)...), 0
+	case ShapeHistory:
+		return append(row.of(layout.DataFamily).stripped(), row.of(layout.LockFamily, layout.WriteFamily, layout.NotifyFamily)...), 0
+	case ShapeRecordsFrom:
+		return row.of(layout.WriteFamily).from(q.From).upTo(q.At), 0
 	case ShapeExported:
 		found := row.upTo(q.At).newest(q.N)
 		if q.Flag {
