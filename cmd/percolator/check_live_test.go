@@ -64,7 +64,7 @@ var measured = []struct {
 	{regexp.MustCompile(`(\d+ conditional mutations|\d+ concurrent .* row|ended after|p50|p99|in|±) [0-9.]+(µs|ms|s)\b`), "$1 <time>"},
 	{regexp.MustCompile(`-?[0-9.]+(µs|ms|s) off`), "<time> off"},
 	{regexp.MustCompile(`\d+/s\b`), "<rate>/s"},
-	{regexp.MustCompile(`\d+ timestamps/s`), "<rate> timestamps/s"},
+	{regexp.MustCompile(`\d+ timestamps/s from (\d+) callers at once, over \d+`), "<rate> timestamps/s from $1 callers at once, over <n>"},
 	{regexp.MustCompile(`saw \d+ changes`), "saw <n> changes"},
 	{regexp.MustCompile(`the year \d+ \(today's\)`), "the year <year> (today's)"},
 }
