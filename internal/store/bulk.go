@@ -122,6 +122,11 @@ func (b *BulkWriter) tabletOf(m RowMutation) *bulkTablet {
 func (b *BulkWriter) leaveTablet(t *bulkTablet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop(t)
+}
+
+// drop takes a user away; the caller holds b.mu.
+func (b *BulkWriter) drop(t *bulkTablet) {
 	if t.users--; t.users == 0 {
 		delete(b.tablets, t.id)
 	}
@@ -332,9 +337,9 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 func (b *BulkWriter) finish(m RowMutation, err error) {
 	m.Done(err)
 	b.givePlace(m.tablet)
-	b.leaveTablet(m.tablet)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop(m.tablet)
 	m.epoch.open--
 	m.epoch.closeIfDone()
 }
