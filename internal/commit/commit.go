@@ -67,8 +67,9 @@ type commit struct {
 	primary *Write
 	weak    []model.Cell
 	// until is one lifetime after the commit timestamp arrived, before the last check of the
-	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent later (I14): the collector
-	// may have removed the record by then, and what would look like an abort is none.
+	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent later
+	// (I14): the collector may have removed the record by then, and what would look like an abort is
+	// none.
 	until time.Time
 
 	underWay *semaphore.Weighted // bytes of values in prewrite requests

@@ -25,8 +25,8 @@ import (
 // for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
 //
 // It finishes a collection that is under way and waits for two drains (RequestLifetime and
-// MetaMaxAge of Schema.Timing and a little more, 80 s by default), and tells waiting, if that is not
-// nil, of each. If it fails it releases the hold.
+// MetaMaxAge of Schema.Timing and a little more, 80 s by default), and tells waiting, if that is
+// not nil, of each. If it fails it releases the hold.
 func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h Hold, to tso.Timestamp, err error) {
 	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
 		return Hold{}, 0, err
