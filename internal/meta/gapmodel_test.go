@@ -25,15 +25,15 @@ func TestGapsOfRepairs(t *testing.T) {
 		now += 1 + tso.Timestamp(rand.IntN(40))
 		to := floor + 1 + tso.Timestamp(rand.Int64N(int64(now-floor)))
 		floor = max(floor, to-1-tso.Timestamp(rand.IntN(100)))
-		m, err := l.Meta.Refresh(ctx)
-		if err != nil {
+		if _, err := l.Meta.Refresh(ctx); err != nil {
 			t.Fatal(err)
 		}
 		fence := &meta.Fence{ID: "r", Started: time.Unix(0, 0), Repair: &meta.Repair{To: to, Floor: floor}}
 		if ok, err := l.Meta.ReplaceFence(ctx, nil, fence, store.NewMutation(1)); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if m, err = l.Meta.Refresh(ctx); err != nil {
+		m, err := l.Meta.Refresh(ctx)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if ok, err := l.Meta.LiftRepair(ctx, m, now); err != nil || !ok {
