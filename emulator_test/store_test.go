@@ -50,7 +50,7 @@ func startStore(getenv func(string) string) (*store, error) {
 func startGcloud(getenv func(string) string) (*store, error) {
 	path, err := gcloudemulator.Find(getenv)
 	if err != nil {
-		return nil, err
+		return startModule()
 	}
 	return startCommand("gcloud's "+path, path, func() {})
 }

@@ -26,16 +26,16 @@ var layers = [][]string{
 	{"tso"},
 	{"tso/spannerstore", "internal/model"},
 	{"internal/layout", "internal/retry", "internal/telemetry"},
-	{"internal/store"},
+	{"internal/store", "internal/audit"},
 	{"internal/timestamps", "internal/dispatch"},
 	{"internal/meta", "internal/journal"},
 	{"internal/locks"},
 	{"internal/reads", "internal/settle", "internal/layertest"},
 	{"internal/commit"},
 	{"internal/engine"},
-	{"internal/gc", "internal/transfer", "internal/membership"},
+	{"internal/gc", "internal/transfer", "internal/membership", "internal/repair"},
 	{"percolator"},
-	{"percolator/admin"},
+	{"percolator/admin", "internal/probe"},
 	{"internal/scanning", "percolator/percolatortest"},
 	{"observers", "percolator/backup", "percolator/loader", "internal/fixture"},
 	{"observers/internal/sliced"},
@@ -50,10 +50,13 @@ var layers = [][]string{
 // importers are all that may import a package, where that is fewer than the layers above it.
 var importers = map[string][]string{
 	"internal/capacity":   {"cmd/percolator"},
+	"internal/audit":      {"internal/repair", "percolator/admin", "percolator/percolatortest"},
 	"internal/dispatch":   {"internal/locks", "internal/commit", "internal/engine", "internal/layertest"},
 	"internal/exporters":  {"cmd/percolator", "cmd/webindex"},
 	"internal/gc":         {"percolator/admin"},
 	"internal/membership": {"percolator/admin", "observers"},
+	"internal/probe":      {"cmd/percolator"},
+	"internal/repair":     {"percolator/admin"},
 	"internal/scanning":   {"observers"},
 	"internal/timestamps": {"internal/meta", "internal/locks", "internal/reads", "internal/commit", "internal/engine", "internal/layertest"},
 	"internal/transfer":   {"percolator/admin"},
@@ -71,6 +74,7 @@ var importers = map[string][]string{
 		"internal/meta",  // creates tables
 		"tso",            // keeps the oracle's record
 		"cmd/percolator", // checks the store itself
+		"internal/probe", // likewise
 		"internal/fixture", "internal/layertest", "percolator/emulator", "percolator/percolatortest",
 	},
 	spanner: {"tso/spannerstore", "cmd/percolator"},
@@ -79,7 +83,7 @@ var importers = map[string][]string{
 // outside are the packages that build on the public API: of internal they see only what is named
 // here.
 var outside = map[string][]string{
-	"cmd/percolator":         {"internal/capacity", "internal/exporters"},
+	"cmd/percolator":         {"internal/capacity", "internal/exporters", "internal/probe"},
 	"cmd/webindex":           {"internal/exporters", "internal/webindex"},
 	"docs":                   nil,
 	"internal/webindex":      {"internal/webindex"},

@@ -13,7 +13,9 @@ import (
 // recorded as well; otherwise every scan would look at it because of the remaining notification,
 // and one of a weak column would run again (docs/PROTOCOL.md, I19).
 func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
+	w.heedRepairs(ctx)
 	switch {
+	case w.queue.gone(tn, out):
 	case out.start != 0:
 		if out.finished == 0 && w.queue.otherParked(tn) {
 			w.store(ctx, tn, layout.ObserverState{Observer: tn.lane.name, Through: out.start, Done: true})

@@ -27,6 +27,7 @@ type queue struct {
 	limits   [classes]int
 	counts   [classes]int
 	running  int
+	repaired tso.Timestamp // what is known of runs up to here does not count
 	retries  retries
 	started  uint64 // entries and runs ever begun: a sweep during which it grew proves nothing
 	open     bool
@@ -258,6 +259,9 @@ func (q *queue) finish(tn turn, out outcome) {
 		q.retries.active--
 	}
 	defer q.unblockRetries()
+	if q.removed(tn, out) {
+		out = outcome{blameless: true}
+	}
 	switch {
 	case out.contended:
 		l.congestion.conflicted()

@@ -126,6 +126,7 @@ func (s *scanner) Work(ctx context.Context, rows []layout.Pending) (foundNew, in
 // offerFound queues a notification read from a table, with the stored states of its column's
 // observers. It erases a finished one, repeatedly if need be.
 func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *storedStates) verdict {
+	w.heedRepairs(ctx)
 	v, upTo := w.offer(n, found, stored)
 	switch v {
 	case accepted, joined:

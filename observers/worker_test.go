@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // table is the usual table of these tests.
@@ -97,9 +98,11 @@ func TestChangeDuringARunSurvives(t *testing.T) {
 		}
 		return nil
 	})
-	w, _ := e.start(e.client, r, observers.Config{})
-	other := e.NewClient() // the worker does not hear of what another client writes
-	e.set(other, "r", "in", "old")
+	w, _ := e.start(e.client, r, observers.Config{ScanInterval: time.Hour})
+	// The worker does not hear of what the other client writes.
+	other := e.NewClient(percolatortest.Configure(func(c *percolator.Config) { c.DisableHints = true }))
+	e.idle(w)
+	e.set(e.client, "r", "in", "old")
 	<-inRun
 	e.set(other, "r", "in", "new")
 	close(changed)

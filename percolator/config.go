@@ -23,11 +23,11 @@ import (
 //	DirectAccess              bool
 //
 // A MetricsProvider of bigtable.DefaultMetricsProvider{} sends Google's metrics of the client to
-// Cloud Monitoring; nil sends none. Connections is the size of a pool, each for at most 100 requests
-// at once; 0 is what option.WithGRPCConnectionPool says, otherwise 10. The pool neither grows nor
-// shrinks unless Google's client does so by itself, which DisableDynamicChannelPool prevents; it
-// replaces connections that are a week old, unless DisableConnectionRecycler is set. DirectAccess
-// connects past Google's front ends where it can.
+// Cloud Monitoring; nil sends none. Connections is the size of a pool, each for at most 100
+// requests at once; 0 is what option.WithGRPCConnectionPool says, otherwise 10. The pool neither
+// grows nor shrinks unless Google's client does so by itself, which DisableDynamicChannelPool
+// prevents; it replaces connections that are a week old, unless DisableConnectionRecycler is set.
+// DirectAccess connects past Google's front ends where it can.
 type BigtableConfig = store.BigtableConfig
 
 // Config configures a client. Project and Instance name the Bigtable instance (any name will do on

@@ -1,6 +1,7 @@
 package terraform_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -210,6 +212,46 @@ func (s *site) checkTables(who string, creates, sees bool) {
 		s.mustNot(who, "create a family", client.CreateColumnFamily(s.ctx, metaTable, "none"))
 	}
 	s.mustNot(who, "delete a table", client.DeleteTable(s.ctx, metaTable))
+}
+
+// TestProbeKnowsTheRoles: what percolator check --live expects of each identity is what the module
+// grants, and nothing else.
+func TestProbeKnowsTheRoles(t *testing.T) {
+	for _, c := range grantsCases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, c)
+			known := map[string]string{
+				"group:readers@example.com": "reader", "group:operators@example.com": "operator", "serviceAccount:words@example.com": "worker",
+			}
+			if c.variables["oracle_store"] == "bigtable" {
+				known["oracle"] = "oracle-record"
+			}
+			run := probe.Config{Project: "p", Instance: "i", Options: s.as(owner), Lines: []string{"identities"}}
+			for who, grants := range granted(t, c) {
+				at := slices.IndexFunc(probe.Roles(), func(r probe.Role) bool { return r.Name == cmp.Or(known[who], who) })
+				if at < 0 {
+					t.Fatalf("the probe knows no role for %s", who)
+				}
+				i := probe.Identity{Role: probe.Roles()[at], Name: who, Options: s.as(who)}
+				for table := range planned(t, c.schemaFile) {
+					given := slices.ContainsFunc(grants, func(g grant) bool { return g.on == "tables/"+table })
+					if table != metaTable && (given || i.Role.Tables == probe.None) {
+						i.Tables = append(i.Tables, table)
+					}
+				}
+				run.Identities = append(run.Identities, i)
+			}
+			report, err := probe.Run(s.ctx, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range report.Results[0].Findings {
+				if t.Log(f.Saw); f.Level != probe.OK {
+					t.Errorf("%s: %s", f.Level, f.Saw)
+				}
+			}
+		})
+	}
 }
 
 // checkOracle keeps the record in Bigtable, or reads what transactions have left there.

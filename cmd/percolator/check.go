@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -19,6 +21,12 @@ import (
 type checkJSON struct {
 	Worst  checkLevel  `json:"worst"`
 	Checks []checkedIt `json:"checks"`
+	Live   *liveJSON   `json:"live,omitempty"` // of "check --live"
+}
+
+func (out *checkJSON) add(c checkedIt) {
+	out.Worst = worst(out.Worst, c.Level)
+	out.Checks = append(out.Checks, c)
 }
 
 // checkedIt is the result of one check.
@@ -26,13 +34,20 @@ type checkedIt struct {
 	Name     string     `json:"name"`
 	Level    checkLevel `json:"level"` // the worst of its findings
 	Findings []finding  `json:"findings"`
+
+	Sent *probe.Cost `json:"sent,omitempty"` // by a line of "check --live"
+}
+
+func (c *checkedIt) add(f finding) {
+	c.Level = worst(c.Level, f.Level)
+	c.Findings = append(c.Findings, f)
 }
 
 // finding is one thing that a check saw.
 type finding struct {
 	Level  checkLevel `json:"level"`
 	Saw    string     `json:"saw"`
-	Remedy string     `json:"remedy,omitempty"` // a command
+	Remedy string     `json:"remedy,omitempty"` // a command, or where to read on
 
 	unable bool // it should have been checked, and could not be
 }
@@ -115,6 +130,7 @@ type checkFlags struct {
 	strict     bool
 	schema     string // file
 	stranded   int    // TTLs
+	live       liveFlags
 }
 
 func newCheck() *cobra.Command {
@@ -124,9 +140,16 @@ func newCheck() *cobra.Command {
 		Use:  "check",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			chosen, err := f.choose()
-			if err != nil {
+			known := checkNames()
+			if f.live.on {
+				known = liveNames()
+			}
+			chosen, err := f.choose(known)
+			if err := cmp.Or(f.live.check(cmd), err); err != nil {
 				return err
+			}
+			if f.live.on {
+				return f.runLive(cmd, chosen)
 			}
 			return f.run(cmd, chosen)
 		},
@@ -139,28 +162,29 @@ func newCheck() *cobra.Command {
 	flags.BoolVar(&f.strict, "strict", false, "warnings count as failures")
 	flags.StringVar(&f.schema, "schema", "", "file with the schema that is to be stored")
 	flags.IntVar(&f.stranded, "stranded-ttls", 6, "how many times its TTL a lock may stand before it counts as stranded")
+	f.live.add(cmd)
 	for _, name := range []string{"only", "skip"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(checkNames(), cobra.ShellCompDirectiveNoFileComp))
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(slices.Concat(checkNames(), liveNames()), cobra.ShellCompDirectiveNoFileComp))
 	}
 	return cmd
 }
 
-// choose returns the checks that are to be run.
-func (f *checkFlags) choose() (chosen []check, err error) {
+// choose returns those of the known checks that are to be run.
+func (f *checkFlags) choose(known []string) (chosen []string, err error) {
 	if err := f.keep.check(); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Concat(f.only, f.skip) {
-		if !slices.Contains(checkNames(), name) {
-			return nil, usagef("there is no check %q; the checks are %s", name, strings.Join(checkNames(), ", "))
+		if !slices.Contains(known, name) {
+			return nil, usagef("there is no check %q; the checks are %s", name, strings.Join(known, ", "))
 		}
 	}
 	if err := aboveZero("stranded-ttls", f.stranded); err != nil {
 		return nil, err
 	}
-	for _, c := range checks() {
-		if (len(f.only) == 0 || slices.Contains(f.only, c.name)) && !slices.Contains(f.skip, c.name) {
-			chosen = append(chosen, c)
+	for _, name := range known {
+		if (len(f.only) == 0 || slices.Contains(f.only, name)) && !slices.Contains(f.skip, name) {
+			chosen = append(chosen, name)
 		}
 	}
 	if len(chosen) == 0 {
@@ -170,7 +194,7 @@ func (f *checkFlags) choose() (chosen []check, err error) {
 }
 
 // run runs checks, those for which the client is needed too if there is none: they say so.
-func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
+func (f *checkFlags) run(cmd *cobra.Command, chosen []string) error {
 	x := &checker{flags: f, now: time.Now}
 	if f.schema != "" {
 		var err error
@@ -195,6 +219,11 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
 		x.clientErr = err
 		out = x.run(ctx, cmd, chosen)
 	}
+	return f.report(cmd, out)
+}
+
+// report prints what was found. The error is the exit status.
+func (f *checkFlags) report(cmd *cobra.Command, out checkJSON) error {
 	if err := f.output.emit(cmd.OutOrStdout(), out, out.print); err != nil {
 		return err
 	}
@@ -207,25 +236,26 @@ func (f *checkFlags) run(cmd *cobra.Command, chosen []check) error {
 	return nil
 }
 
-func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []check) checkJSON {
+func (x *checker) run(ctx context.Context, cmd *cobra.Command, chosen []string) checkJSON {
 	x.storedSchema = sync.OnceValues(func() (admin.StoredSchema, error) { return x.askSchema(ctx) })
 	x.tables = sync.OnceValues(func() ([]checkedTable, error) { return x.askTables(ctx) })
 	say, end := statusLine(cmd)
 	defer end()
 	out := checkJSON{Worst: levelOK, Checks: []checkedIt{}}
-	for _, c := range chosen {
+	for _, c := range checks() {
+		if !slices.Contains(chosen, c.name) {
+			continue
+		}
 		say(c.name)
 		r := checkedIt{Name: c.name, Level: levelOK}
-		if c.connected && x.client == nil {
-			r.Findings = []finding{{Level: levelNotChecked, Saw: `it needs a connection, see the check "connection"`, unable: true}}
-		} else {
-			r.Findings = c.run(ctx, x)
+		found := []finding{{Level: levelNotChecked, Saw: `it needs a connection, see the check "connection"`, unable: true}}
+		if !c.connected || x.client != nil {
+			found = c.run(ctx, x)
 		}
-		for _, f := range r.Findings {
-			r.Level = worst(r.Level, f.Level)
+		for _, f := range found {
+			r.add(f)
 		}
-		out.Worst = worst(out.Worst, r.Level)
-		out.Checks = append(out.Checks, r)
+		out.add(r)
 	}
 	return out
 }

@@ -347,7 +347,7 @@ func TestCheckWithoutOracle(t *testing.T) {
 func TestCheckAsTable(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
-	out := checkJSON{Checks: []checkedIt{{"a", levelFailed, []finding{found(levelFailed, "percolator init", "no table"), {Level: levelOK, Saw: "fine"}}}}}
+	out := checkJSON{Checks: []checkedIt{{Name: "a", Level: levelFailed, Findings: []finding{found(levelFailed, "percolator init", "no table"), {Level: levelOK, Saw: "fine"}}}}}
 	out.print(&text)
 	if want := "CHECK  LEVEL   SAW\na      failed  no table\n               → percolator init\n       ok      fine\n"; text.String() != want {
 		t.Errorf("printed\n%s\nwant\n%s", text.String(), want)

@@ -27,7 +27,8 @@ type cluster struct {
 	tso               string
 	options           []option.ClientOption
 	oracle            *tso.Client
-	client            *percolator.Client // nil without a schema
+	client            *percolator.Client                          // nil without a schema
+	become            func(identity string) []option.ClientOption // nil: there are no identities
 }
 
 // clusterLimit bounds one command, and what else a test waits for.
@@ -145,6 +146,9 @@ func (c *cluster) runWith(input string, args ...string) result {
 	}
 	ctx, cancel := context.WithTimeout(withConnection(context.Background(), c.options...), clusterLimit)
 	defer cancel()
+	if c.become != nil {
+		ctx = context.WithValue(ctx, identityKey{}, c.become)
+	}
 	var out, log bytes.Buffer
 	code := execute(ctx, args, strings.NewReader(input), &out, &log)
 	return result{code, out.String(), log.String()}

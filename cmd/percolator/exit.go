@@ -62,13 +62,13 @@ var exitErrors = []struct {
 	errs []error
 }{
 	{exitRecord, []error{tso.ErrCorrupt, tso.ErrNoRecord}},
-	{exitFindings, []error{errFindings}},
+	{exitFindings, []error{errFindings, admin.ErrRepairFindings}},
 	{exitConflict, []error{percolator.ErrConflict, percolator.ErrLocked, percolator.ErrOutcomeUnknown, percolator.ErrExists, percolator.ErrUnique}},
-	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrRestoring}},
+	{exitConflict, []error{backup.ErrComplete, backup.ErrOtherPlan, admin.ErrNotEmpty, admin.ErrRestoring, admin.ErrRepairing, admin.ErrNotHeld}},
 	{exitFindings, []error{backup.ErrDamaged}},
 	{exitNotFound, []error{backup.ErrIncomplete, percolator.ErrNotFound}},
 	{exitUsage, []error{tso.ErrInvalidArgument, percolator.ErrInvalidArgument}},
-	{exitUnavailable, []error{tso.ErrUnavailable, tso.ErrNotLeader, context.DeadlineExceeded}},
+	{exitUnavailable, []error{tso.ErrUnavailable, tso.ErrNotLeader, admin.ErrOracleBehind, context.DeadlineExceeded}},
 }
 
 // exitCode returns the exit status that err stands for.

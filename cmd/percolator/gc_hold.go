@@ -21,10 +21,12 @@ type holdJSON struct {
 	Time      time.Time     `json:"time"`
 	Expires   time.Time     `json:"expires"`
 	Reason    string        `json:"reason"`
+
+	To tso.Timestamp `json:"to,omitempty"` // with --for-backup: what repair --to can bring copies to
 }
 
 func newHoldJSON(h admin.Hold) holdJSON {
-	return holdJSON{h.ID, h.Timestamp, h.Timestamp.Time().UTC(), h.Expires.Time().UTC(), h.Reason}
+	return holdJSON{ID: h.ID, Timestamp: h.Timestamp, Time: h.Timestamp.Time().UTC(), Expires: h.Expires.Time().UTC(), Reason: h.Reason}
 }
 
 func printHolds(w io.Writer, holds []holdJSON) {
@@ -78,11 +80,26 @@ func newHoldTake() *cobra.Command {
 	var at asOfFlag
 	var ttl time.Duration
 	var reason string
+	var forBackup, replicated bool
 	cmd := &cobra.Command{
-		Use:     "take",
-		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { return aboveZero("ttl", ttl) },
+		Use:  "take",
+		Args: noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			typed := cmd.Flags().Changed
+			switch {
+			case forBackup && typed("as-of"):
+				return usagef("--for-backup and --as-of exclude each other")
+			case replicated && !forBackup:
+				return usagef("--replicated needs --for-backup")
+			case forBackup && !typed("timeout"):
+				f.oracle.timeout = defaultWalkTimeout
+			}
+			return aboveZero("ttl", ttl)
+		},
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			if forBackup {
+				return f.takeForBackup(ctx, cmd, c, ttl, reason, replicated)
+			}
 			ts, err := at.timestamp(ctx, c)
 			if err != nil {
 				return err
@@ -99,6 +116,8 @@ func newHoldTake() *cobra.Command {
 	cmd.Flags().Lookup("as-of").Usage = "from then on: a time (RFC 3339), a timestamp, or a duration before now such as 10m"
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it lasts, at most a week")
 	cmd.Flags().StringVar(&reason, "reason", "", "what it is for, for the people who find it")
+	cmd.Flags().BoolVar(&forBackup, "for-backup", false, "stop collection, and print the timestamp to which copies of the tables can be repaired that begin when the command has ended")
+	cmd.Flags().BoolVar(&replicated, "replicated", false, "with --for-backup: wait until every cluster of the instance has what committed up to that timestamp")
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/probe"
 	"github.com/gopercolator/percolator/percolator/console"
 )
 
@@ -26,6 +27,7 @@ var schemaFileHelp string
 func describeAll(root *cobra.Command) {
 	describe(root, "help/", strings.NewReplacer(
 		"{checks}", checkList(),
+		"{live checks}", liveList(),
 		"{password bytes}", strconv.Itoa(console.MinPasswordBytes),
 		"{save limit}", saveLimit.String(),
 		"{schema file}", strings.TrimSpace(schemaFileHelp),
@@ -52,6 +54,15 @@ func checkList() string {
 	var lines []string
 	for _, c := range checks() {
 		lines = append(lines, fmt.Sprintf("  %-12s  %s", c.name, c.about))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// liveList has a line for each check of a live instance.
+func liveList() string {
+	var lines []string
+	for _, l := range probe.Lines() {
+		lines = append(lines, fmt.Sprintf("  %-18s  %s", l.Name, l.About))
 	}
 	return strings.Join(lines, "\n")
 }

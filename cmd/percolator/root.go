@@ -56,6 +56,7 @@ flag that is given wins.
 			group("hold", "Keep old versions from collection, for readers that take long", newHoldLs(), newHoldTake(), newHoldExtend(), newHoldRelease())),
 		newBackup(),
 		newRestore(),
+		newRepair(),
 		newUI(),
 		newCapacity(),
 		newVersion(),

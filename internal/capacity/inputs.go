@@ -65,6 +65,9 @@ func (in Inputs) replace(name string, by Input) error {
 	if by.Value != nil && (!(*by.Value > 0) || math.IsInf(*by.Value, 0)) {
 		return fmt.Errorf("%s: %v is not above 0", name, *by.Value)
 	}
+	if by.Value != nil && *by.Value > 1 && strings.HasSuffix(name, "Share") {
+		return fmt.Errorf("%s: %v is more than the whole, 1", name, *by.Value)
+	}
 	in[name] = by
 	return nil
 }

@@ -198,7 +198,7 @@ func (p *Plan) limits(in Inputs) {
 	add("collector's pace", p.Passes.VersionsAreKept/(lagging*w.Retention.Seconds()), 0,
 		fmt.Sprintf("RowsPerSecond %.0f in admin.CollectorConfig, or a longer retention", math.Ceil(pace)))
 	growing("collector's speed", pace/in.get("collectorRate"), "a longer retention; measure yours; instances that divide the rows")
-	add("size of a row", (1+w.Changes/w.Rows*p.Passes.VersionsAreKept)*w.RowBytes/in.get("rowStorage"), 0,
+	add("size of a row", (p.Storage.Live+p.Storage.OldVersions)/w.Rows/in.get("rowStorage"), 0,
 		"smaller rows, a shorter retention, a faster collector")
 	if quota := in.get("nodeQuota"); quota > 0 {
 		growing("quota of nodes", p.Nodes.Needed/quota, "ask Google for more")

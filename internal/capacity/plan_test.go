@@ -220,3 +220,36 @@ func TestWorkloads(t *testing.T) {
 		}
 	}
 }
+
+// TestSizeOfARow: what observers write counts, as do names, timestamps and records.
+func TestSizeOfARow(t *testing.T) {
+	t.Parallel()
+	share := func(writes float64) float64 {
+		p := plan(t, inputs(t), func(w *capacity.Workload) {
+			w.Rows, w.Changes, w.Observers, w.ObserverWrites = 1e6, 100, 1, writes
+		})
+		for _, l := range p.Limits.All {
+			if l.Name == "size of a row" {
+				near(t, "versions of a row", l.Used, (p.Storage.Live+p.Storage.OldVersions)/1e6/256e6)
+				return l.Used
+			}
+		}
+		t.Fatal("no such limit")
+		return 0
+	}
+	if one, ten := share(1), share(10); ten < 3*one {
+		t.Errorf("with one row written by each run %v, with ten %v", one, ten)
+	}
+}
+
+// TestShares: none is above one.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	for _, name := range []string{"cpuShare", "storageShare"} {
+		if err := in.Set(name, "60"); err == nil || in.Replace([]byte(name+": {value: 60}")) == nil {
+			t.Errorf("%s of 60 was taken", name)
+		}
+		fixture.Must(t, in.Set(name, "1"))
+	}
+}

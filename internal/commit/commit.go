@@ -68,9 +68,10 @@ type commit struct {
 	rows    []*rowWrites // the primary's row first
 	primary *Write
 	weak    []model.Cell
-	// until is one lifetime after a moment just before the last check of the transaction's age.
-	// Nothing of the commit point, of giving it up and of phase two is sent later (I14): the collector
-	// may have removed the record by then, and what would look like an abort is none.
+	// until is one lifetime after the commit timestamp arrived, before the last check of the
+	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent later
+	// (I14): the collector may have removed the record by then, and what would look like an abort is
+	// none.
 	until time.Time
 
 	entry    *journal.Append     // nil: there is no journal
@@ -239,6 +240,9 @@ func (cm *commit) checkAge(ctx context.Context) error {
 	if err := cm.c.Meta.CheckRead(ctx, cm.startTS); err != nil {
 		return err
 	}
+	if err := cm.c.Meta.CheckCommit(ctx, cm.startTS); err != nil {
+		return err
+	}
 	if cm.c.Meta.Catalog.Load() != cm.schema { // the prewritten cells might lack notifications or index entries (I10)
 		return fmt.Errorf("percolator: transaction %d: %w: the schema changed during the commit; run it again", cm.startTS, model.ErrConflict)
 	}
@@ -286,10 +290,11 @@ func (cm *commit) firstPhase(ctx context.Context) (tso.Timestamp, error) {
 	if commitTS <= cm.startTS {
 		return 0, cm.abort(ctx, fmt.Errorf("percolator: the oracle went back: it gave %d after %d (I1); stop it and look at its store", commitTS, cm.startTS))
 	}
-	if err := cm.notifyWeak(ctx, commitTS, time.Now().Add(cm.c.Store.Timing.RequestLifetime)); err != nil {
+	until := time.Now().Add(cm.c.Store.Timing.RequestLifetime) // others wait from commitTS on (I23)
+	if err := cm.notifyWeak(ctx, commitTS, until); err != nil {
 		return 0, cm.abort(ctx, err)
 	}
-	cm.until = time.Now().Add(cm.c.Store.Timing.RequestLifetime) // before the check
+	cm.until = until
 	if err := cm.checkAge(ctx); err != nil {
 		return 0, cm.abort(ctx, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/percolator/emulator"
 )
 
 // prewritten is the commit of a transaction that has locked rows a and b and whose time is over.
@@ -79,5 +80,39 @@ func TestPhaseTwoEndsWithTheLifetime(t *testing.T) {
 	}
 	if locks, writes := stored(t, h, "b", layout.LockFamily), stored(t, h, "b", layout.WriteFamily); locks != 1 || writes != 0 {
 		t.Errorf("%d locks and %d records", locks, writes)
+	}
+}
+
+// The lifetime of a commit begins when its timestamp arrives: what waits until everything below a
+// timestamp has committed waits no longer, however long weak notifications take (I14, I23).
+func TestTheLifetimeOfACommitBeginsBeforeItsWeakNotifications(t *testing.T) {
+	t.Parallel()
+	var notified time.Time
+	em, err := emulator.Start(emulator.OnChange(func(_, row string) {
+		if row == "weak" {
+			notified = time.Now()
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = em.Close() })
+	h := newHistory(t, em, "i")
+	tx, err := h.c.Begin(h.ctx, TxnOptions{})
+	if err == nil {
+		err = tx.Set(cell("a", "c"), []byte("v"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm := &commit{c: h.c, schema: h.c.Meta.Catalog.Load(), startTS: tx.StartTimestamp(), begun: tx.begun, weak: []model.Cell{cell("weak", "poke")}, outcome: map[*rowWrites]prewriteOutcome{}}
+	if err = cm.group(tx.order, nil); err == nil {
+		_, err = cm.firstPhase(h.ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late := cm.until.Sub(notified.Add(h.c.Store.Timing.RequestLifetime)); notified.IsZero() || late > 0 {
+		t.Errorf("the lifetime began %v after the weak notification", late)
 	}
 }

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -62,6 +63,9 @@ func (c *Committer) ClearNotification(ctx context.Context, cell model.Cell, upTo
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if err := errors.Join(c.Meta.CheckRepairing(ctx), c.Meta.CheckCommit(ctx, upTo)); err != nil {
+		return err // a repair removes, or has removed, the acknowledgments that were seen at upTo
 	}
 	deadline := time.Now().Add(c.Store.Timing.RequestLifetime)
 	mut := store.NewMutation(2)

@@ -155,6 +155,9 @@ func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *stor
 	if _, err := c.checkObserved(ctx, cell); err != nil {
 		return err
 	}
+	if err := c.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
 	return c.Bulk.Do(ctx, []store.RowMutation{{Table: cell.Table, Row: cell.Row, Mut: mut, Deadline: deadline}})
 }
 

@@ -52,6 +52,9 @@ func (s *collecting) announce(ctx context.Context) (now, safepoint tso.Timestamp
 			return 0, 0, err
 		}
 		m, err := s.e.Meta.Refresh(ctx)
+		if err == nil {
+			err = m.RefuseRepair()
+		}
 		if err != nil {
 			return 0, 0, err
 		}
@@ -125,6 +128,9 @@ func (s *collecting) finish(ctx context.Context) error {
 	}
 	if s.state.Phase == CollectionResolve {
 		if err := s.eachPage(ctx, store.Locks(s.state.Safepoint), s.resolveLocks); err != nil {
+			return err
+		}
+		if err := s.e.Meta.CheckRepairing(ctx); err != nil {
 			return err
 		}
 		if err := s.publishWatermark(ctx); err != nil {

@@ -173,7 +173,7 @@ func (s *collecting) resolveEntries(ctx context.Context, _ journal.StreamID, row
 // eraseEntries erases the garbage of the rows that some entries name, and then the rows of the
 // journal whose entries may all go.
 func (s *collecting) eraseEntries(ctx context.Context, id journal.StreamID, rows []journal.StreamRow, now tso.Timestamp) error {
-	found, err := s.readNamed(ctx, rows, store.GarbageAndNotify())
+	found, err := s.readNamed(ctx, rows, store.History())
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 // former value: a collector that finds it changed has lost the lease. The successor of a dead
 // collector continues at the position saved last.
 const (
-	collectorRow   = "collector"
+	collectorRow   = meta.CollectorRow
 	collectorState = "state"
 )
 

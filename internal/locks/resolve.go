@@ -88,6 +88,9 @@ func (r *Resolver) Resolve(ctx context.Context, cell model.Cell, l layout.LockRe
 	if !r.Meta.KnowsTable(ctx, l.Primary.Table) {
 		return resolved{}, model.CellError(model.ErrCorrupt, cell, "the lock of transaction %d names a primary in table %q, which is not in the schema", l.StartTS, l.Primary.Table)
 	}
+	if err := r.Meta.CheckRepairing(ctx); err != nil { // a repair decides by its own rules
+		return resolved{}, err
+	}
 	id := TxnID{l.Primary, l.StartTS}
 	var suspect layout.LockRecord // seemed dead when last seen
 	for ; ; fresh = false {

@@ -147,3 +147,31 @@ func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (name
 	slices.Sort(names)
 	return names, nil
 }
+
+// ReopenIndexes marks as building the indexes that became ready after ts, and returns their names.
+func (w *Watcher) ReopenIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
+	for range MaxTries {
+		m, err := w.Refresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		next, changed := IndexStates{}, false
+		for name, st := range m.Indexes {
+			if st.Since > ts {
+				st, changed = IndexState{Building: true}, true
+			}
+			if next[name] = st; st.Building {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		if !changed {
+			return names, nil
+		}
+		names = nil
+		if _, err := m.replace(ctx, w.Store, nil, next); err != nil && !model.Ambiguous(err) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("percolator: %w: the states of indexes were changed by others %d times", model.ErrConflict, MaxTries)
+}

@@ -1,7 +1,7 @@
 // Package meta keeps what all clients of an instance must agree on, in one row of percolator_meta:
-// the schema, the safepoint, the GC watermark, holds, the states of indexes, and the fence of a
-// restore. It stands on store and timestamps. The layers above ask it before they trust what they
-// have read.
+// the schema, the safepoint, the GC watermark, holds, the states of indexes, the fence of a restore
+// or a repair, and the gaps that repairs leave. It stands on store and timestamps. The layers above
+// ask it before they trust what they have read.
 package meta
 
 import (
@@ -33,8 +33,15 @@ const (
 	metaSafe        = "safepoint"
 	ColumnWatermark = "mark"
 
+	// CollectorRow holds the collector's lease and position.
+	CollectorRow = "collector"
 	// BackfillRowPrefix begins the rows with the positions of backfills of indexes.
 	BackfillRowPrefix = "backfill:"
+	// LoadRowPrefix begins the rows with the positions of loads.
+	LoadRowPrefix = "load:"
+	// BackfillObserverRowPrefix and ForgetObserverRowPrefix begin those of walks for observers.
+	BackfillObserverRowPrefix = "observer-backfill:"
+	ForgetObserverRowPrefix   = "observer-forget:"
 
 	// MaxTries bounds the attempts of a change that loses to other clients' changes.
 	MaxTries = 8
@@ -51,7 +58,8 @@ type State struct {
 	Now       tso.Timestamp // when the safepoint was announced
 	Holds     []Hold        // oldest snapshot first
 	Indexes   IndexStates   // of indexes that were added to existing tables
-	Fence     *Fence        // nil: no restore is unfinished
+	Fence     *Fence        // nil: no restore or repair is unfinished
+	Gaps      []Gap         // snapshots that repairs have removed
 }
 
 // Read reads the meta row. Errors: ErrCorrupt, and those of the store.
@@ -82,6 +90,8 @@ func (m *State) decode(column string, value []byte) (err error) {
 		m.Indexes, err = decodeIndexStates(value)
 	case column == ColumnFence:
 		m.Fence, err = decodeFence(value)
+	case column == columnGaps:
+		m.Gaps, err = decodeGaps(value)
 	case column == ColumnVersion:
 		m.Version, err = decodeUint64(value)
 	case column == metaSafe:
@@ -242,8 +252,8 @@ func (w *Watcher) Age(ts tso.Timestamp) time.Duration {
 }
 
 // CheckRead refuses what a caller has read at ts when collection may have removed some of it (I16),
-// or while a restore is unfinished (fence.go). Callers ask after the data has arrived, and before a
-// commit.
+// or a repair has (gap.go), or while a restore or a repair is unfinished (fence.go). Callers ask
+// after the data has arrived, and before a commit.
 func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 	m, err := w.Known(ctx)
 	if err != nil {
@@ -254,6 +264,9 @@ func (w *Watcher) CheckRead(ctx context.Context, ts tso.Timestamp) error {
 	}
 	if ts <= m.Safepoint {
 		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", model.ErrSnapshotTooOld, ts, m.Safepoint)
+	}
+	if err := m.checkGap(ts); err != nil {
+		return err
 	}
 	if now := w.oracleTime(m); now.Sub(ts) > w.Config.Retention && !m.held(ts, now) {
 		return fmt.Errorf("percolator: %w: the snapshot of %v is beyond the retention of %v, and no hold keeps it", model.ErrSnapshotTooOld, ts.Time(), w.Config.Retention)

@@ -19,8 +19,8 @@ import (
 //
 // A row that no tablet server has at present must not hold up the others: a request that is sent
 // again, or has been under way for slotTimeout, gives up its slot. So there may be more requests
-// than slots, at most one for each row in the queue. And no tablet may fill the queue: who writes to
-// one that does not answer waits, and nobody else.
+// than slots, at most one for each row in the queue. And no tablet may fill the queue: the writers
+// of one that does not answer wait, and nobody else.
 const (
 	slotTimeout = time.Second
 	bulkQueue   = 16384         // rows waiting or under way; a committer that finds it full waits
@@ -122,6 +122,11 @@ func (b *BulkWriter) tabletOf(m RowMutation) *bulkTablet {
 func (b *BulkWriter) leaveTablet(t *bulkTablet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop(t)
+}
+
+// drop takes a user away; the caller holds b.mu.
+func (b *BulkWriter) drop(t *bulkTablet) {
 	if t.users--; t.users == 0 {
 		delete(b.tablets, t.id)
 	}
@@ -332,9 +337,9 @@ func (b *BulkWriter) sendOnce(slot *bulkSlot, batch []RowMutation) (again []RowM
 func (b *BulkWriter) finish(m RowMutation, err error) {
 	m.Done(err)
 	b.givePlace(m.tablet)
-	b.leaveTablet(m.tablet)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop(m.tablet)
 	m.epoch.open--
 	m.epoch.closeIfDone()
 }

@@ -15,14 +15,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// storedCell is one version, as the queries see it.
-type storedCell struct {
-	family, column string
-	ts             tso.Timestamp
-}
-
 // FuzzQueries asks the emulator what queries find of a row with the columns a, b and other at
-// timestamps around start, and compares that with what they are for.
+// timestamps around start, and compares that with what Evaluate finds.
 func FuzzQueries(f *testing.F) {
 	s := newBareStore(f)
 	for i, c := range awkwardColumns {
@@ -41,13 +35,14 @@ func FuzzQueries(f *testing.F) {
 		defer cancel()
 		rows++
 		row, start := fmt.Sprint("row", rows), tso.Timestamp(at)+2
-		var cells []storedCell
+		var items []layout.Item
 		mut := bigtable.NewMutation()
-		for _, column := range slices.Compact(slices.Sorted(slices.Values([]string{a, b, other}))) {
-			for _, family := range []string{layout.DataFamily, layout.LockFamily, layout.WriteFamily, layout.NotifyFamily} {
-				for _, ts := range []tso.Timestamp{start - 1, start, start + 1} {
-					cells = append(cells, storedCell{family, column, ts})
-					mut.Set(family, column, cellTime(ts), layout.EncodeWrite(ts, layout.KindRollback))
+		for _, family := range layout.Families {
+			for _, column := range slices.Compact(slices.Sorted(slices.Values([]string{a, b, other}))) {
+				for _, ts := range []tso.Timestamp{start + 1, start, start - 1} {
+					value := layout.EncodeWrite(ts, layout.KindRollback)
+					items = append(items, layout.Item{Family: family, Column: column, Timestamp: layout.CellTime(ts), Value: value})
+					mut.Set(family, column, cellTime(ts), value)
 				}
 			}
 		}
@@ -61,52 +56,40 @@ func FuzzQueries(f *testing.F) {
 				t.Error(err)
 			}
 		}()
-		check := func(what string, q Query, want func(c storedCell) bool) {
+		check := func(what string, q Query) {
 			t.Helper()
 			r, err := s.ReadRow(ctx, "t", row, q)
 			if err != nil {
 				t.Errorf("%s: %v", what, err)
 				return
 			}
-			got := map[storedCell]int{}
-			for _, it := range r.Items {
-				got[storedCell{it.Family, it.Column, tso.Timestamp(it.Timestamp / 1000)}]++
-			}
-			for _, c := range cells {
-				if (got[c] == 1) != want(c) || got[c] > 1 {
-					t.Errorf("%s of %q and %q beside %q at %d: %+v comes %d times, want %v", what, a, b, other, start, c, got[c], want(c))
-				}
-			}
-		}
-		is := func(columns ...string) func(c storedCell) bool {
-			return func(c storedCell) bool { return slices.Contains(columns, c.column) }
-		}
-		conflict := func(among func(c storedCell) bool, first bool) func(c storedCell) bool {
-			return func(c storedCell) bool {
-				return among(c) && (c.family == layout.LockFamily && (first || c.ts != start) || c.family == layout.WriteFamily && c.ts >= start)
+			want, _ := q.Evaluate(items)
+			got, evaluated := listed(r, true), listed(layout.Row{Items: want}, true)
+			slices.Sort(got)
+			if slices.Sort(evaluated); !slices.Equal(got, evaluated) {
+				t.Errorf("%s of %q and %q beside %q at %d: %q, want %q", what, a, b, other, start, got, evaluated)
 			}
 		}
 		few := slices.Compact([]string{a, b}) // who reads more than the newest version names each column once
 		many := append(slices.Clip(few), "never 1", "never 2", "never 3", "never 4")
 		for what, columns := range map[string][]string{"one column": {a}, "two columns": few, "many columns": many} {
-			read := is(columns...)
-			check("a read of "+what, Newest(columns, start, 1), func(c storedCell) bool {
-				return read(c) && c.ts == start && (c.family != layout.NotifyFamily || rangesOf(columns) == nil)
-			})
-			check("a read without bound of "+what, Newest(columns, 0, 2), func(c storedCell) bool {
-				return read(c) && c.ts >= start && (c.family != layout.NotifyFamily || rangesOf(columns) == nil)
-			})
-			check("the conflict of "+what, Conflict(columns, start, false), conflict(read, false))
-			check("the conflict, at first, of "+what, Conflict(columns, start, true), conflict(read, true))
+			check("a read of "+what, Newest(columns, start, 1))
+			check("a read without bound of "+what, Newest(columns, 0, 2))
+			check("the conflict of "+what, Conflict(columns, start, false))
+			check("the conflict, at first, of "+what, Conflict(columns, start, true))
+			check("the records and locks of "+what, RecordsAndLocks(columns, 2))
+			if len(a)+len(b) <= model.MaxColumnBytes { // as callers bound it
+				check("the inspection of "+what, Inspected(columns, 2, 5))
+			}
 		}
 		first, last := min(a, b), max(a, b)
-		between := func(c storedCell) bool { return c.column >= first && c.column <= last }
-		check("the span", ConflictSpan(first, last, start, false), conflict(between, false))
-		check("the span, at first", ConflictSpan(first, last, start, true), conflict(between, true))
-		check("the lock", HeldLock(a, start), func(c storedCell) bool { return c == storedCell{layout.LockFamily, a, start} })
-		check("the record", Record(a, start), func(c storedCell) bool { return c == storedCell{layout.WriteFamily, a, start} })
-		check("the primary", Primary(a, start), func(c storedCell) bool {
-			return c.column == a && c.ts == start && (c.family == layout.LockFamily || c.family == layout.WriteFamily)
-		})
+		check("the span", ConflictSpan(first, last, start, false))
+		check("the span, at first", ConflictSpan(first, last, start, true))
+		check("the lock", HeldLock(a, start))
+		check("the record", Record(a, start))
+		check("the primary", Primary(a, start))
+		check("the data", Data(Version{a, start}))
+		check("the notifications", AnyNotify(a))
+		check("the records", Records(a, start, 2))
 	})
 }

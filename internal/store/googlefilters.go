@@ -212,12 +212,13 @@ func (q Query) filter() bigtable.Filter {
 	case ShapeAllLocks:
 		return whole(layout.LockFamily)
 	case ShapeGarbage:
-		parts := []bigtable.Filter{bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
-			whole(layout.LockFamily), whole(layout.WriteFamily)}
-		if q.Flag {
-			parts = append(parts, whole(layout.NotifyFamily))
-		}
-		return bigtable.InterleaveFilters(parts...)
+		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
+			whole(layout.LockFamily), whole(layout.WriteFamily))
+	case ShapeHistory:
+		return bigtable.InterleaveFilters(bigtable.ChainFilters(whole(layout.DataFamily), bigtable.StripValueFilter()),
+			whole(layout.LockFamily), whole(layout.WriteFamily), whole(layout.NotifyFamily))
+	case ShapeRecordsFrom:
+		return bigtable.ChainFilters(whole(layout.WriteFamily), bigtable.TimestampRangeFilterMicros(cellTime(q.From), cellTime(q.At+1)))
 	case ShapeExported:
 		return q.exportedFilter()
 	case ShapeWeak:

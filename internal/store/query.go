@@ -16,6 +16,7 @@ type Query struct {
 	Columns  []string // or only the first two below
 	Column   string
 	High     string        // the last column of a span
+	From     tso.Timestamp // an inclusive bound from below
 	At       tso.Timestamp // an inclusive bound on versions; 0: none
 	N        int           // versions of each column and family
 	Cells    int           // cells of the row, or of each family
@@ -56,6 +57,8 @@ const (
 	ShapeRecordsAndLocks
 	ShapeInspected
 	ShapeAnything
+	ShapeHistory
+	ShapeRecordsFrom
 	ShapeCellsOf
 	ShapeCellIs
 	ShapeCellAtLeast
@@ -137,9 +140,6 @@ func AllLocks() Query { return Query{Shape: ShapeAllLocks} }
 // Garbage is what the collector judges by: all locks and records, and where there is data.
 func Garbage() Query { return Query{Shape: ShapeGarbage} }
 
-// GarbageAndNotify is Garbage with all notify cells.
-func GarbageAndNotify() Query { return Query{Shape: ShapeGarbage, Flag: true} }
-
 // Exported is what an export at a snapshot needs of a row: Newest of all columns at or below at,
 // and, where columns are observed, which acknowledgments have later records.
 func Exported(at tso.Timestamp, observed bool) Query {
@@ -167,6 +167,14 @@ func Inspected(columns []string, n, cells int) Query {
 
 // Anything is one cell of the row, without its value.
 func Anything() Query { return Query{Shape: ShapeAnything} }
+
+// History is all versions of all families, without the values of data.
+func History() Query { return Query{Shape: ShapeHistory} }
+
+// RecordsFrom is every record from a timestamp on up to another one, both inclusive.
+func RecordsFrom(from, to tso.Timestamp) Query {
+	return Query{Shape: ShapeRecordsFrom, From: from, At: to}
+}
 
 // Cells is the newest version of each column of the meta family that begins with prefix, at most n
 // of them (0: all).

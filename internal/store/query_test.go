@@ -91,7 +91,7 @@ func wanted(words string) (out []string) {
 // oneCell stands for any cell, without its value: the store may choose.
 const oneCell = "one"
 
-// TestQueries asks Google's emulator for every shape of query.
+// TestQueries asks Google's emulator for every shape of query, and evaluates it here.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	s := newBareStore(t)
@@ -100,6 +100,14 @@ func TestQueries(t *testing.T) {
 	many := make([]string, 20)
 	for i := range many {
 		many[i] = fmt.Sprint("never-", i)
+	}
+	stored := map[string][]layout.Item{}
+	for _, table := range []string{"t", metaTable} {
+		r, err := s.google.table(table).ReadRow(t.Context(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored[table] = rowOf(r).Items
 	}
 	covered := map[Shape]bool{}
 	for _, c := range []struct {
@@ -154,6 +162,8 @@ func TestQueries(t *testing.T) {
 		{"inspected column", Inspected([]string{"b", reservedColumns["ack"]}, 9, 9), "lock:b@9=lock9 write:b@4=~2 write:ack@10=~9 write:ack@5=~4 write:trace@12=~12 write:trace@3=~3 data:b@2 notify:b@4 notify:ack@2"},
 		{"inspected cells", Inspected([]string{"a"}, 9, 1), "lock:a@7=lock7 write:ack@10=~9 data:a@5 notify:ack@2"},
 		{"anything", Anything(), oneCell},
+		{"history", History(), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9 write:a@8=~8 write:a@6=~5 write:a@4=~3 write:b@4=~2 write:ack@10=~9 write:ack@5=~4 write:trace@12=~12 write:trace@3=~3 data:a@5 data:a@3 data:a@1 data:b@2 notify:a@6 notify:a@4 notify:b@4 notify:ack@2"},
+		{"records from 4 to 6", RecordsFrom(4, 6), "write:a@6=~5 write:a@4=~3 write:b@4=~2 write:ack@5=~4"},
 
 		{"all cells", Cells("", 0), "meta:safepoint@1=#50 meta:mark@1=#40 meta:hold:a@1=#70 meta:hold:b@1=#30 meta:version@2=new"},
 		{"cells under a prefix", Cells("hold:", 0), "meta:hold:a@1=#70 meta:hold:b@1=#30"},
@@ -191,6 +201,14 @@ func TestQueries(t *testing.T) {
 		slices.Sort(got)
 		if want := wanted(c.want); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", c.name, got, want)
+		}
+		evaluated, most := c.query.Evaluate(stored[table])
+		if local := listed(layout.Row{Items: evaluated}, true); c.want == oneCell {
+			if most != 1 {
+				t.Errorf("%s: evaluated here as at most %d cells", c.name, most)
+			}
+		} else if slices.Sort(local); !slices.Equal(local, wanted(c.want)) {
+			t.Errorf("%s: evaluated here as %q, want %q", c.name, local, wanted(c.want))
 		}
 		if matched, err := s.CheckAndMutate(t.Context(), table, "r", c.query, nil, nothing(family)); err != nil || matched != (c.want != "") {
 			t.Errorf("%s: as a predicate %v, %v", c.name, matched, err)

@@ -143,7 +143,7 @@ func (r *Restore) fence(ctx context.Context, id string) error {
 	if err := r.checkEmpty(ctx); err != nil {
 		return err
 	}
-	_, err := r.replace(ctx, nil, &meta.Fence{ID: id, Started: time.Now()}, store.NewMutation(2))
+	_, err := r.e.Meta.ReplaceFence(ctx, nil, &meta.Fence{ID: id, Started: time.Now()}, store.NewMutation(2))
 	return err
 }
 
@@ -159,7 +159,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 		}
 	}
 	if err := r.checkEmpty(ctx); err != nil {
-		_, lerr := r.replace(ctx, m.Fence, nil, store.NewMutation(2))
+		_, lerr := r.e.Meta.ReplaceFence(ctx, m.Fence, nil, store.NewMutation(2))
 		return errors.Join(err, lerr)
 	}
 	if err := r.forgetBackfills(ctx); err != nil {
@@ -182,7 +182,7 @@ func (r *Restore) ready(ctx context.Context, m meta.State, waiting func(time.Dur
 		}
 		mut.Put(layout.MetaFamily, meta.ColumnIndexes, store.MetaTimestamp, states.Encode())
 	}
-	_, err := r.replace(ctx, m.Fence, &next, mut)
+	_, err := r.e.Meta.ReplaceFence(ctx, m.Fence, &next, mut)
 	return err
 }
 
@@ -202,27 +202,6 @@ func (r *Restore) forgetBackfills(ctx context.Context) error {
 	}
 	errs, err := r.e.Store.MutateRows(ctx, model.MetaTable, rows, muts)
 	return errors.Join(append(errs, err)...)
-}
-
-// replace stores next (nil: nothing) instead of old, together with mut, unless another process was
-// faster.
-func (r *Restore) replace(ctx context.Context, old, next *meta.Fence, mut *store.Mutation) (replaced bool, err error) {
-	if next != nil {
-		mut.Put(layout.MetaFamily, meta.ColumnFence, store.MetaTimestamp, next.Encode())
-	} else {
-		mut.EraseColumn(layout.MetaFamily, meta.ColumnFence)
-	}
-	var was []byte
-	if old != nil {
-		was = old.Encode()
-	}
-	replaced, err = r.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return r.e.Store.CompareAndMutate(ctx, meta.RowKey, meta.ColumnFence, was, mut)
-	})
-	if err != nil {
-		return false, fmt.Errorf("percolator: the fence of a restore: %w", err)
-	}
-	return replaced, nil
 }
 
 // checkEmpty names the first table of the schema, or of an index, in which anything is stored.
@@ -274,13 +253,16 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 	if err != nil || m.Fence == nil {
 		return err
 	}
+	if m.Fence.Repair != nil {
+		return m.Fence.Refusal()
+	}
 	r, old := &Restore{e: e}, m.Fence
 	if old.Ready || old.Abandoned { // otherwise nothing was written: what is in the tables is users'
 		if err := r.checkEmpty(ctx); err != nil {
 			return err
 		}
 		stopped := meta.Fence{ID: old.ID, Abandoned: true, Started: old.Started}
-		if same, err := r.replace(ctx, old, &stopped, store.NewMutation(2)); err != nil || !same {
+		if same, err := r.e.Meta.ReplaceFence(ctx, old, &stopped, store.NewMutation(2)); err != nil || !same {
 			return errors.Join(err, r.changed(!same))
 		}
 		if err := retry.Sleep(ctx, model.DrainTime(e.Store.Timing)); err != nil { // until every process that still restores must know
@@ -291,7 +273,7 @@ func AbandonRestore(ctx context.Context, e *engine.Engine) error {
 		}
 		old = &stopped
 	}
-	same, err := r.replace(ctx, old, nil, store.NewMutation(2))
+	same, err := r.e.Meta.ReplaceFence(ctx, old, nil, store.NewMutation(2))
 	if err == nil {
 		_, err = e.Meta.Refresh(ctx)
 	}
@@ -339,7 +321,7 @@ func (r *Restore) Finish(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("percolator: the safepoint of a restore: %w", err)
 	}
-	if _, err := r.replace(ctx, m.Fence, nil, store.NewMutation(2)); err != nil {
+	if _, err := r.e.Meta.ReplaceFence(ctx, m.Fence, nil, store.NewMutation(2)); err != nil {
 		return err
 	}
 	m, err = r.e.Meta.Refresh(ctx)

@@ -1,5 +1,5 @@
 // Package admin is what operators and tools call: schemas, inspection, locks, indexes, collection
-// and holds, notifications, workers, exports and restores of one instance.
+// and holds, notifications, workers, exports, restores and repairs of one instance.
 //
 // Programs that only read and write use package percolator.
 package admin

@@ -121,7 +121,8 @@ func (a *Admin) ForgetObserverStates(ctx context.Context, states ...ObserverStat
 
 // ClearNotification erases the notify cells of cell with timestamps up to upTo, in the background.
 // The caller has established that no observer of the cell has work left up to then (I13); a later
-// change keeps its notification.
+// change keeps its notification. Errors: ErrConflict if a repair has ended at or after upTo, and
+// ErrRepairing.
 func (a *Admin) ClearNotification(ctx context.Context, cell percolator.Cell, upTo tso.Timestamp) error {
 	return a.e.Commits.ClearNotification(ctx, cell, upTo)
 }

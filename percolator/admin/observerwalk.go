@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
@@ -84,8 +85,8 @@ type walkedRow struct {
 
 // The rows of percolator_meta with the positions begin like this.
 const (
-	backfillObserverRow = "observer-backfill:"
-	forgetObserverRow   = "observer-forget:"
+	backfillObserverRow = meta.BackfillObserverRowPrefix
+	forgetObserverRow   = meta.ForgetObserverRowPrefix
 )
 
 func (a *Admin) newObserverWalk(ctx context.Context, what, undoes, table, column, observer string, opts ObserverOptions) (*observerWalk, error) {

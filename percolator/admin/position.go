@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 )
@@ -24,7 +25,7 @@ type position struct {
 const (
 	positionColumn = "state"
 
-	loadRowPrefix = "load:"
+	loadRowPrefix = meta.LoadRowPrefix
 )
 
 // load returns what is stored; nil: nothing.

@@ -1,9 +1,9 @@
-package percolatortest
+package audit
 
 import (
 	"strings"
 
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -11,12 +11,12 @@ import (
 // which snapshot they are compared at is only known when all locks have been seen.
 type auditedIndex struct {
 	table string
-	percolator.Index
+	model.Index
 	cells, entries []*auditedCell
 }
 
 // collectIndexed keeps cells that belong to an index.
-func (a *auditor) collectIndexed(t *auditedTable, row string, cells map[string]*auditedCell) {
+func (a *auditor) collectIndexed(t *auditedTable, cells map[string]*auditedCell) {
 	for column, indexes := range t.indexed {
 		if c := cells[column]; c != nil && !c.broken {
 			for _, ix := range indexes {

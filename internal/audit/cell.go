@@ -1,4 +1,4 @@
-package percolatortest
+package audit
 
 import (
 	"cmp"
@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"cloud.google.com/go/bigtable"
-
-	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -18,7 +17,7 @@ type auditedCell struct {
 	table       *auditedTable
 	row, column string
 
-	records []AuditedRecord // puts, deletes and lock records
+	records []Record // puts, deletes and lock records
 	markers []tso.Timestamp
 	locks   []auditedLock
 	data    map[tso.Timestamp][]byte
@@ -28,27 +27,22 @@ type auditedCell struct {
 
 type auditedLock struct {
 	start   tso.Timestamp
-	primary percolator.Cell
+	primary model.Cell
 }
 
 // row checks all cells of a row.
-func (a *auditor) row(t *auditedTable, r bigtable.Row) {
+func (a *auditor) row(t *auditedTable, r layout.Row) {
 	a.report.Rows++
 	cells := map[string]*auditedCell{}
-	at := func(family string, it bigtable.ReadItem) *auditedCell {
-		column := strings.TrimPrefix(it.Column, family+":")
-		if cells[column] == nil {
-			cells[column] = &auditedCell{table: t, row: r.Key(), column: column, data: map[tso.Timestamp][]byte{}}
+	for _, it := range r.Items {
+		c := cells[it.Column]
+		if c == nil {
+			c = &auditedCell{table: t, row: r.Key, column: it.Column, data: map[tso.Timestamp][]byte{}}
+			cells[it.Column] = c
 		}
-		return cells[column]
-	}
-	for _, family := range families {
-		for _, it := range r[family] {
-			c := at(family, it)
-			if !c.add(a, family, it) {
-				c.broken = true
-				a.find(RuleDecodable, t.name, c.row, c.column, "the cell of family %q at Bigtable's timestamp %d cannot be decoded", family, it.Timestamp)
-			}
+		if !c.add(a, it) {
+			c.broken = true
+			a.find(RuleDecodable, t.name, c.row, c.column, "the cell of family %q at Bigtable's timestamp %d cannot be decoded", it.Family, it.Timestamp)
 		}
 	}
 	for _, column := range slices.Sorted(maps.Keys(cells)) {
@@ -58,16 +52,16 @@ func (a *auditor) row(t *auditedTable, r bigtable.Row) {
 			a.cell(c, cells)
 		}
 	}
-	a.collectIndexed(t, r.Key(), cells)
+	a.collectIndexed(t, cells)
 }
 
 // add takes in one version; false if the protocol does not write such a one.
-func (c *auditedCell) add(a *auditor, family string, it bigtable.ReadItem) bool {
+func (c *auditedCell) add(a *auditor, it layout.Item) bool {
 	if it.Timestamp <= 0 || it.Timestamp%1000 != 0 {
 		return false
 	}
 	ts := tso.Timestamp(it.Timestamp / 1000)
-	switch family {
+	switch it.Family {
 	case "data":
 		a.report.Data++
 		c.data[ts] = it.Value
@@ -99,7 +93,7 @@ func (c *auditedCell) addWrite(a *auditor, ts tso.Timestamp, b []byte) bool {
 	if len(b) < 9 {
 		return false
 	}
-	r := AuditedRecord{percolator.Cell{Table: c.table.name, Row: c.row, Column: c.column}, tso.Timestamp(binary.BigEndian.Uint64(b)), ts, b[8]}
+	r := Record{model.Cell{Table: c.table.name, Row: c.row, Column: c.column}, tso.Timestamp(binary.BigEndian.Uint64(b)), ts, b[8]}
 	switch r.Kind {
 	case 'R':
 		if r.Start != ts {
@@ -138,31 +132,31 @@ func auditLock(ts tso.Timestamp, b []byte) (l auditedLock, ok bool) {
 		}
 		fields[i], b = string(b[n:n+int(size)]), b[n+int(size):]
 	}
-	return auditedLock{ts, percolator.Cell{Table: fields[0], Row: fields[1], Column: fields[2]}}, len(b) == 0 && fields[1] != "" && fields[2] != ""
+	return auditedLock{ts, model.Cell{Table: fields[0], Row: fields[1], Column: fields[2]}}, len(b) == 0 && fields[1] != "" && fields[2] != ""
 }
 
 func (c *auditedCell) sort() {
-	slices.SortFunc(c.records, func(a, b AuditedRecord) int { return cmp.Compare(a.Commit, b.Commit) })
+	slices.SortFunc(c.records, func(a, b Record) int { return cmp.Compare(a.Commit, b.Commit) })
 	slices.Sort(c.markers)
 	slices.Sort(c.notify)
 	slices.SortFunc(c.locks, func(a, b auditedLock) int { return cmp.Compare(a.start, b.start) })
 }
 
 // newest is the newest put or delete at or below ts; false if there is none.
-func (c *auditedCell) newest(ts tso.Timestamp) (AuditedRecord, bool) {
+func (c *auditedCell) newest(ts tso.Timestamp) (Record, bool) {
 	for _, r := range slices.Backward(c.records) {
 		if r.Commit <= ts && r.Kind != 'L' {
 			return r, true
 		}
 	}
-	return AuditedRecord{}, false
+	return Record{}, false
 }
 
 // cell checks one cell. cells are those of its row.
 func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
 	a.writers(c)
 	a.values(c)
-	if names, ok := c.table.observed[c.column]; ok {
+	if names, ok := c.table.observed[c.column]; ok && !a.cfg.SkipNotifications {
 		a.observed(c, cells, names)
 	}
 	if a.cfg.Collected {
@@ -282,7 +276,7 @@ func (a *auditor) garbage(c *auditedCell) {
 			a.findCell(c, RuleGarbage, "a rollback marker at %d", ts)
 		}
 	}
-	var kept []AuditedRecord
+	var kept []Record
 	for _, r := range c.records {
 		switch {
 		case r.Commit > watermark:

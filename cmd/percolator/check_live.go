@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+	"github.com/spf13/cobra"
+	"google.golang.org/api/impersonate"
+	"google.golang.org/api/option"
+
+	"github.com/gopercolator/percolator/internal/probe"
+)
+
+// liveFlags are those of "check --live".
+type liveFlags struct {
+	on, dryRun  bool
+	identities  []string
+	maxRequests int
+	maxTime     time.Duration
+	probe.Config
+}
+
+// maxLiveTime keeps a run shorter than the age at which its tables count as left over.
+const maxLiveTime = probe.LeftoverAge / 2
+
+func (f *liveFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.on, "live", false, "prove on the instance what transactions rely on, in scratch tables that are removed; all further flags need it")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what it would cost at most")
+	flags.StringArrayVar(&f.identities, "identity", nil, "ROLE[:TABLE,…]=SERVICE_ACCOUNT: try what it may do, by impersonation; may be repeated")
+	flags.StringVar(&f.SeveralClusters, "several-clusters", "", "app profile that routes to several clusters (default one that the instance has)")
+	flags.BoolVar(&f.LargeValues, "large-values", false, "also write values at Bigtable's limit, 200 MiB in all")
+	flags.Int64Var(&f.ProgressBytes, "progress-bytes", 0, "write so many bytes for the line progress")
+	flags.DurationVar(&f.ProgressWithin, "progress-within", time.Second, "the deadline that is to cut a read of them")
+	flags.DurationVar(&f.MaxLatency, "max-latency", time.Second, "most that the p99 of an operation may be")
+	flags.IntVar(&f.maxRequests, "max-requests", 20_000, "refuse to begin if more may be needed")
+	flags.DurationVar(&f.maxTime, "max-time", probe.DefaultMaxTime, "how long it may take, in place of --timeout; at most "+maxLiveTime.String())
+}
+
+// check refuses flags that need --live, and values out of bounds.
+func (f *liveFlags) check(cmd *cobra.Command) error {
+	if !f.on {
+		for _, name := range []string{"dry-run", "identity", "several-clusters", "large-values", "progress-bytes", "progress-within", "max-latency", "max-requests", "max-time"} {
+			if cmd.Flags().Changed(name) {
+				return usagef("--%s needs --live", name)
+			}
+		}
+		return nil
+	}
+	if f.maxTime > maxLiveTime {
+		return usagef("--max-time %v is more than %v", f.maxTime, maxLiveTime)
+	}
+	return cmp.Or(aboveZero("max-requests", f.maxRequests), aboveZero("max-time", f.maxTime), aboveZero("max-latency", f.MaxLatency),
+		aboveZero("progress-within", f.ProgressWithin), notNegative("progress-bytes", int(f.ProgressBytes)))
+}
+
+func liveNames() (names []string) {
+	for _, l := range probe.Lines() {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// liveJSON is what a run may cost, and has cost.
+type liveJSON struct {
+	Most       probe.Cost            `json:"most"`
+	Timestamps int                   `json:"timestamps,omitempty"` // at most
+	MaxTime    string                `json:"maxTime"`
+	Lines      map[string]probe.Cost `json:"lines,omitempty"` // with --dry-run
+	Sent       *probe.Cost           `json:"sent,omitempty"`
+}
+
+// runLive is "check --live".
+func (f *checkFlags) runLive(cmd *cobra.Command, only []string) error {
+	if err := f.instanceName.check(); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	c := f.live.Config
+	c.Project, c.Instance, c.AppProfile, c.Options = f.project, f.instance, f.appProfile, bigtableOptions(ctx)
+	c.Lines, c.MaxTime = only, f.live.maxTime
+	if opts, ok := instanceAdminOptions(ctx); ok {
+		c.InstanceOptions = append([]option.ClientOption{}, opts...)
+	}
+	for _, text := range f.live.identities {
+		i, err := identityOf(ctx, text)
+		if err != nil {
+			return err
+		}
+		c.Identities = append(c.Identities, i)
+	}
+	most := probe.Announce(c)
+	about := liveJSON{Most: most.Total, Timestamps: most.Timestamps, MaxTime: most.MaxTime.String()}
+	if f.live.dryRun {
+		about.Lines = map[string]probe.Cost{}
+		for _, l := range most.Lines {
+			about.Lines[l.Name] = l.Sent
+		}
+		return f.output.emit(cmd.OutOrStdout(), about, func(w io.Writer) { printAnnouncement(w, most) })
+	}
+	if most.Total.Requests > f.live.maxRequests {
+		return usagef("it may need %d requests, and --max-requests is %d: choose lines by --only", most.Total.Requests, f.live.maxRequests)
+	}
+	_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "percolator:", costText(most))
+	if slices.Contains(only, "oracle") && f.oracle.targets != "" {
+		requests := f.oracle
+		requests.timeout = min(requests.timeout, oracleTimeout)
+		oracle, err := requests.dial(ctx, cmd)
+		if c.OracleErr = err; err == nil {
+			defer func() { _ = oracle.Close() }()
+			c.Oracle = oracle
+		}
+	}
+	say, end := statusLine(cmd)
+	defer end()
+	c.Say = say
+	report, err := probe.Run(ctx, c)
+	if err != nil {
+		return err
+	}
+	about.Sent = &report.Total
+	return f.report(cmd, liveResults(report, about))
+}
+
+func liveResults(report probe.Report, about liveJSON) checkJSON {
+	out := checkJSON{Worst: levelOK, Live: &about}
+	for _, r := range report.Results {
+		it := checkedIt{Name: r.Name, Level: levelOK, Sent: &r.Sent}
+		for _, found := range r.Findings {
+			it.add(finding{checkLevel(found.Level), found.Saw, found.Remedy, found.Unable})
+		}
+		out.add(it)
+	}
+	return out
+}
+
+func printAnnouncement(w io.Writer, a probe.Announcement) {
+	t := newTable(w, "LINE", "REQUESTS", "BYTES")
+	for _, l := range a.Lines {
+		t.row(l.Name, l.Sent.Requests, bytesShown(l.Sent.Bytes))
+	}
+	t.flush()
+	_, _ = fmt.Fprintf(w, "\n%s\n", costText(a))
+}
+
+func costText(a probe.Announcement) string {
+	text := fmt.Sprintf("it sends at most %d requests with %s to Bigtable, and takes at most %v; tables that it creates and removes: %d",
+		a.Total.Requests, strings.TrimSpace(bytesShown(a.Total.Bytes)), a.MaxTime, a.Total.Tables)
+	if a.Timestamps > 0 {
+		text += fmt.Sprintf("; timestamps that it asks the oracle for: %d", a.Timestamps)
+	}
+	return text
+}
+
+// identityKey is the context key of the options by which a caller becomes somebody else on an
+// emulator.
+type identityKey struct{}
+
+// identityOf is what --identity says.
+func identityOf(ctx context.Context, text string) (i probe.Identity, err error) {
+	role, name, ok := strings.Cut(text, "=")
+	role, tables, _ := strings.Cut(role, ":")
+	roles := probe.Roles()
+	at := slices.IndexFunc(roles, func(r probe.Role) bool { return r.Name == role })
+	if !ok || at < 0 || name == "" {
+		var names []string
+		for _, r := range roles {
+			names = append(names, r.Name)
+		}
+		return i, usagef("--identity %q is not ROLE[:TABLE,…]=SERVICE_ACCOUNT, with a role of %s", text, strings.Join(names, ", "))
+	}
+	i = probe.Identity{Role: roles[at], Name: name}
+	if tables != "" {
+		i.Tables = strings.Split(tables, ",")
+	}
+	if len(i.Tables) > probe.MaxIdentityTables {
+		return i, usagef("--identity %q has more than %d tables", text, probe.MaxIdentityTables)
+	}
+	if become, ok := ctx.Value(identityKey{}).(func(string) []option.ClientOption); ok {
+		i.Options = become(name)
+		return i, nil
+	}
+	if _, ok := instanceAdminOptions(ctx); !ok {
+		i.Err = errors.New("an emulator knows no identities")
+		return i, nil
+	}
+	tokens, err := impersonate.CredentialsTokenSource(ctx, impersonate.CredentialsConfig{TargetPrincipal: name, Scopes: []string{bigtable.Scope, bigtable.AdminScope}})
+	if err != nil {
+		i.Err = err
+		return i, nil
+	}
+	i.Options = []option.ClientOption{option.WithTokenSource(tokens)}
+	return i, nil
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// TestRepair plays a disaster: copies of two rows that were taken beside writers.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, &percolator.Schema{
+		Tables: []percolator.Table{{Name: "accounts", Indexes: []percolator.Index{{Name: "by-owner", Column: "owner"}}}, {Name: "news", Weak: []string{"recount"}}},
+		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second},
+	})
+	balances := func(alice, bob string) {
+		t.Helper()
+		cl.set(map[percolator.Cell]string{
+			{Table: "accounts", Row: "alice", Column: "balance"}: alice, {Table: "accounts", Row: "alice", Column: "owner"}: "Alice",
+			{Table: "accounts", Row: "bob", Column: "balance"}: bob,
+		})
+	}
+	balances("60", "40")
+	s := session{c: cl}
+	s.run(exitUsage, "gc", "hold", "take", "--for-backup", "--as-of", "10m")
+	s.run(exitOK, "gc", "hold", "take", "--for-backup", "--replicated", "--reason", "nightly backups")
+	var held holdJSON
+	if err := json.Unmarshal([]byte(s.run(exitOK, "gc", "hold", "take", "--for-backup", "-o", "json").out), &held); err != nil || held.To == 0 {
+		t.Fatal(held, err)
+	}
+	to := fmt.Sprint(held.To)
+
+	ctx := t.Context()
+	store, err := bigtable.NewClientWithConfig(ctx, cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	bob, err := store.Open("accounts").ReadRow(ctx, "bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	balances("10", "90")
+	mut := bigtable.NewMutation()
+	mut.DeleteRow()
+	for family, items := range bob {
+		for _, it := range items {
+			mut.Set(family, strings.TrimPrefix(it.Column, family+":"), it.Timestamp, it.Value)
+		}
+	}
+	if err := store.Open("accounts").Apply(ctx, "bob", mut); err != nil {
+		t.Fatal(err)
+	}
+
+	s.run(exitOK, "scan", "accounts")
+	s.run(exitUsage, "repair")
+	s.run(exitUsage, "repair", "--to", "yesterday")
+	s.run(exitUsage, "repair", "--to", "2095-01-01T00:00:00Z", "--yes")
+	s.run(exitOK, "repair", "--to", to, "--dry-run")
+	s.runWith(exitUsage, "n\n", "repair", "--to", to)
+	s.run(exitOK, "repair", "--to", to, "--yes")
+	s.run(exitOK, "scan", "accounts")
+	s.run(exitFailure, "repair", "--to", fmt.Sprint(held.To+1), "--yes")
+	s.run(exitOK, "repair", "--to", to, "--yes", "-o", "json")
+	golden(t, "repair.txt", normalized(s.text.String()))
+}
+
+// TestRepairRaisesTheOracle: a cell that is newer than what the oracle hands out has its mark
+// raised, while its server runs.
+func TestRepairRaisesTheOracle(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
+	cl.must(exitOK, "init")
+	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	server, err := tso.NewServer(tso.NewBigtableStore(store.Open(tso.BigtableTable), "default"), tso.ServerConfig{Lease: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() { stop(); <-ended })
+	cl.tso = l.Addr().String()
+
+	cl.must(exitOK, "set", "accounts", "alice", "balance", "60")
+	var held holdJSON
+	if err := json.Unmarshal([]byte(cl.must(exitOK, "gc", "hold", "take", "--for-backup", "-o", "json").out), &held); err != nil {
+		t.Fatal(err)
+	}
+	ahead := held.To.Add(10 * time.Minute)
+	mut := bigtable.NewMutation()
+	mut.Set("data", "balance", bigtable.Timestamp(ahead)*1000, []byte("newer than the oracle"))
+	if err := store.Open("accounts").Apply(t.Context(), "alice", mut); err != nil {
+		t.Fatal(err)
+	}
+	cl.must(exitOK, "repair", "--to", fmt.Sprint(held.To), "--yes")
+	var next tso.Timestamp
+	out := cl.must(exitOK, "tso", "next").out
+	if _, err := fmt.Sscan(out, &next); err != nil || next <= ahead {
+		t.Errorf("the oracle hands out %q, the tables had %d: %v", out, ahead, err)
+	}
+	cl.must(exitOK, "set", "accounts", "alice", "balance", "61")
+}
+
+// TestRepairFindings: a lock that nobody can decode keeps everybody out until somebody has looked.
+func TestRepairFindings(t *testing.T) {
+	t.Parallel()
+	cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "accounts"}}, Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: time.Second}})
+	committed := cl.set(map[percolator.Cell]string{{Table: "accounts", Row: "alice", Column: "balance"}: "60"})
+	store, err := bigtable.NewClientWithConfig(t.Context(), cl.project, cl.instance, bigtable.ClientConfig{MetricsProvider: bigtable.NoopMetricsProvider{}, DisableSession: true}, cl.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	mut := bigtable.NewMutation()
+	mut.Set("lock", "balance", bigtable.Timestamp(committed)*1000, []byte("?"))
+	if err := store.Open("accounts").Apply(t.Context(), "bob", mut); err != nil {
+		t.Fatal(err)
+	}
+	s := session{c: cl}
+	to := fmt.Sprint(committed + 1)
+	s.run(exitConflict, "repair", "--to", to, "--yes")
+	s.run(exitFindings, "repair", "--to", to, "--yes", "--without-hold")
+	s.run(exitConflict, "get", "accounts", "alice", "balance")
+	s.run(exitConflict, "repair", "--to", fmt.Sprint(committed+2), "--yes", "--without-hold")
+	s.run(exitFindings, "repair", "--to", to, "--yes", "--despite-findings")
+	s.run(exitOK, "get", "accounts", "alice", "balance")
+	s.run(exitConflict, "repair", "--to", to, "--yes")
+	golden(t, "repair-findings.txt", normalized(s.text.String()))
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package emulator_test
+
+const raced = false

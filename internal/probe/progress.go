@@ -1,0 +1,68 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// The rows of the line "progress".
+const (
+	progressPrefix = "progress/"
+	progressRow    = 64 << 10 // bytes of a row
+	progressRows   = 64       // of a request
+)
+
+func progressCost(c *Config) Cost {
+	rows := c.ProgressBytes / progressRow
+	return Cost{Requests: int(rows/progressRows) + int(rows/progressRows)/10 + 20, Bytes: rows*(progressRow+200) + 10<<10}
+}
+
+// progress reads rows that the filter keeps back, until a deadline.
+func (p *probe) progress(ctx context.Context) []Finding {
+	if p.ProgressBytes < progressRow {
+		return notChecked("nothing was written for a read that takes longer than %v; --progress-bytes 536870912 would write 512 MiB in some 140 requests", p.ProgressWithin)
+	}
+	value := make([]byte, progressRow)
+	for at := int64(0); at < p.ProgressBytes/progressRow; at += progressRows {
+		var rows []string
+		var muts []*store.Mutation
+		for i := at; i < min(at+progressRows, p.ProgressBytes/progressRow); i++ {
+			rows = append(rows, fmt.Sprintf("%s%08d", progressPrefix, i))
+			muts = append(muts, putting(layout.DataFamily, "c", string(value)))
+		}
+		errs, err := p.backend.MutateRows(ctx, p.table, rows, muts)
+		if err = errors.Join(append(errs, err)...); err != nil {
+			return stopped(err)
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, p.ProgressWithin)
+	defer cancel()
+	begun := time.Now()
+	var keys []string
+	err := p.backend.ReadRows(limited, p.table, store.Prefix(progressPrefix), store.AllLocks(), 0, func(key string) { keys = append(keys, key) },
+		func(layout.Row) bool { return true })
+	took := time.Since(begun).Round(time.Millisecond)
+	switch {
+	case err == nil:
+		return notChecked("a read of %d bytes that finds nothing ended after %v: more bytes (--progress-bytes), or a shorter deadline (--progress-within), let the deadline cut it",
+			p.ProgressBytes, took)
+	case limited.Err() == nil || ctx.Err() != nil:
+		return stopped(err)
+	case len(keys) == 0:
+		return []Finding{failed("", "a read that was cut after %v has not shown how far it came (last_scanned_row_key): reads of large tables would begin again and again", took)}
+	}
+	if at := slices.IndexFunc(keys, func(key string) bool { return !model.InRange(model.Prefix(progressPrefix), key) }); at >= 0 {
+		return []Finding{failed("", "a read of rows under %q that was cut after %v names %q as passed over", progressPrefix, took, keys[at])}
+	}
+	if !slices.IsSorted(keys) {
+		return []Finding{failed("", "a read that was cut after %v names its progress in the order %q", took, keys)}
+	}
+	return okay("a read that was cut after %v has shown its progress %d times, at last %q", took, len(keys), keys[len(keys)-1])
+}

@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// A hold at a snapshot lets the collector go on up to there. A row that is copied before it comes
+// by still has a lock, and the primary's row, copied later, no longer has the record: nothing tells
+// that the transaction committed. So this hold stands right above the safepoint, and collection
+// stands still: what it had announced it has finished before the first row is copied (I23).
+
+// TakeBackupHold prepares copies of the tables that are taken one after the other, such as
+// Bigtable's own backups, and returns a timestamp to which Repair can bring them: of everything
+// that committed at or below it, each row of each table has from now on the record or the lock.
+// Until the hold is released nothing is collected, and weak notifications leave traces. ttl is as
+// for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
+//
+// It finishes a collection that is under way and waits for two drains (RequestLifetime and
+// MetaMaxAge of Schema.Timing and a little more, 80 s by default), and tells waiting, if that is
+// not nil, of each. If it fails it releases the hold.
+func (a *Admin) TakeBackupHold(ctx context.Context, ttl time.Duration, reason string, waiting func(time.Duration)) (h Hold, to tso.Timestamp, err error) {
+	if h, err = a.holdAtSafepoint(ctx, ttl, reason); err != nil {
+		return Hold{}, 0, err
+	}
+	if to, err = a.settle(ctx, waiting); err == nil {
+		h, err = a.ExtendHold(ctx, h, ttl)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
+		defer cancel()
+		return Hold{}, 0, errors.Join(err, a.ReleaseHold(ctx, h))
+	}
+	return h, to, nil
+}
+
+func (a *Admin) holdAtSafepoint(ctx context.Context, ttl time.Duration, reason string) (h Hold, err error) {
+	for range meta.MaxTries {
+		m, err := a.e.Meta.Refresh(ctx)
+		if err != nil {
+			return h, err
+		}
+		if h, err = a.TakeHold(ctx, m.Safepoint+1, ttl, reason); !errors.Is(err, percolator.ErrSnapshotTooOld) {
+			return h, err
+		}
+	}
+	return h, fmt.Errorf("percolator: %w: collectors announced another safepoint %d times", percolator.ErrConflict, meta.MaxTries)
+}
+
+// settle waits until collection stands still and every client knows of the hold, takes a timestamp,
+// and waits until everything that commits at or below it has committed: a commit request is sent
+// within the request lifetime after its timestamp was received.
+func (a *Admin) settle(ctx context.Context, waiting func(time.Duration)) (to tso.Timestamp, err error) {
+	if err := a.finishCollection(ctx); err != nil {
+		return 0, err
+	}
+	drain := func() error {
+		d := model.DrainTime(a.e.Store.Timing)
+		if waiting != nil {
+			waiting(d)
+		}
+		return retry.Sleep(ctx, d)
+	}
+	if err := drain(); err != nil {
+		return 0, err
+	}
+	if to, err = a.e.Clock.Next(ctx); err != nil {
+		return 0, err
+	}
+	return to, drain()
+}
+
+// finishCollection returns when the GC watermark has reached the safepoint.
+func (a *Admin) finishCollection(ctx context.Context) error {
+	g, err := a.NewCollector(CollectorConfig{})
+	if err != nil {
+		return err
+	}
+	for pause := retry.New(100*time.Millisecond, 2*time.Second); ; {
+		m, err := a.e.Meta.Refresh(ctx)
+		if err != nil || m.Watermark >= m.Safepoint {
+			return err
+		}
+		if _, err = g.Collect(ctx); err == nil {
+			continue
+		}
+		if !errors.Is(err, percolator.ErrLocked) { // otherwise another collector finishes it
+			return err
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
