@@ -60,7 +60,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 
 // search looks once at all unfinished work, and reports whether any was written meanwhile.
 func (w *Worker) search(ctx context.Context) (left remains, moved bool, err error) {
-	if w.journaled() {
+	if w.engine.Meta.ByJournal() {
 		left, s, err := w.surveyed(ctx)
 		if err == nil && left == (remains{}) {
 			moved, err = w.engine.Looker.Moved(ctx, s)

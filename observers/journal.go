@@ -8,8 +8,6 @@ import (
 	"github.com/gopercolator/percolator/internal/settle"
 )
 
-// journaled reports whether work is found by the journal, not by scanning.
-func (w *Worker) journaled() bool { return !w.engine.Meta.Catalog.Load().Schema.DisableJournal }
 
 // looker looks at entries of the journal, and has this worker run for the notifications that it
 // finds, or others where this worker does not take the column.

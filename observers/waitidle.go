@@ -37,7 +37,7 @@ func remaining(ctx context.Context, c *percolator.Client) (left Remaining, s *se
 	if err != nil {
 		return left, nil, err
 	}
-	if !c.Schema().DisableJournal {
+	if c.Engine().Meta.ByJournal() {
 		if s, err = c.Engine().Looker.Survey(ctx); err != nil {
 			return left, nil, fmt.Errorf("observers: what is left: %w", err)
 		}

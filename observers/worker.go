@@ -129,7 +129,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		runners.Add(1)
 		go w.work(ctx, runs, &runners)
 	}
-	if w.journaled() {
+	if w.engine.Meta.ByJournal() {
 		scanners.Go(func() { settle.NewAdopter(w.looker()).Run(ctx) })
 	} else {
 		for range w.cfg.Scanners {

@@ -76,7 +76,7 @@ type Announcement struct {
 func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announcement, err error) {
 	begun := time.Now()
 	a.Deadline = begun.Add(c.Store.Timing.RequestLifetime)
-	if !c.Meta.Catalog.Load().Schema.DisableJournal && len(rows) > 0 {
+	if c.Meta.Journaled() && len(rows) > 0 {
 		start, err := c.Clock.Next(ctx)
 		if err != nil {
 			return a, err

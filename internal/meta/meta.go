@@ -60,6 +60,7 @@ type State struct {
 	Indexes   IndexStates   // of indexes that were added to existing tables
 	Fence     *Fence        // nil: no restore or repair is unfinished
 	Gaps      []Gap         // snapshots that repairs have removed
+	Journal   JournalState  // of the journal, if the schema does not disable it
 }
 
 // Read reads the meta row. Errors: ErrCorrupt, and those of the store.
@@ -90,6 +91,8 @@ func (m *State) decode(column string, value []byte) (err error) {
 		m.Indexes, err = decodeIndexStates(value)
 	case column == ColumnFence:
 		m.Fence, err = decodeFence(value)
+	case column == columnJournal:
+		m.Journal, err = decodeJournalState(value)
 	case column == columnGaps:
 		m.Gaps, err = decodeGaps(value)
 	case column == ColumnVersion:

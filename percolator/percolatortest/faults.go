@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 const (
@@ -25,16 +27,22 @@ type Faults struct {
 
 	deciding sync.Mutex // one request after another asks the handler
 
-	mu       sync.Mutex
+	mu      sync.Mutex
+	users   traffic // of users' tables, percolator_meta and the oracle
+	journal traffic
+	paused  chan struct{}   // closed by Resume; nil unless paused
+	dead    context.Context // ends with Crash
+	over    context.Context // ends with the test
+	kill    context.CancelFunc
+	finish  context.CancelFunc
+	late    sync.WaitGroup
+}
+
+// traffic is requests, and who decides about them.
+type traffic struct {
 	handler  func(Request) Action
 	seq      int
-	recorded []Request
-	paused   chan struct{}   // closed by Resume; nil unless paused
-	dead     context.Context // ends with Crash
-	over     context.Context // ends with the test
-	kill     context.CancelFunc
-	finish   context.CancelFunc
-	late     sync.WaitGroup
+	recorded []Request // the newest
 }
 
 func newFaults(client string) *Faults {
@@ -44,27 +52,44 @@ func newFaults(client string) *Faults {
 	return f
 }
 
-// Handle makes f decide about every request from now on; nil lets all of them pass. f is called for
-// one request at a time, in the order of their Seq. It must not wait and must not use the client,
-// but may call the other methods of Faults. A nil Action is Pass.
+// Handle makes f decide about every request from now on, but for those to percolator_journal; nil
+// lets all of them pass. f is called for one request at a time, in the order of their Seq. It must
+// not wait and must not use the client, but may call the other methods of Faults. A nil Action is
+// Pass.
 func (f *Faults) Handle(handler func(Request) Action) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.handler = handler
+	f.users.handler = handler
 }
 
-// Requests returns the requests that the client has made, in order, at most the newest 20,000.
+// HandleJournal is [Faults.Handle] for requests to percolator_journal, which commits share and a
+// client makes at times of its own. They have a Seq of their own.
+func (f *Faults) HandleJournal(handler func(Request) Action) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.journal.handler = handler
+}
+
+// Requests returns the requests that the client has made, in order, but for those to
+// percolator_journal: at most the newest 20,000.
 func (f *Faults) Requests() []Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.recorded)
+	return slices.Clone(f.users.recorded)
 }
 
-// Forget empties the list that Requests returns.
+// JournalRequests is [Faults.Requests] for percolator_journal.
+func (f *Faults) JournalRequests() []Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.journal.recorded)
+}
+
+// Forget empties the lists that Requests and JournalRequests return.
 func (f *Faults) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.recorded = nil
+	f.users.recorded, f.journal.recorded = nil, nil
 }
 
 // Pause stops the client like a process that gets no processor: from now on its requests wait,
@@ -103,7 +128,7 @@ func (f *Faults) errCrashed() error {
 func (f *Faults) end() {
 	f.Resume()
 	f.mu.Lock()
-	f.handler = nil
+	f.users.handler, f.journal.handler = nil, nil
 	f.finish()
 	f.mu.Unlock()
 	f.late.Wait()
@@ -161,13 +186,17 @@ func (f *Faults) record(r *Request) (handler func(Request) Action, err error) {
 	if f.Crashed() {
 		return nil, f.errCrashed()
 	}
-	f.seq++
-	r.Seq = f.seq
-	if len(f.recorded) >= maxRecorded {
-		f.recorded = slices.Delete(f.recorded, 0, maxRecorded/2)
+	t := &f.users
+	if r.Table == model.JournalTable {
+		t = &f.journal
 	}
-	f.recorded = append(f.recorded, *r)
-	return f.handler, nil
+	t.seq++
+	r.Seq = t.seq
+	if len(t.recorded) >= maxRecorded {
+		t.recorded = slices.Delete(t.recorded, 0, maxRecorded/2)
+	}
+	t.recorded = append(t.recorded, *r)
+	return t.handler, nil
 }
 
 // answer is what came back for a request: messages, then err or the end.

@@ -23,7 +23,7 @@ const (
 // Request is one request of a client to the store or the oracle, as it leaves the client.
 type Request struct {
 	Client string // the name of the client
-	Seq    int    // 1 for the client's first request, and so on
+	Seq    int    // 1 for the client's first request, and so on; the journal's are counted apart
 	Method string // ReadRows, CheckAndMutateRow, Oracle, …
 	Table  string // name of the table within the instance; "" for the oracle
 	Row    string // the row; the first of several in the request; where the first range starts when it names ranges only
