@@ -56,6 +56,9 @@ func (cm *commit) cleanUp(ctx context.Context) error {
 		cm.c.Journal.Own.RolledBack(cm.entry)
 		return nil
 	}
+	if m, _ := cm.c.Meta.Snapshot(); cm.entry != nil && cm.startTS <= m.Safepoint {
+		return nil // the collector resolves it; a marker after that would be nobody's garbage (J8)
+	}
 	_, err := cm.rollBack(ctx)
 	if err != nil {
 		cm.c.Config.Logger.Warn("roll back left to lock resolution", "start_ts", cm.startTS, "table", cm.primary.Cell.Table, "error", err)
