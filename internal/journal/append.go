@@ -218,7 +218,8 @@ func (w *Append) Wait(ctx context.Context) error {
 // Entry is what was appended.
 func (w *Append) Entry() Entry { return *w.entry }
 
-// Drop gives up an entry whose transaction has aborted: what was not sent yet need not be.
+// Drop gives up an entry whose transaction has aborted and left nothing in the tables: what was not
+// sent yet need not be.
 func (a *Appender) Drop(w *Append) {
 	if w == nil {
 		return
