@@ -35,6 +35,8 @@ const (
 
 	// CollectorRow holds the collector's lease and position.
 	CollectorRow = "collector"
+	// SweepRow holds the lease and the position of the sweep.
+	SweepRow = "sweep"
 	// BackfillRowPrefix begins the rows with the positions of backfills of indexes.
 	BackfillRowPrefix = "backfill:"
 	// LoadRowPrefix begins the rows with the positions of loads.
