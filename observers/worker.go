@@ -42,6 +42,7 @@ type Worker struct {
 
 	telemetry telemetry
 	ran       atomic.Bool
+	deaf      atomic.Bool // it hears no hints
 }
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
@@ -120,7 +121,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var runners, scanners sync.WaitGroup
 	w.queue.start()
 	stopDispatch := func() {}
-	if !w.cfg.DisableDispatch {
+	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
 	}
