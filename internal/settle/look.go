@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,6 +60,8 @@ type Looker struct {
 	Config   model.Settings
 	// Forget erases observer states beside no notification (I19).
 	Forget func(ctx context.Context, states ...layout.ObserverState) error
+
+	Resolved atomic.Int64 // locks that looks have resolved
 
 	mu     sync.Mutex
 	finder []*func() Found
@@ -340,8 +343,9 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pend
 			}
 			clean = false
 			it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
-			if _, err := l.Locks.ResolveLock(ctx, lock); err != nil {
-				failed = errors.Join(failed, err)
+			r, err := l.Locks.ResolveLock(ctx, lock)
+			if failed = errors.Join(failed, err); err == nil && r != model.LockAlive {
+				l.Resolved.Add(1)
 			}
 		}
 		if (r.Observed || r.Weak) && l.owed(ctx, p, it, found) {
