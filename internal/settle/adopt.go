@@ -43,6 +43,8 @@ type adopted struct {
 	due   time.Time            // of the next look
 	looks int                  // without anything settled
 	read  map[uint64]time.Time // rows that are not settled, and when they were first read
+
+	oldest tso.Timestamp // the oldest start timestamp in these; 0: there are none
 }
 
 // NewAdopter returns an adopter. Without an oracle that keeps advisory locks every one of them
@@ -110,7 +112,26 @@ func (a *Adopter) Turn(ctx context.Context) error {
 			delete(a.known, id)
 		}
 	}
+	a.count()
 	return nil
+}
+
+// count says how much is left to adopt.
+func (a *Adopter) count() {
+	rows, oldest := 0, tso.Timestamp(0)
+	for _, st := range a.known {
+		if !st.ended {
+			continue
+		}
+		rows += len(st.read)
+		if st.oldest != 0 && (oldest == 0 || st.oldest < oldest) {
+			oldest = st.oldest
+		}
+	}
+	n := a.Looker.Store.Count
+	n.Streams.Store(int64(len(a.known)))
+	n.Adopted.Store(int64(rows))
+	n.AdoptedOldest.Store(int64(oldest))
 }
 
 // ended reports whether the owner of a stream is dead. Where there are no sessions a stream is
@@ -127,6 +148,7 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
 	low, settledAll, progress := st.seen.Low, true, false
+	st.oldest = 0
 	for from, more := low, true; more; {
 		rows, rest, err := journal.ReadStream(ctx, a.Looker.Store, st.seen.ID, from, adoptRows)
 		if err != nil {
@@ -143,6 +165,7 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 				delete(st.read, row.Seq)
 			} else {
 				settledAll = false
+				st.oldest = oldest(st.oldest, row)
 			}
 			if settledAll {
 				low = from
@@ -158,6 +181,16 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 		return nil
 	}
 	return journal.WriteLow(ctx, a.Looker.Store, map[journal.StreamID]uint64{st.seen.ID: low})
+}
+
+// oldest is the least of ts, unless that is 0, and the start timestamps in a row.
+func oldest(ts tso.Timestamp, row journal.StreamRow) tso.Timestamp {
+	for _, e := range row.Entries {
+		if ts == 0 || e.StartTS < ts {
+			ts = e.StartTS
+		}
+	}
+	return ts
 }
 
 // look reports which rows of a stream are settled.

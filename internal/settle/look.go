@@ -75,6 +75,7 @@ type Item struct {
 // Look reports which items are settled. An error leaves the others for later.
 func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err error) {
 	settled, asked := make([]bool, len(items)), time.Now()
+	l.Store.Count.Looks.Add(1)
 	now, err := l.Clock.Next(ctx)
 	if err != nil {
 		return settled, err
@@ -202,6 +203,7 @@ func (l *Looker) readRows(ctx context.Context, items []*Item) (map[RowID]layout.
 	rows := map[RowID]layout.Pending{}
 	for table, names := range keys {
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
+			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
 			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest, lookVersions), 0, func(row layout.Row) bool {
 				rows[RowID{table, row.Key}] = layout.DecodePending(table, row)
 				return true
