@@ -37,18 +37,17 @@ func (e *Engine) journalMetrics(o *telemetry.Gauges) func(metric.Observer) {
 		own := e.Journal.Own.Unsettled()
 		to.ObserveInt64(unsettled, int64(own.Rows)+n.Adopted.Load())
 		to.ObserveInt64(behind, int64(own.Behind))
-		to.ObserveFloat64(oldest, e.oldestEntry(own.Oldest).Seconds())
+		to.ObserveFloat64(oldest, e.entryAge(own.Oldest).Seconds())
 	}
 }
 
-// oldestEntry is the age of the oldest unsettled entry that this client knows of.
-func (e *Engine) oldestEntry(own time.Time) (age time.Duration) {
-	if !own.IsZero() {
-		age = time.Since(own)
-	}
-	if adopted := tso.Timestamp(e.Store.Count.AdoptedOldest.Load()); adopted != 0 {
-		if now, ok := e.Clock.EstimatedTime(); ok {
-			age = max(age, now.Sub(adopted))
+// entryAge is the age of the oldest unsettled entry that this client knows of.
+func (e *Engine) entryAge(own tso.Timestamp) time.Duration {
+	now, ok := e.Clock.EstimatedTime()
+	age := time.Duration(0)
+	for _, ts := range []tso.Timestamp{own, tso.Timestamp(e.Store.Count.AdoptedOldest.Load())} {
+		if ok && ts != 0 {
+			age = max(age, now.Sub(ts))
 		}
 	}
 	return age
