@@ -118,7 +118,7 @@ func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
 
 // finish does what is left of a cycle after its drain.
 func (s *collecting) finish(ctx context.Context) error {
-	if s.e.Meta.ByJournal() {
+	if s.e.Meta.CollectByJournal(s.state.Safepoint) {
 		return s.finishByJournal(ctx)
 	}
 	// Tables and observed columns that were added before the drain began must be known, or their locks

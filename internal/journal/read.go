@@ -25,13 +25,25 @@ type Stream struct {
 	Low     uint64 // every row below it is settled, or appended again above
 }
 
-// ReadRow reads one row of a stream; nil: it is gone.
-func ReadRow(ctx context.Context, s *store.Store, id StreamID, seq uint64) ([]Entry, error) {
-	row, err := s.ReadRow(ctx, model.JournalTable, id.key(seq), store.JournalCells())
-	if err != nil || row.Missing() {
-		return nil, err
+// ReadRows reads rows of a stream by their numbers; those that are gone are missing.
+func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (rows []StreamRow, err error) {
+	for chunk := range slices.Chunk(seqs, store.RequestRows) {
+		keys := make([]string, len(chunk))
+		for i, seq := range chunk {
+			keys[i] = id.key(seq)
+		}
+		var bad error
+		err := s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
+			_, seq, _ := parseKey(row.Key)
+			entries, err := batchOf(row)
+			rows, bad = append(rows, StreamRow{seq, entries}), errors.Join(bad, err)
+			return true
+		})
+		if err = errors.Join(err, bad); err != nil {
+			return nil, err
+		}
 	}
-	return batchOf(row)
+	return rows, nil
 }
 
 // ReadStream reads the rows of a stream from a number on, at most most of them.
