@@ -264,6 +264,7 @@ func (s *collecting) notified(table string, row layout.Row, bound tso.Timestamp)
 			continue
 		}
 		s.e.Dispatch.Notified(n)
+		s.e.Store.Count.FoundByCollector.Add(1)
 		owed = true
 	}
 	return owed

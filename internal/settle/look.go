@@ -125,6 +125,7 @@ type Item struct {
 // Look reports which items are settled. An error concerns some of the others: these are for later.
 func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err error) {
 	settled, asked := make([]bool, len(items)), time.Now()
+	l.Store.Count.Looks.Add(1)
 	if err := l.Meta.CheckRepairing(ctx); err != nil {
 		return settled, err
 	}
@@ -301,6 +302,7 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 	rows := map[RowID]layout.Pending{}
 	for table, names := range keys {
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
+			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
 			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest(items), versions), 0, func(row layout.Row) bool {
 				rows[RowID{table, row.Key}] = layout.DecodePending(table, row)
 				return true
