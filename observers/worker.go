@@ -14,7 +14,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
-	"github.com/gopercolator/percolator/internal/settle"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -44,6 +43,7 @@ type Worker struct {
 
 	telemetry telemetry
 	ran       atomic.Bool
+	deaf      atomic.Bool // it hears no hints
 }
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
@@ -127,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var runners, scanners sync.WaitGroup
 	w.queue.start()
 	stopDispatch := func() {}
-	if !w.cfg.DisableDispatch {
+	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
 	}
@@ -135,13 +135,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		runners.Add(1)
 		go w.work(ctx, runs, &runners)
 	}
-	if w.engine.Meta.ByJournal() {
-		scanners.Go(func() { settle.NewAdopter(w.looker()).Run(ctx) })
-	} else {
-		for range w.cfg.Scanners {
-			scanners.Go(func() { newScanner(w).run(ctx, stop) })
-		}
-	}
+	scanners.Go(func() { w.find(ctx, stop) })
 	scanners.Go(func() { w.remote.Run(ctx) })
 	if w.members != nil {
 		scanners.Go(func() { w.members.run(ctx) })

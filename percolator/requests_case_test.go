@@ -57,6 +57,16 @@ type guard struct {
 	before percolator.Stats
 }
 
+// batches counts the appends among requests to the journal.
+func batches(rs []percolatortest.Request) (n int) {
+	for _, r := range rs {
+		if r.Method == percolatortest.MutateRows && !strings.HasSuffix(r.Row, strings.Repeat("\x00", 8)) {
+			n++
+		}
+	}
+	return n
+}
+
 // requestCase is an operation and what it costs. Each of gather commits transactions with one
 // secondary in a table: their phase two is held until the operation is over, so that its own is
 // gathered in one request whatever the goroutines do.
@@ -98,7 +108,15 @@ func (rc requestCase) run(t *testing.T) {
 	if got := costOf(requests); !maps.Equal(got, rc.want) {
 		t.Errorf("sent %v\nwant %v", got, rc.want)
 	}
-	after := g.c.Stats() // the client's own counters tell the same
+	// A commit has one append more, whatever it writes, and shares that with those that run beside it;
+	// one that fails has none if it has failed before that. Headers and low positions follow the time.
+	appended := env.FaultsOf(g.c).JournalRequests()
+	after := g.c.Stats()
+	commits, failed := after.Transactions-g.before.Transactions, after.Conflicts+after.Aborts-g.before.Conflicts-g.before.Aborts
+	if n := int64(batches(appended)); n > commits+failed || rc.gather == nil && n < commits {
+		t.Errorf("%d commits, and %d that failed, appended %d rows to the journal", commits, failed, n)
+	}
+	requests = append(requests, appended...) // the client's own counters tell the same
 	for method := range after.Requests {
 		sent := len(slices.DeleteFunc(slices.Clone(requests), func(r percolatortest.Request) bool { return r.Method != method }))
 		if counted := int(after.Requests[method] - g.before.Requests[method]); counted != sent {

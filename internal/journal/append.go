@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
@@ -22,6 +25,7 @@ import (
 //	a row keeps its number and its bytes however often it is sent: appending is idempotent
 //	the next number is used when the row before it is acknowledged, or can no longer arrive (J1)
 //	a row without an answer for hedgeAfter gets its undecided entries appended to another stream
+//	an entry of many rows gets a stream of its own, so that nobody waits behind it
 //
 // Commit asks for its timestamp only when every part of its entry is acknowledged (J1). If that
 // does not happen within the request lifetime, the transaction aborts: nothing of it can commit
@@ -38,6 +42,8 @@ const (
 	maxStuck = 2 * MaxStreams
 	// hedgeAfter is how long a row may be in flight before its entries are appended elsewhere too.
 	hedgeAfter = 2 * time.Second
+	// sharedParts is how many parts an entry may have to share streams with others: 4 MiB of names.
+	sharedParts = 16
 	// maxWaiting bounds the bytes of entries that wait; a commit that finds it exceeded waits.
 	maxWaiting = 16 << 20
 )
@@ -72,6 +78,7 @@ type stream struct {
 	next    uint64 // number of the next row; 0: there is no header yet
 	busy    bool
 	stuck   bool // its row has no answer; its entries are appended elsewhere
+	alone   bool // for one entry
 }
 
 // part is one part of a transaction's entry.
@@ -89,6 +96,7 @@ type Append struct {
 	over  bool          // nobody waits for the rest of it; likewise
 	err   error         // valid once done is closed
 	done  chan struct{} // closed when left is 0, or with err
+	until time.Time     // nobody waits for it any longer
 
 	// What the owner knows of it, guarded by its mu.
 	in       []*OwnRow // rows that hold it
@@ -97,6 +105,7 @@ type Append struct {
 	rows     int           // that phase two has yet to acknowledge
 	cells    []model.Cell  // that carry its notifications, as far as is known
 	settled  bool
+	copied   int // how often the entry was appended before
 }
 
 // NewAppender appends until ctx ends.
@@ -105,6 +114,7 @@ func NewAppender(ctx context.Context, s *store.Store, session func(context.Conte
 }
 
 // Append begins to append an entry. ErrTooLarge: it has too many rows, and nothing is sent.
+// ErrClosed.
 func (a *Appender) Append(ctx context.Context, e *Entry) (*Append, error) {
 	cut, err := e.parts()
 	if err != nil {
@@ -113,17 +123,46 @@ func (a *Appender) Append(ctx context.Context, e *Entry) (*Append, error) {
 	if err := a.awaitRoom(ctx); err != nil {
 		return nil, err
 	}
-	w := &Append{entry: e, left: len(cut), done: make(chan struct{})}
+	w := &Append{entry: e, left: len(cut), done: make(chan struct{}), until: time.Now().Add(a.store.Timing.RequestLifetime)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return nil, fmt.Errorf("percolator: %w", model.ErrClosed)
 	}
-	for _, e := range cut {
-		a.queue(&part{entry: e, of: w})
+	parts := make([]*part, len(cut))
+	for i, e := range cut {
+		parts[i] = &part{entry: e, of: w}
+	}
+	if len(parts) > sharedParts {
+		a.senders.Go(func() { a.sendAlone(parts) })
+		return w, nil
+	}
+	for _, p := range parts {
+		a.queue(p)
 	}
 	a.kick()
 	return w, nil
+}
+
+// sendAlone appends the parts of one entry to a stream that holds nothing else.
+func (a *Appender) sendAlone(parts []*part) {
+	s := &stream{id: newStreamID(), busy: true, alone: true}
+	for batch := range slices.Chunk(parts, MaxBatchBytes/partBytes-1) {
+		a.mu.Lock()
+		over := batch[0].of.over
+		for _, p := range batch {
+			p.copies++
+		}
+		a.mu.Unlock()
+		if over {
+			return
+		}
+		err := a.open(s)
+		if err == nil {
+			err = a.row(s, batch)
+		}
+		a.answered(s, batch, err)
+	}
 }
 
 // queue has a part sent with the next row. The caller holds a.mu.
@@ -154,15 +193,24 @@ func (a *Appender) awaitRoom(ctx context.Context) error {
 	}
 }
 
-// Wait waits until the store has acknowledged the whole entry. Any error means that the
-// transaction has to abort. A nil Append needs no waiting.
+// Wait waits until the store has acknowledged the whole entry, for at most a request lifetime. Any
+// error means that the transaction has to abort. A nil Append needs no waiting.
 func (w *Append) Wait(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
 	select {
+	case <-w.done: // as almost always: no timer
+		return w.err
+	default:
+	}
+	timer := time.NewTimer(time.Until(w.until))
+	defer timer.Stop()
+	select {
 	case <-w.done:
 		return w.err
+	case <-timer.C:
+		return fmt.Errorf("percolator: transaction %d is not in the journal: %w", w.entry.StartTS, status.Errorf(codes.DeadlineExceeded, "%s has not answered for a request lifetime", model.JournalTable))
 	case <-ctx.Done():
 		return fmt.Errorf("percolator: waiting for the journal: %w", model.WithContext(ctx, ctx.Err()))
 	}
@@ -171,7 +219,8 @@ func (w *Append) Wait(ctx context.Context) error {
 // Entry is what was appended.
 func (w *Append) Entry() Entry { return *w.entry }
 
-// Drop gives up an entry whose transaction has aborted: what was not sent yet need not be.
+// Drop gives up an entry whose transaction has aborted and left nothing in the tables: what was not
+// sent yet need not be.
 func (a *Appender) Drop(w *Append) {
 	if w == nil {
 		return
@@ -315,12 +364,15 @@ func (a *Appender) hedge(s *stream, batch []*part) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := slices.Index(a.streams, s)
-	if at < 0 || a.stuck == maxStuck {
+	switch {
+	case s.alone:
+	case at < 0 || a.stuck == maxStuck:
 		return
+	default:
+		a.streams = slices.Delete(a.streams, at, at+1)
+		s.stuck = true
+		a.stuck++
 	}
-	a.streams = slices.Delete(a.streams, at, at+1)
-	s.stuck = true
-	a.stuck++
 	for _, p := range batch {
 		if !p.acked && !p.of.over {
 			a.queue(p)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -27,6 +28,7 @@ type RowID struct{ Table, Key string }
 
 // Survey looks at the rows that unfinished entries name.
 func (l *Looker) Survey(ctx context.Context) (*Survey, error) {
+	ctx = store.InBackground(ctx)
 	s := &Survey{Rows: map[RowID]layout.Pending{}, ends: map[journal.StreamID]uint64{}}
 	now, err := l.Clock.Next(ctx)
 	if err != nil {
@@ -58,7 +60,11 @@ func (l *Looker) surveyStream(ctx context.Context, s *Survey, st journal.Stream,
 				items = append(items, &Item{Entry: e, Read: time.Now(), decided: true, bound: now})
 			}
 		}
-		found, err := l.readRows(ctx, items)
+		known, err := l.knownTables(ctx, items)
+		if err != nil {
+			return err
+		}
+		found, err := l.readRows(ctx, items, known, 1)
 		if err != nil {
 			return err
 		}
