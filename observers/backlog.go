@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 
 // backlog is how far behind the work is. Each scanner keeps what it met in its last complete round
 // and in the current one, so that a long round hides nothing. A round may skip what another scanner
-// works on; then that one has met it.
+// works on; then that one has met it. An adopter keeps what it has found in the journal and nobody
+// has dealt with yet.
 type backlog struct {
 	mu     sync.Mutex
 	rounds []*round
@@ -50,6 +52,20 @@ func (b *backlog) seen() (m met) {
 		m = m.max(r.last).max(r.now)
 	}
 	return m
+}
+
+// replace says all that there is now.
+func (r *round) replace(m met) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	r.last, r.now = m, met{}
+}
+
+// leave removes a scanner or an adopter that has ended.
+func (r *round) leave() {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	r.of.rounds = slices.DeleteFunc(r.of.rounds, func(x *round) bool { return x == r })
 }
 
 // add counts a page.

@@ -20,6 +20,7 @@ type entry struct {
 	due    time.Time // when it becomes ready, in stateDelayed
 	index  int       // in the heap of delayed entries
 	asOf   uint64    // queue.sequence when it learned its observer states
+	stored bool      // the row holds, or held, observer states of the cell
 }
 
 type entryState uint8

@@ -2,28 +2,115 @@ package observers
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/settle"
 )
 
-
-// looker looks at entries of the journal, and has this worker run for the notifications that it
-// finds, or others where this worker does not take the column.
-func (w *Worker) looker() *settle.Looker {
-	l := *w.engine.Looker
-	l.Found = func() settle.Found {
-		asOf := w.queue.asOf()
-		return func(ctx context.Context, row layout.Pending, n model.Notification) {
-			if w.coverage.taken[Column{n.Cell.Table, n.Cell.Column}] == nil {
-				w.engine.Dispatch.Notified(n)
-				return
+// find looks for work until ctx ends: by the journal where the instance has one, by scanning the
+// tables where it has none, or one that is being built. It follows a change of that while it runs.
+func (w *Worker) find(ctx context.Context, stop context.CancelCauseFunc) {
+	for ctx.Err() == nil {
+		journaled, complete := w.engine.Meta.Journaled(), w.engine.Meta.ByJournal()
+		within, end := context.WithCancel(ctx)
+		var finders sync.WaitGroup
+		if journaled {
+			remove := w.engine.Looker.HandleFound(w.found)
+			context.AfterFunc(within, remove)
+			finders.Go(func() { w.adopt(within) })
+			finders.Go(func() { w.lookForMissed(within) })
+		}
+		if !complete {
+			for range w.cfg.Scanners {
+				finders.Go(func() { newScanner(w).run(within, stop) })
 			}
-			w.offerFound(ctx, n, &storedStates{asOf, w.statesOf(row)[n.Cell.Column]})
+		}
+		for w.engine.Meta.Journaled() == journaled && w.engine.Meta.ByJournal() == complete {
+			// The client learns of a change at this interval.
+			if retry.Sleep(ctx, model.RefreshInterval(w.engine.Store.Timing)) != nil {
+				break
+			}
+		}
+		end()
+		finders.Wait()
+	}
+}
+
+// lookForMissed has this client look at its own notifications again when there is room for those
+// that were dropped.
+func (w *Worker) lookForMissed(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.queue.missed:
+			w.engine.Journal.Own.Hurry()
 		}
 	}
-	return &l
+}
+
+// adopt adopts the streams of clients that died, until ctx ends.
+func (w *Worker) adopt(ctx context.Context) {
+	seen := w.backlog.newRound()
+	defer seen.leave()
+	var parked int
+	var counted time.Time
+	settle.NewAdopter(w.engine.Looker, w.engine.Journal, func(left settle.Backlog, mine bool) {
+		if m := w.ageOf(left); mine {
+			if time.Since(counted) > countParkedEvery {
+				counted = time.Now()
+				if n, err := w.engine.Looker.CountParked(ctx); err == nil {
+					parked = n
+				}
+			}
+			m.parked = parked
+			seen.replace(m)
+		} else {
+			seen.replace(met{})
+		}
+	}).Run(ctx)
+}
+
+// countParkedEvery is how often the worker that adopts counts what is parked.
+const countParkedEvery = time.Minute
+
+// ageOf is how long what an adopter has found has been waiting, as far as the client can tell.
+func (w *Worker) ageOf(left settle.Backlog) (m met) {
+	now, knows := w.engine.Clock.EstimatedTime()
+	if knows && left.Notified != 0 {
+		m.notification = now.Sub(left.Notified)
+	}
+	if knows && left.Expired != 0 {
+		m.lock = max(0, now.Sub(left.Expired))
+	}
+	return m
+}
+
+// behind is how far behind the work is: what scanners and adopter have met, and what this process's
+// own client has notified and nobody is known to have dealt with.
+func (w *Worker) behind() met {
+	m := w.backlog.seen()
+	if w.engine.Meta.Journaled() {
+		m = m.max(w.ageOf(settle.Backlog{Notified: w.engine.Journal.Own.OldestNotified()}))
+	}
+	return m
+}
+
+// found hears of what looks at the journal's entries find. It waits while the queue is full.
+func (w *Worker) found() settle.Found {
+	asOf := w.queue.asOf()
+	return func(ctx context.Context, row layout.Pending, n model.Notification) (taken bool) {
+		states := &storedStates{asOf, w.statesOf(row)[n.Cell.Column]}
+		v := w.offerFound(ctx, n, states)
+		for v == full && w.queue.awaitRoom(ctx) {
+			v = w.offerFound(ctx, n, states)
+		}
+		return v != foreign && v != refused && v != full
+	}
 }
 
 // surveyed is a survey by the journal in place of a sweep over the tables: what it finds is queued

@@ -35,6 +35,7 @@ func (e *entry) adopt(stored *storedStates, now uint64) {
 	if newer {
 		e.asOf = now
 	}
+	e.stored = e.stored || stored.states != nil
 	for i := range e.tasks {
 		t, s := &e.tasks[i], observerState{}
 		if stored.states != nil {
@@ -79,6 +80,34 @@ func (q *queue) update(e *entry, stored *storedStates) verdict {
 		q.schedule(e, time.Now())
 	}
 	return known
+}
+
+// learn tells the cell's entry of stored states that tn has read. over: its observer has nothing to
+// do for what tn knows of, as it ran at ran, or, with 0, as it is parked.
+func (q *queue) learn(tn turn, stored *storedStates) (ran tso.Timestamp, over bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	tn.entry.adopt(stored, q.sequence)
+	switch t := &tn.entry.tasks[tn.entry.turn]; {
+	case t.ran >= tn.newest:
+		return t.ran, true
+	default:
+		return 0, t.parked >= tn.newest
+	}
+}
+
+// setStored says that the row of tn's cell holds observer states of it.
+func (q *queue) setStored(tn turn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	tn.entry.stored = true
+}
+
+// hasStored reports whether the row of tn's cell may hold observer states of it.
+func (q *queue) hasStored(tn turn) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return tn.entry.stored
 }
 
 // otherParked reports whether another observer is parked for the notification that tn has handled:

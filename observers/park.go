@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // record stores what has to outlive this worker. An observer that has failed too often is parked.
@@ -15,11 +16,13 @@ import (
 func (w *Worker) record(ctx context.Context, tn turn, out outcome) outcome {
 	w.heedRepairs(ctx)
 	switch {
-	case w.queue.gone(tn, out):
-	case out.start != 0:
-		if out.finished == 0 && w.queue.otherParked(tn) {
+	case w.queue.gone(tn, out), out.parked: // already
+	case out.start != 0 && out.finished == 0:
+		if w.queue.otherParked(tn) {
 			w.store(ctx, tn, layout.ObserverState{Observer: tn.lane.name, Through: out.start, Done: true})
 		}
+	case out.start != 0:
+		w.forgetFinished(ctx, tn, out.finished)
 	case !out.snoozed && !out.blameless && tn.attempt >= w.cfg.MaxAttempts:
 		out.parked = w.park(ctx, tn, out.err)
 	}
@@ -50,6 +53,7 @@ func (w *Worker) store(ctx context.Context, tn turn, states ...layout.ObserverSt
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*w.cfg.MaxBackoff)) // the observer is tried again then
 	defer cancel()
+	w.queue.setStored(tn) // also if the answer is lost
 	if err := w.engine.Commits.SetObserverStates(ctx, states...); err != nil {
 		w.log.Warn("observers: that an observer is parked, or done beside a parked one, could not be stored", "table", tn.lane.table, "column", tn.lane.column)
 		w.log.Debug("observers: observer states not stored", "row", tn.entry.row, "err", err)
@@ -84,6 +88,23 @@ func (w *Worker) statesOf(row layout.Pending) map[string][]observerState {
 		}
 	}
 	return known
+}
+
+// forgetFinished erases the observer states of a cell whose notification is gone (I19), if it may
+// have any. What it misses a look or a scan finds.
+func (w *Worker) forgetFinished(ctx context.Context, tn turn, upTo tso.Timestamp) {
+	if !w.queue.hasStored(tn) {
+		return
+	}
+	var over []layout.ObserverState
+	for _, name := range tn.entry.column.names {
+		for _, done := range []bool{false, true} {
+			over = append(over, layout.ObserverState{Cell: tn.entry.column.cell(tn.entry.row), Observer: name, Through: upTo, Done: done})
+		}
+	}
+	if err := w.engine.Commits.ForgetObserverStates(ctx, over...); err != nil {
+		w.log.Debug("observers: observer states were not erased", "table", tn.lane.table, "row", tn.entry.row, "err", err)
+	}
 }
 
 // forgetObserverStates erases the observer states of columns without a notification: their cells

@@ -26,8 +26,8 @@ type Parked struct {
 }
 
 // ListParked streams what is parked in tables, ordered by cell; without tables, in all of the
-// client's schema. It reads their notifications and locks, with one request for each 1,024 rows
-// that have any. Errors: percolator.ErrSchemaMismatch for a table that is not in the schema, the
+// client's schema. It reads the rows that the journal lists as parked, 1,024 with one request, or
+// without a journal all notifications and locks of the tables. Errors: percolator.ErrSchemaMismatch for a table that is not in the schema, the
 // store's, and the context's.
 func ListParked(ctx context.Context, c *percolator.Client, tables ...string) iter.Seq2[Parked, error] {
 	if len(tables) == 0 {
@@ -38,18 +38,38 @@ func ListParked(ctx context.Context, c *percolator.Client, tables ...string) ite
 		}
 	}
 	return func(yield func(Parked, error) bool) {
-		for _, table := range tables {
-			for row, err := range c.Engine().Reads.ScanPending(store.InBackground(ctx), table, percolator.All()) {
-				if err != nil {
-					yield(Parked{}, fmt.Errorf("observers: parked cells of table %q: %w", table, err))
-					return
-				}
-				for _, n := range row.Notified {
-					for _, s := range row.Parked(n) { // for n: not notified anew since, nor done
-						if !yield(Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through}, nil) {
-							return
-						}
+		for row, err := range pendingRows(store.InBackground(ctx), c, tables) {
+			if err != nil {
+				yield(Parked{}, fmt.Errorf("observers: listing what is parked: %w", err))
+				return
+			}
+			for _, n := range row.Notified {
+				for _, s := range row.Parked(n) { // for n: not notified anew since, nor done
+					if !yield(Parked{s.Cell, s.Observer, s.Attempts, s.Reason, s.Since, s.Through}, nil) {
+						return
 					}
+				}
+			}
+		}
+	}
+}
+
+// pendingRows streams all rows of tables in which something may be parked.
+func pendingRows(ctx context.Context, c *percolator.Client, tables []string) iter.Seq2[layout.Pending, error] {
+	e := c.Engine()
+	return func(yield func(layout.Pending, error) bool) {
+		for _, table := range tables {
+			if err := e.Meta.CheckTable(table); err != nil {
+				yield(layout.Pending{}, err)
+				return
+			}
+			rows := e.Looker.Parked(ctx, table)
+			if !e.Meta.ByJournal() {
+				rows = e.Reads.ScanPending(ctx, table, percolator.All())
+			}
+			for row, err := range rows {
+				if !yield(row, err) || err != nil {
+					return
 				}
 			}
 		}

@@ -49,6 +49,7 @@ func newRandom() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Ui
 
 // run searches until ctx ends. A closed client stops the worker.
 func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
+	defer s.seen.leave()
 	for ctx.Err() == nil {
 		foundNew, read, err := s.walk.Search(ctx)
 		s.seen.end(err == nil)

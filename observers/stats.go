@@ -76,7 +76,7 @@ func (w *Worker) Stats() Stats {
 		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
 	}
 	s.Queued, s.Running = w.queue.sizes()
-	seen := w.backlog.seen()
+	seen := w.behind()
 	s.Backlog, s.StrandedFor, s.ParkedCells = seen.notification, seen.lock, seen.parked
 	for _, l := range w.coverage.lanes {
 		o := l.counters.load()

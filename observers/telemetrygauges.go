@@ -64,7 +64,7 @@ func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 		to.ObserveInt64(received, n.dispatched.Load(), dispatch)
 		to.ObserveInt64(received, n.hinted.Load(), hint)
 		to.ObserveInt64(dropped, n.dropped.Load())
-		seen := w.backlog.seen()
+		seen := w.behind()
 		to.ObserveFloat64(age, seen.notification.Seconds())
 		to.ObserveInt64(parked, int64(seen.parked))
 		to.ObserveFloat64(stuck, seen.lock.Seconds())

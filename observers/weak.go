@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/gopercolator/percolator/internal/commit"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // runWeak runs one observer for one weak notification, which has no acknowledgment. When all
@@ -14,12 +16,21 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	col := tn.entry.column
 	cell := col.cell(tn.entry.row)
 	if tn.stale {
-		switch notified, err := w.engine.Reads.Notified(ctx, cell); {
+		asOf := w.queue.asOf()
+		row, err := w.engine.Reads.PendingOf(ctx, cell)
+		switch {
 		case err != nil:
 			return w.failed(tn, err, stagePrepare)
-		case !notified: // another worker has run for it
+		case !row.Notifies(cell, tso.MaxTimestamp, 1): // another worker has run for it
 			tn.lane.counters.acknowledged.Add(1)
 			return outcome{start: tn.newest} // says nothing about later ones: anybody can leave a hint with any timestamp
+		}
+		switch ran, over := w.queue.learn(tn, &storedStates{asOf, w.statesOf(row)[cell.Column]}); {
+		case over && ran == 0: // parked by another worker
+			return outcome{parked: true}
+		case over: // it ran on another worker, and the notification is there for other observers
+			tn.lane.counters.acknowledged.Add(1)
+			return w.endWeak(ctx, tn, cell, outcome{start: ran})
 		}
 	}
 	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
@@ -31,6 +42,11 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	if out.start == 0 {
 		return out
 	}
+	return w.endWeak(ctx, tn, cell, out)
+}
+
+// endWeak erases notifications of the cell that all observers have dealt with, if tn's was the last.
+func (w *Worker) endWeak(ctx context.Context, tn turn, cell percolator.Cell, out outcome) outcome {
 	if upTo, last := w.queue.lastOf(tn, out.start); last && w.erase(ctx, cell, upTo) {
 		out.finished = upTo
 	}

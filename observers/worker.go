@@ -14,7 +14,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/scanning"
-	"github.com/gopercolator/percolator/internal/settle"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -129,13 +128,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		runners.Add(1)
 		go w.work(ctx, runs, &runners)
 	}
-	if w.engine.Meta.ByJournal() {
-		scanners.Go(func() { settle.NewAdopter(w.looker()).Run(ctx) })
-	} else {
-		for range w.cfg.Scanners {
-			scanners.Go(func() { newScanner(w).run(ctx, stop) })
-		}
-	}
+	scanners.Go(func() { w.find(ctx, stop) })
 	scanners.Go(func() { w.remote.Run(ctx) })
 	if w.members != nil {
 		scanners.Go(func() { w.members.run(ctx) })

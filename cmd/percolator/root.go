@@ -48,6 +48,7 @@ flag that is given wins.
 		newRow(),
 		group("locks", "Look at locks, and resolve those of transactions that are over", newLocksLs(), newLocksResolve()),
 		newCheck(),
+		group("journal", "Look at the record of what transactions have written", newJournalLs()),
 		group("notify", "Look at notifications, and deal with those whose observers have failed",
 			newNotifyLs(), newNotifyWait(), newNotifyRetry(), newNotifyDrop()),
 		group("observers", "Change which observers a column has", newObserversBackfill(), newObserversForget()),

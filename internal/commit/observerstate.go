@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -29,6 +30,9 @@ import (
 // nothing left to do for it, and after O's change was dropped. It has a column of its own, so that
 // a late request which parks O does not undo it.
 //
+// With a journal, what is parked is listed there first (package journal), and no longer than the
+// row says so: nothing that is parked is missing from the list.
+//
 // Rejected: moving the notification away, so that scans need not read past it. Erasing it is safe
 // only if the observer state is known to be there still, which takes a conditional request; and the
 // collector would have to learn that an observer without a notification waits for a deletion.
@@ -48,12 +52,32 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 		}
 		mut.Put(layout.NotifyFamily, layout.StateColumn(s), s.Through, layout.EncodeObserverState(s))
 	}
-	return c.changeStates(ctx, cell, mut, c.lifetime())
+	deadline := c.lifetime()
+	if row, list := journal.Parked(states...); c.Meta.Journaled() && !list.Empty() {
+		if err := c.Meta.CheckRepairing(ctx); err != nil {
+			return err
+		}
+		if err := c.Bulk.Do(ctx, []store.RowMutation{{Table: model.JournalTable, Row: row, Mut: list, Deadline: deadline}}); err != nil {
+			return err
+		}
+	}
+	return c.changeStates(ctx, cell, mut, deadline)
+}
+
+// unlist erases from the journal that an observer is parked, up to s.Through, once its row does not
+// say so any more.
+func (c *Committer) unlist(ctx context.Context, s layout.ObserverState) error {
+	if !c.Meta.Journaled() || s.Done {
+		return nil
+	}
+	row, mut := journal.Unparked(s)
+	return c.Bulk.Do(ctx, []store.RowMutation{{Table: model.JournalTable, Row: row, Mut: mut, Deadline: c.lifetime()}})
 }
 
 // RetryParked makes a parked observer run again: it erases the observer state, and the notification
 // is still there. It does not affect other observers of the cell. A request of the worker that
-// parked the observer may be late by the request lifetime (I14) and park it once more.
+// parked the observer may be late by the request lifetime (I14) and park it once more: the journal
+// goes on listing it until the run that follows has ended.
 func (c *Committer) RetryParked(ctx context.Context, s layout.ObserverState) error {
 	s.Done = false
 	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
@@ -82,7 +106,7 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	mut := clearState(s)
 	mut.Put(layout.NotifyFamily, layout.StateColumn(done), done.Through, layout.EncodeObserverState(done))
 	if !info.IsObserved[s.Cell.Column] {
-		return c.drop(ctx, s.Cell, mut)
+		return c.drop(ctx, s, mut)
 	}
 	var changed tso.Timestamp
 	_, err = c.Update(ctx, func(ctx context.Context, tx *Txn) error {
@@ -102,26 +126,30 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	case err != nil:
 		return err
 	}
-	return c.drop(ctx, s.Cell, mut)
+	return c.drop(ctx, s, mut)
 }
 
 // drop erases the sign that an observer is parked; others of the cell may then have work (J2).
-func (c *Committer) drop(ctx context.Context, cell model.Cell, mut *store.Mutation) error {
-	a, err := c.Announce(ctx, WeakRows([]model.Cell{cell}))
+func (c *Committer) drop(ctx context.Context, s layout.ObserverState, mut *store.Mutation) error {
+	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
 	if err == nil {
-		err = c.changeStates(ctx, cell, mut, a.Deadline)
+		err = c.changeStates(ctx, s.Cell, mut, a.Deadline)
 	}
-	if err == nil {
-		c.Done(a, cell)
+	if err != nil {
+		return err
 	}
-	return err
+	c.Done(a, s.Cell)
+	c.Dispatch.Notified(model.Notification{Cell: s.Cell, Timestamp: s.Through})
+	return c.unlist(ctx, s)
 }
 
 // errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it
 // repeated.
 var errChangedSince = errors.New("the cell has changed since it was parked")
 
-// ForgetObserverStates erases observer states without a notification (I19), in the background.
+// ForgetObserverStates erases observer states without a notification (I19), in the background. The
+// journal need not list them any longer than the row holds them: beside no notification nothing is
+// parked.
 func (c *Committer) ForgetObserverStates(ctx context.Context, states ...layout.ObserverState) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err
@@ -130,7 +158,11 @@ func (c *Committer) ForgetObserverStates(ctx context.Context, states ...layout.O
 		if _, err := c.checkObserved(ctx, s.Cell); err != nil {
 			return err
 		}
-		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: time.Now().Add(c.Store.Timing.RequestLifetime), Done: func(error) {}})
+		c.Bulk.Add(ctx, store.RowMutation{Table: s.Cell.Table, Row: s.Cell.Row, Mut: clearState(s), Deadline: c.lifetime(), Done: func(error) {}})
+		if c.Meta.Journaled() && !s.Done {
+			row, mut := journal.Unparked(s)
+			c.Bulk.Add(ctx, store.RowMutation{Table: model.JournalTable, Row: row, Mut: mut, Deadline: c.lifetime(), Done: func(error) {}})
+		}
 	}
 	return nil
 }
@@ -166,7 +198,10 @@ func (c *Committer) lifetime() time.Time { return time.Now().Add(c.Store.Timing.
 
 // ClearObserverState erases the stored state of an observer of a cell.
 func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverState) error {
-	return c.changeStates(ctx, s.Cell, clearState(s), c.lifetime())
+	if err := c.changeStates(ctx, s.Cell, clearState(s), c.lifetime()); err != nil {
+		return err
+	}
+	return c.unlist(ctx, s)
 }
 
 // clearState erases the stored state of an observer of a cell, up to its notification.

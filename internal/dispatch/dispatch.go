@@ -59,6 +59,9 @@ func (d *Dispatcher) Notified(n model.Notification) {
 		taken = l.f(n) || taken
 	}
 	if !taken {
-		d.Hints.leave(d.Store.Background, n)
+		d.Left(n)
 	}
 }
+
+// Left hints to other processes at a notification that this one does not take up.
+func (d *Dispatcher) Left(n model.Notification) { d.Hints.leave(d.Store.Background, n) }

@@ -95,7 +95,8 @@ func (e *Engine) build(backend store.Backend) (err error) {
 	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string { return e.Locks.Sessions.Await(ctx) })
 	e.Commits = &commit.Committer{Journal: e.Journal, Store: e.Store, Bulk: e.Bulk, Clock: e.Clock, Meta: e.Meta, Dispatch: e.Dispatch, Locks: e.Locks,
 		Reads: e.Reads, Config: e.Config, Warm: commit.NewWarmGoroutines(e.Store.Background)}
-	e.Looker = &settle.Looker{Store: e.Store, Clock: e.Clock, Meta: e.Meta, Locks: e.Locks, Dispatch: e.Dispatch, Config: e.Config}
+	e.Looker = &settle.Looker{Store: e.Store, Clock: e.Clock, Meta: e.Meta, Locks: e.Locks, Dispatch: e.Dispatch, Config: e.Config,
+		Forget: e.Commits.ForgetObserverStates}
 	e.Commits.Recent.Seed = maphash.MakeSeed()
 	return nil
 }

@@ -127,10 +127,11 @@ func (s *collecting) finish(ctx context.Context) error {
 	if _, err := s.e.Meta.Refresh(ctx); err != nil {
 		return err
 	}
+	byJournal := s.e.Meta.CollectByJournal(s.state.Safepoint)
 	if s.state.Phase == CollectionResolve {
-		s.state.ByJournal = s.e.Meta.ByJournal()
+		s.state.ByJournal = byJournal
 	}
-	if s.state.ByJournal && s.e.Meta.ByJournal() {
+	if s.state.ByJournal && byJournal {
 		return s.finishByJournal(ctx)
 	}
 	if s.state.Phase == CollectionResolve {

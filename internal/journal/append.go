@@ -105,6 +105,7 @@ type Append struct {
 	rows     int           // that phase two has yet to acknowledge
 	cells    []model.Cell  // that carry its notifications, as far as is known
 	settled  bool
+	copied   int // how often the entry was appended before
 }
 
 // NewAppender appends until ctx ends.

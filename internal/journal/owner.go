@@ -20,40 +20,48 @@ import (
 // the rows (package settle). Every row of a stream below its low position is settled.
 //
 // What is known is bounded: beyond MaxOwned transactions a row of a stream is only remembered by
-// its number, and read again when its turn comes.
+// its number, and read again when its turn comes (due.go).
 
 // MaxOwned is how many unsettled transactions a client remembers.
 const MaxOwned = 50_000
 
 // Owner keeps what a client knows of its own entries. It is safe for concurrent use.
 type Owner struct {
+	// Hurried receives when [Owner.Hurry] has made rows due.
+	Hurried chan struct{}
+
 	mu      sync.Mutex
 	streams map[StreamID]*ownStream
 	cells   map[model.Cell][]*Append // that wait for the end of a notification
 	owned   int                      // transactions in rows
+	due     dueRows
 }
 
 // ownStream is a stream that this client has appended to.
 type ownStream struct {
-	rows []*OwnRow // in order, those that are not settled
-	next uint64    // above every acknowledged row
-	low  uint64    // as it was written last
+	rows    []*OwnRow // in order; the first is not settled
+	settled int       // of rows
+	next    uint64    // above every acknowledged row
+	low     uint64    // as it was written last
 }
 
-// OwnRow is an unsettled row of an own stream.
+// OwnRow is a row of an own stream that was not settled when it was acknowledged.
 type OwnRow struct {
 	Stream StreamID
 	Seq    uint64
 	Sent   time.Time // acknowledged
-	Looks  int       // how often the owner has looked at its rows
 
-	open  []*Append // its entries that are not settled, if known
-	known bool      // else the row has to be read
+	open    []*Append // its entries that are not settled, if known
+	known   bool      // else the row has to be read
+	settled bool
+	looks   int       // how often its client has looked at its rows
+	due     time.Time // for the next look
+	index   int       // in Owner.due; -1: somebody looks at it
 }
 
 // NewOwner knows of no entry.
 func NewOwner() *Owner {
-	return &Owner{streams: map[StreamID]*ownStream{}, cells: map[model.Cell][]*Append{}}
+	return &Owner{Hurried: make(chan struct{}, 1), streams: map[StreamID]*ownStream{}, cells: map[model.Cell][]*Append{}}
 }
 
 // sent notes a row that the store has acknowledged.
@@ -65,21 +73,25 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 		s = &ownStream{next: 1, low: 1}
 		o.streams[id] = s
 	}
+	s.next = seq + 1
 	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now(), known: o.owned < MaxOwned}
 	for _, p := range parts {
-		if p.of.settled {
-			continue
-		}
-		if row.known {
-			row.open = append(row.open, p.of)
-			p.of.in = append(p.of.in, row)
-			o.owned++
+		if row.known && !p.of.settled && !slices.Contains(row.open, p.of) {
+			o.hold(row, p.of)
 		}
 	}
-	s.next = seq + 1
-	if !row.known || len(row.open) > 0 {
-		s.rows = append(s.rows, row)
+	if row.known && len(row.open) == 0 {
+		return
 	}
+	s.rows = append(s.rows, row)
+	o.schedule(row, row.Sent)
+}
+
+// hold notes that a row holds an unsettled entry. The caller holds o.mu.
+func (o *Owner) hold(row *OwnRow, w *Append) {
+	row.open = append(row.open, w)
+	w.in = append(w.in, row)
+	o.owned++
 }
 
 // Committed says that the transaction committed at ts: rows are left to phase two, and cells carry
@@ -164,59 +176,34 @@ func (o *Owner) settle(w *Append) {
 			o.owned--
 		}
 		if len(row.open) == 0 {
-			o.streams[row.Stream].remove(row)
+			o.remove(row)
 		}
 	}
 	w.in = nil
 }
 
-func (s *ownStream) remove(row *OwnRow) {
-	if at, ok := slices.BinarySearchFunc(s.rows, row.Seq, func(r *OwnRow, seq uint64) int { return int(int64(r.Seq) - int64(seq)) }); ok {
-		s.rows = slices.Delete(s.rows, at, at+1)
+// remove notes that a row is settled. The caller holds o.mu.
+func (o *Owner) remove(row *OwnRow) {
+	if row.settled {
+		return
 	}
+	row.settled = true
+	o.due.remove(row)
+	o.streams[row.Stream].trim()
 }
 
-// Due is the rows that are to be looked at now, oldest first, at most most: those that were
-// acknowledged, or looked at, long enough ago.
-func (o *Owner) Due(now time.Time, most int, wait func(looks int) time.Duration) (due []*OwnRow) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, s := range o.streams {
-		for _, row := range s.rows {
-			if now.Sub(row.Sent) >= wait(row.Looks) {
-				due = append(due, row)
-			}
-		}
+// trim forgets settled rows: the first ones at once, others when they are most of all.
+func (s *ownStream) trim() {
+	s.settled++
+	n := 0
+	for n < len(s.rows) && s.rows[n].settled {
+		s.rows[n] = nil
+		n++
 	}
-	slices.SortFunc(due, func(a, b *OwnRow) int { return a.Sent.Compare(b.Sent) })
-	return due[:min(len(due), most)]
-}
-
-// Open is what is known of the unsettled entries of a row; known is false if the row has to be
-// read.
-func (o *Owner) Open(row *OwnRow) (open []*Append, known bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(row.open), row.known
-}
-
-// CommitTS is when the transaction committed, as far as this process knows; 0: it does not.
-func (o *Owner) CommitTS(w *Append) tso.Timestamp {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return w.commitTS
-}
-
-// Looked notes what a look at a row has found to be settled. all: the whole row.
-func (o *Owner) Looked(row *OwnRow, all bool, settled ...*Append) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	row.Looks++
-	for _, w := range settled {
-		o.settle(w)
-	}
-	if all {
-		o.streams[row.Stream].remove(row)
+	s.rows = s.rows[n:]
+	if s.settled -= n; s.settled > len(s.rows)/2 {
+		s.rows = slices.Clone(slices.DeleteFunc(s.rows, func(r *OwnRow) bool { return r.settled }))
+		s.settled = 0
 	}
 }
 
@@ -245,4 +232,20 @@ func (o *Owner) LowLost(low map[StreamID]uint64) {
 	for id := range low {
 		o.streams[id].low = 0
 	}
+}
+
+// OldestNotified is the earliest timestamp at which a transaction of this client has notified
+// something that nobody is known to have dealt with; 0: there is none. It visits everything owned,
+// so it is for gauges.
+func (o *Owner) OldestNotified() (oldest tso.Timestamp) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, waiting := range o.cells {
+		for _, w := range waiting {
+			if oldest == 0 || w.commitTS < oldest {
+				oldest = w.commitTS
+			}
+		}
+	}
+	return oldest
 }

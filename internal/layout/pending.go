@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Parked returns the observers that are parked for n, a notification in the row.
@@ -30,6 +31,21 @@ func (p Pending) OnlyParked(n model.Notification) bool {
 		}
 	}
 	return len(parked) > 0
+}
+
+// Notifies reports whether the row may hold a notification of c at or below ts. Of each column the
+// newest most were read; if there are as many, others may be there.
+func (p Pending) Notifies(c model.Cell, ts tso.Timestamp, most int) bool {
+	n := 0
+	for _, it := range p.Notified {
+		if it.Cell != c {
+			continue
+		}
+		if n++; it.Timestamp <= ts || n == most {
+			return true
+		}
+	}
+	return false
 }
 
 func (p Pending) done(n model.Notification, observer string) bool {

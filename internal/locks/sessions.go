@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -110,6 +111,31 @@ func (l *liveness) hasEnded(ctx context.Context, id string) bool {
 // SessionEnded asks the oracle whether a session has ended for good; no if that is not known.
 func (r *Resolver) SessionEnded(ctx context.Context, id string) bool {
 	return r.Sessions.hasEnded(ctx, id)
+}
+
+// sessionsAtOnce is how many sessions one question may name.
+const sessionsAtOnce = 1000
+
+// EndedAmong asks the oracle which sessions have ended for good, with one request for a thousand;
+// none of which that is not known.
+func (r *Resolver) EndedAmong(ctx context.Context, ids []string) map[string]bool {
+	l, ended := r.Sessions, map[string]bool{}
+	if l.Oracle == nil {
+		return ended
+	}
+	for chunk := range slices.Chunk(ids, sessionsAtOnce) {
+		ctx, cancel := context.WithTimeout(ctx, EndedTimeout)
+		found, err := l.Oracle.EndedSessions(ctx, chunk...)
+		cancel()
+		if err != nil {
+			return ended
+		}
+		for _, id := range found {
+			ended[id] = true
+			l.ended.Add(id, struct{}{})
+		}
+	}
+	return ended
 }
 
 // Close ends the session, so that others know what this client leaves behind to be dead.

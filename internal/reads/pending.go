@@ -77,18 +77,25 @@ func (r *Reader) SampleRowKeys(ctx context.Context, table string) ([]string, err
 	return r.store.SampleKeys(ctx, table)
 }
 
-// Notified reports whether a cell carries a notification, observed or weak. Concurrent calls for
-// cells of one column travel together. Errors: ErrSchemaMismatch (unknown table),
-// ErrInvalidArgument (names), and those of the store.
+// Notified reports whether a cell carries a notification, observed or weak. Errors: those of
+// PendingOf.
 func (r *Reader) Notified(ctx context.Context, cell model.Cell) (bool, error) {
+	p, err := r.PendingOf(ctx, cell)
+	return p.Notifies(cell, tso.MaxTimestamp, 1), err
+}
+
+// PendingOf reads notifications, observer states and locks of a cell's row. Concurrent calls for
+// rows of one table travel together. Errors: ErrSchemaMismatch (unknown table), ErrInvalidArgument
+// (names), and those of the store.
+func (r *Reader) PendingOf(ctx context.Context, cell model.Cell) (layout.Pending, error) {
 	if err := model.CheckContext(ctx); err != nil {
-		return false, err
+		return layout.Pending{}, err
 	}
 	if err := r.meta.CheckReadable(cell); err != nil {
-		return false, err
+		return layout.Pending{}, err
 	}
-	a, err := r.fetchOne(ctx, rowQuery{table: cell.Table, columns: []string{cell.Column}, window: 1, notify: true}, cell.Row)
-	return a.notified, err
+	a, err := r.fetchOne(ctx, rowQuery{table: cell.Table, window: 1, notify: true}, cell.Row)
+	return a.pending, err
 }
 
 // A page of pending rows ends after so many rows, or with the row that makes it so many cells.

@@ -21,7 +21,7 @@ type rowQuery struct {
 	window  int           // versions of each family
 	whole   bool          // all columns, if the row is narrow (wholerow.go)
 	probes  bool          // to find out whether it is
-	notify  bool          // only whether the columns are notified
+	notify  bool          // only notifications and locks of the row
 }
 
 func (q rowQuery) filter() store.Query {
@@ -29,7 +29,7 @@ func (q rowQuery) filter() store.Query {
 	case q.whole:
 		return store.WholeRow(q.ts, q.window)
 	case q.notify:
-		return store.Notified(q.columns[0])
+		return store.Pending()
 	}
 	return store.Newest(q.columns, q.ts, q.window)
 }
@@ -45,7 +45,10 @@ func (q rowQuery) kind() queryKind {
 	if q.whole {
 		return queryKind{table: q.table, whole: true}
 	}
-	return queryKind{table: q.table, columns: strings.Join(q.columns, "\x00"), notify: q.notify}
+	if q.notify {
+		return queryKind{table: q.table, notify: true}
+	}
+	return queryKind{table: q.table, columns: strings.Join(q.columns, "\x00")}
 }
 
 type queryKind struct {
@@ -61,13 +64,16 @@ type rowAnswer struct {
 	whole  bool // of all columns
 	cut    bool // the row was cut off: nothing is known
 
-	notified bool // a notify cell was asked for and is there
+	pending layout.Pending // if it was asked for
 }
 
 // answer is what q learns from a row; the zero Row is a missing one. unasked is how many bytes of
 // values came with the row that q does not want.
 func (r *Reader) answer(q rowQuery, row layout.Row) (a rowAnswer, unasked int) {
-	a = rowAnswer{window: q.window, whole: q.whole, notified: q.notify && len(row.Of(layout.NotifyFamily)) > 0}
+	if q.notify {
+		return rowAnswer{pending: layout.DecodePending(q.table, row)}, 0
+	}
+	a = rowAnswer{window: q.window, whole: q.whole}
 	if q.whole {
 		var wide bool
 		if a.cut, wide, unasked = look(row, q.window, q.columns); wide {

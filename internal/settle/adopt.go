@@ -2,9 +2,11 @@ package settle
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/retry"
@@ -14,14 +16,28 @@ import (
 // When the session of a stream's owner has ended, a worker adopts the stream (J5): it reads the
 // entries from the low position on, decides their transactions, resolves their locks, dispatches
 // what is notified, and moves the position. It looks again at what is not settled, ever more
-// rarely, as long as the header stands. That several workers do so at once costs work and nothing
-// else; an advisory lock keeps all but one from it.
+// rarely, as long as the header stands; what was settled behind it is not read again. That several
+// workers do so at once costs work and nothing else; an advisory lock keeps all but one from it.
+//
+// A worker that starts looks at every stream once, lock or not: it may take columns that nobody
+// took before. Of an owner that lives it only dispatches what it finds.
 const (
 	adoptEvery   = 500 * time.Millisecond // how often the adopter looks for ended sessions
+	listEvery    = time.Second            // how often it lists the streams, at most
+	listShare    = 10                     // listing takes at most that part of its time
 	adoptTTL     = 3 * time.Second        // of its advisory lock
 	adoptRows    = 64                     // rows of a stream that are read at once
 	rarestAdopt  = 5 * time.Minute
 	adoptTimeout = 30 * time.Second // of one turn at a stream
+
+	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
+	// time OwnerRows is the limit.
+	AdoptRows = 20_000
+	// maxUnsettled is how many unsettled rows of streams an adopter remembers. It reads no further
+	// until some of them are settled, or it has appended them to a stream of its own.
+	maxUnsettled = 100_000
+	// takeOverAfter is how long a row stays unsettled before the adopter does so: the stream can go.
+	takeOverAfter = 2 * time.Minute
 )
 
 // adoptLock is the name of the advisory lock: no row of a table is called so.
@@ -30,43 +46,98 @@ const adoptLock = 0x6a6f75726e616c00
 // Adopter adopts streams whose owners have died. It is for one goroutine.
 type Adopter struct {
 	Looker *Looker
+	own    *journal.Appender
 	locks  tso.RowLocks // nil: none
 	holder string
-	known  map[journal.StreamID]*adopted
+
+	known       map[journal.StreamID]*adopted
+	nextList    time.Time
+	unsettled   int // in all streams
+	first, more *rate.Limiter
+	begun       bool // the streams were listed once
+	report      func(left Backlog, mine bool)
+}
+
+// Backlog is what an adopter has found and nobody has dealt with; 0: nothing.
+type Backlog struct {
+	Notified tso.Timestamp // the earliest notification
+	Expired  tso.Timestamp // the earliest end of a lock's time to live
+}
+
+func (b Backlog) with(o Backlog) Backlog {
+	return Backlog{earliest(b.Notified, o.Notified), earliest(b.Expired, o.Expired)}
 }
 
 // adopted is what the adopter knows of a stream.
 type adopted struct {
-	seen  journal.Stream
-	since time.Time // when it last changed, as far as the adopter saw
-	ended bool
-	due   time.Time            // of the next look
-	looks int                  // without anything settled
-	read  map[uint64]time.Time // rows that are not settled, and when they were first read
+	stream journal.Stream
+	fresh  bool // the worker has started, and not looked at all of it yet
+	ended  bool
+	next   uint64                // every row below it was read
+	rows   map[uint64]*unsettled // of those the rows that are not settled
+	idle   idleness
 }
 
-// NewAdopter returns an adopter. Without an oracle that keeps advisory locks every one of them
-// works.
-func NewAdopter(l *Looker) *Adopter {
+// unsettled is a row of an adopted stream.
+type unsettled struct {
+	read  time.Time // for the first time
+	due   time.Time // for the next look
+	looks int
+	found Backlog
+}
+
+// NewAdopter returns an adopter that appends to the streams of own what stays unsettled. report,
+// if not nil, hears after each turn what is left, and whether it was this adopter's turn or another
+// one works. Without an oracle that keeps advisory locks every adopter works.
+func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine bool)) *Adopter {
 	locks, _ := l.Clock.Oracle.(tso.RowLocks)
-	return &Adopter{Looker: l, locks: locks, holder: uuid.NewString(), known: map[journal.StreamID]*adopted{}}
+	if report == nil {
+		report = func(Backlog, bool) {}
+	}
+	return &Adopter{
+		Looker: l, own: own, locks: locks, holder: uuid.NewString(), report: report,
+		known: map[journal.StreamID]*adopted{}, first: newPace(AdoptRows), more: newPace(OwnerRows),
+	}
 }
 
 // Run adopts streams until ctx ends.
 func (a *Adopter) Run(ctx context.Context) {
-	for retry.Sleep(ctx, adoptEvery) == nil {
-		if !a.elected(ctx) {
-			continue
+	for ctx.Err() == nil {
+		if !a.started() || a.elected(ctx) {
+			if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
+				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
+			}
+			a.report(a.backlog(), true)
+		} else {
+			a.report(Backlog{}, false)
 		}
-		if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
-			a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
-		}
+		_ = retry.Sleep(ctx, adoptEvery)
 	}
 	if a.locks != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = a.locks.UnlockRows(ctx, a.holder, []uint64{adoptLock}) // else it runs out
 	}
+}
+
+// backlog is what is left in all streams.
+func (a *Adopter) backlog() (b Backlog) {
+	for _, st := range a.known {
+		for _, row := range st.rows {
+			b = b.with(row.found)
+		}
+	}
+	return b
+}
+
+// started reports whether the look at every stream is over with which a worker begins.
+func (a *Adopter) started() bool {
+	for _, st := range a.known {
+		if st.fresh {
+			return false
+		}
+	}
+	return a.begun
 }
 
 // elected reports whether no other worker adopts, as far as the oracle knows.
@@ -80,107 +151,246 @@ func (a *Adopter) elected(ctx context.Context) bool {
 	return err != nil || locked == 1
 }
 
-// Turn reads the headers of all streams and looks at those that are due.
+// Turn looks at the streams whose owners have died, as far as the budget goes.
 func (a *Adopter) Turn(ctx context.Context) error {
+	if err := a.Looker.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
+	if err := a.list(ctx); err != nil {
+		return err
+	}
+	if err := a.judge(ctx); err != nil {
+		return err
+	}
+	var failed error
+	for _, st := range a.known {
+		if !st.ended && !st.fresh {
+			continue
+		}
+		if err := a.adopt(ctx, st); err != nil {
+			failed = err // the other streams go on
+		}
+	}
+	return failed
+}
+
+// list reads the headers of all streams, unless it has just done so.
+func (a *Adopter) list(ctx context.Context) error {
+	asked := time.Now()
+	if asked.Before(a.nextList) {
+		return nil
+	}
 	streams, err := journal.Streams(ctx, a.Looker.Store)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
+	a.nextList = now.Add(max(listEvery, listShare*now.Sub(asked)))
 	there := map[journal.StreamID]bool{}
 	for _, s := range streams {
 		there[s.ID] = true
 		st := a.known[s.ID]
 		if st == nil {
-			st = &adopted{since: now, read: map[uint64]time.Time{}}
+			st = &adopted{fresh: !a.begun, next: s.Low, rows: map[uint64]*unsettled{}}
 			a.known[s.ID] = st
 		}
-		if st.seen != s {
-			st.seen, st.since = s, now
+		if s.Low > st.stream.Low {
+			a.passed(st, s.Low)
 		}
-		if st.ended = st.ended || a.ended(ctx, st, now); !st.ended || now.Before(st.due) {
-			continue
-		}
-		if err := a.adopt(ctx, st); err != nil {
-			return err
+		st.stream = s
+	}
+	for id, st := range a.known {
+		if !there[id] {
+			a.unsettled -= len(st.rows)
+			delete(a.known, id)
 		}
 	}
-	for id := range a.known {
-		if !there[id] {
-			delete(a.known, id)
+	a.begun = true
+	return nil
+}
+
+// passed forgets rows that somebody else has settled.
+func (a *Adopter) passed(st *adopted, low uint64) {
+	for seq := range st.rows {
+		if seq < low {
+			a.drop(st, seq)
+		}
+	}
+	st.next = max(st.next, low)
+}
+
+func (a *Adopter) drop(st *adopted, seq uint64) {
+	if st.rows[seq] != nil {
+		delete(st.rows, seq)
+		a.unsettled--
+	}
+}
+
+// judge finds out which owners are dead.
+func (a *Adopter) judge(ctx context.Context) error {
+	var ask []string
+	for _, st := range a.known {
+		if id := st.stream.Session; id != "" && !st.ended && !slices.Contains(ask, id) {
+			ask = append(ask, id)
+		}
+	}
+	ended := a.Looker.Locks.EndedAmong(ctx, ask)
+	for _, st := range a.known {
+		switch {
+		case st.stream.Session != "":
+			st.ended = st.ended || ended[st.stream.Session]
+		default:
+			over, err := st.idle.over(ctx, a.Looker, st.stream)
+			if err != nil {
+				return err
+			}
+			st.ended = over
 		}
 	}
 	return nil
 }
 
-// ended reports whether the owner of a stream is dead. Where there are no sessions a stream is
-// given up once nobody has moved its low position for two TTLs.
-func (a *Adopter) ended(ctx context.Context, st *adopted, now time.Time) bool {
-	if st.seen.Session != "" {
-		return a.Looker.Locks.SessionEnded(ctx, st.seen.Session)
-	}
-	return now.Sub(st.since) > 2*a.Looker.Config.LockTTL
-}
-
-// adopt looks at all entries of a stream from its low position on.
+// adopt looks at the rows of a stream that are due, then at those that it has not read, and moves
+// the low position.
 func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
-	low, settledAll, progress := st.seen.Low, true, false
-	for from, more := low, true; more; {
-		rows, rest, err := journal.ReadStream(ctx, a.Looker.Store, st.seen.ID, from, adoptRows)
+	for due := st.due(time.Now()); len(due) > 0 && a.more.Tokens() > 0; due = due[min(len(due), adoptRows):] {
+		seqs := due[:min(len(due), adoptRows)]
+		rows, err := journal.ReadRows(ctx, a.Looker.Store, st.stream.ID, seqs)
 		if err != nil {
 			return err
 		}
-		settled, err := a.look(ctx, st, rows)
+		for _, seq := range seqs {
+			if !slices.ContainsFunc(rows, func(r journal.StreamRow) bool { return r.Seq == seq }) {
+				a.drop(st, seq) // collected
+			}
+		}
+		if err := a.look(ctx, st, rows, a.more); err != nil {
+			return err
+		}
+	}
+	for more := true; more && a.unsettled < maxUnsettled && a.first.Tokens() > 0; {
+		rows, rest, err := journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows)
 		if err != nil {
 			return err
 		}
-		for i, row := range rows {
-			from = row.Seq + 1
-			if settled[i] {
-				progress = progress || st.read[row.Seq] != (time.Time{})
-				delete(st.read, row.Seq)
-			} else {
-				settledAll = false
-			}
-			if settledAll {
-				low = from
-			}
+		if err := a.look(ctx, st, rows, a.first); err != nil {
+			return err
 		}
-		more = rest
+		if more = rest; !more {
+			a.through(st)
+		}
 	}
-	if st.looks++; progress || low > st.seen.Low {
-		st.looks = 0
-	}
-	st.due = time.Now().Add(min(adoptEvery<<min(st.looks, 12), rarestAdopt))
-	if low == st.seen.Low {
-		return nil
-	}
-	return journal.WriteLow(ctx, a.Looker.Store, map[journal.StreamID]uint64{st.seen.ID: low})
+	return a.writeLow(ctx, st)
 }
 
-// look reports which rows of a stream are settled.
-func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRow) ([]bool, error) {
+// due is the numbers of rows to look at again, in order.
+func (st *adopted) due(now time.Time) (seqs []uint64) {
+	for seq, row := range st.rows {
+		if !now.Before(row.due) {
+			seqs = append(seqs, seq)
+		}
+	}
+	slices.Sort(seqs)
+	return seqs
+}
+
+// through ends the look at every stream with which a worker begins. The owner looks again.
+func (a *Adopter) through(st *adopted) {
+	if st.fresh = false; st.ended {
+		return
+	}
+	a.unsettled -= len(st.rows)
+	st.next, st.rows = st.stream.Low, map[uint64]*unsettled{}
+}
+
+// look looks at the entries of some rows of a stream. An error concerns some of them: what could
+// not be looked at is not settled.
+func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRow, pace *rate.Limiter) error {
 	var items []*Item
 	var of []int
-	now := time.Now()
+	now, named := time.Now(), len(rows)
 	for i, row := range rows {
-		if st.read[row.Seq].IsZero() {
-			st.read[row.Seq] = now
+		read := now
+		if u := st.rows[row.Seq]; u != nil {
+			read = u.read
 		}
 		for _, e := range row.Entries {
-			items = append(items, &Item{Entry: e, Session: st.seen.Session, Read: st.read[row.Seq]})
+			items = append(items, &Item{Entry: e, Session: st.stream.Session, Alive: !st.ended, Read: read})
 			of = append(of, i)
+			named += len(e.Rows)
 		}
 	}
-	settled := make([]bool, len(rows))
-	for i := range settled {
-		settled[i] = true
+	if len(rows) == 0 {
+		return nil
 	}
+	spend(pace, named)
 	done, err := a.Looker.Look(ctx, items)
-	for j, ok := range done {
-		settled[of[j]] = settled[of[j]] && ok
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return settled, err
+	left, found := make([][]journal.Entry, len(rows)), make([]Backlog, len(rows))
+	for j, ok := range done {
+		if i, it := of[j], items[j]; !ok {
+			left[i], found[i] = append(left[i], it.Entry), found[i].with(Backlog{it.Notified, it.Expired})
+		}
+	}
+	for i, row := range rows {
+		a.looked(ctx, st, row.Seq, left[i], now)
+		if u := st.rows[row.Seq]; u != nil {
+			u.found = found[i]
+		}
+	}
+	return err
+}
+
+// looked notes what is left of a row.
+func (a *Adopter) looked(ctx context.Context, st *adopted, seq uint64, left []journal.Entry, asked time.Time) {
+	st.next = max(st.next, seq+1)
+	u := st.rows[seq]
+	switch {
+	case len(left) == 0:
+		a.drop(st, seq)
+		return
+	case u == nil:
+		u = &unsettled{read: asked}
+		st.rows[seq] = u
+		a.unsettled++
+	case st.ended && asked.Sub(u.read) > takeOverAfter && a.takeOver(ctx, left):
+		a.drop(st, seq)
+		return
+	}
+	u.due = time.Now().Add(min(adoptEvery<<min(u.looks, 12), rarestAdopt))
+	u.looks++
+}
+
+// takeOver appends entries to a stream of this client, which looks at them from then on.
+func (a *Adopter) takeOver(ctx context.Context, left []journal.Entry) bool {
+	if a.own == nil {
+		return false
+	}
+	for i := range left {
+		w, err := a.own.Append(ctx, &left[i])
+		if err != nil || w.Wait(ctx) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// writeLow stores how far a stream is settled, if its owner is dead.
+func (a *Adopter) writeLow(ctx context.Context, st *adopted) error {
+	low := st.next
+	for seq := range st.rows {
+		low = min(low, seq)
+	}
+	if !st.ended || low <= st.stream.Low {
+		return nil
+	}
+	if err := journal.WriteLow(ctx, a.Looker.Store, map[journal.StreamID]uint64{st.stream.ID: low}); err != nil {
+		return err
+	}
+	st.stream.Low, st.idle.low = low, low
+	return nil
 }

@@ -5,6 +5,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -32,8 +33,12 @@ import (
 //	   either leaves the entry unsettled until a later look finds it gone
 //
 // What has no record of its own to tell its time, such as a weak notification of a transaction that
-// was rolled back, is looked for up to a timestamp that was asked for when none of its requests can
-// be under way any more: one request lifetime after the entry was first read (J2).
+// was rolled back, is dispatched whenever it is found. That nothing is found counts only once none
+// of its requests can be under way any more, and up to a timestamp that was asked for then: one
+// request lifetime after the entry was first read (J2).
+//
+// One entry that cannot be looked at, for instance because a cell of it is corrupt, stays unsettled
+// and keeps no other.
 //
 // Rejected: looking at the rows first. They would show nothing of a transaction that is about to
 // prewrite, and the position would pass it.
@@ -42,7 +47,6 @@ import (
 const (
 	lookAtOnce   = 8  // primaries, and locks to resolve
 	lookVersions = 64 // notify cells of a column; below that many all are known
-	lookKeys     = 480 << 10
 )
 
 // Looker looks at the rows of entries. It is safe for concurrent use.
@@ -53,75 +57,164 @@ type Looker struct {
 	Locks    *locks.Resolver
 	Dispatch *dispatch.Dispatcher
 	Config   model.Settings
-	// Found begins a look: what it returns hears of each notification that nobody may know of, and of
-	// the row that holds it, as it was read later. nil: Dispatch hears of them.
-	Found func() Found
+	// Forget erases observer states beside no notification (I19).
+	Forget func(ctx context.Context, states ...layout.ObserverState) error
+
+	mu     sync.Mutex
+	finder []*func() Found
 }
 
-// Found hears of a notification in a row.
-type Found func(ctx context.Context, row layout.Pending, n model.Notification)
+// Found hears of a notification that nobody may know of, and of the row that holds it. It reports
+// whether it takes the notification up. It may wait until ctx ends.
+type Found func(ctx context.Context, row layout.Pending, n model.Notification) (taken bool)
+
+// HandleFound calls begin before each look reads rows, and what it returned for what is found,
+// until the caller calls remove. What nobody takes up is hinted at to other processes.
+func (l *Looker) HandleFound(begin func() Found) (remove func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mine := &begin
+	l.finder = append(l.finder, mine)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.finder = slices.DeleteFunc(slices.Clone(l.finder), func(f *func() Found) bool { return f == mine })
+	}
+}
+
+// found begins a look.
+func (l *Looker) found() Found {
+	l.mu.Lock()
+	finder := l.finder
+	l.mu.Unlock()
+	var heard []Found
+	for _, begin := range finder {
+		heard = append(heard, (*begin)())
+	}
+	return func(ctx context.Context, row layout.Pending, n model.Notification) (taken bool) {
+		for _, f := range heard {
+			taken = f(ctx, row, n) || taken
+		}
+		if !taken {
+			l.Dispatch.Left(n)
+		}
+		return taken
+	}
+}
 
 // Item is an entry that is to be looked at.
 type Item struct {
 	journal.Entry
 	Session  string        // of its owner; "": unknown
+	Alive    bool          // its owner may still be about to prewrite, however old the transaction is
 	Read     time.Time     // when the looker first read it, by the monotonic clock
 	CommitTS tso.Timestamp // known to have committed then; 0: not known
 
-	decided bool
+	// What the look found; 0: nothing.
+	Notified tso.Timestamp // the earliest notification that nobody has dealt with
+	Expired  tso.Timestamp // the earliest end of a lock's time to live
+
+	decided bool          // its rows may be looked at
+	early   bool          // it may still notify: that nothing is found proves nothing
 	bound   tso.Timestamp // of the notifications that it may have written; 0: none
 }
 
-// Look reports which items are settled. An error leaves the others for later.
+// Look reports which items are settled. An error concerns some of the others: these are for later.
 func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err error) {
 	settled, asked := make([]bool, len(items)), time.Now()
+	if err := l.Meta.CheckRepairing(ctx); err != nil {
+		return settled, err
+	}
 	now, err := l.Clock.Next(ctx)
 	if err != nil {
 		return settled, err
 	}
-	if err := l.decideAll(ctx, items, asked, now); err != nil {
-		return settled, err
-	}
-	found := func(_ context.Context, _ layout.Pending, n model.Notification) { l.Dispatch.Notified(n) }
-	if l.Found != nil {
-		found = l.Found()
-	}
-	rows, err := l.readRows(ctx, items)
+	known, err := l.knownTables(ctx, items)
 	if err != nil {
 		return settled, err
 	}
+	failed := l.decideAll(ctx, items, asked, now, known)
+	found := l.found()
+	rows, err := l.readRows(ctx, items, known)
+	if err != nil {
+		return settled, err
+	}
+	l.forget(ctx, rows)
 	var mu sync.Mutex
-	g, gctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
 	g.SetLimit(lookAtOnce)
 	for i, it := range items {
 		if !it.decided {
 			continue
 		}
 		g.Go(func() error {
-			clean, err := l.clean(gctx, it, rows, found)
+			clean, err := l.clean(ctx, it, rows, found)
 			mu.Lock()
 			defer mu.Unlock()
-			settled[i] = clean && err == nil
-			return err
+			settled[i] = clean && !it.early && err == nil
+			failed = errors.Join(failed, err)
+			return nil
 		})
 	}
-	return settled, g.Wait()
+	_ = g.Wait()
+	return settled, failed
+}
+
+// knownTables is which of the tables that items name the stored schema has. It reads the schema
+// again before it says no: the table may be new.
+func (l *Looker) knownTables(ctx context.Context, items []*Item) (map[string]bool, error) {
+	known := map[string]bool{}
+	fresh := false
+	for _, it := range items {
+		for _, name := range append([]string{it.Primary.Table}, tablesOf(it.Rows)...) {
+			if _, asked := known[name]; asked {
+				continue
+			}
+			_, there := l.Meta.Catalog.Load().Tables[name]
+			if !there && name != "" && !fresh {
+				if _, err := l.Meta.Refresh(ctx); err != nil {
+					return nil, err
+				}
+				fresh = true
+				_, there = l.Meta.Catalog.Load().Tables[name]
+			}
+			known[name] = there
+		}
+	}
+	return known, nil
+}
+
+func tablesOf(rows []journal.Row) (names []string) {
+	for _, r := range rows {
+		if len(names) == 0 || names[len(names)-1] != r.Table {
+			names = append(names, r.Table)
+		}
+	}
+	return names
 }
 
 // decideAll decides the transactions of items, and how far their notifications reach.
-func (l *Looker) decideAll(ctx context.Context, items []*Item, asked time.Time, now tso.Timestamp) error {
-	g, ctx := errgroup.WithContext(ctx)
+func (l *Looker) decideAll(ctx context.Context, items []*Item, asked time.Time, now tso.Timestamp, known map[string]bool) (failed error) {
+	var mu sync.Mutex
+	var g errgroup.Group
 	g.SetLimit(lookAtOnce)
 	for _, it := range items {
 		over := asked.Sub(it.Read) >= l.Store.Timing.RequestLifetime // none of its requests was under way
-		g.Go(func() error { return l.decide(ctx, it, over, now) })
+		g.Go(func() error {
+			err := l.decide(ctx, it, over, now, known)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+			return nil
+		})
 	}
-	return g.Wait()
+	_ = g.Wait()
+	return failed
 }
 
-func (l *Looker) decide(ctx context.Context, it *Item, over bool, now tso.Timestamp) error {
-	if it.Primary == (model.Cell{}) {
-		it.decided, it.bound = over, now
+func (l *Looker) decide(ctx context.Context, it *Item, over bool, now tso.Timestamp, known map[string]bool) error {
+	if it.Primary == (model.Cell{}) || !known[it.Primary.Table] {
+		it.decided, it.early, it.bound = true, !over, now
 		return nil
 	}
 	status, err := l.status(ctx, it, now)
@@ -132,12 +225,12 @@ func (l *Looker) decide(ctx context.Context, it *Item, over bool, now tso.Timest
 	case locks.TxnCommitted:
 		it.decided, it.bound = true, status.CommitTS
 	case locks.TxnRolledBack:
-		it.decided = over || !it.notifiesWeakly()
+		it.decided = true
 		if it.notifiesWeakly() {
-			it.bound = now
+			it.early, it.bound = !over, now
 		}
 	case locks.TxnUnknown: // at or below the watermark: its record may have been collected
-		it.decided, it.bound = over, now
+		it.decided, it.early, it.bound = true, !over, now
 	}
 	return nil
 }
@@ -152,9 +245,6 @@ func (it *Item) notifiesWeakly() bool {
 func (l *Looker) status(ctx context.Context, it *Item, now tso.Timestamp) (locks.TxnStatus, error) {
 	if it.CommitTS != 0 {
 		return locks.TxnStatus{State: locks.TxnCommitted, CommitTS: it.CommitTS}, nil
-	}
-	if !l.Meta.KnowsTable(ctx, it.Primary.Table) {
-		return locks.TxnStatus{State: locks.TxnUnknown}, nil
 	}
 	for {
 		s, err := l.Locks.Status(ctx, it.Primary, it.StartTS)
@@ -171,7 +261,7 @@ func (l *Looker) status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 		if m, err := l.Meta.Refresh(ctx); err != nil || it.StartTS <= m.Watermark {
 			return s, err
 		}
-		if now <= it.StartTS.Add(l.Config.LockTTL) && !l.Locks.SessionEnded(ctx, it.Session) {
+		if it.Alive || now <= it.StartTS.Add(l.Config.LockTTL) && !l.Locks.SessionEnded(ctx, it.Session) {
 			return locks.TxnStatus{State: locks.TxnLocked}, nil
 		}
 		if _, err := l.Locks.RollBackPrimary(ctx, it.Primary, it.StartTS, nil); err != nil {
@@ -181,7 +271,7 @@ func (l *Looker) status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 }
 
 // readRows reads locks and notifications of all rows of the items that are decided.
-func (l *Looker) readRows(ctx context.Context, items []*Item) (map[RowID]layout.Pending, error) {
+func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]bool) (map[RowID]layout.Pending, error) {
 	keys := map[string]map[string]bool{}
 	var highest tso.Timestamp
 	for _, it := range items {
@@ -190,7 +280,7 @@ func (l *Looker) readRows(ctx context.Context, items []*Item) (map[RowID]layout.
 		}
 		highest = max(highest, it.bound)
 		for _, r := range it.Rows {
-			if !l.Meta.KnowsTable(ctx, r.Table) {
+			if !known[r.Table] {
 				continue // the schema has lost it, with everything in it
 			}
 			if keys[r.Table] == nil {
@@ -214,9 +304,28 @@ func (l *Looker) readRows(ctx context.Context, items []*Item) (map[RowID]layout.
 	return rows, nil
 }
 
+// forget erases the observer states beside which no notification stands, at or below theirs: their
+// cells were handled after all (I19).
+func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending) {
+	var over []layout.ObserverState
+	for _, p := range rows {
+		for _, s := range p.States {
+			if l.observed(s.Cell) && !p.Notifies(s.Cell, s.Through, lookVersions) {
+				over = append(over, s)
+			}
+		}
+	}
+	if l.Forget == nil || len(over) == 0 {
+		return
+	}
+	if err := l.Forget(ctx, over...); err != nil {
+		l.Config.Logger.Debug("journal: observer states were not erased", "err", err)
+	}
+}
+
 // clean reports that the rows of an item hold nothing of it, and acts upon what they hold.
-func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pending, found Found) (bool, error) {
-	clean := true
+func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pending, found Found) (clean bool, failed error) {
+	clean = true
 	for _, r := range it.Rows {
 		p := rows[RowID{r.Table, r.Key}]
 		for _, lock := range p.Locks {
@@ -224,27 +333,37 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pend
 				continue
 			}
 			clean = false
+			it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
 			if _, err := l.Locks.ResolveLock(ctx, lock); err != nil {
-				return false, err
+				failed = errors.Join(failed, err)
 			}
 		}
-		if (r.Observed || r.Weak) && l.owed(ctx, p, it.bound, found) {
+		if (r.Observed || r.Weak) && l.owed(ctx, p, it, found) {
 			clean = false
 		}
 	}
-	return clean, nil
+	return clean, failed
 }
 
-// owed dispatches the notifications of a row at or below bound, and reports whether there are any
-// that nobody has parked. Of a column with many of them only the newest are known.
-func (l *Looker) owed(ctx context.Context, p layout.Pending, bound tso.Timestamp, found Found) (owed bool) {
+// earliest is the lesser of two timestamps of which 0 stands for none.
+func earliest(a, b tso.Timestamp) tso.Timestamp {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// owed dispatches the notifications of a row that an item may have written, and reports whether
+// there are any that nobody has parked. Of a column with many of them only the newest are known.
+func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found Found) (owed bool) {
 	seen := map[model.Cell]int{}
 	for _, n := range p.Notified {
 		seen[n.Cell]++
-		reaches := n.Timestamp <= bound || seen[n.Cell] == lookVersions
+		reaches := n.Timestamp <= it.bound || seen[n.Cell] == lookVersions
 		if !reaches || !l.observed(n.Cell) || p.OnlyParked(n) {
 			continue
 		}
+		it.Notified = earliest(it.Notified, n.Timestamp)
 		found(ctx, p, n)
 		owed = true
 	}

@@ -4,36 +4,49 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/gopercolator/percolator/internal/journal"
-	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/model"
 )
 
 // A client looks at its own entries that nothing in this process has settled: phase two of others
-// failed, or another process works on their notifications. It does so late, since most settle by
-// themselves, then ever more rarely, and reads at most OwnerRows rows a second, the oldest first.
+// failed, or another process works on their notifications (J4). It reads at most OwnerRows rows a
+// second, those first that have been due longest.
 const (
-	firstLook  = 5 * time.Second
-	rarestLook = 5 * time.Minute
-	lowEvery   = time.Second // how often the low positions are written at most
+	lowEvery = time.Second // how often the low positions are written at most
 
 	// OwnerRows is how many rows a second a client looks at.
-	OwnerRows = 500
-	// againAfter is how long an entry stays unsettled before it is appended again: one stubborn cell
-	// does not hold the low position below all that is settled.
-	againAfter = 2 * time.Minute
+	OwnerRows = 2000
+	// lookRows is how many rows a look reads, unless one row of a stream names more.
+	lookRows = 1000
+	// lookTimeout bounds a look whose finds wait for room in the queue of a worker.
+	lookTimeout = 10 * time.Second
 )
 
-// Owner settles the entries of its client (J4).
+// Owner settles the entries of its client. It is for one goroutine.
 type Owner struct {
 	Looker  *Looker
 	Journal *journal.Appender
+
+	pace *rate.Limiter
 }
 
 // Run looks at entries and writes low positions until ctx ends.
 func (o *Owner) Run(ctx context.Context) {
-	for retry.Sleep(ctx, lowEvery) == nil {
-		o.turn(ctx)
-		o.writeLow(ctx)
+	o.pace = newPace(OwnerRows)
+	tick := time.NewTicker(lowEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.Journal.Own.Hurried:
+			o.turn(ctx)
+		case <-tick.C:
+			o.turn(ctx)
+			o.writeLow(ctx)
+		}
 	}
 }
 
@@ -47,79 +60,129 @@ func (o *Owner) writeLow(ctx context.Context) {
 	}
 }
 
-// lookAfter is how long after it was acknowledged a row is looked at for the nth time.
-func lookAfter(looks int) time.Duration {
-	if looks > 6 {
-		return rarestLook * time.Duration(looks-5)
-	}
-	return firstLook << looks
-}
-
-// turn looks at the rows that are due, as far as the budget of a second goes.
+// turn looks at what is due, as far as the budget goes.
 func (o *Owner) turn(ctx context.Context) {
-	for rows := 0; rows < OwnerRows && ctx.Err() == nil; {
-		due := o.Journal.Own.Due(time.Now(), 1, lookAfter)
-		if len(due) == 0 {
-			return
-		}
-		n, err := o.look(ctx, due[0])
+	for ctx.Err() == nil && o.pace.Tokens() > 0 {
+		more, err := o.look(ctx)
 		if err != nil {
 			o.Looker.Config.Logger.Debug("journal: a look at own entries failed, and is repeated", "err", err)
+		}
+		if !more {
 			return
 		}
-		rows += n
 	}
 }
 
-// look looks at the unsettled entries of a row, and returns how many rows it read.
-func (o *Owner) look(ctx context.Context, row *journal.OwnRow) (rows int, err error) {
-	open, known := o.Journal.Own.Open(row)
-	var items []*Item
-	if known {
-		for _, w := range open {
-			items = append(items, &Item{Entry: w.Entry(), CommitTS: o.Journal.Own.CommitTS(w), Read: row.Sent})
+// ownItem is an item of a look, and where it comes from.
+type ownItem struct {
+	*Item
+	of int             // in the rows that are looked at
+	w  *journal.Append // nil: of a row that was read
+}
+
+// look looks at some rows of streams at once, and reports whether more may be due.
+func (o *Owner) look(ctx context.Context) (more bool, err error) {
+	var due []journal.Looking
+	var items []ownItem
+	named := 0
+	for named < lookRows {
+		next := o.Journal.Own.Due(time.Now(), 1)
+		if len(next) == 0 {
+			break
 		}
-	} else {
-		entries, err := journal.ReadRow(ctx, o.Looker.Store, row.Stream, row.Seq)
-		if err != nil {
-			return 0, err
+		found, rerr := o.items(ctx, next[0], len(due))
+		if rerr != nil {
+			err = rerr
+			o.Journal.Own.Postponed(next[0])
+			break
 		}
-		for _, e := range entries {
-			items = append(items, &Item{Entry: e, Read: row.Sent})
+		due, items = append(due, next[0]), append(items, found...)
+		for _, it := range found {
+			named += len(it.Rows)
 		}
+		named++ // the row itself
 	}
-	for _, it := range items {
-		rows += len(it.Rows)
+	spend(o.pace, named)
+	if len(due) == 0 {
+		return false, err
 	}
-	settled, err := o.Looker.Look(ctx, items)
-	if err != nil {
-		return rows, err
+	bare := make([]*Item, len(items))
+	for i, it := range items {
+		bare[i] = it.Item
 	}
-	all := true
-	var done []*journal.Append
-	for i := range items {
+	within, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	settled, lerr := o.Looker.Look(within, bare)
+	if lerr != nil {
+		err = lerr
+	}
+	var stubborn []*journal.Append
+	done, left := make([][]*journal.Append, len(due)), make([][]journal.Entry, len(due))
+	for i, it := range items {
 		switch {
-		case settled[i] && known:
-			done = append(done, open[i])
+		case settled[i] && it.w != nil:
+			done[it.of] = append(done[it.of], it.w)
 		case settled[i]:
-		case time.Since(row.Sent) > againAfter && o.again(ctx, items[i].Entry) == nil:
-			if known {
-				done = append(done, open[i])
-			}
+		case it.w == nil:
+			left[it.of] = append(left[it.of], it.Entry)
 		default:
-			all = false
+			stubborn = append(stubborn, it.w)
 		}
 	}
-	o.Journal.Own.Looked(row, all, done...)
-	return rows, nil
+	o.again(ctx, stubborn)
+	for i, row := range due {
+		o.Journal.Own.Looked(row, done[i], left[i])
+	}
+	return err == nil, err
 }
 
-// again appends an entry again at the end of a stream. The original stays until collection has
-// dealt with it (J6, J7).
-func (o *Owner) again(ctx context.Context, e journal.Entry) error {
-	w, err := o.Journal.Append(ctx, &e)
-	if err != nil {
-		return err
+// items is what is to be looked at in a row of a stream. A transaction that may still be committing
+// here is left alone.
+func (o *Owner) items(ctx context.Context, row journal.Looking, of int) (items []ownItem, err error) {
+	if row.Known {
+		for _, w := range row.Open {
+			it := &Item{Entry: w.Entry(), CommitTS: o.Journal.Own.CommitTS(w), Read: row.Sent}
+			if it.Primary != (model.Cell{}) && it.CommitTS == 0 && time.Since(row.Sent) < o.Looker.Store.Timing.RequestLifetime {
+				continue
+			}
+			items = append(items, ownItem{it, of, w})
+		}
+		return items, nil
 	}
-	return w.Wait(ctx)
+	rows, err := journal.ReadRows(ctx, o.Looker.Store, row.Stream, []uint64{row.Seq})
+	for _, r := range rows {
+		for _, e := range r.Entries {
+			items = append(items, ownItem{&Item{Entry: e, Read: row.Sent}, of, nil})
+		}
+	}
+	return items, err
+}
+
+// again appends those entries again that have been unsettled for long.
+func (o *Owner) again(ctx context.Context, stubborn []*journal.Append) {
+	copies := map[*journal.Append]*journal.Append{}
+	for _, w := range stubborn {
+		if !o.Journal.Own.Again(w, time.Now()) {
+			continue
+		}
+		e := w.Entry()
+		if to, err := o.Journal.Append(ctx, &e); err == nil {
+			copies[w] = to
+		}
+	}
+	for w, to := range copies {
+		if to.Wait(ctx) == nil {
+			o.Journal.Own.Copied(w, to)
+		}
+	}
+}
+
+// newPace allows so many rows a second, and a second's worth at once.
+func newPace(rows int) *rate.Limiter { return rate.NewLimiter(rate.Limit(rows), rows) }
+
+// spend takes rows from a pace, which may go into debt.
+func spend(p *rate.Limiter, rows int) {
+	for ; rows > 0; rows -= p.Burst() {
+		p.ReserveN(time.Now(), min(rows, p.Burst()))
+	}
 }

@@ -58,7 +58,11 @@ func (l *Looker) surveyStream(ctx context.Context, s *Survey, st journal.Stream,
 				items = append(items, &Item{Entry: e, Read: time.Now(), decided: true, bound: now})
 			}
 		}
-		found, err := l.readRows(ctx, items)
+		known, err := l.knownTables(ctx, items)
+		if err != nil {
+			return err
+		}
+		found, err := l.readRows(ctx, items, known)
 		if err != nil {
 			return err
 		}
