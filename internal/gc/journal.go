@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,11 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 		return err
 	}
 	if err := s.forgetStreams(ctx); err != nil {
+		return err
+	}
+	if err := s.forgetParked(ctx); errors.Is(err, model.ErrCorrupt) { // which nothing here depends on
+		s.e.Config.Logger.Warn("collection: what the journal lists as parked was left as it is", "err", err)
+	} else if err != nil {
 		return err
 	}
 	return s.enter(ctx, CollectionDone, map[string][]byte{})
