@@ -212,11 +212,11 @@ func (x *shareEraser) show(table string, info *model.TableInfo, row layout.Row, 
 	}
 	for _, n := range newest {
 		x.e.Dispatch.Notified(n)
-		x.e.Store.Count.FoundByCollector.Add(1)
 	}
 	s.weak = len(newest) > 0
 	s.stays = s.stays || len(overdue) > 0
 	x.share.Did.Dispatched += int64(len(overdue))
+	x.e.Store.Count.FoundByCollector.Add(int64(len(overdue)))
 	return s
 }
 
