@@ -212,6 +212,7 @@ func (x *shareEraser) show(table string, info *model.TableInfo, row layout.Row, 
 	}
 	for _, n := range newest {
 		x.e.Dispatch.Notified(n)
+		x.e.Store.Count.FoundByCollector.Add(1)
 	}
 	s.weak = len(newest) > 0
 	s.stays = s.stays || len(overdue) > 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -27,6 +28,7 @@ type RowID struct{ Table, Key string }
 
 // Survey looks at the rows that unfinished entries name.
 func (l *Looker) Survey(ctx context.Context) (*Survey, error) {
+	ctx = store.InBackground(ctx)
 	s := &Survey{Rows: map[RowID]layout.Pending{}, ends: map[journal.StreamID]uint64{}}
 	now, err := l.Clock.Next(ctx)
 	if err != nil {
@@ -62,7 +64,7 @@ func (l *Looker) surveyStream(ctx context.Context, s *Survey, st journal.Stream,
 		if err != nil {
 			return err
 		}
-		found, err := l.readRows(ctx, items, known)
+		found, err := l.readRows(ctx, items, known, 1)
 		if err != nil {
 			return err
 		}
