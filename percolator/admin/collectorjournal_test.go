@@ -175,8 +175,8 @@ func TestCollectionErasesStrayStates(t *testing.T) {
 	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 }
 
-// wantParked asserts how many rows of the journal list parked observers, and the cells of the notify
-// family.
+// wantParked asserts how many rows of the journal list parked observers, and how many cells the
+// notify family of table t has.
 func wantParked(t *testing.T, ctx context.Context, env *percolatortest.Env, listed, cells int) {
 	t.Helper()
 	n := 0
