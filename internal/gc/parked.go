@@ -13,9 +13,10 @@ import (
 // parkedVersions is how many notifications of a column are looked at; with as many, all is left.
 const parkedVersions = 64
 
-// forgetParked erases from the journal what is listed as parked and cannot be: the table is gone, or
-// the column has no notification up to the watermark, below which none can come any more. A sign of
-// parking that is left in the row of the cell means nothing then (I19), and goes first.
+// forgetParked erases from the journal what is listed as parked and cannot be: the table is gone,
+// or the column has no notification up to that which it was parked for. Those at or below the
+// watermark alone are judged, since none can come there any more. A sign of parking that is left in
+// the row of the cell means nothing then (I19), and goes first.
 func (s *collecting) forgetParked(ctx context.Context) error {
 	for from := ""; ; {
 		list, next, err := journal.ListParked(ctx, s.e.Store, from)

@@ -27,7 +27,7 @@ import (
 //	counts              what it did
 //
 // Whoever has no cycle of its own to run takes a share that is free by a condition on the whole
-// cell, erases, and takes from it what is decided. The cycle ends when nothing is left of any share.
+// cell, erases, and takes from it what is decided. The cycle ends when nothing is left of a share.
 //
 //	no row is taken that was found later    its locks may not have been resolved before the watermark
 //	                                        was published, nor its requests have ended

