@@ -32,6 +32,9 @@ func (id requestID) String() string {
 // roleOf tells the requests of the protocol apart. A roll forward looks like a commit, and is told
 // from it by its row.
 func roleOf(r percolatortest.Request) string {
+	if r.Table == journalTable {
+		return roleInJournal(r)
+	}
 	switch m := r.Message.(type) {
 	case *btpb.CheckAndMutateRowRequest:
 		switch {
@@ -63,6 +66,29 @@ func roleOf(r percolatortest.Request) string {
 	return r.Method
 }
 
+const (
+	journalTable   = "percolator_journal"
+	roleAppend     = "append"
+	roleOpenStream = "open a stream"
+)
+
+// roleInJournal tells the requests apart that a commit waits for. The others follow the time.
+func roleInJournal(r percolatortest.Request) string {
+	m, ok := r.Message.(*btpb.MutateRowsRequest)
+	if !ok || len(m.Entries) != 1 {
+		return "journal"
+	}
+	for _, mut := range m.Entries[0].Mutations {
+		switch string(mut.GetSetCell().GetColumnQualifier()) {
+		case "session":
+			return roleOpenStream
+		case "batch":
+			return roleAppend
+		}
+	}
+	return "journal"
+}
+
 // census numbers the requests of one run as they come. It is used by one goroutine at a time.
 type census struct {
 	rows map[string]string // names of rows, by table/row
@@ -91,6 +117,7 @@ type crashPoint struct {
 	before, at, after bool // the commit point
 	last              bool // of those before the commit point
 	final             bool // of all
+	journal           bool // it travels while the prewrites do
 	locked            bool // when the rows are prewritten one by one, a prewrite comes before it
 }
 
@@ -149,7 +176,27 @@ func recordOnce(t *testing.T, m *matrixEnv, s *scenario, sequential bool) []requ
 	for _, r := range x.faults.Requests() {
 		order = append(order, count.next(r))
 	}
+	if !s.doomed {
+		order = withJournal(order, count, x.faults.JournalRequests())
+	}
 	x.check(expectation{applied: !s.doomed, result: resultAny})
+	return order
+}
+
+// withJournal adds the requests to the journal that the commit waits for, where it does: before it
+// asks for its timestamp.
+func withJournal(order []requestID, count *census, sent []percolatortest.Request) []requestID {
+	commit := slices.IndexFunc(order, func(id requestID) bool { return id.role == "commit" && id.where == "P" })
+	at := commit
+	for at > 0 && order[at].role != "timestamp" {
+		at--
+	}
+	for _, r := range sent {
+		if id := count.next(r); id.role == roleAppend || id.role == roleOpenStream {
+			order = slices.Insert(order, at, id)
+			at++
+		}
+	}
 	return order
 }
 
@@ -165,6 +212,7 @@ func placePoints(order []requestID) []crashPoint {
 		points[i] = crashPoint{
 			id: id, begin: i == 0, oracle: id.role == "timestamp", prewrite: id.role == "prewrite",
 			before: i < commit, at: i == commit, after: i > commit, last: i == commit-1, final: i == len(order)-1, locked: i > first,
+			journal: id.where == journalTable,
 		}
 	}
 	return points
@@ -175,6 +223,12 @@ func placePoints(order []requestID) []crashPoint {
 func (x *crashRun) watch(decide func(requestID) percolatortest.Action) {
 	count := newCensus(x.rows)
 	x.faults.Handle(func(r percolatortest.Request) percolatortest.Action { return decide(count.next(r)) })
+	x.faults.HandleJournal(func(r percolatortest.Request) percolatortest.Action {
+		if role := roleOf(r); role != roleAppend && role != roleOpenStream {
+			return percolatortest.Pass
+		}
+		return decide(count.next(r))
+	})
 }
 
 // boundedContext ends with the test, and after limit.

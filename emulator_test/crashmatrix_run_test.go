@@ -343,6 +343,9 @@ func (x *crashRun) awaitHeld() {
 	if x.target.role == "prewrite" && !x.scenario.doomed && !x.oneByOne {
 		fixture.Eventually(x, "the other prewrites", func() bool { return x.ownLocks() == 2 })
 	}
+	if x.target.where == journalTable {
+		fixture.Eventually(x, "the prewrites", func() bool { return x.ownLocks() == 3 })
+	}
 }
 
 func (x *crashRun) awaitHeldThenCrash() {

@@ -37,6 +37,7 @@ type Worker struct {
 	places   *scanning.Places
 	members  *partition // nil: the worker searches everything
 	garbage  *admin.Collector
+	sweeper  *admin.Sweeper
 	counters workerCounters
 	backlog  backlog
 
@@ -75,10 +76,15 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	sweeper, err := operator.NewSweeper(admin.SweepConfig{Interval: max(cfg.SweepInterval, 0)})
+	if err != nil {
+		return nil, err
+	}
 	w := &Worker{
 		name:     uuid.NewString(),
 		engine:   c.Engine(),
 		garbage:  garbage,
+		sweeper:  sweeper,
 		cfg:      cfg,
 		log:      cfg.Logger,
 		coverage: cov,
@@ -98,12 +104,11 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 }
 
 // Run looks for work in the journal, or searches the tables of an instance without one, takes
-// notifications from its client, runs observers, and takes its turn
-// at removing old versions until ctx ends. Then it begins nothing new, waits up to
-// Config.DrainTimeout for runs under way, cancels the rest, and returns nil. Waiting notifications
-// stay in the tables. A second after the cancellation it abandons observers that ignore it. Errors:
-// ErrStarted on a second call, percolator.ErrClosed once the client is closed, and those of
-// registering metrics.
+// notifications from its client, runs observers, and takes its turn at removing old versions and at
+// sweeping until ctx ends. Then it begins nothing new, waits up to Config.DrainTimeout for runs
+// under way, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
+// after the cancellation it abandons observers that ignore it. Errors: ErrStarted on a second call,
+// percolator.ErrClosed once the client is closed, and those of registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -141,6 +146,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.cfg.DisableCollection {
 		scanners.Go(func() {
 			if err := w.garbage.Run(ctx); err != nil {
+				stop(err)
+			}
+		})
+	}
+	if w.cfg.SweepInterval >= 0 {
+		scanners.Go(func() {
+			if err := w.sweeper.Run(ctx); err != nil {
 				stop(err)
 			}
 		})

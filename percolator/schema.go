@@ -10,10 +10,15 @@ import (
 	"github.com/gopercolator/percolator/internal/telemetry"
 )
 
-// Schema{Tables []Table; Timing Timing; DisableJournal bool} is the set of Percolator tables of an instance. It is
-// stored in the instance and versioned, because a writer with another schema would silently omit
-// notifications (section 2.4 of the paper; docs/PROTOCOL.md, I10). Validate reports what is wrong
-// with it.
+// Schema is the set of Percolator tables of an instance. It is stored in the instance and
+// versioned, because a writer with another schema would silently omit notifications (section 2.4 of
+// the paper; docs/PROTOCOL.md, I10):
+//
+//	Tables         []Table
+//	Timing         Timing
+//	DisableJournal bool // find unfinished work and garbage by passes over the tables
+//
+// Validate reports what is wrong with it.
 type Schema = model.Schema
 
 // Table describes one table. Columns need no declaration, except those that notify:
@@ -72,6 +77,12 @@ type Stats = telemetry.Stats
 // something of the stored one, or has another Timing, is refused with ErrSchemaMismatch; nothing is
 // ever deleted. CreateSchema sets no native garbage collection: an age policy would compare the
 // oracle's timestamps with Bigtable's clock.
+//
+// A new instance has a journal, complete at once, unless DisableJournal is set. An instance without
+// one gets it when DisableJournal is not set: it is building until a sweep has ended
+// (admin.Sweeper), and programs of versions that know no journal are refused from then on. With
+// DisableJournal set the journal of an instance is turned off. Programs whose Config.Schema differs
+// from the stored one in that alone work on.
 //
 // An index that is added together with its table is ready at once. One that is added to a table of
 // the stored schema, empty or not, is building at first: writers maintain it, ScanIndex refuses it,

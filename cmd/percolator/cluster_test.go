@@ -170,6 +170,7 @@ var changing = []struct {
 	name    string
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "id"},
+	{regexp.MustCompile(`\b[0-3][0-9a-f]{33}\b`), "stream"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`), "time"},
 	{regexp.MustCompile(`\b\d{15,19}\b`), "ts"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "address"},

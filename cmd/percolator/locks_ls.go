@@ -43,7 +43,13 @@ func newLocksLs() *cobra.Command {
 	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().DurationVar(&opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many locks are listed")
+	scanFlag(cmd, &opts)
 	return cmd
+}
+
+// scanFlag says that the tables are to be passed over.
+func scanFlag(cmd *cobra.Command, opts *admin.LockOptions) {
+	cmd.Flags().BoolVar(&opts.Scan, "scan", false, "pass over the whole tables, not only over the rows that the journal names")
 }
 
 func findLocks(
@@ -68,7 +74,7 @@ func allLocks(
 	ctx context.Context, c *percolator.Client, tables []string, rows percolator.Range, opts admin.LockOptions,
 ) iter.Seq2[admin.LockInspection, error] {
 	if len(tables) == 0 {
-		tables = storedTables(c.Schema())
+		return admin.New(c).ListLocks(ctx, "", rows, opts)
 	}
 	return func(yield func(admin.LockInspection, error) bool) {
 		for _, table := range tables {

@@ -62,6 +62,7 @@ func newLocksResolve() *cobra.Command {
 	f.add(cmd, defaultWalkTimeout)
 	flags := cmd.Flags()
 	flags.DurationVar(&f.opts.OlderThan, "older-than", 0, "only locks of transactions that began this long ago, or longer")
+	scanFlag(cmd, &f.opts)
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	return cmd

@@ -11,9 +11,10 @@ func TestLocksSession(t *testing.T) {
 	cl := troubled(t)
 	cl.plant("accounts", "Zoe", "lock", "balance", 0, "rubbish")
 	s := session{c: cl}
-	s.run(exitOK, "locks", "ls")
+	s.run(exitOK, "locks", "ls", "--scan")
+	s.run(exitOK, "locks", "ls") // no entry of the journal names Zoe
 	s.run(exitOK, "locks", "ls", "accounts", "--limit", "1")
-	s.run(exitOK, "locks", "ls", "--older-than", "1h", "-o", "json")
+	s.run(exitOK, "locks", "ls", "--scan", "--older-than", "1h", "-o", "json")
 	s.run(exitOK, "locks", "ls", "--limit", "1", "-o", "json", "accounts")
 	s.run(exitOK, "locks", "ls", "people", "people.mail")
 	s.run(exitOK, "locks", "resolve", "accounts", "Joe", "--dry-run")
@@ -22,7 +23,7 @@ func TestLocksSession(t *testing.T) {
 	s.run(exitOK, "locks", "resolve", "accounts", "Ann", "--yes", "-o", "json")
 	s.run(exitOK, "row", "accounts", "Ann")
 	s.run(exitOK, "row", "accounts", "Eve")
-	s.run(exitFindings, "locks", "resolve", "accounts", "--yes")
+	s.run(exitFindings, "locks", "resolve", "accounts", "--yes", "--scan")
 	s.run(exitOK, "locks", "resolve", "people")
 	s.run(exitFailure, "locks", "ls", "unknown")
 	s.run(exitFailure, "locks", "resolve", "unknown", "--yes")

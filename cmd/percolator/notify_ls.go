@@ -71,20 +71,19 @@ func newNotifyLs() *cobra.Command {
 func findNotifications(ctx context.Context, c *percolator.Client, tables []string, limit int) (found notifications, err error) {
 	found.Waiting, found.Parked = []waitingColumn{}, []parkedCell{} // [] in JSON
 	columns := map[observers.Column]*waitingColumn{}
+	listed := tables
 	if len(tables) == 0 {
-		for _, t := range c.Schema().Tables {
-			tables = append(tables, t.Name)
-		}
+		listed = []string{""} // all
 	}
-	for _, table := range tables {
-		for row, err := range admin.New(c).ScanPending(ctx, table, percolator.All()) {
+	for _, table := range listed {
+		for row, err := range admin.New(c).ListPending(ctx, table, percolator.All(), admin.PendingOptions{}) {
 			if err != nil {
 				return found, err
 			}
 			for _, n := range row.Notified {
-				key := observers.Column{Table: table, Name: n.Cell.Column}
+				key := observers.Column{Table: row.Table, Name: n.Cell.Column}
 				if columns[key] == nil {
-					columns[key] = &waitingColumn{Table: table, Column: shown(n.Cell.Column), Oldest: n.Timestamp.Time()}
+					columns[key] = &waitingColumn{Table: row.Table, Column: shown(n.Cell.Column), Oldest: n.Timestamp.Time()}
 				}
 				columns[key].add(row, n)
 			}

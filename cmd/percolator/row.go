@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ func newRow() *cobra.Command {
 	var f queryFlags
 	var at asOfFlag
 	var columns []string
+	var journal bool
 	opts := admin.InspectOptions{Versions: 20}
 	cmd := &cobra.Command{
 		Use:               "row TABLE ROW",
@@ -32,7 +34,11 @@ func newRow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showInspection(cmd.OutOrStdout(), in, opts, f.output)
+			show := shownRow{in: in, now: opts.AsOf == 0, journal: journal}
+			if journal {
+				show.named, show.all, err = admin.New(c).EntriesOf(ctx, args[0], args[1])
+			}
+			return cmp.Or(err, show.emit(cmd.OutOrStdout(), f.output))
 		}, reading),
 	}
 	f.add(cmd, defaultCellTimeout)
@@ -42,13 +48,32 @@ func newRow() *cobra.Command {
 	flags.IntVar(&opts.Versions, "versions", opts.Versions, "how many cells are shown of each column and family, the newest ones")
 	flags.IntVar(&opts.Cells, "cells", 5000, "how many cells are shown of each family of the row")
 	flags.BoolVar(&opts.Values, "values", false, "show the beginnings of values")
+	flags.BoolVar(&journal, "journal", false, "search the journal for entries that name the row")
 	flags.IntVar(&opts.ValueBytes, "value-bytes", 256, "where values are cut in JSON")
 	return cmd
 }
 
-func showInspection(w io.Writer, in admin.RowInspection, opts admin.InspectOptions, output outputFlag) error {
-	if in.Empty() && in.Truncated == "" {
-		return fmt.Errorf("row %s of table %s: %w: nothing is stored", shown(in.Row), in.Table, percolator.ErrNotFound)
+// shownRow is what "row" has found.
+type shownRow struct {
+	in      admin.RowInspection
+	now     bool // the reader is one of the present
+	journal bool // named was asked for
+	named   []admin.NamedIn
+	all     bool // of the journal was searched
+}
+
+func (r shownRow) emit(w io.Writer, output outputFlag) error {
+	if r.in.Empty() && r.in.Truncated == "" && len(r.named) == 0 {
+		return fmt.Errorf("row %s of table %s: %w: nothing is stored", shown(r.in.Row), r.in.Table, percolator.ErrNotFound)
 	}
-	return output.emit(w, newInspectionJSON(in), rowText{in: in, now: opts.AsOf == 0, paint: painterFor(w)}.write)
+	out := newInspectionJSON(r.in)
+	if r.journal {
+		out.Journal = &namedInJSON{arrayOf(r.named, newNamingJSON), r.all}
+	}
+	return output.emit(w, out, func(w io.Writer) {
+		rowText{in: r.in, now: r.now, paint: painterFor(w)}.write(w)
+		if r.journal {
+			printNamed(w, r.named, r.all)
+		}
+	})
 }

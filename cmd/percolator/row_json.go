@@ -20,6 +20,7 @@ type inspectionJSON struct {
 	GCWatermark tso.Timestamp     `json:"gcWatermark"`
 	Truncated   string            `json:"truncated"` // what was left out; "": nothing, but for versions
 	Columns     []inspectedColumn `json:"columns"`
+	Journal     *namedInJSON      `json:"journal,omitempty"` // with --journal
 }
 
 type inspectedColumn struct {

@@ -51,8 +51,8 @@ func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
 // the primary like every other roll back (I8). If no prewrite can have been applied it does
 // nothing.
 func (cm *commit) cleanUp(ctx context.Context) error {
-	cm.c.Journal.Drop(cm.entry)
 	if !slices.ContainsFunc(cm.rows, cm.touched) {
+		cm.c.Journal.Drop(cm.entry) // not otherwise: the collector finds the markers by the entry (J8)
 		cm.c.Journal.Own.RolledBack(cm.entry)
 		return nil
 	}

@@ -219,7 +219,8 @@ func (w *Append) Wait(ctx context.Context) error {
 // Entry is what was appended.
 func (w *Append) Entry() Entry { return *w.entry }
 
-// Drop gives up an entry whose transaction has aborted: what was not sent yet need not be.
+// Drop gives up an entry whose transaction has aborted and left nothing in the tables: what was not
+// sent yet need not be.
 func (a *Appender) Drop(w *Append) {
 	if w == nil {
 		return
@@ -337,7 +338,10 @@ func (a *Appender) row(s *stream, batch []*part) error {
 	late := time.AfterFunc(hedgeAfter, func() { a.hedge(s, batch) })
 	defer late.Stop()
 	err := a.mutate(ctx, s.id.key(s.next), mut)
-	if err == nil {
+	if err != nil {
+		a.store.Count.AppendsFailed.Add(1)
+	} else {
+		a.store.Count.Appends.Add(1)
 		a.Own.sent(s.id, s.next, batch)
 	}
 	s.next++ // acknowledged, or it can no longer arrive
@@ -372,6 +376,7 @@ func (a *Appender) hedge(s *stream, batch []*part) {
 		s.stuck = true
 		a.stuck++
 	}
+	a.store.Count.Hedges.Add(1)
 	for _, p := range batch {
 		if !p.acked && !p.of.over {
 			a.queue(p)

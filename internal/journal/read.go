@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -63,26 +64,45 @@ func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, m
 	return rows, page.More, nil
 }
 
-// Streams reads the headers of all streams. It skips from one to the next: what is read grows with
-// the streams, not with their rows.
+// Streams reads the headers of all streams.
 func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
-	for from := ""; ; {
-		page, err := s.ReadPage(ctx, model.JournalTable, model.Between(from, string([]byte{parkedShard})), store.JournalCells(), store.PageSize{Rows: 1})
+	for row, err := range firstRows(ctx, s) {
 		if err != nil {
 			return nil, err
 		}
-		if len(page.Rows) == 0 && !page.More {
-			return list, nil
-		}
-		if len(page.Rows) == 0 {
-			from = page.Rest.Start
-			continue
-		}
-		st, err := streamOf(page.Rows[0])
+		st, err := streamOf(row)
 		if err != nil {
 			return nil, err
 		}
-		list, from = append(list, st), st.ID.end()
+		list = append(list, st)
+	}
+	return list, nil
+}
+
+// firstRows reads the first row of each stream. It skips from one to the next: what is read grows
+// with the streams, not with their rows.
+func firstRows(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
+	return func(yield func(layout.Row, error) bool) {
+		for from := ""; ; {
+			page, err := s.ReadPage(ctx, model.JournalTable, model.Between(from, string([]byte{parkedShard})), store.JournalCells(), store.PageSize{Rows: 1})
+			switch {
+			case err != nil:
+				yield(layout.Row{}, err)
+				return
+			case len(page.Rows) > 0:
+				if !yield(page.Rows[0], nil) {
+					return
+				}
+				from = page.Rows[0].Key + "\x00"
+				if id, _, ok := parseKey(page.Rows[0].Key); ok {
+					from = id.end()
+				}
+			case page.More:
+				from = page.Rest.Start
+			default:
+				return
+			}
+		}
 	}
 }
 
@@ -127,7 +147,11 @@ func batchOf(row layout.Row) ([]Entry, error) {
 }
 
 func corrupt(key string, err error) error {
-	return fmt.Errorf("percolator: %w: row %q of %s: %w", model.ErrCorrupt, key, model.JournalTable, err)
+	at := fmt.Sprintf("row %q", key)
+	if id, seq, ok := parseKey(key); ok {
+		at = fmt.Sprintf("row %d of stream %s", seq, id)
+	}
+	return fmt.Errorf("percolator: %w: %s of %s: %w", model.ErrCorrupt, at, model.JournalTable, err)
 }
 
 // WriteLow stores how far streams are settled. The greatest number counts, whichever arrives last.

@@ -7,7 +7,7 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// A schema only grows. Every client would have to unlearn at once what it loses: a worker that
+// A schema only grows, but for its journal. Every client would have to unlearn at once what it loses: a worker that
 // still runs an observer, a writer that still maintains an index, a collector that must resolve the
 // locks of a table before the records on which they depend are gone.
 
@@ -22,6 +22,8 @@ const (
 	IndexAdded           SchemaChangeKind = "index added"
 	BigtableTableMissing SchemaChangeKind = "bigtable table created" // of a table that the stored schema has
 	FamilyMissing        SchemaChangeKind = "column family created"
+	JournalAdded         SchemaChangeKind = "journal added"
+	JournalRemoved       SchemaChangeKind = "journal removed"
 
 	TableRemoved    SchemaChangeKind = "table removed"
 	ObservedRemoved SchemaChangeKind = "observed column removed"
@@ -37,9 +39,9 @@ type SchemaChange struct {
 	Table string      // "" for what concerns the instance
 	Name  string      // of the column or index; of what Bigtable lacks, TABLE or TABLE:FAMILY
 	Index model.Index // as it is to be, or was, for IndexAdded, IndexRemoved, IndexChanged, and BigtableTableMissing of an index
-	// Backfill: what is already in the table does not get the new index or observer by itself. An
-	// index needs admin.Admin.BackfillIndex; each observer of a column needs
-	// admin.Admin.BackfillObserver if it is to see existing cells.
+	// Backfill: what is already in the table does not get the new index, observer or journal by
+	// itself. An index needs admin.Admin.BackfillIndex; each observer of a column needs
+	// admin.Admin.BackfillObserver if it is to see existing cells; a journal needs one sweep.
 	Backfill bool
 }
 
@@ -79,11 +81,17 @@ func refusal(changes []SchemaChange) error {
 // schemaChanges lists the differences of next, in the order of names; old may be nil.
 func schemaChanges(old, next *model.Schema) (changes []SchemaChange) {
 	if old == nil {
-		old = &model.Schema{Timing: next.Timing}
+		old = &model.Schema{Timing: next.Timing, DisableJournal: next.DisableJournal}
 	}
 	old, next = model.NormalizeSchema(old), model.NormalizeSchema(next)
 	if old.Timing != next.Timing {
 		changes = append(changes, SchemaChange{Kind: TimingChanged})
+	}
+	switch {
+	case old.DisableJournal && !next.DisableJournal:
+		changes = append(changes, SchemaChange{Kind: JournalAdded, Backfill: true})
+	case next.DisableJournal && !old.DisableJournal:
+		changes = append(changes, SchemaChange{Kind: JournalRemoved})
 	}
 	had, have := model.NewCatalog(old), model.NewCatalog(next)
 	for _, t := range old.Tables {

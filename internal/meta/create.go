@@ -119,9 +119,10 @@ func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, 
 	return nil
 }
 
-// reopenLost marks indexes of the stored schema as building whose Bigtable tables are gone: a new
-// table has none of their entries, and readers believe a ready index. No client may believe it when
-// the empty table appears, so reopenLost waits until every client knows.
+// reopenLost marks as building the indexes, and the journal, of the stored schema whose Bigtable
+// tables are gone: a new table has none of their entries, and readers believe a ready index, workers
+// and collectors a ready journal. No client may believe it when the empty table appears, so
+// reopenLost waits until every client knows.
 func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store, stored State) (State, error) {
 	if stored.Schema == nil {
 		return stored, nil
@@ -130,22 +131,26 @@ func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store
 	if err != nil {
 		return stored, err
 	}
-	states, lost := IndexStates{}, false
-	maps.Copy(states, stored.Indexes)
+	next, lost := stored, false
+	next.Indexes = IndexStates{}
+	maps.Copy(next.Indexes, stored.Indexes)
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
-			if name := model.IndexTable(t.Name, ix); have[name] == nil && !states[name].Building {
-				states[name], lost = IndexState{Building: true}, true
+			if name := model.IndexTable(t.Name, ix); have[name] == nil && !next.Indexes[name].Building {
+				next.Indexes[name], lost = IndexState{Building: true}, true
 			}
 		}
+	}
+	if !stored.Schema.DisableJournal && have[model.JournalTable] == nil {
+		next.Journal, lost = buildingJournal(), true
 	}
 	if !lost {
 		return stored, nil
 	}
-	applied, err := stored.replace(ctx, s, nil, states)
+	applied, err := stored.replace(ctx, s, next)
 	switch {
 	case err != nil:
-		return stored, fmt.Errorf("percolator: marking lost indexes: %w", err)
+		return stored, fmt.Errorf("percolator: marking what was lost: %w", err)
 	case !applied:
 		return stored, fmt.Errorf("percolator: %w: somebody else changed the schema at the same time; run it again", model.ErrSchemaMismatch)
 	}

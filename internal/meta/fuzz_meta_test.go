@@ -13,6 +13,7 @@ func FuzzDecodeSchema(f *testing.F) {
 	for _, s := range []*model.Schema{
 		{},
 		{Tables: []model.Table{{Name: "t"}}},
+		{Tables: []model.Table{{Name: "t"}}, DisableJournal: true},
 		{Tables: []model.Table{{Name: "t", Observed: []string{"\xff", `"`, "a.b"}, Weak: []string{"\n"}, Indexes: []model.Index{{Name: "ix", Column: `"q"`, Unique: true}}, Splits: []string{"m"}}, {Name: "u"}}},
 	} {
 		f.Add(model.EncodeSchema(s))
@@ -57,6 +58,8 @@ func FuzzDecodeMeta(f *testing.F) {
 	f.Add(ColumnWatermark, []byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Add(ColumnIndexes, IndexStates{"t.ix": {Building: true}}.Encode())
 	f.Add(ColumnIndexes, []byte("null"))
+	f.Add(columnJournal, buildingJournal().encode())
+	f.Add(columnJournal, []byte("null"))
 	f.Add("of a later version", []byte("anything"))
 	f.Fuzz(func(t *testing.T, column string, value []byte) {
 		var m State

@@ -3,14 +3,11 @@ package meta
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -102,32 +99,20 @@ func (w *Watcher) FindIndexNow(ctx context.Context, table, index string) (model.
 }
 
 // IndexReady turns a building index into a ready one for snapshots from since on, and returns its
-// state afterwards: another client's may have come first. The request is conditional on the
-// version, so it cannot undo a change of the schema.
+// state afterwards: another client's may have come first.
 func (w *Watcher) IndexReady(ctx context.Context, name string, since tso.Timestamp) (IndexState, error) {
-	pause := retry.New(5*time.Millisecond, time.Second)
-	for failed := 0; ; {
-		m, err := w.Refresh(ctx)
-		if err != nil {
-			return IndexState{}, err
+	m, err := w.publish(ctx, func(m State) (State, bool) {
+		if !m.Indexes[name].Building {
+			return m, false
 		}
-		if st := m.Indexes[name]; !st.Building {
-			return st, nil
-		}
-		next := IndexStates{}
-		maps.Copy(next, m.Indexes)
-		next[name] = IndexState{Since: since}
-		_, err = m.replace(ctx, w.Store, nil, next)
-		if err == nil {
-			continue // applied, or overtaken by another change: see which
-		}
-		if failed++; !model.Ambiguous(err) || errors.Is(err, model.ErrClosed) || failed == retry.TransientFailures {
-			return IndexState{}, err
-		}
-		if perr := pause.Wait(ctx); perr != nil {
-			return IndexState{}, fmt.Errorf("%w: %w", err, perr)
-		}
+		m.Indexes = maps.Clone(m.Indexes)
+		m.Indexes[name] = IndexState{Since: since}
+		return m, true
+	})
+	if err != nil {
+		return IndexState{}, err
 	}
+	return m.Indexes[name], nil
 }
 
 // IncompleteIndexes lists the indexes, as TABLE.INDEX, that were not complete at ts: two rows may
@@ -150,28 +135,20 @@ func (w *Watcher) IncompleteIndexes(ctx context.Context, ts tso.Timestamp) (name
 
 // ReopenIndexes marks as building the indexes that became ready after ts, and returns their names.
 func (w *Watcher) ReopenIndexes(ctx context.Context, ts tso.Timestamp) (names []string, err error) {
-	for range MaxTries {
-		m, err := w.Refresh(ctx)
-		if err != nil {
-			return nil, err
-		}
-		next, changed := IndexStates{}, false
+	_, err = w.publish(ctx, func(m State) (State, bool) {
+		reopened, changed := IndexStates{}, false
+		names = nil
 		for name, st := range m.Indexes {
 			if st.Since > ts {
 				st, changed = IndexState{Building: true}, true
 			}
-			if next[name] = st; st.Building {
+			if reopened[name] = st; st.Building {
 				names = append(names, name)
 			}
 		}
-		slices.Sort(names)
-		if !changed {
-			return names, nil
-		}
-		names = nil
-		if _, err := m.replace(ctx, w.Store, nil, next); err != nil && !model.Ambiguous(err) {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("percolator: %w: the states of indexes were changed by others %d times", model.ErrConflict, MaxTries)
+		m.Indexes = reopened
+		return m, changed
+	})
+	slices.Sort(names)
+	return names, err
 }

@@ -35,6 +35,8 @@ const (
 
 	// CollectorRow holds the collector's lease and position.
 	CollectorRow = "collector"
+	// SweepRow holds the lease and the position of the sweep.
+	SweepRow = "sweep"
 	// BackfillRowPrefix begins the rows with the positions of backfills of indexes.
 	BackfillRowPrefix = "backfill:"
 	// LoadRowPrefix begins the rows with the positions of loads.
@@ -123,14 +125,18 @@ func decodeUint64(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// replace stores a schema (nil: as it is) and the states of indexes as the next version, if m is
-// still what is stored. applied may be false although an attempt whose answer was lost succeeded.
-func (m State) replace(ctx context.Context, s *store.Store, schema *model.Schema, indexes IndexStates) (applied bool, err error) {
-	mut := store.NewMutation(3)
-	if schema != nil {
-		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, model.EncodeSchema(schema))
+// replace stores the schema of next, and the states of its indexes and its journal, as the next
+// version, if m is still what is stored. applied may be false although an attempt whose answer was
+// lost succeeded.
+func (m State) replace(ctx context.Context, s *store.Store, next State) (applied bool, err error) {
+	mut := store.NewMutation(4)
+	if next.Schema != m.Schema {
+		mut.Put(layout.MetaFamily, metaSchema, store.MetaTimestamp, model.EncodeSchema(next.Schema))
 	}
-	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, indexes.Encode())
+	if next.Journal != m.Journal {
+		mut.Put(layout.MetaFamily, columnJournal, store.MetaTimestamp, next.Journal.encode())
+	}
+	mut.Put(layout.MetaFamily, ColumnIndexes, store.MetaTimestamp, next.Indexes.Encode())
 	mut.Put(layout.MetaFamily, ColumnVersion, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, m.Version+1))
 	var old []byte
 	if m.Schema != nil {
@@ -144,7 +150,7 @@ func storeSchema(ctx context.Context, s *store.Store, old State, next *model.Sch
 	if old.Schema != nil && string(model.EncodeSchema(old.Schema)) == string(model.EncodeSchema(next)) {
 		return nil
 	}
-	applied, err := old.replace(ctx, s, next, old.Indexes.after(old.Schema, next))
+	applied, err := old.replace(ctx, s, State{Schema: next, Indexes: old.Indexes.after(old.Schema, next), Journal: old.Journal.after(old.Schema, next)})
 	if err == nil && applied {
 		return nil
 	}
@@ -288,7 +294,7 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 		if err := want.Validate(); err != nil {
 			return err
 		}
-		if string(model.EncodeSchema(m.Schema)) != string(model.EncodeSchema(want)) {
+		if !model.SameButForJournal(m.Schema, want) {
 			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", model.ErrSchemaMismatch, m.Version)
 		}
 	}

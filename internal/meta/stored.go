@@ -25,6 +25,8 @@ type StoredSchema struct {
 	// Indexes tells how far each index of the schema can be trusted. The key is the index's Bigtable
 	// table, TABLE.INDEX.
 	Indexes map[string]IndexState
+	// Journal tells how far the journal can be trusted, if the schema does not disable it.
+	Journal JournalState
 }
 
 // IndexState tells how far an index can be trusted. The zero value stands for one that was created
@@ -35,7 +37,7 @@ type IndexState struct {
 }
 
 func (m State) stored() StoredSchema {
-	s := StoredSchema{Schema: m.Schema, Version: m.Version, Indexes: map[string]IndexState{}}
+	s := StoredSchema{Schema: m.Schema, Version: m.Version, Indexes: map[string]IndexState{}, Journal: m.Journal}
 	if m.Schema == nil {
 		return s
 	}
@@ -115,9 +117,13 @@ func PlanSchema(ctx context.Context, project, instance, appProfile string, s *mo
 	return plan, nil
 }
 
-// familiesOf reads the families of those tables of s, and of percolator_meta, that exist.
+// familiesOf reads the families of those tables of s, and of percolator_meta and the journal, that
+// exist.
 func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schema) (map[string]map[string]bool, error) {
 	names := []string{model.MetaTable}
+	if !s.DisableJournal {
+		names = append(names, model.JournalTable)
+	}
 	for _, t := range s.Tables {
 		names = append(names, model.BigtableNames(t)...)
 	}
@@ -152,7 +158,7 @@ func familiesOf(ctx context.Context, admin *bigtable.AdminClient, s *model.Schem
 func missingTables(old, next *model.Schema, have map[string]map[string]bool) (changes []SchemaChange) {
 	missing := func(table, name string, families ...string) {
 		if have[name] == nil {
-			ch := SchemaChange{Kind: BigtableTableMissing, Table: table, Name: name}
+			ch := SchemaChange{Kind: BigtableTableMissing, Table: table, Name: name, Backfill: name == model.JournalTable}
 			for _, t := range next.Tables {
 				for _, ix := range t.Indexes {
 					if t.Name == table && model.IndexTable(table, ix) == name {
@@ -172,6 +178,9 @@ func missingTables(old, next *model.Schema, have map[string]map[string]bool) (ch
 	missing("", model.MetaTable, Family, oracleFamily)
 	if old == nil {
 		return changes
+	}
+	if !old.DisableJournal && !next.DisableJournal {
+		missing("", model.JournalTable, layout.JournalFamily)
 	}
 	had := model.NewCatalog(old)
 	for _, t := range next.Tables {

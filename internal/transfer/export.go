@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -112,7 +113,7 @@ func ExportRows(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 		return failedExport(model.UnknownTable(table))
 	}
 	x := &exporter{e: e, ts: ts, info: info}
-	return x.pages(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0), x.row)
+	return x.export(ctx, x.passed(ctx, r, store.Exported(x.ts, len(x.info.Observed) > 0)), x.row)
 }
 
 // AwaitWeak waits, before ExportWeak, until every weak notification with a timestamp up to ts has
@@ -142,7 +143,11 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 		return func(func(ExportedRow, error) bool) {}
 	}
 	x := &exporter{e: e, ts: ts, info: info}
-	return x.pages(ctx, r, store.Weak(x.ts), x.weakRow)
+	rows := x.passed(ctx, r, store.Weak(x.ts))
+	if e.Meta.ByJournal() {
+		rows = x.named(ctx, r, store.Weak(x.ts))
+	}
+	return x.export(ctx, rows, x.weakRow)
 }
 
 func failedExport(err error) iter.Seq2[ExportedRow, error] {
@@ -156,14 +161,43 @@ type exporter struct {
 	info *model.TableInfo
 }
 
-// pages reads the rows that pass a filter, and hands out what decode makes of them; a row without
-// cells is left out.
-func (x *exporter) pages(ctx context.Context, r model.Range, f store.Query, decode func(context.Context, layout.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
+// passed reads the rows of r that q lets through.
+func (x *exporter) passed(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
+	return func(yield func([]layout.Row, error) bool) {
+		for page, err := range x.e.Store.NewPass(x.info.Name, r, q, reads.ScanPages).Pages(ctx) {
+			if !yield(page.Rows, err) {
+				return
+			}
+		}
+	}
+}
+
+// named reads the rows of r that the journal says to have been notified weakly by the snapshot, to
+// be parked, or to have been announced since, as a retry of what was parked is.
+//
+// It reads the streams from their beginning, not from their low positions: what was cleared since
+// the snapshot is settled, and has left a trace, and J7 keeps an entry whose rows hold one. What was
+// announced after the snapshot stays too, since the hold keeps the safepoint below it.
+func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
+	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Parked: true, Wants: func(e journal.Entry, row journal.Row) bool {
+		return row.Weak && (e.StartTS <= x.ts || e.Primary == (model.Cell{}))
+	}}
+	return func(yield func([]layout.Row, error) bool) {
+		for page, err := range journal.NamedRows(ctx, x.e.Store, sel, q) {
+			if !yield(page.Rows, err) {
+				return
+			}
+		}
+	}
+}
+
+// export hands out what decode makes of rows; a row without cells is left out.
+func (x *exporter) export(ctx context.Context, pages iter.Seq2[[]layout.Row, error], decode func(context.Context, layout.Row) (ExportedRow, error)) iter.Seq2[ExportedRow, error] {
 	return func(yield func(ExportedRow, error) bool) {
-		for page, err := range x.e.Store.NewPass(x.info.Name, r, f, reads.ScanPages).Pages(ctx) {
-			rows := make([]ExportedRow, len(page.Rows))
-			for i := 0; i < len(page.Rows) && err == nil; i++ {
-				rows[i], err = decode(ctx, page.Rows[i])
+		for page, err := range pages {
+			rows := make([]ExportedRow, len(page))
+			for i := 0; i < len(page) && err == nil; i++ {
+				rows[i], err = decode(ctx, page[i])
 			}
 			if err == nil { // after everything has been read (I16)
 				err = x.e.Meta.CheckRead(ctx, x.ts)

@@ -263,4 +263,5 @@ type LockOptions struct {
 	// OlderThan leaves out the locks of transactions that began less than this ago, by the oracle's
 	// clock.
 	OlderThan time.Duration
+	PendingOptions
 }

@@ -11,30 +11,26 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// listLocks bounds what ListLocks reads and judges at once.
-var listLocks = store.PageSize{Rows: 512, Cells: 4096}
-
-// ListLocks streams, in row order, the locks that stand in r of table, also the table of an index,
-// with what they stand for. It reads the primaries of what it finds; it changes nothing:
+// ListLocks streams, by table and row, the locks that stand in r of table, which may be that of an
+// index, or "" for all of them, with what they stand for. Like ListPending it goes by the journal,
+// unless opts says otherwise. It reads the primaries of what it finds; it changes nothing:
 // ResolveLock resolves LockInspection.Lock. A lock is judged shortly after it was read, and may be
-// gone when it is returned. Bigtable passes over the clean rows in between, and the stream lasts
-// until r is done or ctx ends.
+// gone when it is returned.
 //
-// Errors: ErrSchemaMismatch for a table that is not in the schema, ErrInvalidArgument for a
-// negative age, those of the store and the oracle. Locks that cannot be decoded are listed, not
-// errors.
+// Errors: those of ListPending and of the oracle, ErrInvalidArgument for a negative age. Locks that
+// cannot be decoded are listed, not errors.
 func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range, opts LockOptions) iter.Seq2[LockInspection, error] {
 	ctx = store.InBackground(ctx)
 	return func(yield func(LockInspection, error) bool) {
-		filter, err := a.locksFor(ctx, table, opts)
+		filter, err := a.locksFor(ctx, opts)
 		if err != nil {
 			yield(LockInspection{}, err)
 			return
 		}
-		for page, err := range a.e.Store.NewPass(table, r, filter, listLocks).Pages(ctx) {
+		for page, err := range a.unfinished(ctx, table, r, opts.PendingOptions, filter) {
 			var locks []LockInspection
 			if err == nil {
-				locks, err = a.inspectLocks(ctx, table, page.Rows)
+				locks, err = a.inspectLocks(ctx, page.Table, page.Rows)
 			}
 			if err != nil {
 				yield(LockInspection{}, err)
@@ -50,15 +46,12 @@ func (a *Admin) ListLocks(ctx context.Context, table string, r percolator.Range,
 }
 
 // locksFor is the query for the locks that opts asks for.
-func (a *Admin) locksFor(ctx context.Context, table string, opts LockOptions) (store.Query, error) {
+func (a *Admin) locksFor(ctx context.Context, opts LockOptions) (store.Query, error) {
 	if err := model.CheckContext(ctx); err != nil {
 		return store.Query{}, err
 	}
 	if opts.OlderThan < 0 {
 		return store.Query{}, fmt.Errorf("percolator: %w: LockOptions.OlderThan is negative", model.ErrInvalidArgument)
-	}
-	if !a.e.Meta.KnowsTable(ctx, table) {
-		return store.Query{}, model.UnknownTable(table)
 	}
 	if opts.OlderThan == 0 {
 		return store.AllLocks(), nil

@@ -33,17 +33,29 @@ func TestListLocks(t *testing.T) {
 		return got
 	}
 	all := []string{"a1 dead", "a2 dead", "b2 committed", "b3 undecodable", "c1 alive"}
-	if got := list(percolator.All(), admin.LockOptions{}); !slices.Equal(got, all) {
-		t.Errorf("%q, want %q", got, all)
+	named := slices.Delete(slices.Clone(all), 3, 4) // no entry of the journal leads to b3
+	for _, scan := range []bool{true, false} {
+		opts, want := admin.LockOptions{PendingOptions: admin.PendingOptions{Scan: scan}}, all
+		if !scan {
+			want = named
+		}
+		if got := list(percolator.All(), opts); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := list(percolator.Between("a2", "b3"), opts); !slices.Equal(got, all[1:3]) {
+			t.Errorf("a range: %q, want %q", got, all[1:3])
+		}
+		opts.OlderThan = fixture.LockTTL
+		if got := list(percolator.All(), opts); !slices.Equal(got, want[:len(want)-1]) {
+			t.Errorf("older than %v: %q, want %q", opts.OlderThan, got, want[:len(want)-1])
+		}
+		opts.OlderThan = math.MaxInt64
+		if got := list(percolator.All(), opts); len(got) > 0 {
+			t.Errorf("older than every lock can be: %q", got)
+		}
 	}
-	if got := list(percolator.All(), admin.LockOptions{OlderThan: fixture.LockTTL}); !slices.Equal(got, all[:4]) {
-		t.Errorf("older than %v: %q, want %q", fixture.LockTTL, got, all[:4])
-	}
-	if got := list(percolator.All(), admin.LockOptions{OlderThan: math.MaxInt64}); len(got) > 0 {
-		t.Errorf("older than every lock can be: %q", got)
-	}
-	if got := list(percolator.Between("a2", "b3"), admin.LockOptions{}); !slices.Equal(got, all[1:3]) {
-		t.Errorf("a range: %q, want %q", got, all[1:3])
+	if got := list(percolator.Row("b3"), admin.LockOptions{}); !slices.Equal(got, all[3:4]) {
+		t.Errorf("a row that no entry names: %q, want %q", got, all[3:4])
 	}
 	check()
 	for _, bad := range []struct {

@@ -16,6 +16,7 @@ import (
 //	Schema  *percolator.Schema    // in a fixed order and without Splits; nil: none is stored
 //	Version uint64                // grows with each change, and when an index becomes ready
 //	Indexes map[string]IndexState // by the index's Bigtable table, TABLE.INDEX
+//	Journal JournalState          // of the journal, if the schema does not disable it
 type StoredSchema = meta.StoredSchema
 
 // IndexState tells from which snapshot on an index is complete. The zero value is the state of an
@@ -26,6 +27,13 @@ type StoredSchema = meta.StoredSchema
 //
 // Complete(ts) reports whether every cell of a snapshot at ts has its entry.
 type IndexState = meta.IndexState
+
+// JournalState tells how far the journal can be trusted. The zero value is the state of one that was
+// created with the instance and always was complete:
+//
+//	Building string        // not "": it lacks what is older, until a sweep has ended (Sweeper)
+//	Since    tso.Timestamp // collection goes by the journal for safepoints from here on
+type JournalState = meta.JournalState
 
 // SchemaPlan is what CreateSchema would find and do:
 //
@@ -42,10 +50,10 @@ type SchemaPlan = meta.SchemaPlan
 //	Table    string           // "" for what concerns the instance
 //	Name     string           // of the column or index; if Bigtable lacks it, TABLE or TABLE:FAMILY
 //	Index    percolator.Index // as it is to be, or was, when the change is one of an index
-//	Backfill bool             // existing cells do not get the new index or observer by themselves
+//	Backfill bool             // what exists does not get the index, observer or journal by itself
 //
 // With Backfill an index needs BackfillIndex; each observer of a column needs BackfillObserver if
-// it is to see existing cells. Err() is the ErrSchemaMismatch with which CreateSchema refuses the
+// it is to see existing cells; a journal needs one sweep (Sweeper). Err() is the ErrSchemaMismatch with which CreateSchema refuses the
 // change; nil: it makes the change.
 type SchemaChange = meta.SchemaChange
 
@@ -66,6 +74,8 @@ const (
 	IndexRemoved         = meta.IndexRemoved
 	IndexChanged         = meta.IndexChanged
 	TimingChanged        = meta.TimingChanged
+	JournalAdded         = meta.JournalAdded
+	JournalRemoved       = meta.JournalRemoved
 )
 
 // ApplySchema is CreateSchema through an app profile; "" is the instance's default. A conditional

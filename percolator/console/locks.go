@@ -16,18 +16,17 @@ type lockList struct {
 // locks lists locks with the status of their transactions. That reads primaries, so it runs only
 // while the locks page is open.
 func (s clientSource) locks(ctx context.Context) (found lockList, err error) {
-	for _, t := range s.c.Schema().Tables {
-		n := 0
-		for l, err := range s.ListLocks(ctx, t.Name, percolator.All(), admin.LockOptions{}) {
-			if err != nil {
-				return lockList{}, err
-			}
-			if n == MaxListed {
-				found.More = append(found.More, t.Name)
-				break
-			}
+	listed := map[string]int{}
+	opts := admin.LockOptions{PendingOptions: admin.PendingOptions{Enough: MaxListed + 1}}
+	for l, err := range s.ListLocks(ctx, "", percolator.All(), opts) {
+		if err != nil {
+			return lockList{}, err
+		}
+		table := l.Cell.Table
+		if listed[table]++; listed[table] <= MaxListed {
 			found.Locks = append(found.Locks, l)
-			n++
+		} else if listed[table] == MaxListed+1 {
+			found.More = append(found.More, table)
 		}
 	}
 	return found, nil

@@ -46,20 +46,33 @@ func (p pending) expired(now time.Time) (n int, oldest time.Duration) {
 	return n, oldest
 }
 
-// pending reads one page of each table.
-func (s clientSource) pending(ctx context.Context) (pending, error) {
-	var found pending
-	for _, t := range s.c.Schema().Tables {
-		rows, more, err := s.ReadPending(ctx, t.Name, percolator.All(), MaxListed)
+// pending reads the first rows of each table.
+func (s clientSource) pending(ctx context.Context) (found pending, err error) {
+	rows := map[string][]admin.Pending{}
+	for row, err := range s.ListPending(ctx, "", percolator.All(), admin.PendingOptions{Enough: MaxListed + 1}) {
 		if err != nil {
 			return pending{}, err
 		}
-		found.addTable(t, rows)
-		if more {
-			found.More = append(found.More, t.Name)
+		if n := len(rows[row.Table]); n < MaxListed {
+			rows[row.Table] = append(rows[row.Table], row)
+		} else if !slices.Contains(found.More, row.Table) {
+			found.More = append(found.More, row.Table)
+		}
+	}
+	for _, t := range s.c.Schema().Tables {
+		found.addTable(t, rows[t.Name])
+		for _, ix := range t.Indexes {
+			found.addLocks(rows[t.Name+"."+ix.Name])
 		}
 	}
 	return found, nil
+}
+
+func (p *pending) addLocks(rows []admin.Pending) {
+	for _, row := range rows {
+		p.Locks = append(p.Locks, row.Locks[:min(len(row.Locks), locksPerRow)]...)
+		p.Corrupt = append(p.Corrupt, row.Corrupt...)
+	}
 }
 
 // addTable adds the rows of a table. It lists every column that can have notifications, so that
@@ -78,9 +91,8 @@ func (p *pending) addTable(t percolator.Table, rows []admin.Pending) {
 	for _, name := range t.Weak {
 		column(name).Weak = true
 	}
+	p.addLocks(rows)
 	for _, row := range rows {
-		p.Locks = append(p.Locks, row.Locks[:min(len(row.Locks), locksPerRow)]...)
-		p.Corrupt = append(p.Corrupt, row.Corrupt...)
 		for _, n := range row.Notified {
 			p.addNotification(column(n.Cell.Column), row, n)
 		}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// journalFlags are what "journal ls" is told.
+type journalFlags struct {
+	queryFlags
+	stream string
+	from   uint64
+	limit  int
+}
+
+func newJournalLs() *cobra.Command {
+	var f journalFlags
+	cmd := &cobra.Command{
+		Use:  "ls",
+		Args: noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if f.stream == "" && cmd.Flags().Changed("from") {
+				return usagef("--from is for --stream")
+			}
+			return aboveZero("limit", f.limit)
+		},
+		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
+			if f.stream != "" {
+				return f.listRows(ctx, cmd.OutOrStdout(), admin.New(c))
+			}
+			return f.listStreams(ctx, cmd.OutOrStdout(), admin.New(c))
+		}, reading),
+	}
+	f.add(cmd, defaultDataTimeout)
+	flags := cmd.Flags()
+	flags.StringVar(&f.stream, "stream", "", "list the entries of this stream")
+	flags.Uint64Var(&f.from, "from", 0, "from this row of the stream on; 0: from its first one")
+	flags.IntVar(&f.limit, "limit", 100, "how many streams, or entries, are listed")
+	return cmd
+}
+
+// streamsJSON is the streams that "journal ls" found, the oldest first.
+type streamsJSON struct {
+	Streams []streamJSON `json:"streams"`
+	More    bool         `json:"more"` // there are more than --limit
+}
+
+type streamJSON struct {
+	ID        string        `json:"id"`
+	Session   string        `json:"session,omitempty"`
+	State     string        `json:"state"` // of the session: none, open, ended or unknown
+	Opened    *time.Time    `json:"opened,omitempty"`
+	Low       uint64        `json:"low"` // every row below it is settled
+	Rows      int           `json:"rows"`
+	Unsettled int           `json:"unsettled"`
+	More      bool          `json:"more"` // more rows than were counted
+	Oldest    tso.Timestamp `json:"oldest,omitempty"`
+	Corrupt   string        `json:"corrupt,omitempty"`
+}
+
+func (f *journalFlags) listStreams(ctx context.Context, w io.Writer, a *admin.Admin) error {
+	list, more, err := a.JournalStreams(ctx, f.limit)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(list, func(a, b admin.JournalStream) int { return a.Opened.Compare(b.Opened) })
+	out := streamsJSON{Streams: arrayOf(list, newStreamJSON), More: more}
+	return f.output.emit(w, out, func(w io.Writer) { out.print(w, time.Now()) })
+}
+
+func newStreamJSON(s admin.JournalStream) streamJSON {
+	out := streamJSON{
+		ID: s.ID, Session: s.Session, State: string(s.SessionState), Low: s.Low,
+		Rows: s.Rows, Unsettled: s.Unsettled, More: s.More, Oldest: s.Oldest, Corrupt: s.Corrupt,
+	}
+	if !s.Opened.IsZero() {
+		out.Opened = new(s.Opened.UTC())
+	}
+	return out
+}
+
+func (out streamsJSON) print(w io.Writer, now time.Time) {
+	if len(out.Streams) == 0 {
+		_, _ = fmt.Fprintln(w, "no streams")
+		return
+	}
+	g := grid{head: []string{"STREAM", "SESSION", "OPENED", "LOW", "ROWS", "UNSETTLED", "OLDEST"}}
+	for _, s := range out.Streams {
+		opened, oldest, more, note := "-", "-", "", line{}
+		if s.Opened != nil {
+			opened = age(now, *s.Opened)
+		}
+		if s.Oldest != 0 {
+			oldest = age(now, s.Oldest.Time())
+		}
+		if s.More {
+			more = "+"
+		}
+		if s.Corrupt != "" {
+			note = line{oneLine(s.Corrupt), red}
+		}
+		g.add(note, lines(s.ID), lines(s.State), lines(opened), lines(fmt.Sprint(s.Low)),
+			lines(fmt.Sprint(s.Rows)+more), lines(fmt.Sprint(s.Unsettled)+more), lines(oldest))
+	}
+	if out.More {
+		g.add(line{text: "more with --limit"}, lines("…"), nil, nil, nil, nil, nil, nil)
+	}
+	g.write(w, painterFor(w))
+}
+
+// entriesJSON is the entries of a stream.
+type entriesJSON struct {
+	Stream string      `json:"stream"`
+	Rows   []batchJSON `json:"rows"`
+	Next   uint64      `json:"next,omitempty"` // --from of what comes next; 0: nothing
+}
+
+type batchJSON struct {
+	Row     uint64       `json:"row"`
+	Bytes   int          `json:"bytes"`
+	Entries []loggedJSON `json:"entries"`
+	Corrupt string       `json:"corrupt,omitempty"`
+}
+
+// loggedJSON is an entry of the journal. Names are as shown.
+type loggedJSON struct {
+	Start   tso.Timestamp  `json:"start"`
+	Primary *cellNameJSON  `json:"primary,omitempty"` // absent: the rows are only notified
+	Rows    []namedRowJSON `json:"rows"`
+}
+
+type cellNameJSON struct {
+	Table  string `json:"table"`
+	Row    string `json:"row"`
+	Column string `json:"column"`
+}
+
+type namedRowJSON struct {
+	Table    string `json:"table"`
+	Row      string `json:"row"`
+	Observed bool   `json:"observed"`
+	Weak     bool   `json:"weak"`
+}
+
+// listRows lists whole rows of a stream, until they have --limit entries.
+func (f *journalFlags) listRows(ctx context.Context, w io.Writer, a *admin.Admin) error {
+	out, entries := entriesJSON{Stream: f.stream, Rows: []batchJSON{}}, 0
+	for row, err := range a.JournalRows(ctx, f.stream, f.from) {
+		if err != nil {
+			return err
+		}
+		if entries >= f.limit {
+			out.Next = row.Seq
+			break
+		}
+		entries += max(1, len(row.Entries))
+		out.Rows = append(out.Rows, batchJSON{row.Seq, row.Bytes, arrayOf(row.Entries, newLoggedJSON), row.Corrupt})
+	}
+	return f.output.emit(w, out, out.print)
+}
+
+func newLoggedJSON(e admin.JournalEntry) loggedJSON {
+	out := loggedJSON{Start: e.StartTS, Rows: arrayOf(e.Rows, func(r admin.JournalName) namedRowJSON {
+		return namedRowJSON{shown(r.Table), shown(r.Key), r.Observed, r.Weak}
+	})}
+	if e.Primary != (percolator.Cell{}) {
+		out.Primary = &cellNameJSON{shown(e.Primary.Table), shown(e.Primary.Row), shown(e.Primary.Column)}
+	}
+	return out
+}
+
+// namesShown is how many rows of an entry the table names.
+const namesShown = 8
+
+func (out entriesJSON) print(w io.Writer) {
+	if len(out.Rows) == 0 {
+		_, _ = fmt.Fprintln(w, "no rows")
+		return
+	}
+	g := grid{head: []string{"ROW", "TRANSACTION", "PRIMARY", "NAMES"}}
+	for _, b := range out.Rows {
+		at := fmt.Sprint(b.Row)
+		if b.Corrupt != "" {
+			g.add(line{oneLine(b.Corrupt), red}, lines(at), lines("-"), lines("-"), lines("-"))
+		}
+		for _, e := range b.Entries {
+			g.add(line{}, lines(at), lines(fmt.Sprint(int64(e.Start))), lines(e.primary()), e.names())
+			at = ""
+		}
+	}
+	if out.Next != 0 {
+		g.add(line{text: fmt.Sprintf("more with --limit, or --from %d", out.Next)}, lines("…"), nil, nil, nil)
+	}
+	g.write(w, painterFor(w))
+}
+
+func (e loggedJSON) primary() string {
+	if e.Primary == nil {
+		return "none"
+	}
+	return shortened(e.Primary.Table+"/"+e.Primary.Row+" "+e.Primary.Column, refWidth)
+}
+
+// names has a line for each of the first rows.
+func (e loggedJSON) names() (list []line) {
+	for _, r := range e.Rows[:min(len(e.Rows), namesShown)] {
+		text := shortened(r.Table+"/"+r.Row, refWidth)
+		if r.Observed {
+			text += ", observed"
+		}
+		if r.Weak {
+			text += ", notified weakly"
+		}
+		list = append(list, line{text: text})
+	}
+	if n := len(e.Rows) - namesShown; n > 0 {
+		list = append(list, line{text: fmt.Sprintf("and %d more", n)})
+	}
+	return list
+}
+
+// printNamed prints the entries that name a row.
+func printNamed(w io.Writer, found []admin.NamedIn, all bool) {
+	_, _ = fmt.Fprintln(w)
+	if len(found) == 0 {
+		_, _ = fmt.Fprintln(w, "no entry of the journal names it")
+	} else {
+		g := grid{head: []string{"STREAM", "ROW", "TRANSACTION", "PRIMARY", "STATE"}}
+		for _, n := range found {
+			e := newLoggedJSON(n.Entry)
+			g.add(line{}, lines(n.Stream), lines(fmt.Sprint(n.Seq)), lines(fmt.Sprint(int64(e.Start))), lines(e.primary()), lines(stateOf(n)))
+		}
+		g.write(w, painterFor(w))
+	}
+	if !all {
+		_, _ = fmt.Fprintf(w, "only the first %d rows of the journal were looked at\n", admin.MaxEntriesSearched)
+	}
+}
+
+func stateOf(n admin.NamedIn) string {
+	if n.Settled {
+		return "settled"
+	}
+	return "not settled"
+}
+
+// namedInJSON is what "row --journal" has found.
+type namedInJSON struct {
+	Entries []namingJSON `json:"entries"`
+	All     bool         `json:"all"` // the whole journal was searched
+}
+
+type namingJSON struct {
+	Stream  string        `json:"stream"`
+	Row     uint64        `json:"row"`
+	Settled bool          `json:"settled"`
+	Start   tso.Timestamp `json:"start"`
+	Primary *cellNameJSON `json:"primary,omitempty"`
+}
+
+func newNamingJSON(n admin.NamedIn) namingJSON {
+	e := newLoggedJSON(n.Entry)
+	return namingJSON{n.Stream, n.Seq, n.Settled, e.Start, e.Primary}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// TestJournalSession: streams and their entries, a row of a stream that cannot be decoded, and the
+// entries that name a row.
+func TestJournalSession(t *testing.T) {
+	t.Parallel()
+	cl := troubled(t)
+	list := func() []admin.JournalStream {
+		t.Helper()
+		all, _, err := admin.New(cl.client).JournalStreams(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(all, func(a, b admin.JournalStream) int { return a.Opened.Compare(b.Opened) })
+		return all
+	}
+	s := session{c: cl}
+	first := list()[0].ID
+	cl.set(map[percolator.Cell]string{{Table: "people", Row: "Zoe", Column: "mail"}: "zoe@example.com"})
+	id, err := hex.DecodeString(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl.plant(model.JournalTable, string(id)+"\x00\x00\x00\x00\x00\x00\x00\x03", "journal", "batch", 0, "rubbish")
+	s.run(exitOK, "journal", "ls")
+	s.run(exitOK, "journal", "ls", "--stream", first, "--from", "2")
+	s.run(exitOK, "journal", "ls", "--stream", first, "--from", "2", "--limit", "1")
+	s.run(exitOK, "journal", "ls", "--stream", first, "--from", "2", "--limit", "1", "-o", "json")
+	s.run(exitOK, "row", "accounts", "Tom", "--journal")
+	s.run(exitOK, "row", "people", "Zoe", "--journal", "-o", "json")
+	s.run(exitFailure, "locks", "ls")
+	s.run(exitOK, "locks", "ls", "--scan", "people")
+	s.run(exitOK, "check", "--only", "journal") // it reads the first unsettled row of each stream
+	cl.plant(model.JournalTable, string(id)+"\x00\x00\x00\x00\x00\x00\x00\x00", "journal", "session", 1e15, "rubbish")
+	s.run(exitOK, "journal", "ls")
+	s.run(exitFindings, "check", "--only", "journal")
+	s.run(exitUsage, "journal", "ls", "--from", "2")
+	s.run(exitUsage, "journal", "ls", "--limit", "0")
+	s.run(exitUsage, "journal", "ls", "--stream", "1f")
+	s.compare("journal.txt")
+}
+
+// TestListsReadNamedRows: lists of what is unfinished read no range of a user's table.
+func TestListsReadNamedRows(t *testing.T) {
+	t.Parallel()
+	cl := troubled(t)
+	ranges := &rangesRead{}
+	cl.options = append(slices.Clone(cl.options), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(ranges.intercept)))
+	for _, args := range [][]string{
+		{"locks", "ls"}, {"locks", "ls", "accounts", "people.mail"}, {"locks", "resolve", "--dry-run"}, {"journal", "ls"},
+		{"check", "--only", "locks"}, {"row", "accounts", "Joe", "--journal"}, {"locks", "resolve", "--yes"},
+	} {
+		cl.must(exitOK, args...)
+		if got := ranges.take(); len(got) > 0 {
+			t.Errorf("percolator %s read ranges of %q", strings.Join(args, " "), got)
+		}
+	}
+	cl.must(exitOK, "locks", "ls", "--scan")
+	if got := ranges.take(); !slices.Equal(got, []string{"accounts", "people", "people.mail"}) {
+		t.Errorf("with --scan it read ranges of %q", got)
+	}
+}
+
+// rangesRead is the users' tables of which a range was read that has more than one row.
+type rangesRead struct {
+	mu     sync.Mutex
+	tables []string
+}
+
+func (r *rangesRead) take() (tables []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tables, r.tables = r.tables, nil
+	slices.Sort(tables)
+	return slices.Compact(tables)
+}
+
+func (r *rangesRead) intercept(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	s, err := open(ctx, desc, cc, method, opts...)
+	return &watchedStream{s, r}, err
+}
+
+type watchedStream struct {
+	grpc.ClientStream
+
+	seen *rangesRead
+}
+
+func (s *watchedStream) SendMsg(m any) error {
+	if read, ok := m.(*btpb.ReadRowsRequest); ok {
+		table := read.TableName[strings.LastIndexByte(read.TableName, '/')+1:]
+		whole := len(read.GetRows().GetRowKeys()) == 0
+		for _, rr := range read.GetRows().GetRowRanges() {
+			whole = whole && string(rr.GetEndKeyOpen()) != string(rr.GetStartKeyClosed())+"\x00"
+		}
+		if whole && table != model.MetaTable && table != model.JournalTable {
+			s.seen.mu.Lock()
+			s.seen.tables = append(s.seen.tables, table)
+			s.seen.mu.Unlock()
+		}
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func TestJudgeJournal(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := func(d time.Duration) tso.Timestamp { return tso.At(now.Add(-d)) }
+	for name, c := range map[string]struct {
+		stream admin.JournalStream
+		want   checkLevel
+	}{
+		"alive and behind":    {admin.JournalStream{SessionState: admin.SessionOpen, Oldest: at(time.Hour)}, levelOK},
+		"dead and settled":    {admin.JournalStream{SessionState: admin.SessionEnded}, levelOK},
+		"died just now":       {admin.JournalStream{SessionState: admin.SessionEnded, Oldest: at(time.Minute)}, levelOK},
+		"dead and unfinished": {admin.JournalStream{SessionState: admin.SessionEnded, Oldest: at(time.Hour)}, levelWarning},
+		"corrupt":             {admin.JournalStream{SessionState: admin.SessionOpen, Corrupt: "rubbish"}, levelFailed},
+	} {
+		got := levelOK
+		for _, f := range judgeJournal([]admin.JournalStream{c.stream}, false, now) {
+			got = worst(got, f.Level)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gopercolator/percolator/internal/engine"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/meta"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// The lease of a sweep and its position are one cell, which CheckAndMutateRow replaces on its former
+// value, as the collector's: a process that finds it changed has lost the lease. The successor of a
+// dead one continues at the position that was saved last.
+const (
+	stateRow    = meta.SweepRow
+	stateColumn = "state"
+)
+
+// cell is the stored cell.
+type cell struct {
+	Sweep
+	RowKey []byte // Sweep.Row, which JSON would damage
+	First  place  // where the sweep began
+	Last   bool   // it is in the rows before First
+}
+
+// place is a row of a table.
+type place struct {
+	Table string
+	Row   []byte `json:",omitempty"`
+}
+
+func (c cell) encode() []byte {
+	c.RowKey = []byte(c.Row)
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return b
+}
+
+func decodeCell(b []byte) (c cell, err error) {
+	if err = json.Unmarshal(b, &c); err != nil {
+		return c, fmt.Errorf("percolator: %w: the state of the sweep in %s cannot be read; erase row %q there to start afresh", model.ErrCorrupt, model.MetaTable, stateRow)
+	}
+	c.Row = string(c.RowKey)
+	return c, nil
+}
+
+func readState(ctx context.Context, e *engine.Engine) (c cell, stored []byte, err error) {
+	row, err := e.Store.ReadRow(ctx, model.MetaTable, stateRow, store.Cells("", 0))
+	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
+		return c, nil, err
+	}
+	stored = row.Of(layout.MetaFamily)[0].Value
+	c, err = decodeCell(stored)
+	return c, stored, err
+}
+
+// sweeping is a sweep under way, by the holder of the lease.
+type sweeping struct {
+	*Sweeper
+	name   string // in the lease; a new one for each time that it is taken
+	state  cell
+	stored []byte    // what the cell holds as far as we know; nil: nothing
+	saved  time.Time // before it was last written
+
+	found []finding // to be looked at again; only of a sweep that checks
+}
+
+// acquire takes the lease if it is free. ErrLocked: another process has it.
+func (w *Sweeper) acquire(ctx context.Context) (*sweeping, error) {
+	now, err := w.e.Clock.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, stored, err := readState(ctx, w.e)
+	if err != nil {
+		return nil, err
+	}
+	if st.Holder != "" && st.Expires > now {
+		return nil, taken(st)
+	}
+	s := &sweeping{Sweeper: w, name: uuid.NewString(), state: st, stored: stored}
+	return s, s.save(ctx)
+}
+
+func taken(st cell) error {
+	return fmt.Errorf("percolator: %w: sweep %s is at work, its lease ends at %v", model.ErrLocked, st.Holder, st.Expires.Time())
+}
+
+// save writes the state and extends the lease, from now on and not from the answer.
+func (s *sweeping) save(ctx context.Context) error {
+	s.saved = time.Now()
+	now, err := s.e.Clock.Next(ctx)
+	if err != nil {
+		return err
+	}
+	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, now.Add(s.cfg.Lease)
+	return s.store(ctx)
+}
+
+// store makes attempts as short as those of the collector, so that two without an answer leave time
+// for a third before the lease ends.
+func (s *sweeping) store(ctx context.Context) error {
+	next, timeout := s.state.encode(), min(s.cfg.Lease/6, s.e.Store.Timing.RequestLifetime/4)
+	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return s.e.Store.CompareAndSet(ctx, stateRow, stateColumn, s.stored, next)
+	})
+	if err != nil {
+		return err
+	}
+	if !swapped { // another process was faster, or an answer was lost
+		now, stored, err := readState(ctx, s.e)
+		if err != nil {
+			return err
+		}
+		if string(stored) != string(next) {
+			return taken(now)
+		}
+	}
+	s.stored = next
+	return nil
+}
+
+// keep saves the state when a third of the lease has passed.
+func (s *sweeping) keep(ctx context.Context) error {
+	s.cfg.Progress(s.state.Sweep)
+	if time.Since(s.saved) < s.cfg.Lease/3 {
+		return nil
+	}
+	return s.save(ctx)
+}
+
+// rest waits and keeps the lease meanwhile.
+func (s *sweeping) rest(ctx context.Context, whole time.Duration) error {
+	const keepsPerLease = 12 // a renewal is then hardly late
+	begun := time.Now()
+	for left := whole; left > 0; left = whole - time.Since(begun) {
+		timer := time.NewTimer(min(left, s.cfg.Lease/keepsPerLease))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		if err := s.keep(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release gives the lease up. If that fails it expires.
+func (s *sweeping) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
+	defer cancel()
+	s.state.Holder, s.state.Expires = "", 0
+	if err := s.store(ctx); err != nil {
+		s.e.Config.Logger.Debug("sweep: the lease was not given up, and expires", "err", err)
+	}
+}

@@ -1,0 +1,126 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// What a sweep that checks has found counts only if no entry names the row, and if it is still there
+// afterwards: somebody may have dealt with it meanwhile. The streams are read twice, since an entry
+// that is appended again moves from one to another.
+
+// namedRows is how many rows of a stream are read at once.
+const namedRows = 64
+
+// row names a row.
+type row struct{ table, key string }
+
+// named says which entries name a row.
+type named struct {
+	open bool // one from the low position of its stream on, which leads to its locks and notifications
+	any  bool // one at all, which leads to its garbage
+}
+
+// lookAgain deals with those findings that the journal does not lead to.
+func (s *sweeping) lookAgain(ctx context.Context) error {
+	list := s.found
+	s.found = nil
+	if len(list) == 0 {
+		return nil
+	}
+	names := map[row]named{}
+	for _, f := range list {
+		names[row{f.table, f.key}] = named{}
+	}
+	for range 2 {
+		if err := s.readNames(ctx, names); err != nil {
+			return err
+		}
+	}
+	list = slices.DeleteFunc(list, func(f finding) bool { return unnamed(f, names).empty() })
+	list, err := s.still(ctx, list)
+	if err != nil {
+		return err
+	}
+	for i, f := range list {
+		list[i] = unnamed(f, names)
+	}
+	return s.deal(ctx, slices.DeleteFunc(list, finding.empty))
+}
+
+// unnamed is what of a finding no entry leads to.
+func unnamed(f finding, names map[row]named) finding {
+	switch n := names[row{f.table, f.key}]; {
+	case n.open:
+		return finding{table: f.table, key: f.key}
+	case n.any:
+		f.garbage, f.stray = false, false
+	}
+	return f
+}
+
+// readNames notes which of the rows the streams name.
+func (s *sweeping) readNames(ctx context.Context, names map[row]named) error {
+	streams, err := journal.Streams(ctx, s.e.Store)
+	if err != nil {
+		return err
+	}
+	for _, st := range streams {
+		for from, more := uint64(1), true; more; {
+			var rows []journal.StreamRow
+			if rows, more, err = journal.ReadStream(ctx, s.e.Store, st.ID, from, namedRows); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				from = r.Seq + 1
+				for _, e := range r.Entries {
+					note(names, e.Rows, r.Seq >= st.Low)
+				}
+			}
+			if err := s.keep(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func note(names map[row]named, rows []journal.Row, open bool) {
+	for _, r := range rows {
+		id := row{r.Table, r.Key}
+		if n, wanted := names[id]; wanted {
+			names[id] = named{n.open || open, true}
+		}
+	}
+}
+
+// still reads the rows of findings, and returns what is still there.
+func (s *sweeping) still(ctx context.Context, list []finding) (left []finding, err error) {
+	lim, err := s.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string][]string{}
+	for _, f := range list {
+		keys[f.table] = append(keys[f.table], f.key)
+	}
+	for table, keys := range keys {
+		slices.Sort(keys)
+		for chunk := range store.KeyChunks(slices.Compact(keys)) {
+			err := s.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.History(), 0, func(r layout.Row) bool {
+				if f, _ := s.judge(table, r, lim); !f.empty() {
+					left = append(left, f)
+				}
+				return true
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// JournalStream is a stream of the journal: what one client has appended in one session.
+type JournalStream struct {
+	ID           string // hexadecimal
+	Session      string // of its client
+	SessionState SessionState
+	Opened       time.Time // by its client's clock; zero: not known
+	Low          uint64    // every row below it is settled
+	Rows         int       // not yet collected; at most 10,000 are counted
+	Unsettled    int       // of these, from Low on
+	More         bool      // there are more than were counted
+	// Oldest is the start timestamp of the oldest transaction in the first unsettled row; 0: there is
+	// no such row.
+	Oldest  tso.Timestamp
+	Corrupt string // why the header or the first unsettled row cannot be decoded; "": they can be
+}
+
+// JournalRow is a row of a stream, with a batch of entries.
+type JournalRow struct {
+	Seq     uint64 // its number, from 1
+	Bytes   int
+	Entries []JournalEntry
+	Corrupt string // why Entries cannot be decoded; "": they can be
+}
+
+// JournalEntry names a transaction and the rows that it writes or notifies:
+//
+//	StartTS tso.Timestamp
+//	Primary percolator.Cell // zero: nothing is decided, the rows are only notified
+//	Rows    []JournalName
+type JournalEntry = journal.Entry
+
+// JournalName is a row that an entry names:
+//
+//	Table, Key string
+//	Observed   bool // an observed column of it is written
+//	Weak       bool // a weak column of it is notified
+type JournalName = journal.Row
+
+// JournalStreams lists at most most streams of the journal, in the order of their ids; more tells
+// whether there are others. What cannot be decoded is listed, not an error. Errors: those of the
+// store and the oracle.
+func (a *Admin) JournalStreams(ctx context.Context, most int) (list []JournalStream, more bool, err error) {
+	ctx = store.InBackground(ctx)
+	sessions := map[string]bool{}
+	for in, err := range journal.Inspect(ctx, a.e.Store) {
+		if err != nil {
+			return nil, false, err
+		}
+		if more = len(list) == most; more {
+			break
+		}
+		list = append(list, JournalStream{
+			ID: in.ID.String(), Session: in.Session, Opened: in.Opened, Low: in.Low,
+			Rows: in.Rows, Unsettled: in.Unsettled, More: in.More, Oldest: in.Oldest, Corrupt: textOf(in.Corrupt),
+		})
+		if in.Session != "" {
+			sessions[in.Session] = true
+		}
+	}
+	j := judgement{ended: map[string]bool{}}
+	a.askSessions(ctx, sessions, &j)
+	for i := range list {
+		list[i].SessionState = j.session(list[i].Session)
+	}
+	return list, more, nil
+}
+
+// JournalRows streams the rows of a stream, those that are still there, from a number on; 0: from
+// its first one. Rows that cannot be decoded are listed, not errors. ErrInvalidArgument: stream is
+// not the id of one.
+func (a *Admin) JournalRows(ctx context.Context, stream string, from uint64) iter.Seq2[JournalRow, error] {
+	return func(yield func(JournalRow, error) bool) {
+		id, err := journal.ParseStreamID(stream)
+		if err != nil {
+			yield(JournalRow{}, err)
+			return
+		}
+		for in, err := range journal.InspectRows(store.InBackground(ctx), a.e.Store, id, from) {
+			if !yield(JournalRow{Seq: in.Seq, Bytes: in.Bytes, Entries: in.Entries, Corrupt: textOf(in.Corrupt)}, err) {
+				return
+			}
+		}
+	}
+}
+
+// NamedIn is an entry that names a row, and where it stands.
+type NamedIn struct {
+	Stream  string
+	Seq     uint64
+	Settled bool         // it is below the low position
+	Entry   JournalEntry // of its rows only that one
+}
+
+// MaxEntriesSearched is how many rows of the journal EntriesOf reads at most.
+const MaxEntriesSearched = 20_000
+
+// EntriesOf finds the entries that name a row, those that are settled with the others until they
+// are collected. The journal has no index by rows, so it reads the streams, at most
+// MaxEntriesSearched of their rows; all tells whether that was all of them. What cannot be decoded
+// is passed over.
+func (a *Admin) EntriesOf(ctx context.Context, table, row string) (found []NamedIn, all bool, err error) {
+	ctx = store.InBackground(ctx)
+	read := 0
+	for st, err := range journal.Inspect(ctx, a.e.Store) {
+		if err != nil {
+			return found, false, err
+		}
+		if st.ID == "" {
+			continue
+		}
+		for in, err := range journal.InspectRows(ctx, a.e.Store, st.ID, 1) {
+			if err != nil {
+				return found, false, err
+			}
+			if read++; read > MaxEntriesSearched {
+				return found, false, nil
+			}
+			for _, e := range in.Entries {
+				if e.Rows = namesOf(e, table, row); len(e.Rows) > 0 {
+					found = append(found, NamedIn{st.ID.String(), in.Seq, in.Seq < st.Low, e})
+				}
+			}
+		}
+	}
+	return found, true, nil
+}
+
+func namesOf(e journal.Entry, table, row string) (names []journal.Row) {
+	for _, r := range e.Rows {
+		if r.Table == table && r.Key == row {
+			names = append(names, r)
+		}
+	}
+	return names
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

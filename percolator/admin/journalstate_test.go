@@ -1,0 +1,138 @@
+package admin_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// journalSchema is a schema with an observed column, with or without a journal. Its clients learn
+// of a change within a second.
+func journalSchema(without bool) *percolator.Schema {
+	return &percolator.Schema{
+		Tables:         []percolator.Table{{Name: "t", Observed: []string{"seen"}, Weak: []string{"poke"}}},
+		Timing:         percolator.Timing{RequestLifetime: 500 * time.Millisecond, MetaMaxAge: time.Second},
+		DisableJournal: without,
+	}
+}
+
+func mustApply(t testing.TB, ctx context.Context, env *percolatortest.Env, s *percolator.Schema) admin.StoredSchema {
+	t.Helper()
+	fixture.Must(t, percolator.CreateSchema(ctx, env.Project, env.Instance, s, env.Options()...))
+	stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+	fixture.Must(t, err)
+	return stored
+}
+
+// journalRows counts the rows of the journal that hold entries.
+func journalRows(t testing.TB, ctx context.Context, env *percolatortest.Env) (n int) {
+	t.Helper()
+	fixture.Must(t, env.Store().Open(model.JournalTable).ReadRows(ctx, bigtable.InfiniteRange(""), func(bigtable.Row) bool { n++; return true },
+		bigtable.RowFilter(bigtable.ColumnFilter("batch"))))
+	return n
+}
+
+// TestJournalTurnedOnAndOff: a new instance has a journal that is complete. Turned off it is
+// forgotten, and turned on again it is built again; the clients that run learn of either.
+func TestJournalTurnedOnAndOff(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, journalSchema(false))
+	ctx, c := fixture.Context(t), env.Client
+	stored, err := admin.ReadSchema(ctx, env.Project, env.Instance, "", env.Options()...)
+	fixture.Must(t, err)
+	if stored.Schema.DisableJournal || stored.Journal != (admin.JournalState{}) || !c.Engine().Meta.ByJournal() {
+		t.Errorf("a new instance has the journal %+v, disabled: %v", stored.Journal, stored.Schema.DisableJournal)
+	}
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	if n := journalRows(t, ctx, env); n != 1 {
+		t.Errorf("%d entries of a transaction", n)
+	}
+
+	if plan, words := changesOf(t, ctx, env, journalSchema(true)); words != "journal removed" || plan.Refused() != nil {
+		t.Errorf("planned %q, %v", words, plan.Refused())
+	}
+	stored = mustApply(t, ctx, env, journalSchema(true))
+	if !stored.Schema.DisableJournal || stored.Journal != (admin.JournalState{}) {
+		t.Errorf("turned off: %+v", stored)
+	}
+	fixture.Eventually(t, "the client knows that there is no journal", func() bool { return !c.Engine().Meta.Journaled() })
+	fixture.Put(t, ctx, c, "r", "c", "2")
+	if n := journalRows(t, ctx, env); n != 1 {
+		t.Errorf("%d entries after the journal was turned off", n)
+	}
+
+	if plan, words := changesOf(t, ctx, env, journalSchema(false)); words != "journal added" || plan.Refused() != nil || !plan.Changes[0].Backfill {
+		t.Errorf("planned %q, %v", words, plan.Refused())
+	}
+	first := mustApply(t, ctx, env, journalSchema(false))
+	if first.Schema.DisableJournal || first.Journal.Building == "" {
+		t.Errorf("turned on again: %+v", first)
+	}
+	fixture.Eventually(t, "the client knows of the journal", c.Engine().Meta.Journaled)
+	fixture.Put(t, ctx, c, "r", "c", "3")
+	if n := journalRows(t, ctx, env); n != 2 {
+		t.Errorf("%d entries after the journal was turned on", n)
+	}
+	if c.Engine().Meta.ByJournal() {
+		t.Error("a journal is relied on that is building")
+	}
+
+	mustApply(t, ctx, env, journalSchema(true))
+	second := mustApply(t, ctx, env, journalSchema(false))
+	if second.Journal.Building == "" || second.Journal.Building == first.Journal.Building {
+		t.Errorf("built again: %+v after %+v", second.Journal, first.Journal)
+	}
+	fixture.WantErr(t, c.Engine().Meta.JournalReady(ctx, first.Journal.Building, 1), percolator.ErrConflict)
+	fixture.Must(t, c.Engine().Meta.JournalReady(ctx, second.Journal.Building, 7))
+	fixture.Must(t, c.Engine().Meta.JournalReady(ctx, second.Journal.Building, 7)) // after an answer that was lost
+	if m := c.Engine().Meta; !m.ByJournal() || m.CollectByJournal(6) || !m.CollectByJournal(7) {
+		t.Error("ready since 7")
+	}
+}
+
+// TestJournalOfAnInstanceWithoutOne: CreateSchema gives it one that is building; programs whose
+// schema differs in nothing but the journal work on.
+func TestJournalOfAnInstanceWithoutOne(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, journalSchema(true))
+	ctx := fixture.Context(t)
+	with := func(s *percolator.Schema) percolatortest.ClientOption {
+		return percolatortest.Configure(func(cfg *percolator.Config) { cfg.Schema = s })
+	}
+	env.NewClient(with(journalSchema(false)))
+	if stored := mustApply(t, ctx, env, journalSchema(false)); stored.Journal.Building == "" || stored.Version != 2 {
+		t.Errorf("%+v", stored)
+	}
+	fixture.Put(t, ctx, env.NewClient(with(journalSchema(true))), "r", "c", "1")
+	if n := journalRows(t, ctx, env); n != 1 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// TestLostJournal: an instance whose table of the journal is gone has it built again.
+func TestLostJournal(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, journalSchema(false))
+	ctx := fixture.Context(t)
+	bt, err := bigtable.NewAdminClient(ctx, env.Project, env.Instance, env.Options()...)
+	fixture.Must(t, err)
+	defer func() { _ = bt.Close() }()
+	fixture.Must(t, bt.DeleteTable(ctx, model.JournalTable))
+	if plan, words := changesOf(t, ctx, env, journalSchema(false)); words != "bigtable table created  percolator_journal" || !plan.Changes[0].Backfill {
+		t.Errorf("planned %q", words)
+	}
+	if stored := mustApply(t, ctx, env, journalSchema(false)); stored.Journal.Building == "" {
+		t.Errorf("%+v", stored)
+	}
+	if _, words := changesOf(t, ctx, env, journalSchema(false)); words != "" {
+		t.Errorf("planned %q", words)
+	}
+}

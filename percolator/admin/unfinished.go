@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"iter"
+
+	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// Lists of unfinished work go by the journal: they read the rows that its unsettled entries name,
+// and no others, so they cost what is unfinished and not what the tables hold. What the journal
+// does not lead to only a scan finds: a lock of a transaction that was never going to commit (J8),
+// a notification of a column that nobody observes any more, and what something else has written.
+
+// PendingOptions is which rows with unfinished work ListPending and ListLocks look for. The zero
+// value goes by the journal and lists all.
+type PendingOptions struct {
+	// Scan passes over all rows of the range, and so finds what the journal does not lead to. It costs
+	// as much as the range is large. Without a journal a list always does.
+	Scan bool
+	// Enough ends the list of each table soon after so many of its rows. 0: the list has all.
+	Enough int
+}
+
+// ListPending streams, by table and row, the rows of table in r that carry notify or lock cells, as
+// far as unsettled entries of the journal name them; table "" stands for all tables and their
+// indexes. It reads a single row in any case. Without a journal, or while it is being built, it is
+// [Admin.ScanPending]. Errors: ErrSchemaMismatch for a table that is not in the schema, ErrCorrupt
+// for a row of the journal that cannot be decoded, the store's, and the context's.
+func (a *Admin) ListPending(ctx context.Context, table string, r percolator.Range, opts PendingOptions) iter.Seq2[Pending, error] {
+	return func(yield func(Pending, error) bool) {
+		for page, err := range a.unfinished(store.InBackground(ctx), table, r, opts, store.Pending()) {
+			if err != nil {
+				yield(Pending{}, err)
+				return
+			}
+			for _, row := range page.Rows {
+				if !yield(layout.DecodePending(page.Table, row), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// unfinishedPages bounds what a list reads at once.
+var unfinishedPages = store.PageSize{Rows: 512, Cells: 4096}
+
+// unfinished reads what q lets through of the rows of table in r, or of all tables.
+func (a *Admin) unfinished(ctx context.Context, table string, r percolator.Range, opts PendingOptions, q store.Query) iter.Seq2[journal.NamedPage, error] {
+	knows := func(table string) bool { return a.e.Meta.KnowsTable(ctx, table) }
+	if table != "" && !knows(table) {
+		return func(yield func(journal.NamedPage, error) bool) { yield(journal.NamedPage{}, model.UnknownTable(table)) }
+	}
+	oneRow := r.Start != "" && r == percolator.Row(r.Start)
+	if a.e.Meta.ByJournal() && !opts.Scan && !oneRow {
+		sel := journal.Selection{Table: table, Range: r, Knows: knows, Enough: opts.Enough, Parked: q.Shape == store.ShapePending}
+		return journal.NamedRows(ctx, a.e.Store, sel, q)
+	}
+	tables := []string{table}
+	if table == "" {
+		tables = a.tables()
+	}
+	return func(yield func(journal.NamedPage, error) bool) {
+		for _, table := range tables {
+			found := 0
+			for page, err := range a.e.Store.NewPass(table, r, q, unfinishedPages).Pages(ctx) {
+				if !yield(journal.NamedPage{Table: table, Rows: page.Rows}, err) || err != nil {
+					return
+				}
+				if found += len(page.Rows); opts.Enough > 0 && found >= opts.Enough {
+					break
+				}
+			}
+		}
+	}
+}
+
+// tables is the tables of the schema, each followed by those of its indexes.
+func (a *Admin) tables() (names []string) {
+	for _, t := range a.e.Meta.Catalog.Load().Schema.Tables {
+		names = append(names, t.Name)
+		for _, ix := range t.Indexes {
+			names = append(names, t.Name+"."+ix.Name)
+		}
+	}
+	return names
+}
