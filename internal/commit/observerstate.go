@@ -53,15 +53,14 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 		mut.Put(layout.NotifyFamily, layout.StateColumn(s), s.Through, layout.EncodeObserverState(s))
 	}
 	deadline := c.lifetime()
-	if err := c.ListParked(ctx, deadline, states...); err != nil {
+	if err := c.enlist(ctx, deadline, states...); err != nil {
 		return err
 	}
 	return c.changeStates(ctx, cell, mut, deadline)
 }
 
-// ListParked has the journal list states, all of one cell, as parked: before their row says so, or
-// when the journal is built and their row has said so before.
-func (c *Committer) ListParked(ctx context.Context, deadline time.Time, states ...layout.ObserverState) error {
+// enlist has the journal list states, all of one cell, as parked, before their row says so.
+func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...layout.ObserverState) error {
 	row, mut := journal.Parked(states...)
 	if !c.Meta.Journaled() || mut.Empty() {
 		return nil

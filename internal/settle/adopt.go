@@ -50,7 +50,8 @@ const adoptLock = 0x6a6f75726e616c00
 // Adopter adopts streams whose owners have died. It is for one goroutine.
 type Adopter struct {
 	Looker *Looker
-	// Watch has it look at streams of owners that live, too: nobody passes their hints on.
+	// Watch has it look at streams of owners that live, too, whoever is elected: nobody passes hints
+	// on to it.
 	Watch atomic.Bool
 
 	own    *journal.Appender
@@ -115,7 +116,7 @@ func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine
 func (a *Adopter) Run(ctx context.Context) {
 	ctx = store.InBackground(ctx)
 	for ctx.Err() == nil {
-		if !a.started() || a.elected(ctx) {
+		if !a.started() || a.Watch.Load() || a.elected(ctx) {
 			if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
 				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
 			}
