@@ -25,7 +25,7 @@ type Config struct {
 	// observer has already failed for the same change. 0: 16 × GOMAXPROCS.
 	Concurrency int
 	// Scanners is the number of goroutines that search the tables for notifications and stranded
-	// locks. 0: 2.
+	// locks, where the instance has no journal or builds it. 0: 2.
 	Scanners int
 	// ScanInterval is the pause between two searches by one scanner. 0: adaptive, from 50 ms after a
 	// search that found something new, doubling up to 2 s while there is nothing.

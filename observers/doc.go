@@ -73,10 +73,15 @@
 // nobody in its process takes the notification, it tells the oracle, and the oracle tells one
 // worker that asks (tso.Hints; percolator.Config.DisableHints turns it off). Both take
 // milliseconds. A dying process, a change of the oracle's leader or overload can lose a
-// notification on these paths. The scan then finds it: within seconds, on a table that it passes in
-// less.
+// notification on these paths. The journal then leads to it, whatever the tables hold: the writer's
+// client looks at what it wrote after 5 s, and hints again; within 2 s of the end of its session
+// (tso.Sessions) a worker adopts what it left behind.
 //
-// # Who searches what
+// # Instances without a journal
+//
+// Where Schema.DisableJournal is set, or the journal is being built, workers search the tables:
+// within seconds, on tables that they pass in less. A worker follows a change of that while it
+// runs.
 //
 // A scanner starts in a random tablet at a random key. It locks the rows that it finds until their
 // runs end, with the oracle if that keeps row locks. Where it meets another scanner's rows it goes
@@ -91,23 +96,27 @@
 //
 // # What an idle worker costs
 //
-// While nothing is dirty, a scanner searches every 1.5 to 2.5 s (unless Config.ScanInterval says
+// With a journal it reads nothing of users' tables. One worker at a time lists the streams of the
+// journal once a second, with one request for each, and asks the oracle twice a second whose
+// sessions have ended. Each worker asks the oracle three times a minute for hints about writes of
+// other processes, and keeps each question open for 20 s.
+//
+// Without a journal, a scanner searches every 1.5 to 2.5 s (unless Config.ScanInterval says
 // otherwise) and sends at most two requests that read rows for each observed table. Their filter
 // passes only notifications and locks. That is at most 80 requests a minute for each scanner and
-// table, 60 on average, and one for the boundaries of the table's tablets. Each worker asks the
-// oracle three times a minute for hints about writes of other processes, and keeps each question
-// open for 20 s. Config.Partition reads the list of workers six times a minute (one read, one
-// timestamp, and one question to an oracle that keeps sessions) and writes to it about every 100 s
-// with sessions, at most six times a minute without.
+// table, 60 on average, and one for the boundaries of the table's tablets. Config.Partition reads
+// the list of workers six times a minute (one read, one timestamp, and one question to an oracle
+// that keeps sessions) and writes to it about every 100 s with sessions, at most six times a minute
+// without.
 //
 // # Limits
 //
 // A worker uses Config.Concurrency + Config.Scanners + 1 goroutines, and up to 8 more for each
 // scanner that resolves stranded locks. In memory it holds up to Config.QueueLength dispatched
-// cells, as many that wait for another attempt or to be collapsed, and 8 found by the scan per
-// concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not fit;
-// the notification stays in the table, and the scan finds it later. It remembers up to 8,192
-// finished cells, and as many with a parked observer. A parked observer takes up to 1 KiB in its
-// row, and a little of each scan. A worker keeps rows locked while a scanner works on their page,
-// and while a cell waits for its first attempt or runs, but for at most 20 s.
+// cells, as many that wait for another attempt or to be collapsed, and 8 found by looks and scans
+// per concurrent run (at least 1,024): about 0.3 KB each plus the row key. It drops what does not
+// fit; the notification stays in the table, and is found again when there is room. It remembers up
+// to 8,192 finished cells, and as many with a parked observer. A parked observer takes up to 1 KiB
+// in its row, and a little of each scan. A worker keeps rows locked while a scanner works on their
+// page, and while a cell waits for its first attempt or runs, but for at most 20 s.
 package observers

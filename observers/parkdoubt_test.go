@@ -220,3 +220,64 @@ func TestRetryWaitsForAnotherObserverOfTheCell(t *testing.T) {
 		t.Error("a was retried, and does not run as long as b puts the change off")
 	}
 }
+
+// TestLateParkRequestAfterARetryIsListed: a late duplicate of the request that parks lands after
+// the retry, and the cell is parked once more. It must not be so unseen.
+func TestLateParkRequestAfterARetryIsListed(t *testing.T) {
+	eachColumn(t, func(t *testing.T, by finding, column string) {
+		e := newParkEnv(t, by)
+		c := e.NewClient()
+		hold := percolatortest.NewHold()
+		e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if r.Method == percolatortest.MutateRows && r.Table == "t" && r.Sets("notify") && e.bad.Load() >= 3 {
+				return hold.Copy()
+			}
+			return percolatortest.Pass
+		})
+		w, stop := e.start(c, e.registry, parkSoon)
+		e.change(column, "1")
+		e.until("the cell is parked", func() bool { return len(e.parked()) == 1 })
+		e.idle(w)
+		stop()
+		if err := observers.Retry(e.ctx, e.client, e.parked()[0]); err != nil {
+			t.Fatal(err)
+		}
+		if p := e.parked(); len(p) != 0 {
+			t.Fatalf("parked %+v", p)
+		}
+		hold.Release()
+		e.until("it is listed once more", func() bool { return len(e.parked()) == 1 })
+		e.broken.Store(false)
+		if err := observers.Retry(e.ctx, e.client, e.parked()[0]); err != nil {
+			t.Fatal(err)
+		}
+		w, _ = e.start(e.NewClient(), e.registry, parkSoon)
+		e.idle(w)
+		e.finished()
+	})
+}
+
+// TestListsOfParkedCellsReadNoRange: with a journal the list costs what is parked, not the table.
+func TestListsOfParkedCellsReadNoRange(t *testing.T) {
+	t.Parallel()
+	e := newParkEnv(t, byJournal)
+	w, _ := e.start(e.NewClient(), e.registry, parkSoon)
+	e.change("in", "1")
+	e.change("w", "1")
+	e.idle(w)
+	e.FaultsOf(e.client).Forget()
+	if p := e.parked(); len(p) != 2 || p[0].Cell != cell("r", "in") || p[1].Cell != cell("r", "w") {
+		t.Errorf("parked %+v", p)
+	}
+	reads := 0
+	for _, r := range e.FaultsOf(e.client).Requests() {
+		if r.Method == percolatortest.ReadRows && r.Table == "t" {
+			if reads++; r.Rows != 1 {
+				t.Errorf("a list of two cells in one row sent %v", r)
+			}
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads of the table", reads)
+	}
+}

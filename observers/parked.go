@@ -27,8 +27,8 @@ type Parked struct {
 
 // ListParked streams what is parked in tables, ordered by cell; without tables, in all of the
 // client's schema. It reads the rows that the journal lists as parked, 1,024 with one request, or
-// without a journal all notifications and locks of the tables. Errors: percolator.ErrSchemaMismatch for a table that is not in the schema, the
-// store's, and the context's.
+// without a journal all notifications and locks of the tables. Errors: percolator.ErrSchemaMismatch
+// for a table that is not in the schema, the store's, and the context's.
 func ListParked(ctx context.Context, c *percolator.Client, tables ...string) iter.Seq2[Parked, error] {
 	if len(tables) == 0 {
 		for _, t := range c.Schema().Tables {

@@ -81,6 +81,8 @@ func TestRequestsOfRuns(t *testing.T) {
 			w, stop := e.start(e.client, r, cfg)
 			if by == byScans {
 				searching.Wait(t, 1)
+			} else { // the look with which a worker begins is over
+				e.until("two lists of the streams", func() bool { return len(e.FaultsOf(e.client).JournalRequests()) >= 2 })
 			}
 			e.FaultsOf(e.client).Forget()
 			if _, err := e.client.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return rc.write(tx) }); err != nil {

@@ -12,7 +12,7 @@ import (
 type Stats struct {
 	ObserverStats // of all observers together
 
-	Found         int64 // notifications that a scan found and that were new to this worker
+	Found         int64 // notifications that a scan, or a look by the journal, found and that were new to this worker
 	Dispatched    int64 // notifications of this client that were queued or joined a queued cell
 	Dropped       int64 // notifications of this client for which there was no room
 	Hinted        int64 // hints from other processes that were queued or joined a queued cell
@@ -24,9 +24,14 @@ type Stats struct {
 
 	// Backlog is the age of the oldest notification that the scanners met in their last round, apart
 	// from parked ones. StrandedFor is how long the oldest lock they met has been past its time to
-	// live. Both are as exact as the client's estimate of the oracle's time.
+	// live. With a journal they are those that the adopter has found and nobody has dealt with, and
+	// Backlog is at least the age of the oldest change of this worker's own client of which it does
+	// not know that all observers have run. Both are as exact as the client's estimate of the oracle's
+	// time.
 	Backlog, StrandedFor time.Duration
-	ParkedCells          int // cells that only wait for a parked observer, as met in the last round
+	// ParkedCells counts cells that only wait for a parked observer, as met in the last round. With a
+	// journal the one worker that adopts counts what that lists as parked, every 10 s.
+	ParkedCells int
 
 	Queued, Running int // cells now: waiting for a turn or a pause; being run for
 

@@ -46,10 +46,10 @@ func (w *Worker) runMetrics(o *metrics.Gauges) func(metric.Observer) {
 
 func (w *Worker) findMetrics(o *metrics.Gauges) func(metric.Observer) {
 	received := o.Counter("percolator.notifications.received", "{notification}", "Notifications taken up, by where they were heard of")
-	dropped := o.Counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them")
-	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest notification that the scanners met in their last round, parked ones apart")
-	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round")
-	stuck := o.Seconds("percolator.lock.expired.age", "How long the oldest lock met in the last round has been past its time to live")
+	dropped := o.Counter("percolator.notifications.dropped", "{notification}", "Notifications of the own client for which there was no room; the scan finds them, or the client by its journal")
+	age := o.Seconds("percolator.notifications.oldest.age", "Age of the oldest notification that scanners or adopter have met and nobody has dealt with, parked ones apart")
+	parked := o.Gauge("percolator.notifications.parked", "{cell}", "Cells that only wait for a parked observer, as the scanners met them in their last round or the journal lists them")
+	stuck := o.Seconds("percolator.lock.expired.age", "How long the oldest lock that scanners or adopter have met has been past its time to live")
 	rounds := o.Counter("percolator.scan.rounds", "{round}", "Rounds of a scanner through all tables")
 	rows := o.Counter("percolator.scan.rows", "{row}", "Dirty or locked rows that scanners read")
 	teleports := o.Counter("percolator.scan.teleports", "{teleport}", "Times that a scanner met another one and went elsewhere")

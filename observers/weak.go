@@ -45,7 +45,7 @@ func (w *Worker) runWeak(ctx context.Context, tn turn) outcome {
 	return w.endWeak(ctx, tn, cell, out)
 }
 
-// endWeak erases notifications of the cell that all observers have dealt with, if tn's was the last.
+// endWeak erases the notifications that all observers have dealt with, if tn was the last.
 func (w *Worker) endWeak(ctx context.Context, tn turn, cell percolator.Cell, out outcome) outcome {
 	if upTo, last := w.queue.lastOf(tn, out.start); last && w.erase(ctx, cell, upTo) {
 		out.finished = upTo

@@ -103,12 +103,12 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Run searches the tables, takes notifications from its client, runs observers, and takes its turn
-// at removing old versions and at sweeping until ctx ends. Then it begins nothing new, waits up to
-// Config.DrainTimeout for runs under way, cancels the rest, and returns nil. Waiting notifications
-// stay in the tables. A second after the cancellation it abandons observers that ignore it. Errors:
-// ErrStarted on a second call, percolator.ErrClosed once the client is closed, and those of
-// registering metrics.
+// Run looks for work in the journal, or searches the tables of an instance without one, takes
+// notifications from its client, runs observers, and takes its turn at removing old versions and at
+// sweeping until ctx ends. Then it begins nothing new, waits up to Config.DrainTimeout for runs
+// under way, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
+// after the cancellation it abandons observers that ignore it. Errors: ErrStarted on a second call,
+// percolator.ErrClosed once the client is closed, and those of registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted

@@ -53,15 +53,22 @@ func (c *Committer) SetObserverStates(ctx context.Context, states ...layout.Obse
 		mut.Put(layout.NotifyFamily, layout.StateColumn(s), s.Through, layout.EncodeObserverState(s))
 	}
 	deadline := c.lifetime()
-	if row, list := journal.Parked(states...); c.Meta.Journaled() && !list.Empty() {
-		if err := c.Meta.CheckRepairing(ctx); err != nil {
-			return err
-		}
-		if err := c.Bulk.Do(ctx, []store.RowMutation{{Table: model.JournalTable, Row: row, Mut: list, Deadline: deadline}}); err != nil {
-			return err
-		}
+	if err := c.enlist(ctx, deadline, states...); err != nil {
+		return err
 	}
 	return c.changeStates(ctx, cell, mut, deadline)
+}
+
+// enlist has the journal list states, all of one cell, as parked, before their row says so.
+func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...layout.ObserverState) error {
+	row, mut := journal.Parked(states...)
+	if !c.Meta.Journaled() || mut.Empty() {
+		return nil
+	}
+	if err := c.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
+	return c.Bulk.Do(ctx, []store.RowMutation{{Table: model.JournalTable, Row: row, Mut: mut, Deadline: deadline}})
 }
 
 // unlist erases from the journal that an observer is parked, up to s.Through, once its row does not
@@ -139,7 +146,6 @@ func (c *Committer) drop(ctx context.Context, s layout.ObserverState, mut *store
 		return err
 	}
 	c.Done(a, s.Cell)
-	c.Dispatch.Notified(model.Notification{Cell: s.Cell, Timestamp: s.Through})
 	return c.unlist(ctx, s)
 }
 

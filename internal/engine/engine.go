@@ -112,7 +112,7 @@ func (e *Engine) Start(oracle tso.Oracle) (err error) {
 		return fmt.Errorf("percolator: registering metrics: %w", err)
 	}
 	e.running.Go(func() { e.Meta.Run(e.Store.Background) })
-	e.running.Go(func() { (&settle.Owner{Looker: e.Looker, Journal: e.Journal}).Run(e.Store.Background) })
+	e.running.Go(func() { settle.NewOwner(e.Looker, e.Journal).Run(e.Store.Background) })
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (e *Engine) Close() (first bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err = e.Bulk.Flush(ctx)
-	(&settle.Owner{Looker: e.Looker, Journal: e.Journal}).Close(ctx)
+	settle.NewOwner(e.Looker, e.Journal).Close(ctx)
 	e.Store.Stop()
 	e.running.Wait()
 	e.Bulk.Close()

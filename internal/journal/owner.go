@@ -76,7 +76,7 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	s.next = seq + 1
 	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now(), known: o.owned < MaxOwned}
 	for _, p := range parts {
-		if row.known && !p.of.settled && !slices.Contains(row.open, p.of) {
+		if n := len(row.open); row.known && !p.of.settled && (n == 0 || row.open[n-1] != p.of) { // another part of it
 			o.hold(row, p.of)
 		}
 	}

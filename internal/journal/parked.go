@@ -11,9 +11,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// What is parked can be listed without reading a range of a table: each cell with a parked observer
-// has a row here, with a column for each of them. It is acknowledged before the row of the cell says
-// so, and erased after, so that nothing parked is missing:
+// What is parked can be listed without reading a range of a table: each cell with parked observers
+// has a row here, with a column for each of them. It is acknowledged before the row of the cell
+// says so, and erased after, so that nothing parked is missing:
 //
 //	parked:observer   at the newest notification that it is parked for
 //	                  version, table, row, column, the observer state as the row of the cell holds it

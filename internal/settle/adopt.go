@@ -50,7 +50,8 @@ const adoptLock = 0x6a6f75726e616c00
 // Adopter adopts streams whose owners have died. It is for one goroutine.
 type Adopter struct {
 	Looker *Looker
-	// Watch has it look at streams of owners that live, too: nobody passes their hints on.
+	// Watch has it look at streams of owners that live, too, whoever is elected: nobody passes hints
+	// on to it.
 	Watch atomic.Bool
 
 	own    *journal.Appender
@@ -83,6 +84,8 @@ type adopted struct {
 	watch  time.Time             // when it is looked at although its owner lives
 	next   uint64                // every row below it was read
 	rows   map[uint64]*unsettled // of those the rows that are not settled
+	quiet  int                   // how often in a row there was nothing behind them
+	more   time.Time             // when to look there again
 	idle   idleness
 }
 
@@ -113,7 +116,7 @@ func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine
 func (a *Adopter) Run(ctx context.Context) {
 	ctx = store.InBackground(ctx)
 	for ctx.Err() == nil {
-		if !a.started() || a.elected(ctx) {
+		if !a.started() || a.Watch.Load() || a.elected(ctx) {
 			if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
 				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
 			}
@@ -309,15 +312,18 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 	if !st.ended && !st.fresh {
 		pace = a.more
 	}
-	for more := true; more && a.unsettled < maxUnsettled && pace.Tokens() > 0; {
-		rows, rest, err := journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows)
+	for more := !time.Now().Before(st.more); more && a.unsettled < maxUnsettled && pace.Tokens() > 0; {
+		rows, others, err := journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows)
 		if err != nil {
 			return err
 		}
 		if err := a.look(ctx, st, rows, pace); err != nil {
 			return err
 		}
-		if more = rest; !more {
+		if len(rows) > 0 {
+			st.quiet = 0
+		}
+		if more = others; !more {
 			a.through(st)
 		}
 	}
@@ -335,9 +341,15 @@ func (st *adopted) due(now time.Time) (seqs []uint64) {
 	return seqs
 }
 
-// through ends the look at every stream with which a worker begins. The owner looks again.
+// through is called at the end of a stream. It ends the look with which a worker begins: an owner
+// that lives looks again. One whose session has ended appends nothing more, or hardly.
 func (a *Adopter) through(st *adopted) {
-	if st.fresh = false; st.ended || a.Watch.Load() {
+	if st.fresh = false; st.ended {
+		st.more = time.Now().Add(rest(st.quiet))
+		st.quiet++
+		return
+	}
+	if a.Watch.Load() {
 		return
 	}
 	st.watch = time.Now().Add(watchEvery)
@@ -409,9 +421,12 @@ func (a *Adopter) looked(ctx context.Context, st *adopted, seq uint64, left []jo
 		a.drop(st, seq)
 		return
 	}
-	u.due = time.Now().Add(min(adoptEvery<<min(u.looks, 12), rarestAdopt))
+	u.due = time.Now().Add(rest(u.looks))
 	u.looks++
 }
+
+// rest is how long to rest after so many looks that led to nothing.
+func rest(looks int) time.Duration { return min(adoptEvery<<min(looks, 12), rarestAdopt) }
 
 // takeOver appends entries to a stream of this client, which looks at them from then on.
 func (a *Adopter) takeOver(ctx context.Context, left []journal.Entry) bool {

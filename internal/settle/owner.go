@@ -31,12 +31,17 @@ type Owner struct {
 	Journal *journal.Appender
 
 	pace *rate.Limiter
+	now  func() time.Time
+}
+
+// NewOwner settles what is appended to own.
+func NewOwner(l *Looker, own *journal.Appender) *Owner {
+	return &Owner{Looker: l, Journal: own, pace: newPace(OwnerRows), now: time.Now}
 }
 
 // Run looks at entries and writes low positions until ctx ends.
 func (o *Owner) Run(ctx context.Context) {
 	ctx = store.InBackground(ctx)
-	o.pace = newPace(OwnerRows)
 	tick := time.NewTicker(lowEvery)
 	defer tick.Stop()
 	for {
@@ -88,7 +93,7 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 	var items []ownItem
 	named := 0
 	for named < lookRows {
-		next := o.Journal.Own.Due(time.Now(), 1)
+		next := o.Journal.Own.Due(o.now(), 1)
 		if len(next) == 0 {
 			break
 		}
@@ -144,7 +149,7 @@ func (o *Owner) items(ctx context.Context, row journal.Looking, of int) (items [
 	if row.Known {
 		for _, w := range row.Open {
 			it := &Item{Entry: w.Entry(), CommitTS: o.Journal.Own.CommitTS(w), Read: row.Sent}
-			if it.Primary != (model.Cell{}) && it.CommitTS == 0 && time.Since(row.Sent) < o.Looker.Store.Timing.RequestLifetime {
+			if it.Primary != (model.Cell{}) && it.CommitTS == 0 && o.now().Sub(row.Sent) < o.Looker.Store.Timing.RequestLifetime {
 				continue
 			}
 			items = append(items, ownItem{it, of, w})
@@ -164,7 +169,7 @@ func (o *Owner) items(ctx context.Context, row journal.Looking, of int) (items [
 func (o *Owner) again(ctx context.Context, stubborn []*journal.Append) {
 	copies := map[*journal.Append]*journal.Append{}
 	for _, w := range stubborn {
-		if !o.Journal.Own.Again(w, time.Now()) {
+		if !o.Journal.Own.Again(w, o.now()) {
 			continue
 		}
 		e := w.Entry()

@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/model"
+)
+
+// owned is an owner with a stream of n rows, each with one entry.
+func owned(n int) (o *Owner, entries []*Append) {
+	o = NewOwner()
+	for i := range n {
+		e := &Entry{StartTS: 1, Rows: []Row{{Table: "t", Key: "r"}}}
+		w := &Append{entry: e}
+		entries = append(entries, w)
+		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
+	}
+	return o, entries
+}
+
+func low(o *Owner) uint64 { return o.Low()["stream"] }
+
+// The low position is that of the first row that is not settled, in whatever order they are.
+func TestLowFollowsTheFirstUnsettledRow(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(10)
+	for _, i := range []int{9, 1, 2, 5, 6, 7, 8} {
+		o.RolledBack(entries[i])
+	}
+	if got := low(o); got != 0 {
+		t.Errorf("it moved to %d past an unsettled row", got)
+	}
+	o.RolledBack(entries[0])
+	if got := low(o); got != 4 {
+		t.Errorf("it is %d, want 4", got)
+	}
+	o.RolledBack(entries[4])
+	o.RolledBack(entries[3])
+	if got := low(o); got != 11 || o.owned != 0 || len(o.due) != 0 || len(o.streams["stream"].rows) != 0 {
+		t.Errorf("it is %d, want 11; %d are owned, %d due", got, o.owned, len(o.due))
+	}
+}
+
+// A row is looked at late, then ever more rarely; the one that has been due longest comes first.
+func TestRowsAreDueEverMoreRarely(t *testing.T) {
+	t.Parallel()
+	o, _ := owned(3)
+	begun := time.Now()
+	if due := o.Due(begun.Add(firstLook-time.Second), 10); len(due) != 0 {
+		t.Errorf("%d rows are due at once", len(due))
+	}
+	due := o.Due(begun.Add(firstLook+time.Second), 2)
+	if len(due) != 2 || due[0].Seq != 1 || due[1].Seq != 2 || !due[0].Known || len(due[0].Open) != 1 {
+		t.Fatalf("due are %+v", due)
+	}
+	o.Looked(due[0], nil, nil)
+	o.Looked(due[1], due[1].Open, nil)
+	if due := o.Due(begun.Add(firstLook+time.Second), 10); len(due) != 1 || due[0].Seq != 3 {
+		t.Errorf("then %+v", due)
+	}
+	if due := o.Due(begun.Add(3*firstLook), 10); len(due) != 1 || due[0].Seq != 1 {
+		t.Errorf("then %+v", due)
+	}
+	last := time.Duration(0)
+	for looks := range 100 {
+		if d := lookAfter(looks); d < last || d > rarestLook {
+			t.Errorf("after %d looks a row rests for %v", looks, d)
+		} else {
+			last = d
+		}
+	}
+}
+
+// An entry that stays unsettled for minutes is appended again, at ever longer intervals, and no
+// longer holds the low position; what this process learns of it settles the copy.
+func TestCopiesLetTheLowPositionPass(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(3)
+	cell := model.Cell{Table: "t", Row: "r", Column: "c"}
+	o.Committed(entries[0], 5, 0, []model.Cell{cell})
+	o.RolledBack(entries[1])
+	stubborn, begun := entries[0], time.Now()
+	if o.Again(stubborn, begun.Add(againAfter-time.Second)) {
+		t.Error("appended again at once")
+	}
+	if o.Again(entries[2], begun.Add(time.Hour)) {
+		t.Error("the last row of a stream holds nothing back, and is appended again")
+	}
+	for copies := 1; copies < 12; copies++ {
+		if !o.Again(stubborn, begun.Add(againAfter<<min(copies-1, maxDoubled)+time.Minute)) {
+			t.Fatalf("not appended again for the %dth time", copies)
+		}
+		to := &Append{entry: stubborn.entry}
+		o.sent("stream", uint64(2*copies+2), []*part{{entry: to.entry, of: to}})
+		o.sent("stream", uint64(2*copies+3), []*part{{entry: &Entry{}, of: &Append{}}})
+		o.Copied(stubborn, to)
+		if copies == 1 && low(o) != 3 {
+			t.Error("the copied entry holds the low position")
+		}
+		if o.Again(to, begun.Add(againAfter<<min(copies, maxDoubled)-time.Second)) {
+			t.Errorf("copy %d is appended again as soon as the one before", copies)
+		}
+		stubborn = to
+	}
+	o.Cleared(cell, 5)
+	if !stubborn.settled || len(o.cells) != 0 {
+		t.Error("the end of its notification does not settle the copy")
+	}
+}
+
+// Beyond MaxOwned a row is only remembered by its number; once it was read and there is room, its
+// entries are known.
+func TestRowsBeyondTheLimitAreRead(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(1)
+	o.owned += MaxOwned
+	e := &Entry{StartTS: 2}
+	o.sent("stream", 2, []*part{{entry: e, of: &Append{entry: e}}})
+	due := o.Due(time.Now().Add(time.Hour), 10)
+	if len(due) != 2 || !due[0].Known || due[1].Known {
+		t.Fatalf("due are %+v", due)
+	}
+	o.Looked(due[1], nil, []Entry{*e})
+	if due[1].known {
+		t.Error("it is known although there is no room")
+	}
+	o.owned -= MaxOwned
+	due[1].index = -1
+	o.due.remove(due[1].OwnRow)
+	o.RolledBack(entries[0])
+	due = o.Due(time.Now().Add(time.Hour), 10)
+	for _, l := range due {
+		o.Looked(l, nil, []Entry{*e})
+		if !l.known || o.owned != 1 {
+			t.Errorf("row %d, and %d entries, are known", l.Seq, o.owned)
+		}
+	}
+	if o.Hurry(); len(o.Hurried) != 1 {
+		t.Error("nobody hears of the hurry")
+	}
+}

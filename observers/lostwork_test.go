@@ -1,0 +1,230 @@
+package observers_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// soon is within which an observer has run for what a dead client left behind. On a busy machine
+// the tests allow more.
+const (
+	soon       = 2 * time.Second
+	soonEnough = 5 * soon
+)
+
+// lost is a table of clean rows, a worker, and a client that will be lost. All have sessions.
+type lost struct {
+	*env
+	sessions fixture.Registrar
+	j        *journal
+	registry *observers.Registry
+	dying    *percolator.Client
+	session  string
+	workers  []*percolator.Client
+}
+
+func newLost(t *testing.T, clean int) *lost {
+	l := &lost{env: newEnv(t, table()), j: newJournal(), registry: observers.NewRegistry()}
+	l.registry.Observe("o", "t", "in", l.j.observer("o"))
+	fixture.Fill(t, l.ctx, l.Env, "t", clean)
+	l.dying = l.client()
+	l.session = l.dying.Engine().Locks.Sessions.Own()
+	return l
+}
+
+// client is a client with a session, whose hints get lost.
+func (l *lost) client() *percolator.Client {
+	return l.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
+		o := l.sessions.Oracle(cfg.Oracle)
+		cfg.Oracle = struct {
+			tso.Oracle
+			tso.Sessions
+			tso.Hints
+		}{o, o.(tso.Sessions), new(quietHints)}
+	}))
+}
+
+// work starts a worker, and waits until its first look is over.
+func (l *lost) work() *observers.Worker {
+	l.Helper()
+	c := l.client()
+	l.workers = append(l.workers, c)
+	w, _ := l.start(c, l.registry, observers.Config{DisableCollection: true})
+	l.idle(w)
+	return w
+}
+
+// found waits until the observer has run for n rows, which a worker has to do soon after now, when
+// the session ends, without having read a range of the table.
+func (l *lost) found(n int) {
+	l.Helper()
+	ended := time.Now()
+	l.sessions.End(l.session)
+	l.await(l.j, "o", n)
+	took := time.Since(ended)
+	l.Logf("run for all %d rows %v after the end of the session", n, took.Round(10*time.Millisecond))
+	if took > soonEnough {
+		l.Errorf("%v after the end of the session, want at most %v", took, soon)
+	}
+	for _, c := range l.workers {
+		for _, r := range l.FaultsOf(c).Requests() {
+			if r.Table == "t" && (r.Method == percolatortest.SampleRowKeys || r.Method == percolatortest.ReadRows && r.Rows == 0) {
+				l.Errorf("a worker read a range of the table: %v", r)
+			}
+		}
+	}
+}
+
+// set2 writes the observed column of some rows in one transaction.
+func (l *lost) set2(c *percolator.Client, rows int) error {
+	_, err := c.Update(l.ctx, func(_ context.Context, tx *percolator.Txn) error {
+		if err := tx.Set(cell("primary", "plain"), []byte("1")); err != nil {
+			return err
+		}
+		for i := range rows {
+			if err := tx.Set(cell(fmt.Sprint("lost-", i), "in"), []byte("1")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+const cleanRows = 5000
+
+// A client dies between its commit point and phase two: nobody reads the rows, and the observer
+// runs for them.
+func TestLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
+	t.Parallel()
+	l := newLost(t, cleanRows)
+	l.work()
+	l.FaultsOf(l.dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows {
+			return percolatortest.Crash
+		}
+		return percolatortest.Pass
+	})
+	if err := l.set2(l.dying, 20); err != nil {
+		t.Fatal(err)
+	}
+	l.until("the death", func() bool { _ = l.dying.Flush(l.ctx); return l.FaultsOf(l.dying).Crashed() })
+	l.found(20)
+}
+
+// A client writes, its hints are lost, and then it dies.
+func TestLostHint(t *testing.T) {
+	t.Parallel()
+	l := newLost(t, cleanRows)
+	l.work()
+	if err := l.set2(l.dying, 20); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.dying.Flush(l.ctx); err != nil {
+		t.Fatal(err)
+	}
+	l.FaultsOf(l.dying).Crash()
+	l.found(20)
+}
+
+// A worker is killed with a full queue, which nobody else knows of.
+func TestLostQueue(t *testing.T) {
+	t.Parallel()
+	const rows = 500
+	l := newLost(t, cleanRows)
+	l.work()
+	r := observers.NewRegistry()
+	hold := make(chan struct{})
+	r.Observe("o", "t", "in", func(ctx context.Context, _ *percolator.Txn, _ observers.Change) error {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	})
+	w, stop := l.start(l.dying, r, observers.Config{Concurrency: 4, DisableCollection: true, DrainTimeout: time.Millisecond})
+	l.idle(w)
+	for from := 0; from < rows; from += 100 {
+		_, err := l.dying.Update(l.ctx, func(_ context.Context, tx *percolator.Txn) error {
+			for i := from; i < from+100; i++ {
+				if err := tx.Set(cell(fmt.Sprint("lost-", i), "in"), []byte("1")); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.until("the queue is full", func() bool { s := w.Stats(); return s.Queued+s.Running == rows })
+	l.FaultsOf(l.dying).Crash()
+	close(hold)
+	stop()
+	if n := l.j.count("o"); n != 0 {
+		t.Errorf("%d runs before the session ended", n)
+	}
+	l.found(rows)
+}
+
+// What a worker's queue had no room for is found again as soon as there is some, not when its
+// client looks next.
+func TestDroppedNotificationsAreFoundAgain(t *testing.T) {
+	t.Parallel()
+	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	release := make(chan struct{})
+	r.Observe("o", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		<-release
+		j.add("o", ch)
+		return nil
+	})
+	w, _ := e.start(e.client, r, observers.Config{QueueLength: 4, Concurrency: 2, DisableCollection: true})
+	e.idle(w)
+	for i := range 200 {
+		e.set(e.client, fmt.Sprint(i), "in", "1")
+	}
+	close(release)
+	e.await(j, "o", 200)
+	if s := w.Stats(); s.Dropped == 0 || s.Found == 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// A worker follows the journal: while the instance has none it scans, and when it has one it does
+// not.
+func TestAWorkerFollowsTheJournal(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	t.Cleanup(cancel)
+	schema := func(disabled bool) *percolator.Schema {
+		return &percolator.Schema{
+			Tables: []percolator.Table{table()}, DisableJournal: disabled,
+			Timing: percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 400 * time.Millisecond},
+		}
+	}
+	pt := percolatortest.New(t, schema(false))
+	e := &env{t, pt, ctx, pt.Client, byJournal}
+	j, r := newJournal(), observers.NewRegistry()
+	r.Observe("o", "t", "in", j.observer("o"))
+	c := e.NewClient()
+	w, _ := e.start(c, r, observers.Config{ScanInterval: time.Millisecond, DisableCollection: true})
+	e.set(c, "a", "in", "1")
+	e.await(j, "o", 1)
+	if n := w.Stats().Searches; n != 0 {
+		t.Errorf("%d searches beside a journal", n)
+	}
+	if err := percolator.CreateSchema(ctx, e.Project, e.Instance, schema(true), e.Options()...); err != nil {
+		t.Skipf("the journal cannot be turned off: %v", err)
+	}
+	e.until("scanners search", func() bool { return w.Stats().Searches > 2 })
+	e.set(e.client, "b", "in", "1")
+	e.await(j, "o", 2)
+}
