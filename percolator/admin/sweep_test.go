@@ -83,8 +83,8 @@ func writeWithoutJournal(t testing.TB, ctx context.Context, env *percolatortest.
 	c.Flush(ctx)
 }
 
-// TestSweepBuildsTheJournal: what an instance without a journal holds is found by the journal once a
-// sweep has ended, so collection by the journal leaves nothing.
+// TestSweepBuildsTheJournal: what an instance without a journal holds is found by the journal once
+// a sweep has ended, so collection by the journal leaves nothing.
 func TestSweepBuildsTheJournal(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
