@@ -108,6 +108,7 @@ func checks() []check {
 		{"app-profile", "single-cluster routing, transactional writes", false, checkAppProfile},
 		{"oracle", "timestamps increase, above what was served and close to the clock", true, checkOracle},
 		{"locks", "no lock stands for much longer than its TTL, none is undecodable", true, checkLocks},
+		{"journal", "its streams can be read, and those of dead clients are worked off", true, checkJournal},
 		{"indexes", "no index is unfinished", false, checkIndexes},
 		{"collection", "collection keeps up with the retention", true, checkCollection},
 		{"workers", "workers agree about their version and observers", true, checkWorkers},
@@ -128,6 +129,7 @@ type checkFlags struct {
 	keep       retentionFlag
 	only, skip []string
 	strict     bool
+	scan       bool
 	schema     string // file
 	stranded   int    // TTLs
 	live       liveFlags
@@ -162,6 +164,7 @@ func newCheck() *cobra.Command {
 	flags.BoolVar(&f.strict, "strict", false, "warnings count as failures")
 	flags.StringVar(&f.schema, "schema", "", "file with the schema that is to be stored")
 	flags.IntVar(&f.stranded, "stranded-ttls", 6, "how many times its TTL a lock may stand before it counts as stranded")
+	flags.BoolVar(&f.scan, "scan", false, "look for locks in the whole tables, not only in the rows that the journal names")
 	f.live.add(cmd)
 	for _, name := range []string{"only", "skip"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(slices.Concat(checkNames(), liveNames()), cobra.ShellCompDirectiveNoFileComp))

@@ -72,7 +72,7 @@ func checkLocks(ctx context.Context, x *checker) []finding {
 	var seen, stranded, undecodable int
 	var oldest time.Duration
 	var out []finding
-	for l, err := range allLocks(ctx, x.client, nil, percolator.All(), admin.LockOptions{}) {
+	for l, err := range allLocks(ctx, x.client, nil, percolator.All(), admin.LockOptions{PendingOptions: admin.PendingOptions{Scan: x.flags.scan}}) {
 		if err != nil {
 			return append(out, cannot(err)...)
 		}
@@ -98,7 +98,7 @@ func checkLocks(ctx context.Context, x *checker) []finding {
 	}
 	if stranded > 0 {
 		out = append(out, found(levelWarning, "percolator locks resolve",
-			"%d locks of transactions that are over stand for more than %d times their TTL, the oldest began %s ago: is no worker scanning?",
+			"%d locks of transactions that are over stand for more than %d times their TTL, the oldest began %s ago: is no worker running?",
 			stranded, x.flags.stranded, briefAge(oldest)))
 	}
 	return elseOK(out, "locks: %d, none of them stranded", seen)

@@ -274,7 +274,10 @@ func TestCheckLocks(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	cl.plant("accounts", "Z z", "lock", "balance", 0, "rubbish")
-	if r := cl.checked(exitFindings, "--only", "locks"); r["locks"].Level != levelFailed || r["locks"].Findings[0].Remedy != `percolator row accounts '"Z z"'` {
+	if r := cl.checked(exitOK, "--only", "locks"); r["locks"].Level != levelWarning {
+		t.Errorf("a lock that no entry names: %+v", r)
+	}
+	if r := cl.checked(exitFindings, "--only", "locks", "--scan"); r["locks"].Level != levelFailed || r["locks"].Findings[0].Remedy != `percolator row accounts '"Z z"'` {
 		t.Errorf("%+v", r)
 	}
 }

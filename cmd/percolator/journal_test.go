@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/api/option"
@@ -15,6 +16,7 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // TestJournalSession: streams and their entries, a row of a stream that cannot be decoded, and the
@@ -47,8 +49,10 @@ func TestJournalSession(t *testing.T) {
 	s.run(exitOK, "row", "people", "Zoe", "--journal", "-o", "json")
 	s.run(exitFailure, "locks", "ls")
 	s.run(exitOK, "locks", "ls", "--scan", "people")
+	s.run(exitOK, "check", "--only", "journal") // it reads the first unsettled row of each stream
 	cl.plant(model.JournalTable, string(id)+"\x00\x00\x00\x00\x00\x00\x00\x00", "journal", "session", 1e15, "rubbish")
 	s.run(exitOK, "journal", "ls")
+	s.run(exitFindings, "check", "--only", "journal")
 	s.run(exitUsage, "journal", "ls", "--from", "2")
 	s.run(exitUsage, "journal", "ls", "--limit", "0")
 	s.run(exitUsage, "journal", "ls", "--stream", "1f")
@@ -117,4 +121,28 @@ func (s *watchedStream) SendMsg(m any) error {
 		}
 	}
 	return s.ClientStream.SendMsg(m)
+}
+
+func TestJudgeJournal(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := func(d time.Duration) tso.Timestamp { return tso.At(now.Add(-d)) }
+	for name, c := range map[string]struct {
+		stream admin.JournalStream
+		want   checkLevel
+	}{
+		"alive and behind":    {admin.JournalStream{SessionState: admin.SessionOpen, Oldest: at(time.Hour)}, levelOK},
+		"dead and settled":    {admin.JournalStream{SessionState: admin.SessionEnded}, levelOK},
+		"died just now":       {admin.JournalStream{SessionState: admin.SessionEnded, Oldest: at(time.Minute)}, levelOK},
+		"dead and unfinished": {admin.JournalStream{SessionState: admin.SessionEnded, Oldest: at(time.Hour)}, levelWarning},
+		"corrupt":             {admin.JournalStream{SessionState: admin.SessionOpen, Corrupt: "rubbish"}, levelFailed},
+	} {
+		got := levelOK
+		for _, f := range judgeJournal([]admin.JournalStream{c.stream}, false, now) {
+			got = worst(got, f.Level)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }

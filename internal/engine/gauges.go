@@ -18,7 +18,7 @@ func (e *Engine) registerMetrics(p metric.MeterProvider) (metric.Registration, e
 		return nil, nil
 	}
 	o := &telemetry.Gauges{Meter: p.Meter(telemetry.Scope)}
-	return o.Register(e.transactionMetrics(o), e.readMetrics(o), e.noticeMetrics(o), e.collectionMetrics(o))
+	return o.Register(e.transactionMetrics(o), e.readMetrics(o), e.noticeMetrics(o), e.collectionMetrics(o), e.journalMetrics(o))
 }
 
 func labelled(key, value string) metric.ObserveOption {

@@ -338,7 +338,10 @@ func (a *Appender) row(s *stream, batch []*part) error {
 	late := time.AfterFunc(hedgeAfter, func() { a.hedge(s, batch) })
 	defer late.Stop()
 	err := a.mutate(ctx, s.id.key(s.next), mut)
-	if err == nil {
+	if err != nil {
+		a.store.Count.AppendsFailed.Add(1)
+	} else {
+		a.store.Count.Appends.Add(1)
 		a.Own.sent(s.id, s.next, batch)
 	}
 	s.next++ // acknowledged, or it can no longer arrive
@@ -373,6 +376,7 @@ func (a *Appender) hedge(s *stream, batch []*part) {
 		s.stuck = true
 		a.stuck++
 	}
+	a.store.Count.Hedges.Add(1)
 	for _, p := range batch {
 		if !p.acked && !p.of.over {
 			a.queue(p)

@@ -34,6 +34,7 @@ type Selection struct {
 	Knows  func(table string) bool
 	Wants  func(Entry, Row) bool // nil: every row of every entry
 	Enough int                   // a table is left after the page with so many rows; 0: never
+	Parked bool                  // those of parked cells too, which Wants is not asked about
 	Oldest bool                  // from the first row of each stream: settled entries too, until they are collected
 }
 
@@ -132,9 +133,27 @@ func Named(ctx context.Context, s *store.Store, sel Selection) iter.Seq2[[]RowNa
 	}
 }
 
-// read tells add of every row that the selection asks for.
+// read tells add of every row that the selection asks for. A cell whose entry is settled may be
+// parked, and so named by the list of parked cells alone, until an entry announces its retry (J2):
+// the streams are read before that list, and what was appended meanwhile after it.
 func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)) error {
-	return sel.readOn(ctx, s, map[StreamID]uint64{}, add)
+	ends := map[StreamID]uint64{}
+	if err := sel.readOn(ctx, s, ends, add); err != nil || !sel.Parked {
+		return err
+	}
+	for from, more := "", true; more; more = from != "" {
+		list, next, err := ListParked(ctx, s, from)
+		if err != nil {
+			return err
+		}
+		for _, state := range list {
+			if n := (RowName{state.Cell.Table, state.Cell.Row}); sel.covers(n) {
+				add(n)
+			}
+		}
+		from = next
+	}
+	return sel.readOn(ctx, s, ends, add)
 }
 
 // readOn reads the streams from where they ended when it read them last.
@@ -168,19 +187,18 @@ func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[Stream
 func (sel Selection) names(entries []Entry, add func(RowName)) {
 	for _, e := range entries {
 		for _, r := range e.Rows {
-			switch {
-			case sel.Table != "" && r.Table != sel.Table, !within(sel.Range, r.Key):
-			case sel.Knows != nil && !sel.Knows(r.Table): // the schema has lost the table, with everything in it
-			case sel.Wants != nil && !sel.Wants(e, r):
-			default:
-				add(RowName{r.Table, r.Key})
+			if n := (RowName{r.Table, r.Key}); sel.covers(n) && (sel.Wants == nil || sel.Wants(e, r)) {
+				add(n)
 			}
 		}
 	}
 }
 
-func within(r model.Range, key string) bool {
-	return key >= r.Start && (r.End == "" || key < r.End)
+// covers reports whether a row is where the selection looks. What a table held that the schema has
+// lost is lost with it.
+func (sel Selection) covers(n RowName) bool {
+	r := sel.Range
+	return (sel.Table == "" || n.Table == sel.Table) && n.Key >= r.Start && (r.End == "" || n.Key < r.End) && (sel.Knows == nil || sel.Knows(n.Table))
 }
 
 // smallest keeps the smallest names from a first one on.

@@ -155,7 +155,7 @@ func (r *run) audit(ctx context.Context) error {
 			r.passed(page)
 		}
 		return nil
-	}, audit.Config{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipNotifications: true, SkipIndexes: true})
+	}, audit.Config{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipNotifications: true, SkipIndexes: true, SkipJournal: true})
 	if err != nil {
 		return fmt.Errorf("percolator: %w", err)
 	}

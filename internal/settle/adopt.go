@@ -92,6 +92,7 @@ type unsettled struct {
 	due   time.Time // for the next look
 	looks int
 	found Backlog
+	begun tso.Timestamp // the least start timestamp of its entries that are not settled
 }
 
 // NewAdopter returns an adopter that appends to the streams of own what stays unsettled. report,
@@ -117,8 +118,10 @@ func (a *Adopter) Run(ctx context.Context) {
 				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
 			}
 			a.report(a.backlog(), true)
+			a.count(a.known)
 		} else {
 			a.report(Backlog{}, false)
+			a.count(nil)
 		}
 		_ = retry.Sleep(ctx, adoptEvery)
 	}
@@ -137,6 +140,23 @@ func (a *Adopter) backlog() (b Backlog) {
 		}
 	}
 	return b
+}
+
+// count says for gauges how many streams there are, and what is left in those that are adopted.
+func (a *Adopter) count(streams map[journal.StreamID]*adopted) {
+	rows, oldest := 0, tso.Timestamp(0)
+	for _, st := range streams {
+		if st.ended {
+			rows += len(st.rows)
+			for _, row := range st.rows {
+				oldest = earliest(oldest, row.begun)
+			}
+		}
+	}
+	n := a.Looker.Store.Count
+	n.Streams.Store(int64(len(streams)))
+	n.Adopted.Store(int64(rows))
+	n.AdoptedOldest.Store(int64(oldest))
 }
 
 // started reports whether the look at every stream is over with which a worker begins.
@@ -359,10 +379,18 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 	for i, row := range rows {
 		a.looked(ctx, st, row.Seq, left[i], now)
 		if u := st.rows[row.Seq]; u != nil {
-			u.found = found[i]
+			u.found, u.begun = found[i], firstOf(left[i])
 		}
 	}
 	return err
+}
+
+// firstOf is the least start timestamp of entries; 0: there are none.
+func firstOf(entries []journal.Entry) (ts tso.Timestamp) {
+	for _, e := range entries {
+		ts = earliest(ts, e.StartTS)
+	}
+	return ts
 }
 
 // looked notes what is left of a row.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,6 +60,8 @@ type Looker struct {
 	Config   model.Settings
 	// Forget erases observer states beside no notification (I19).
 	Forget func(ctx context.Context, states ...layout.ObserverState) error
+
+	Resolved atomic.Int64 // locks that looks have resolved
 
 	mu     sync.Mutex
 	finder []*func() Found
@@ -122,6 +125,7 @@ type Item struct {
 // Look reports which items are settled. An error concerns some of the others: these are for later.
 func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err error) {
 	settled, asked := make([]bool, len(items)), time.Now()
+	l.Store.Count.Looks.Add(1)
 	if err := l.Meta.CheckRepairing(ctx); err != nil {
 		return settled, err
 	}
@@ -298,6 +302,7 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 	rows := map[RowID]layout.Pending{}
 	for table, names := range keys {
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
+			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
 			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest(items), versions), 0, func(row layout.Row) bool {
 				rows[RowID{table, row.Key}] = layout.DecodePending(table, row)
 				return true
@@ -340,8 +345,9 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pend
 			}
 			clean = false
 			it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
-			if _, err := l.Locks.ResolveLock(ctx, lock); err != nil {
-				failed = errors.Join(failed, err)
+			r, err := l.Locks.ResolveLock(ctx, lock)
+			if failed = errors.Join(failed, err); err == nil && r != model.LockAlive {
+				l.Resolved.Add(1)
 			}
 		}
 		if (r.Observed || r.Weak) && l.owed(ctx, p, it, found) {

@@ -22,6 +22,12 @@ type Counters struct {
 	HintsLeft, HintsLost, HintsTaken     atomic.Int64
 	Cycles, CyclesFailed, Collected      atomic.Int64
 
+	Appends, AppendsFailed, Hedges atomic.Int64 // rows of the journal
+	Looks, RowsLooked              atomic.Int64 // at what entries name
+	FoundByCollector, FoundBySweep atomic.Int64 // work that the journal should have led to before
+	Streams, Adopted               atomic.Int64 // gauges of who adopts: streams, and unsettled rows in those of the dead
+	AdoptedOldest                  atomic.Int64 // the oldest start timestamp in these; 0: none
+
 	Latency [operations]latency
 }
 

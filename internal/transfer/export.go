@@ -172,14 +172,14 @@ func (x *exporter) passed(ctx context.Context, r model.Range, q store.Query) ite
 	}
 }
 
-// named reads the rows of r that the journal says to have been notified weakly by the snapshot, or
-// to have been announced since: a retry of what was parked at the snapshot is.
+// named reads the rows of r that the journal says to have been notified weakly by the snapshot, to
+// be parked, or to have been announced since, as a retry of what was parked is.
 //
-// It reads the streams from their beginning. Below the low positions are entries that are settled:
-// of those whose notifications were cleared since the snapshot, a trace is left, and an entry whose
-// rows hold a trace stays (J7). It stays too as long as the hold that the snapshot lies above.
+// It reads the streams from their beginning, not from their low positions: what was cleared since
+// the snapshot is settled, and has left a trace, and J7 keeps an entry whose rows hold one. What was
+// announced after the snapshot stays too, since the hold keeps the safepoint below it.
 func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
-	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Wants: func(e journal.Entry, row journal.Row) bool {
+	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Parked: true, Wants: func(e journal.Entry, row journal.Row) bool {
 		return row.Weak && (e.StartTS <= x.ts || e.Primary == (model.Cell{}))
 	}}
 	return func(yield func([]layout.Row, error) bool) {

@@ -58,7 +58,8 @@ func (a *Admin) unfinished(ctx context.Context, table string, r percolator.Range
 	}
 	oneRow := r.Start != "" && r == percolator.Row(r.Start)
 	if a.e.Meta.ByJournal() && !opts.Scan && !oneRow {
-		return journal.NamedRows(ctx, a.e.Store, journal.Selection{Table: table, Range: r, Knows: knows, Enough: opts.Enough}, q)
+		sel := journal.Selection{Table: table, Range: r, Knows: knows, Enough: opts.Enough, Parked: q.Shape == store.ShapePending}
+		return journal.NamedRows(ctx, a.e.Store, sel, q)
 	}
 	tables := []string{table}
 	if table == "" {
