@@ -53,7 +53,8 @@ func granted(t *testing.T, c grantsCase) map[string][]grant {
 	}
 	tables := slices.Sorted(maps.Keys(planned(t, c.schemaFile)))
 	variables := maps.Clone(c.variables)
-	variables["tables"] = slices.DeleteFunc(tables, func(name string) bool { return name == metaTable })
+	variables["journaled"] = slices.Contains(tables, journalTable)
+	variables["tables"] = slices.DeleteFunc(tables, func(name string) bool { return name == metaTable || name == journalTable })
 	var args []string
 	for name, value := range variables {
 		text, err := json.Marshal(value)
@@ -105,10 +106,11 @@ func withPermissions(t *testing.T, identities map[string][]string) map[string][]
 }
 
 const (
-	metaTable  = "percolator_meta"
-	ping       = "bigtable.instances.ping"
-	mutateRows = "bigtable.tables.mutateRows"
-	readRows   = "bigtable.tables.readRows"
+	metaTable    = "percolator_meta"
+	journalTable = "percolator_journal"
+	ping         = "bigtable.instances.ping"
+	mutateRows   = "bigtable.tables.mutateRows"
+	readRows     = "bigtable.tables.readRows"
 )
 
 // has reports whether one of the grants on a resource carries the permission.
@@ -120,7 +122,7 @@ func has(grants []grant, on, permission string) bool {
 
 // Whoever reads or writes a table can open a connection first, which takes a permission of the
 // instance, reads percolator_meta, and has no right to data on the instance. Who writes a table
-// writes percolator_meta, and its indexes with the table.
+// writes percolator_meta and percolator_journal, and its indexes with the table.
 func TestIdentitiesCanConnect(t *testing.T) {
 	for _, c := range grantsCases {
 		identities := granted(t, c)
@@ -145,8 +147,10 @@ func TestIdentitiesCanConnect(t *testing.T) {
 				if has(grants, "tables/"+name, mutateRows) != has(grants, "tables/"+table, mutateRows) {
 					t.Errorf("%s: %s writes one of %s and %s", c.name, who, table, name)
 				}
-				if has(grants, "tables/"+name, mutateRows) && !has(grants, "tables/"+metaTable, mutateRows) {
-					t.Errorf("%s: %s writes %s, and not %s", c.name, who, name, metaTable)
+				for _, shared := range []string{metaTable, journalTable} {
+					if _, there := tables[shared]; there && name != metaTable && has(grants, "tables/"+name, mutateRows) && !has(grants, "tables/"+shared, mutateRows) {
+						t.Errorf("%s: %s writes %s, and not %s", c.name, who, name, shared)
+					}
 				}
 			}
 			for _, g := range grants {

@@ -10,6 +10,7 @@ module "grants" {
   reader_members   = var.reader_members
   operator_members = var.operator_members
   oracle_store     = var.oracle_store
+  journaled        = module.tables.journaled
 }
 
 resource "google_project_iam_custom_role" "percolator" {

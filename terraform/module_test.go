@@ -74,7 +74,7 @@ func configuration(t *testing.T, suffix string) map[string]string {
 	return out
 }
 
-// Nothing in Bigtable is collected natively, no table has a change stream or another type of cells,
+// Nothing in Bigtable but the journal is collected natively, no table has a change stream or another type of cells,
 // no app profile routes to any cluster, and no role is given that includes more than the README
 // says.
 func TestWhatTheModuleMustNotHave(t *testing.T) {
@@ -95,6 +95,9 @@ func TestWhatTheModuleMustNotHave(t *testing.T) {
 	}
 	for path, text := range files {
 		for i, line := range strings.Split(text, "\n") {
+			if path == "tables.tf" && line == `resource "google_bigtable_gc_policy" "journal" {` {
+				continue
+			}
 			if m := forbidden.FindString(line); m != "" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
 				t.Errorf("%s:%d: %s", path, i+1, m)
 			}

@@ -1,7 +1,7 @@
-# The tables of the schema file, of their indexes, and percolator_meta, as percolator.CreateSchema
-# would make them: it finds them and stores the schema.
+# The tables of the schema file, of their indexes, percolator_meta and percolator_journal, as
+# percolator.CreateSchema would make them: it finds them and stores the schema.
 #
-# There is no google_bigtable_gc_policy anywhere. An age policy compares a cell's timestamp, which
+# Only the journal, of whose cells the newest version counts, has a google_bigtable_gc_policy. An age policy compares a cell's timestamp, which
 # is the oracle's, with the wall clock, and a count of versions knows nothing of transactions:
 # either would erase locks, records of commits or data that a snapshot still needs
 # (docs/PROTOCOL.md). The collector in the workers removes what is old. The cells of percolator_meta
@@ -38,5 +38,19 @@ resource "google_bigtable_table" "percolator" {
   lifecycle {
     # Splits matter when a table is created. Terraform would destroy the table to change them.
     ignore_changes = [split_keys]
+  }
+}
+
+resource "google_bigtable_gc_policy" "journal" {
+  for_each = { for name, t in module.tables.tables : name => t if t.versions > 0 }
+
+  project         = var.project
+  instance_name   = google_bigtable_instance.percolator.name
+  table           = google_bigtable_table.percolator[each.key].name
+  column_family   = one(each.value.families)
+  deletion_policy = "ABANDON"
+
+  max_version {
+    number = each.value.versions
   }
 }

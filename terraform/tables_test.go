@@ -31,10 +31,12 @@ const limit = 2 * time.Minute
 type plannedTable struct {
 	Families []string `json:"families"`
 	Splits   []string `json:"splits"`
+	Versions int      `json:"versions"` // 0: all
 }
 
 var schemaFiles = []string{
 	"examples/small/schema.yaml", "examples/production/schema.yaml", "modules/tables/tests/testdata/all.yaml", "modules/tables/tests/testdata/json.yaml",
+	"modules/tables/tests/testdata/unjournaled.yaml",
 }
 
 // hasTerraform reports whether there is a terraform to ask.
@@ -134,11 +136,13 @@ func schemaOf(t *testing.T, file string) *percolator.Schema {
 	var s struct {
 		Tables []percolator.Table `json:"tables"`
 		Timing any                `json:"timing"`
+
+		DisableJournal bool `json:"disableJournal"`
 	}
 	if err := yaml.UnmarshalStrict(text, &s); err != nil {
 		t.Fatal(err)
 	}
-	return &percolator.Schema{Tables: s.Tables}
+	return &percolator.Schema{Tables: s.Tables, DisableJournal: s.DisableJournal}
 }
 
 // stored is what an instance has: of each table the families with their GC policies.
@@ -187,6 +191,9 @@ func TestTablesAreThoseOfCreateSchema(t *testing.T) {
 				conf := &bigtable.TableConf{TableID: name, SplitKeys: tables[name].Splits, Families: map[string]bigtable.GCPolicy{}}
 				for _, f := range tables[name].Families {
 					conf.Families[f] = bigtable.NoGcPolicy() // a column_family of google_bigtable_table without a google_bigtable_gc_policy
+					if n := tables[name].Versions; n > 0 {
+						conf.Families[f] = bigtable.MaxVersionsPolicy(n)
+					}
 				}
 				if err := admin.CreateTableFromConf(ctx, conf); err != nil {
 					t.Fatal(err)

@@ -22,7 +22,8 @@ const columnJournal = "journal"
 // then does as before. Nothing is lost:
 //
 //	on    A client that does not know of it commits without entries, until one drain after the schema
-//	      was stored: then its knowledge is too old to commit, and no request of it is under way (J9).
+//	      was stored: then its knowledge is too old to commit, and no request of it is under way
+//	      (J9).
 //	      The sweep begins after that drain, and announces whatever the rows hold without an entry.
 //	      Until it has ended everybody works by passes, which need no entries.
 //	off   Everybody works by passes as soon as they know. Who does not know yet works by a journal
@@ -69,8 +70,8 @@ func (s JournalState) after(old, next *model.Schema) JournalState {
 // Journaled reports whether transactions write entries, as far as this client knows.
 func (w *Watcher) Journaled() bool { return !w.Catalog.Load().Schema.DisableJournal }
 
-// ByJournal reports whether unfinished work is found by the journal. Until the journal is built, and
-// without one, it is found by passes over the tables.
+// ByJournal reports whether unfinished work is found by the journal. Until the journal is built,
+// and without one, it is found by passes over the tables.
 func (w *Watcher) ByJournal() bool {
 	m, _ := w.Snapshot()
 	return w.Journaled() && m.Journal.Building == ""

@@ -36,7 +36,8 @@ type Schema struct {
 
 	// DisableJournal leaves out the journal, by which unfinished work and garbage are found: workers
 	// and collectors then pass over all tables. An instance whose schema was stored before there was a
-	// journal has it disabled; CreateSchema gives it one, or turns off the one that there is. See docs/PROTOCOL.md, "The journal".
+	// journal has it disabled; CreateSchema gives it one, or turns off the one that there is. See
+	// docs/PROTOCOL.md, "The journal".
 	DisableJournal bool `json:"-"`
 }
 

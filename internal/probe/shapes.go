@@ -120,6 +120,18 @@ func metaRow() *modelRow {
 	return r
 }
 
+// journalRow has cells as percolator_journal has them.
+func journalRow() *modelRow {
+	r := &modelRow{key: keyOf("journal")}
+	for i := range blocks {
+		for ts := range tso.Timestamp(3) {
+			r.put(layout.JournalFamily, block(i), startOf(i)+ts, []byte(block(i)+fmt.Sprint(ts)))
+		}
+	}
+	r.sort()
+	return r
+}
+
 // cellQueries asks for every shape of a user's table.
 func cellQueries() (out []store.Query) {
 	var all []string
@@ -134,7 +146,8 @@ func cellQueries() (out []store.Query) {
 			store.Conflict(two[:1], at+1, false), store.Conflict(two[:1], at+2, true), store.Conflict(two, at, false), store.Conflict(two, at+2, true),
 			store.ConflictSpan(low, high, at, false), store.ConflictSpan(low, high, at+1, true), store.Notified(column), store.AnyNotify(column),
 			store.Records(column, at, 2), store.RecordsAndLocks(two, 2), store.Inspected(two[:1], 2, 40),
-			store.WrittenSince(at), store.RecordsFrom(at-1, at+1), store.Locks(at), store.Exported(at, i%2 == 0), store.Weak(at), store.WholeRow(at, 3))
+			store.WrittenSince(at), store.RecordsFrom(at-1, at+1), store.Locks(at), store.Exported(at, i%2 == 0), store.Weak(at), store.WholeRow(at, 3),
+			store.PendingUpTo(at, 1), store.PendingUpTo(at+1, 2))
 	}
 	return append(out, store.Newest(all, startOf(blocks/2), 2), store.Newest(nil, 0, 1), store.Conflict(all, startOf(blocks/2), false),
 		store.Conflict([]string{"none"}, 1, true), store.Pending(), store.AllLocks(), store.Garbage(), store.History(), store.Anything(), store.Locks(0),
@@ -153,7 +166,7 @@ func metaQueries() (out []store.Query) {
 }
 
 func shapesCost(c *Config) Cost {
-	n := 2*(len(cellQueries())+len(metaQueries()))/c.effort.every + 6
+	n := 2*(len(cellQueries())+len(metaQueries())+1)/c.effort.every + 7
 	return Cost{Requests: n + n/10, Bytes: int64(n)*1600 + 300<<10}
 }
 
@@ -165,7 +178,7 @@ func (p *probe) shapes(ctx context.Context) []Finding {
 	for _, c := range []struct {
 		row     *modelRow
 		queries []store.Query
-	}{{cellsRow(), cellQueries()}, {metaRow(), metaQueries()}} {
+	}{{cellsRow(), cellQueries()}, {metaRow(), metaQueries()}, {journalRow(), []store.Query{store.JournalCells()}}} {
 		if err := p.store.Mutate(ctx, p.table, c.row.key, c.row.mutation()); err != nil {
 			return append(wrong, stopped(err)...)
 		}

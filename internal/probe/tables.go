@@ -53,7 +53,7 @@ func (p *probe) mayRemove(ctx context.Context) error {
 }
 
 // families are those of the scratch table.
-var families = append(slices.Clone(layout.Families[:]), layout.MetaFamily)
+var families = append(slices.Clone(layout.Families[:]), layout.MetaFamily, layout.JournalFamily)
 
 func (p *probe) create(ctx context.Context) error {
 	p.made = append(p.made, p.table)

@@ -46,6 +46,11 @@ func (q Query) Evaluate(items []layout.Item) (found []layout.Item, most int) {
 		return row.of(layout.NotifyFamily).column(q.Column), 0
 	case ShapePending:
 		return row.of(layout.NotifyFamily, layout.LockFamily).newest(1), 0
+	case ShapePendingUpTo:
+		notify := row.of(layout.NotifyFamily)
+		states := notify.under(layout.Reserved)
+		notified := notify.where(func(it layout.Item) bool { return it.Column >= afterReserved }).upTo(q.At).newest(q.N)
+		return slices.Concat(notified, states.newest(1), row.of(layout.LockFamily)), 0
 	case ShapeWrittenSince:
 		return row.of(layout.WriteFamily).from(q.At).newest(1).stripped(), 0
 	case ShapeLocks:
@@ -89,6 +94,8 @@ func (row cells) meta(q Query) cells {
 			return row.newest(1)
 		}
 		return family.under(q.Column).newest(1).first(q.Cells)
+	case ShapeJournalCells:
+		return row.of(layout.JournalFamily).newest(1)
 	case ShapeCellIs:
 		return family.column(q.Column).where(func(it layout.Item) bool { return bytes.Equal(it.Value, q.Value) })
 	case ShapeCellAtLeast:

@@ -22,7 +22,10 @@ type bareStore struct {
 	google *google
 }
 
-const metaTable = "percolator_meta"
+const (
+	metaTable    = "percolator_meta"
+	journalTable = "percolator_journal"
+)
 
 func newBareStore(t testing.TB) bareStore {
 	t.Helper()
@@ -38,7 +41,7 @@ func newBareStore(t testing.TB) bareStore {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	for table, families := range map[string][]string{"t": layout.Families[:], metaTable: {layout.MetaFamily}} {
+	for table, families := range map[string][]string{"t": layout.Families[:], metaTable: {layout.MetaFamily}, journalTable: {layout.JournalFamily}} {
 		conf := &bigtable.TableConf{TableID: table, Families: map[string]bigtable.GCPolicy{}}
 		for _, f := range families {
 			conf.Families[f] = bigtable.NoGcPolicy()

@@ -37,6 +37,12 @@ meta hold:b    1=#30
 meta version   2=new 1=old
 `
 
+// storedJournal is the header of a stream whose older versions Bigtable has not removed yet.
+const storedJournal = `
+journal session 1=new
+journal low     7= 5=
+`
+
 // reservedColumns are the columns for which the words ack and trace stand.
 var reservedColumns = map[string]string{"ack": layout.AckColumn("a", "O"), "trace": layout.TracePrefix + "poke"}
 
@@ -97,12 +103,13 @@ func TestQueries(t *testing.T) {
 	s := newBareStore(t)
 	s.plantRow(t, "t", storedRow)
 	s.plantRow(t, metaTable, storedMeta)
+	s.plantRow(t, journalTable, storedJournal)
 	many := make([]string, 20)
 	for i := range many {
 		many[i] = fmt.Sprint("never-", i)
 	}
 	stored := map[string][]layout.Item{}
-	for _, table := range []string{"t", metaTable} {
+	for _, table := range []string{"t", metaTable, journalTable} {
 		r, err := s.google.table(table).ReadRow(t.Context(), "r")
 		if err != nil {
 			t.Fatal(err)
@@ -145,6 +152,9 @@ func TestQueries(t *testing.T) {
 		{"not notified", Notified("c"), ""},
 		{"any notify", AnyNotify("a"), "notify:a@6 notify:a@4"},
 		{"pending", Pending(), "lock:a@7=lock7 lock:b@9=lock9 notify:a@6 notify:b@4 notify:ack@2"},
+		{"pending up to 5", PendingUpTo(5, 1), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9 notify:a@4 notify:b@4 notify:ack@2"},
+		{"pending up to 6", PendingUpTo(6, 2), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9 notify:a@6 notify:a@4 notify:b@4 notify:ack@2"},
+		{"pending up to 1", PendingUpTo(1, 2), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9 notify:ack@2"},
 		{"written since 6", WrittenSince(6), "write:a@8 write:ack@10 write:trace@12"},
 		{"all locks", AllLocks(), "lock:a@7=lock7 lock:a@3=lock3 lock:b@9=lock9"},
 		{"locks at 0", Locks(0), ""},
@@ -168,6 +178,7 @@ func TestQueries(t *testing.T) {
 		{"all cells", Cells("", 0), "meta:safepoint@1=#50 meta:mark@1=#40 meta:hold:a@1=#70 meta:hold:b@1=#30 meta:version@2=new"},
 		{"cells under a prefix", Cells("hold:", 0), "meta:hold:a@1=#70 meta:hold:b@1=#30"},
 		{"one cell under a prefix", Cells("hold:", 1), "meta:hold:a@1=#70"},
+		{"cells of the journal", JournalCells(), "journal:session@1=new journal:low@7"},
 		{"cell exists", CellExists("mark"), "meta:mark@1=#40"},
 		{"cell does not exist", CellExists("mar"), ""},
 		{"cell is", CellIs("version", []byte("new")), "meta:version@2=new"},
@@ -186,7 +197,10 @@ func TestQueries(t *testing.T) {
 	} {
 		covered[c.query.Shape] = true
 		table, family := "t", layout.DataFamily
-		if c.query.Shape >= ShapeCellsOf {
+		switch {
+		case c.query.Shape == ShapeJournalCells:
+			table, family = journalTable, layout.JournalFamily
+		case c.query.Shape >= ShapeCellsOf:
 			table, family = metaTable, layout.MetaFamily
 		}
 		r, err := s.ReadRow(t.Context(), table, "r", c.query)

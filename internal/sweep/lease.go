@@ -15,9 +15,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// The lease of a sweep and its position are one cell, which CheckAndMutateRow replaces on its former
-// value, as the collector's: a process that finds it changed has lost the lease. The successor of a
-// dead one continues at the position that was saved last.
+// The lease of a sweep and its position are one cell, which CheckAndMutateRow replaces on its
+// former value, as the collector's: a process that finds it changed has lost the lease. The
+// successor of a dead one continues at the position that was saved last.
 const (
 	stateRow    = meta.SweepRow
 	stateColumn = "state"

@@ -9,9 +9,9 @@ import (
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// What a sweep that checks has found counts only if no entry names the row, and if it is still there
-// afterwards: somebody may have dealt with it meanwhile. The streams are read twice, since an entry
-// that is appended again moves from one to another.
+// What a sweep that checks has found counts only if no entry names the row, and if it is still
+// there afterwards: somebody may have dealt with it meanwhile. The streams are read twice, since an
+// entry that is appended again moves from one to another.
 
 // namedRows is how many rows of a stream are read at once.
 const namedRows = 64

@@ -1,6 +1,6 @@
-// Package sweep passes over all tables for whatever the journal does not lead to, and sees that from
-// there on it does. It stands above packages engine and gc. Its one idea: it is off the path of
-// everything, so it may be as slow as the operator likes.
+// Package sweep passes over all tables for whatever the journal does not lead to, and sees that
+// from there on it does. It stands above packages engine and gc. Its one idea: it is off the path
+// of everything, so it may be as slow as the operator likes.
 package sweep
 
 import (
@@ -50,8 +50,8 @@ type Config struct {
 	// Interval is the time from the beginning of one sweep to that of the next. 0: 7 days. At least
 	// 1 s. A journal that is building is swept at once.
 	Interval time.Duration
-	// Lease is how long, by the oracle's clock, a sweep whose process died keeps others from continuing
-	// it. 0: 1 min. At least 1 s.
+	// Lease is how long, by the oracle's clock, a sweep whose process died keeps others from
+	// continuing it. 0: 1 min. At least 1 s.
 	Lease time.Duration
 	// RowsPerSecond bounds how fast tables are read. 0: 5,000.
 	RowsPerSecond int

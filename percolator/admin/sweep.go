@@ -15,7 +15,8 @@ import (
 // waits for the drain, 80 s with the default Timing, and at the end the journal is ready. Errors:
 // ErrSchemaMismatch if the schema disables the journal; ErrLocked if another sweep is at work;
 // ErrConflict if the journal was turned off meanwhile; ErrCorrupt for an entry that cannot be
-// decoded; those of the store. The next sweep continues one that failed, in this or another process.
+// decoded; those of the store. The next sweep continues one that failed, in this or another
+// process.
 type Sweeper = sweep.Sweeper
 
 // SweepConfig configures sweeps. The zero value is useful:

@@ -83,8 +83,8 @@ func writeWithoutJournal(t testing.TB, ctx context.Context, env *percolatortest.
 	c.Flush(ctx)
 }
 
-// TestSweepBuildsTheJournal: what an instance without a journal holds is found by the journal once a
-// sweep has ended, so collection by the journal leaves nothing.
+// TestSweepBuildsTheJournal: what an instance without a journal holds is found by the journal once
+// a sweep has ended, so collection by the journal leaves nothing.
 func TestSweepBuildsTheJournal(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
@@ -277,4 +277,51 @@ func TestSweepMeetsAnOldLock(t *testing.T) {
 		t.Errorf("%d locks are left", n)
 	}
 	fixture.WantNow(t, ctx, c, fixture.Cell("s", "c"), "crashed")
+}
+
+// A repair leaves a journal without entries that is building, and a client that lives through it
+// goes on in its streams. The sweep that follows leads to what the repair has left.
+func TestSweepAfterARepair(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	fixture.Put(t, s.ctx, s.Client, "1", "c", "below")
+	fixture.Put(t, s.ctx, s.Client, "1", "seen", "below")
+	s.now()
+	fixture.Put(t, s.ctx, s.Client, "2", "c", "above")
+	sweep(t, s.ctx, s.Client, admin.SweepConfig{}) // its position goes with the repair
+	before, err := journal.Streams(s.ctx, s.Client.Engine().Store)
+	fixture.Must(t, err)
+	if r := s.repair(); r.Positions != 1 {
+		t.Errorf("%+v", r)
+	}
+	after, err := journal.Streams(s.ctx, s.Client.Engine().Store)
+	fixture.Must(t, err)
+	if names := namedInJournal(t, s.ctx, s.Client); len(names) != 0 || len(after) != len(before) || s.Client.Engine().Meta.ByJournal() {
+		t.Errorf("the journal names %q in %d streams of %d", names, len(after), len(before))
+	}
+	fixture.Put(t, s.ctx, s.Client, "3", "c", "after")
+	dispatched := heard(s.Client)
+	if done := sweep(t, s.ctx, s.Client, admin.SweepConfig{}); done.Building == "" || done.Announced != 1 || done.Rows != 2 {
+		t.Errorf("%+v", done)
+	}
+	if names := namedInJournal(t, s.ctx, s.Client); !slices.Equal(names, []string{"1", "3"}) || !slices.Equal(dispatched(), []string{"1"}) {
+		t.Errorf("the journal names %q; dispatched %q", names, dispatched())
+	}
+	s.audit()
+}
+
+// While a repair is unfinished nobody sweeps.
+func TestNoSweepBesideARepair(t *testing.T) {
+	t.Parallel()
+	s := newTorn(t)
+	s.now()
+	ctx, cancel := context.WithCancel(s.ctx)
+	_, err := s.admin.Repair(ctx, admin.RepairOptions{To: s.to, Waiting: func(time.Duration) { cancel() }})
+	if err == nil {
+		t.Fatal("the repair came to its end")
+	}
+	w, err := s.admin.NewSweeper(admin.SweepConfig{})
+	fixture.Must(t, err)
+	fixture.WantErr(t, fixture.ErrOf(w.Sweep(s.ctx)), admin.ErrRepairing)
+	s.repair()
 }

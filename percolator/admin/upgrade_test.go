@@ -110,12 +110,19 @@ func sum(ctx context.Context, c *percolator.Client) error {
 	return nil
 }
 
+// bankSchema is journalSchema for a machine that has a lot to do.
+func bankSchema(without bool) *percolator.Schema {
+	s := journalSchema(without)
+	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: time.Second}
+	return s
+}
+
 // TestUpgradeUnderLoad: a populated instance gets a journal, loses it and gets it again, while
 // clients write and die, observers run and the collector collects. No transaction is lost or half
 // done, no observer misses a change, and in the end the journal leads to everything.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, journalSchema(true), percolatortest.Configure(shortRetention))
+	env := percolatortest.New(t, bankSchema(true), percolatortest.Configure(shortRetention))
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	b := &bank{T: t, Env: env, ctx: ctx}
@@ -161,7 +168,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	crash(0)
 	more("transfers without a journal")
 	for round := 1; round <= 2; round++ {
-		mustApply(t, ctx, env, journalSchema(false))
+		mustApply(t, ctx, env, bankSchema(false))
 		crash(10 * round)
 		done := sweep(t, ctx, env.Client, admin.SweepConfig{})
 		if done.Building == "" || !env.Client.Engine().Meta.ByJournal() {
@@ -174,7 +181,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		env.Clock.Advance(afterwards)
 		collect(t, ctx, env.Client)
 		if round == 1 {
-			mustApply(t, ctx, env, journalSchema(true))
+			mustApply(t, ctx, env, bankSchema(true))
 			crash(10*round + 2)
 			more("transfers without it again")
 		}

@@ -86,13 +86,17 @@ run "instance" {
 
 run "tables" {
   assert {
-    condition     = toset(keys(google_bigtable_table.percolator)) == toset(["documents", "documents.by-author", "documents.by-url", "percolator_meta", "words"])
+    condition     = toset(keys(google_bigtable_table.percolator)) == toset(["documents", "documents.by-author", "documents.by-url", "percolator_journal", "percolator_meta", "words"])
     error_message = "tables: ${join(", ", keys(google_bigtable_table.percolator))}"
   }
   assert {
     condition = alltrue([for name, t in google_bigtable_table.percolator :
-    toset(t.column_family[*].family) == (name == "percolator_meta" ? toset(["meta", "oracle"]) : toset(["data", "lock", "notify", "write"]))])
+    toset(t.column_family[*].family) == (name == "percolator_meta" ? toset(["meta", "oracle"]) : name == "percolator_journal" ? toset(["journal"]) : toset(["data", "lock", "notify", "write"]))])
     error_message = "families"
+  }
+  assert {
+    condition     = { for name, p in google_bigtable_gc_policy.journal : "${p.table}:${p.column_family}" => p.max_version[0].number } == { "percolator_journal:journal" = 1 }
+    error_message = "what Bigtable collects"
   }
   assert {
     condition     = alltrue([for t in google_bigtable_table.percolator : t.deletion_protection == "PROTECTED"])
@@ -145,9 +149,9 @@ run "rights" {
   }
   assert {
     condition = toset([for g in google_bigtable_table_iam_member.percolator : g.table if g.member == "group:readers@example.com"]) == toset([
-      "documents", "documents.by-author", "documents.by-url", "percolator_meta",
+      "documents", "documents.by-author", "documents.by-url", "percolator_journal", "percolator_meta",
     ])
-    error_message = "a reader reads other tables than the one that it is given, its indexes and percolator_meta"
+    error_message = "a reader reads other tables than the one that it is given, its indexes, percolator_meta and percolator_journal"
   }
   # Who opens connections: everybody who has a right on any table.
   assert {
@@ -185,8 +189,8 @@ run "a_worker_of_one_table" {
   assert {
     condition = { for who, member in { worker = google_service_account.percolator["worker"].member, other = "serviceAccount:other@example.com" } :
       who => toset([for g in google_bigtable_table_iam_member.percolator : g.table if g.member == member && g.role == "roles/bigtable.user"]) } == {
-      worker = toset(["words", "percolator_meta"])
-      other  = toset(["documents", "documents.by-author", "documents.by-url", "percolator_meta"])
+      worker = toset(["words", "percolator_journal", "percolator_meta"])
+      other  = toset(["documents", "documents.by-author", "documents.by-url", "percolator_journal", "percolator_meta"])
     }
     error_message = "workers write other tables than theirs"
   }

@@ -7,7 +7,8 @@ locals {
   # April 2026, as far as Percolator's requests need any of them.
   roles = jsondecode(file("${path.module}/roles.json"))
 
-  meta = "percolator_meta"
+  meta   = "percolator_meta"
+  shared = concat([local.meta], var.journaled ? ["percolator_journal"] : [])
 
   writers = merge(
     { worker = var.worker_tables, batch = ["*"] },
@@ -25,18 +26,20 @@ locals {
 
   # Every client reads percolator_meta: schema, GC watermark, restores. Every client that runs
   # transactions writes it as well, since holds, reports, and the collector's lease and position are
-  # there. So does the identity that stores the schema. The oracle compares its record with what
-  # transactions have left there, and writes it only if it keeps the record there.
+  # there. So does the identity that stores the schema. Every commit has its entry in
+  # percolator_journal first, and who lists locks or notifications reads that. The oracle compares
+  # its record with what transactions have left in percolator_meta, and writes it only if it keeps
+  # the record there.
   on_tables = concat(
     flatten([
       for who, tables in local.writers : [
-        for table in distinct(concat(flatten([for t in tables : local.with_indexes[t]]), [local.meta])) :
+        for table in distinct(concat(flatten([for t in tables : local.with_indexes[t]]), local.shared)) :
         { who = who, role = "roles/bigtable.user", table = table }
       ]
     ]),
     flatten([
       for who, tables in var.reader_members : [
-        for table in distinct(concat(flatten([for t in tables : local.with_indexes[t]]), [local.meta])) :
+        for table in distinct(concat(flatten([for t in tables : local.with_indexes[t]]), local.shared)) :
         { who = who, role = "roles/bigtable.reader", table = table }
       ]
     ]),

@@ -1,5 +1,5 @@
 variable "tables" {
-  description = "Names of the schema's tables and of their indexes (TABLE.INDEX), without percolator_meta."
+  description = "Names of the schema's tables and of their indexes (TABLE.INDEX), without percolator_meta and percolator_journal."
   type        = list(string)
 }
 
@@ -31,4 +31,10 @@ variable "oracle_store" {
   description = "Where the oracle keeps its record: spanner or bigtable."
   type        = string
   default     = "spanner"
+}
+
+variable "journaled" {
+  description = "Whether there is a percolator_journal."
+  type        = bool
+  default     = true
 }

@@ -13,21 +13,26 @@ locals {
   )
   names = [for t in local.named : t.name]
 
+  # Of a cell of the journal the newest version counts: Bigtable may remove the others. Nowhere else.
+  journaled = !try(local.schema.disableJournal, false)
+
   tables = merge(
-    { for t in local.named : t.name => { families = local.families.data, splits = t.splits }... },
-    { percolator_meta = [{ families = local.families.meta, splits = [] }] },
+    { for t in local.named : t.name => { families = local.families.data, splits = t.splits, versions = 0 }... },
+    { percolator_meta = [{ families = local.families.meta, splits = [], versions = 0 }] },
+    { for name in local.journaled ? ["percolator_journal"] : [] :
+    name => [{ families = local.families.journal, splits = ["\u0010", " ", "0", "@"], versions = 1 }] },
   )
 
   # What the command would refuse as well: a misspelt field must not pass here and fail there.
   unknown_fields = distinct(concat(
-    tolist(setsubtract(keys(local.schema), ["tables", "timing"])),
+    tolist(setsubtract(keys(local.schema), ["tables", "timing", "disableJournal"])),
     flatten([for t in local.schema.tables : tolist(setsubtract(keys(t), ["name", "observed", "weak", "indexes", "splits"]))]),
     flatten([for t in local.schema.tables : [for i in try(t.indexes, []) : tolist(setsubtract(keys(i), ["name", "column", "unique"]))]]),
   ))
 
   # The dot separates a table from its index.
   bad_names = concat(
-    [for t in local.schema.tables : t.name if !can(regex("^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$", t.name)) || t.name == "percolator_meta"],
+    [for t in local.schema.tables : t.name if !can(regex("^[_a-zA-Z0-9][-_a-zA-Z0-9]{0,49}$", t.name)) || contains(["percolator_meta", "percolator_journal"], t.name)],
     [for n in local.names : n if !can(regex("^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$", n))],
   )
   quoted_splits = flatten([for t in local.named : [for s in t.splits : s if startswith(s, "\"")]])

@@ -1,5 +1,5 @@
 output "tables" {
-  description = "Families and initial split keys of every Bigtable table, by its name: the tables of the schema, TABLE.INDEX for each index, and percolator_meta."
+  description = "Families, initial split keys and number of versions (0: all) of every Bigtable table, by its name: the tables of the schema, TABLE.INDEX for each index, percolator_meta and percolator_journal."
   value       = { for name, t in local.tables : name => t[0] }
 
   precondition {
@@ -8,7 +8,7 @@ output "tables" {
   }
   precondition {
     condition     = length(local.bad_names) == 0
-    error_message = "Not names of tables: ${join(", ", local.bad_names)}. At most 50 letters, digits, - and _, not percolator_meta; TABLE.INDEX may have 50 as well."
+    error_message = "Not names of tables: ${join(", ", local.bad_names)}. At most 50 letters, digits, - and _, not percolator_meta or percolator_journal; TABLE.INDEX may have 50 as well."
   }
   precondition {
     condition     = length(distinct(local.names)) == length(local.names)
@@ -21,6 +21,11 @@ output "tables" {
 }
 
 output "names" {
-  description = "Names of the tables of the schema and of its indexes, without percolator_meta."
+  description = "Names of the tables of the schema and of its indexes, without percolator_meta and percolator_journal."
   value       = sort(local.names)
+}
+
+output "journaled" {
+  description = "Whether there is a percolator_journal."
+  value       = local.journaled
 }

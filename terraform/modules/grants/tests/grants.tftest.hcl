@@ -29,17 +29,17 @@ run "who_may_do_what" {
   }
   assert {
     condition = { for who, grants in output.identities : who => toset([for g in grants : g.on if contains(g.permissions, "bigtable.tables.mutateRows")]) } == {
-      worker                        = toset(["tables/documents", "tables/documents.by-url", "tables/documents-2", "tables/words", "tables/percolator_meta"])
-      batch                         = toset(["tables/documents", "tables/documents.by-url", "tables/documents-2", "tables/words", "tables/percolator_meta"])
+      worker                        = toset(["tables/documents", "tables/documents.by-url", "tables/documents-2", "tables/words", "tables/percolator_meta", "tables/percolator_journal"])
+      batch                         = toset(["tables/documents", "tables/documents.by-url", "tables/documents-2", "tables/words", "tables/percolator_meta", "tables/percolator_journal"])
       oracle                        = toset([])
       schema                        = toset(["tables/percolator_meta"])
       "group:readers@example.com"   = toset([])
-      "group:operators@example.com" = toset(["tables/documents", "tables/documents.by-url", "tables/documents-2", "tables/words", "tables/percolator_meta"])
+      "group:operators@example.com" = toset(["tables/documents", "tables/documents.by-url", "tables/documents-2", "tables/words", "tables/percolator_meta", "tables/percolator_journal"])
     }
     error_message = "who writes what"
   }
   assert {
-    condition     = toset([for g in output.identities["group:readers@example.com"] : g.on if contains(g.permissions, "bigtable.tables.readRows")]) == toset(["tables/documents", "tables/documents.by-url", "tables/percolator_meta"])
+    condition     = toset([for g in output.identities["group:readers@example.com"] : g.on if contains(g.permissions, "bigtable.tables.readRows")]) == toset(["tables/documents", "tables/documents.by-url", "tables/percolator_meta", "tables/percolator_journal"])
     error_message = "a reader of a table reads its indexes, and no table whose name only begins alike"
   }
   assert {
@@ -68,11 +68,11 @@ run "workers_apart" {
     worker_members = { "serviceAccount:a@example.com" = ["documents", "words"], "group:operators@example.com" = ["words"] }
   }
   assert {
-    condition     = toset([for g in output.identities["worker"] : g.on]) == toset(["instance", "tables/words", "tables/percolator_meta"])
+    condition     = toset([for g in output.identities["worker"] : g.on]) == toset(["instance", "tables/words", "tables/percolator_meta", "tables/percolator_journal"])
     error_message = "a worker of one table"
   }
   assert {
-    condition     = toset([for g in output.identities["serviceAccount:a@example.com"] : g.on]) == toset(["instance", "tables/documents", "tables/documents.by-url", "tables/words", "tables/percolator_meta"])
+    condition     = toset([for g in output.identities["serviceAccount:a@example.com"] : g.on]) == toset(["instance", "tables/documents", "tables/documents.by-url", "tables/words", "tables/percolator_meta", "tables/percolator_journal"])
     error_message = "a worker of two tables"
   }
   assert {

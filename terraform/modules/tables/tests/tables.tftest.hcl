@@ -5,7 +5,7 @@ run "one_table_each_one_for_each_index_and_the_meta_table" {
   variables { schema_file = "tests/testdata/all.yaml" }
 
   assert {
-    condition     = toset(keys(output.tables)) == toset(["documents", "documents.by-author", "documents.by-url", "percolator_meta", "words"])
+    condition     = toset(keys(output.tables)) == toset(["documents", "documents.by-author", "documents.by-url", "percolator_journal", "percolator_meta", "words"])
     error_message = "tables: ${join(", ", keys(output.tables))}"
   }
   assert {
@@ -17,8 +17,25 @@ run "one_table_each_one_for_each_index_and_the_meta_table" {
     error_message = "families of percolator_meta"
   }
   assert {
-    condition     = { for n, t in output.tables : n => join(",", t.splits) if length(t.splits) > 0 } == { documents = "g,p" }
+    condition     = output.tables["percolator_journal"].families == ["journal"] && output.journaled
+    error_message = "families of percolator_journal"
+  }
+  assert {
+    condition     = { for n, t in output.tables : n => t.versions if t.versions != 0 } == { percolator_journal = 1 }
+    error_message = "Bigtable removes versions of the journal alone"
+  }
+  assert {
+    condition     = { for n, t in output.tables : n => join(",", t.splits) if length(t.splits) > 0 } == { documents = "g,p", percolator_journal = "\u0010, ,0,@" }
     error_message = "splits are those of the table, and of no index"
+  }
+}
+
+run "without_a_journal" {
+  command = plan
+  variables { schema_file = "tests/testdata/unjournaled.yaml" }
+  assert {
+    condition     = toset(keys(output.tables)) == toset(["percolator_meta", "words"]) && !output.journaled
+    error_message = "tables: ${join(", ", keys(output.tables))}"
   }
 }
 
