@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/tso"
@@ -20,13 +21,52 @@ import (
 // locks that it meets, and WaitIdle queues what it finds. So the tables are read with a plain
 // Bigtable client.
 
+// journaledRow is a row that a transaction's entry names.
+type journaledRow struct {
+	start      tso.Timestamp
+	table, row string
+}
+
+// journaledRows reads the whole journal.
+func journaledRows(ctx context.Context, store *bigtable.Client) (named map[journaledRow]bool, err error) {
+	named = map[journaledRow]bool{}
+	var bad error
+	err = store.Open(journalTable).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+		for _, it := range r["journal"] {
+			if it.Column != "journal:batch" {
+				continue
+			}
+			entries, err := journal.DecodeBatch(it.Value)
+			bad = errors.Join(bad, err)
+			for _, e := range entries {
+				for _, row := range e.Rows {
+					named[journaledRow{e.StartTS, row.Table, row.Key}] = true
+				}
+			}
+		}
+		return true
+	})
+	return named, errors.Join(err, bad)
+}
+
 // dirtyCells lists the cells with a notify cell or a lock in the observed tables, as
-// family/table/row/column.
+// family/table/row/column, but for locks without an entry in the journal: those are for whoever
+// meets them (J8).
 func dirtyCells(ctx context.Context, store *bigtable.Client) (cells []string, err error) {
+	var named map[journaledRow]bool
 	for _, table := range []string{guaranteeDocs, guaranteeLeaves} {
+		if err == nil && named == nil {
+			named, err = journaledRows(ctx, store)
+		}
+		if err != nil {
+			return nil, err
+		}
 		err := store.Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
 			for _, family := range []string{"lock", "notify"} {
 				for _, it := range r[family] {
+					if family == "lock" && !named[journaledRow{tso.Timestamp(it.Timestamp / 1000), table, r.Key()}] {
+						continue
+					}
 					cells = append(cells, fmt.Sprintf("%s/%s/%s/%s", family, table, r.Key(), strings.TrimPrefix(it.Column, family+":")))
 				}
 			}
@@ -79,9 +119,12 @@ func awaitQuiet(ctx context.Context, store *bigtable.Client, count func() (begun
 	for {
 		before, busy := count()
 		if !busy {
-			var err error
-			if cells, err = dirtyCells(ctx, store); err != nil && ctx.Err() == nil {
+			now, err := dirtyCells(ctx, store)
+			if err != nil && ctx.Err() == nil {
 				return err
+			}
+			if err == nil {
+				cells = now
 			}
 			if after, busy := count(); err == nil && len(cells) == 0 && !busy && after == before {
 				return nil

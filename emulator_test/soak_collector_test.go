@@ -29,16 +29,31 @@ func collectorConfig() admin.CollectorConfig {
 	return admin.CollectorConfig{Interval: time.Second, Lease: time.Second, RowsPerSecond: 1_000_000}
 }
 
-// collectAll runs a cycle that has everything to itself, so that nothing unreferenced may be left.
+// collectAll runs a cycle that has everything to itself, a sweep for what dead clients have left
+// without an entry (J8), and another cycle, so that nothing unreferenced may be left.
 func (s *soaking) collectAll(ctx context.Context, c *percolator.Client) {
-	g, err := admin.New(c).NewCollector(collectorConfig())
+	operator := admin.New(c)
+	g, err := operator.NewCollector(collectorConfig())
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.env.Clock.Advance(20 * time.Minute) // holds have expired
-	col, err := g.Collect(ctx)
-	if err != nil || col.Postponed > 0 || col.Corrupt > 0 {
-		s.problem("the last collection: %+v, %v", col, err)
+	sweeper, err := operator.NewSweeper(admin.SweepConfig{RowsPerSecond: 1_000_000})
+	if err != nil {
+		s.Fatal(err)
 	}
-	s.tally.collected(col, err)
+	cycle := func() {
+		col, err := g.Collect(ctx)
+		if err != nil || col.Postponed > 0 || col.Corrupt > 0 || col.Dispatched > 0 {
+			s.problem("the last collection: %+v, %v", col, err)
+		}
+		s.tally.collected(col, err)
+	}
+	s.env.Clock.Advance(20 * time.Minute) // holds have expired
+	cycle()
+	s.env.Clock.Advance(2 * time.Hour) // what is left is old
+	if done, err := sweeper.Sweep(ctx); err != nil || done.Missed.Sum() > 0 || done.Corrupt > 0 {
+		s.problem("the sweep: %+v, %v", done, err)
+	}
+	s.env.Clock.Advance(20 * time.Minute)
+	cycle()
 }

@@ -77,8 +77,9 @@ func TestAppProfiles(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	schema := percolator.Schema{
-		Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}, Weak: []string{"w"}}},
-		Timing: percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond},
+		DisableJournal: true, // so that work is found by passes
+		Tables:         []percolator.Table{{Name: "t", Observed: []string{"c"}, Weak: []string{"w"}}},
+		Timing:         percolator.Timing{RequestLifetime: time.Second, MetaMaxAge: 500 * time.Millisecond},
 	}
 	p := &profiles{seen: map[string]map[string]bool{}}
 	env := percolatortest.New(t, &schema, percolatortest.Address(store.Addr()), percolatortest.Handler(p.handle),

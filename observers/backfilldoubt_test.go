@@ -100,7 +100,7 @@ func TestBackfillMissesACommittedCellUnderItsLock(t *testing.T) {
 		return &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: observed}}, Timing: timing}
 	}
 	pt := percolatortest.New(t, schema())
-	e := &env{t, pt, ctx, pt.Client}
+	e := &env{t, pt, ctx, pt.Client, byJournal}
 
 	dead := e.NewClient()
 	hold := percolatortest.NewHold()

@@ -86,7 +86,7 @@ func (e *env) together(workers int, cfg observers.Config) (sum observers.Stats) 
 func TestWorkersDoNotWorkTwice(t *testing.T) {
 	t.Parallel()
 	const rows = 600
-	e := newEnv(t, table())
+	e := newScanEnv(t, table())
 	e.fill(rows)
 	locks := e.rowLocks()
 	s := e.together(3, observers.Config{RowLocks: locks, DisableCollection: true})
@@ -103,7 +103,7 @@ func TestWorkersDoNotWorkTwice(t *testing.T) {
 // Workers that have stopped keep nobody off anything.
 func TestStoppedWorkersUnlockTheirRows(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, table())
+	e := newScanEnv(t, table())
 	e.fill(20)
 	service, r := newLockService(), observers.NewRegistry()
 	held := make(chan struct{}, 20)
@@ -131,7 +131,7 @@ func TestPartitionedWorkers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const rows = 150
-			e := newEnv(t, table())
+			e := newScanEnv(t, table())
 			e.fill(rows)
 			locks := e.rowLocks()
 			plain := observers.Config{RowLocks: locks, DisableCollection: true}
@@ -182,7 +182,7 @@ func TestPartitionedWorkers(t *testing.T) {
 // an occasional write.
 func TestPartitionIdleRequests(t *testing.T) {
 	t.Parallel()
-	e, r := newEnv(t, table()), observers.NewRegistry()
+	e, r := newScanEnv(t, table()), observers.NewRegistry()
 	r.Observe("o", "t", "in", newJournal().observer("o"))
 	c := e.NewClient()
 	w, stop := e.start(c, r, observers.Config{Partition: true, Scanners: 1, DisableCollection: true, ReportInterval: -1})

@@ -23,7 +23,7 @@ func TestWorkersCollect(t *testing.T) {
 	e := &env{t, percolatortest.New(t, &percolator.Schema{
 		Tables: []percolator.Table{{Name: "t", Observed: []string{"c"}}},
 		Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond},
-	}, short), ctx, nil}
+	}, short), ctx, nil, byJournal}
 	e.client = e.Client
 	versions := func() (n int) {
 		err := e.Store().Open("t").ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {

@@ -70,6 +70,11 @@ type Config struct {
 	// Collector configures the removal of old versions.
 	Collector admin.CollectorConfig
 
+	// SweepInterval is how often some worker passes over all tables, to see whether the journal has led
+	// to everything (admin.Sweeper); one at a time does. A journal that is building is swept at once.
+	// 0: 7 days; negative: this worker never sweeps.
+	SweepInterval time.Duration
+
 	// ReportInterval is how often this worker stores a report about itself (admin.Admin.Reports), a
 	// write of at most 4 KiB. 0: 10 s; negative: never. At most 10 min.
 	ReportInterval time.Duration

@@ -50,7 +50,7 @@ func TestUnknownOutcomeIsNoSecondRun(t *testing.T) {
 
 func TestOutageParksNothing(t *testing.T) {
 	t.Parallel()
-	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	c := e.NewClient()
 	var down atomic.Bool
@@ -73,9 +73,42 @@ func TestOutageParksNothing(t *testing.T) {
 	}
 }
 
-func TestScannersTeleport(t *testing.T) {
+// TestOutageByJournalParksNothing: the oracle goes while the worker has a full queue.
+func TestOutageByJournalParksNothing(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	c := e.NewClient()
+	var down atomic.Bool
+	first := make(chan struct{})
+	r.Observe("o", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		<-first
+		j.add("o", ch)
+		return nil
+	})
+	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.Oracle && down.Load() {
+			return percolatortest.LoseRequest
+		}
+		return percolatortest.Pass
+	})
+	w, _ := e.start(c, r, observers.Config{MaxAttempts: 1, MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond})
+	e.idle(w)
+	for i := range 20 {
+		e.set(c, fmt.Sprint(i), "in", "1")
+	}
+	down.Store(true)
+	close(first)
+	e.until("many attempts fail", func() bool { return w.Stats().Errors >= 60 })
+	down.Store(false)
+	e.idle(w)
+	if s := w.Stats(); s.Runs != 20 || s.Parked != 0 {
+		t.Fatalf("stats %+v", s)
+	}
+}
+
+func TestScannersTeleport(t *testing.T) {
+	t.Parallel()
+	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
 		j.add(ch.Cell.Row, ch)
 		return nil
@@ -213,7 +246,7 @@ func TestWaitIdleOfAWorkerThatDoesNotRun(t *testing.T) {
 
 func TestNotificationWithoutWorkIsErased(t *testing.T) {
 	t.Parallel()
-	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	r.Observe("p", "t", "in", j.observer("p"))
 	ts := e.set(e.client, "r", "in", "1")
@@ -278,7 +311,7 @@ func TestWeakNotificationThatAnotherWorkerHasDealtWith(t *testing.T) {
 
 func TestCorruptCellsHideNothing(t *testing.T) {
 	t.Parallel()
-	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	mut := bigtable.NewMutation()
 	mut.Set("lock", "x", bigtable.Timestamp(1000), []byte("no lock"))

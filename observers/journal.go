@@ -59,7 +59,9 @@ func (w *Worker) adopt(ctx context.Context) {
 	defer seen.leave()
 	var parked int
 	var counted time.Time
-	settle.NewAdopter(w.engine.Looker, w.engine.Journal, func(left settle.Backlog, mine bool) {
+	var a *settle.Adopter
+	a = settle.NewAdopter(w.engine.Looker, w.engine.Journal, func(left settle.Backlog, mine bool) {
+		a.Watch.Store(w.deaf.Load())
 		if m := w.ageOf(left); mine {
 			if time.Since(counted) > countParkedEvery {
 				counted = time.Now()
@@ -72,11 +74,13 @@ func (w *Worker) adopt(ctx context.Context) {
 		} else {
 			seen.replace(met{})
 		}
-	}).Run(ctx)
+	})
+	a.Watch.Store(w.deaf.Load())
+	a.Run(ctx)
 }
 
 // countParkedEvery is how often the worker that adopts counts what is parked.
-const countParkedEvery = time.Minute
+const countParkedEvery = 10 * time.Second
 
 // ageOf is how long what an adopter has found has been waiting, as far as the client can tell.
 func (w *Worker) ageOf(left settle.Backlog) (m met) {

@@ -16,7 +16,7 @@ import (
 func TestALateHintCostsOneRoundOfAttempts(t *testing.T) {
 	t.Parallel()
 	const column = "in"
-	e := newParkEnv(t)
+	e := newParkEnv(t, byScans)
 	listener := e.NewClient(e.direct())
 	e.client = e.NewClient(e.direct())
 	asked, cancel := context.WithTimeout(e.ctx, 100*time.Millisecond) // a worker has asked for hints, so they are kept for a while

@@ -20,7 +20,7 @@ const (
 // listen takes the notifications of other processes' clients that the oracle passes on, so that an
 // observer runs as soon as the write has committed and not when a scan comes by. It asks for no
 // more than can begin at once and leaves the rest to other workers. If the oracle passes no hints
-// on, the scan has to find everything.
+// on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context) {
 	var columns []percolator.Cell
 	for c := range w.coverage.taken {
@@ -30,7 +30,10 @@ func (w *Worker) listen(ctx context.Context) {
 	for w.queue.awaitRoom(ctx) {
 		notified, err := w.engine.Dispatch.AwaitNotifications(ctx, most, columns...)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, tso.ErrUnsupported), errors.Is(err, percolator.ErrClosed):
+		case errors.Is(err, tso.ErrUnsupported):
+			w.deaf.Store(true)
+			return
+		case ctx.Err() != nil, errors.Is(err, percolator.ErrClosed):
 			return
 		case err != nil:
 			w.log.Debug("observers: hints from other processes do not arrive", "err", err)

@@ -22,7 +22,7 @@ func (e *env) direct() percolatortest.ClientOption {
 func TestHintedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	const workers, rows = 3, 60
-	e, r, j := newEnv(t, table()), observers.NewRegistry(), newJournal()
+	e, r, j := newScanEnv(t, table()), observers.NewRegistry(), newJournal()
 	r.Observe("o", "t", "in", j.observer("o"))
 	var ws []*observers.Worker
 	for range workers {
@@ -116,7 +116,7 @@ func (h *quietHints) TakeHints(ctx context.Context, _ []uint64, _ int, wait time
 // oracle.
 func TestIdleQuestions(t *testing.T) {
 	t.Parallel()
-	e, r := newEnv(t, table()), observers.NewRegistry()
+	e, r := newScanEnv(t, table()), observers.NewRegistry()
 	r.Observe("o", "t", "in", newJournal().observer("o"))
 	var h quietHints
 	c := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { h.Oracle, cfg.Oracle = cfg.Oracle, &h }))

@@ -25,8 +25,8 @@ type parkEnv struct {
 	good     atomic.Int64
 }
 
-func newParkEnv(t *testing.T) *parkEnv {
-	e := &parkEnv{env: newEnv(t, percolator.Table{Name: "t", Observed: []string{"in"}, Weak: []string{"w"}}), registry: observers.NewRegistry()}
+func newParkEnv(t *testing.T, by finding) *parkEnv {
+	e := &parkEnv{env: newEnvOf(t, by, percolator.Table{Name: "t", Observed: []string{"in"}, Weak: []string{"w"}}), registry: observers.NewRegistry()}
 	e.broken.Store(true)
 	for _, column := range []string{"in", "w"} {
 		e.registry.Observe("good "+column, "t", column, func(context.Context, *percolator.Txn, observers.Change) error {
@@ -73,22 +73,25 @@ func (e *parkEnv) finished() {
 	e.until("nothing is left of the notification", func() bool { return len(e.pending()) == 0 })
 }
 
-func eachColumn(t *testing.T, f func(t *testing.T, column string)) {
+// eachColumn runs a test for the observed and for the weak column, both ways.
+func eachColumn(t *testing.T, f func(t *testing.T, by finding, column string)) {
 	t.Parallel()
-	for _, column := range []string{"in", "w"} {
-		t.Run(column, func(t *testing.T) {
-			t.Parallel()
-			f(t, column)
-		})
-	}
+	eachFinding(t, "", func(t *testing.T, by finding) {
+		for _, column := range []string{"in", "w"} {
+			t.Run(column, func(t *testing.T) {
+				t.Parallel()
+				f(t, by, column)
+			})
+		}
+	})
 }
 
 // TestParkedOutlivesItsWorker: another worker, which knows only the stored observer states, runs
 // neither the parked observer nor the one that is done, however often it meets the notification
 // (I19).
 func TestParkedOutlivesItsWorker(t *testing.T) {
-	eachColumn(t, func(t *testing.T, column string) {
-		e := newParkEnv(t)
+	eachColumn(t, func(t *testing.T, by finding, column string) {
+		e := newParkEnv(t, by)
 		w, stop := e.start(e.client, e.registry, parkSoon)
 		e.change(column, "1")
 		e.idle(w)
@@ -119,8 +122,8 @@ func TestParkedOutlivesItsWorker(t *testing.T) {
 }
 
 func TestRetryRunsAParkedObserverAgain(t *testing.T) {
-	eachColumn(t, func(t *testing.T, column string) {
-		e := newParkEnv(t)
+	eachColumn(t, func(t *testing.T, by finding, column string) {
+		e := newParkEnv(t, by)
 		w, _ := e.start(e.client, e.registry, parkSoon)
 		e.change(column, "1")
 		e.idle(w)
@@ -138,8 +141,8 @@ func TestRetryRunsAParkedObserverAgain(t *testing.T) {
 }
 
 func TestDropGivesUpOnAChange(t *testing.T) {
-	eachColumn(t, func(t *testing.T, column string) {
-		e := newParkEnv(t)
+	eachColumn(t, func(t *testing.T, by finding, column string) {
+		e := newParkEnv(t, by)
 		w, _ := e.start(e.client, e.registry, parkSoon)
 		e.change(column, "1")
 		e.idle(w)
@@ -162,7 +165,7 @@ func TestDropGivesUpOnAChange(t *testing.T) {
 // TestDropNeedsTheChangeThatWasParked: an operator who drops a change has not seen later ones.
 func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 	t.Parallel()
-	e := newParkEnv(t)
+	e := newParkEnv(t, byJournal)
 	w, stop := e.start(e.client, e.registry, parkSoon)
 	e.change("in", "1")
 	e.idle(w)
@@ -184,9 +187,9 @@ func TestDropNeedsTheChangeThatWasParked(t *testing.T) {
 // The change is never lost: the next worker tries it or finds it parked, and after a retry the
 // observer runs.
 func TestKilledWhileParking(t *testing.T) {
-	eachColumn(t, func(t *testing.T, column string) {
+	eachColumn(t, func(t *testing.T, by finding, column string) {
 		for kill := 1; ; kill++ {
-			e := newParkEnv(t)
+			e := newParkEnv(t, by)
 			c := e.NewClient()
 			var sent atomic.Int64
 			e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -231,7 +234,7 @@ func TestKilledWhileParking(t *testing.T) {
 // TestParkingIsRepeated: a worker that cannot store an observer state goes on with its attempts.
 func TestParkingIsRepeated(t *testing.T) {
 	t.Parallel()
-	e := newParkEnv(t)
+	e := newParkEnv(t, byJournal)
 	c := e.NewClient()
 	var refused atomic.Int64
 	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -272,7 +275,7 @@ func TestParkedReasonIsBounded(t *testing.T) {
 // run.
 func TestHostileObserverStates(t *testing.T) {
 	t.Parallel()
-	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	e.set(e.client, "r", "in", "1")
 	for i, column := range []string{"\x00park\x00o\x00in", "\x00park\x00o", "\x00park\x00\x00in", "\x00park\x00stranger\x00in", "\x00park\x00o\x00other"} {

@@ -24,8 +24,8 @@ func (e *env) soonIdle(w *observers.Worker) error {
 // TestWaitIdleOfAnIdleWorkerPassesOverWhatIsParked: some worker has to run, not necessarily the one
 // that waits; parked cells do not count.
 func TestWaitIdleOfAnIdleWorkerPassesOverWhatIsParked(t *testing.T) {
-	eachColumn(t, func(t *testing.T, column string) {
-		e := newParkEnv(t)
+	eachColumn(t, func(t *testing.T, by finding, column string) {
+		e := newParkEnv(t, by)
 		w, _ := e.start(e.client, e.registry, parkSoon)
 		e.change(column, "1")
 		e.idle(w)
@@ -43,7 +43,7 @@ func TestWaitIdleOfAnIdleWorkerPassesOverWhatIsParked(t *testing.T) {
 // parked is in the other.
 func TestWaitIdleWaitsForAParkedCellOfAnotherWorkersColumn(t *testing.T) {
 	t.Parallel()
-	e := newParkEnv(t)
+	e := newParkEnv(t, byJournal)
 	w, _ := e.start(e.client, e.registry, parkSoon)
 	e.change("in", "1")
 	e.idle(w)
@@ -98,8 +98,8 @@ func TestRetryOfOneRunsTheOtherParkedObserver(t *testing.T) {
 // TestLateParkRequestUndoesADrop: a late duplicate of the request that parks lands after the drop,
 // in the same cell.
 func TestLateParkRequestUndoesADrop(t *testing.T) {
-	eachColumn(t, func(t *testing.T, column string) {
-		e := newParkEnv(t)
+	eachColumn(t, func(t *testing.T, by finding, column string) {
+		e := newParkEnv(t, by)
 		c := e.NewClient()
 		hold := percolatortest.NewHold()
 		e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
@@ -131,7 +131,7 @@ func TestLateParkRequestUndoesADrop(t *testing.T) {
 // earlier one.
 func TestAttemptsAreCountedAcrossChanges(t *testing.T) {
 	t.Parallel()
-	e := newParkEnv(t)
+	e := newParkEnv(t, byJournal)
 	cfg := parkSoon
 	cfg.MinBackoff, cfg.MaxBackoff = 200*time.Millisecond, 200*time.Millisecond
 	var second atomic.Int64
@@ -163,7 +163,7 @@ func TestAttemptsAreCountedAcrossChanges(t *testing.T) {
 // timestamp in the future (a stranger wrote it, or the store was restored under a younger oracle).
 func TestRetryOfACellThatIsNotifiedInTheFuture(t *testing.T) {
 	t.Parallel()
-	e := newParkEnv(t)
+	e := newParkEnv(t, byScans)
 	first := e.set(e.client, "r", "in", "1")
 	e.plant("r", "in", int64(first)+1<<40, nil)
 	e.start(e.client, e.registry, parkSoon)

@@ -66,9 +66,8 @@ func TestRequestsOfRuns(t *testing.T) {
 		{"ten rows", map[string]observers.Func{"o": nothing}, write("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"), 10,
 			"31 × CheckAndMutateRow, 1 × MutateRows, 22 × Oracle, 10 × ReadRows"},
 	} {
-		t.Run(rc.name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"in", "hop"}, Weak: []string{"poke"}})
+		eachFinding(t, rc.name, func(t *testing.T, by finding) {
+			e := newEnvOf(t, by, percolator.Table{Name: "t", Observed: []string{"in", "hop"}, Weak: []string{"poke"}})
 			r, cfg := observers.NewRegistry(), observers.Config{Concurrency: 1, Scanners: 1, DisableCollection: true, ReportInterval: -1}
 			columns := map[string]string{"hop": "hop", "weak": "poke"}
 			for name, f := range rc.observers {
@@ -80,7 +79,9 @@ func TestRequestsOfRuns(t *testing.T) {
 			}
 			searching := e.holdSearch()
 			w, stop := e.start(e.client, r, cfg)
-			searching.Wait(t, 1)
+			if by == byScans {
+				searching.Wait(t, 1)
+			}
 			e.FaultsOf(e.client).Forget()
 			if _, err := e.client.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return rc.write(tx) }); err != nil {
 				t.Fatal(err)
@@ -92,10 +93,16 @@ func TestRequestsOfRuns(t *testing.T) {
 			if err := e.client.Flush(e.ctx); err != nil {
 				t.Fatal(err)
 			}
-			if got := sent(e.FaultsOf(e.client).Requests()); got != rc.want {
-				t.Errorf("sent %s\nwant %s", got, rc.want)
+			want := rc.want
+			if by == byJournal && rc.name == "a weak notification" { // its entry has a timestamp of its own (J2)
+				want = strings.Replace(want, "4 × Oracle", "5 × Oracle", 1)
 			}
-			searching.Drop()
+			if got := sent(e.FaultsOf(e.client).Requests()); got != want {
+				t.Errorf("sent %s\nwant %s", got, want)
+			}
+			if by == byScans {
+				searching.Drop()
+			}
 			stop()
 		})
 	}

@@ -84,7 +84,7 @@ func counting(runs *sync.Map) *observers.Registry {
 // A scanner keeps off rows that another worker has locked, and returns to them.
 func TestScannersKeepOffLockedRows(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
+	e := newScanEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
 	for i := range 20 {
 		e.set(e.client, fmt.Sprint("row", i), "c", "v")
 	}
@@ -113,7 +113,7 @@ func TestScannersKeepOffLockedRows(t *testing.T) {
 // Without the service, and while it does not answer, everything gets done.
 func TestScannersWithoutRowLockService(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
+	e := newScanEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
 	for i := range 20 {
 		e.set(e.client, fmt.Sprint("row", i), "c", "v")
 	}
@@ -146,7 +146,7 @@ func TestScannersWithoutRowLockService(t *testing.T) {
 // locks, and the observer runs for them.
 func TestLockedRowsAreNotForgotten(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
+	e := newScanEnv(t, percolator.Table{Name: "t", Observed: []string{"c"}})
 	for i := range 20 {
 		e.set(e.client, fmt.Sprint("row", i), "c", "v")
 	}

@@ -19,9 +19,9 @@ func TestWorkInASparseTable(t *testing.T) {
 	const rows = 600
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	p := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{table()}}, fixture.CutReads(t, rows/10))
+	p := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{table()}, DisableJournal: true}, fixture.CutReads(t, rows/10))
 	p.Clock.Stop()
-	e, j, r := &env{t, p, ctx, p.Client}, newJournal(), observers.NewRegistry()
+	e, j, r := &env{t, p, ctx, p.Client, byScans}, newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	fixture.Fill(t, ctx, p, "t", rows)
 	strand(e)

@@ -19,7 +19,7 @@ type Stats struct {
 	Searches      int64 // rounds of a scanner through all tables
 	Rows          int64 // dirty or locked rows that scanners read
 	Teleports     int64 // times that a scanner met another one and went elsewhere
-	LocksResolved int64 // locks of dead transactions that were resolved
+	LocksResolved int64 // locks of dead transactions that the worker's scanners, or its client by the journal, have resolved
 	Corrupt       int64 // cells that could not be decoded, counted on every encounter
 
 	// Backlog is the age of the oldest notification that the scanners met in their last round, apart
@@ -72,7 +72,7 @@ func (w *Worker) Stats() Stats {
 	s := Stats{
 		Found: w.counters.found.Load(), Dispatched: w.counters.dispatched.Load(), Dropped: w.counters.dropped.Load(), Hinted: w.counters.hinted.Load(),
 		Searches: w.counters.scans.Searches.Load(), Rows: w.counters.scans.Rows.Load(),
-		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load(), Corrupt: w.counters.corrupt.Load(),
+		Teleports: w.counters.scans.Teleports.Load(), LocksResolved: w.counters.resolved.Load() + w.engine.Looker.Resolved.Load(), Corrupt: w.counters.corrupt.Load(),
 		Observers: make(map[string]ObserverStats, len(w.coverage.lanes)),
 	}
 	s.Queued, s.Running = w.queue.sizes()

@@ -49,7 +49,7 @@ func strand(e *env) {
 
 func TestCrashAfterTheCommitPointStillNotifies(t *testing.T) {
 	t.Parallel()
-	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	strand(e)
 	w, _ := e.start(e.client, r, observers.Config{ScanInterval: 10 * time.Millisecond})
@@ -68,7 +68,7 @@ func TestCrashAfterTheCommitPointStillNotifies(t *testing.T) {
 
 func TestWaitIdleWaitsForStrandedLocks(t *testing.T) {
 	t.Parallel()
-	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()
+	e, j, r := newScanEnv(t, table()), newJournal(), observers.NewRegistry()
 	r.Observe("o", "t", "in", j.observer("o"))
 	strand(e)
 	w, _ := e.start(e.client, r, observers.Config{ScanInterval: time.Hour})

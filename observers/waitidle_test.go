@@ -51,7 +51,7 @@ func TestWaitIdleElsewhere(t *testing.T) {
 // if it found nothing.
 func TestWaitIdleElsewhereSeesMovement(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, table())
+	e := newScanEnv(t, table())
 	var once atomic.Bool
 	looking := e.NewClient(percolatortest.Handler(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.ReadRows && r.Table == "t" && once.CompareAndSwap(false, true) {
@@ -70,10 +70,49 @@ func TestWaitIdleElsewhereSeesMovement(t *testing.T) {
 	if looks != 1 {
 		t.Errorf("idle after %d looks that stored no, want 1: the table was written during the first", looks)
 	}
-	if err := looking.Close(); err != nil {
+	e.closed(looking)
+}
+
+// TestWaitIdleByJournalSeesMovement is the same by the journal: something is appended between the
+// look at its streams and the look whether there is anything new.
+func TestWaitIdleByJournalSeesMovement(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, table())
+	e.set(e.client, "a", "unobserved", "0") // there is a stream
+	looking := e.NewClient()
+	if err := observers.WaitIdle(e.ctx, looking, nil); err != nil {
 		t.Fatal(err)
 	}
+	quiet := len(e.FaultsOf(looking).JournalRequests()) // twice the same requests
+	var sent atomic.Int64
+	e.FaultsOf(looking).HandleJournal(func(percolatortest.Request) percolatortest.Action {
+		if sent.Add(1) == int64(quiet/2+1) {
+			e.set(e.client, "a", "unobserved", "1")
+		}
+		return percolatortest.Pass
+	})
+	looks := 0
+	if err := observers.WaitIdle(e.ctx, looking, func(observers.Remaining) { looks++ }); err != nil {
+		t.Fatal(err)
+	}
+	if looks != 1 {
+		t.Errorf("idle after %d looks that stored no, want 1: something was appended during the first", looks)
+	}
+	for _, r := range e.FaultsOf(looking).Requests() {
+		if r.Table == "t" && r.Rows == 0 {
+			t.Errorf("it read a range of the table: %v", r)
+		}
+	}
+	e.closed(looking)
+}
+
+// closed checks that WaitIdle of a closed client says so.
+func (e *env) closed(looking *percolator.Client) {
+	e.Helper()
+	if err := looking.Close(); err != nil {
+		e.Fatal(err)
+	}
 	if err := observers.WaitIdle(e.ctx, looking, nil); !errors.Is(err, percolator.ErrClosed) {
-		t.Errorf("of a closed client: %v", err)
+		e.Errorf("of a closed client: %v", err)
 	}
 }

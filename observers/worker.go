@@ -37,11 +37,13 @@ type Worker struct {
 	places   *scanning.Places
 	members  *partition // nil: the worker searches everything
 	garbage  *admin.Collector
+	sweeper  *admin.Sweeper
 	counters workerCounters
 	backlog  backlog
 
 	telemetry telemetry
 	ran       atomic.Bool
+	deaf      atomic.Bool // it hears no hints
 }
 
 // NewWorker returns a worker for the current contents of r. Errors: percolator.ErrInvalidArgument
@@ -74,10 +76,15 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	sweeper, err := operator.NewSweeper(admin.SweepConfig{Interval: max(cfg.SweepInterval, 0)})
+	if err != nil {
+		return nil, err
+	}
 	w := &Worker{
 		name:     uuid.NewString(),
 		engine:   c.Engine(),
 		garbage:  garbage,
+		sweeper:  sweeper,
 		cfg:      cfg,
 		log:      cfg.Logger,
 		coverage: cov,
@@ -97,7 +104,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 }
 
 // Run searches the tables, takes notifications from its client, runs observers, and takes its turn
-// at removing old versions until ctx ends. Then it begins nothing new, waits up to
+// at removing old versions and at sweeping until ctx ends. Then it begins nothing new, waits up to
 // Config.DrainTimeout for runs under way, cancels the rest, and returns nil. Waiting notifications
 // stay in the tables. A second after the cancellation it abandons observers that ignore it. Errors:
 // ErrStarted on a second call, percolator.ErrClosed once the client is closed, and those of
@@ -120,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var runners, scanners sync.WaitGroup
 	w.queue.start()
 	stopDispatch := func() {}
-	if !w.cfg.DisableDispatch {
+	if w.deaf.Store(w.cfg.DisableDispatch); !w.cfg.DisableDispatch {
 		stopDispatch = w.engine.Dispatch.HandleNotify(w.dispatch)
 		scanners.Go(func() { w.listen(ctx) })
 	}
@@ -139,6 +146,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.cfg.DisableCollection {
 		scanners.Go(func() {
 			if err := w.garbage.Run(ctx); err != nil {
+				stop(err)
+			}
+		})
+	}
+	if w.cfg.SweepInterval >= 0 {
+		scanners.Go(func() {
+			if err := w.sweeper.Run(ctx); err != nil {
 				stop(err)
 			}
 		})

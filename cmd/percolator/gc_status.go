@@ -45,6 +45,7 @@ type cycleJSON struct {
 	Tombstones int64                 `json:"tombstones"`
 	Postponed  int64                 `json:"postponed"`
 	Corrupt    int64                 `json:"corrupt"`
+	Dispatched int64                 `json:"dispatched"` // that the journal should have led to before
 }
 
 // noCycle is the phase of a cycle if there never was one.

@@ -55,6 +55,7 @@ flag that is given wins.
 		group("workers", "Look at the processes that run observers", newWorkersLs()),
 		group("gc", "Look at the collection of old versions, run it, and hold it back", newGCStatus(), newGCRun(),
 			group("hold", "Keep old versions from collection, for readers that take long", newHoldLs(), newHoldTake(), newHoldExtend(), newHoldRelease())),
+		newSweep(),
 		newBackup(),
 		newRestore(),
 		newRepair(),

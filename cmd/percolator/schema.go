@@ -48,3 +48,6 @@ func schemaFrom(cmd *cobra.Command, path string) (*percolator.Schema, error) {
 func backfillCommand(table, index string) string {
 	return fmt.Sprintf("percolator schema backfill %s %s", table, index)
 }
+
+// sweepCommand finishes a journal that is building.
+const sweepCommand = "percolator sweep"

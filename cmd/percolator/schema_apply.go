@@ -41,7 +41,7 @@ func newSchemaApply() *cobra.Command {
 	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes that need it")
+	cmd.Flags().BoolVar(&f.backfill, "backfill", false, "fill the indexes, and build the journal, that need it")
 	return cmd
 }
 
@@ -97,8 +97,10 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 	for _, ch := range plan.Changes {
 		what := ""
 		switch step := nextStep(ch); {
-		case step == "" || ch.Index.Name != "" && f.backfill:
+		case step == "" || (ch.Index.Name != "" || ch.Table == "") && f.backfill:
 			continue
+		case ch.Table == "":
+			what = "the journal is used once workers have built it, or after: " + step
 		case ch.Index.Name != "":
 			what = fmt.Sprintf("index %s can be read after: %s", ch.Index.Name, step)
 		default:
@@ -108,9 +110,18 @@ func (f *applyFlags) ending(w io.Writer, plan admin.SchemaPlan, stored admin.Sto
 	}
 }
 
-// backfillAll finishes every index that is being built, also one that an earlier call has added.
+// backfillAll finishes every index, and the journal, that is being built, also by an earlier call.
 func (f *applyFlags) backfillAll(cmd *cobra.Command, stored admin.StoredSchema) error {
 	return f.with(cmd, func(ctx context.Context, c *percolator.Client) error {
+		if !stored.Schema.DisableJournal && stored.Journal.Building != "" {
+			done, err := sweepNow(ctx, cmd, c, 0)
+			if err != nil {
+				return err
+			}
+			if f.output.format != outputJSON {
+				newSweepJSON(done).print(cmd.OutOrStdout())
+			}
+		}
 		for _, t := range stored.Schema.Tables {
 			for _, ix := range t.Indexes {
 				if !stored.Indexes[t.Name+"."+ix.Name].Building {

@@ -55,6 +55,8 @@ func nextStep(ch admin.SchemaChange) string {
 		return ""
 	case ch.Index.Name != "":
 		return backfillCommand(ch.Table, ch.Index.Name)
+	case ch.Table == "":
+		return sweepCommand
 	}
 	return fmt.Sprintf("percolator observers backfill %s %s OBSERVER", ch.Table, shown(ch.Name))
 }
@@ -74,6 +76,8 @@ func changeLine(ch admin.SchemaChange) string {
 		admin.IndexRemoved:         "- " + of + index + "  (refused)",
 		admin.IndexChanged:         "~ " + of + index + "  (refused: it is another one now)",
 		admin.TimingChanged:        "~ timing  (refused)",
+		admin.JournalAdded:         "+ journal",
+		admin.JournalRemoved:       "- journal",
 		admin.BigtableTableMissing: "+ bigtable table " + ch.Name + "  (missing in the instance)",
 		admin.FamilyMissing:        "+ bigtable column family " + ch.Name + "  (missing in the instance)",
 	}[ch.Kind]

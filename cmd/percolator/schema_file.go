@@ -27,6 +27,8 @@ import (
 type schemaFile struct {
 	Tables []tableFile `json:"tables" yaml:"tables"`
 	Timing *timingFile `json:"timing,omitempty" yaml:"timing,omitempty"`
+
+	DisableJournal bool `json:"disableJournal,omitempty" yaml:"disableJournal,omitempty"`
 }
 
 type tableFile struct {
@@ -203,7 +205,7 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 		}
 		return out
 	}
-	s := &percolator.Schema{}
+	s := &percolator.Schema{DisableJournal: f.DisableJournal}
 	for i, t := range f.Tables {
 		at := fmt.Sprintf("tables[%d]", i)
 		table := percolator.Table{Name: t.Name, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
@@ -238,7 +240,7 @@ func toFile(s *percolator.Schema) schemaFile {
 		return name
 	}
 	index := func(ix percolator.Index) indexFile { return indexFile{ix.Name, quoted(ix.Column), ix.Unique} }
-	f := schemaFile{Tables: arrayOf(s.Tables, func(t percolator.Table) tableFile {
+	f := schemaFile{DisableJournal: s.DisableJournal, Tables: arrayOf(s.Tables, func(t percolator.Table) tableFile {
 		return tableFile{t.Name, arrayOf(t.Observed, quoted), arrayOf(t.Weak, quoted), arrayOf(t.Indexes, index), arrayOf(t.Splits, quoted)}
 	})}
 	if s.Timing != (percolator.Timing{}) {

@@ -22,6 +22,7 @@ type storedJSON struct {
 	Version uint64      `json:"version"`
 	Schema  schemaFile  `json:"schema"`
 	Indexes []indexJSON `json:"indexes"`
+	Journal string      `json:"journal"` // building, ready or disabled
 }
 
 type indexJSON struct {
@@ -31,10 +32,11 @@ type indexJSON struct {
 	Since tso.Timestamp `json:"since,omitempty"` // snapshots from here on can be read by it; absent: all
 }
 
-// The states of an index.
+// The states of an index and of the journal.
 const (
-	indexBuilding = "building"
-	indexReady    = "ready"
+	stateBuilding = "building"
+	stateReady    = "ready"
+	stateDisabled = "disabled"
 )
 
 func newSchemaShow() *cobra.Command {
@@ -78,12 +80,18 @@ func storedSchema(ctx context.Context, f instanceName) (admin.StoredSchema, erro
 }
 
 func newStoredJSON(stored admin.StoredSchema) storedJSON {
-	out := storedJSON{Version: stored.Version, Schema: toFile(stored.Schema), Indexes: []indexJSON{}}
+	out := storedJSON{Version: stored.Version, Schema: toFile(stored.Schema), Indexes: []indexJSON{}, Journal: stateReady}
+	switch {
+	case stored.Schema.DisableJournal:
+		out.Journal = stateDisabled
+	case stored.Journal.Building != "":
+		out.Journal = stateBuilding
+	}
 	for _, t := range stored.Schema.Tables {
 		for _, ix := range t.Indexes {
-			st, state := stored.Indexes[t.Name+"."+ix.Name], indexReady
+			st, state := stored.Indexes[t.Name+"."+ix.Name], stateReady
 			if st.Building {
-				state = indexBuilding
+				state = stateBuilding
 			}
 			out.Indexes = append(out.Indexes, indexJSON{t.Name, ix.Name, state, st.Since})
 		}
@@ -94,9 +102,12 @@ func newStoredJSON(stored admin.StoredSchema) storedJSON {
 func (out storedJSON) print(w io.Writer, schema []byte) {
 	_, _ = fmt.Fprintf(w, "# version %d\n", out.Version)
 	for _, ix := range out.Indexes {
-		if ix.State != indexReady {
+		if ix.State != stateReady {
 			_, _ = fmt.Fprintf(w, "# index %s of %s is %s; this finishes it: %s\n", ix.Name, ix.Table, ix.State, backfillCommand(ix.Table, ix.Name))
 		}
+	}
+	if out.Journal == stateBuilding {
+		_, _ = fmt.Fprintf(w, "# the journal is %s; workers finish it, or this does: %s\n", out.Journal, sweepCommand)
 	}
 	_, _ = w.Write(schema)
 }

@@ -30,6 +30,8 @@ const (
 	RulePrimary     Rule = "lock without a primary"           // a lock names a primary in a table of the schema
 	RuleGarbage     Rule = "left after collection"            // only with Config.Collected
 	RuleWatermark   Rule = "GC watermark above the safepoint" // collection does not outrun what readers are told (I16)
+	RuleEntry       Rule = "not in the journal"               // an entry leads to each lock of a transaction that commits (J1), and to each notification (J4)
+	RuleParked      Rule = "parked beside the journal"        // the journal lists whatever is parked
 )
 
 // Finding is something that must not be in the tables. Values are left out.
@@ -69,6 +71,9 @@ type Config struct {
 	// SkipIndexes leaves indexes to others: they are not compared with the cells that they cover.
 	SkipIndexes bool
 
+	// SkipJournal spares what only holds with a journal that is complete.
+	SkipJournal bool
+
 	// Visit, if set, is called for every write record and marker that can be decoded.
 	Visit func(Record)
 }
@@ -93,6 +98,8 @@ type Report struct {
 	LateRecords   int // put records at or below the GC watermark without data: left by commits that landed after collection
 	IndexEntries  int // compared with indexed cells
 	Uncompared    int // records beyond Config.Transactions
+	Entries       int // of the journal
+	StrayLocks    int // without an entry in the journal: of transactions that never commit (J8)
 
 	Findings []Finding // at most 1000
 	Found    int       // all of them
@@ -104,8 +111,8 @@ const maxFindings = 1000
 // String tells the counts, and up to 20 findings.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "audit: %d rows, %d records, %d data versions, %d locks, %d notify cells, %d orphans, %d late records, %d index entries, GC watermark %d: ",
-		r.Rows, r.Records, r.Data, r.Locks, r.Notifications, r.Orphans, r.LateRecords, r.IndexEntries, r.GCWatermark)
+	fmt.Fprintf(&b, "audit: %d rows, %d records, %d data versions, %d locks, %d notify cells, %d orphans, %d late records, %d index entries, %d journal entries, %d stray locks, GC watermark %d: ",
+		r.Rows, r.Records, r.Data, r.Locks, r.Notifications, r.Orphans, r.LateRecords, r.IndexEntries, r.Entries, r.StrayLocks, r.GCWatermark)
 	if r.Found == 0 {
 		b.WriteString("no findings\n")
 		return b.String()
@@ -117,14 +124,14 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// Source reads a table: every version of every cell of the four families, in key order. Without
+// Source reads a table: every version of every cell of its families, in key order. Without
 // values of data, indexes cannot be compared (Config.SkipIndexes).
 type Source func(ctx context.Context, table string, visit func(layout.Row)) error
 
 // Run reads the raw tables of an instance, and lists what contradicts docs/PROTOCOL.md. It reads
 // row by row, so nobody may write meanwhile. It fails indexes whose backfill has not ended.
-// Memory: a few dozen bytes for each transaction that has a record (Config.Transactions), and the
-// indexed cells (Config.SkipIndexes).
+// Memory: a few dozen bytes for each transaction that has a record (Config.Transactions), the
+// indexed cells (Config.SkipIndexes), and the names in the journal (Config.SkipJournal).
 func Run(ctx context.Context, read Source, cfg Config) (*Report, error) {
 	if cfg.Schema == nil {
 		return nil, fmt.Errorf("audit: %w: there is no schema", model.ErrInvalidArgument)
@@ -134,12 +141,16 @@ func Run(ctx context.Context, read Source, cfg Config) (*Report, error) {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	a.know()
+	if err := a.readJournal(ctx, read); err != nil {
+		return nil, err
+	}
 	for _, t := range a.order {
 		if err := read(ctx, t.name, func(r layout.Row) { a.row(t, r) }); err != nil {
 			return nil, fmt.Errorf("audit: table %q: %w", t.name, err)
 		}
 	}
 	a.transactions()
+	a.unjournaled()
 	a.compareIndexes()
 	return a.report, nil
 }
@@ -153,12 +164,20 @@ type auditor struct {
 	txns    map[tso.Timestamp]auditedTxn
 	oldest  tso.Timestamp // start of the oldest lock; 0: there is none
 	indexes []*auditedIndex
+
+	building  bool // the journal
+	journaled bool // it is complete, and was read
+	journal   []*journalRow
+	entries   map[rowName][]journalEntry
+	parked    map[string]tso.Timestamp // by row of the journal and column
+	stray     []strayLock
 }
 
 // auditedTable is a table of the schema, or of one of its indexes.
 type auditedTable struct {
 	name     string
 	observed map[string][]string // observers by column
+	weak     map[string]bool
 	indexed  map[string][]*auditedIndex
 	entries  *auditedIndex // of which this is the table
 }
@@ -166,7 +185,7 @@ type auditedTable struct {
 // know prepares the tables of the schema.
 func (a *auditor) know() {
 	for _, t := range a.cfg.Schema.Tables {
-		at := &auditedTable{name: t.Name, observed: map[string][]string{}, indexed: map[string][]*auditedIndex{}}
+		at := &auditedTable{name: t.Name, observed: map[string][]string{}, indexed: map[string][]*auditedIndex{}, weak: model.SetOf(t.Weak)}
 		for _, col := range t.Observed {
 			at.observed[col] = a.cfg.Observers[[2]string{t.Name, col}]
 		}
@@ -192,6 +211,7 @@ func (a *auditor) bounds(row layout.Row) {
 		return
 	}
 	for _, it := range row.Of("meta") {
+		a.building = a.building || it.Column == "journal" && journalBuilding(it.Value)
 		at := map[string]*tso.Timestamp{"safepoint": &a.report.Safepoint, "mark": &a.report.GCWatermark}[it.Column]
 		if at != nil && len(it.Value) == 8 {
 			*at = tso.Timestamp(binary.BigEndian.Uint64(it.Value))

@@ -22,7 +22,8 @@ type auditedCell struct {
 	locks   []auditedLock
 	data    map[tso.Timestamp][]byte
 	notify  []tso.Timestamp
-	broken  bool // something cannot be decoded
+	state   tso.Timestamp // of an observer's: the newest notification that it speaks of
+	broken  bool          // something cannot be decoded
 }
 
 type auditedLock struct {
@@ -53,6 +54,7 @@ func (a *auditor) row(t *auditedTable, r layout.Row) {
 		}
 	}
 	a.collectIndexed(t, cells)
+	a.journalOf(t, r.Key, cells)
 }
 
 // add takes in one version; false if the protocol does not write such a one.
@@ -67,6 +69,7 @@ func (c *auditedCell) add(a *auditor, it layout.Item) bool {
 		c.data[ts] = it.Value
 	case "notify":
 		if strings.HasPrefix(c.column, "\x00park\x00") || strings.HasPrefix(c.column, "\x00done\x00") { // how an observer stands: no notification (I19)
+			c.state = max(c.state, ts)
 			return true
 		}
 		a.report.Notifications++

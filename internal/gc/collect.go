@@ -3,9 +3,7 @@ package gc
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,13 +33,13 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 	}
 	holder, expires := s.state.Holder, s.state.Expires
 	s.state.Collection = Collection{Safepoint: safepoint, Started: now, Holder: holder, Expires: expires}
-	if err := s.enter(ctx, CollectionDrain); err != nil {
+	if err := s.enter(ctx, CollectionDrain, nil); err != nil {
 		return false, err
 	}
 	if err := s.drain(ctx); err != nil {
 		return false, err
 	}
-	return true, s.enter(ctx, CollectionResolve)
+	return true, s.enter(ctx, CollectionResolve, nil)
 }
 
 // announce stores the safepoint: as new as the retention allows, below every hold. The condition of
@@ -100,50 +98,57 @@ func (s *collecting) drain(ctx context.Context) error {
 
 // rest waits and keeps the lease meanwhile.
 func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
+	return s.wait(ctx, whole, s.keep)
+}
+
+// wait calls keep as often as a lease needs it.
+func (g *Collector) wait(ctx context.Context, whole time.Duration, keep func(context.Context) error) error {
 	begun := time.Now()
 	for left := whole; left > 0; left = whole - time.Since(begun) {
-		timer := time.NewTimer(min(left, s.cfg.Lease/keepsPerLease))
+		timer := time.NewTimer(min(left, g.cfg.Lease/keepsPerLease))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
 		case <-timer.C:
 		}
-		if err := s.keep(ctx); err != nil {
+		if err := keep(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// finish does what is left of a cycle after its drain.
+// finish does what is left of a cycle after its drain. A cycle ends as it began, by the journal or
+// by passes, unless the journal has gone meanwhile: passes reach all that it led to.
 func (s *collecting) finish(ctx context.Context) error {
-	if s.e.Meta.CollectByJournal(s.state.Safepoint) {
-		return s.finishByJournal(ctx)
-	}
 	// Tables and observed columns that were added before the drain began must be known, or their locks
 	// would be passed over.
 	if _, err := s.e.Meta.Refresh(ctx); err != nil {
 		return err
 	}
+	byJournal := s.e.Meta.CollectByJournal(s.state.Safepoint)
+	if s.state.Phase == CollectionResolve {
+		s.state.ByJournal = byJournal
+	}
+	if s.state.ByJournal && byJournal {
+		return s.finishByJournal(ctx)
+	}
 	if s.state.Phase == CollectionResolve {
 		if err := s.eachPage(ctx, store.Locks(s.state.Safepoint), s.resolveLocks); err != nil {
 			return err
 		}
-		if err := s.e.Meta.CheckRepairing(ctx); err != nil {
+		if err := s.publish(ctx); err != nil {
 			return err
 		}
-		if err := s.publishWatermark(ctx); err != nil {
-			return err
-		}
-		if err := s.enter(ctx, CollectionErase); err != nil {
+		if err := s.enter(ctx, CollectionErase, nil); err != nil {
 			return err
 		}
 	}
 	if err := s.eachPage(ctx, store.Garbage(), s.eraseRows); err != nil {
 		return err
 	}
-	return s.enter(ctx, CollectionDone)
+	return s.enter(ctx, CollectionDone, nil)
 }
 
 // resolveLocks resolves every lock of some rows up to the safepoint.
@@ -192,9 +197,12 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 	}
 }
 
-// publishWatermark lets collectors remove what is older. A client that finds no record of an older
-// transaction then knows that the record may be gone (I16).
-func (s *collecting) publishWatermark(ctx context.Context) error {
+// publish lets collectors remove what is older than the GC watermark. A client that finds no record
+// of an older transaction then knows that the record may be gone (I16).
+func (s *collecting) publish(ctx context.Context) error {
+	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
 	watermark := s.state.Safepoint
 	mut := store.NewMutation(2)
 	mut.Put(layout.MetaFamily, meta.ColumnWatermark, store.MetaTimestamp, binary.BigEndian.AppendUint64(nil, uint64(watermark)))
@@ -212,105 +220,9 @@ func (s *collecting) publishWatermark(ctx context.Context) error {
 // observer waits for a deletion.
 func (s *collecting) eraseRows(ctx context.Context, table string, rows []layout.Row) error {
 	var did erased
-	err := s.erasePage(ctx, table, rows, s.e.Meta.Catalog.Load().Tables[table].IsObserved, &did)
-	s.count(&did, len(rows))
+	err := s.eraser(s.state.Safepoint).page(ctx, table, rows, s.e.Meta.Catalog.Load().Tables[table].IsObserved, &did)
+	all := s.state.tally()
+	all.add(did.tally(len(rows)))
+	s.state.setTally(all)
 	return err
-}
-
-func (s *collecting) count(did *erased, rows int) {
-	s.state.Rows += int64(rows)
-	s.state.Versions += did.versions.Load()
-	s.state.Tombstones += did.tombstones.Load()
-	s.state.Postponed += did.postponed.Load()
-	s.state.Corrupt += did.corrupt.Load()
-}
-
-// erased counts what was done to a page.
-type erased struct {
-	versions, tombstones, postponed, corrupt atomic.Int64
-	left                                     func(row string) // hears of rows with garbage that stays; nil: nobody does
-}
-
-func (e *erased) leave(row string, n int64) {
-	e.postponed.Add(n)
-	if n > 0 && e.left != nil {
-		e.left(row)
-	}
-}
-
-func (s *collecting) erasePage(ctx context.Context, table string, page []layout.Row, observed map[string]bool, did *erased) error {
-	var muts []store.RowMutation
-	versions, tombstones := 0, 0
-	g, vctx := errgroup.WithContext(ctx)
-	g.SetLimit(collectParallel)
-	for _, row := range page {
-		garbage := collectible(layout.DecodeRow(table, row), s.state.Safepoint)
-		tombstones += garbage.eraseUnobserved(observed)
-		garbage.limit()
-		if mut := garbage.mutation(); mut != nil {
-			muts = append(muts, store.RowMutation{Table: table, Row: row.Key, Mut: mut})
-			versions += versionsOf(garbage.erasures)
-		}
-		for _, v := range garbage.tombstones {
-			g.Go(func() error { return s.eraseTombstone(vctx, table, row.Key, v, did) })
-		}
-		did.leave(row.Key, int64(garbage.postponed))
-		did.corrupt.Add(int64(len(garbage.corrupt)))
-	}
-	deadline := time.Now().Add(s.e.Store.Timing.RequestLifetime)
-	for i := range muts {
-		muts[i].Deadline = deadline
-	}
-	err := s.e.Sweeping.Do(ctx, muts)
-	if err == nil {
-		did.versions.Add(int64(versions))
-		did.tombstones.Add(int64(tombstones))
-	}
-	return errors.Join(err, g.Wait())
-}
-
-func (g rowGarbage) mutation() *store.Mutation {
-	if len(g.erasures) == 0 {
-		return nil
-	}
-	mut := store.NewMutation(2)
-	for _, e := range g.erasures {
-		e.apply(mut)
-	}
-	return mut
-}
-
-// eraseUnobserved moves the ends of cells whose column is not observed to the plain erasures, and
-// counts them.
-func (g *rowGarbage) eraseUnobserved(observed map[string]bool) (n int) {
-	g.tombstones = slices.DeleteFunc(g.tombstones, func(v tombstone) bool {
-		if observed[v.column] {
-			return false
-		}
-		g.erasures = append(g.erasures, v.erasures...)
-		n++
-		return true
-	})
-	return n
-}
-
-// eraseTombstone removes the last record of a cell, unless an observer has yet to see the deletion.
-func (s *collecting) eraseTombstone(ctx context.Context, table, row string, v tombstone, did *erased) error {
-	mut := store.NewMutation(2)
-	for _, e := range v.erasures {
-		e.apply(mut)
-	}
-	notified, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return s.e.Store.CheckAndMutate(ctx, table, row, store.AnyNotify(v.column), nil, mut)
-	})
-	switch {
-	case err != nil:
-		return err
-	case notified:
-		did.leave(row, 1)
-	default:
-		did.tombstones.Add(1)
-		did.versions.Add(int64(versionsOf(v.erasures)))
-	}
-	return nil
 }

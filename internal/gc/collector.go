@@ -25,9 +25,11 @@ import (
 //
 //	announce   safepoint ← now − retention, below every hold; clients refuse reads at or below it
 //	drain      wait until no client acts on an older safepoint and no earlier request is under way
-//	resolve    resolve every lock up to the safepoint, in every table
+//	resolve    resolve every lock up to the safepoint
 //	publish    GC watermark ← safepoint; no collector ever removes anything newer
 //	erase      remove from each row what no snapshot above the GC watermark reads
+//
+// Which rows those are the journal tells (journal.go), or passes over all tables find (tables.go).
 //
 // Without the drain a late duplicate of a prewrite could bring a deleted cell back to life, and a
 // reader that has not heard of the safepoint would silently miss data. Without the resolution,
@@ -97,6 +99,7 @@ type Collection struct {
 	Tombstones int64 // deleted cells removed with their last record
 	Postponed  int64 // cells left to the next cycle: an old lock appeared, or an observer has yet to see the deletion
 	Corrupt    int64 // cells that cannot be decoded, left as they are
+	Dispatched int64 // notifications older than the safepoint, of which the journal should have told before
 }
 
 // Collector removes versions that no snapshot can read any more. Its methods may be called
@@ -159,6 +162,10 @@ func (g *Collector) Run(ctx context.Context) error {
 // what it did. It takes at least the drain, 80 s with the default Timing, unless there is nothing
 // new to collect.
 //
+// Where work and garbage are found by the journal, collectors share the erasing: beside another
+// one's cycle Collect takes part in that, as long as there is anything to take, and returns
+// ErrLocked with the counts of what it did itself.
+//
 // Errors: ErrLocked if another collector is at work, or a transaction that is older than the
 // retention is still alive; ErrCorrupt for a lock that cannot be resolved, because what it may
 // depend on must not be removed; those of the store. The next cycle continues where this one
@@ -171,24 +178,27 @@ func (g *Collector) Collect(ctx context.Context) (Collection, error) {
 	defer end()
 	open, span := g.e.Store.Trace.Start(open, "percolator.collect", "")
 	col, err := g.collect(open)
-	g.ended(col, err)
+	g.ended(err)
 	span.End(err)
 	return col, g.e.OrClosed(ctx, err)
 }
 
 // ended counts a cycle. That another collector is at work is no failure.
-func (g *Collector) ended(col Collection, err error) {
+func (g *Collector) ended(err error) {
 	switch {
 	case err == nil:
 		g.e.Store.Count.Cycles.Add(1)
 	case !errors.Is(err, model.ErrLocked):
 		g.e.Store.Count.CyclesFailed.Add(1)
 	}
-	g.e.Store.Count.Collected.Add(col.Versions)
 }
 
 func (g *Collector) collect(ctx context.Context) (Collection, error) {
 	s, err := g.acquire(ctx)
+	if errors.Is(err, model.ErrLocked) {
+		did, herr := g.help(ctx)
+		return did, cmp.Or(herr, err)
+	}
 	if err != nil {
 		return Collection{}, err
 	}

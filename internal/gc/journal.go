@@ -3,10 +3,7 @@ package gc
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,76 +20,96 @@ import (
 //
 //	resolve   the locks of every entry up to the safepoint, without waiting for any to die: after
 //	          the drain none of these transactions can commit any more
-//	erase     in every row that such an entry names; then the entry goes, if the row shows that
+//	publish   the GC watermark, and which rows of the journal the locks were resolved of
+//	erase     in every row that an entry in those names; then the entry goes, if the row shows that
 //	          nothing will come of it any more (J7)
 //
 // A stream is read up to its first row all of whose entries are above the safepoint. What made
 // anything at or below the safepoint garbage has committed there, so its entry was acknowledged
 // before, and with it every row before it (J1).
 //
-// A cycle that was broken off begins its phase again: what is done is gone from the journal.
+// A cycle that was broken off while it resolved begins to resolve again. Erasing is divided into
+// shares (shares.go), which outlive the collector.
 
 // journalRows is how many rows of a stream are dealt with at once.
-const journalRows = 32
+const journalRows = 256
+
+// rememberedRows is how many rows a phase remembers, so that one that many entries name is read
+// once.
+const rememberedRows = 1 << 16
+
+// rowID names a row of a table.
+type rowID struct{ table, key string }
 
 // finishByJournal does what is left of a cycle after its drain.
 func (s *collecting) finishByJournal(ctx context.Context) error {
-	if _, err := s.e.Meta.Refresh(ctx); err != nil {
-		return err
-	}
 	if s.state.Phase == CollectionResolve {
-		if err := s.eachEntry(ctx, s.resolveEntries); err != nil {
+		resolved, err := s.resolveStreams(ctx)
+		if err != nil {
 			return err
 		}
-		if err := s.publishWatermark(ctx); err != nil {
+		if err := s.publish(ctx); err != nil {
 			return err
 		}
-		if err := s.enter(ctx, CollectionErase); err != nil {
+		asked, err := s.e.Clock.Next(ctx) // after the drain
+		if err != nil {
+			return err
+		}
+		if err := s.enter(ctx, CollectionErase, divide(resolved, s.state.Safepoint, asked)); err != nil {
 			return err
 		}
 	}
-	now, err := s.e.Clock.Next(ctx) // after the drain
-	if err != nil {
+	if err := s.eraseShares(ctx); err != nil {
 		return err
 	}
-	err = s.eachEntry(ctx, func(ctx context.Context, id journal.StreamID, rows []journal.StreamRow) error {
-		return s.eraseEntries(ctx, id, rows, now)
-	})
-	if err != nil {
+	if err := s.forgetStreams(ctx); err != nil {
 		return err
 	}
-	return s.enter(ctx, CollectionDone)
+	if err := s.forgetParked(ctx); errors.Is(err, model.ErrCorrupt) { // which nothing here depends on
+		s.e.Config.Logger.Warn("collection: what the journal lists as parked was left as it is", "err", err)
+	} else if err != nil {
+		return err
+	}
+	return s.enter(ctx, CollectionDone, map[string][]byte{})
 }
 
-// eachEntry hands the rows of all streams up to the safepoint to visit. A row that cannot be
-// decoded stops the cycle: what it names may be needed.
-func (s *collecting) eachEntry(ctx context.Context, visit func(context.Context, journal.StreamID, []journal.StreamRow) error) error {
+// resolveStreams resolves the locks of all entries up to the safepoint, and returns which rows of
+// the journal hold them. A row that cannot be decoded stops the cycle: what it names may be needed.
+func (s *collecting) resolveStreams(ctx context.Context) (resolved []streamRows, err error) {
 	streams, err := journal.Streams(ctx, s.e.Store)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	seen := map[rowID]bool{}
 	for _, st := range streams {
-		for from, more := uint64(1), true; more; {
-			var rows []journal.StreamRow
-			if rows, more, err = journal.ReadStream(ctx, s.e.Store, st.ID, from, journalRows); err != nil {
-				return err
-			}
-			if n := slices.IndexFunc(rows, s.above); n >= 0 {
-				rows, more = rows[:n], false
-			}
-			if len(rows) == 0 {
-				continue
-			}
-			if err := visit(ctx, st.ID, rows); err != nil {
-				return err
-			}
-			from = rows[len(rows)-1].Seq + 1
-			if err := s.keep(ctx); err != nil {
-				return err
-			}
+		rows, err := s.resolveStream(ctx, st.ID, seen)
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) > 0 {
+			resolved = append(resolved, streamRows{[]byte(st.ID), rows})
 		}
 	}
-	return nil
+	return resolved, nil
+}
+
+func (s *collecting) resolveStream(ctx context.Context, id journal.StreamID, seen map[rowID]bool) (resolved seqs, err error) {
+	for from, more := uint64(1), true; more; {
+		var rows []journal.StreamRow
+		if rows, more, err = journal.ReadStream(ctx, s.e.Store, id, from, journalRows); err != nil {
+			return nil, err
+		}
+		if n := slices.IndexFunc(rows, s.above); n >= 0 {
+			rows, more = rows[:n], false
+		}
+		if err := s.resolveEntries(ctx, rows, seen); err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			resolved, from = resolved.with(row.Seq), row.Seq+1
+		}
+	}
+	return resolved, nil
 }
 
 // above reports whether every entry of a row is above the safepoint.
@@ -100,63 +117,83 @@ func (s *collecting) above(row journal.StreamRow) bool {
 	return !slices.ContainsFunc(row.Entries, func(e journal.Entry) bool { return e.StartTS <= s.state.Safepoint })
 }
 
-// rowID names a row of a table.
-type rowID struct{ table, key string }
+// resolveEntries resolves every lock up to the safepoint in the rows of some entries. A lock that
+// cannot be judged stops the cycle: what it depends on must not be erased.
+func (s *collecting) resolveEntries(ctx context.Context, rows []journal.StreamRow, seen map[rowID]bool) error {
+	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
+		return err
+	}
+	if len(seen) > rememberedRows {
+		clear(seen)
+	}
+	catalog := s.e.Meta.Catalog.Load()
+	for table, keys := range named(rows, s.state.Safepoint, catalog, func(id rowID) bool { return seen[id] }) {
+		for _, key := range keys {
+			seen[rowID{table, key}] = true
+		}
+		for chunk := range store.KeyChunks(keys) {
+			if err := s.rest(ctx, s.delay(len(chunk))); err != nil {
+				return err
+			}
+			var locked []layout.Row
+			err := s.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.Locks(s.state.Safepoint), 0, func(row layout.Row) bool {
+				locked = append(locked, row)
+				return true
+			})
+			if err == nil {
+				err = s.resolveRows(ctx, table, locked)
+			}
+			if err == nil {
+				err = s.keep(ctx)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return s.keep(ctx)
+}
 
-// readNamed reads every row that the entries up to the safepoint name, once.
-func (s *collecting) readNamed(ctx context.Context, rows []journal.StreamRow, q store.Query) (map[rowID]layout.Row, error) {
-	keys := map[string]map[string]bool{}
+// delay is how long the pace has a collector wait before it reads n rows.
+func (g *Collector) delay(n int) time.Duration {
+	return g.pace.ReserveN(time.Now(), min(n, g.pace.Burst())).Delay()
+}
+
+// named is the keys, in order, of the rows of each known table that entries up to a timestamp name,
+// but those that done knows.
+func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *model.Catalog, done func(rowID) bool) map[string][]string {
+	keys := map[string][]string{}
 	for _, row := range rows {
 		for _, e := range row.Entries {
-			if e.StartTS > s.state.Safepoint {
+			if e.StartTS > upTo {
 				continue
 			}
 			for _, r := range e.Rows {
-				if _, known := s.e.Meta.Catalog.Load().Tables[r.Table]; !known {
-					continue // a table that the schema has lost
+				if _, known := catalog.Tables[r.Table]; known && !done(rowID{r.Table, r.Key}) { // else the schema has lost it, with everything in it
+					keys[r.Table] = append(keys[r.Table], r.Key)
 				}
-				if keys[r.Table] == nil {
-					keys[r.Table] = map[string]bool{}
-				}
-				keys[r.Table][r.Key] = true
 			}
 		}
 	}
-	found := map[rowID]layout.Row{}
-	for table, names := range keys {
-		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
-			if err := s.rest(ctx, s.pace.ReserveN(time.Now(), min(len(chunk), s.pace.Burst())).Delay()); err != nil {
-				return nil, err
-			}
-			err := s.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, q, 0, func(row layout.Row) bool {
-				found[rowID{table, row.Key}] = row
-				return true
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
+	for table, list := range keys {
+		slices.Sort(list)
+		keys[table] = slices.Compact(list)
 	}
-	return found, nil
+	return keys
 }
 
-// resolveEntries resolves every lock up to the safepoint in the rows of some entries.
-func (s *collecting) resolveEntries(ctx context.Context, _ journal.StreamID, rows []journal.StreamRow) error {
-	found, err := s.readNamed(ctx, rows, store.Locks(s.state.Safepoint))
-	if err != nil {
-		return err
-	}
+func (s *collecting) resolveRows(ctx context.Context, table string, rows []layout.Row) error {
 	var resolved atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(collectParallel)
-	for id, row := range found {
-		for col, v := range layout.DecodeRow(id.table, row) {
+	for _, row := range rows {
+		for col, v := range layout.DecodeRow(table, row) {
 			if v.Corrupt != nil {
-				return v.Corrupt
+				g.Go(func() error { return v.Corrupt })
 			}
 			for _, l := range v.Locks {
 				g.Go(func() error {
-					err := s.e.Locks.ResolveDrained(gctx, model.Cell{Table: id.table, Row: id.key, Column: col}, l)
+					err := s.e.Locks.ResolveDrained(gctx, model.Cell{Table: table, Row: row.Key, Column: col}, l)
 					if err == nil {
 						resolved.Add(1)
 					}
@@ -165,107 +202,44 @@ func (s *collecting) resolveEntries(ctx context.Context, _ journal.StreamID, row
 			}
 		}
 	}
-	err = g.Wait()
+	err := g.Wait()
 	s.state.Locks += resolved.Load()
 	return err
 }
 
-// eraseEntries erases the garbage of the rows that some entries name, and then the rows of the
-// journal whose entries may all go.
-func (s *collecting) eraseEntries(ctx context.Context, id journal.StreamID, rows []journal.StreamRow, now tso.Timestamp) error {
-	found, err := s.readNamed(ctx, rows, store.History())
+// forgetStreams deletes the headers of streams that have no row left, once the session of their
+// owner has ended. A header that names no session says nothing that an empty stream needs: should
+// its owner be alive, the next position that it writes brings the header back.
+func (s *collecting) forgetStreams(ctx context.Context) error {
+	streams, err := journal.Streams(ctx, s.e.Store)
 	if err != nil {
 		return err
 	}
-	blocked, err := s.eraseNamed(ctx, found)
-	if err != nil {
-		return err
-	}
-	var over []uint64
-	for _, row := range rows {
-		if !slices.ContainsFunc(row.Entries, func(e journal.Entry) bool { return s.needed(e, found, blocked, now) }) {
-			over = append(over, row.Seq)
-		}
-	}
-	return journal.Forget(ctx, s.e.Store, id, over)
-}
-
-// eraseNamed erases the garbage of rows, and returns those of which some could not be erased.
-func (s *collecting) eraseNamed(ctx context.Context, found map[rowID]layout.Row) (blocked map[rowID]bool, err error) {
-	byTable := map[string][]layout.Row{}
-	for id, row := range found {
-		byTable[id.table] = append(byTable[id.table], row)
-	}
-	blocked = map[rowID]bool{}
-	var mu sync.Mutex
-	for table, page := range byTable {
-		slices.SortFunc(page, func(a, b layout.Row) int { return strings.Compare(a.Key, b.Key) })
-		var did erased
-		did.left = func(key string) {
-			mu.Lock()
-			defer mu.Unlock()
-			blocked[rowID{table, key}] = true
-		}
-		err = errors.Join(err, s.erasePage(ctx, table, page, s.e.Meta.Catalog.Load().Tables[table].IsObserved, &did))
-		s.count(&did, len(page))
-	}
-	return blocked, err
-}
-
-// needed reports whether an entry has to stay for a later cycle (J7). What its rows held was read
-// in this cycle, after the drain.
-func (s *collecting) needed(e journal.Entry, found map[rowID]layout.Row, blocked map[rowID]bool, now tso.Timestamp) bool {
-	if e.StartTS > s.state.Safepoint {
-		return true
-	}
-	needed := false
-	for _, r := range e.Rows {
-		id := rowID{r.Table, r.Key}
-		row, there := found[id]
-		if !there {
+	for _, st := range streams {
+		if st.Session != "" && !s.e.Locks.SessionEnded(ctx, st.Session) {
 			continue
 		}
-		if blocked[id] || s.names(e, r.Table, row) {
-			needed = true
+		rows, _, err := journal.ReadStream(ctx, s.e.Store, st.ID, 1, 1)
+		if err == nil && len(rows) == 0 {
+			err = s.e.Meta.CheckRepairing(ctx)
+			if err == nil {
+				err = s.forget(ctx, st.ID, []uint64{0})
+			}
 		}
-		bound := s.state.Safepoint
-		if r.Weak {
-			bound = now
+		if err == nil {
+			err = s.keep(ctx)
 		}
-		if s.notified(r.Table, row, bound) {
-			needed = true
+		if err != nil {
+			return err
 		}
 	}
-	return needed
+	return nil
 }
 
-// names reports whether a row holds a lock of an entry's transaction, a record of it above the
-// watermark, or a trace.
-func (s *collecting) names(e journal.Entry, table string, row layout.Row) bool {
-	for col, v := range layout.DecodeRow(table, row) {
-		if layout.IsTrace(col) || v.Corrupt != nil {
-			return true
-		}
-		if slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS == e.StartTS }) ||
-			slices.ContainsFunc(v.Writes, func(w layout.WriteRecord) bool { return w.StartTS == e.StartTS && w.CommitTS > s.state.Safepoint }) {
-			return true
-		}
-	}
-	return false
-}
-
-// notified dispatches the notifications of a row at or below bound, and reports whether there are
-// any that are not parked.
-func (s *collecting) notified(table string, row layout.Row, bound tso.Timestamp) (owed bool) {
-	p := layout.DecodePending(table, row)
-	info := s.e.Meta.Catalog.Load().Tables[table]
-	for _, n := range p.Notified {
-		if n.Timestamp > bound || p.OnlyParked(n) || !info.IsObserved[n.Cell.Column] && !info.IsWeak[n.Cell.Column] {
-			continue
-		}
-		s.e.Dispatch.Notified(n)
-		s.e.Store.Count.FoundByCollector.Add(1)
-		owed = true
-	}
-	return owed
+// forget deletes rows of a stream.
+func (g *Collector) forget(ctx context.Context, id journal.StreamID, seqs []uint64) error {
+	_, err := g.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return true, journal.Forget(ctx, g.e.Store, id, seqs)
+	})
+	return err
 }

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,8 +27,9 @@ const (
 // collectorCell is the stored cell.
 type collectorCell struct {
 	Collection
-	RowKey []byte                   // Collection.Row, which JSON would damage
-	Tables map[string]tablePosition `json:",omitempty"` // of tables after Collection.Table; without: not begun
+	RowKey    []byte                   // Collection.Row, which JSON would damage
+	Tables    map[string]tablePosition `json:",omitempty"` // of tables after Collection.Table; without: not begun
+	ByJournal bool                     `json:",omitempty"` // the locks were resolved by the journal, and the shares are what to erase
 }
 
 func (st collectorCell) encode() []byte {
@@ -48,7 +50,7 @@ func decodeCollectorCell(b []byte) (st collectorCell, err error) {
 }
 
 func readCollectorState(ctx context.Context, e *engine.Engine) (st collectorCell, stored []byte, err error) {
-	row, err := e.Store.ReadRow(ctx, model.MetaTable, collectorRow, store.Cells("", 0))
+	row, err := e.Store.ReadRow(ctx, model.MetaTable, collectorRow, store.Cells(collectorState, 0))
 	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
 		return st, nil, err
 	}
@@ -89,40 +91,56 @@ func (g *Collector) taken(st collectorCell) error {
 }
 
 // save writes the state and extends the lease, from now on and not from the answer.
-func (s *collecting) save(ctx context.Context) error {
+func (s *collecting) save(ctx context.Context) error { return s.saveWith(ctx, nil) }
+
+func (s *collecting) saveWith(ctx context.Context, shares map[string][]byte) error {
 	s.saved = time.Now()
 	now, err := s.e.Clock.Next(ctx)
 	if err != nil {
 		return err
 	}
 	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, now.Add(s.cfg.Lease)
-	return s.store(ctx)
+	return s.store(ctx, shares)
 }
 
-// store makes attempts of a sixth of the lease, and of a quarter of the request lifetime, which
-// bounds them all. As keep begins when a third of the lease has passed, two attempts without an
-// answer leave time for a third.
-func (s *collecting) store(ctx context.Context) error {
-	next, timeout := s.state.encode(), min(s.cfg.Lease/6, s.e.Store.Timing.RequestLifetime/4)
-	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		return s.e.Store.CompareAndSet(ctx, collectorRow, collectorState, s.stored, next)
-	})
+// store writes the state, and shares in the same request if not nil (putShares).
+func (s *collecting) store(ctx context.Context, shares map[string][]byte) error {
+	next := s.state.encode()
+	replaced, err := s.replace(ctx, collectorState, s.stored, next, shares)
 	if err != nil {
 		return err
 	}
-	if !swapped { // another collector was faster, or an answer was lost
-		now, stored, err := readCollectorState(ctx, s.e)
+	if !replaced {
+		now, _, err := readCollectorState(ctx, s.e)
 		if err != nil {
 			return err
 		}
-		if string(stored) != string(next) {
-			return s.taken(now)
-		}
+		return s.taken(now)
 	}
 	s.stored = next
 	return nil
+}
+
+// replace puts next in place of old, which another collector may have replaced. It makes attempts
+// of a sixth of the lease, and of a quarter of the request lifetime, which bounds them all. As keep
+// begins when a third of the lease has passed, two attempts without an answer leave time for a
+// third.
+func (g *Collector) replace(ctx context.Context, column string, old, next []byte, shares map[string][]byte) (bool, error) {
+	timeout := min(g.cfg.Lease/6, g.e.Store.Timing.RequestLifetime/4)
+	swapped, err := g.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		mut := store.NewMutation(1)
+		mut.Put(layout.MetaFamily, column, store.MetaTimestamp, next)
+		putShares(mut, shares)
+		return g.e.Store.CompareAndMutate(ctx, collectorRow, column, old, mut)
+	})
+	if err != nil || swapped {
+		return swapped, err
+	}
+	row, err := g.e.Store.ReadRow(ctx, model.MetaTable, collectorRow, store.Cells(column, 0)) // an answer may have been lost
+	cells := row.Of(layout.MetaFamily)
+	return err == nil && len(cells) > 0 && bytes.Equal(cells[0].Value, next), err
 }
 
 // keepsPerLease is how often a wait calls keep at least: a renewal is then hardly late.
@@ -137,10 +155,10 @@ func (s *collecting) keep(ctx context.Context) error {
 	return s.save(ctx)
 }
 
-// enter begins a phase.
-func (s *collecting) enter(ctx context.Context, p CollectionPhase) error {
+// enter begins a phase; shares, if not nil, take the place of those before.
+func (s *collecting) enter(ctx context.Context, p CollectionPhase, shares map[string][]byte) error {
 	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil
-	err := s.save(ctx)
+	err := s.saveWith(ctx, shares)
 	s.cfg.Progress(s.state.Collection)
 	return err
 }
@@ -150,7 +168,7 @@ func (s *collecting) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
 	defer cancel()
 	s.state.Holder, s.state.Expires = "", 0
-	if err := s.store(ctx); err != nil {
+	if err := s.store(ctx, nil); err != nil {
 		s.e.Config.Logger.Debug("collection: the lease was not given up, and expires", "err", err)
 	}
 }

@@ -234,6 +234,13 @@ func (o *Owner) LowLost(low map[StreamID]uint64) {
 	}
 }
 
+// Owns reports whether this client has appended to a stream.
+func (o *Owner) Owns(id StreamID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.streams[id] != nil
+}
+
 // OldestNotified is the earliest timestamp at which a transaction of this client has notified
 // something that nobody is known to have dealt with; 0: there is none. It visits everything owned,
 // so it is for gauges.

@@ -294,9 +294,7 @@ func (w *Watcher) CheckSchema(want *model.Schema) error {
 		if err := want.Validate(); err != nil {
 			return err
 		}
-		same := *want // whether there is a journal is for whoever operates the instance
-		same.DisableJournal = m.Schema.DisableJournal
-		if string(model.EncodeSchema(m.Schema)) != string(model.EncodeSchema(&same)) {
+		if !model.SameButForJournal(m.Schema, want) {
 			return fmt.Errorf("percolator: %w: Config.Schema differs from the stored schema (version %d); apply it with CreateSchema or leave Config.Schema nil", model.ErrSchemaMismatch, m.Version)
 		}
 	}

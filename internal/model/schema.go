@@ -36,7 +36,7 @@ type Schema struct {
 
 	// DisableJournal leaves out the journal, by which unfinished work and garbage are found: workers
 	// and collectors then pass over all tables. An instance whose schema was stored before there was a
-	// journal has it disabled. See docs/PROTOCOL.md, "The journal".
+	// journal has it disabled; CreateSchema gives it one, or turns off the one that there is. See docs/PROTOCOL.md, "The journal".
 	DisableJournal bool `json:"-"`
 }
 
@@ -199,6 +199,14 @@ func EncodeSchema(s *Schema) []byte {
 		panic(err) // strings and booleans always marshal
 	}
 	return b
+}
+
+// SameButForJournal reports whether two schemas differ at most in whether there is a journal, which
+// is for whoever operates the instance, and no program depends on it.
+func SameButForJournal(a, b *Schema) bool {
+	c := *b
+	c.DisableJournal = a.DisableJournal
+	return string(EncodeSchema(a)) == string(EncodeSchema(&c))
 }
 
 // schemaFormat is that of the stored schema. A later one asks something of clients that this

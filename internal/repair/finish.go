@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/audit"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -19,7 +20,7 @@ import (
 // positions begin the rows of percolator_meta that tell how far something has come outside of
 // transactions. What was done above the timestamp of the repair has to be done again, and nothing
 // says how far it had come then.
-var positions = []string{meta.CollectorRow, meta.BackfillRowPrefix, meta.LoadRowPrefix, meta.BackfillObserverRowPrefix, meta.ForgetObserverRowPrefix}
+var positions = []string{meta.CollectorRow, meta.SweepRow, meta.BackfillRowPrefix, meta.LoadRowPrefix, meta.BackfillObserverRowPrefix, meta.ForgetObserverRowPrefix}
 
 // finish makes percolator_meta that of the repaired tables, and lifts the fence.
 func (r *run) finish(ctx context.Context) (err error) {
@@ -27,6 +28,9 @@ func (r *run) finish(ctx context.Context) (err error) {
 		return err
 	}
 	if r.report.Building, err = r.e.Meta.ReopenIndexes(ctx, r.repair.To); err != nil {
+		return err
+	}
+	if err := r.emptyJournal(ctx); err != nil {
 		return err
 	}
 	if err := r.forgetPositions(ctx); err != nil {
@@ -80,6 +84,35 @@ func (r *run) holds(m meta.State) {
 	slices.Sort(r.report.Weak)
 }
 
+// emptyJournal has the journal built again: its rows were cut off like any others, each at a time of
+// its own, so it may lack entries. Those that it has go. Headers stay: a client that lives through
+// the repair goes on in its streams, and appends to none without a header (J3). What is parked stays
+// too: the rows of the cells tell whether it still is.
+func (r *run) emptyJournal(ctx context.Context) error {
+	if r.opts.DryRun || !r.e.Meta.Journaled() {
+		return nil
+	}
+	if err := r.e.Meta.ReopenJournal(ctx); err != nil {
+		return err
+	}
+	size := store.PageSize{Rows: pageSize.Rows, Bytes: store.PassBytes}
+	for page, err := range r.e.Store.NewPass(model.JournalTable, model.All(), store.JournalCells(), size).Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		b := &batch{r: r, table: model.JournalTable}
+		for _, row := range page.Rows {
+			if journal.HoldsEntries(row.Key) {
+				b.of(row.Key).EraseRow()
+			}
+		}
+		if err := b.send(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *run) forgetPositions(ctx context.Context) error {
 	b := &batch{r: r, table: model.MetaTable}
 	for _, prefix := range positions {
@@ -122,7 +155,7 @@ func (r *run) audit(ctx context.Context) error {
 			r.passed(page)
 		}
 		return nil
-	}, audit.Config{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipNotifications: true, SkipIndexes: true})
+	}, audit.Config{Schema: r.e.Meta.Catalog.Load().Schema, Transactions: auditTransactions, SkipNotifications: true, SkipIndexes: true, SkipJournal: true})
 	if err != nil {
 		return fmt.Errorf("percolator: %w", err)
 	}

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/retry"
+	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -20,7 +22,8 @@ import (
 // workers do so at once costs work and nothing else; an advisory lock keeps all but one from it.
 //
 // A worker that starts looks at every stream once, lock or not: it may take columns that nobody
-// took before. Of an owner that lives it only dispatches what it finds.
+// took before. Of an owner that lives it only dispatches what it finds. It goes on doing so where
+// no hints reach it (Watch), and now and then where a low position stands still: hints get lost.
 const (
 	adoptEvery   = 500 * time.Millisecond // how often the adopter looks for ended sessions
 	listEvery    = time.Second            // how often it lists the streams, at most
@@ -28,6 +31,7 @@ const (
 	adoptTTL     = 3 * time.Second        // of its advisory lock
 	adoptRows    = 64                     // rows of a stream that are read at once
 	rarestAdopt  = 5 * time.Minute
+	watchEvery   = 30 * time.Second // of a stream whose owner lives, while its position stands still
 	adoptTimeout = 30 * time.Second // of one turn at a stream
 
 	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
@@ -46,6 +50,9 @@ const adoptLock = 0x6a6f75726e616c00
 // Adopter adopts streams whose owners have died. It is for one goroutine.
 type Adopter struct {
 	Looker *Looker
+	// Watch has it look at streams of owners that live, too: nobody passes their hints on.
+	Watch atomic.Bool
+
 	own    *journal.Appender
 	locks  tso.RowLocks // nil: none
 	holder string
@@ -73,6 +80,7 @@ type adopted struct {
 	stream journal.Stream
 	fresh  bool // the worker has started, and not looked at all of it yet
 	ended  bool
+	watch  time.Time             // when it is looked at although its owner lives
 	next   uint64                // every row below it was read
 	rows   map[uint64]*unsettled // of those the rows that are not settled
 	idle   idleness
@@ -103,6 +111,7 @@ func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine
 
 // Run adopts streams until ctx ends.
 func (a *Adopter) Run(ctx context.Context) {
+	ctx = store.InBackground(ctx)
 	for ctx.Err() == nil {
 		if !a.started() || a.elected(ctx) {
 			if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
@@ -184,7 +193,7 @@ func (a *Adopter) Turn(ctx context.Context) error {
 	}
 	var failed error
 	for _, st := range a.known {
-		if !st.ended && !st.fresh {
+		if !st.ended && !st.fresh && !a.watches(st) {
 			continue
 		}
 		if err := a.adopt(ctx, st); err != nil {
@@ -192,6 +201,11 @@ func (a *Adopter) Turn(ctx context.Context) error {
 		}
 	}
 	return failed
+}
+
+// watches reports whether to look at a stream whose owner lives. This client looks at its own.
+func (a *Adopter) watches(st *adopted) bool {
+	return (a.Watch.Load() || !time.Now().Before(st.watch)) && !a.own.Own.Owns(st.stream.ID)
 }
 
 // list reads the headers of all streams, unless it has just done so.
@@ -216,6 +230,7 @@ func (a *Adopter) list(ctx context.Context) error {
 		}
 		if s.Low > st.stream.Low {
 			a.passed(st, s.Low)
+			st.watch = now.Add(watchEvery)
 		}
 		st.stream = s
 	}
@@ -290,12 +305,16 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 			return err
 		}
 	}
-	for more := true; more && a.unsettled < maxUnsettled && a.first.Tokens() > 0; {
+	pace := a.first
+	if !st.ended && !st.fresh {
+		pace = a.more
+	}
+	for more := true; more && a.unsettled < maxUnsettled && pace.Tokens() > 0; {
 		rows, rest, err := journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows)
 		if err != nil {
 			return err
 		}
-		if err := a.look(ctx, st, rows, a.first); err != nil {
+		if err := a.look(ctx, st, rows, pace); err != nil {
 			return err
 		}
 		if more = rest; !more {
@@ -318,9 +337,10 @@ func (st *adopted) due(now time.Time) (seqs []uint64) {
 
 // through ends the look at every stream with which a worker begins. The owner looks again.
 func (a *Adopter) through(st *adopted) {
-	if st.fresh = false; st.ended {
+	if st.fresh = false; st.ended || a.Watch.Load() {
 		return
 	}
+	st.watch = time.Now().Add(watchEvery)
 	a.unsettled -= len(st.rows)
 	st.next, st.rows = st.stream.Low, map[uint64]*unsettled{}
 }
@@ -395,9 +415,6 @@ func (a *Adopter) looked(ctx context.Context, st *adopted, seq uint64, left []jo
 
 // takeOver appends entries to a stream of this client, which looks at them from then on.
 func (a *Adopter) takeOver(ctx context.Context, left []journal.Entry) bool {
-	if a.own == nil {
-		return false
-	}
 	for i := range left {
 		w, err := a.own.Append(ctx, &left[i])
 		if err != nil || w.Wait(ctx) != nil {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,6 +60,8 @@ type Looker struct {
 	Config   model.Settings
 	// Forget erases observer states beside no notification (I19).
 	Forget func(ctx context.Context, states ...layout.ObserverState) error
+
+	Resolved atomic.Int64 // locks that looks have resolved
 
 	mu     sync.Mutex
 	finder []*func() Found
@@ -136,11 +139,11 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 	}
 	failed := l.decideAll(ctx, items, asked, now, known)
 	found := l.found()
-	rows, err := l.readRows(ctx, items, known)
+	rows, err := l.readRows(ctx, items, known, lookVersions)
 	if err != nil {
 		return settled, err
 	}
-	l.forget(ctx, rows)
+	l.forget(ctx, rows, highest(items))
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(lookAtOnce)
@@ -271,15 +274,21 @@ func (l *Looker) status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 	}
 }
 
+// highest is up to which timestamp any item may have notified.
+func highest(items []*Item) (ts tso.Timestamp) {
+	for _, it := range items {
+		ts = max(ts, it.bound)
+	}
+	return ts
+}
+
 // readRows reads locks and notifications of all rows of the items that are decided.
-func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]bool) (map[RowID]layout.Pending, error) {
+func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]bool, versions int) (map[RowID]layout.Pending, error) {
 	keys := map[string]map[string]bool{}
-	var highest tso.Timestamp
 	for _, it := range items {
 		if !it.decided {
 			continue
 		}
-		highest = max(highest, it.bound)
 		for _, r := range it.Rows {
 			if !known[r.Table] {
 				continue // the schema has lost it, with everything in it
@@ -294,7 +303,7 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 	for table, names := range keys {
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
 			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
-			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest, lookVersions), 0, func(row layout.Row) bool {
+			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest(items), versions), 0, func(row layout.Row) bool {
 				rows[RowID{table, row.Key}] = layout.DecodePending(table, row)
 				return true
 			})
@@ -307,12 +316,12 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 }
 
 // forget erases the observer states beside which no notification stands, at or below theirs: their
-// cells were handled after all (I19).
-func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending) {
+// cells were handled after all (I19). Of the rows the notifications up to upTo were read.
+func (l *Looker) forget(ctx context.Context, rows map[RowID]layout.Pending, upTo tso.Timestamp) {
 	var over []layout.ObserverState
 	for _, p := range rows {
 		for _, s := range p.States {
-			if l.observed(s.Cell) && !p.Notifies(s.Cell, s.Through, lookVersions) {
+			if s.Through <= upTo && l.observed(s.Cell) && !p.Notifies(s.Cell, s.Through, lookVersions) {
 				over = append(over, s)
 			}
 		}
@@ -336,8 +345,9 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pend
 			}
 			clean = false
 			it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
-			if _, err := l.Locks.ResolveLock(ctx, lock); err != nil {
-				failed = errors.Join(failed, err)
+			r, err := l.Locks.ResolveLock(ctx, lock)
+			if failed = errors.Join(failed, err); err == nil && r != model.LockAlive {
+				l.Resolved.Add(1)
 			}
 		}
 		if (r.Observed || r.Weak) && l.owed(ctx, p, it, found) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
 )
 
 // A client looks at its own entries that nothing in this process has settled: phase two of others
@@ -34,6 +35,7 @@ type Owner struct {
 
 // Run looks at entries and writes low positions until ctx ends.
 func (o *Owner) Run(ctx context.Context) {
+	ctx = store.InBackground(ctx)
 	o.pace = newPace(OwnerRows)
 	tick := time.NewTicker(lowEvery)
 	defer tick.Stop()

@@ -172,6 +172,9 @@ func cellTime(ts tso.Timestamp) bigtable.Timestamp { return bigtable.Timestamp(l
 // whole selects a family.
 func whole(family string) bigtable.Filter { return bigtable.ColumnRangeFilter(family, "", "") }
 
+// afterReserved is behind the columns that begin with layout.Reserved.
+var afterReserved = model.Prefix(layout.Reserved).End
+
 // under selects the columns of a family that begin with prefix; all if it is empty.
 func under(family, prefix string) bigtable.Filter {
 	return bigtable.ColumnRangeFilter(family, prefix, model.Prefix(prefix).End)
@@ -203,8 +206,9 @@ func (q Query) filter() bigtable.Filter {
 	case ShapePending:
 		return bigtable.ChainFilters(bigtable.InterleaveFilters(whole(layout.NotifyFamily), whole(layout.LockFamily)), bigtable.LatestNFilter(1))
 	case ShapePendingUpTo:
-		notified := bigtable.ChainFilters(whole(layout.NotifyFamily), upTo(q.At), bigtable.LatestNFilter(q.N))
-		return bigtable.InterleaveFilters(notified, whole(layout.LockFamily))
+		notified := bigtable.ChainFilters(bigtable.ColumnRangeFilter(layout.NotifyFamily, afterReserved, ""), upTo(q.At), bigtable.LatestNFilter(q.N))
+		states := bigtable.ChainFilters(under(layout.NotifyFamily, layout.Reserved), bigtable.LatestNFilter(1))
+		return bigtable.InterleaveFilters(notified, states, whole(layout.LockFamily))
 	case ShapeWrittenSince:
 		return bigtable.ChainFilters(whole(layout.WriteFamily), from(q.At), bigtable.LatestNFilter(1), bigtable.StripValueFilter())
 	case ShapeLocks:

@@ -123,7 +123,8 @@ func AnyNotify(column string) Query { return Query{Shape: ShapeAnyNotify, Column
 // Pending is the newest notify cell and lock of each column, for a scan that looks for work.
 func Pending() Query { return Query{Shape: ShapePending} }
 
-// PendingUpTo is the newest n notify cells at or below at of each column, and every column's lock.
+// PendingUpTo is the newest n notify cells at or below at of each column, the newest observer state
+// of each, whatever its timestamp, and every lock.
 func PendingUpTo(at tso.Timestamp, n int) Query {
 	return Query{Shape: ShapePendingUpTo, At: at, N: n}
 }

@@ -32,11 +32,14 @@ type finding struct {
 	table, key string
 	locks      []model.Lock
 	owed       []model.Notification
+	parked     []layout.ObserverState
 	garbage    bool // or what becomes garbage
 	stray      bool // the garbage is that of transactions that never committed
 }
 
-func (f finding) empty() bool { return len(f.locks)+len(f.owed) == 0 && !f.garbage && !f.stray }
+func (f finding) empty() bool {
+	return len(f.locks)+len(f.owed)+len(f.parked) == 0 && !f.garbage && !f.stray
+}
 
 // limits say what of a row counts. The zero value is for building: everything does.
 type limits struct {
@@ -100,7 +103,7 @@ func (s *sweeping) judge(table string, row layout.Row, lim limits) (f finding, c
 	}
 	switch {
 	case !lim.checks:
-		f.garbage = gc.MayBecomeGarbage(versions) || len(p.States) > 0
+		f.garbage, f.parked = gc.MayBecomeGarbage(versions) || len(p.States) > 0, parkedIn(p)
 	case lim.garbage > 0:
 		f.garbage, f.stray = gc.Left(versions, lim.garbage)
 	}
@@ -138,6 +141,9 @@ func (s *sweeping) deal(ctx context.Context, list []finding) error {
 		s.e.Commits.Done(a)
 	}
 	s.state.Announced += int64(len(list))
+	if err := s.listParked(ctx, list); err != nil {
+		return err
+	}
 	if err := s.resolve(ctx, list, a.Deadline); err != nil {
 		return err
 	}

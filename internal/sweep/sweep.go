@@ -133,8 +133,12 @@ func New(e *engine.Engine, cfg Config) (*Sweeper, error) {
 	return &Sweeper{e: e, cfg: cfg, pace: rate.NewLimiter(rate.Limit(cfg.RowsPerSecond), pageSize.Rows)}, nil
 }
 
-// looksPerInterval is how often Run asks whether a sweep is due.
-const looksPerInterval = 200
+const (
+	// looksPerInterval is how often Run asks whether a sweep is due.
+	looksPerInterval = 200
+	// buildsWithin is how soon it begins to build a journal, at most.
+	buildsWithin = 30 * time.Second
+)
 
 // Run sweeps when it is due until ctx ends, and then returns nil; ErrClosed when the client is
 // closed. It logs a sweep that fails, and continues it after a pause. An instance whose journal is
@@ -146,27 +150,40 @@ func (w *Sweeper) Run(ctx context.Context) error {
 	ctx, end := w.e.WhileOpen(ctx)
 	defer end()
 	every := max(w.cfg.Interval/looksPerInterval, time.Second)
-	for retry.Sleep(ctx, every/2+rand.N(every/2)) == nil {
+	tick, asked := min(every, buildsWithin), time.Time{}
+	for retry.Sleep(ctx, tick/2+rand.N(tick/2)) == nil {
+		building := w.e.Meta.Journaled() && !w.e.Meta.ByJournal() // as far as this client knows
+		if !building && time.Since(asked) < every {
+			continue
+		}
+		asked = time.Now()
 		due, err := w.due(ctx)
 		var done Sweep
 		if err == nil && due {
 			done, err = w.Sweep(ctx)
 		}
-		switch {
-		case ctx.Err() != nil:
-		case errors.Is(err, model.ErrLocked):
-			w.e.Config.Logger.Debug("sweep: nothing to do here", "err", err)
-		case err != nil:
-			w.e.Config.Logger.Warn("sweep stopped, and is continued later", "phase", done.Phase, "table", done.Table)
-			w.e.Config.Logger.Debug("sweep stopped", "err", err)
-		case due:
-			w.e.Config.Logger.Info("swept", "rows", done.Rows, "announced", done.Announced, "locks", done.Locks, "notifications", done.Notifications, "missed", done.Missed.Sum())
-		}
+		w.log(ctx, due, done, err)
 	}
 	if w.e.Store.Closed.Load() {
 		return fmt.Errorf("percolator: sweeper: %w", model.ErrClosed)
 	}
 	return nil
+}
+
+func (w *Sweeper) log(ctx context.Context, due bool, done Sweep, err error) {
+	log := w.e.Config.Logger
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, model.ErrLocked):
+		log.Debug("sweep: nothing to do here", "err", err)
+	case err != nil:
+		log.Warn("sweep stopped, and is continued later", "phase", done.Phase, "table", done.Table)
+		log.Debug("sweep stopped", "err", err)
+	case due && done.Missed.Sum() > 0:
+		log.Error("swept, and found what the journal has missed", "locks", done.Missed.Locks, "notifications", done.Missed.Notifications, "garbage", done.Missed.Garbage)
+	case due:
+		log.Info("swept", "rows", done.Rows, "announced", done.Announced, "locks", done.Locks, "notifications", done.Notifications)
+	}
 }
 
 // due reports whether the journal is building, a sweep was broken off, or the last one began an

@@ -58,7 +58,7 @@ type Restore struct {
 
 // PrepareRestore makes an instance ready for NewClient and BeginRestore: if it has no schema,
 // PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
-// has to be s (ErrSchemaMismatch). appProfile is as for ApplySchema, id names the backup. The call
+// has to be s, but for its journal (ErrSchemaMismatch). appProfile is as for ApplySchema, id names the backup. The call
 // can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, appProfile, id string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
@@ -83,7 +83,7 @@ func PrepareRestore(ctx context.Context, project, instance, appProfile, id strin
 	switch {
 	case m.Fence != nil && m.Fence.ID != id:
 		return m.Fence.Refusal()
-	case m.Schema != nil && string(model.EncodeSchema(m.Schema)) != string(model.EncodeSchema(s)):
+	case m.Schema != nil && !model.SameButForJournal(m.Schema, s):
 		return fmt.Errorf("percolator: %w: the instance %s has another schema (version %d) than the backup; restore into an instance without one", model.ErrSchemaMismatch, instance, m.Version)
 	case m.Schema != nil:
 		return nil
@@ -305,7 +305,8 @@ func (r *Restore) inForce(ctx context.Context) error {
 // restore of a backup from another.
 func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
 
-// Finish lifts the fence after the caller has written everything. Running clients notice within
+// Finish lifts the fence after the caller has written everything, and has the journal built, by a
+// sweep. Running clients notice within
 // Timing.MetaMaxAge. ErrConflict: the fence is no longer this restore's.
 func (r *Restore) Finish(ctx context.Context) error {
 	m, err := r.e.Meta.Refresh(ctx)
@@ -320,6 +321,11 @@ func (r *Restore) Finish(ctx context.Context) error {
 		return r.e.Meta.StoreSafepoint(ctx, r.cell.Commit-1, r.cell.AckCommit)
 	}); err != nil {
 		return fmt.Errorf("percolator: the safepoint of a restore: %w", err)
+	}
+	if r.e.Meta.Journaled() { // no entry leads to what was written
+		if err := r.e.Meta.ReopenJournal(ctx); err != nil {
+			return err
+		}
 	}
 	if _, err := r.e.Meta.ReplaceFence(ctx, m.Fence, nil, store.NewMutation(2)); err != nil {
 		return err

@@ -28,11 +28,27 @@ const (
 func shortRetention(cfg *percolator.Config) { cfg.Retention = retention }
 
 // newCollectorEnv is newEnv with a drain that tests can wait for.
-func newCollectorEnv(t testing.TB) *percolatortest.Env {
+func newCollectorEnv(t testing.TB, change ...func(*percolator.Schema)) *percolatortest.Env {
 	t.Helper()
 	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+	for _, f := range change {
+		f(s)
+	}
 	return percolatortest.New(t, s, percolatortest.Configure(shortRetention))
+}
+
+// byPasses has collection pass over all tables.
+func byPasses(s *percolator.Schema) { s.DisableJournal = true }
+
+// bothWays runs a test of what must hold by the journal and by passes.
+func bothWays(t *testing.T, test func(t *testing.T, env *percolatortest.Env)) {
+	for name, change := range map[string][]func(*percolator.Schema){"journal": nil, "passes": {byPasses}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newCollectorEnv(t, change...))
+		})
+	}
 }
 
 func collector(t testing.TB, c *percolator.Client, cfg admin.CollectorConfig) *admin.Collector {
@@ -65,7 +81,10 @@ func wantCells(t testing.TB, ctx context.Context, env *percolatortest.Env, what 
 // lasts, and gets an error, never another value, when it does not.
 func TestPinnedReader(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	bothWays(t, testPinnedReader)
+}
+
+func testPinnedReader(t *testing.T, env *percolatortest.Env) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "before")
 	fixture.Put(t, ctx, c, "r", "c", "pinned")
@@ -119,7 +138,10 @@ func TestPinnedReader(t *testing.T) {
 // removed, in tables of indexes as well.
 func TestCollectionResolvesStrandedLocks(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	bothWays(t, testCollectionResolvesStrandedLocks)
+}
+
+func testCollectionResolvesStrandedLocks(t *testing.T, env *percolatortest.Env) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "a", "seen", "old", "b", "seen", "old")
 
@@ -163,7 +185,7 @@ func TestCollectionResolvesStrandedLocks(t *testing.T) {
 // removed by the next cycle.
 func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	slow := env.NewClient(percolatortest.Configure(shortRetention))
 	held := percolatortest.NewHold()
@@ -217,7 +239,10 @@ func TestPhaseTwoLandsAfterCollection(t *testing.T) {
 // acknowledgments.
 func TestDeletionWaitsForItsObservers(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	bothWays(t, testDeletionWaitsForItsObservers)
+}
+
+func testDeletionWaitsForItsObservers(t *testing.T, env *percolatortest.Env) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "seen", "v")
 	acknowledge := func(want bool) {
@@ -324,7 +349,10 @@ func TestHoldsRefused(t *testing.T) {
 // One collector at a time; and nothing is done when nothing is old enough.
 func TestCollectorLease(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	bothWays(t, testCollectorLease)
+}
+
+func testCollectorLease(t *testing.T, env *percolatortest.Env) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	env.Clock.Advance(afterwards)
@@ -359,17 +387,21 @@ func TestCollectorLease(t *testing.T) {
 // A lock that cannot be judged stops collection before it removes what the lock may depend on.
 func TestCorruptLockStopsCollection(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	bothWays(t, testCorruptLockStopsCollection)
+}
+
+func testCorruptLockStopsCollection(t *testing.T, env *percolatortest.Env) {
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	fixture.Put(t, ctx, c, "r", "c", "w")
-	fixture.Plant(t, ctx, env, "t", "x", "lock", "c", 5000, "nonsense")
+	fixture.Plant(t, ctx, env, "t", "r", "lock", "x", 5000, "nonsense")
 	env.Clock.Advance(afterwards)
 	_, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
 	fixture.WantErr(t, err, percolator.ErrCorrupt)
 	wantCells(t, ctx, env, "stopped", 2, 1, 2, 0)
-	mut := deleteRow()
-	fixture.Must(t, env.Store().Open("t").Apply(ctx, "x", mut))
+	mut := bigtable.NewMutation()
+	mut.DeleteCellsInColumn("lock", "x")
+	fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
 	collect(t, ctx, c)
 	wantCells(t, ctx, env, "repaired", 1, 0, 1, 0)
 }
@@ -400,82 +432,14 @@ func checkCollected(t testing.TB, ctx context.Context, env *percolatortest.Env, 
 	wantCells(t, ctx, env, "in the end", 5, 0, 5, 3)
 }
 
-// Collection killed at any request, or with the request or answer of a write lost, and begun again
-// by another client.
-func TestCollectionInterrupted(t *testing.T) {
-	t.Parallel()
-	methods := interruptCollection(t, func(int) percolatortest.Action { return percolatortest.Pass })
-	if len(methods) < 20 {
-		t.Fatalf("a cycle has %d requests: there is too little to do", len(methods))
-	}
-	var all sync.WaitGroup
-	slots := make(chan struct{}, 12) // most of a run is waiting for drains
-	for at, method := range methods {
-		for _, fault := range []percolatortest.Effect{percolatortest.Crash, percolatortest.LoseRequest, percolatortest.LoseAnswer} {
-			if fault != percolatortest.Crash && method != percolatortest.CheckAndMutateRow && method != percolatortest.MutateRows {
-				continue
-			}
-			slots <- struct{}{}
-			all.Go(func() {
-				defer func() { <-slots }()
-				t.Run(fmt.Sprint(fault, "/", at), func(t *testing.T) {
-					interruptCollection(t, func(seq int) percolatortest.Action {
-						if seq == at {
-							return fault
-						}
-						return percolatortest.Pass
-					})
-				})
-			})
-		}
-	}
-	all.Wait()
-}
-
-// interruptCollection runs a cycle whose requests meet a fault, and a second one where that did not
-// come to its end. It returns the methods of the first one's requests. Reads of the meta table are
-// not among them: the client makes some by itself, at any time.
-func interruptCollection(t *testing.T, fault func(seq int) percolatortest.Action) []string {
-	env := newCollectorEnv(t)
-	ctx := fixture.Context(t)
-	writeGarbage(t, ctx, env)
-	first := env.NewClient(percolatortest.Configure(shortRetention))
-	var mu sync.Mutex
-	var methods []string
-	env.FaultsOf(first).Handle(func(r percolatortest.Request) percolatortest.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Table == "percolator_meta" && r.Method == percolatortest.ReadRows {
-			return percolatortest.Pass
-		}
-		methods = append(methods, r.Method)
-		return fault(len(methods) - 1)
-	})
-	col, err := collector(t, first, admin.CollectorConfig{Lease: 30 * time.Second}).Collect(ctx)
-	if err == nil && col.Phase != admin.CollectionDone {
-		t.Errorf("ended without an error in %+v", col)
-	}
-	if err == nil {
-		checkCollected(t, ctx, env, env.Client)
-	} else {
-		env.Clock.Advance(31 * time.Second) // its lease
-		second := env.NewClient(percolatortest.Configure(shortRetention))
-		env.Clock.Advance(afterwards)
-		collect(t, ctx, second)
-		fixture.WantNow(t, ctx, second, fixture.Cell("kept", "c"), "4")
-		fixture.WantNow(t, ctx, second, fixture.Cell("forward too", "c"), "crashed")
-		wantCells(t, ctx, env, "in the end", 4, 0, 4, 3) // by now nobody can read kept/c's older version
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	return slices.Clone(methods)
-}
-
 // A collector that lost its lease while it was stopped continues beside its successor, and does no
 // harm.
 func TestStoppedCollectorContinues(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	bothWays(t, testStoppedCollectorContinues)
+}
+
+func testStoppedCollectorContinues(t *testing.T, env *percolatortest.Env) {
 	ctx := fixture.Context(t)
 	writeGarbage(t, ctx, env)
 	stopped := env.NewClient(percolatortest.Configure(shortRetention))
@@ -505,7 +469,7 @@ func TestStoppedCollectorContinues(t *testing.T) {
 // one was.
 func TestCollectionIsResumed(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	const rows = 1500
 	for range 2 {
@@ -539,10 +503,4 @@ func TestCollectionIsResumed(t *testing.T) {
 	if col.Safepoint < left.Safepoint {
 		t.Errorf("the GC watermark went back: %+v after %+v", col, left)
 	}
-}
-
-func deleteRow() *bigtable.Mutation {
-	mut := bigtable.NewMutation()
-	mut.DeleteRow()
-	return mut
 }

@@ -42,7 +42,7 @@ func TestCollectorRenewsItsLeaseThoughTwoAttemptsAreLost(t *testing.T) {
 // attempts that are lost would cost it.
 func TestCollectorRenewsItsLeaseWhileItWaitsForAPage(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	fixture.Put(t, ctx, c, "r", "c", "v")
 	env.Clock.Advance(afterwards)

@@ -22,10 +22,13 @@ import (
 const sparseRows = 60
 
 // newSparseEnv fills table t with rows that nobody looks for.
-func newSparseEnv(t *testing.T, ctx context.Context) *percolatortest.Env {
+func newSparseEnv(t *testing.T, ctx context.Context, change ...func(*percolator.Schema)) *percolatortest.Env {
 	t.Helper()
 	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 200 * time.Millisecond}
+	for _, f := range change {
+		f(s)
+	}
 	env := percolatortest.New(t, s, fixture.CutReads(t, sparseRows), percolatortest.Configure(shortRetention))
 	fixture.Fill(t, ctx, env, "t", 10*sparseRows)
 	return env
@@ -152,7 +155,7 @@ func TestSparseBackfillOfAnIndex(t *testing.T) {
 func TestSparseCollection(t *testing.T) {
 	t.Parallel()
 	ctx := fixture.Context(t)
-	env := newSparseEnv(t, ctx)
+	env := newSparseEnv(t, ctx, byPasses)
 	fixture.Fill(t, ctx, env, "t", sparseRows) // garbage
 	last := fixture.Key(10*sparseRows - 1)
 	fixture.CrashAfter(t, env, nil, last)
@@ -175,7 +178,7 @@ func TestSparseCollection(t *testing.T) {
 // what is garbage in the others.
 func TestCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := newCollectorEnv(t, byPasses)
 	ctx := fixture.Context(t)
 	for i := range 3 {
 		fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
@@ -213,7 +216,7 @@ func TestCollectionOfASmallTableBesideALargeOne(t *testing.T) {
 // and ends the cycle with its error.
 func TestCollectionBesideATableThatFails(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := newCollectorEnv(t, byPasses)
 	ctx := fixture.Context(t)
 	const rows = 1200 // several pages
 	for range 2 {

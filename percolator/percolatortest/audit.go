@@ -28,6 +28,8 @@ const (
 	RulePrimary     = audit.RulePrimary     // a lock names a primary in a table of the schema
 	RuleGarbage     = audit.RuleGarbage     // only with AuditConfig.Collected
 	RuleWatermark   = audit.RuleWatermark   // collection does not outrun what readers are told (I16)
+	RuleEntry       = audit.RuleEntry       // an entry of the journal leads to each lock of a transaction that commits, and to each notification (J1, J4)
+	RuleParked      = audit.RuleParked      // the journal lists whatever is parked
 )
 
 // Finding is something that must not be in the tables. Values are left out:
@@ -46,6 +48,7 @@ type Finding = audit.Finding
 //	Transactions      int                    // those that are compared across rows; 0: all
 //	SkipNotifications bool                   // no RuleObserved
 //	SkipIndexes       bool                   // no RuleIndex
+//	SkipJournal       bool                   // the journal is not read
 //	Visit             func(AuditedRecord)    // if set, called for every record and marker
 //
 // An observed column that is not among Observers must have a notify cell, or at least one
@@ -101,7 +104,7 @@ func Audit(ctx context.Context, store *bigtable.Client, cfg AuditConfig) (*Audit
 
 func storedRow(r bigtable.Row) layout.Row {
 	out := layout.Row{Key: r.Key()}
-	for _, family := range append(families, "meta") {
+	for _, family := range append(families, "meta", "journal") {
 		for _, it := range r[family] {
 			out.Items = append(out.Items, layout.Item{Family: family, Column: strings.TrimPrefix(it.Column, family+":"), Timestamp: int64(it.Timestamp), Value: it.Value})
 		}

@@ -248,6 +248,26 @@ func TestAuditFinds(t *testing.T) {
 			s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "mark"}, "meta", 1, binary.BigEndian.AppendUint64(nil, 9))
 		}, false},
 
+		"a lock without an entry": {RuleEntry, func(s stored) {
+			start := s.newest(rc).Start
+			s.set(cell("z", "c"), "lock", start, lockBytes(start, rc))
+		}, false},
+		"a notification without an entry": {RuleEntry, func(s stored) { s.set(cell("z", "watched"), "notify", future, nil) }, false},
+		"a notification that counts as settled": {RuleEntry, func(s stored) {
+			for _, key := range s.journal() {
+				s.set(percolator.Cell{Table: "percolator_journal", Row: key[:17] + strings.Repeat("\x00", 8), Column: "low"}, "journal", 1000, nil)
+			}
+		}, false},
+		"an entry that ends too early": {RuleDecodable, func(s stored) {
+			s.set(percolator.Cell{Table: "percolator_journal", Row: s.journal()[0], Column: "batch"}, "journal", 1, []byte{1, 1, 5, 't'})
+		}, false},
+		"a row of no stream": {RuleDecodable, func(s stored) {
+			s.set(percolator.Cell{Table: "percolator_journal", Row: "x", Column: "batch"}, "journal", 1, []byte{1})
+		}, false},
+		"parked, and not listed": {RuleParked, func(s stored) {
+			s.set(cell("r", "\x00park\x00o\x00watched"), "notify", s.newest(watched).Commit, []byte("{}"))
+		}, false},
+
 		"old records":   {RuleGarbage, func(s stored) { s.watermark(s.newest(rc).Commit) }, true},
 		"an old marker": {RuleGarbage, func(s stored) { s.watermark(s.newest(cell("q", "c")).Start) }, true},
 		"old data": {RuleGarbage, func(s stored) {
@@ -288,6 +308,67 @@ func TestAuditFinds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// journal lists the rows of the journal that hold entries.
+func (s stored) journal() (keys []string) {
+	s.Helper()
+	err := s.env.Store().Open("percolator_journal").ReadRows(s.ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+		if len(r.Key()) == 25 && !strings.HasSuffix(r.Key(), strings.Repeat("\x00", 8)) {
+			keys = append(keys, r.Key())
+		}
+		return true
+	})
+	if err != nil || len(keys) == 0 {
+		s.Fatalf("%d rows of the journal hold entries: %v", len(keys), err)
+	}
+	return keys
+}
+
+// An entry at or below the watermark goes with the cycle of collection, unless a row that it names
+// still needs it.
+func TestAuditFindsEntriesLeftByCollection(t *testing.T) {
+	t.Parallel()
+	s := stored{t, newAudited(t), testContext(t)}
+	left := func() (n int) {
+		r, err := Audit(s.ctx, s.env.Store(), AuditConfig{Schema: auditSchema, Collected: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range r.Findings {
+			if f.Table == "percolator_journal" {
+				n++
+			}
+		}
+		return n
+	}
+	s.watermark(1)
+	if n := left(); n != 0 {
+		t.Errorf("%d rows of the journal should have gone, all of them newer than the watermark", n)
+	}
+	s.watermark(tso.MaxTimestamp / 2)
+	rows, all := len(s.journal()), left()
+	if all != rows-4 { // the notification of r keeps whatever names r
+		t.Errorf("%d of %d rows of the journal should have gone, want all but four", all, rows)
+	}
+	s.erase(cell("r", "watched"), "notify")
+	if n := left(); n != rows {
+		t.Errorf("%d of %d rows of the journal should have gone, want all", n, rows)
+	}
+}
+
+// A lock without an entry is of a transaction that never commits (J8), and a journal that is being
+// built leads to nothing yet.
+func TestAuditToleratesLocksOfNoEntry(t *testing.T) {
+	t.Parallel()
+	s := stored{t, newAudited(t), testContext(t)}
+	s.set(cell("z", "c"), "lock", tso.MaxTimestamp/2, lockBytes(tso.MaxTimestamp/2, cell("z", "c")))
+	if r := s.env.Audit(t); r.StrayLocks != 1 || r.Entries == 0 {
+		t.Errorf("%d stray locks beside %d entries, want one", r.StrayLocks, r.Entries)
+	}
+	s.set(cell("z", "watched"), "notify", tso.MaxTimestamp/2, nil)
+	s.set(percolator.Cell{Table: "percolator_meta", Row: "meta", Column: "journal"}, "meta", 1, []byte(`{"Building":"b"}`))
+	s.env.Audit(t)
 }
 
 // What is no fault: an acknowledged change without its notify cell, a late record, and garbage that

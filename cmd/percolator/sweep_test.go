@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gopercolator/percolator/percolator"
+)
+
+// TestSweepCommand: an instance without a journal gets one by schema apply, and sweep builds it.
+func TestSweepCommand(t *testing.T) {
+	t.Parallel()
+	const schema = `tables: [{name: documents, observed: [contents]}]
+timing: {requestLifetime: 500ms, metaMaxAge: 1s}
+`
+	dir := t.TempDir()
+	with, without := filepath.Join(dir, "with.yaml"), filepath.Join(dir, "without.yaml")
+	for path, text := range map[string]string{with: schema, without: schema + "disableJournal: true\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cl := newCluster(t, nil)
+	s := session{c: cl}
+	s.run(exitOK, "schema", "apply", without, "--yes")
+	s.run(exitOK, "schema", "show")
+	s.run(exitOK, "schema", "show", "-o", "json")
+	s.run(exitFailure, "sweep")
+	cl.client = cl.newClient(percolator.Config{})
+	cl.set(map[percolator.Cell]string{{Table: "documents", Row: "a", Column: "contents"}: "1", {Table: "documents", Row: "b", Column: "url"}: "2"})
+	s.run(exitFindings, "schema", "diff", with)
+	s.run(exitFindings, "schema", "diff", with, "-o", "json")
+	s.run(exitOK, "schema", "apply", with, "--yes")
+	s.run(exitOK, "schema", "show")
+	s.run(exitOK, "sweep")
+	s.run(exitOK, "schema", "show", "-o", "json")
+	s.run(exitOK, "sweep")
+	s.run(exitOK, "sweep", "-o", "json")
+	s.run(exitUsage, "sweep", "--rows-per-second", "0")
+	s.run(exitOK, "schema", "apply", without, "--yes")
+	s.run(exitOK, "schema", "apply", with, "--yes", "--backfill")
+	golden(t, "sweep.txt", strings.ReplaceAll(normalized(s.text.String()), dir+"/", ""))
+}

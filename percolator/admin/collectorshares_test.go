@@ -1,0 +1,318 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/bigtable"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// slowly answers every request of a client after 5 ms.
+func slowly(env *percolatortest.Env, c *percolator.Client) {
+	slow := func(percolatortest.Request) percolatortest.Action {
+		h := percolatortest.NewHold()
+		time.AfterFunc(5*time.Millisecond, h.Release)
+		return h
+	}
+	env.FaultsOf(c).Handle(slow)
+	env.FaultsOf(c).HandleJournal(slow)
+}
+
+// writeStreams has clients overwrite rows of their own once, so that each has streams with garbage.
+func writeStreams(t *testing.T, ctx context.Context, env *percolatortest.Env, clients, rows int) {
+	t.Helper()
+	for i := range clients {
+		c := env.NewClient(percolatortest.Configure(shortRetention))
+		for range 2 {
+			for j := range rows {
+				fixture.Put(t, ctx, c, fmt.Sprintf("%d-%d", i, j), "c", "v")
+			}
+		}
+		fixture.Must(t, c.Flush(ctx))
+	}
+}
+
+// streamsLeft counts rows of the journal with entries, and headers.
+func streamsLeft(t *testing.T, ctx context.Context, env *percolatortest.Env) (rows, headers int) {
+	t.Helper()
+	fixture.Must(t, env.Store().Open("percolator_journal").ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+		switch {
+		case len(r.Key()) != 25:
+		case strings.HasSuffix(r.Key(), "\x00\x00\x00\x00\x00\x00\x00\x00"):
+			headers++
+		default:
+			rows++
+		}
+		return true
+	}))
+	return rows, headers
+}
+
+func collected(cfg *percolatortest.AuditConfig) { cfg.Collected = true }
+
+// One, two and four collectors share the erasing of one cycle: each erases some of it, and what the
+// cycle reports is the sum, each version once.
+func TestCollectorsShareTheErasing(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2, 4} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			env := newCollectorEnv(t)
+			ctx := fixture.Context(t)
+			const clients, rows = 12, 4
+			writeStreams(t, ctx, env, clients, rows)
+			env.Clock.Advance(afterwards)
+
+			var mu sync.Mutex
+			var did []admin.Collection
+			var helpers sync.WaitGroup
+			help := func() {
+				c := env.NewClient(percolatortest.Configure(shortRetention))
+				slowly(env, c)
+				claimed := make(chan struct{})
+				var once sync.Once
+				slow := func(r percolatortest.Request) percolatortest.Action {
+					if r.Method == percolatortest.CheckAndMutateRow && r.Row == "collector" {
+						once.Do(func() { close(claimed) })
+					}
+					h := percolatortest.NewHold()
+					time.AfterFunc(5*time.Millisecond, h.Release)
+					return h
+				}
+				env.FaultsOf(c).Handle(slow)
+				helpers.Go(func() {
+					col, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
+					if !errors.Is(err, percolator.ErrLocked) {
+						t.Errorf("a collector beside another: %v", err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					did = append(did, col)
+				})
+				<-claimed
+			}
+			leader := env.NewClient(percolatortest.Configure(shortRetention))
+			slowly(env, leader)
+			var once sync.Once
+			col, err := collector(t, leader, admin.CollectorConfig{Progress: func(col admin.Collection) {
+				if col.Phase == admin.CollectionErase {
+					once.Do(func() {
+						for range n - 1 {
+							help()
+						}
+					})
+				}
+			}}).Collect(ctx)
+			fixture.Must(t, err)
+			helpers.Wait()
+			left := col
+			for _, d := range did {
+				if d.Versions == 0 || d.Rows == 0 {
+					t.Errorf("one of %d collectors erased nothing: %+v", n, d)
+				}
+				left.Versions -= d.Versions
+				left.Rows -= d.Rows
+			}
+			if col.Versions != 2*clients*rows || col.Rows < clients*rows || left.Versions <= 0 || left.Rows <= 0 {
+				t.Errorf("collected %+v, of that the others %+v", col, did)
+			}
+			wantCells(t, ctx, env, "in the end", clients*rows, 0, clients*rows, 0)
+			env.Audit(t, collected)
+			if rows, headers := streamsLeft(t, ctx, env); rows+headers != 0 {
+				t.Errorf("%d rows and %d headers of the journal are left", rows, headers)
+			}
+		})
+	}
+}
+
+// A collector that dies with a share: another one takes it over when its lease has run out, and the
+// cycle ends with nothing left.
+func TestShareOfADeadCollector(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx := fixture.Context(t)
+	writeStreams(t, ctx, env, 6, 4)
+	env.Clock.Advance(afterwards)
+	dead := env.NewClient(percolatortest.Configure(shortRetention))
+	env.FaultsOf(dead).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows {
+			return percolatortest.Crash // it has erased garbage, and forgotten no entry
+		}
+		return percolatortest.Pass
+	})
+	var once sync.Once
+	col, err := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{Lease: 5 * time.Second, Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionErase {
+			once.Do(func() {
+				if _, err := collector(t, dead, admin.CollectorConfig{Lease: time.Hour}).Collect(ctx); err == nil || !env.FaultsOf(dead).Crashed() {
+					t.Errorf("the collector did not die: %v", err)
+				}
+				time.AfterFunc(100*time.Millisecond, func() { env.Clock.Advance(time.Hour + time.Second) })
+			})
+		}
+	}}).Collect(ctx)
+	fixture.Must(t, err)
+	if col.Phase != admin.CollectionDone {
+		t.Errorf("the cycle ended in %+v", col)
+	}
+	wantCells(t, ctx, env, "in the end", 24, 0, 24, 0)
+	env.Audit(t, collected)
+}
+
+// copyRow writes a row of the journal with entries again, with a greater number, as a copy that
+// arrives now.
+func copyRow(t *testing.T, ctx context.Context, env *percolatortest.Env) (key string) {
+	t.Helper()
+	tbl := env.Store().Open("percolator_journal")
+	var batch []byte
+	fixture.Must(t, tbl.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+		for _, it := range r["journal"] {
+			if it.Column == "journal:batch" {
+				key, batch = r.Key(), it.Value
+				return false
+			}
+		}
+		return true
+	}))
+	if batch == nil {
+		t.Fatal("the journal is empty")
+	}
+	key = key[:23] + "\x7f\x01"
+	mut := bigtable.NewMutation()
+	mut.Set("journal", "batch", 1000, batch)
+	fixture.Must(t, tbl.Apply(ctx, key, mut))
+	return key
+}
+
+func journalHas(t *testing.T, ctx context.Context, env *percolatortest.Env, key string) bool {
+	t.Helper()
+	r, err := env.Store().Open("percolator_journal").ReadRow(ctx, key)
+	fixture.Must(t, err)
+	return len(r) > 0
+}
+
+// An entry at or below the watermark that arrives while a cycle erases is not taken: its locks may
+// not have been resolved before. The next cycle takes it (J10).
+func TestCollectionLeavesEntriesThatComeLate(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "v")
+	fixture.Put(t, ctx, c, "r", "c", "w")
+	fixture.Must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	late := ""
+	_, err := collector(t, c, admin.CollectorConfig{Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionErase && late == "" {
+			late = copyRow(t, ctx, env)
+		}
+	}}).Collect(ctx)
+	fixture.Must(t, err)
+	if rows, _ := streamsLeft(t, ctx, env); rows != 1 || !journalHas(t, ctx, env, late) {
+		t.Errorf("%d rows of the journal are left, want the late one", rows)
+	}
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, c)
+	env.Audit(t, collected)
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
+		t.Errorf("%d rows of the journal are left", rows)
+	}
+}
+
+// A duplicate of an append that lands when its entries have been collected brings the row back, and
+// the next cycle takes it again.
+func TestLateDuplicateOfAnEntry(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx := fixture.Context(t)
+	writer, late := env.NewClient(percolatortest.Configure(shortRetention)), percolatortest.NewHold()
+	env.FaultsOf(writer).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows || r.Method == percolatortest.MutateRow {
+			return late.Copy()
+		}
+		return percolatortest.Pass
+	})
+	for _, v := range []string{"1", "2", "3"} {
+		fixture.Put(t, ctx, writer, "r", "c", v)
+	}
+	fixture.Must(t, writer.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	if col := collect(t, ctx, env.Client); col.Versions != 4 {
+		t.Errorf("collected %+v", col)
+	}
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
+		t.Errorf("%d rows of the journal are left", rows)
+	}
+	late.Release()
+	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+		t.Error("no late duplicate has landed")
+	}
+	env.Clock.Advance(afterwards)
+	collect(t, ctx, env.Client)
+	if rows, _ := streamsLeft(t, ctx, env); rows != 0 {
+		t.Errorf("%d rows of the journal are left", rows)
+	}
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("r", "c"), "3")
+	env.Audit(t, collected)
+}
+
+// fillLongAgo writes n rows as transactions leave them whose entries have been collected.
+func fillLongAgo(t *testing.T, ctx context.Context, env *percolatortest.Env, n int) {
+	t.Helper()
+	record := append(binary.BigEndian.AppendUint64(nil, 1), 'P')
+	for from := 0; from < n; from += 5000 {
+		var keys []string
+		var muts []*bigtable.Mutation
+		for i := from; i < min(from+5000, n); i++ {
+			mut := bigtable.NewMutation()
+			mut.Set("data", "clean", 1000, []byte("v"))
+			mut.Set("write", "clean", 2000, record)
+			keys, muts = append(keys, fixture.Key(i)), append(muts, mut)
+		}
+		errs, err := env.Store().Open("t").ApplyBulk(ctx, keys, muts)
+		fixture.Must(t, errors.Join(append(errs, err)...))
+	}
+}
+
+// A cycle costs what has changed, not what the table holds: among ten times as many rows it reads
+// the same ones, in as many requests.
+func TestCollectionCostsTheChange(t *testing.T) {
+	t.Parallel()
+	const changed = 1000
+	cost := func(t *testing.T, clean int) (named, requests int) {
+		env := newCollectorEnv(t)
+		ctx := fixture.Context(t)
+		fillLongAgo(t, ctx, env, clean)
+		fixture.Fill(t, ctx, env, "t", changed)
+		env.Clock.Advance(afterwards)
+		by := env.NewClient(percolatortest.Configure(shortRetention))
+		if col := collect(t, ctx, by); col.Rows != changed || col.Versions != 2*changed {
+			t.Errorf("among %d rows: collected %+v", clean, col)
+		}
+		for _, r := range env.FaultsOf(by).Requests() {
+			if r.Table == "t" && r.Method == percolatortest.ReadRows {
+				named += r.Rows
+			}
+			if r.Table == "t" {
+				requests++
+			}
+		}
+		return named, requests + len(env.FaultsOf(by).JournalRequests())
+	}
+	few, fewRequests := cost(t, 10*changed)
+	many, manyRequests := cost(t, 100*changed)
+	if few != 2*changed || many != few || max(fewRequests, manyRequests) > min(fewRequests, manyRequests)+4 { // shared streams differ
+		t.Errorf("%d rows in %d requests among %d, %d rows in %d requests among %d", few, fewRequests, 10*changed, many, manyRequests, 100*changed)
+	}
+}
