@@ -124,11 +124,6 @@ func (w *Worker) surveyed(ctx context.Context) (left remains, s *settle.Survey, 
 		return left, nil, err
 	}
 	asOf := w.queue.asOf()
-	if s, err = w.engine.Looker.Survey(ctx); err != nil {
-		return left, nil, err
-	}
-	for _, row := range s.Rows {
-		w.count(ctx, []layout.Pending{row}, asOf, &left)
-	}
-	return left, s, nil
+	s, err = w.engine.Looker.Survey(ctx, func(row layout.Pending) { w.count(ctx, []layout.Pending{row}, asOf, &left) })
+	return left, s, err
 }

@@ -38,11 +38,9 @@ func remaining(ctx context.Context, c *percolator.Client) (left Remaining, s *se
 		return left, nil, err
 	}
 	if c.Engine().Meta.ByJournal() {
-		if s, err = c.Engine().Looker.Survey(ctx); err != nil {
+		s, err = c.Engine().Looker.Survey(ctx, func(row layout.Pending) { left.add(cov, row) })
+		if err != nil {
 			return left, nil, fmt.Errorf("observers: what is left: %w", err)
-		}
-		for _, row := range s.Rows {
-			left.add(cov, row)
 		}
 		return left, s, nil
 	}

@@ -67,7 +67,7 @@ func TestListsReadNamedRows(t *testing.T) {
 	cl.options = append(slices.Clone(cl.options), option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(ranges.intercept)))
 	for _, args := range [][]string{
 		{"locks", "ls"}, {"locks", "ls", "accounts", "people.mail"}, {"locks", "resolve", "--dry-run"}, {"journal", "ls"},
-		{"check", "--only", "locks"}, {"row", "accounts", "Joe", "--journal"}, {"locks", "resolve", "--yes"},
+		{"notify", "ls"}, {"notify", "ls", "accounts", "--parked"}, {"check", "--only", "locks,journal"}, {"row", "accounts", "Joe", "--journal"}, {"locks", "resolve", "--yes"},
 	} {
 		cl.must(exitOK, args...)
 		if got := ranges.take(); len(got) > 0 {

@@ -50,13 +50,13 @@ type parkedCell struct {
 
 func newNotifyLs() *cobra.Command {
 	var f queryFlags
-	limit := 100
+	limit, onlyParked := 100, false
 	cmd := &cobra.Command{
 		Use:               "ls [TABLE…]",
 		ValidArgsFunction: completeTables,
 		PreRunE:           func(*cobra.Command, []string) error { return notNegative("limit", limit) },
 		RunE: f.run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, tables []string) error {
-			found, err := findNotifications(ctx, c, tables, limit)
+			found, err := findNotifications(ctx, c, tables, limit, onlyParked)
 			if err != nil {
 				return err
 			}
@@ -65,14 +65,18 @@ func newNotifyLs() *cobra.Command {
 	}
 	f.add(cmd, defaultDataTimeout)
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells are listed")
+	cmd.Flags().BoolVar(&onlyParked, "parked", false, "list only the cells whose observers are parked")
 	return cmd
 }
 
-func findNotifications(ctx context.Context, c *percolator.Client, tables []string, limit int) (found notifications, err error) {
+func findNotifications(ctx context.Context, c *percolator.Client, tables []string, limit int, onlyParked bool) (found notifications, err error) {
 	found.Waiting, found.Parked = []waitingColumn{}, []parkedCell{} // [] in JSON
 	columns := map[observers.Column]*waitingColumn{}
 	listed := tables
-	if len(tables) == 0 {
+	switch {
+	case onlyParked:
+		listed = nil
+	case len(tables) == 0:
 		listed = []string{""} // all
 	}
 	for _, table := range listed {
@@ -119,20 +123,24 @@ func (w *waitingColumn) add(row admin.Pending, n admin.Notification) {
 }
 
 func (found notifications) print(w io.Writer, now time.Time) {
-	if len(found.Waiting) == 0 {
+	if len(found.Waiting)+len(found.Parked) == 0 {
 		_, _ = fmt.Fprintln(w, "no notifications")
 		return
 	}
-	t := newTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
-	for _, c := range found.Waiting {
-		t.row(c.Table, c.Column, c.Cells, c.Parked, age(now, c.Oldest))
+	if len(found.Waiting) > 0 {
+		t := newTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
+		for _, c := range found.Waiting {
+			t.row(c.Table, c.Column, c.Cells, c.Parked, age(now, c.Oldest))
+		}
+		t.flush()
 	}
-	t.flush()
 	if len(found.Parked) == 0 {
 		return
 	}
-	_, _ = fmt.Fprintln(w)
-	t = newTable(w, "TABLE", "ROW", "COLUMN", "OBSERVER", "ATTEMPTS", "PARKED", "REASON")
+	if len(found.Waiting) > 0 {
+		_, _ = fmt.Fprintln(w)
+	}
+	t := newTable(w, "TABLE", "ROW", "COLUMN", "OBSERVER", "ATTEMPTS", "PARKED", "REASON")
 	for _, p := range found.Parked {
 		t.row(p.Table, p.Row, p.Column, p.Observer, p.Attempts, age(now, p.Since), oneLine(p.Reason))
 	}

@@ -131,14 +131,16 @@ func TestNotify(t *testing.T) {
 
 	s.set("a", "b\x00\xff", "c")
 	reason := `observer "index" on column "in" of table "docs": no such\nthing`
+	parked := `
+TABLE  ROW          COLUMN  OBSERVER  ATTEMPTS  PARKED  REASON
+docs   a            in      index     2         AGO     ` + reason + `
+docs   "b\x00\xff"  in      index     2         AGO     ` + reason + `
+docs   c            in      index     2         AGO     ` + reason
+	s.want(s.run(exitOK, "notify", "ls", "--parked"), parked)
 	s.want(s.run(exitOK, "notify", "ls"), `
 TABLE  COLUMN  NOTIFIED  WITH PARKED  OLDEST
 docs   in      3         3            AGO
-
-TABLE  ROW          COLUMN  OBSERVER  ATTEMPTS  PARKED  REASON
-docs   a            in      index     2         AGO     `+reason+`
-docs   "b\x00\xff"  in      index     2         AGO     `+reason+`
-docs   c            in      index     2         AGO     `+reason)
+`+parked)
 	var found notifications
 	if err := json.Unmarshal([]byte(s.run(exitOK, "notify", "ls", "-o", "json", "--limit", "1", "docs")), &found); err != nil {
 		t.Fatal(err)

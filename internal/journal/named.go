@@ -29,13 +29,14 @@ const (
 // Selection says which rows of users' tables are wanted. The zero value asks for every row that an
 // unsettled entry names.
 type Selection struct {
-	Table  string      // "": all
-	Range  model.Range // of each table; zero: all rows
-	Knows  func(table string) bool
-	Wants  func(Entry, Row) bool // nil: every row of every entry
-	Enough int                   // a table is left after the page with so many rows; 0: never
-	Parked bool                  // those of parked cells too, which Wants is not asked about
-	Oldest bool                  // from the first row of each stream: settled entries too, until they are collected
+	Table  string                           // "": all
+	Range  model.Range                      // of each table; zero: all rows
+	Knows  func(table string) (bool, error) // nil: all
+	Wants  func(Entry, Row) bool            // nil: every row of every entry
+	Enough int                              // a table is left after the page with so many rows; 0: never
+	Parked bool                             // those of parked cells too, which Wants is not asked about
+	Ends   map[StreamID]uint64              // if not nil, gets where each stream ended when it was read first
+	Oldest bool                             // from the first row of each stream: settled entries too, until they are collected
 }
 
 // RowName names a row of a table.
@@ -118,12 +119,14 @@ func keyed(ctx context.Context, s *store.Store, names []RowName, q store.Query) 
 // namedBytes.
 func Named(ctx context.Context, s *store.Store, sel Selection) iter.Seq2[[]RowName, error] {
 	return func(yield func([]RowName, error) bool) {
+		sel := sel.remembering()
 		for from, more := (RowName{}), true; more; {
 			kept := smallest{from: from, names: map[RowName]bool{}}
 			if err := sel.read(ctx, s, kept.add); err != nil {
 				yield(nil, err)
 				return
 			}
+			sel.Ends = nil
 			names := kept.sorted()
 			from, more = kept.below, kept.below != RowName{}
 			if !yield(names, nil) {
@@ -137,7 +140,10 @@ func Named(ctx context.Context, s *store.Store, sel Selection) iter.Seq2[[]RowNa
 // parked, and so named by the list of parked cells alone, until an entry announces its retry (J2):
 // the streams are read before that list, and what was appended meanwhile after it.
 func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)) error {
-	ends := map[StreamID]uint64{}
+	ends := sel.Ends
+	if ends == nil {
+		ends = map[StreamID]uint64{}
+	}
 	if err := sel.readOn(ctx, s, ends, add); err != nil || !sel.Parked {
 		return err
 	}
@@ -147,8 +153,8 @@ func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)
 			return err
 		}
 		for _, state := range list {
-			if n := (RowName{state.Cell.Table, state.Cell.Row}); sel.covers(n) {
-				add(n)
+			if err := sel.add(RowName{state.Cell.Table, state.Cell.Row}, add); err != nil {
+				return err
 			}
 		}
 		from = next
@@ -175,7 +181,9 @@ func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[Stream
 			}
 			for _, row := range rows {
 				from = row.Seq + 1
-				sel.names(row.Entries, add)
+				if err := sel.names(row.Entries, add); err != nil {
+					return err
+				}
 			}
 		}
 		ends[st.ID] = from
@@ -184,21 +192,50 @@ func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[Stream
 }
 
 // names tells add of the rows of some entries that the selection asks for.
-func (sel Selection) names(entries []Entry, add func(RowName)) {
+func (sel Selection) names(entries []Entry, add func(RowName)) error {
 	for _, e := range entries {
 		for _, r := range e.Rows {
-			if n := (RowName{r.Table, r.Key}); sel.covers(n) && (sel.Wants == nil || sel.Wants(e, r)) {
-				add(n)
+			if sel.Wants != nil && !sel.Wants(e, r) {
+				continue
+			}
+			if err := sel.add(RowName{r.Table, r.Key}, add); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }
 
-// covers reports whether a row is where the selection looks. What a table held that the schema has
+// remembering is the selection that asks Knows once about each table.
+func (sel Selection) remembering() Selection {
+	if knows := sel.Knows; knows != nil {
+		known := map[string]bool{}
+		sel.Knows = func(table string) (there bool, err error) {
+			there, asked := known[table]
+			if !asked {
+				there, err = knows(table)
+				known[table] = there
+			}
+			return there, err
+		}
+	}
+	return sel
+}
+
+// add tells add of a row if it is where the selection looks. What a table held that the schema has
 // lost is lost with it.
-func (sel Selection) covers(n RowName) bool {
+func (sel Selection) add(n RowName, add func(RowName)) error {
 	r := sel.Range
-	return (sel.Table == "" || n.Table == sel.Table) && n.Key >= r.Start && (r.End == "" || n.Key < r.End) && (sel.Knows == nil || sel.Knows(n.Table))
+	if sel.Table != "" && n.Table != sel.Table || n.Key < r.Start || r.End != "" && n.Key >= r.End {
+		return nil
+	}
+	if sel.Knows != nil {
+		if known, err := sel.Knows(n.Table); err != nil || !known {
+			return err
+		}
+	}
+	add(n)
+	return nil
 }
 
 // smallest keeps the smallest names from a first one on.

@@ -324,14 +324,18 @@ func (w *Watcher) HasWeak() bool {
 // KnowsTable reports whether the schema has a table. It reads the stored schema before it says no:
 // the table may be new.
 func (w *Watcher) KnowsTable(ctx context.Context, table string) bool {
+	known, err := w.HasTable(ctx, table)
+	return known && err == nil
+}
+
+// HasTable is KnowsTable for those to whom it matters why it says no.
+func (w *Watcher) HasTable(ctx context.Context, table string) (bool, error) {
 	if _, ok := w.Catalog.Load().Tables[table]; ok {
-		return true
+		return true, nil
 	}
-	if _, err := w.Refresh(ctx); err != nil {
-		return false
-	}
+	_, err := w.Refresh(ctx)
 	_, ok := w.Catalog.Load().Tables[table]
-	return ok
+	return ok, err
 }
 
 // CheckTable returns ErrSchemaMismatch for a table that the schema does not declare.

@@ -164,8 +164,10 @@ func (s *sweeping) countMissed(f finding) {
 		return
 	}
 	s.state.Missed.Notifications += int64(len(f.owed))
+	s.e.Store.Count.FoundBySweep.Add(int64(len(f.owed)))
 	if f.garbage {
 		s.state.Missed.Garbage++
+		s.e.Store.Count.FoundBySweep.Add(1)
 	}
 	if f.stray {
 		s.state.Orphans++
@@ -197,6 +199,7 @@ func (s *sweeping) resolve(ctx context.Context, list []finding, deadline time.Ti
 				case s.state.Building != "":
 				case r == model.LockRolledForward:
 					s.state.Missed.Locks++
+					s.e.Store.Count.FoundBySweep.Add(1)
 				case r == model.LockRolledBack:
 					s.state.Orphans++
 				}

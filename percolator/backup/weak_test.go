@@ -7,6 +7,7 @@ import (
 
 	btpb "cloud.google.com/go/bigtable/apiv2/bigtablepb"
 
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -14,7 +15,7 @@ import (
 
 // Weak notifications that were pending at a snapshot are found by the journal, whatever has become
 // of their entries: settled and below the low position, cleared after the snapshot, which leaves a
-// trace, collected because their cells are parked, or announced again by a retry.
+// trace, collected because their cells are parked, or announced again by a retry or a drop.
 func TestWeakNotificationsByJournal(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, observed)
@@ -36,16 +37,17 @@ func TestWeakNotificationsByJournal(t *testing.T) {
 		must(t, tools.SetObserverStates(ctx, s))
 		return s
 	}
-	for _, row := range []string{"done", "late", "parked", "pending", "retried", "unparked"} {
+	for _, row := range []string{"done", "dropped", "late", "parked", "retried", "unparked"} {
 		notify(t, writer, row)
 	}
+	notify(t, c, "pending")
 	clear("done")
 	park("parked")
-	retried, unparked := park("retried"), park("unparked")
+	dropped, retried, unparked := park("dropped"), park("retried"), park("unparked")
 	must(t, writer.Close())
 	env.Clock.Advance(2 * time.Hour)
 	collect(t, env)
-	for _, row := range []string{"parked", "retried"} {
+	for _, row := range []string{"dropped", "parked", "retried", "unparked"} {
 		if found, _, err := tools.EntriesOf(ctx, "docs", row); err != nil || len(found) > 0 {
 			t.Fatalf("entries that name %s: %+v, %v", row, found, err)
 		}
@@ -54,9 +56,13 @@ func TestWeakNotificationsByJournal(t *testing.T) {
 	_, ts, err := tools.BeginExport(ctx, admin.MaxHoldTTL, "test", nil)
 	must(t, err)
 	clear("late")
-	must(t, tools.RetryParked(ctx, retried))
+	settled(t, c, "late")
 	must(t, tools.RetryParked(ctx, unparked))
+	must(t, tools.RetryParked(ctx, retried))
 	clear("retried")
+	must(t, tools.ForgetObserverStates(ctx, retried))
+	must(t, tools.DropParked(ctx, dropped))
+	must(t, c.Flush(ctx))
 	notify(t, c, "after")
 	env.Clock.Advance(2 * time.Hour)
 	collect(t, env)
@@ -67,7 +73,7 @@ func TestWeakNotificationsByJournal(t *testing.T) {
 		must(t, err)
 		got = append(got, row.Row)
 	}
-	if want := []string{"late", "parked", "pending", "retried", "unparked"}; !slices.Equal(got, want) {
+	if want := []string{"dropped", "late", "parked", "pending", "retried", "unparked"}; !slices.Equal(got, want) {
 		t.Errorf("exported %q, want %q", got, want)
 	}
 	for _, r := range env.FaultsOf(reader).Requests() {
@@ -75,4 +81,18 @@ func TestWeakNotificationsByJournal(t *testing.T) {
 			t.Errorf("it read a range: %v", m.GetRows())
 		}
 	}
+}
+
+// settled moves the low position of the stream that names a row behind it, as whoever adopts the
+// stream does.
+func settled(t *testing.T, c *percolator.Client, row string) {
+	t.Helper()
+	found, _, err := admin.New(c).EntriesOf(testContext(t), "docs", row)
+	must(t, err)
+	if len(found) != 1 {
+		t.Fatalf("entries that name %s: %+v", row, found)
+	}
+	id, err := journal.ParseStreamID(found[0].Stream)
+	must(t, err)
+	must(t, journal.WriteLow(testContext(t), c.Engine().Store, map[journal.StreamID]uint64{id: found[0].Seq + 100}))
 }

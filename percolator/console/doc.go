@@ -9,9 +9,9 @@
 //
 // One poll serves every open page, and none runs while no page is open. A poll reads a few cells of
 // percolator_meta, asks each server of the oracle for its status, and at every fifth turn reads at
-// most [MaxListed] rows with notifications or locks of each table. That last read scans whole
-// tables, as a worker does. It takes at most a twentieth of the time: the larger the tables, the
-// rarer it is. Each source of the poll has its own deadline, and the page names a source that does
+// most [MaxListed] rows with notifications or locks of each table, those that unsettled entries of
+// the journal name; without a journal that read scans whole tables. It takes at most a twentieth of
+// the time: the more there is to read, the rarer it is. Each source of the poll has its own deadline, and the page names a source that does
 // not answer.
 //
 // # Who may look

@@ -14,7 +14,7 @@ const requestLimit = 10 * time.Second
 type probe struct {
 	every time.Duration // at least so long between two attempts
 	page  string        // asked only while this page is looked at; "": always
-	walks bool          // it passes over whole tables
+	walks bool          // it reads all of the journal, or of the tables
 	ask   func(ctx context.Context) (store func(*state))
 
 	due  time.Time
@@ -42,7 +42,7 @@ func (p *probe) next(began, ended time.Time) time.Time {
 	return began.Add(p.every)
 }
 
-// walkLimit bounds what a walk over whole tables may take.
+// walkLimit bounds what a walk over the journal, or over whole tables, may take.
 const walkLimit = time.Minute
 
 func (p *probe) limit() time.Duration {
@@ -52,7 +52,7 @@ func (p *probe) limit() time.Duration {
 	return requestLimit
 }
 
-// walking is a probe that passes over tables.
+// walking is a probe that reads all of the journal, or of the tables.
 func walking(p *probe) *probe {
 	p.walks = true
 	return p
