@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/api/option"
+
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -16,6 +18,7 @@ import (
 // observed write was durable to when the commit of its observer was, both as their clients were
 // told by the store.
 type observersBenchmark struct {
+	Journal  []string      // with which everything is measured: on, off
 	Duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
 	Writers  []int         // for each saturated rate; each of them waits for the observer of its write
 	Hops     int           // of the chain
@@ -40,18 +43,48 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	if b.Clean > 0 {
 		r.all += 1 + b.Rounds
 	}
-	if err := b.inProcess(ctx, r); err != nil {
-		return fmt.Errorf("in one process: %w", err)
+	r.all *= len(b.Journal)
+	parts := []struct {
+		name    string
+		chart   report.Chart
+		measure func(context.Context, *run, *report.Chart, journal) error
+	}{
+		{"in one process", latencyChart("observers-in-process", "Observers in one process at half the saturated rate",
+			report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 10, Name: "goal for p99"}), b.inProcess},
+		{"chain", report.Chart{Name: "observers-chain", Title: "A chain of observers in one worker", X: report.Axis{Label: "hop"},
+			Y: report.Axis{Label: "sum of the hops' medians, ms", Log: true}}, b.chain},
+		{"across processes", latencyChart("observers-across-processes",
+			fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.Clean, b.Dirty),
+			report.Mark{At: 50, Name: "goal for p99"}), b.acrossProcesses},
 	}
-	chart := report.Chart{Name: "observers-chain", Title: "A chain of observers in one worker", X: report.Axis{Label: "hop"},
-		Y: report.Axis{Label: "sum of the hops' medians, ms", Log: true}}
+	if b.Clean == 0 {
+		parts = parts[:2]
+	}
+	for _, p := range parts {
+		for _, j := range b.Journal {
+			if err := p.measure(ctx, r, &p.chart, journal(j)); err != nil {
+				return fmt.Errorf("%s, journal %s: %w", p.name, j, err)
+			}
+		}
+		r.Draw(p.chart)
+	}
+	return nil
+}
+
+// chain measures a chain with direct dispatch, and with what remains of finding work without it:
+// scans or, where there is a journal, looks at the rows of its entries.
+func (b *observersBenchmark) chain(ctx context.Context, r *run, chart *report.Chart, j journal) error {
+	without := "looks only"
+	if j.off() {
+		without = "scan only"
+	}
 	for _, way := range []struct {
 		name   string
 		worker observers.Config
-	}{{"direct dispatch", observers.Config{}}, {"scan only", observers.Config{DisableDispatch: true}}} {
-		hops, whole, _, err := chains(ctx, b.Hops, way.worker, b.Chains, b.Duration/2)
+	}{{j.named("direct dispatch"), observers.Config{}}, {j.named(without), observers.Config{DisableDispatch: true}}} {
+		hops, whole, _, err := chains(ctx, b.Hops, j, way.worker, b.Chains, b.Duration/2)
 		if err != nil {
-			return fmt.Errorf("chain: %w", err)
+			return err
 		}
 		t := r.Table("chain, " + way.name)
 		for h := range hops {
@@ -67,16 +100,12 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 		chart.Lines = append(chart.Lines, line)
 		r.step()
 	}
-	r.Draw(chart)
-	if b.Clean == 0 {
-		return nil
-	}
-	return b.acrossProcesses(ctx, r)
+	return nil
 }
 
-// latencyChart shows a distribution with the goals for it.
-func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.Chart {
-	return report.Chart{Name: name, Title: title, Marks: goals, Lines: []report.Line{l.line("")},
+// latencyChart is for distributions, with the goals for them.
+func latencyChart(name, title string, goals ...report.Mark) report.Chart {
+	return report.Chart{Name: name, Title: title, Marks: goals,
 		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true},
 		Y: report.Axis{Label: "share of all, %", Max: 100}}
 }
@@ -86,12 +115,12 @@ func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.
 // request.
 func hopColumn(i int) string { return strconv.Itoa(i) }
 
-func hopSchema(hops int) *percolator.Schema {
+func hopSchema(hops int, j journal) *percolator.Schema {
 	t := percolator.Table{Name: benchTable}
 	for i := range hops {
 		t.Observed = append(t.Observed, hopColumn(i))
 	}
-	return &percolator.Schema{Tables: []percolator.Table{t}}
+	return &percolator.Schema{Tables: []percolator.Table{t}, DisableJournal: j.off()}
 }
 
 // hopRegistry has an observer for each hop, which copies what it was called for to the next column.
@@ -112,15 +141,15 @@ type observed struct {
 	clock  *commitClock
 }
 
-func (e *environment) observed(ctx context.Context) *observed {
+func (e *environment) observed(ctx context.Context, opts ...option.ClientOption) *observed {
 	o := &observed{environment: e, clock: newCommitClock()}
-	o.client = e.client(ctx, percolator.Config{}, o.clock.option())
+	o.client = e.client(ctx, percolator.Config{}, append(opts, o.clock.option())...)
 	return o
 }
 
 // startObserved starts all of it in this process, and a worker.
-func startObserved(ctx context.Context, hops int, cfg observers.Config) (*observed, error) {
-	o := startEnvironment(ctx, embeddedEmulator, hopSchema(hops)).observed(ctx)
+func startObserved(ctx context.Context, hops int, j journal, cfg observers.Config) (*observed, error) {
+	o := startEnvironment(ctx, embeddedEmulator, hopSchema(hops, j)).observed(ctx)
 	o.work(ctx, o.client, hopRegistry(hops), cfg)
 	return o, o.orClose()
 }
@@ -134,27 +163,25 @@ func (o *observed) write(ctx context.Context, row string) error {
 }
 
 // inProcess finds the saturated rate and offers half of it.
-func (b *observersBenchmark) inProcess(ctx context.Context, r *run) error {
+func (b *observersBenchmark) inProcess(ctx context.Context, r *run, chart *report.Chart, j journal) error {
 	most := 0.0
 	for _, writers := range b.Writers {
-		rate, err := saturate(ctx, writers, b.Duration/4)
+		rate, err := saturate(ctx, writers, j, b.Duration/4)
 		if err != nil {
 			return fmt.Errorf("%d writers: %w", writers, err)
 		}
-		r.Table("saturated").Row(fmt.Sprintf("%d writers", writers)).Add("writes and runs, 1/s", rate)
+		r.Table("saturated").Row(j.named(fmt.Sprintf("%d writers", writers))).Add("writes and runs, 1/s", rate)
 		most = max(most, rate)
 		r.step()
 	}
-	_, latencies, inTime, err := chains(ctx, 1, observers.Config{}, most/2, b.Duration)
+	_, latencies, inTime, err := chains(ctx, 1, j, observers.Config{}, most/2, b.Duration)
 	if err != nil {
 		return err
 	}
-	observed := r.Table("in one process").Row("observed")
+	observed := r.Table("in one process").Row(j.named("observed"))
 	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.Duration.Seconds())
 	latencies.into(observed)
-	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
-	r.Draw(latencyChart("observers-in-process", title, latencies,
-		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
+	chart.Lines = append(chart.Lines, latencies.line(j.named(fmt.Sprintf("%.0f/s", most/2))))
 	r.step()
 	return nil
 }
@@ -162,8 +189,8 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) error {
 // saturate lets writers write, each of them again as soon as the observer of its last write has
 // committed, so that writes and runs go at one rate: left alone, writers would outrun the worker.
 // The first third of the time is not counted.
-func saturate(ctx context.Context, writers int, d time.Duration) (perSecond float64, err error) {
-	o, err := startObserved(ctx, 1, observers.Config{})
+func saturate(ctx context.Context, writers int, j journal, d time.Duration) (perSecond float64, err error) {
+	o, err := startObserved(ctx, 1, j, observers.Config{})
 	if err != nil {
 		return 0, err
 	}
@@ -197,9 +224,9 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 
 // chains begins chains of observers at random moments for d, and measures each hop and the whole.
 // inTime is how many were begun within d.
-func chains(ctx context.Context, length int, cfg observers.Config, rate float64, d time.Duration,
+func chains(ctx context.Context, length int, j journal, cfg observers.Config, rate float64, d time.Duration,
 ) (hops []recorder, whole *recorder, inTime int, err error) {
-	o, err := startObserved(ctx, length, cfg)
+	o, err := startObserved(ctx, length, j, cfg)
 	if err != nil {
 		return nil, nil, 0, err
 	}
