@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -77,9 +79,15 @@ func (j journal) off() bool { return j == "off" }
 // named is the name of what was measured. That of an instance with a journal is as it is.
 func (j journal) named(what string) string {
 	if j.off() {
-		return what + ", journal off"
+		what += ", journal off"
 	}
 	return what
+}
+
+// chart names a chart of what was measured.
+func (j journal) chart(c report.Chart) report.Chart {
+	c.Name, c.Title = strings.ReplaceAll(j.named(c.Name), ", journal ", "-"), j.named(c.Title)
+	return c
 }
 
 // Which Bigtable a benchmark runs on.

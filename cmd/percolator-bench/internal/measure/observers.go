@@ -18,7 +18,6 @@ import (
 // observed write was durable to when the commit of its observer was, both as their clients were
 // told by the store.
 type observersBenchmark struct {
-	Journal  []string      // with which everything is measured: on, off
 	Duration time.Duration // how long writes are offered; a quarter of it is how long each saturated rate is measured
 	Writers  []int         // for each saturated rate; each of them waits for the observer of its write
 	Hops     int           // of the chain
@@ -37,56 +36,32 @@ func (b *observersBenchmark) check() error {
 		"--clean %d are fewer than --dirty %d in --rounds %d", b.Clean, b.Dirty, b.Rounds)
 }
 
+// run leaves to chains without direct dispatch what finds work then: scans or, where there is a
+// journal, looks at the rows of its entries.
 func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	r.Title = "from commit of a write to commit of its observer"
 	r.all = len(b.Writers) + 1 + 2
 	if b.Clean > 0 {
 		r.all += 1 + b.Rounds
 	}
-	r.all *= len(b.Journal)
-	parts := []struct {
-		name    string
-		chart   report.Chart
-		measure func(context.Context, *run, *report.Chart, journal) error
-	}{
-		{"in one process", latencyChart("observers-in-process", "Observers in one process at half the saturated rate",
-			report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 10, Name: "goal for p99"}), b.inProcess},
-		{"chain", report.Chart{Name: "observers-chain", Title: "A chain of observers in one worker", X: report.Axis{Label: "hop"},
-			Y: report.Axis{Label: "sum of the hops' medians, ms", Log: true}}, b.chain},
-		{"across processes", latencyChart("observers-across-processes",
-			fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.Clean, b.Dirty),
-			report.Mark{At: 50, Name: "goal for p99"}), b.acrossProcesses},
-	}
-	if b.Clean == 0 {
-		parts = parts[:2]
-	}
-	for _, p := range parts {
-		for _, j := range b.Journal {
-			if err := p.measure(ctx, r, &p.chart, journal(j)); err != nil {
-				return fmt.Errorf("%s, journal %s: %w", p.name, j, err)
-			}
-		}
-		r.Draw(p.chart)
-	}
-	return nil
-}
-
-// chain measures a chain with direct dispatch, and with what remains of finding work without it:
-// scans or, where there is a journal, looks at the rows of its entries.
-func (b *observersBenchmark) chain(ctx context.Context, r *run, chart *report.Chart, j journal) error {
 	without := "looks only"
-	if j.off() {
+	if r.mode.off() {
 		without = "scan only"
 	}
+	if err := b.inProcess(ctx, r); err != nil {
+		return fmt.Errorf("in one process: %w", err)
+	}
+	chart := report.Chart{Name: "observers-chain", Title: "A chain of observers in one worker", X: report.Axis{Label: "hop"},
+		Y: report.Axis{Label: "sum of the hops' medians, ms", Log: true}}
 	for _, way := range []struct {
 		name   string
 		worker observers.Config
-	}{{j.named("direct dispatch"), observers.Config{}}, {j.named(without), observers.Config{DisableDispatch: true}}} {
-		hops, whole, _, err := chains(ctx, b.Hops, j, way.worker, b.Chains, b.Duration/2)
+	}{{"direct dispatch", observers.Config{}}, {without, observers.Config{DisableDispatch: true}}} {
+		hops, whole, _, err := chains(ctx, b.Hops, r.mode, way.worker, b.Chains, b.Duration/2)
 		if err != nil {
-			return err
+			return fmt.Errorf("chain: %w", err)
 		}
-		t := r.Table("chain, " + way.name)
+		t := r.Table(r.mode.named("chain, " + way.name))
 		for h := range hops {
 			hops[h].into(t.Row(fmt.Sprintf("hop %d", h+1)))
 		}
@@ -100,12 +75,16 @@ func (b *observersBenchmark) chain(ctx context.Context, r *run, chart *report.Ch
 		chart.Lines = append(chart.Lines, line)
 		r.step()
 	}
-	return nil
+	r.Draw(r.mode.chart(chart))
+	if b.Clean == 0 {
+		return nil
+	}
+	return b.acrossProcesses(ctx, r)
 }
 
-// latencyChart is for distributions, with the goals for them.
-func latencyChart(name, title string, goals ...report.Mark) report.Chart {
-	return report.Chart{Name: name, Title: title, Marks: goals,
+// latencyChart shows a distribution with the goals for it.
+func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.Chart {
+	return report.Chart{Name: name, Title: title, Marks: goals, Lines: []report.Line{l.line("")},
 		X: report.Axis{Label: "from commit of a write to commit of its observer, ms", Log: true},
 		Y: report.Axis{Label: "share of all, %", Max: 100}}
 }
@@ -163,25 +142,27 @@ func (o *observed) write(ctx context.Context, row string) error {
 }
 
 // inProcess finds the saturated rate and offers half of it.
-func (b *observersBenchmark) inProcess(ctx context.Context, r *run, chart *report.Chart, j journal) error {
+func (b *observersBenchmark) inProcess(ctx context.Context, r *run) error {
 	most := 0.0
 	for _, writers := range b.Writers {
-		rate, err := saturate(ctx, writers, j, b.Duration/4)
+		rate, err := saturate(ctx, r.mode, writers, b.Duration/4)
 		if err != nil {
 			return fmt.Errorf("%d writers: %w", writers, err)
 		}
-		r.Table("saturated").Row(j.named(fmt.Sprintf("%d writers", writers))).Add("writes and runs, 1/s", rate)
+		r.Table("saturated").Row(r.mode.named(fmt.Sprintf("%d writers", writers))).Add("writes and runs, 1/s", rate)
 		most = max(most, rate)
 		r.step()
 	}
-	_, latencies, inTime, err := chains(ctx, 1, j, observers.Config{}, most/2, b.Duration)
+	_, latencies, inTime, err := chains(ctx, 1, r.mode, observers.Config{}, most/2, b.Duration)
 	if err != nil {
 		return err
 	}
-	observed := r.Table("in one process").Row(j.named("observed"))
+	observed := r.Table("in one process").Row(r.mode.named("observed"))
 	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.Duration.Seconds())
 	latencies.into(observed)
-	chart.Lines = append(chart.Lines, latencies.line(j.named(fmt.Sprintf("%.0f/s", most/2))))
+	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
+	r.Draw(r.mode.chart(latencyChart("observers-in-process", title, latencies,
+		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 10, Name: "goal for p99"})))
 	r.step()
 	return nil
 }
@@ -189,7 +170,7 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run, chart *repor
 // saturate lets writers write, each of them again as soon as the observer of its last write has
 // committed, so that writes and runs go at one rate: left alone, writers would outrun the worker.
 // The first third of the time is not counted.
-func saturate(ctx context.Context, writers int, j journal, d time.Duration) (perSecond float64, err error) {
+func saturate(ctx context.Context, j journal, writers int, d time.Duration) (perSecond float64, err error) {
 	o, err := startObserved(ctx, 1, j, observers.Config{})
 	if err != nil {
 		return 0, err

@@ -80,10 +80,10 @@ func observersWorker(ctx context.Context, s observersSetting, l *lines) error {
 }
 
 // acrossProcesses measures from a writer's process to workers' processes.
-func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run, chart *report.Chart, j journal) (err error) {
+func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err error) {
 	e := new(environment)
 	defer e.closeInto(&err)
-	e.part(ctx, "observers-store", j, &e.at)
+	e.part(ctx, "observers-store", r.mode, &e.at)
 	if e.err != nil {
 		return e.err
 	}
@@ -106,7 +106,7 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run, chart 
 	var latencies recorder
 	var counts moments
 	lost := 0
-	t := r.Table(j.named("across processes"))
+	t := r.Table(r.mode.named("across processes"))
 	for i := range b.Rounds {
 		former := counts
 		pause(ctx, b.Idle)
@@ -133,11 +133,12 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run, chart 
 		r.step()
 	}
 	latencies.into(t.Row("all"))
-	counted := r.Table("dirty rows").Row(j.named("all"))
+	counted := r.Table("dirty rows").Row(r.mode.named("all"))
 	counted.Add("clean rows", b.Clean, "to look at all, ms", pass, "dirty rows of a round", b.Dirty, "workers", b.Workers,
 		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
 	counted.Add("lost", lost) // no worker ran for them: must be 0
-	chart.Lines = append(chart.Lines, latencies.line("journal "+string(j)))
+	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.Clean, b.Dirty)
+	r.Draw(r.mode.chart(latencyChart("observers-across-processes", title, &latencies, report.Mark{At: 50, Name: "goal for p99"})))
 	return nil
 }
 

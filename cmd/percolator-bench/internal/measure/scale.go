@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
@@ -24,8 +23,6 @@ type scaleBenchmark struct {
 	// VersionRows is how many rows each table of the sweep over versions has. Those of the sweeps over
 	// changes and notifications have as many as the largest has of these.
 	VersionRows int
-
-	Journal []string // with which everything is measured, one after the other: on, off
 
 	Value   int // bytes of a value
 	Samples int // how often each operation is done in each repetition, on each table; a scan of a whole table once
@@ -58,42 +55,22 @@ const scaleLimit = 2 * time.Hour
 // long, and without a limit the collector of garbage lets as much of that gather beside them.
 const scaleMemory = 7 << 30
 
-// run measures with the journal and without.
-func (b *scaleBenchmark) run(ctx context.Context, r *run) error {
+// run fills all tables first, and collects when everything else has been measured.
+func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, scaleLimit)
 	defer cancel()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(scaleMemory))
 	b.repeat = r.Repeat
 	r.Title = fmt.Sprintf("one caller; values of %d bytes, %d times %d samples of each operation", b.Value, b.repeat, b.Samples)
-	tables := len(b.Rows) + len(b.Versions) + len(b.Changes) + len(b.Notifications)
-	r.all = len(b.Journal) * tables * (1 + b.repeat)
-	for _, j := range b.Journal {
-		if err := b.sweep(ctx, r, journal(j)); err != nil {
-			return fmt.Errorf("journal %s: %w", j, err)
-		}
-	}
-	r.Notes = append(r.Notes, "µs: median of the repetitions' medians, and p99 of all samples; "+
+	r.all = (len(b.Rows) + len(b.Versions) + len(b.Changes) + len(b.Notifications)) * (1 + b.repeat)
+	r.Notes = []string{"µs: median of the repetitions' medians, and p99 of all samples; " +
 		"× smallest: median, least and greatest of the repetitions",
-		"requests and rows read: of each operation, or of a pass through the whole table; of a collection, those to the table")
-	return nil
-}
-
-// sweep fills all tables first, and begins collections: they wait until nobody acts on what was
-// there before, which passes while everything else is measured.
-func (b *scaleBenchmark) sweep(ctx context.Context, r *run, j journal) (err error) {
-	sweeps := b.sweeps(j)
-	defer func() {
-		for _, s := range sweeps {
-			for _, t := range s.tables {
-				if t.lab != nil {
-					t.lab.closeInto(&err)
-				}
-			}
-		}
-	}()
-	heap := int64(0)
-	for _, phase := range []func(*scaleSweep) error{
-		func(s *scaleSweep) error { return s.begin(ctx, b, r) },
+		"requests and rows read: of each operation, or of a pass through the whole table; of a collection, those to the table"}
+	var labs environment // that are open
+	defer labs.closeInto(&err)
+	sweeps := b.sweeps(r.mode)
+	for i, phase := range []func(*scaleSweep) error{
+		func(s *scaleSweep) error { return s.begin(ctx, b, r, &labs) },
 		func(s *scaleSweep) error { return s.measure(ctx, b, r) },
 		func(s *scaleSweep) error { return s.finish(ctx, r) },
 	} {
@@ -102,9 +79,8 @@ func (b *scaleBenchmark) sweep(ctx context.Context, r *run, j journal) (err erro
 				return fmt.Errorf("sweep over %s: %w", s.name, err)
 			}
 		}
-		if heap == 0 {
-			heap = liveHeap()
-			r.Table("memory").Row(j.named("all tables, full")).Add("in this process, MB", float64(heap)/(1<<20))
+		if i == 0 {
+			r.Table("memory").Row(r.mode.named("all tables, full")).Add("in this process, MB", float64(liveHeap())/(1<<20))
 		}
 	}
 	return nil
@@ -118,7 +94,6 @@ type scaleSweep struct {
 	operations  []scaleKind
 	collect     bool
 
-	journal  journal
 	measured []*scaleOperation
 }
 
@@ -131,7 +106,6 @@ type scaleTable struct {
 	notifications  int
 	journal        journal
 	lab            *scaleLab
-	collecting     *scaleCollection // nil: there is none
 
 	order         []int          // of rows, at random
 	writes, locks int            // how far in it those are
@@ -159,23 +133,16 @@ func (b *scaleBenchmark) sweeps(j journal) (out []*scaleSweep) {
 			b.Rows, func(n int) scaleTable { return scaleTable{rows: n, versions: 1, changes: changes} }},
 		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, all of them changed, no notifications", b.VersionRows), collect: true,
 			operations: []scaleKind{scaleSearch, scaleWait, scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan}},
-			b.Versions, func(n int) scaleTable {
-				return scaleTable{rows: b.VersionRows, versions: n, changes: b.VersionRows}
-			}},
+			b.Versions, func(n int) scaleTable { return scaleTable{rows: b.VersionRows, versions: n, changes: b.VersionRows} }},
 		{scaleSweep{name: "changes", fixed: fmt.Sprintf("%d rows, 1 version, no notifications", most(b.Changes)), collect: true,
 			operations: []scaleKind{scaleSearch, scaleWait, scaleGet, scaleWrite}},
 			b.Changes, func(n int) scaleTable { return scaleTable{rows: most(b.Changes), versions: 1, changes: n} }},
 		{scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", most(b.Notifications)),
 			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}},
-			b.Notifications, func(n int) scaleTable {
-				return scaleTable{rows: most(b.Notifications), versions: 1, notifications: n}
-			}},
+			b.Notifications, func(n int) scaleTable { return scaleTable{rows: most(b.Notifications), versions: 1, notifications: n} }},
 	} {
-		s.journal = j
 		for _, n := range s.sizes {
-			t := s.table(n)
-			t.journal = j
-			s.tables = append(s.tables, t.ready(s.name, n, b))
+			s.tables = append(s.tables, s.table(n).ready(s.name, n, j, b))
 		}
 		if len(s.sizes) > 0 {
 			out = append(out, &s.scaleSweep)
@@ -187,33 +154,30 @@ func (b *scaleBenchmark) sweeps(j journal) (out []*scaleSweep) {
 // scaleLeastRows is how many rows a table has at least.
 const scaleLeastRows = 100
 
-// lifetime is what requests are given. A search without a journal reads through a whole table with
-// one request, and collection waits as long as the requests of others may live.
-func (t *scaleTable) lifetime() time.Duration {
-	return min(2*time.Second+time.Duration(t.rows*t.versions)*50*time.Microsecond, 30*time.Second)
-}
-
+// schema gives requests time: a search without a journal reads through a whole table with one, and
+// collection waits as long as those of others may live.
 func (t *scaleTable) schema() *percolator.Schema {
+	lifetime := 2 * time.Second
+	if t.journal.off() {
+		lifetime = min(lifetime+time.Duration(t.rows*t.versions)*50*time.Microsecond, 30*time.Second)
+	}
 	return &percolator.Schema{
-		Timing:         percolator.Timing{RequestLifetime: t.lifetime(), MetaMaxAge: time.Second},
+		Timing:         percolator.Timing{RequestLifetime: lifetime, MetaMaxAge: time.Second},
 		DisableJournal: t.journal.off(),
 		Tables: []percolator.Table{{Name: t.name, Observed: []string{scaleSeen},
 			Indexes: []percolator.Index{{Name: scaleIndexName, Column: scaleKey}}}},
 	}
 }
 
-// begin fills the tables and begins to collect.
-func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run) (err error) {
+// begin fills the tables.
+func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run, labs *environment) (err error) {
 	begun := time.Now()
 	for _, t := range s.tables {
 		if t.lab, err = newScaleLab(ctx, b, r.emulator, t); err != nil {
 			return err
 		}
-		r.Emulator = t.lab.emulator
-		if err = t.lab.fill(ctx, t); err == nil && s.collect {
-			t.collecting, err = t.lab.startCollection(ctx, t)
-		}
-		if err != nil {
+		r.Emulator, labs.closers = t.lab.emulator, append(labs.closers, t.lab.close)
+		if err = t.lab.fill(ctx, t); err != nil {
 			return fmt.Errorf("filling a table of %d: %w", t.size, err)
 		}
 		r.step()
@@ -248,8 +212,8 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 	}
 	filled, checked := int64(0), int64(0)
 	for i, t := range s.tables {
-		if t.collecting != nil {
-			if err := t.collecting.finish(ctx, s.measured[len(s.measured)-1].points[i]); err != nil {
+		if s.collect {
+			if err := t.lab.collect(ctx, t, s.measured[len(s.measured)-1].points[i]); err != nil {
 				return fmt.Errorf("collection at %d: %w", t.size, err)
 			}
 		}
@@ -258,13 +222,13 @@ func (s *scaleSweep) finish(ctx context.Context, r *run) error {
 		}
 		filled, checked = filled+t.lab.filled, checked+t.lab.checked
 	}
-	name := s.journal.named(s.name)
+	name := r.mode.named(s.name)
 	r.Table("tables").Row(name).Add("fixed", s.fixed, "cells filled in", filled, "within, s", s.took.Seconds(), "answers checked", checked)
-	chart := report.Chart{Name: "scale-" + strings.ReplaceAll(name, ", journal ", "-"), Title: fmt.Sprintf("Cost by %s (%s)", name, s.fixed),
+	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
 		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
 	for _, op := range s.measured {
 		chart.Lines = append(chart.Lines, op.into(r, s.name, name))
 	}
-	r.Draw(chart)
+	r.Draw(r.mode.chart(chart))
 	return nil
 }

@@ -38,10 +38,10 @@ const (
 )
 
 // ready names a table, and takes its rows in a random order.
-func (t scaleTable) ready(sweep string, size int, b *scaleBenchmark) *scaleTable {
+func (t scaleTable) ready(sweep string, size int, j journal, b *scaleBenchmark) *scaleTable {
 	t.name, t.size, t.rows = fmt.Sprintf("%s-%d", sweep, size), size, max(t.rows, scaleLeastRows)
 	t.order, t.written = rand.New(rand.NewPCG(1, uint64(t.rows))).Perm(t.rows), map[int]string{}
-	t.held = min(t.rows, b.Samples*b.repeat)
+	t.journal, t.held = j, min(t.rows, b.Samples*b.repeat)
 	return &t
 }
 
@@ -162,73 +162,28 @@ func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 // scaleRetention is that of the client that collects.
 const scaleRetention = time.Minute
 
-// scaleCollection is one cycle of collection. A cycle waits until nobody acts on what was there
-// before; that passes while other operations are measured, and after it the collector waits for
-// them to end.
-type scaleCollection struct {
-	table *scaleTable
-	sent  requestCounter // to the table
-	ready chan struct{}  // closed when it has waited
-	goOn  chan struct{}  // closed when the others are done
-	ended chan error
-
-	waited bool // it is of the goroutine that collects
-	col    admin.Collection
-}
-
-// startCollection begins a cycle with a client of its own. It ends with the lab, however far it has
-// come.
-func (lab *scaleLab) startCollection(ctx context.Context, t *scaleTable) (*scaleCollection, error) {
-	c := &scaleCollection{table: t, sent: requestCounter{table: t.name},
-		ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1)}
-	client := lab.environment.client(ctx, percolator.Config{Retention: scaleRetention}, c.sent.option())
+// collect measures one cycle of collection, by a client of its own, after its drain.
+func (lab *scaleLab) collect(ctx context.Context, t *scaleTable, p *scalePoint) error {
+	sent := requestCounter{table: t.name}
+	client := lab.environment.client(ctx, percolator.Config{Retention: scaleRetention}, sent.option())
 	if lab.err != nil {
-		return nil, lab.err
+		return lab.err
 	}
-	lab.background(ctx, func(ctx context.Context) error {
-		collector, err := admin.New(client).NewCollector(admin.CollectorConfig{
-			Lease: time.Hour, RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) { c.progress(ctx, col) },
-		})
-		if err == nil {
-			c.col, err = collector.Collect(ctx)
+	var begun time.Time
+	collector, err := admin.New(client).NewCollector(admin.CollectorConfig{RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionResolve && begun.IsZero() {
+			begun = time.Now()
 		}
-		c.ended <- err
-		return nil
-	})
-	return c, nil
-}
-
-// progress is called after every page and step.
-func (c *scaleCollection) progress(ctx context.Context, col admin.Collection) {
-	if col.Phase != admin.CollectionResolve || c.waited {
-		return
+	}})
+	if err != nil {
+		return err
 	}
-	c.waited = true
-	close(c.ready)
-	select {
-	case <-c.goOn:
-	case <-ctx.Done():
-	}
-}
-
-// finish lets the cycle go on and waits for its end.
-func (c *scaleCollection) finish(ctx context.Context, p *scalePoint) error {
-	select {
-	case <-c.ready:
-	case err := <-c.ended:
-		return fmt.Errorf("it ended before its time: %w", err)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	before, begun := c.sent.now(), time.Now()
-	close(c.goOn)
-	if err := <-c.ended; err != nil {
+	col, err := collector.Collect(ctx)
+	if err != nil {
 		return err
 	}
 	p.add([]time.Duration{time.Since(begun)})
-	p.cost.add(before, c.sent.now())
-	p.removed = c.col.Versions
-	t := c.table
+	p.cost, p.removed = sent.now(), col.Versions
 	superseded := t.changes * t.versions
 	if t.journal.off() { // a pass finds what was filled in, too
 		superseded = t.rows*(t.versions-1) + t.changes
@@ -236,7 +191,7 @@ func (c *scaleCollection) finish(ctx context.Context, p *scalePoint) error {
 	if least := int64(2 * superseded); p.removed < least { // values and records
 		return fmt.Errorf("%d versions of a table with %d rows were removed, not %d", p.removed, t.rows, least)
 	}
-	if rest := c.col.Corrupt + c.col.Postponed; rest > 0 {
+	if rest := col.Corrupt + col.Postponed; rest > 0 {
 		return fmt.Errorf("%d cells were corrupt or left to the next cycle", rest)
 	}
 	return nil

@@ -68,15 +68,13 @@ type scaleKind struct {
 	whole      bool   // it goes through the whole table
 	passes     bool   // and so does this, without a journal
 	long       bool   // it reads many rows, and is done more seldom
-	of         string // what its cost is of: perRow, perChange or an operation
+	of         string // perRow, perChange, or "": what its cost is of
 	prepare    func(ctx context.Context, lab *scaleLab, t *scaleTable) error
 	do         func(ctx context.Context, lab *scaleLab, t *scaleTable) error
 }
 
-const (
-	perRow    = "row"
-	perChange = "changed row"
-)
+// What a cost is of, if not of an operation.
+const perRow, perChange = "row", "changed row"
 
 // scaleSeldom is how much more seldom long operations are done.
 const scaleSeldom = 10
@@ -234,14 +232,8 @@ type scalePoint struct {
 func newScaleOperation(k scaleKind, tables []*scaleTable) *scaleOperation {
 	op := &scaleOperation{scaleKind: k}
 	for _, t := range tables {
-		p := &scalePoint{size: t.size, per: 1}
-		switch k.of {
-		case perRow:
-			p.per = float64(t.rows)
-		case perChange:
-			p.per = float64(t.changes)
-		}
-		op.points = append(op.points, p)
+		share := map[string]int{"": 1, perRow: t.rows, perChange: t.changes}[k.of]
+		op.points = append(op.points, &scalePoint{size: t.size, per: float64(share)})
 	}
 	return op
 }
