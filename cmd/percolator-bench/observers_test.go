@@ -14,7 +14,7 @@ func TestBenchObservers(t *testing.T) {
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"observers", "--duration", "2s", "--writers", "4,8", "--hops", "3", "--chains", "40",
-		"--clean", "600", "--dirty", "7", "--rounds", "2", "--workers", "2", "--idle", "1ms"}
+		"--clean", "600", "--dirty", "7", "--rounds", "2", "--workers", "2", "--idle", "300ms"}
 	r := measured(t, append(args, "--plot", charts)...)
 	sane := func(row *report.Row, least float64) {
 		t.Helper()
@@ -22,12 +22,16 @@ func TestBenchObservers(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	saturated, in := r.Table("saturated").Rows, r.Table("in one process").Row("observed")
-	if len(saturated) != 2 || saturated[1].Name != "8 writers" || saturated[1].Value("writes and runs") <= 0 || in.Value("offered") <= 0 || in.Value("delivered") <= 0 {
-		t.Errorf("in one process: %+v, %+v", saturated, in)
+	saturated := r.Table("saturated").Rows
+	if len(saturated) != 4 || saturated[1].Name != "8 writers" || saturated[3].Name != "8 writers, journal off" {
+		t.Errorf("saturated: %+v", saturated)
 	}
-	sane(in, 1)
-	for _, way := range []string{"direct dispatch", "scan only"} {
+	for _, row := range saturated {
+		if row.Value("writes and runs") <= 0 {
+			t.Errorf("saturated: %+v", row)
+		}
+	}
+	for _, way := range []string{"direct dispatch", "looks only", "direct dispatch, journal off", "scan only, journal off"} {
 		rows := r.Table("chain, " + way).Rows
 		if len(rows) != 3+1 || rows[3].Name != "whole" {
 			t.Fatalf("chain, %s: %d rows", way, len(rows))
@@ -36,12 +40,23 @@ func TestBenchObservers(t *testing.T) {
 			sane(row, 1)
 		}
 	}
-	p, all := r.Table("dirty rows").Row("all"), r.Table("across processes").Row("all")
-	if p.Value("clean rows") != 600 || p.Value("dirty rows of a round") != 7 || p.Value("workers") != 2 || p.Value("to look at all") <= 0 || p.Figure("lost").Name == "" || p.Value("lost") != 0 ||
-		len(r.Table("across processes").Rows) != 2+1 || all.Value("n") != 14 || p.Value("heard of from the writer")+p.Value("found by a scan first") < 14 {
-		t.Errorf("across processes: %+v", p)
+	for _, journal := range []string{"", ", journal off"} {
+		in := r.Table("in one process").Row("observed" + journal)
+		if in.Value("offered") <= 0 || in.Value("delivered") <= 0 {
+			t.Errorf("in one process: %+v", in)
+		}
+		sane(in, 1)
+		across := r.Table("across processes" + journal)
+		if read := across.Rows[0].Value("reads of the table by workers before it"); (read > 0) != (journal != "") {
+			t.Errorf("idle workers sent %v reads of the table%s", read, journal)
+		}
+		p, all := r.Table("dirty rows").Row("all"+journal), across.Row("all")
+		sane(all, 14)
+		if p.Value("clean rows") != 600 || p.Value("dirty rows of a round") != 7 || p.Value("workers") != 2 || p.Value("to look at all") <= 0 || p.Figure("lost").Name == "" || p.Value("lost") != 0 ||
+			len(across.Rows) != 2+1 || all.Value("n") != 14 || p.Value("heard of from the writer")+p.Value("found by a scan first") < 14 {
+			t.Errorf("across processes: %+v", p)
+		}
 	}
-	sane(all, 14)
 	drawn(t, charts, "observers-in-process", "observers-chain", "observers-across-processes")
 
 	q := start(t, append(args, "--clean", "0")...)
@@ -53,5 +68,5 @@ func TestBenchObservers(t *testing.T) {
 func TestBenchObserversRefuses(t *testing.T) {
 	t.Parallel()
 	refuses(t, "observers", []string{"--duration", "0s"}, []string{"--writers", "0"}, []string{"--hops", "0"}, []string{"--chains", "0"}, []string{"--clean", "-1"}, []string{"--dirty", "0"},
-		[]string{"--clean", "10", "--dirty", "11"}, []string{"--workers", "0"}, []string{"--rounds", "0"}, []string{"--idle", "-1s"}, []string{"--scan-interval", "-1s"}, []string{"-o", "xml"})
+		[]string{"--clean", "10", "--dirty", "11"}, []string{"--workers", "0"}, []string{"--rounds", "0"}, []string{"--idle", "-1s"}, []string{"--scan-interval", "-1s"}, []string{"--journal", "maybe"}, []string{"-o", "xml"})
 }

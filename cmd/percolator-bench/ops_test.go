@@ -44,7 +44,7 @@ func checkOpsPhase(t *testing.T, r *report.Report, phase, variant string, pages 
 	t.Helper()
 	all := r.Table("counts").Row(phase + ": " + variant)
 	reads := 0.
-	for _, kind := range []string{"get", "scan", "check", "search", "own"} {
+	for _, kind := range []string{"get", "scan", "check", "look", "search", "own"} {
 		reads += all.Value(kind)
 	}
 	byOrigin := 0.

@@ -40,6 +40,7 @@ type description struct {
 	name string
 
 	emulator bool // it can run on either emulator
+	journal  bool // it measures with the journal and without
 	repeat   int  // the default of --repeat, which is 1 with --short; 0: there is no such flag
 }
 
@@ -48,14 +49,16 @@ type run struct {
 	*report.Report
 	emulator string // embeddedEmulator or gcloudEmulator
 	Repeat   int    // a flag
-	failed   error  // what the status tells after the report was printed
+	Journal  []string
+	mode     journal // one of those
+	failed   error   // what the status tells after the report was printed
 
 	show      func(done, all int) // nil: nobody looks
 	done, all int
 }
 
 func newRun(name string) *run {
-	return &run{Report: report.New(name, time.Now()), emulator: embeddedEmulator, Repeat: 1}
+	return &run{Report: report.New(name, time.Now()), emulator: embeddedEmulator, Repeat: 1, Journal: []string{"on"}}
 }
 
 // step tells that one of the steps is done.
@@ -80,9 +83,9 @@ func benchmarks() []description {
 		{benchmark: &fig9Benchmark{Cores: allCores(runtime.NumCPU())}, name: "fig9", emulator: true, repeat: 3},
 		{benchmark: &goalsBenchmark{Collapse: index.Collapse}, name: "goals", emulator: true, repeat: 3},
 		{benchmark: new(latencyBenchmark), name: "latency", emulator: true, repeat: 3},
-		{benchmark: new(observersBenchmark), name: "observers"},
+		{benchmark: new(observersBenchmark), name: "observers", journal: true},
 		{benchmark: &opsBenchmark{Collapse: index.Collapse}, name: "ops", emulator: true},
-		{benchmark: new(scaleBenchmark), name: "scale", emulator: true, repeat: 3},
+		{benchmark: new(scaleBenchmark), name: "scale", emulator: true, journal: true, repeat: 3},
 		{benchmark: new(oracleBenchmark), name: "tso", repeat: 3},
 	}
 }
@@ -134,6 +137,9 @@ func newCommand(d description) *cobra.Command {
 		r.Repeat = d.repeat
 		f.bind("", r)
 	}
+	if d.journal {
+		f.bind("both", r)
+	}
 	if d.emulator {
 		f.one(&r.emulator, "emulator", "", []string{embeddedEmulator, gcloudEmulator},
 			`"embedded" (in this process) or "gcloud" (that of gcloud's SDK, where this machine has it)`)
@@ -149,11 +155,15 @@ func newCommand(d description) *cobra.Command {
 		}
 		show, end := showProgress(cmd)
 		r.show = show
-		err := d.run(cmd.Context(), r)
-		end()
-		if err != nil {
-			return err
+		for _, j := range r.Journal {
+			r.mode, r.done = journal(j), 0
+			if err := d.run(cmd.Context(), r); err != nil {
+				end()
+				return err
+			}
 		}
+		end()
+		var err error
 		if plots != "" {
 			err = plot.Save(plots, r.Charts)
 		}

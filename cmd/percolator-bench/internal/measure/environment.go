@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/internal/gcloudemulator"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -57,11 +59,35 @@ func newEnvironment(ctx context.Context, name string, schema *percolator.Schema)
 // startEnvironment starts an emulator and an oracle in this process.
 func startEnvironment(ctx context.Context, emulator string, schema *percolator.Schema) *environment {
 	e := newEnvironment(ctx, emulator, schema)
-	if oracle := e.newOracle(tso.NewMemoryStore(), tso.ServerConfig{}); oracle != nil {
+	e.runOracle(ctx, tso.ServerConfig{})
+	return e
+}
+
+// runOracle makes an oracle in this process that of the environment.
+func (e *environment) runOracle(ctx context.Context, cfg tso.ServerConfig) {
+	if oracle := e.newOracle(tso.NewMemoryStore(), cfg); oracle != nil {
 		e.oracle = oracle
 		e.background(ctx, oracle.Run)
 	}
-	return e
+}
+
+// journal tells whether an instance has one: on or off.
+type journal string
+
+func (j journal) off() bool { return j == "off" }
+
+// named is the name of what was measured. That of an instance with a journal is as it is.
+func (j journal) named(what string) string {
+	if j.off() {
+		what += ", journal off"
+	}
+	return what
+}
+
+// chart names a chart of what was measured.
+func (j journal) chart(c report.Chart) report.Chart {
+	c.Name, c.Title = strings.ReplaceAll(j.named(c.Name), ", journal ", "-"), j.named(c.Title)
+	return c
 }
 
 // Which Bigtable a benchmark runs on.
@@ -192,6 +218,17 @@ func (e *environment) client(ctx context.Context, cfg percolator.Config, opts ..
 		e.closers = append(e.closers, c.Close)
 	}
 	return c
+}
+
+// briefly opens a client like others, and closes it when use has ended.
+func (e *environment) briefly(ctx context.Context, use func(*percolator.Client) error) error {
+	open := len(e.closers)
+	c := e.client(ctx, percolator.Config{})
+	if e.err != nil {
+		return e.err
+	}
+	e.closers = e.closers[:open]
+	return errors.Join(use(c), c.Close())
 }
 
 // raw opens a client of Google's, set up as the ones inside of ours are, on a connection of its

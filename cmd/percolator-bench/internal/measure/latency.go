@@ -352,16 +352,28 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 	return time.Since(begun), err
 }
 
-// losePhaseTwo makes a client's MutateRows fail at once, with an error after which nobody tries
-// again. What its transactions leave in the store is what is there when a client dies right after
-// the commit point: the primary's record, and the locks of all other rows.
+// losePhaseTwo makes a client's MutateRows to users' tables fail, with an error after which nobody
+// tries again. What its transactions leave in the store is what is there when a client dies right
+// after the commit point: the primary's record, and the locks of all other rows.
 func losePhaseTwo() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(
 		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 			open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if method == btpb.Bigtable_MutateRows_FullMethodName {
-				return nil, status.Error(codes.FailedPrecondition, "phase two is lost")
+			s, err := open(ctx, desc, conn, method, opts...)
+			if err == nil && method == btpb.Bigtable_MutateRows_FullMethodName {
+				s = losing{s}
 			}
-			return open(ctx, desc, conn, method, opts...)
+			return s, err
 		}))
+}
+
+// losing is a stream whose request is lost. Without a message the server has nothing to act upon.
+type losing struct{ grpc.ClientStream }
+
+// SendMsg implements grpc.ClientStream.
+func (s losing) SendMsg(m any) error {
+	if to, ok := m.(*btpb.MutateRowsRequest); ok && !ownTable(to.TableName) {
+		return status.Error(codes.FailedPrecondition, "phase two is lost")
+	}
+	return s.ClientStream.SendMsg(m)
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/api/option"
+
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -34,11 +36,17 @@ func (b *observersBenchmark) check() error {
 		"--clean %d are fewer than --dirty %d in --rounds %d", b.Clean, b.Dirty, b.Rounds)
 }
 
+// run leaves to chains without direct dispatch what finds work then: scans or, where there is a
+// journal, looks at the rows of its entries.
 func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	r.Title = "from commit of a write to commit of its observer"
 	r.all = len(b.Writers) + 1 + 2
 	if b.Clean > 0 {
 		r.all += 1 + b.Rounds
+	}
+	without := "looks only"
+	if r.mode.off() {
+		without = "scan only"
 	}
 	if err := b.inProcess(ctx, r); err != nil {
 		return fmt.Errorf("in one process: %w", err)
@@ -48,12 +56,12 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 	for _, way := range []struct {
 		name   string
 		worker observers.Config
-	}{{"direct dispatch", observers.Config{}}, {"scan only", observers.Config{DisableDispatch: true}}} {
-		hops, whole, _, err := chains(ctx, b.Hops, way.worker, b.Chains, b.Duration/2)
+	}{{"direct dispatch", observers.Config{}}, {without, observers.Config{DisableDispatch: true}}} {
+		hops, whole, _, err := chains(ctx, b.Hops, r.mode, way.worker, b.Chains, b.Duration/2)
 		if err != nil {
 			return fmt.Errorf("chain: %w", err)
 		}
-		t := r.Table("chain, " + way.name)
+		t := r.Table(r.mode.named("chain, " + way.name))
 		for h := range hops {
 			hops[h].into(t.Row(fmt.Sprintf("hop %d", h+1)))
 		}
@@ -67,7 +75,7 @@ func (b *observersBenchmark) run(ctx context.Context, r *run) error {
 		chart.Lines = append(chart.Lines, line)
 		r.step()
 	}
-	r.Draw(chart)
+	r.Draw(r.mode.chart(chart))
 	if b.Clean == 0 {
 		return nil
 	}
@@ -86,12 +94,12 @@ func latencyChart(name, title string, l *recorder, goals ...report.Mark) report.
 // request.
 func hopColumn(i int) string { return strconv.Itoa(i) }
 
-func hopSchema(hops int) *percolator.Schema {
+func hopSchema(hops int, j journal) *percolator.Schema {
 	t := percolator.Table{Name: benchTable}
 	for i := range hops {
 		t.Observed = append(t.Observed, hopColumn(i))
 	}
-	return &percolator.Schema{Tables: []percolator.Table{t}}
+	return &percolator.Schema{Tables: []percolator.Table{t}, DisableJournal: j.off()}
 }
 
 // hopRegistry has an observer for each hop, which copies what it was called for to the next column.
@@ -112,15 +120,15 @@ type observed struct {
 	clock  *commitClock
 }
 
-func (e *environment) observed(ctx context.Context) *observed {
+func (e *environment) observed(ctx context.Context, opts ...option.ClientOption) *observed {
 	o := &observed{environment: e, clock: newCommitClock()}
-	o.client = e.client(ctx, percolator.Config{}, o.clock.option())
+	o.client = e.client(ctx, percolator.Config{}, append(opts, o.clock.option())...)
 	return o
 }
 
 // startObserved starts all of it in this process, and a worker.
-func startObserved(ctx context.Context, hops int, cfg observers.Config) (*observed, error) {
-	o := startEnvironment(ctx, embeddedEmulator, hopSchema(hops)).observed(ctx)
+func startObserved(ctx context.Context, hops int, j journal, cfg observers.Config) (*observed, error) {
+	o := startEnvironment(ctx, embeddedEmulator, hopSchema(hops, j)).observed(ctx)
 	o.work(ctx, o.client, hopRegistry(hops), cfg)
 	return o, o.orClose()
 }
@@ -137,24 +145,24 @@ func (o *observed) write(ctx context.Context, row string) error {
 func (b *observersBenchmark) inProcess(ctx context.Context, r *run) error {
 	most := 0.0
 	for _, writers := range b.Writers {
-		rate, err := saturate(ctx, writers, b.Duration/4)
+		rate, err := saturate(ctx, r.mode, writers, b.Duration/4)
 		if err != nil {
 			return fmt.Errorf("%d writers: %w", writers, err)
 		}
-		r.Table("saturated").Row(fmt.Sprintf("%d writers", writers)).Add("writes and runs, 1/s", rate)
+		r.Table("saturated").Row(r.mode.named(fmt.Sprintf("%d writers", writers))).Add("writes and runs, 1/s", rate)
 		most = max(most, rate)
 		r.step()
 	}
-	_, latencies, inTime, err := chains(ctx, 1, observers.Config{}, most/2, b.Duration)
+	_, latencies, inTime, err := chains(ctx, 1, r.mode, observers.Config{}, most/2, b.Duration)
 	if err != nil {
 		return err
 	}
-	observed := r.Table("in one process").Row("observed")
+	observed := r.Table("in one process").Row(r.mode.named("observed"))
 	observed.Add("offered, 1/s", most/2, "delivered, 1/s", float64(inTime)/b.Duration.Seconds())
 	latencies.into(observed)
 	title := fmt.Sprintf("Observers in one process at half the saturated rate (%.0f/s)", most/2)
-	r.Draw(latencyChart("observers-in-process", title, latencies,
-		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 50, Name: "goal for p99"}))
+	r.Draw(r.mode.chart(latencyChart("observers-in-process", title, latencies,
+		report.Mark{At: 5, Name: "goal for the median"}, report.Mark{At: 10, Name: "goal for p99"})))
 	r.step()
 	return nil
 }
@@ -162,8 +170,8 @@ func (b *observersBenchmark) inProcess(ctx context.Context, r *run) error {
 // saturate lets writers write, each of them again as soon as the observer of its last write has
 // committed, so that writes and runs go at one rate: left alone, writers would outrun the worker.
 // The first third of the time is not counted.
-func saturate(ctx context.Context, writers int, d time.Duration) (perSecond float64, err error) {
-	o, err := startObserved(ctx, 1, observers.Config{})
+func saturate(ctx context.Context, j journal, writers int, d time.Duration) (perSecond float64, err error) {
+	o, err := startObserved(ctx, 1, j, observers.Config{})
 	if err != nil {
 		return 0, err
 	}
@@ -197,9 +205,9 @@ func saturate(ctx context.Context, writers int, d time.Duration) (perSecond floa
 
 // chains begins chains of observers at random moments for d, and measures each hop and the whole.
 // inTime is how many were begun within d.
-func chains(ctx context.Context, length int, cfg observers.Config, rate float64, d time.Duration,
+func chains(ctx context.Context, length int, j journal, cfg observers.Config, rate float64, d time.Duration,
 ) (hops []recorder, whole *recorder, inTime int, err error) {
-	o, err := startObserved(ctx, length, cfg)
+	o, err := startObserved(ctx, length, j, cfg)
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -20,8 +20,8 @@ import (
 
 // observersStore is the process with the store: an emulator of Bigtable and an oracle. It says
 // where they listen, and lives until the input ends.
-func observersStore(ctx context.Context, _ struct{}, l *lines) error {
-	e := newEnvironment(ctx, embeddedEmulator, hopSchema(1))
+func observersStore(ctx context.Context, j journal, l *lines) error {
+	e := newEnvironment(ctx, embeddedEmulator, hopSchema(1, j))
 	e.serveOracle(ctx, tso.NewMemoryStore(), tso.ServerConfig{})
 	return answer(l, e, func(struct{}) (addresses, error) { return e.at, nil })
 }
@@ -33,10 +33,11 @@ type round struct {
 	Moments []time.Duration
 }
 
-// moments are commits by row, and how a worker has heard of its work so far.
+// moments are commits by row; how a worker has heard of its work so far, and how many reads of the
+// table it has sent.
 type moments struct {
-	Rows          map[string]time.Time
-	Hinted, Found int64
+	Rows                 map[string]time.Time
+	Hinted, Found, Reads int64
 }
 
 // observersWriter is the process with the writer: for each round that it hears it writes the rows
@@ -67,12 +68,14 @@ type observersSetting struct {
 // observersWorker is a process with a worker: whenever it is asked it says which rows it has run
 // for, and when those runs were committed.
 func observersWorker(ctx context.Context, s observersSetting, l *lines) error {
-	o := connectEnvironment(ctx, s.At).observed(ctx)
+	var sent requestCounter
+	o := connectEnvironment(ctx, s.At).observed(ctx, sent.option())
 	cfg := observers.Config{ScanInterval: s.ScanInterval, DisableDispatch: s.ScanOnly}
 	worker, _ := o.work(ctx, o.client, hopRegistry(1), cfg)
 	return answer(l, o.environment, func(struct{}) (moments, error) {
 		stats := worker.Stats()
-		return moments{Rows: o.clock.take(hopColumn(1)), Hinted: stats.Hinted, Found: stats.Found}, nil
+		reads := sent.now().requests[kindReadRows]
+		return moments{Rows: o.clock.take(hopColumn(1)), Hinted: stats.Hinted, Found: stats.Found, Reads: reads}, nil
 	})
 }
 
@@ -80,7 +83,7 @@ func observersWorker(ctx context.Context, s observersSetting, l *lines) error {
 func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err error) {
 	e := new(environment)
 	defer e.closeInto(&err)
-	e.part(ctx, "observers-store", struct{}{}, &e.at)
+	e.part(ctx, "observers-store", r.mode, &e.at)
 	if e.err != nil {
 		return e.err
 	}
@@ -103,9 +106,14 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 	var latencies recorder
 	var counts moments
 	lost := 0
-	t := r.Table("across processes")
+	t := r.Table(r.mode.named("across processes"))
 	for i := range b.Rounds {
+		former := counts
 		pause(ctx, b.Idle)
+		if counts, err = ask(workers); err != nil {
+			return err
+		}
+		idle := counts.Reads - former.Reads
 		one := round{}
 		for range b.Dirty {
 			one.Rows = append(one.Rows, rowName(rows[0]))
@@ -118,17 +126,19 @@ func (b *observersBenchmark) acrossProcesses(ctx context.Context, r *run) (err e
 			return err
 		}
 		lost += b.Dirty - len(took)
-		recorded(took).into(t.Row(fmt.Sprintf("round %d", i+1)))
+		told := t.Row(fmt.Sprintf("round %d", i+1))
+		recorded(took).into(told)
+		told.Add("reads of the table by workers before it", idle)
 		latencies.merge(recorded(took))
 		r.step()
 	}
 	latencies.into(t.Row("all"))
-	counted := r.Table("dirty rows").Row("all")
+	counted := r.Table("dirty rows").Row(r.mode.named("all"))
 	counted.Add("clean rows", b.Clean, "to look at all, ms", pass, "dirty rows of a round", b.Dirty, "workers", b.Workers,
 		"heard of from the writer", counts.Hinted, "found by a scan first", counts.Found)
 	counted.Add("lost", lost) // no worker ran for them: must be 0
 	title := fmt.Sprintf("Observers in another process: %d clean rows, %d dirty", b.Clean, b.Dirty)
-	r.Draw(latencyChart("observers-across-processes", title, &latencies, report.Mark{At: 1000, Name: "goal for p99"}))
+	r.Draw(r.mode.chart(latencyChart("observers-across-processes", title, &latencies, report.Mark{At: 50, Name: "goal for p99"})))
 	return nil
 }
 
@@ -169,16 +179,10 @@ func (r round) measure(ctx context.Context, writer *process, workers []*process)
 	ran := map[string]time.Time{}
 	for deadline := time.Now().Add(gracePeriod); len(latencies) < len(r.Rows) && time.Now().Before(deadline); {
 		pause(ctx, 50*time.Millisecond)
-		counts = moments{}
-		for _, w := range workers {
-			var m moments
-			if err := w.ask(struct{}{}, &m); err != nil {
-				return nil, counts, err
-			}
-			maps.Copy(ran, m.Rows)
-			counts.Hinted += m.Hinted
-			counts.Found += m.Found
+		if counts, err = ask(workers); err != nil {
+			return nil, counts, err
 		}
+		maps.Copy(ran, counts.Rows)
 		latencies = nil
 		for _, row := range r.Rows {
 			if from, to := written.Rows[row], ran[row]; !from.IsZero() && !to.IsZero() {
@@ -187,4 +191,18 @@ func (r round) measure(ctx context.Context, writer *process, workers []*process)
 		}
 	}
 	return latencies, counts, nil
+}
+
+// ask asks all workers, and adds up what they say.
+func ask(workers []*process) (sum moments, err error) {
+	sum.Rows = map[string]time.Time{}
+	for _, w := range workers {
+		var m moments
+		if err := w.ask(struct{}{}, &m); err != nil {
+			return sum, err
+		}
+		maps.Copy(sum.Rows, m.Rows)
+		sum.Hinted, sum.Found, sum.Reads = sum.Hinted+m.Hinted, sum.Found+m.Found, sum.Reads+m.Reads
+	}
+	return sum, nil
 }

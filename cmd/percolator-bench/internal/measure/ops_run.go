@@ -103,7 +103,7 @@ func (s *opsSite) taken() (p opsPhase) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p = opsPhase{requests: s.sent.take(), runs: map[string]int64{},
-		reads: map[string]int64{readGet: 0, readScan: 0, readCheck: 0, readSearch: 0, readOwn: 0}}
+		reads: map[string]int64{readGet: 0, readScan: 0, readCheck: 0, readLook: 0, readSearch: 0, readOwn: 0}}
 	for _, o := range s.origins {
 		p.origins = append(p.origins, *o)
 		p.reads[o.kind] += int64(o.requests)
@@ -139,8 +139,9 @@ const (
 	readGet    = "get"    // rows by their keys, for Get and GetMulti and for what they meet: locks, older versions
 	readScan   = "scan"   // a range, for Scan
 	readCheck  = "check"  // whether the notification of one row is still there, before its observer is run
+	readLook   = "look"   // at rows by their keys, for locks and notifications that an entry of the journal may have left
 	readSearch = "search" // for notifications and locks: a worker that looks for work, or waits until there is none
-	readOwn    = "own"    // of the library's own table
+	readOwn    = "own"    // of the library's own tables
 )
 
 // readOrigin is where a ReadRows request comes from, as far as can be told from the request.
@@ -157,8 +158,11 @@ func originOf(r *btpb.ReadRowsRequest) (readOrigin, asked) {
 	f.walk(r.Filter)
 	keys := len(r.GetRows().GetRowKeys())
 	switch {
-	case strings.HasPrefix(o.table, "percolator_"):
+	case ownTable(o.table):
 		o.kind = readOwn
+		return o, asked{keys, keys}
+	case keys > 0 && slices.Contains(f.families, "lock"):
+		o.kind = readLook
 		return o, asked{keys, keys}
 	case slices.Contains(f.families, "notify"), slices.Contains(f.families, "write"): // the second looks for commits at the end of a wait
 		o.kind = readSearch

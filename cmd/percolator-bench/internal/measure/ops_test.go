@@ -54,8 +54,11 @@ func TestOriginOf(t *testing.T) {
 		{"a scan", "t", span("a", "b"), newest, readOrigin{readScan, "t", ""}, asked{}},
 		{"a search", "t", span("a", "b"), pending, readOrigin{readSearch, "t", ""}, asked{}},
 		{"a look at one row", "t", span("a", "a\x00"), pending, readOrigin{readCheck, "t", ""}, asked{}},
+		{"a look that follows the journal", "t", keys, interleave(column("notify", "!"), column("notify", "\x00"), column("lock", "")),
+			readOrigin{readLook, "t", ""}, asked{2, 2}},
 		{"the end of a wait", "t", span("", ""), chain(column("write", "")), readOrigin{readSearch, "t", ""}, asked{}},
 		{"the library's own", "percolator_meta", keys, nil, readOrigin{readOwn, "percolator_meta", ""}, asked{2, 2}},
+		{"the journal", "percolator_journal", keys, nil, readOrigin{readOwn, "percolator_journal", ""}, asked{2, 2}},
 	} {
 		got, n := originOf(&btpb.ReadRowsRequest{TableName: "projects/p/instances/i/tables/" + c.table, Rows: c.rows, Filter: c.filter})
 		if got != c.want || n != c.asked {

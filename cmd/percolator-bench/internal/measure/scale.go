@@ -13,14 +13,15 @@ import (
 )
 
 // scaleBenchmark measures the growth of costs: with the rows of a table, the versions of its cells,
-// and the notifications in it, by one caller that does one operation after the other.
+// the rows that changed since the last collection, and the notifications, by one caller that does
+// one operation after the other.
 type scaleBenchmark struct {
-	// The sizes of the three sweeps, ascending; none: that sweep is left out. Each size is a table of
-	// its own, and all tables of a sweep stand in one store, so that sizes take turns.
-	Rows, Versions, Notifications []int
+	// The sizes of the four sweeps, ascending; none: that sweep is left out. Each size is a table in a
+	// store of its own, and sizes take turns.
+	Rows, Versions, Changes, Notifications []int
 
-	// versionRows is how many rows each table of the sweep over versions has. Those of the sweep over
-	// notifications have as many as there are notifications in the largest.
+	// VersionRows is how many rows each table of the sweep over versions has. Those of the sweeps over
+	// changes and notifications have as many as the largest has of these.
 	VersionRows int
 
 	Value   int // bytes of a value
@@ -29,10 +30,12 @@ type scaleBenchmark struct {
 }
 
 func (b *scaleBenchmark) check() error {
-	err := errors.Join(sizes("rows", &b.Rows, scaleLeastRows), sizes("versions", &b.Versions, 1), sizes("notifications", &b.Notifications, 1))
+	err := errors.Join(sizes("rows", &b.Rows, scaleLeastRows), sizes("versions", &b.Versions, 1),
+		sizes("changes", &b.Changes, 1), sizes("notifications", &b.Notifications, 1))
 	most := slices.Max(append([]int{0}, b.Versions...))
 	return errors.Join(err,
-		unless(len(b.Rows)+len(b.Versions)+len(b.Notifications) > 0, "--rows, --versions and --notifications leave nothing to measure"),
+		unless(len(b.Rows)+len(b.Versions)+len(b.Changes)+len(b.Notifications) > 0,
+			"--rows, --versions, --changes and --notifications leave nothing to measure"),
 		unless(b.VersionRows*most <= 10_000_000, "--version-rows %d with --versions %d are more than 10,000,000 versions", b.VersionRows, most))
 }
 
@@ -52,28 +55,22 @@ const scaleLimit = 2 * time.Hour
 // long, and without a limit the collector of garbage lets as much of that gather beside them.
 const scaleMemory = 7 << 30
 
-// run fills all tables first, and begins collections: they wait until nobody acts on what was there
-// before, which passes while everything else is measured.
+// run fills all tables first, and collects when everything else has been measured.
 func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, scaleLimit)
 	defer cancel()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(scaleMemory))
 	b.repeat = r.Repeat
 	r.Title = fmt.Sprintf("one caller; values of %d bytes, %d times %d samples of each operation", b.Value, b.repeat, b.Samples)
-	sweeps := b.sweeps()
-	for _, s := range sweeps {
-		r.all += len(s.tables) * (1 + b.repeat)
-	}
-	defer func() {
-		for _, s := range sweeps {
-			if s.lab != nil {
-				s.lab.closeInto(&err)
-			}
-		}
-	}()
-	heap := int64(0)
-	for _, phase := range []func(*scaleSweep) error{
-		func(s *scaleSweep) error { return s.begin(ctx, b, r) },
+	r.all = (len(b.Rows) + len(b.Versions) + len(b.Changes) + len(b.Notifications)) * (1 + b.repeat)
+	r.Notes = []string{"µs: median of the repetitions' medians, and p99 of all samples; " +
+		"× smallest: median, least and greatest of the repetitions",
+		"requests and rows read: of each operation, or of a pass through the whole table; of a collection, those to the table"}
+	var labs environment // that are open
+	defer labs.closeInto(&err)
+	sweeps := b.sweeps(r.mode)
+	for i, phase := range []func(*scaleSweep) error{
+		func(s *scaleSweep) error { return s.begin(ctx, b, r, &labs) },
 		func(s *scaleSweep) error { return s.measure(ctx, b, r) },
 		func(s *scaleSweep) error { return s.finish(ctx, r) },
 	} {
@@ -82,14 +79,10 @@ func (b *scaleBenchmark) run(ctx context.Context, r *run) (err error) {
 				return fmt.Errorf("sweep over %s: %w", s.name, err)
 			}
 		}
-		if heap == 0 {
-			heap = liveHeap()
-			r.Table("memory").Row("all tables, full").Add("in this process, MB", float64(heap)/(1<<20))
+		if i == 0 {
+			r.Table("memory").Row(r.mode.named("all tables, full")).Add("in this process, MB", float64(liveHeap())/(1<<20))
 		}
 	}
-	r.Notes = append(r.Notes, "µs: median of the repetitions' medians, and p99 of all samples; "+
-		"× smallest: median, least and greatest of the repetitions",
-		"requests and rows read: of each operation, or of a pass through the whole table")
 	return nil
 }
 
@@ -101,16 +94,18 @@ type scaleSweep struct {
 	operations  []scaleKind
 	collect     bool
 
-	lab        *scaleLab
-	collecting *scaleCollection
-	measured   []*scaleOperation
+	measured []*scaleOperation
 }
 
 // scaleTable is a table of one size.
 type scaleTable struct {
-	name                          string
-	size                          int // which point of the sweep it is
-	rows, versions, notifications int
+	name           string
+	size           int // which point of the sweep it is
+	rows, versions int
+	changes        int // rows that transactions overwrite before a collection
+	notifications  int
+	journal        journal
+	lab            *scaleLab
 
 	order         []int          // of rows, at random
 	writes, locks int            // how far in it those are
@@ -118,29 +113,36 @@ type scaleTable struct {
 	written       map[int]string // what operations have written
 }
 
-func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
-	most := scaleLeastRows // rows of the tables with notifications
-	for _, n := range b.Notifications {
-		most = max(most, n)
+// scaleChanges is how many rows are overwritten where their number is not what changes, if the
+// smallest table has as many.
+const scaleChanges = 1000
+
+func (b *scaleBenchmark) sweeps(j journal) (out []*scaleSweep) {
+	most := func(list []int) int { return slices.Max(append(list[:len(list):len(list)], scaleLeastRows)) }
+	changes := scaleChanges
+	if len(b.Rows) > 0 {
+		changes = min(changes, b.Rows[0])
 	}
 	for _, s := range []struct {
 		scaleSweep
 		sizes []int
-		table func(n int) (rows, versions, notifications int)
+		table func(n int) scaleTable
 	}{
-		{scaleSweep{name: "rows", fixed: "1 version, no notifications", collect: true,
-			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan, scaleSearchRow}},
-			b.Rows, func(n int) (int, int, int) { return n, 1, 0 }},
-		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, no notifications", b.VersionRows), collect: true,
-			operations: []scaleKind{scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan, scaleSearchRow}},
-			b.Versions, func(n int) (int, int, int) { return b.VersionRows, n, 0 }},
-		{scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", most),
+		{scaleSweep{name: "rows", fixed: fmt.Sprintf("1 version, %d rows changed, no notifications", changes), collect: true,
+			operations: []scaleKind{scaleSearch, scaleWait, scaleGet, scaleWrite, scaleScan, scaleIndex, scaleLock, scaleTableScan}},
+			b.Rows, func(n int) scaleTable { return scaleTable{rows: n, versions: 1, changes: changes} }},
+		{scaleSweep{name: "versions", fixed: fmt.Sprintf("%d rows, all of them changed, no notifications", b.VersionRows), collect: true,
+			operations: []scaleKind{scaleSearch, scaleWait, scaleGet, scaleWrite, scaleScan, scaleLock, scaleTableScan}},
+			b.Versions, func(n int) scaleTable { return scaleTable{rows: b.VersionRows, versions: n, changes: b.VersionRows} }},
+		{scaleSweep{name: "changes", fixed: fmt.Sprintf("%d rows, 1 version, no notifications", most(b.Changes)), collect: true,
+			operations: []scaleKind{scaleSearch, scaleWait, scaleGet, scaleWrite}},
+			b.Changes, func(n int) scaleTable { return scaleTable{rows: most(b.Changes), versions: 1, changes: n} }},
+		{scaleSweep{name: "notifications", fixed: fmt.Sprintf("%d rows, 1 version", most(b.Notifications)),
 			operations: []scaleKind{scaleGet, scaleWrite, scalePage, scaleSearch}},
-			b.Notifications, func(n int) (int, int, int) { return most, 1, n }},
+			b.Notifications, func(n int) scaleTable { return scaleTable{rows: most(b.Notifications), versions: 1, notifications: n} }},
 	} {
 		for _, n := range s.sizes {
-			rows, versions, notifications := s.table(n)
-			s.tables = append(s.tables, newScaleTable(s.name, n, rows, versions, notifications, b))
+			s.tables = append(s.tables, s.table(n).ready(s.name, n, j, b))
 		}
 		if len(s.sizes) > 0 {
 			out = append(out, &s.scaleSweep)
@@ -152,44 +154,36 @@ func (b *scaleBenchmark) sweeps() (out []*scaleSweep) {
 // scaleLeastRows is how many rows a table has at least.
 const scaleLeastRows = 100
 
-// lifetime is what requests are given. A search reads through a whole table with one request, and
-// collection waits as long as the requests of others may live.
-func (s *scaleSweep) lifetime() time.Duration {
-	cells := 0
-	for _, t := range s.tables {
-		cells = max(cells, t.rows*t.versions)
+// schema gives requests time: a search without a journal reads through a whole table with one, and
+// collection waits as long as those of others may live.
+func (t *scaleTable) schema() *percolator.Schema {
+	lifetime := 2 * time.Second
+	if t.journal.off() {
+		lifetime = min(lifetime+time.Duration(t.rows*t.versions)*50*time.Microsecond, 30*time.Second)
 	}
-	return min(2*time.Second+time.Duration(cells)*50*time.Microsecond, 30*time.Second)
+	return &percolator.Schema{
+		Timing:         percolator.Timing{RequestLifetime: lifetime, MetaMaxAge: time.Second},
+		DisableJournal: t.journal.off(),
+		Tables: []percolator.Table{{Name: t.name, Observed: []string{scaleSeen},
+			Indexes: []percolator.Index{{Name: scaleIndexName, Column: scaleKey}}}},
+	}
 }
 
-// schema has all tables of the sweep.
-func (s *scaleSweep) schema() *percolator.Schema {
-	out := &percolator.Schema{Timing: percolator.Timing{RequestLifetime: s.lifetime(), MetaMaxAge: time.Second}}
-	for _, t := range s.tables {
-		out.Tables = append(out.Tables, percolator.Table{Name: t.name, Observed: []string{scaleSeen},
-			Indexes: []percolator.Index{{Name: scaleIndexName, Column: scaleKey}}})
-	}
-	return out
-}
-
-// begin fills the tables and begins to collect.
-func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run) (err error) {
-	if s.lab, err = newScaleLab(ctx, b, r.emulator, s.schema()); err != nil {
-		return err
-	}
-	r.Emulator = s.lab.emulator
+// begin fills the tables.
+func (s *scaleSweep) begin(ctx context.Context, b *scaleBenchmark, r *run, labs *environment) (err error) {
 	begun := time.Now()
 	for _, t := range s.tables {
-		if err := s.lab.fill(ctx, t); err != nil {
+		if t.lab, err = newScaleLab(ctx, b, r.emulator, t); err != nil {
+			return err
+		}
+		r.Emulator, labs.closers = t.lab.emulator, append(labs.closers, t.lab.close)
+		if err = t.lab.fill(ctx, t); err != nil {
 			return fmt.Errorf("filling a table of %d: %w", t.size, err)
 		}
 		r.step()
 	}
 	s.took = time.Since(begun)
-	if s.collect {
-		s.collecting, err = s.lab.startCollection(ctx, s.tables)
-	}
-	return err
+	return nil
 }
 
 // measure does every operation on each table in turn.
@@ -200,7 +194,7 @@ func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) err
 	for range b.repeat {
 		for i, t := range s.tables {
 			for _, op := range s.measured {
-				if err := op.repeat(ctx, s.lab, t, op.points[i]); err != nil {
+				if err := op.repeat(ctx, t, op.points[i]); err != nil {
 					return fmt.Errorf("%s at %d: %w", op.name, t.size, err)
 				}
 			}
@@ -213,25 +207,28 @@ func (s *scaleSweep) measure(ctx context.Context, b *scaleBenchmark, r *run) err
 // finish collects, and then reads through all tables once more: nothing that anybody reads has been
 // removed.
 func (s *scaleSweep) finish(ctx context.Context, r *run) error {
-	if s.collecting != nil {
-		op, err := s.collecting.finish(ctx)
-		if err != nil {
-			return fmt.Errorf("collection: %w", err)
-		}
-		s.measured = append(s.measured, op)
+	if s.collect {
+		s.measured = append(s.measured, newScaleOperation(scaleCollect, s.tables))
 	}
-	for _, t := range s.tables {
-		if err := scaleTableScan.do(ctx, s.lab, t); err != nil {
+	filled, checked := int64(0), int64(0)
+	for i, t := range s.tables {
+		if s.collect {
+			if err := t.lab.collect(ctx, t, s.measured[len(s.measured)-1].points[i]); err != nil {
+				return fmt.Errorf("collection at %d: %w", t.size, err)
+			}
+		}
+		if err := scaleTableScan.do(ctx, t.lab, t); err != nil {
 			return fmt.Errorf("after everything, at %d: %w", t.size, err)
 		}
+		filled, checked = filled+t.lab.filled, checked+t.lab.checked
 	}
-	filled := r.Table("tables").Row(s.name)
-	filled.Add("fixed", s.fixed, "cells filled in", s.lab.filled, "within, s", s.took.Seconds(), "answers checked", s.lab.checked)
+	name := r.mode.named(s.name)
+	r.Table("tables").Row(name).Add("fixed", s.fixed, "cells filled in", filled, "within, s", s.took.Seconds(), "answers checked", checked)
 	chart := report.Chart{Name: "scale-" + s.name, Title: fmt.Sprintf("Cost by %s (%s)", s.name, s.fixed),
 		X: report.Axis{Label: s.name, Log: true}, Y: report.Axis{Label: "cost, relative to the smallest", Log: true}}
 	for _, op := range s.measured {
-		chart.Lines = append(chart.Lines, op.into(r, s.name))
+		chart.Lines = append(chart.Lines, op.into(r, s.name, name))
 	}
-	r.Draw(chart)
+	r.Draw(r.mode.chart(chart))
 	return nil
 }

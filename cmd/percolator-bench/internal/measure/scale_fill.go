@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable"
-	"google.golang.org/api/option"
 
+	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/fill"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -20,14 +20,15 @@ import (
 // A table of a million rows is not written by transactions: that would take longer than everything
 // that is measured. Its cells are those that committed transactions have left (docs/PROTOCOL.md,
 // "Cells"), written in bulk, and the operations compare what our client reads with what these cells
-// are to mean. Each version is as if one transaction had written it in all rows.
+// are to mean. Each version is as if one transaction had written it in all rows. What the journal
+// has to know of, changes and notifications, transactions write.
 
 // The columns of a row.
 const (
 	scaleBody      = "body" // has the versions
 	scaleHeld      = "held" // has them too, in a few rows, where dead transactions leave locks
 	scaleKey       = "key"  // indexed: of each row another value
-	scaleSeen      = "seen" // observed: dirty in the rows with a notification
+	scaleSeen      = "seen" // observed: written in the rows with a notification
 	scaleIndexName = "keys"
 )
 
@@ -36,12 +37,12 @@ const (
 	scaleBulk = 20_000        // cells that are written at once
 )
 
-func newScaleTable(sweep string, size, rows, versions, notifications int, b *scaleBenchmark) *scaleTable {
-	rows = max(rows, scaleLeastRows)
-	return &scaleTable{
-		name: fmt.Sprintf("%s-%d", sweep, size), size: size, rows: rows, versions: versions, notifications: notifications,
-		order: rand.New(rand.NewPCG(1, uint64(rows))).Perm(rows), held: min(rows, b.Samples*b.repeat), written: map[int]string{},
-	}
+// ready names a table, and takes its rows in a random order.
+func (t scaleTable) ready(sweep string, size int, j journal, b *scaleBenchmark) *scaleTable {
+	t.name, t.size, t.rows = fmt.Sprintf("%s-%d", sweep, size), size, max(t.rows, scaleLeastRows)
+	t.order, t.written = rand.New(rand.NewPCG(1, uint64(t.rows))).Perm(t.rows), map[int]string{}
+	t.journal, t.held = j, min(t.rows, b.Samples*b.repeat)
+	return &t
 }
 
 func scaleRow(i int) string { return fmt.Sprintf("row-%08d", i) }
@@ -104,7 +105,25 @@ func (lab *scaleLab) fill(ctx context.Context, t *scaleTable) error {
 			return err
 		}
 	}
-	return nil
+	return lab.change(ctx, t)
+}
+
+// change has transactions overwrite rows and notify, by a client that is closed when its phase two
+// is over. Then the oracle's clock is put forward, beyond the retention.
+func (lab *scaleLab) change(ctx context.Context, t *scaleTable) error {
+	for _, i := range t.order[:t.changes] {
+		t.written[i] = lab.body(i, "changed")
+	}
+	err := lab.briefly(ctx, func(c *percolator.Client) error {
+		changed := fill.Items(ctx, c, t.changes, func(tx *percolator.Txn, n int) error {
+			return tx.Set(t.cell(t.order[n], scaleBody), []byte(lab.body(t.order[n], "changed")))
+		})
+		return errors.Join(changed, fill.Items(ctx, c, t.notifications, func(tx *percolator.Txn, n int) error {
+			return tx.Set(t.cell(n*(t.rows/t.notifications), scaleSeen), nil)
+		}))
+	})
+	lab.ahead.Store(int64(2 * scaleRetention))
+	return err
 }
 
 // rowOf is row i with all its versions, from start on.
@@ -118,11 +137,6 @@ func (lab *scaleLab) rowOf(t *scaleTable, i int, start tso.Timestamp, held bool)
 		}
 	}
 	lab.put(row, scaleKey, start, []byte(scaleValueOf(i)))
-	if spread := t.rows / max(t.notifications, 1); t.notifications > 0 && i%spread == 0 && i/spread < t.notifications {
-		lab.put(row, scaleSeen, start, nil)
-		row.Set("notify", scaleSeen, cellTime(start+1), nil)
-		lab.filled++
-	}
 	return row
 }
 
@@ -145,136 +159,40 @@ func (lab *scaleLab) strand(ctx context.Context, t *scaleTable, i int) error {
 	return lab.bulk(t.name).Apply(ctx, scaleRow(i), mut)
 }
 
-// scaleCollection is one cycle of collection through all tables of a sweep. A cycle waits until
-// nobody acts on what was there before; that passes while other operations are measured, and after
-// it the collector waits for them to end.
-type scaleCollection struct {
-	client *percolator.Client
-	sent   map[string]*requestCounter // by that, to each table
-	tables []*scaleTable
-	ready  chan struct{} // closed when it has waited
-	goOn   chan struct{} // closed when the others are done
-	ended  chan error
+// scaleRetention is that of the client that collects.
+const scaleRetention = time.Minute
 
-	// Of the goroutine that collects, until ended.
-	erasing bool
-	last    scaleMoment
-	done    map[string]*scaleCollected // by table
-	col     admin.Collection
-}
-
-// scaleMoment is how far a collection was at some time.
-type scaleMoment struct {
-	at             time.Time
-	rows, versions int64
-}
-
-// scaleCollected is what a collection did with a table.
-type scaleCollected struct {
-	rows, versions int64
-	before, cost   counted
-	latency        recorder // for each row of a page
-}
-
-// startCollection begins a cycle with a client of its own. It ends with the lab, however far it has
-// come.
-func (lab *scaleLab) startCollection(ctx context.Context, tables []*scaleTable) (*scaleCollection, error) {
-	c := &scaleCollection{tables: tables, ready: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),
-		sent: map[string]*requestCounter{}, done: map[string]*scaleCollected{}}
-	var counting []option.ClientOption
-	for _, t := range tables {
-		c.sent[t.name], c.done[t.name] = &requestCounter{table: t.name}, new(scaleCollected)
-		counting = append(counting, c.sent[t.name].option())
-	}
-	c.client = lab.environment.client(ctx, percolator.Config{Retention: time.Minute}, counting...)
+// collect measures one cycle of collection, by a client of its own, after its drain.
+func (lab *scaleLab) collect(ctx context.Context, t *scaleTable, p *scalePoint) error {
+	sent := requestCounter{table: t.name}
+	client := lab.environment.client(ctx, percolator.Config{Retention: scaleRetention}, sent.option())
 	if lab.err != nil {
-		return nil, lab.err
+		return lab.err
 	}
-	lab.background(ctx, func(ctx context.Context) error {
-		collector, err := admin.New(c.client).NewCollector(admin.CollectorConfig{
-			Lease: time.Hour, RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) { c.progress(ctx, col) },
-		})
-		if err == nil {
-			c.col, err = collector.Collect(ctx)
+	var begun time.Time
+	collector, err := admin.New(client).NewCollector(admin.CollectorConfig{RowsPerSecond: 1_000_000_000, Progress: func(col admin.Collection) {
+		if col.Phase == admin.CollectionResolve && begun.IsZero() {
+			begun = time.Now()
 		}
-		c.ended <- err
-		return nil
-	})
-	return c, nil
-}
-
-// progress is called after every page and step.
-func (c *scaleCollection) progress(ctx context.Context, col admin.Collection) {
-	switch {
-	case col.Phase == admin.CollectionResolve && c.last.at.IsZero():
-		c.last = c.now(col)
-		close(c.ready)
-		select {
-		case <-c.goOn:
-		case <-ctx.Done():
-		}
-	case col.Phase == admin.CollectionErase && !c.erasing:
-		c.erasing = true
-		c.last = c.now(col)
-		for table, sent := range c.sent {
-			c.done[table].before = sent.now()
-		}
-	case col.Phase == admin.CollectionErase:
-		c.page(col)
+	}})
+	if err != nil {
+		return err
 	}
-}
-
-func (c *scaleCollection) now(col admin.Collection) scaleMoment {
-	return scaleMoment{at: time.Now(), rows: col.Rows, versions: col.Versions}
-}
-
-// page accounts for the rows since the last call.
-func (c *scaleCollection) page(col admin.Collection) {
-	now, did := c.now(col), c.done[col.Page]
-	if did == nil { // it is not one of the sweep
-		c.last = now
-		return
+	col, err := collector.Collect(ctx)
+	if err != nil {
+		return err
 	}
-	n := now.rows - c.last.rows
-	if n > 0 {
-		did.latency.record(now.at.Sub(c.last.at) / time.Duration(n))
+	p.add([]time.Duration{time.Since(begun)})
+	p.cost, p.removed = sent.now(), col.Versions
+	superseded := t.changes * t.versions
+	if t.journal.off() { // a pass finds what was filled in, too
+		superseded = t.rows*(t.versions-1) + t.changes
 	}
-	did.rows += n
-	did.versions += now.versions - c.last.versions
-	c.last = now
-}
-
-// finish lets the cycle go on and waits for its end.
-func (c *scaleCollection) finish(ctx context.Context) (*scaleOperation, error) {
-	op := newScaleOperation(scaleKind{name: "collect", perRow: true,
-		what: "a collector's pass through the table, to remove what nobody can read any more"}, c.tables)
-	select {
-	case <-c.ready:
-	case err := <-c.ended:
-		return op, fmt.Errorf("it ended before its time: %w", err)
-	case <-ctx.Done():
-		return op, ctx.Err()
+	if least := int64(2 * superseded); p.removed < least { // values and records
+		return fmt.Errorf("%d versions of a table with %d rows were removed, not %d", p.removed, t.rows, least)
 	}
-	close(c.goOn)
-	if err := <-c.ended; err != nil {
-		return op, err
+	if rest := col.Corrupt + col.Postponed; rest > 0 {
+		return fmt.Errorf("%d cells were corrupt or left to the next cycle", rest)
 	}
-	for i, t := range c.tables {
-		did := c.done[t.name]
-		did.cost.add(did.before, c.sent[t.name].now())
-		if did.rows != int64(t.rows) {
-			return op, fmt.Errorf("a table of %d rows was not read through", t.rows)
-		}
-		if least := int64(2 * (t.versions - 1) * t.rows); did.versions < least { // data and record of all versions but the newest
-			return op, fmt.Errorf("%d versions of a table with %d rows were removed, not %d", did.versions, t.rows, least)
-		}
-		p := op.points[i]
-		p.count, p.per, p.removed, p.cost = 1, 1, did.versions, did.cost // its latency is of rows
-		p.us = []float64{1000 * did.latency.ms(50)}
-		p.latency.merge(&did.latency)
-	}
-	if rest := c.col.Corrupt + c.col.Postponed; rest > 0 {
-		return op, fmt.Errorf("%d cells were corrupt or left to the next cycle", rest)
-	}
-	return op, nil
+	return nil
 }

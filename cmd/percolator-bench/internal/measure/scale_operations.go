@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,16 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // scaleLab is a store with one client of ours, and one of Google's that fills tables.
@@ -25,14 +29,22 @@ type scaleLab struct {
 	sent   requestCounter // by that
 	bulk   func(table string) *bigtable.Table
 	random *rand.Rand
+	idle   *observers.Worker
+	ahead  atomic.Int64 // how far the oracle's clock is, in nanoseconds
 
 	filled, checked int64
 }
 
-func newScaleLab(ctx context.Context, b *scaleBenchmark, emulator string, schema *percolator.Schema) (lab *scaleLab, err error) {
-	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3)), environment: startEnvironment(ctx, emulator, schema)}
+func newScaleLab(ctx context.Context, b *scaleBenchmark, emulator string, t *scaleTable) (lab *scaleLab, err error) {
+	lab = &scaleLab{b: b, random: rand.New(rand.NewPCG(2, 3)), environment: newEnvironment(ctx, emulator, t.schema())}
+	lab.runOracle(ctx, tso.ServerConfig{Now: func() time.Time { return time.Now().Add(time.Duration(lab.ahead.Load())) }})
 	lab.client = lab.environment.client(ctx, percolator.Config{}, lab.sent.option())
 	lab.bulk = lab.raw(ctx)
+	registry := observers.NewRegistry()
+	registry.Observe("none", t.name, scaleSeen, func(context.Context, *percolator.Txn, observers.Change) error { return nil })
+	if lab.err == nil { // it does not run: there is nothing to do
+		lab.idle, lab.err = observers.NewWorker(lab.client, registry, observers.Config{DisableCollection: true})
+	}
 	return lab, lab.orClose()
 }
 
@@ -53,12 +65,16 @@ func (c *counted) add(before, after counted) {
 // scaleKind is a sort of operation. prepare, if set, is not timed.
 type scaleKind struct {
 	name, what string
-	whole      bool // it goes through the whole table
-	long       bool // it reads many rows, and is done more seldom
-	perRow     bool // and its cost is of a row of it
+	whole      bool   // it goes through the whole table
+	passes     bool   // and so does this, without a journal
+	long       bool   // it reads many rows, and is done more seldom
+	of         string // perRow, perChange, or "": what its cost is of
 	prepare    func(ctx context.Context, lab *scaleLab, t *scaleTable) error
 	do         func(ctx context.Context, lab *scaleLab, t *scaleTable) error
 }
+
+// What a cost is of, if not of an operation.
+const perRow, perChange = "row", "changed row"
 
 // scaleSeldom is how much more seldom long operations are done.
 const scaleSeldom = 10
@@ -89,7 +105,7 @@ var (
 			from := lab.random.IntN(max(t.rows-scaleScanned, 0) + 1)
 			return lab.scan(ctx, t, from, min(scaleScanned, t.rows))
 		}}
-	scaleTableScan = scaleKind{name: "scan all", what: "begin, and scan of the whole table", whole: true, perRow: true,
+	scaleTableScan = scaleKind{name: "scan all", what: "begin, and scan of the whole table", whole: true, of: perRow,
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			return lab.scan(ctx, t, 0, t.rows)
 		}}
@@ -120,10 +136,22 @@ var (
 			}
 			return err
 		}}
-	scaleSearchRow = scaleKind{name: "search", what: "an observers' search for notifications and locks through the whole table",
-		whole: true, perRow: true, do: searchScale}
-	scaleSearch = scaleKind{name: "search", what: scaleSearchRow.what, whole: true, do: searchScale}
-	scalePage   = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, " +
+	scaleSearch = scaleKind{name: "search", what: "a list of all rows with notifications and locks", passes: true, long: true,
+		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
+			found := 0
+			for p, err := range admin.New(lab.client).ListPending(ctx, t.name, percolator.All(), admin.PendingOptions{}) {
+				if err != nil {
+					return err
+				}
+				found += len(p.Notified) + len(p.Locks) + len(p.Corrupt)
+			}
+			return lab.check(fmt.Sprint(found, " notifications"), fmt.Sprint(t.notifications, " notifications"))
+		}}
+	scaleWait = scaleKind{name: "wait idle", what: "a wait until observers have nothing left to do", passes: true, long: true,
+		do: func(ctx context.Context, lab *scaleLab, _ *scaleTable) error { return lab.idle.WaitIdle(ctx) }}
+	scaleCollect = scaleKind{name: "collect", of: perChange,
+		what: "a collector's cycle after its drain, to remove what nobody can read any more"}
+	scalePage = scaleKind{name: "search a page", what: "what a scanner reads at once: up to 1,024 rows with notifications, " +
 		"from a random row on", long: true,
 		do: func(ctx context.Context, lab *scaleLab, t *scaleTable) error {
 			rest := percolator.Between(scaleRow(lab.random.IntN(t.rows)), "")
@@ -138,18 +166,6 @@ func (lab *scaleLab) get(ctx context.Context, c percolator.Cell, want string) er
 		v, err := s.Get(ctx, c)
 		return errors.Join(err, lab.check(string(v), want))
 	})
-}
-
-// searchScale counts what is found.
-func searchScale(ctx context.Context, lab *scaleLab, t *scaleTable) error {
-	found := 0
-	for p, err := range admin.New(lab.client).ScanPending(ctx, t.name, percolator.All()) {
-		if err != nil {
-			return err
-		}
-		found += len(p.Notified) + len(p.Locks) + len(p.Corrupt)
-	}
-	return lab.check(fmt.Sprint(found, " notifications"), fmt.Sprint(t.notifications, " notifications"))
 }
 
 // scan reads n rows and compares each with what it must hold. The range ends with them: of a range,
@@ -216,20 +232,18 @@ type scalePoint struct {
 func newScaleOperation(k scaleKind, tables []*scaleTable) *scaleOperation {
 	op := &scaleOperation{scaleKind: k}
 	for _, t := range tables {
-		p := &scalePoint{size: t.size, per: 1}
-		if k.perRow {
-			p.per = float64(t.rows)
-		}
-		op.points = append(op.points, p)
+		share := map[string]int{"": 1, perRow: t.rows, perChange: t.changes}[k.of]
+		op.points = append(op.points, &scalePoint{size: t.size, per: float64(share)})
 	}
 	return op
 }
 
 // repeat does the operation as often as one repetition has it.
-func (op *scaleOperation) repeat(ctx context.Context, lab *scaleLab, t *scaleTable, p *scalePoint) error {
+func (op *scaleOperation) repeat(ctx context.Context, t *scaleTable, p *scalePoint) error {
+	lab := t.lab
 	n := lab.b.Samples
 	switch {
-	case op.whole:
+	case op.whole, op.passes && t.journal.off():
 		n = 1
 	case op.long:
 		n = (n + scaleSeldom - 1) / scaleSeldom
@@ -262,12 +276,11 @@ func (p *scalePoint) add(samples []time.Duration) {
 
 // into adds an operation to the report of a sweep, and returns how it grows: how much more than at
 // the smallest size it costs.
-func (op *scaleOperation) into(r *run, sweep string) report.Line {
+func (op *scaleOperation) into(r *run, sweep, table string) report.Line {
 	line := report.Line{Name: op.name, Points: true}
-	of := "operation"
-	if op.perRow {
-		of = "row"
-		line.Name += ", of a row"
+	of := cmp.Or(op.of, "operation")
+	if op.of != "" {
+		line.Name += ", of a " + of
 	}
 	var sizes, costs []float64
 	for _, p := range op.points {
@@ -275,7 +288,7 @@ func (op *scaleOperation) into(r *run, sweep string) report.Line {
 		for i, smallest := range op.points[0].us {
 			ratios[i] /= smallest
 		}
-		row := r.Table(sweep).Row(fmt.Sprintf("%s, %d", op.name, p.size))
+		row := r.Table(table).Row(fmt.Sprintf("%s, %d", op.name, p.size))
 		row.Add(sweep, p.size, "of a", of, "n", p.count, "time, µs", p.us, "p99, µs", 1000*p.latency.ms(99)/p.per,
 			"× smallest", ratios)
 		for _, kind := range slices.Sorted(maps.Keys(p.cost.requests)) {
@@ -288,7 +301,7 @@ func (op *scaleOperation) into(r *run, sweep string) report.Line {
 		sizes, costs = append(sizes, float64(p.size)), append(costs, row.Value("time"))
 		line.X, line.Y = append(line.X, float64(p.size)), append(line.Y, row.Value("× smallest"))
 	}
-	grown, exponent := r.Table("growth with "+sweep).Row(op.name), exponentOf(sizes, costs)
+	grown, exponent := r.Table("growth with "+table).Row(op.name), exponentOf(sizes, costs)
 	grown.Add("cost of a", of, "grows as size to the power of", exponent, "what", op.what)
 	line.Name += fmt.Sprintf(" (size^%.2f)", exponent)
 	return line

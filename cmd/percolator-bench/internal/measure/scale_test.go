@@ -26,16 +26,16 @@ func newTestLab(t *testing.T, cfg *scaleBenchmark) (context.Context, *scaleLab, 
 	t.Helper()
 	ctx := scaleContext(t)
 	cfg.Value, cfg.Samples, cfg.repeat = 50, 2, 2
-	s := cfg.sweeps()[0]
-	lab, err := newScaleLab(ctx, cfg, embeddedEmulator, s.schema())
+	table := cfg.sweeps("on")[0].tables[0]
+	lab, err := newScaleLab(ctx, cfg, embeddedEmulator, table)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = lab.close() })
-	if err := lab.fill(ctx, s.tables[0]); err != nil {
+	if err := lab.fill(ctx, table); err != nil {
 		t.Fatal(err)
 	}
-	return ctx, lab, s.tables[0]
+	return ctx, lab, table
 }
 
 // What is filled in is what committed transactions leave: our client finds no fault with it, in
@@ -109,13 +109,13 @@ func (lab *scaleLab) swapEntries(t *testing.T, ctx context.Context, table *scale
 // Writes are remembered, and read by later operations.
 func TestScaleRemembersWrites(t *testing.T) {
 	t.Parallel()
-	ctx, lab, table := newTestLab(t, &scaleBenchmark{Rows: []int{100}})
+	ctx, lab, table := newTestLab(t, &scaleBenchmark{Changes: []int{1}})
 	for range 3 {
 		if err := scaleWrite.do(ctx, lab, table); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(table.written) != 3 {
+	if len(table.written) != 3 { // the first of them is what was changed before
 		t.Errorf("%d rows written, want 3", len(table.written))
 	}
 	if err := scaleTableScan.do(ctx, lab, table); err != nil {
@@ -156,14 +156,14 @@ func TestScaleGrowth(t *testing.T) {
 		return out
 	}
 	tables := []*scaleTable{{size: 10, rows: 10}, {size: 100, rows: 100}}
-	op, r := newScaleOperation(scaleKind{name: "k", perRow: true}, tables), newRun("scale")
+	op, r := newScaleOperation(scaleKind{name: "k", of: perRow}, tables), newRun("scale")
 	for i, rounds := range [][]int{{1, 2, 4}, {20, 20, 20}} {
 		for _, n := range rounds {
 			op.points[i].add(ms(n))
 		}
 	}
 	op.points[1].cost.add(counted{}, counted{map[string]int64{"ReadRows": 6, "MutateRows": 0}, 300})
-	line := op.into(r, "rows")
+	line := op.into(r, "rows", "rows")
 	spread := func(f report.Figure, least, median, most float64) bool {
 		return f.Value == median && *f.Spread == report.Spread{Min: least, Max: most}
 	}

@@ -116,7 +116,7 @@ func (c *requestCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		c.last = time.Now()
 	case *stats.OutPayload:
 		to, ok := e.Payload.(interface{ GetTableName() string }) // else that a connection is warm
-		if !ok || !c.own && strings.HasPrefix(path.Base(to.GetTableName()), "percolator_") || c.table != "" && path.Base(to.GetTableName()) != c.table {
+		if !ok || !c.own && ownTable(to.GetTableName()) || c.table != "" && path.Base(to.GetTableName()) != c.table {
 			*method = ""
 			return
 		}
@@ -133,6 +133,9 @@ func (c *requestCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		}
 	}
 }
+
+// ownTable tells the library's own tables from those of users.
+func ownTable(name string) bool { return strings.HasPrefix(path.Base(name), "percolator_") }
 
 // rowsIn is how many rows end in an answer.
 func rowsIn(r *btpb.ReadRowsResponse) (n int64) {
