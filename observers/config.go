@@ -70,9 +70,9 @@ type Config struct {
 	// Collector configures the removal of old versions.
 	Collector admin.CollectorConfig
 
-	// SweepInterval is how often some worker passes over all tables, to see whether the journal has led
-	// to everything (admin.Sweeper); one at a time does. A journal that is building is swept at once.
-	// 0: 7 days; negative: this worker never sweeps.
+	// SweepInterval is how often some worker passes over all tables, to see whether the journal has
+	// led to everything (admin.Sweeper); one at a time does. A journal that is building is swept at
+	// once. 0: 7 days; negative: this worker never sweeps, as one that lacks a table must not.
 	SweepInterval time.Duration
 
 	// ReportInterval is how often this worker stores a report about itself (admin.Admin.Reports), a
