@@ -56,8 +56,8 @@ type Config struct {
 
 	// RowLocks keeps the scanners of different workers apart, where there is no journal or it is
 	// building. nil: those of the client's oracle if it keeps any (tso.RowLocks), unless
-	// DisableRowLocks is set. Without them, or while they do not
-	// answer, workers do some work twice, which transactions make harmless.
+	// DisableRowLocks is set. Without them, or while they do not answer, workers do some work twice,
+	// which transactions make harmless.
 	RowLocks        tso.RowLocks
 	DisableRowLocks bool
 
