@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/capacity"
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
@@ -56,6 +57,8 @@ func TestInputsOfTheCode(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
 	near(t, "drain", *in["drain"].Value, model.DrainTime(model.DefaultTiming).Seconds())
+	large := plan(t, in, func(w *capacity.Workload) { w.Changes, w.RowsPerTransaction, w.RowBytes = 1e6, 1e6, 10 })
+	near(t, "rows of the journal for a million keys of 40 bytes", large.Requests.JournalRows, (56+1e6*43)/journal.MaxBatchBytes)
 	near(t, "bytes of a transaction", *in["txnBytes"].Value, percolator.MaxTxnBytes)
 	near(t, "ticks of the oracle", *in["oracleTicks"].Value, float64(tso.At(time.Unix(2e9+1, 0))-tso.At(time.Unix(2e9, 0))))
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/gopercolator/percolator/internal/journal"
 )
 
 // Workload is what an instance has to hold and to do, in steady state.
@@ -124,6 +122,9 @@ type Requests struct {
 // rowsPerMutateRows is the most rows that one request names (docs/PROTOCOL.md, By tablet).
 const rowsPerMutateRows = 512
 
+// batchBytes bounds a row of the journal (docs/PROTOCOL.md, The journal).
+const batchBytes = 1 << 20
+
 // recentRows is how many rows a client can tell apart that it wrote lately.
 const recentRows = 1 << 14
 
@@ -154,7 +155,7 @@ func (w Workload) journalRows(written float64) float64 {
 	if w.DisableJournal {
 		return 0
 	}
-	return max(1/w.JournalBatch, w.entryBytes(written)/journal.MaxBatchBytes)
+	return max(1/w.JournalBatch, w.entryBytes(written)/batchBytes)
 }
 
 // entryBytes is how long an entry is at most: its head, the primary, the keys of the rows.
