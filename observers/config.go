@@ -43,25 +43,27 @@ type Config struct {
 	// up to half. After a conflict it is at most MaxBackoff/10: another transaction made progress, so
 	// the next attempt is likely to succeed. 0: 10 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
-	// QueueLength bounds how many directly dispatched cells wait in memory; the scan finds the rest.
+	// QueueLength bounds how many directly dispatched cells wait in memory; the journal leads to the
+	// rest, or a scan without one.
 	// 0: 65,536, which take 20 MB and their row keys.
 	QueueLength int
-	// DisableDispatch leaves to the scan what this process's own client writes and what clients of
-	// other processes hint at. It is for comparison.
+	// DisableDispatch leaves to the journal, or to the scan without one, what this process's own
+	// client writes and what clients of other processes hint at. It is for comparison.
 	DisableDispatch bool
 	// Columns are the columns that this worker takes. Each needs an observer; observers of other
 	// columns do not run here. nil: every observed and weak column of the schema.
 	Columns []Column
 
-	// RowLocks keeps the scanners of different workers apart. nil: those of the client's oracle if it
-	// keeps any (tso.RowLocks), unless DisableRowLocks is set. Without them, or while they do not
-	// answer, workers do some work twice, which transactions make harmless.
+	// RowLocks keeps the scanners of different workers apart, where there is no journal or it is
+	// building. nil: those of the client's oracle if it keeps any (tso.RowLocks), unless
+	// DisableRowLocks is set. Without them, or while they do not answer, workers do some work twice,
+	// which transactions make harmless.
 	RowLocks        tso.RowLocks
 	DisableRowLocks bool
 
 	// Partition divides every observed table among the live workers that set it and take the same
 	// columns: each searches its own part, and now and then everything. See the package comment.
-	// Workers that do not set it search everything.
+	// Workers that do not set it search everything. With a journal there is nothing to divide.
 	Partition bool
 
 	// DisableCollection keeps this worker from removing old versions. At least one worker of an
@@ -70,9 +72,9 @@ type Config struct {
 	// Collector configures the removal of old versions.
 	Collector admin.CollectorConfig
 
-	// SweepInterval is how often some worker passes over all tables, to see whether the journal has led
-	// to everything (admin.Sweeper); one at a time does. A journal that is building is swept at once.
-	// 0: 7 days; negative: this worker never sweeps.
+	// SweepInterval is how often some worker passes over all tables, to see whether the journal has
+	// led to everything (admin.Sweeper); one at a time does. A journal that is building is swept at
+	// once. 0: 7 days; negative: this worker never sweeps, as one that lacks a table must not.
 	SweepInterval time.Duration
 
 	// ReportInterval is how often this worker stores a report about itself (admin.Admin.Reports), a

@@ -6,8 +6,9 @@ import (
 )
 
 // dispatch queues a notification that this process's own client has just written, so that a chain
-// of observers in one worker does not wait for the scan. It never blocks. Dropping what does not
-// fit is safe: the notification is in the table, and the client hints at it to other processes.
+// of observers in one worker does not wait for a look by the journal, or a scan. It never blocks.
+// Dropping what does not fit is safe: the notification is in the table, and the client hints at it
+// to other processes.
 func (w *Worker) dispatch(n model.Notification) (taken bool) {
 	switch v, _ := w.offer(n, dispatched, nil); v {
 	case accepted, joined:

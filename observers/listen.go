@@ -48,7 +48,7 @@ func (w *Worker) listen(ctx context.Context) {
 }
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It
-// counts as found: because of a scan, another worker may handle it as well.
+// counts as found: because of a look or a scan, another worker may handle it as well.
 func (w *Worker) hinted(n model.Notification) {
 	if v, _ := w.offer(n, found, nil); v == accepted || v == joined {
 		w.counters.hinted.Add(1)

@@ -81,9 +81,9 @@ func (p Parked) observerState() layout.ObserverState {
 }
 
 // Retry lets the observer run again on any worker, with as many attempts as for a new change, once
-// a scan meets the cell. The observer sees the newest value. Retrying what is not parked is
-// harmless. If a worker's request to park the cell arrives late, the cell is parked and listed once
-// more. Errors are the store's and the context's.
+// the journal, or a scan without one, leads to the cell. The observer sees the newest value.
+// Retrying what is not parked is harmless. If a worker's request to park the cell arrives late, the
+// cell is parked and listed once more. Errors are the store's and the context's.
 func Retry(ctx context.Context, c *percolator.Client, p Parked) error {
 	return c.Engine().Commits.RetryParked(ctx, p.observerState())
 }

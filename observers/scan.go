@@ -140,7 +140,8 @@ func (w *Worker) offerFound(ctx context.Context, n model.Notification, stored *s
 	return v
 }
 
-// erase removes the cell's notifications up to upTo. If it fails they stay, and a scan finds them.
+// erase removes the cell's notifications up to upTo. If it fails they stay, and a look or a scan
+// finds them.
 func (w *Worker) erase(ctx context.Context, c percolator.Cell, upTo tso.Timestamp) bool {
 	err := w.engine.Commits.ClearNotification(ctx, c, upTo)
 	if err != nil {

@@ -40,11 +40,12 @@ type Config struct {
 	// not exclude each other.
 	AppProfile string
 
-	// BackgroundAppProfile, if set, is the app profile, of a low priority, for what passes over tables
-	// while nobody's transaction waits: the workers' scans for notifications and locks, collection,
-	// exports and restores, backfills and verifications of indexes, and the lists of package admin. It
-	// must route to the same cluster as AppProfile and allow single-row transactions as well. It costs
-	// a second pool of connections. "": AppProfile.
+	// BackgroundAppProfile, if set, is the app profile, of a low priority, for what reads much while
+	// nobody's transaction waits: looks and adoption by the journal, sweeps, or without a journal the
+	// workers' scans for notifications and locks; collection, exports and restores, backfills and
+	// verifications of indexes, and the lists of package admin. It must route to the same cluster as
+	// AppProfile and allow single-row transactions as well. It costs a second pool of connections.
+	// "": AppProfile.
 	BackgroundAppProfile string
 
 	// Bigtable tunes Google's client: its metrics, its connections, direct access. The zero value has

@@ -284,7 +284,7 @@ variable "client_service_accounts" {
 # Who may do what.
 
 variable "worker_tables" {
-  description = "Tables that the service account worker reads and writes, each with its indexes: names of the schema file, or [\"*\"] for all. A worker that lacks a table must not collect (observers.Config.DisableCollection) and cannot resolve locks whose primary is there."
+  description = "Tables that the service account worker reads and writes, each with its indexes: names of the schema file, or [\"*\"] for all. A worker that lacks a table must neither collect nor sweep (DisableCollection, and SweepInterval: -1, in observers.Config) and cannot resolve locks whose primary is there."
   type        = list(string)
   default     = ["*"]
 }

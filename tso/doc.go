@@ -55,9 +55,9 @@
 //
 // # Sessions, row locks and hints
 //
-// The leader also knows which processes live and which rows they scan, so that nobody waits for the
-// dead or repeats the work of others. Correctness does not need any of it (docs/PROTOCOL.md, I8):
-// wrong answers and missing ones cost work.
+// The leader also knows which processes live and which rows they work on, so that nobody waits for
+// the dead or repeats the work of others. Correctness does not need any of it (docs/PROTOCOL.md,
+// I8): wrong answers and missing ones cost work.
 //
 //   - A [Session] is a lease of a process. The ids of open sessions are durable if the store is a
 //     [SessionStore]; a write stores or removes them when a session begins or ends. Only the leader

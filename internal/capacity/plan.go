@@ -51,20 +51,26 @@ type Storage struct {
 	All              float64 `json:"all" unit:"B"`
 	Live             float64 `json:"live" unit:"B"`
 	OldVersions      float64 `json:"oldVersions" unit:"B"`   // of the retention and a cycle
-	DeletedAtMost    float64 `json:"deletedAtMost" unit:"B"` // versions and locks that are not compacted away yet
+	DeletedAtMost    float64 `json:"deletedAtMost" unit:"B"` // versions, locks and entries that are not compacted away yet
+	Journal          float64 `json:"journal" unit:"B"`       // entries that are not collected yet
 	PercolatorBackup float64 `json:"percolatorBackup" unit:"B"`
 }
 
-// Passes read every stored byte. The collector makes two a cycle. How often: 0 for never.
+// Passes read every stored byte. How often: 0 for never. The collector makes two a cycle, and the
+// scanners make theirs, only where there is no journal; with one there are sweeps instead, and the
+// collector reads twice the rows that changed.
 type Passes struct {
 	CollectorEvery  float64 `json:"collectorEvery" unit:"s"`
 	Collector       float64 `json:"collector" unit:"B/s"`
 	ScannersEvery   float64 `json:"scannersEvery" unit:"s"`
 	Scanners        float64 `json:"scanners" unit:"B/s"`
+	SweepsEvery     float64 `json:"sweepsEvery" unit:"s"`
+	Sweeps          float64 `json:"sweeps" unit:"B/s"`
 	BackupsEvery    float64 `json:"backupsEvery" unit:"s"`
 	Backups         float64 `json:"backups" unit:"B/s"`
 	CycleTakes      float64 `json:"cycleTakes" unit:"s"`
-	RowsCollected   float64 `json:"rowsCollected" unit:"/s"` // which the collector writes
+	RowsByJournal   float64 `json:"rowsByJournal" unit:"/s"` // which the collector reads
+	RowsCollected   float64 `json:"rowsCollected" unit:"/s"` // which it writes
 	VersionsAreKept float64 `json:"versionsAreKept" unit:"s"`
 }
 
@@ -131,11 +137,12 @@ func (p *Plan) size(in Inputs) bool {
 func (p *Plan) needs(in Inputs, n int) float64 {
 	p.store(in, float64(n))
 	r, w := 1/in.get("readRows"), 1/in.get("writeRows")
-	written := p.Requests.RowsMutated + p.Passes.RowsCollected
+	read := p.Requests.RowsRead + p.Passes.RowsByJournal
+	written := p.Requests.RowsMutated + p.Requests.JournalRows + p.Passes.RowsCollected
 	p.Nodes = Nodes{
 		Needed: float64(n), DecidedBy: "requests",
-		ForRequests: (p.Requests.RowsRead*r + p.Requests.CheckAndMutateRow*(r+w) + written*w) / in.get("cpuShare"),
-		ForPasses:   (p.Passes.Collector + p.Passes.Scanners + p.Passes.Backups) / in.get("scanBytes") / in.get("cpuShare"),
+		ForRequests: (read*r + p.Requests.CheckAndMutateRow*(r+w) + written*w) / in.get("cpuShare"),
+		ForPasses:   (p.Passes.Collector + p.Passes.Scanners + p.Passes.Sweeps + p.Passes.Backups) / in.get("scanBytes") / in.get("cpuShare"),
 		ForStorage:  p.Storage.All / in.get("nodeStorage") / in.get("storageShare"),
 	}
 	load := p.Nodes.ForRequests + p.Nodes.ForPasses
@@ -158,27 +165,64 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	rows := w.Changes + runs*w.ObserverWrites // that get values in a second
 	written := rows*row + runs*ack
 	erased := (rows*w.Columns+runs)*lock + w.Changes*min(w.Observers, 1)*cell // locks and notifications
+	entries := w.journalBytes()
 
-	live, deleted := w.Rows*(row+w.Observers*ack), (written+erased)*in.get("deletedDays")*24*60*60
+	live, deleted := w.Rows*(row+w.Observers*ack), (written+erased+entries)*in.get("deletedDays")*24*60*60
 	pass := (live + deleted + written*w.Retention.Seconds()) / (in.get("scanBytes") * nodes) // the first of a cycle
 	cycle := in.get("drain") + pass + max(pass, w.Rows/w.CollectorRows)
+	if !w.DisableJournal {
+		cycle = p.cycleByJournal(in)
+	}
 	period := cycle + w.CollectorInterval.Seconds()
 	kept := w.Retention.Seconds() + period
-	all := live + deleted + written*kept
-	p.Storage = Storage{All: all, Live: live, OldVersions: written * kept, DeletedAtMost: deleted}
+	all := live + deleted + (written+entries)*kept
+	p.Storage = Storage{All: all, Live: live, OldVersions: written * kept, DeletedAtMost: deleted, Journal: entries * kept}
 	p.Passes = Passes{
-		CollectorEvery: period / 2, Collector: 2 * all / period,
-		ScannersEvery: w.ScanInterval.Seconds(), BackupsEvery: w.BackupInterval.Seconds(),
-		CycleTakes: cycle, VersionsAreKept: kept,
+		BackupsEvery: w.BackupInterval.Seconds(), CycleTakes: cycle, VersionsAreKept: kept,
 		RowsCollected: w.Rows / period * -math.Expm1(-rows*period/w.Rows), // different rows, if all are changed alike
 	}
-	if p.Passes.ScannersEvery > 0 {
-		p.Passes.Scanners = all / p.Passes.ScannersEvery
+	if w.DisableJournal {
+		p.Passes.CollectorEvery, p.Passes.ScannersEvery = period/2, w.ScanInterval.Seconds()
+	} else {
+		p.Passes.SweepsEvery, p.Passes.RowsByJournal = w.SweepInterval.Seconds(), 2*w.named()
 	}
+	every := func(seconds float64) float64 { return min(all/seconds, all*seconds) } // 0 for never
+	p.Passes.Collector, p.Passes.Scanners = every(p.Passes.CollectorEvery), every(p.Passes.ScannersEvery)
+	p.Passes.Sweeps, p.Passes.Backups = every(p.Passes.SweepsEvery), every(p.Passes.BackupsEvery)
 	if p.Passes.BackupsEvery > 0 {
-		p.Passes.Backups = all / p.Passes.BackupsEvery
 		p.Storage.PercolatorBackup = w.Backups * w.Rows * (w.RowBytes + w.Columns*cell)
 	}
+}
+
+// journalBytes is what a second adds to the journal.
+func (w Workload) journalBytes() float64 {
+	if w.DisableJournal {
+		return 0
+	}
+	const around = 80 // of a row: its key, column, timestamp, the names of tables
+	return w.Requests().JournalRows*around + w.Changes/w.RowsPerTransaction*w.entryBytes(w.RowsPerTransaction) +
+		w.Changes*w.Observers*w.entryBytes(1+w.ObserverWrites)
+}
+
+// cycleByJournal is how long a cycle takes that reads what changed in the period before it. A
+// collector that cannot keep up has no such period: then it is that of the pace which limits names.
+func (p *Plan) cycleByJournal(in Inputs) float64 {
+	busy := min(p.paceByJournal(in)/p.Workload.CollectorRows, 1) * p.room(in)
+	pause := p.Workload.CollectorInterval.Seconds()
+	return (in.get("drain")+pause)/(1-busy) - pause
+}
+
+// paceByJournal is the rows a second at which each collector has to read so that a period is no
+// longer than what two retentions leave: one resolves, all of them erase.
+func (p *Plan) paceByJournal(in Inputs) float64 {
+	w := p.Workload
+	return w.named() * (1 + 1/w.Collectors) / p.room(in)
+}
+
+// room is the share of the time for reading: the rest goes to drains, and pauses between cycles.
+func (p *Plan) room(in Inputs) float64 {
+	w := p.Workload
+	return max(1-(in.get("drain")+w.CollectorInterval.Seconds())/((lagging-1)*w.Retention.Seconds()), 0.01)
 }
 
 func (p *Plan) limits(in Inputs) {
@@ -189,15 +233,22 @@ func (p *Plan) limits(in Inputs) {
 	growing := func(name string, used float64, remedy string) {
 		add(name, used, w.Changes/max(used, math.SmallestNonzeroFloat64), remedy)
 	}
-	// What is left of two retentions for a pass at the collector's pace.
-	left := max((lagging-1)*w.Retention.Seconds()-w.CollectorInterval.Seconds()-in.get("drain"), 1)
-	pace, stamps := w.Rows/left, p.Requests.Timestamps
+	stamps := p.Requests.Timestamps
 	growing("oracle's speed", stamps/in.get("oracleRate"),
 		"fewer transactions: more rows in each, observers that fold; a faster machine; instances, each with its oracle")
 	growing("oracle's clock", stamps/in.get("oracleTicks"), "as for its speed, the machine apart")
-	add("collector's pace", p.Passes.VersionsAreKept/(lagging*w.Retention.Seconds()), 0,
-		fmt.Sprintf("RowsPerSecond %.0f in admin.CollectorConfig, or a longer retention", math.Ceil(pace)))
-	growing("collector's speed", pace/in.get("collectorRate"), "a longer retention; measure yours; instances that divide the rows")
+	if w.DisableJournal {
+		// What is left of two retentions for a pass at the collector's pace.
+		pace := w.Rows / max((lagging-1)*w.Retention.Seconds()-w.CollectorInterval.Seconds()-in.get("drain"), 1)
+		add("collector's pace", p.Passes.VersionsAreKept/(lagging*w.Retention.Seconds()), 0,
+			fmt.Sprintf("RowsPerSecond %.0f in admin.CollectorConfig, or a longer retention", math.Ceil(pace)))
+		growing("collector's speed", pace/in.get("collectorRate"), "a longer retention; measure yours; instances that divide the rows")
+	} else {
+		pace := p.paceByJournal(in)
+		growing("collector's pace", pace/w.CollectorRows,
+			fmt.Sprintf("RowsPerSecond %.0f in admin.CollectorConfig, or more workers that collect", math.Ceil(pace)))
+		growing("collector's speed", pace/in.get("collectorRate"), "more workers that collect; measure yours; instances that divide the rows")
+	}
 	add("size of a row", (p.Storage.Live+p.Storage.OldVersions)/w.Rows/in.get("rowStorage"), 0,
 		"smaller rows, a shorter retention, a faster collector")
 	if quota := in.get("nodeQuota"); quota > 0 {

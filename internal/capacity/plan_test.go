@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/capacity"
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/percolator"
@@ -56,6 +57,8 @@ func TestInputsOfTheCode(t *testing.T) {
 	t.Parallel()
 	in := inputs(t)
 	near(t, "drain", *in["drain"].Value, model.DrainTime(model.DefaultTiming).Seconds())
+	large := plan(t, in, func(w *capacity.Workload) { w.Changes, w.RowsPerTransaction, w.RowBytes = 1e6, 1e6, 10 })
+	near(t, "rows of the journal for a million keys of 40 bytes", large.Requests.JournalRows, (56+1e6*43)/journal.MaxBatchBytes)
 	near(t, "bytes of a transaction", *in["txnBytes"].Value, percolator.MaxTxnBytes)
 	near(t, "ticks of the oracle", *in["oracleTicks"].Value, float64(tso.At(time.Unix(2e9+1, 0))-tso.At(time.Unix(2e9, 0))))
 }
@@ -80,7 +83,7 @@ func TestNodes(t *testing.T) {
 	}
 	near(t, "money for storage", *stores.Money.Storage, 27.487e12/(1<<30)*0.17)
 
-	scans := plan(t, in, func(w *capacity.Workload) { w.Rows, w.ScanInterval.Duration = 1e9, time.Minute })
+	scans := plan(t, in, func(w *capacity.Workload) { w.DisableJournal, w.Rows, w.ScanInterval.Duration = true, 1e9, time.Minute })
 	near(t, "bytes of a search", scans.Passes.Scanners, 1105e9/60)
 	if scans.Nodes.DecidedBy != "passes" {
 		t.Errorf("%+v", scans.Nodes)
@@ -94,13 +97,21 @@ func TestNodes(t *testing.T) {
 // for a week.
 func TestStorageOfVersions(t *testing.T) {
 	t.Parallel()
-	p := plan(t, inputs(t), func(w *capacity.Workload) {
+	workload := func(w *capacity.Workload) {
 		w.Rows, w.Changes, w.RowBytes, w.CollectorRows = 3.6e6, 1000, 895, 1000
-	})
+	}
+	p := plan(t, inputs(t), func(w *capacity.Workload) { workload(w); w.DisableJournal = true })
 	near(t, "cycle", p.Passes.CycleTakes, 80+3600+(p.Storage.Live+p.Storage.DeletedAtMost+3600e6)/(220e6*p.Nodes.Needed))
 	near(t, "kept", p.Passes.VersionsAreKept, 3600+300+p.Passes.CycleTakes)
 	near(t, "old versions", p.Storage.OldVersions, 1000*1000*p.Passes.VersionsAreKept)
 	near(t, "deleted", p.Storage.DeletedAtMost, 1000*(1000+48+40+48)*7*86400) // values and locks
+
+	p = plan(t, inputs(t), func(w *capacity.Workload) { workload(w); w.CollectorRows = 10_000 })
+	near(t, "cycle by the journal", p.Passes.CycleTakes, (80+300)/(1-2000.0/10_000)-300) // of all time a fifth is reading
+	near(t, "kept by the journal", p.Passes.VersionsAreKept, 3600+300+p.Passes.CycleTakes)
+	const entry = 80 + 16 + 40 + 43 // around a row of the journal; of the entry: head, primary, row
+	near(t, "journal", p.Storage.Journal, 1000*entry*p.Passes.VersionsAreKept)
+	near(t, "deleted by the journal", p.Storage.DeletedAtMost, 1000*(1000+48+40+48+entry)*7*86400)
 }
 
 func TestLimits(t *testing.T) {
@@ -121,14 +132,21 @@ func TestLimits(t *testing.T) {
 	near(t, "oracle", oracle.Used, 2e6/4029098)
 	near(t, "oracle full at", oracle.Full, 4029098/2)
 
-	p = plan(t, in, func(w *capacity.Workload) { w.Rows = 1e8 })
+	p = plan(t, in, func(w *capacity.Workload) { w.DisableJournal, w.Rows = true, 1e8 })
 	if p.Limits.BindsFirst != "collector's pace" {
 		t.Errorf("%+v", p.Limits)
 	}
 	near(t, "collector's speed", limit(p, "collector's speed").Used, 1e8/(3600-300-80)/24546)
 	// With the pace that the remedy names the collector is in time, but for reading.
-	p = plan(t, in, func(w *capacity.Workload) { w.Rows, w.CollectorRows = 1e8, 31056 })
+	p = plan(t, in, func(w *capacity.Workload) { w.DisableJournal, w.Rows, w.CollectorRows = true, 1e8, 31056 })
 	near(t, "collector's pace", limit(p, "collector's pace").Used, 1+p.Storage.All/(220e6*p.Nodes.Needed)/7200)
+
+	// By the journal the rows that change count. One resolves, all erase.
+	const reading = 1 - (80+300)/3600.0 // of the time
+	p = plan(t, in, func(w *capacity.Workload) { w.Rows, w.Changes, w.Collectors = 1e8, 6000, 4 })
+	near(t, "pace by the journal", limit(p, "collector's pace").Used, 6000*1.25/reading/5000)
+	near(t, "speed by the journal", limit(p, "collector's speed").Used, 6000*1.25/reading/24546)
+	near(t, "kept where the collector is too slow", p.Passes.VersionsAreKept, 7200)
 
 	fixture.Must(t, in.Set("nodeQuota", "2"))
 	p = plan(t, in, func(w *capacity.Workload) { w.Reads = 102_000 })
@@ -157,6 +175,30 @@ func TestUnknownInputs(t *testing.T) {
 		if err := in.Replace([]byte(text)); err == nil {
 			t.Errorf("%s was taken", text)
 		}
+	}
+}
+
+// With a journal nothing passes over tables but sweeps and backups, and without one no sweep does.
+func TestPasses(t *testing.T) {
+	t.Parallel()
+	in := inputs(t)
+	workload := func(w *capacity.Workload) {
+		w.Rows, w.Changes, w.Observers, w.ObserverWrites = 1e6, 10, 2, 3
+		w.ScanInterval.Duration, w.SweepInterval.Duration = time.Hour, 24*time.Hour
+	}
+	p := plan(t, in, workload)
+	near(t, "sweeps", p.Passes.Sweeps, p.Storage.All/86400)
+	near(t, "rows by the journal", p.Passes.RowsByJournal, 2*(10+10*2*(1+3)))
+	if p.Passes.Collector != 0 || p.Passes.Scanners != 0 || p.Requests.JournalRows != 10+20 {
+		t.Errorf("%+v, %+v", p.Passes, p.Requests)
+	}
+	p = plan(t, in, func(w *capacity.Workload) { workload(w); w.JournalBatch = 4 })
+	near(t, "rows of the journal", p.Requests.JournalRows, 30.0/4)
+	p = plan(t, in, func(w *capacity.Workload) { workload(w); w.DisableJournal = true })
+	near(t, "scanners", p.Passes.Scanners, p.Storage.All/3600)
+	near(t, "collector", p.Passes.Collector, p.Storage.All/p.Passes.CollectorEvery)
+	if p.Passes.Sweeps != 0 || p.Passes.RowsByJournal != 0 || p.Requests.JournalRows != 0 || p.Storage.Journal != 0 {
+		t.Errorf("%+v, %+v", p.Passes, p.Requests)
 	}
 }
 

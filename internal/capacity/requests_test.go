@@ -11,6 +11,8 @@ import (
 
 	"github.com/gopercolator/percolator/internal/capacity"
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -58,9 +60,24 @@ func TestModelAgainstEmulator(t *testing.T) {
 			c.workload(&w)
 			c.run(t, env)
 			fixture.Must(t, env.Client.Flush(fixture.Context(t)))
-			compare(t, w.Requests(), measured(env.FaultsOf(env.Client).Requests()))
+			got := measured(env.FaultsOf(env.Client).Requests())
+			got.JournalRows = appended(t, env.FaultsOf(env.Client).JournalRequests())
+			compare(t, w.Requests(), got)
 		})
 	}
+}
+
+// appended counts the rows of the journal that hold entries, but not what keeps its streams.
+func appended(t *testing.T, requests []percolatortest.Request) (rows float64) {
+	for _, r := range requests {
+		switch {
+		case r.Table != model.JournalTable:
+			t.Errorf("a request of the journal to %s", r.Table)
+		case r.Method == percolatortest.MutateRows && journal.HoldsEntries(r.Row):
+			rows += float64(r.Rows)
+		}
+	}
+	return rows
 }
 
 // measured counts requests to user tables and to the oracle, scanners' apart.
@@ -97,6 +114,7 @@ func compare(t *testing.T, model, got capacity.Requests) {
 		{"CheckAndMutateRow", model.CheckAndMutateRow, got.CheckAndMutateRow, false},
 		{"MutateRows, at most", model.MutateRows, got.MutateRows, true},
 		{"rows mutated", model.RowsMutated, got.RowsMutated, false},
+		{"rows of the journal", model.JournalRows, got.JournalRows, false},
 	} {
 		t.Logf("%-20s model %6.0f, emulator %6.0f", c.kind, c.model, c.got)
 		if off := c.got - c.model; math.Abs(off) > 0.1*c.model && !(c.fewerIsRight && off < 0) {

@@ -32,8 +32,12 @@ type Workload struct {
 
 	Retention         Duration `json:"retention"`
 	CollectorInterval Duration `json:"collectorInterval"` // pause between two cycles; 0: a twelfth of Retention
-	CollectorRows     float64  `json:"collectorRows"`     // its pace in rows a second
-	ScanInterval      Duration `json:"scanInterval"`      // between two passes of all scanners together; 0: none
+	CollectorRows     float64  `json:"collectorRows"`     // pace of each collector in rows a second
+	Collectors        float64  `json:"collectors"`        // workers among which erasing by the journal is divided
+	DisableJournal    bool     `json:"disableJournal"`    // work and garbage are found by passes
+	JournalBatch      float64  `json:"journalBatch"`      // transactions whose entries share a row of the journal
+	SweepInterval     Duration `json:"sweepInterval"`     // between two sweeps; 0: none; with a journal only
+	ScanInterval      Duration `json:"scanInterval"`      // between two passes of all scanners together; 0: none; without a journal only
 	BackupInterval    Duration `json:"backupInterval"`    // of percolator backup; 0: none
 	Backups           float64  `json:"backups"`           // of percolator backup that are kept
 	TableBackups      float64  `json:"tableBackups"`      // of Bigtable's own that are kept
@@ -57,7 +61,8 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func DefaultWorkload() Workload {
 	return Workload{
 		RowBytes: 1000, Columns: 1, KeyBytes: 40, RowsPerTransaction: 1, ReadsPerChange: 1, RowsPerSnapshot: 1, Batch: 1,
-		Retention: Duration{time.Hour}, CollectorRows: 5_000, ScanInterval: Duration{10 * time.Minute},
+		Retention: Duration{time.Hour}, CollectorRows: 5_000, Collectors: 1, JournalBatch: 1,
+		SweepInterval: Duration{7 * 24 * time.Hour}, ScanInterval: Duration{10 * time.Minute},
 		BackupInterval: Duration{24 * time.Hour}, Backups: 7, TableBackups: 7, OracleRecord: "spanner",
 	}
 }
@@ -84,7 +89,7 @@ func (w Workload) validate() error {
 		}
 		least := 0.0
 		switch name {
-		case "rows", "columns", "keyBytes", "rowsPerTransaction", "rowsPerSnapshot", "batch", "collectorRows":
+		case "rows", "columns", "keyBytes", "rowsPerTransaction", "rowsPerSnapshot", "batch", "collectorRows", "collectors", "journalBatch":
 			least = 1
 		case "retention":
 			least = 60
@@ -111,10 +116,14 @@ type Requests struct {
 	CheckAndMutateRow float64 `json:"CheckAndMutateRow"`
 	MutateRows        float64 `json:"MutateRows"` // at most: phase two of several transactions travels together
 	RowsMutated       float64 `json:"rowsMutated"`
+	JournalRows       float64 `json:"journalRows"` // that are appended, each by a MutateRows of its own beside those above
 }
 
 // rowsPerMutateRows is the most rows that one request names (docs/PROTOCOL.md, By tablet).
 const rowsPerMutateRows = 512
+
+// batchBytes bounds a row of the journal (docs/PROTOCOL.md, The journal).
+const batchBytes = 1 << 20
 
 // recentRows is how many rows a client can tell apart that it wrote lately.
 const recentRows = 1 << 14
@@ -136,8 +145,27 @@ func (w Workload) transactions(n, read, written float64) Requests {
 		ReadRows: n * read / w.Batch, RowsRead: n * read,
 		CheckAndMutateRow: n * (written + 1), // the prewrites, and the commit point
 		MutateRows:        n * math.Ceil(secondaries/rowsPerMutateRows), RowsMutated: n * secondaries,
+		JournalRows: n * w.journalRows(written),
 	}
 }
+
+// journalRows is how many rows of the journal the entry of a transaction takes. A client sends an
+// entry at once unless its streams are busy, so few share a row where clients are many.
+func (w Workload) journalRows(written float64) float64 {
+	if w.DisableJournal {
+		return 0
+	}
+	return max(1/w.JournalBatch, w.entryBytes(written)/batchBytes)
+}
+
+// entryBytes is how long an entry is at most: its head, the primary, the keys of the rows.
+func (w Workload) entryBytes(written float64) float64 {
+	const head, flags = 16, 3
+	return head + w.KeyBytes + written*(w.KeyBytes+flags)
+}
+
+// named is how many rows the entries of a second name, in each one's own count.
+func (w Workload) named() float64 { return w.Changes + w.Changes*w.Observers*(1+w.ObserverWrites) }
 
 // Requests is what the transactions, the runs of observers and the snapshots ask for.
 func (w Workload) Requests() Requests {
@@ -150,5 +178,6 @@ func (w Workload) Requests() Requests {
 		ReadRows:     own.ReadRows + runs.ReadRows + w.Reads/w.Batch, RowsRead: own.RowsRead + runs.RowsRead + w.Reads,
 		CheckAndMutateRow: own.CheckAndMutateRow + runs.CheckAndMutateRow,
 		MutateRows:        own.MutateRows + runs.MutateRows, RowsMutated: own.RowsMutated + runs.RowsMutated,
+		JournalRows: own.JournalRows + runs.JournalRows,
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // journalMetrics tell how far behind the journal is. A client speaks of its own streams, and of
-// those of dead clients while it adopts them, so the sum and the maximum over all processes speak of
-// the whole journal.
+// those of dead clients while it adopts them, so the sum and the maximum over all processes speak
+// of the whole journal.
 func (e *Engine) journalMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	appends := o.Counter("percolator.journal.appends", "{row}", "Rows that were appended to the journal, by outcome")
 	hedges := o.Counter("percolator.journal.hedges", "{row}", "Rows without an answer whose entries were appended to another stream too")

@@ -1,6 +1,6 @@
 // Package journal records what each transaction is about to write, before it may commit, so that
-// unfinished work and garbage are found by what changed and not by passing over tables. It stands on
-// meta and store, beneath locks; commit appends to it.
+// unfinished work and garbage are found by what changed and not by passing over tables. It stands
+// on store, beneath commit, which appends to it, and settle, gc and sweep, which read it.
 package journal
 
 import (

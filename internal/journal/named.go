@@ -52,8 +52,8 @@ type NamedPage struct {
 	Rows  []layout.Row
 }
 
-// NamedRows reads the rows that a selection names, as far as q lets anything of them through, in the
-// order of tables and keys, each once. It reads no range of a user's table.
+// NamedRows reads the rows that a selection names, as far as q lets anything of them through, in
+// the order of tables and keys, each once. It reads no range of a user's table.
 func NamedRows(ctx context.Context, s *store.Store, sel Selection, q store.Query) iter.Seq2[NamedPage, error] {
 	return func(yield func(NamedPage, error) bool) {
 		var page NamedPage

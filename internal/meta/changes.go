@@ -7,9 +7,9 @@ import (
 	"github.com/gopercolator/percolator/internal/model"
 )
 
-// A schema only grows, but for its journal. Every client would have to unlearn at once what it loses: a worker that
-// still runs an observer, a writer that still maintains an index, a collector that must resolve the
-// locks of a table before the records on which they depend are gone.
+// A schema only grows, but for its journal. Every client would have to unlearn at once what it
+// loses: a worker that still runs an observer, a writer that still maintains an index, a collector
+// that must resolve the locks of a table before the records on which they depend are gone.
 
 // SchemaChangeKind is the kind of a SchemaChange.
 type SchemaChangeKind string

@@ -120,8 +120,8 @@ func createTable(ctx context.Context, admin *bigtable.AdminClient, name string, 
 }
 
 // reopenLost marks as building the indexes, and the journal, of the stored schema whose Bigtable
-// tables are gone: a new table has none of their entries, and readers believe a ready index, workers
-// and collectors a ready journal. No client may believe it when the empty table appears, so
+// tables are gone: a new table has none of their entries, and readers believe a ready index,
+// workers and collectors a ready journal. No client may believe it when the empty table appears, so
 // reopenLost waits until every client knows.
 func reopenLost(ctx context.Context, admin *bigtable.AdminClient, s *store.Store, stored State) (State, error) {
 	if stored.Schema == nil {

@@ -84,10 +84,10 @@ func (r *run) holds(m meta.State) {
 	slices.Sort(r.report.Weak)
 }
 
-// emptyJournal has the journal built again: its rows were cut off like any others, each at a time of
-// its own, so it may lack entries. Those that it has go. Headers stay: a client that lives through
-// the repair goes on in its streams, and appends to none without a header (J3). What is parked stays
-// too: the rows of the cells tell whether it still is.
+// emptyJournal has the journal built again: its rows were cut off like any others, each at a time
+// of its own, so it may lack entries. Those that it has go. Headers stay: a client that lives
+// through the repair goes on in its streams, and appends to none without a header (J3). What is
+// parked stays too: the rows of the cells tell whether it still is.
 func (r *run) emptyJournal(ctx context.Context) error {
 	if r.opts.DryRun || !r.e.Meta.Journaled() {
 		return nil

@@ -1,7 +1,7 @@
 // Package settle finishes what transactions have left behind, by their entries in the journal: each
 // client looks at its own (J4), and a worker adopts the streams of clients that died (J5). It
-// stands on journal and locks, beneath engine. It writes to users' tables only to resolve locks, and
-// to forget observer states (I19).
+// stands on journal and locks, beneath engine. It writes to users' tables only to resolve locks,
+// and to forget observer states (I19).
 package settle
 
 import (

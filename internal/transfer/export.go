@@ -176,8 +176,8 @@ func (x *exporter) passed(ctx context.Context, r model.Range, q store.Query) ite
 // be parked, or to have been announced since, as a retry of what was parked is.
 //
 // It reads the streams from their beginning, not from their low positions: what was cleared since
-// the snapshot is settled, and has left a trace, and J7 keeps an entry whose rows hold one. What was
-// announced after the snapshot stays too, since the hold keeps the safepoint below it.
+// the snapshot is settled, and has left a trace, and J7 keeps an entry whose rows hold one. What
+// was announced after the snapshot stays too, since the hold keeps the safepoint below it.
 func (x *exporter) named(ctx context.Context, r model.Range, q store.Query) iter.Seq2[[]layout.Row, error] {
 	sel := journal.Selection{Table: x.info.Name, Range: r, Oldest: true, Parked: true, Wants: func(e journal.Entry, row journal.Row) bool {
 		return row.Weak && (e.StartTS <= x.ts || e.Primary == (model.Cell{}))

@@ -58,8 +58,8 @@ type Restore struct {
 
 // PrepareRestore makes an instance ready for NewClient and BeginRestore: if it has no schema,
 // PrepareRestore stores the fence, and then creates s and its tables. Otherwise the stored schema
-// has to be s, but for its journal (ErrSchemaMismatch). appProfile is as for ApplySchema, id names the backup. The call
-// can be repeated.
+// has to be s, but for its journal (ErrSchemaMismatch). appProfile is as for ApplySchema, id names
+// the backup. The call can be repeated.
 func PrepareRestore(ctx context.Context, project, instance, appProfile, id string, s *model.Schema, opts ...option.ClientOption) error {
 	if err := model.CheckContext(ctx); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// What collection costs: rows a second while it erases, and how many transactions a second others
+// What collection costs: rows a second while it resolves and while it erases, and how many transactions a second others
 // commit meanwhile, in proportion to what the same ones commit right before. Half of the rows have
 // garbage, two old versions each.
 func BenchmarkCollection(b *testing.B) {
@@ -25,16 +25,22 @@ func BenchmarkCollection(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
-				benchCollection(b, pace)
+				benchCollection(b, pace, false)
 			}
 		})
 	}
+	b.Run("by passes, as fast as it can", func(b *testing.B) {
+		for range b.N {
+			benchCollection(b, 1_000_000, true)
+		}
+	})
 }
 
-func benchCollection(b *testing.B, pace int) {
+func benchCollection(b *testing.B, pace int, byPasses bool) {
 	const rows = 20_000
 	s := fixture.Schema()
 	s.Timing = percolator.Timing{RequestLifetime: 10 * time.Second, MetaMaxAge: time.Second}
+	s.DisableJournal = byPasses
 	env := percolatortest.New(b, s, percolatortest.Configure(shortRetention))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -52,13 +58,15 @@ func benchCollection(b *testing.B, pace int) {
 	env.Clock.Advance(afterwards)
 
 	load := startTransactions(b, ctx, env)
-	var eraseBegan time.Time
+	var resolveBegan, eraseBegan time.Time
 	var alone, before float64
 	g := collector(b, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{RowsPerSecond: pace, Progress: func(col admin.Collection) {
 		switch {
 		case col.Phase == admin.CollectionDrain && before == 0: // only the load is at work
 			before = 1
 			load.mark()
+		case col.Phase == admin.CollectionResolve && resolveBegan.IsZero():
+			resolveBegan = time.Now()
 		case col.Phase == admin.CollectionErase && eraseBegan.IsZero():
 			alone = load.rate()
 			eraseBegan = time.Now()
@@ -73,6 +81,7 @@ func benchCollection(b *testing.B, pace int) {
 	if col.Versions < rows {
 		b.Fatalf("collected %+v", col)
 	}
+	b.ReportMetric(float64(col.Rows)/eraseBegan.Sub(resolveBegan).Seconds(), "resolved/s") // rows, read for locks
 	b.ReportMetric(float64(col.Rows)/took.Seconds(), "rows/s")
 	b.ReportMetric(float64(col.Versions)/took.Seconds(), "removed/s")
 	b.ReportMetric(alone, "txn/s-alone")

@@ -36,7 +36,7 @@ type Hold = meta.Hold
 //	Tombstones int64 // deleted cells removed with their last record
 //	Postponed  int64 // cells left to the next cycle, for an old lock or an observer that is behind
 //	Corrupt    int64 // cells that cannot be decoded, left as they are
-//	Dispatched int64 // notifications older than Safepoint, of which the journal should have told before
+//	Dispatched int64 // notifications below Safepoint that the journal should have led to before
 type Collection = gc.Collection
 
 // CollectionBounds tells how far collection has come and how far a cycle of this client's Collector
@@ -62,8 +62,8 @@ type CollectionPhase = gc.CollectionPhase
 // Collect(ctx) runs one cycle now and returns its Collection. It takes at least the drain, 80 s
 // with the default Timing, unless there is nothing new to collect. ErrLocked: another collector is
 // at work, and this one has taken part in its erasing as far as that was under way (the Collection
-// then holds the counts of its own part), or a transaction that is older than the retention is still
-// alive. The next cycle continues one that failed.
+// then holds the counts of its own part), or a transaction that is older than the retention is
+// still alive. The next cycle continues one that failed.
 type Collector = gc.Collector
 
 // CollectorConfig configures a collector. The zero value is useful:

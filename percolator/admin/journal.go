@@ -38,7 +38,7 @@ type JournalRow struct {
 //
 //	StartTS tso.Timestamp
 //	Primary percolator.Cell // zero: nothing is decided, the rows are only notified
-//	Rows    []JournalName
+//	Rows    []journal.Row   // the type is JournalName
 type JournalEntry = journal.Entry
 
 // JournalName is a row that an entry names:

@@ -22,6 +22,8 @@ import (
 //
 // Parked(n) returns the observers that are parked for a notification n of the row. OnlyParked(n)
 // reports whether nothing is to be done for n until an operator retries or drops one of them.
+// Notifies(cell, ts, most) reports whether the row may hold a notification of the cell at or below
+// ts, where of each column the newest most were read.
 type Pending = layout.Pending
 
 // Notification is a notify cell: at Timestamp a transaction notified the column of Cell:

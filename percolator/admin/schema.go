@@ -28,8 +28,8 @@ type StoredSchema = meta.StoredSchema
 // Complete(ts) reports whether every cell of a snapshot at ts has its entry.
 type IndexState = meta.IndexState
 
-// JournalState tells how far the journal can be trusted. The zero value is the state of one that was
-// created with the instance and always was complete:
+// JournalState tells how far the journal can be trusted. The zero value is the state of one that
+// was created with the instance and always was complete:
 //
 //	Building string        // not "": it lacks what is older, until a sweep has ended (Sweeper)
 //	Since    tso.Timestamp // collection goes by the journal for safepoints from here on
@@ -53,8 +53,8 @@ type SchemaPlan = meta.SchemaPlan
 //	Backfill bool             // what exists does not get the index, observer or journal by itself
 //
 // With Backfill an index needs BackfillIndex; each observer of a column needs BackfillObserver if
-// it is to see existing cells; a journal needs one sweep (Sweeper). Err() is the ErrSchemaMismatch with which CreateSchema refuses the
-// change; nil: it makes the change.
+// it is to see existing cells; a journal needs one sweep (Sweeper). Err() is the ErrSchemaMismatch
+// with which CreateSchema refuses the change; nil: it makes the change.
 type SchemaChange = meta.SchemaChange
 
 // SchemaChangeKind says what a SchemaChange is.

@@ -52,11 +52,11 @@ type Report = membership.Report
 // WorkerReport is what package observers counts in one worker (observers.Stats):
 //
 //	ObserverReport       // of all observers together
-//	Found          int64 // notifications that scans found
+//	Found          int64 // notifications that looks by the journal, or scans, found
 //	Dispatched     int64 // notifications of its own client
 //	Hinted         int64 // notifications that other processes hinted at
 //	Dropped        int64 // notifications of its own client without room in the queue
-//	Searches       int64 // rounds of its scanners
+//	Searches       int64 // rounds of its scanners; 0 with a journal
 //	Parked         int64 // times that it parked an observer of a cell
 //	Queued         int   // cells, now
 //	Running        int   // cells, now

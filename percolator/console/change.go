@@ -19,7 +19,7 @@ var notices = map[string]string{
 	"alive":    "The lock was left alone: its transaction is alive.",
 	"gone":     "The lock had already been resolved.",
 	"unparked": "The cell is not parked any more: it was notified anew, retried or dropped meanwhile.",
-	"retried":  "The observer will run again when a scan meets the cell.",
+	"retried":  "The observer will run again when a worker finds the cell.",
 	"dropped":  "The change was given up: the observer counts as having run for it.",
 }
 

@@ -11,8 +11,8 @@
 // percolator_meta, asks each server of the oracle for its status, and at every fifth turn reads at
 // most [MaxListed] rows with notifications or locks of each table, those that unsettled entries of
 // the journal name; without a journal that read scans whole tables. It takes at most a twentieth of
-// the time: the more there is to read, the rarer it is. Each source of the poll has its own deadline, and the page names a source that does
-// not answer.
+// the time: the more there is to read, the rarer it is. Each source of the poll has its own
+// deadline, and the page names a source that does not answer.
 //
 // # Who may look
 //

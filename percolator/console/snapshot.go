@@ -48,8 +48,8 @@ func (p *poller) sample(next *snapshot) sample {
 	return s
 }
 
-// backlog is the age of the oldest notification that any scanner met: they see whole tables, the
-// poll only their beginnings.
+// backlog is the age of the oldest notification that any scanner or adopter has met: they see
+// everything, the poll only the first rows.
 func backlog(reports []admin.Report) (oldest time.Duration) {
 	for _, r := range reports {
 		oldest = max(oldest, time.Duration(r.Worker.BacklogMillis)*time.Millisecond)
