@@ -57,14 +57,14 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 			for _, it := range r.Items {
 				a.parked[r.Key+it.Column] = max(a.parked[r.Key+it.Column], tso.Timestamp(it.Timestamp/1000))
 			}
-		case len(r.Key) != 25 || r.Key[0] >= 0x40:
-			a.findJournal(r, "its key is of no stream")
-		case binary.BigEndian.Uint64([]byte(r.Key[17:])) == 0:
+		case len(r.Key) == 18 && r.Key[0] == 0x41:
 			for _, it := range r.Items {
 				if it.Column == "low" {
-					low[r.Key[:17]] = max(low[r.Key[:17]], uint64(it.Timestamp/1000))
+					low[r.Key[1:]] = max(low[r.Key[1:]], uint64(it.Timestamp/1000))
 				}
 			}
+		case len(r.Key) != 25 || r.Key[0] >= 0x40:
+			a.findJournal(r, "its key is of no stream")
 		default:
 			entries, ok := a.batch(r)
 			if !ok {

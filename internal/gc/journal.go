@@ -76,7 +76,7 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 // resolveStreams resolves the locks of all entries up to the safepoint, and returns which rows of
 // the journal hold them. A row that cannot be decoded stops the cycle: what it names may be needed.
 func (s *collecting) resolveStreams(ctx context.Context) (resolved []streamRows, err error) {
-	streams, err := journal.Streams(ctx, s.e.Store)
+	streams, err := journal.AllStreams(ctx, s.e.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (s *collecting) resolveRows(ctx context.Context, table string, rows []layou
 // owner has ended. A header that names no session says nothing that an empty stream needs: should
 // its owner be alive, the next position that it writes brings the header back.
 func (s *collecting) forgetStreams(ctx context.Context) error {
-	streams, err := journal.Streams(ctx, s.e.Store)
+	streams, err := journal.AllStreams(ctx, s.e.Store)
 	if err != nil {
 		return err
 	}

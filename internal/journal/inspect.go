@@ -46,8 +46,14 @@ func ParseStreamID(s string) (StreamID, error) {
 // Inspect streams all streams with what is in them, without the entries.
 func Inspect(ctx context.Context, s *store.Store) iter.Seq2[Inspected, error] {
 	return func(yield func(Inspected, error) bool) {
-		for first, err := range firstRows(ctx, s) {
+		has := map[StreamID]bool{}
+		for first, err := range both(headers(ctx, s), firstRows(ctx, s)) {
 			var in Inspected
+			if id, _, ok := parseKey(first.Key); err == nil && ok && has[id] {
+				continue
+			} else if ok {
+				has[id] = true
+			}
 			if err == nil {
 				in = inspectHeader(first)
 				if in.ID != "" {
@@ -56,6 +62,19 @@ func Inspect(ctx context.Context, s *store.Store) iter.Seq2[Inspected, error] {
 			}
 			if !yield(in, err) || err != nil {
 				return
+			}
+		}
+	}
+}
+
+// both is one sequence after the other.
+func both[K, V any](a, b iter.Seq2[K, V]) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, seq := range []iter.Seq2[K, V]{a, b} {
+			for k, v := range seq {
+				if !yield(k, v) {
+					return
+				}
 			}
 		}
 	}

@@ -13,8 +13,12 @@ import (
 // Keys of percolator_journal. A stream is spread over the table by its shard, which is part of its
 // id; the rows of one stream are adjacent, and in order:
 //
-//	shard id seq      seq 0: the header; from 1: batches of entries
+//	shard id seq      a batch of entries; seq counts from 1
 //	0x40 hash         a cell for which observers are parked
+//	0x41 shard id     the header of a stream
+//
+// Headers stand together: all of them are one read. Rejected: the header before its stream's rows.
+// Whoever looks for the streams would send a request for each.
 //
 // The shard is one byte below 0x40, the id 16 bytes, seq 8 bytes, big-endian, and the hash the
 // SHA-256 of the cell's name.
@@ -22,6 +26,7 @@ import (
 const (
 	shards       = 0x40
 	parkedShard  = 0x40
+	headerShard  = 0x41
 	streamBytes  = 17 // shard and id
 	streamKeyLen = streamBytes + 8
 )
@@ -47,6 +52,9 @@ func newStreamID(others ...StreamID) StreamID {
 
 // key is the row of a stream with the number seq; 0 is its header.
 func (id StreamID) key(seq uint64) string {
+	if seq == 0 {
+		return string([]byte{headerShard}) + string(id)
+	}
 	return string(binary.BigEndian.AppendUint64([]byte(id), seq))
 }
 
@@ -58,10 +66,14 @@ func lowTimestamp(seq uint64) tso.Timestamp { return tso.Timestamp(seq) }
 
 // parseKey is the inverse of key; ok is false for a row of no stream.
 func parseKey(key string) (id StreamID, seq uint64, ok bool) {
+	if len(key) == 1+streamBytes && key[0] == headerShard && key[1] < shards {
+		return StreamID(key[1:]), 0, true
+	}
 	if len(key) != streamKeyLen || key[0] >= shards {
 		return "", 0, false
 	}
-	return StreamID(key[:streamBytes]), binary.BigEndian.Uint64([]byte(key[streamBytes:])), true
+	seq = binary.BigEndian.Uint64([]byte(key[streamBytes:]))
+	return StreamID(key[:streamBytes]), seq, seq > 0
 }
 
 // parkedKey is the row of a cell for which observers are parked. The name of a cell may be longer

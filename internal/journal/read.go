@@ -66,7 +66,7 @@ func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, m
 
 // Streams reads the headers of all streams.
 func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
-	for row, err := range firstRows(ctx, s) {
+	for row, err := range headers(ctx, s) {
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +79,52 @@ func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
 	return list, nil
 }
 
-// firstRows reads the first row of each stream. It skips from one to the next: what is read grows
-// with the streams, not with their rows.
+// AllStreams is Streams with those that have rows and no header (J6). It sends a request for each
+// stream that has rows.
+func AllStreams(ctx context.Context, s *store.Store) (list []Stream, err error) {
+	if list, err = Streams(ctx, s); err != nil {
+		return nil, err
+	}
+	has := map[StreamID]bool{}
+	for _, st := range list {
+		has[st.ID] = true
+	}
+	for row, err := range firstRows(ctx, s) {
+		if err != nil {
+			return nil, err
+		}
+		st, err := streamOf(row)
+		if err != nil {
+			return nil, err
+		}
+		if !has[st.ID] {
+			list = append(list, st)
+		}
+	}
+	return list, nil
+}
+
+// headers reads the headers of streams.
+func headers(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
+	return func(yield func(layout.Row, error) bool) {
+		from := model.Prefix(string([]byte{headerShard}))
+		size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
+		for page, err := range s.NewPass(model.JournalTable, from, store.JournalCells(), size).Pages(ctx) {
+			if err != nil {
+				yield(layout.Row{}, err)
+				return
+			}
+			for _, row := range page.Rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// firstRows reads the first row of each stream that has rows. It skips from one to the next: what
+// is read grows with the streams, not with their rows.
 func firstRows(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
 	return func(yield func(layout.Row, error) bool) {
 		for from := ""; ; {

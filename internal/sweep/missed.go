@@ -65,7 +65,7 @@ func unnamed(f finding, names map[row]named) finding {
 
 // readNames notes which of the rows the streams name.
 func (s *sweeping) readNames(ctx context.Context, names map[row]named) error {
-	streams, err := journal.Streams(ctx, s.e.Store)
+	streams, err := journal.AllStreams(ctx, s.e.Store)
 	if err != nil {
 		return err
 	}
