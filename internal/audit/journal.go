@@ -189,13 +189,14 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 }
 
 // notified checks that an entry that is not settled leads to each notification of a column for
-// which no observer is parked. One without a transaction (J2) leads to older ones as well.
+// which no observer is parked. One without a transaction (J2) leads to older ones too: a sweep
+// announces what it finds.
 func (a *auditor) notified(c *auditedCell, entries []journalEntry, cells map[string]*auditedCell) {
 	for _, ts := range c.notify {
 		if parked(cells, c.column) >= ts {
 			continue
 		}
-		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return !e.primary || e.start <= ts && !e.settled }) {
+		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start <= ts && !e.settled || !e.primary && (e.start <= ts || e.weak) }) {
 			a.findCell(c, RuleEntry, "nothing in the journal leads to the notification at %d", ts)
 		}
 	}

@@ -65,7 +65,9 @@ type streamRows struct {
 }
 
 func (sh *share) encode() []byte {
-	b, err := json.Marshal(sh)
+	kept := *sh
+	kept.Streams = slices.DeleteFunc(slices.Clone(sh.Streams), func(st streamRows) bool { return len(st.Rows) == 0 })
+	b, err := json.Marshal(kept)
 	if err != nil {
 		panic(err) // strings and numbers always marshal
 	}

@@ -18,13 +18,12 @@ func TestOwnersBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, _ := w.client()
-	e := &journal.Entry{Primary: fixture.Cell("p", "plain")}
-	for i := range 300 {
-		e.Rows = append(e.Rows, journal.Row{Table: "t", Key: fmt.Sprint(i), Observed: true})
-	}
-	for range 40 { // 12,000 rows
-		again := *e
-		w.appendEntries(c, &again)
+	for n := range 40 { // 12,000 rows
+		e := &journal.Entry{Primary: fixture.Cell("p", "plain")}
+		for i := range 300 {
+			e.Rows = append(e.Rows, journal.Row{Table: "t", Key: fmt.Sprintf("%d-%d", n, i), Observed: true})
+		}
+		w.appendEntries(c, e)
 	}
 	w.Clock.Advance(time.Hour) // they are dead
 	w.FaultsOf(c).Forget()
