@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -206,4 +207,50 @@ func TestParkedIsListedFirst(t *testing.T) {
 		t.Fatalf("the client did not die: %v", err)
 	}
 	wantParked(t, ctx, env, 0, 1)
+}
+
+// What an operator does to notifications is in the journal before the rows change (J2): without an
+// acknowledged entry nothing of it happens.
+func TestOperatorsChangeNothingWithoutAnEntry(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(context.Context, *percolator.Client, admin.ObserverState) error{
+		"retry": func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error { return admin.New(c).RetryParked(ctx, s) },
+		"drop":  func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error { return admin.New(c).DropParked(ctx, s) },
+		"backfill": func(ctx context.Context, c *percolator.Client, _ admin.ObserverState) error {
+			return fixture.ErrOf(admin.New(c).BackfillObserver(ctx, "t", "seen", "O", admin.ObserverOptions{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := newCollectorEnv(t)
+			ctx, c := fixture.Context(t), env.Client
+			at := fixture.Cell("r", "poke")
+			fixture.Put(t, ctx, c, "r", "seen", "v")
+			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Notify(at) }))
+			now, err := c.Engine().Clock.Next(ctx)
+			fixture.Must(t, err)
+			parked := admin.ObserverState{Cell: at, Observer: "O", Through: now, Attempts: 3, Observers: []string{"O"}}
+			fixture.Must(t, errors.Join(admin.New(c).SetObserverStates(ctx, parked), c.Flush(ctx)))
+			before := cellsIn(t, ctx, env, "r", "notify")
+			operator := env.NewClient()
+			env.FaultsOf(operator).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.Crash })
+			if err := change(ctx, operator, parked); err == nil || !env.FaultsOf(operator).Crashed() {
+				t.Errorf("it has succeeded: %v", err)
+			}
+			if after := cellsIn(t, ctx, env, "r", "notify"); len(before) != 3 || !slices.Equal(after, before) {
+				t.Errorf("the notify cells are %q, were %q", after, before)
+			}
+		})
+	}
+}
+
+// cellsIn is the columns and timestamps of what a row of table t holds in a family.
+func cellsIn(t *testing.T, ctx context.Context, env *percolatortest.Env, key, family string) (cells []string) {
+	t.Helper()
+	row, err := env.Store().Open("t").ReadRow(ctx, key, bigtable.RowFilter(bigtable.FamilyFilter(family)))
+	fixture.Must(t, err)
+	for _, it := range row[family] {
+		cells = append(cells, fmt.Sprint(it.Column, it.Timestamp))
+	}
+	return cells
 }
