@@ -213,28 +213,33 @@ func TestParkedIsListedFirst(t *testing.T) {
 // acknowledged entry nothing of it happens.
 func TestOperatorsChangeNothingWithoutAnEntry(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(context.Context, *percolator.Client, admin.ObserverState) error{
-		"retry": func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error { return admin.New(c).RetryParked(ctx, s) },
-		"drop":  func(ctx context.Context, c *percolator.Client, s admin.ObserverState) error { return admin.New(c).DropParked(ctx, s) },
-		"backfill": func(ctx context.Context, c *percolator.Client, _ admin.ObserverState) error {
-			return fixture.ErrOf(admin.New(c).BackfillObserver(ctx, "t", "seen", "O", admin.ObserverOptions{}))
-		},
+	for name, test := range map[string]struct {
+		column string // of the cell that is parked
+		change func(context.Context, *admin.Admin, admin.ObserverState) error
+	}{
+		"retry": {"poke", func(ctx context.Context, a *admin.Admin, s admin.ObserverState) error { return a.RetryParked(ctx, s) }},
+		"drop":  {"poke", func(ctx context.Context, a *admin.Admin, s admin.ObserverState) error { return a.DropParked(ctx, s) }},
+		"forget": {"seen", func(ctx context.Context, a *admin.Admin, _ admin.ObserverState) error {
+			return fixture.ErrOf(a.ForgetObserver(ctx, "t", "seen", "O", admin.ObserverOptions{}))
+		}},
+		"backfill": {"poke", func(ctx context.Context, a *admin.Admin, _ admin.ObserverState) error {
+			return fixture.ErrOf(a.BackfillObserver(ctx, "t", "seen", "O", admin.ObserverOptions{}))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := newCollectorEnv(t)
 			ctx, c := fixture.Context(t), env.Client
-			at := fixture.Cell("r", "poke")
 			fixture.Put(t, ctx, c, "r", "seen", "v")
-			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Notify(at) }))
+			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Notify(fixture.Cell("r", "poke")) }))
 			now, err := c.Engine().Clock.Next(ctx)
 			fixture.Must(t, err)
-			parked := admin.ObserverState{Cell: at, Observer: "O", Through: now, Attempts: 3, Observers: []string{"O"}}
+			parked := admin.ObserverState{Cell: fixture.Cell("r", test.column), Observer: "O", Through: now, Attempts: 3, Observers: []string{"O"}}
 			fixture.Must(t, errors.Join(admin.New(c).SetObserverStates(ctx, parked), c.Flush(ctx)))
 			before := cellsIn(t, ctx, env, "r", "notify")
 			operator := env.NewClient()
 			env.FaultsOf(operator).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.Crash })
-			if err := change(ctx, operator, parked); err == nil || !env.FaultsOf(operator).Crashed() {
+			if err := test.change(ctx, admin.New(operator), parked); err == nil || !env.FaultsOf(operator).Crashed() {
 				t.Errorf("it has succeeded: %v", err)
 			}
 			if after := cellsIn(t, ctx, env, "r", "notify"); len(before) != 3 || !slices.Equal(after, before) {
