@@ -2,6 +2,7 @@ package observers_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ type lost struct {
 func newLost(t *testing.T, clean int) *lost {
 	l := &lost{env: newEnv(t, table()), j: newJournal(), registry: observers.NewRegistry()}
 	l.registry.Observe("o", "t", "in", l.j.observer("o"))
-	fixture.Fill(t, l.ctx, l.Env, "t", clean)
+	fixture.FillLongAgo(t, l.ctx, l.Env, "t", clean)
 	l.dying = l.client()
 	l.session = l.dying.Engine().Locks.Sessions.Own()
 	return l
@@ -99,13 +100,13 @@ func (l *lost) set2(c *percolator.Client, rows int) error {
 	return err
 }
 
-const cleanRows = 5000
+var cleanRows = flag.Int("lost.clean", 5000, "how many clean rows a table has in which work is lost")
 
 // A client dies between its commit point and phase two: nobody reads the rows, and the observer
 // runs for them.
 func TestLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
 	t.Parallel()
-	l := newLost(t, cleanRows)
+	l := newLost(t, *cleanRows)
 	l.work()
 	l.FaultsOf(l.dying).Handle(func(r percolatortest.Request) percolatortest.Action {
 		if r.Method == percolatortest.MutateRows {
@@ -123,7 +124,7 @@ func TestLostBetweenCommitPointAndPhaseTwo(t *testing.T) {
 // A client writes, its hints are lost, and then it dies.
 func TestLostHint(t *testing.T) {
 	t.Parallel()
-	l := newLost(t, cleanRows)
+	l := newLost(t, *cleanRows)
 	l.work()
 	if err := l.set2(l.dying, 20); err != nil {
 		t.Fatal(err)
@@ -139,7 +140,7 @@ func TestLostHint(t *testing.T) {
 func TestLostQueue(t *testing.T) {
 	t.Parallel()
 	const rows = 500
-	l := newLost(t, cleanRows)
+	l := newLost(t, *cleanRows)
 	l.work()
 	r := observers.NewRegistry()
 	hold := make(chan struct{})
