@@ -74,7 +74,7 @@ func (c *Committer) enlist(ctx context.Context, deadline time.Time, states ...la
 // unlist erases from the journal that an observer is parked, up to s.Through, once its row does not
 // say so any more.
 func (c *Committer) unlist(ctx context.Context, s layout.ObserverState) error {
-	if !c.Meta.Journaled() || s.Done {
+	if !c.Meta.Journaled() {
 		return nil
 	}
 	row, mut := journal.Unparked(s)
@@ -136,7 +136,8 @@ func (c *Committer) DropParked(ctx context.Context, s layout.ObserverState) erro
 	return c.drop(ctx, s, mut)
 }
 
-// drop erases the sign that an observer is parked; others of the cell may then have work (J2).
+// drop erases the sign that an observer is parked: others of the cell may then have work, or its
+// notification may have nobody who is to see it, and only the journal leads there (J2).
 func (c *Committer) drop(ctx context.Context, s layout.ObserverState, mut *store.Mutation) error {
 	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
 	if err == nil {
@@ -204,10 +205,10 @@ func (c *Committer) lifetime() time.Time { return time.Now().Add(c.Store.Timing.
 
 // ClearObserverState erases the stored state of an observer of a cell.
 func (c *Committer) ClearObserverState(ctx context.Context, s layout.ObserverState) error {
-	if err := c.changeStates(ctx, s.Cell, clearState(s), c.lifetime()); err != nil {
-		return err
+	if s.Done {
+		return c.changeStates(ctx, s.Cell, clearState(s), c.lifetime())
 	}
-	return c.unlist(ctx, s)
+	return c.drop(ctx, s, clearState(s))
 }
 
 // clearState erases the stored state of an observer of a cell, up to its notification.

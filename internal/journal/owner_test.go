@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -39,6 +40,25 @@ func TestLowFollowsTheFirstUnsettledRow(t *testing.T) {
 	o.RolledBack(entries[3])
 	if got := low(o); got != 11 || o.owned != 0 || len(o.due) != 0 || len(o.streams["stream"].rows) != 0 {
 		t.Errorf("it is %d, want 11; %d are owned, %d due", got, o.owned, len(o.due))
+	}
+}
+
+// A transaction settles with the last row of its phase two. One that failed is left to a look (J4).
+func TestPhaseTwoSettles(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(2)
+	for i, err := range []error{nil, errors.New("unavailable")} {
+		o.Committed(entries[i], 5, 2, nil)
+		o.RowDone(entries[i], nil)
+		if entries[i].settled {
+			t.Error("settled while a row is left")
+		}
+		if o.RowDone(entries[i], err); entries[i].settled != (err == nil) {
+			t.Errorf("after %v: settled %v", err, entries[i].settled)
+		}
+	}
+	if got := low(o); got != 2 {
+		t.Errorf("low is %d, want 2", got)
 	}
 }
 
