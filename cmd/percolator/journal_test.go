@@ -50,7 +50,7 @@ func TestJournalSession(t *testing.T) {
 	s.run(exitFailure, "locks", "ls")
 	s.run(exitOK, "locks", "ls", "--scan", "people")
 	s.run(exitOK, "check", "--only", "journal") // it reads the first unsettled row of each stream
-	cl.plant(model.JournalTable, string(id)+"\x00\x00\x00\x00\x00\x00\x00\x00", "journal", "session", 1e15, "rubbish")
+	cl.plant(model.JournalTable, "\x41"+string(id), "journal", "session", 1e15, "rubbish")
 	s.run(exitOK, "journal", "ls")
 	s.run(exitFindings, "check", "--only", "journal")
 	s.run(exitUsage, "journal", "ls", "--from", "2")

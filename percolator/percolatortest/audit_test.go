@@ -255,7 +255,7 @@ func TestAuditFinds(t *testing.T) {
 		"a notification without an entry": {RuleEntry, func(s stored) { s.set(cell("z", "watched"), "notify", future, nil) }, false},
 		"a notification that counts as settled": {RuleEntry, func(s stored) {
 			for _, key := range s.journal() {
-				s.set(percolator.Cell{Table: "percolator_journal", Row: key[:17] + strings.Repeat("\x00", 8), Column: "low"}, "journal", 1000, nil)
+				s.set(percolator.Cell{Table: "percolator_journal", Row: "\x41" + key[:17], Column: "low"}, "journal", 1000, nil)
 			}
 		}, false},
 		"an entry that ends too early": {RuleDecodable, func(s stored) {
@@ -314,7 +314,7 @@ func TestAuditFinds(t *testing.T) {
 func (s stored) journal() (keys []string) {
 	s.Helper()
 	err := s.env.Store().Open("percolator_journal").ReadRows(s.ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
-		if len(r.Key()) == 25 && !strings.HasSuffix(r.Key(), strings.Repeat("\x00", 8)) {
+		if len(r.Key()) == 25 {
 			keys = append(keys, r.Key())
 		}
 		return true
