@@ -103,8 +103,10 @@ func (o *Owner) Committed(w *Append, ts tso.Timestamp, rows int, cells []model.C
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w.commitTS, w.decided, w.rows, w.cells = ts, true, rows, cells
-	for _, c := range cells {
-		o.cells[c] = append(o.cells[c], w)
+	if len(w.in) > 0 { // else a look at its row has to find them gone
+		for _, c := range cells {
+			o.cells[c] = append(o.cells[c], w)
+		}
 	}
 	o.check(w)
 }
