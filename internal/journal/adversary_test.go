@@ -118,3 +118,17 @@ func TestASessionThatComesBack(t *testing.T) {
 		}
 	})
 }
+
+// The end of a cell that many transactions have notified does not keep commits waiting.
+func TestACellOfManyTransactionsIsCleared(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(MaxOwned)
+	c := model.Cell{Table: "t", Row: "r", Column: "c"}
+	for _, w := range entries {
+		o.Committed(w, 2, 0, []model.Cell{c})
+	}
+	begun := time.Now()
+	if o.Cleared(c, 2); low(o) != MaxOwned+1 || len(o.cells) != 0 || time.Since(begun) > time.Second {
+		t.Errorf("after %v: %d are owned", time.Since(begun), o.owned)
+	}
+}
