@@ -62,6 +62,9 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 func (w *Worker) search(ctx context.Context) (left remains, moved bool, err error) {
 	if w.engine.Meta.ByJournal() {
 		left, s, err := w.surveyed(ctx)
+		if err == nil && left == (remains{}) && s.Twice {
+			left, _, err = w.surveyed(ctx)
+		}
 		if err == nil && left == (remains{}) {
 			moved, err = w.engine.Looker.Moved(ctx, s)
 		}

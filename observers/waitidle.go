@@ -136,6 +136,9 @@ func lookForWork(ctx context.Context, c *percolator.Client) (left Remaining, mov
 		return left, false, err
 	}
 	left, s, err := remaining(ctx, c)
+	if err == nil && left == (Remaining{}) && s != nil && s.Twice {
+		left, _, err = remaining(ctx, c)
+	}
 	switch {
 	case err != nil || left != (Remaining{}):
 	case s != nil:

@@ -74,11 +74,12 @@ type commit struct {
 	// none.
 	until time.Time
 
-	entry    *journal.Append     // nil: there is no journal
-	underWay *semaphore.Weighted // bytes of values in prewrite requests
-	failed   atomic.Bool         // a row's prewrite has failed: the others stop
-	mu       sync.Mutex
-	outcome  map[*rowWrites]prewriteOutcome
+	entry      *journal.Append     // nil: there is no journal
+	toldWeakly bool                // weak notifications may have been written
+	underWay   *semaphore.Weighted // bytes of values in prewrite requests
+	failed     atomic.Bool         // a row's prewrite has failed: the others stop
+	mu         sync.Mutex
+	outcome    map[*rowWrites]prewriteOutcome
 }
 
 func (cm *commit) id() locks.TxnID { return locks.TxnID{Primary: cm.primary.Cell, StartTS: cm.startTS} }

@@ -76,11 +76,13 @@ type Announcement struct {
 func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announcement, err error) {
 	begun := time.Now()
 	a.Deadline = begun.Add(c.Store.Timing.RequestLifetime)
+	oldest := &a.TS
 	if c.Meta.Journaled() && len(rows) > 0 {
 		start, err := c.Clock.Next(ctx)
 		if err != nil {
 			return a, err
 		}
+		oldest = &start // once collected, an entry leads nobody to what is written after it
 		if a.entry, err = c.Journal.Append(ctx, &journal.Entry{StartTS: start, Rows: rows}); err != nil {
 			return a, err
 		}
@@ -91,7 +93,7 @@ func (c *Committer) Announce(ctx context.Context, rows []journal.Row) (a Announc
 	if a.TS, err = c.Clock.Next(ctx); err != nil {
 		return a, err
 	}
-	return a, c.checkAge(a.TS, begun)
+	return a, c.checkAge(*oldest, begun)
 }
 
 // Done says that the announced notifications of cells were written.

@@ -18,6 +18,7 @@ func (cm *commit) notifyWeak(ctx context.Context, commitTS tso.Timestamp, deadli
 	if len(cm.weak) == 0 {
 		return nil
 	}
+	cm.toldWeakly = true
 	rows := map[rowKey]*store.Mutation{}
 	for _, c := range cm.weak {
 		k := rowKey{c.Table, c.Row}

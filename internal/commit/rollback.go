@@ -104,7 +104,7 @@ func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 	}
 	if err := cm.c.Bulk.Do(ctx, cm.erasures(matched)); err != nil {
 		cm.c.Config.Logger.Warn("erasure left to lock resolution", "start_ts", cm.startTS, "table", p.Table, "error", err)
-	} else {
+	} else if !cm.toldWeakly { // else a look dispatches what was notified (J4)
 		cm.c.Journal.Own.RolledBack(cm.entry)
 	}
 	return s, nil

@@ -92,7 +92,11 @@ func (e *Engine) build(backend store.Backend) (err error) {
 		return err
 	}
 	e.Reads = reads.New(e.Store, e.Clock, e.Meta, e.Locks, e.Config)
-	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string { return e.Locks.Sessions.Await(ctx) })
+	e.Journal = journal.NewAppender(e.Store.Background, e.Store, func(ctx context.Context) string {
+		ctx, cancel := context.WithTimeout(ctx, e.Store.Timing.RequestLifetime/4) // the rest is for the entry
+		defer cancel()
+		return e.Locks.Sessions.Await(ctx)
+	})
 	e.Commits = &commit.Committer{Journal: e.Journal, Store: e.Store, Bulk: e.Bulk, Clock: e.Clock, Meta: e.Meta, Dispatch: e.Dispatch, Locks: e.Locks,
 		Reads: e.Reads, Config: e.Config, Warm: commit.NewWarmGoroutines(e.Store.Background)}
 	e.Looker = &settle.Looker{Store: e.Store, Clock: e.Clock, Meta: e.Meta, Locks: e.Locks, Dispatch: e.Dispatch, Config: e.Config,

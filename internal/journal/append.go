@@ -157,7 +157,7 @@ func (a *Appender) sendAlone(parts []*part) {
 		if over {
 			return
 		}
-		err := a.open(s)
+		err := a.open(s, batch)
 		if err == nil {
 			err = a.row(s, batch)
 		}
@@ -260,7 +260,7 @@ func (a *Appender) idle() *stream {
 // send appends what waits until nothing does, or s has been replaced. It owns s.
 func (a *Appender) send(s *stream) {
 	for batch := a.take(s); len(batch) > 0; batch = a.take(s) {
-		err := a.open(s)
+		err := a.open(s, batch)
 		if err == nil {
 			err = a.row(s, batch)
 		}
@@ -304,28 +304,35 @@ func (a *Appender) take(s *stream) (batch []*part) {
 // headBytes is room for the names of tables.
 const headBytes = partBytes
 
-// open makes sure that s belongs to the present session and that its header is acknowledged (J3).
-func (a *Appender) open(s *stream) error {
-	ctx, cancel := context.WithTimeout(a.ctx, a.store.Timing.RequestLifetime)
-	defer cancel()
-	session := a.session(ctx)
+// open makes sure that s belongs to the present session and that its header is acknowledged (J3). A
+// header that was not is tried in another shard next time.
+func (a *Appender) open(s *stream, batch []*part) error {
+	session := a.session(a.ctx)
 	if s.next > 0 && s.session == session {
 		return nil
 	}
 	if s.next > 0 {
-		s.id = newStreamID(s.id)
+		a.rename(s)
 	}
 	mut := store.NewMutation(2)
 	mut.Put(layout.JournalFamily, sessionColumn, store.MetaTimestamp, encodeHeader(session, time.Now()))
 	mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(1), nil)
-	if err := a.mutate(ctx, s.id.key(0), mut); err != nil {
+	if err := a.request(s, batch, 0, mut); err != nil {
+		a.rename(s)
 		return err
 	}
 	s.session, s.next = session, 1
 	return nil
 }
 
-// row appends a batch. When the answer is late it has the entries appended elsewhere meanwhile.
+// rename makes s another stream, without a header. Whoever opens one more reads its id.
+func (a *Appender) rename(s *stream) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.id, s.next = newStreamID(s.id), 0
+}
+
+// row appends a batch.
 func (a *Appender) row(s *stream, batch []*part) error {
 	entries := make([]*Entry, len(batch))
 	for i, p := range batch {
@@ -333,11 +340,7 @@ func (a *Appender) row(s *stream, batch []*part) error {
 	}
 	mut := store.NewMutation(1)
 	mut.Put(layout.JournalFamily, batchColumn, store.MetaTimestamp, encodeBatch(entries))
-	ctx, cancel := context.WithTimeout(a.ctx, a.store.Timing.RequestLifetime)
-	defer cancel()
-	late := time.AfterFunc(hedgeAfter, func() { a.hedge(s, batch) })
-	defer late.Stop()
-	err := a.mutate(ctx, s.id.key(s.next), mut)
+	err := a.request(s, batch, s.next, mut)
 	if err != nil {
 		a.store.Count.AppendsFailed.Add(1)
 	} else {
@@ -345,6 +348,21 @@ func (a *Appender) row(s *stream, batch []*part) error {
 		a.Own.sent(s.id, s.next, batch)
 	}
 	s.next++ // acknowledged, or it can no longer arrive
+	return err
+}
+
+// request writes a row of s for a batch. When the answer is late it has the entries appended
+// elsewhere meanwhile.
+func (a *Appender) request(s *stream, batch []*part, seq uint64, mut *store.Mutation) error {
+	ctx, cancel := context.WithTimeout(a.ctx, a.store.Timing.RequestLifetime)
+	defer cancel()
+	answered := false // guarded by a.mu
+	late := time.AfterFunc(hedgeAfter, func() { a.hedge(s, batch, &answered) })
+	err := a.mutate(ctx, s.id.key(seq), mut)
+	late.Stop()
+	a.mu.Lock()
+	answered = true
+	a.mu.Unlock()
 	return err
 }
 
@@ -363,9 +381,12 @@ func (a *Appender) mutate(ctx context.Context, key string, mut *store.Mutation) 
 }
 
 // hedge replaces a stream whose row has no answer, and has the entries of that row appended again.
-func (a *Appender) hedge(s *stream, batch []*part) {
+func (a *Appender) hedge(s *stream, batch []*part, answered *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if *answered || a.closed {
+		return
+	}
 	at := slices.Index(a.streams, s)
 	switch {
 	case s.alone:

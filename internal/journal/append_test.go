@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,9 +187,10 @@ func TestLateRowIsAppendedElsewhere(t *testing.T) {
 func TestEntryWithoutAnAnswerFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		b := &table{answer: func(ctx context.Context, _ StreamID, _ uint64) (bool, error) {
-			if down {
+			if down.Load() {
 				<-ctx.Done()
 				return false, status.FromContextError(ctx.Err()).Err()
 			}
@@ -200,7 +202,7 @@ func TestEntryWithoutAnAnswerFails(t *testing.T) {
 		if status.Code(errors.Unwrap(err)) != codes.DeadlineExceeded || time.Since(begun) > lifetime {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(3 * lifetime)
 		if err := appendEntry(t.Context(), a, entryOf(2)); err != nil {
 			t.Error(err)

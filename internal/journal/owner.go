@@ -103,8 +103,10 @@ func (o *Owner) Committed(w *Append, ts tso.Timestamp, rows int, cells []model.C
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w.commitTS, w.decided, w.rows, w.cells = ts, true, rows, cells
-	for _, c := range cells {
-		o.cells[c] = append(o.cells[c], w)
+	if len(w.in) > 0 { // else a look at its row has to find them gone
+		for _, c := range cells {
+			o.cells[c] = append(o.cells[c], w)
+		}
 	}
 	o.check(w)
 }
@@ -136,8 +138,13 @@ func (o *Owner) RolledBack(w *Append) {
 func (o *Owner) Cleared(c model.Cell, upTo tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, w := range slices.Clone(o.cells[c]) {
-		if w.commitTS <= upTo {
+	over := func(w *Append) bool { return w.commitTS <= upTo }
+	ended := slices.Clone(o.cells[c])
+	if o.cells[c] = slices.DeleteFunc(o.cells[c], over); len(o.cells[c]) == 0 { // all at once: a cell may have many
+		delete(o.cells, c)
+	}
+	for _, w := range ended {
+		if over(w) {
 			o.clear(w, c)
 			o.check(w)
 		}

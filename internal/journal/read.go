@@ -64,19 +64,20 @@ func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, m
 	return rows, page.More, nil
 }
 
-// Streams reads the headers of all streams.
+// Streams reads the headers of all streams. ErrCorrupt: one cannot be decoded, and the list has the
+// others.
 func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
-	for row, err := range headers(ctx, s) {
-		if err != nil {
-			return nil, err
+	for row, rerr := range headers(ctx, s) {
+		if rerr != nil {
+			return nil, rerr
 		}
-		st, err := streamOf(row)
-		if err != nil {
-			return nil, err
+		if st, bad := streamOf(row); bad == nil {
+			list = append(list, st)
+		} else {
+			err = bad
 		}
-		list = append(list, st)
 	}
-	return list, nil
+	return list, err
 }
 
 // AllStreams is Streams with those that have rows and no header (J6). It sends a request for each

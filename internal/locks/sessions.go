@@ -29,6 +29,8 @@ type liveness struct {
 	// rest is the time since begun until which nothing is asked, because the oracle did not answer.
 	begun time.Time
 	rest  atomic.Int64 // time.Duration
+
+	missing atomic.Int64 // the time since begun at which Await first saw no session; 0: it saw one
 }
 
 const (
@@ -66,7 +68,7 @@ func (l *liveness) Own() string {
 	return l.own.ID()
 }
 
-// sessionWait bounds how long a client's first commit waits for its session.
+// sessionWait bounds how long a client's first commits wait for its session, all together.
 const sessionWait = 2 * time.Second
 
 // Await is Own that waits a little for a session that is being opened: without one, others learn of
@@ -75,7 +77,12 @@ func (l *liveness) Await(ctx context.Context) string {
 	if l.own == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionWait)
+	if id := l.own.ID(); id != "" {
+		l.missing.Store(0)
+		return id
+	}
+	l.missing.CompareAndSwap(0, int64(time.Since(l.begun)))
+	ctx, cancel := context.WithDeadline(ctx, l.begun.Add(time.Duration(l.missing.Load())+sessionWait))
 	defer cancel()
 	for pause := retry.New(time.Millisecond, 50*time.Millisecond); l.own.ID() == "" && pause.Wait(ctx) == nil; {
 	}

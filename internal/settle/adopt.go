@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
@@ -188,13 +190,10 @@ func (a *Adopter) Turn(ctx context.Context) error {
 	if err := a.Looker.Meta.CheckRepairing(ctx); err != nil {
 		return err
 	}
-	if err := a.list(ctx); err != nil {
-		return err
-	}
+	failed := a.list(ctx) // the streams that are known go on
 	if err := a.judge(ctx); err != nil {
-		return err
+		failed = err
 	}
-	var failed error
 	for _, st := range a.known {
 		if !st.ended && !st.fresh && !a.watches(st) {
 			continue
@@ -218,7 +217,7 @@ func (a *Adopter) list(ctx context.Context) error {
 		return nil
 	}
 	streams, err := journal.Streams(ctx, a.Looker.Store)
-	if err != nil {
+	if err != nil && !errors.Is(err, model.ErrCorrupt) {
 		return err
 	}
 	now := time.Now()
@@ -244,7 +243,7 @@ func (a *Adopter) list(ctx context.Context) error {
 		}
 	}
 	a.begun = true
-	return nil
+	return err
 }
 
 // passed forgets rows that somebody else has settled.
@@ -265,7 +264,7 @@ func (a *Adopter) drop(st *adopted, seq uint64) {
 }
 
 // judge finds out which owners are dead.
-func (a *Adopter) judge(ctx context.Context) error {
+func (a *Adopter) judge(ctx context.Context) (failed error) {
 	var ask []string
 	for _, st := range a.known {
 		if id := st.stream.Session; id != "" && !st.ended && !slices.Contains(ask, id) {
@@ -280,12 +279,13 @@ func (a *Adopter) judge(ctx context.Context) error {
 		default:
 			over, err := st.idle.over(ctx, a.Looker, st.stream)
 			if err != nil {
-				return err
+				failed = err
+				continue
 			}
 			st.ended = over
 		}
 	}
-	return nil
+	return failed
 }
 
 // adopt looks at the rows of a stream that are due, then at those that it has not read, and moves

@@ -144,6 +144,9 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 	if err != nil {
 		return settled, err
 	}
+	if err := l.learnColumns(ctx, rows); err != nil {
+		return settled, err
+	}
 	l.forget(ctx, rows, highest(items))
 	var mu sync.Mutex
 	var g errgroup.Group
@@ -381,6 +384,18 @@ func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found Fou
 		owed = true
 	}
 	return owed
+}
+
+// learnColumns reads the schema again if one of rows, which were read before, is notified in a column
+// that is not known to be observed: it may have become so.
+func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]layout.Pending) error {
+	for _, p := range rows {
+		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return !l.observed(n.Cell) }) {
+			_, err := l.Meta.Refresh(ctx)
+			return err
+		}
+	}
+	return nil
 }
 
 // observed reports whether the stored schema has observers for the cell.

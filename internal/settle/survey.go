@@ -10,11 +10,16 @@ import (
 
 // A survey reads what the journal says to be unfinished, whoever owns it: the entries of every
 // stream from its low position on, and the locks and notifications of their rows. It decides
-// nothing. That it saw nothing counts only if nothing was appended meanwhile.
+// nothing. That it saw nothing counts only if nothing was appended meanwhile, and if a second one saw
+// nothing either: it does not read all rows at once, and a run whose entry is older may have
+// committed in between, after the rows that it writes were read and before the row it ran for was.
 
 // Survey is how far the streams were read.
 type Survey struct {
 	ends map[journal.StreamID]uint64 // behind the last row of each stream
+
+	// Twice says that entries named rows: that nothing was seen takes a second survey.
+	Twice bool
 }
 
 // RowID names a row.
@@ -24,7 +29,11 @@ type RowID struct{ Table, Key string }
 // notifications, each once. Memory: some 16 MiB of names, however many there are.
 func (l *Looker) Survey(ctx context.Context, visit func(layout.Pending)) (*Survey, error) {
 	s := &Survey{ends: map[journal.StreamID]uint64{}}
-	sel := journal.Selection{Knows: func(table string) (bool, error) { return l.Meta.HasTable(ctx, table) }, Ends: s.ends}
+	sel := journal.Selection{
+		Knows: func(table string) (bool, error) { return l.Meta.HasTable(ctx, table) },
+		Wants: func(journal.Entry, journal.Row) bool { s.Twice = true; return true },
+		Ends:  s.ends,
+	}
 	for page, err := range journal.NamedRows(store.InBackground(ctx), l.Store, sel, store.Pending()) {
 		if err != nil {
 			return nil, err
