@@ -108,7 +108,7 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 		}
 	}
 	for of, columns := range acks {
-		if _, there := row[of]; !there { // an earlier cycle removed the cell
+		if c := cells[of]; c.last == nil && !c.left { // nothing of the cell stays, or an earlier cycle removed it
 			if v := tombstoneOf(of, cells, columns); len(v.erasures) > 0 {
 				g.tombstones = append(g.tombstones, v)
 			}
