@@ -196,7 +196,7 @@ func (a *auditor) notified(c *auditedCell, entries []journalEntry, cells map[str
 		if parked(cells, c.column) >= ts {
 			continue
 		}
-		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start <= ts && !e.settled || !e.primary && (e.start <= ts || e.weak) }) {
+		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return !e.settled && (e.start <= ts || !e.primary && e.weak) }) {
 			a.findCell(c, RuleEntry, "nothing in the journal leads to the notification at %d", ts)
 		}
 	}
