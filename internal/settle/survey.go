@@ -10,11 +10,13 @@ import (
 
 // A survey reads what the journal says to be unfinished, whoever owns it: the entries of every
 // stream from its low position on, and the locks and notifications of their rows. It decides
-// nothing. That it saw nothing counts only if nothing was appended meanwhile.
+// nothing. That it saw nothing counts only if nothing was appended meanwhile, and if the journal is
+// the one that this client knew of: turned off, or emptied by a repair, it names nothing either.
 
 // Survey is how far the streams were read.
 type Survey struct {
-	ends map[journal.StreamID]uint64 // behind the last row of each stream
+	ends    map[journal.StreamID]uint64 // behind the last row of each stream
+	version uint64                      // of the schema, as this client knew it
 }
 
 // RowID names a row.
@@ -23,7 +25,8 @@ type RowID struct{ Table, Key string }
 // Survey has visit called for the rows that unfinished entries name and that hold locks or
 // notifications, each once. Memory: some 16 MiB of names, however many there are.
 func (l *Looker) Survey(ctx context.Context, visit func(layout.Pending)) (*Survey, error) {
-	s := &Survey{ends: map[journal.StreamID]uint64{}}
+	m, _ := l.Meta.Snapshot()
+	s := &Survey{map[journal.StreamID]uint64{}, m.Version}
 	sel := journal.Selection{Knows: func(table string) (bool, error) { return l.Meta.HasTable(ctx, table) }, Ends: s.ends}
 	for page, err := range journal.NamedRows(store.InBackground(ctx), l.Store, sel, store.Pending()) {
 		if err != nil {
@@ -36,7 +39,7 @@ func (l *Looker) Survey(ctx context.Context, visit func(layout.Pending)) (*Surve
 	return s, nil
 }
 
-// Moved reports whether anything was appended since the survey.
+// Moved reports whether anything was appended since the survey, or the journal may be another one.
 func (l *Looker) Moved(ctx context.Context, s *Survey) (bool, error) {
 	streams, err := journal.Streams(ctx, l.Store)
 	if err != nil {
@@ -48,5 +51,6 @@ func (l *Looker) Moved(ctx context.Context, s *Survey) (bool, error) {
 			return true, err
 		}
 	}
-	return false, nil
+	m, err := l.Meta.Refresh(ctx)
+	return m.Version != s.version || !l.Meta.ByJournal(), err
 }
