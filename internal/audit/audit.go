@@ -165,8 +165,9 @@ type auditor struct {
 	oldest  tso.Timestamp // start of the oldest lock; 0: there is none
 	indexes []*auditedIndex
 
-	building  bool // the journal
-	journaled bool // it is complete, and was read
+	building  bool          // the journal
+	since     tso.Timestamp // what is older it need not name
+	journaled bool          // it is complete, and was read
 	journal   []*journalRow
 	entries   map[rowName][]journalEntry
 	parked    map[string]tso.Timestamp // by row of the journal and column
@@ -211,7 +212,9 @@ func (a *auditor) bounds(row layout.Row) {
 		return
 	}
 	for _, it := range row.Of("meta") {
-		a.building = a.building || it.Column == "journal" && journalBuilding(it.Value)
+		if it.Column == "journal" {
+			a.building, a.since = journalState(it.Value)
+		}
 		at := map[string]*tso.Timestamp{"safepoint": &a.report.Safepoint, "mark": &a.report.GCWatermark}[it.Column]
 		if at != nil && len(it.Value) == 8 {
 			*at = tso.Timestamp(binary.BigEndian.Uint64(it.Value))

@@ -164,6 +164,7 @@ func (a *auditor) cell(c *auditedCell, cells map[string]*auditedCell) {
 	}
 	if a.cfg.Collected {
 		a.garbage(c)
+		a.unused(c, cells)
 	}
 }
 
@@ -299,5 +300,17 @@ func (a *auditor) garbage(c *auditedCell) {
 	}
 	if len(kept) == 1 && kept[0].Kind == 'D' && len(c.notify) == 0 {
 		a.findCell(c, RuleGarbage, "the deletion at %d", kept[0].Commit)
+	}
+}
+
+// unused checks that no acknowledgment is left of a cell that is gone.
+func (a *auditor) unused(c *auditedCell, cells map[string]*auditedCell) {
+	rest, ok := strings.CutPrefix(c.column, "\x00ack\x00")
+	if !ok || len(c.locks) > 0 || slices.ContainsFunc(c.records, func(r Record) bool { return r.Commit > a.report.GCWatermark }) {
+		return
+	}
+	_, of, _ := strings.Cut(rest, "\x00")
+	if cell := cells[of]; cell == nil || len(cell.records)+len(cell.locks)+len(cell.notify) == 0 {
+		a.findCell(c, RuleGarbage, "an acknowledgment of a cell that is gone")
 	}
 }

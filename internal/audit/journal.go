@@ -178,6 +178,9 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 				a.stray = append(a.stray, strayLock{l.start, model.Cell{Table: t.name, Row: key, Column: c.column}})
 			}
 		}
+		if !c.broken {
+			a.committed(c, entries)
+		}
 		a.parkedOf(t, key, c, cells)
 		if t.notifies(c.column) && !a.cfg.SkipNotifications {
 			a.notified(c, entries, cells)
@@ -185,6 +188,20 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 	}
 	for _, e := range entries {
 		e.row.needed = e.row.needed || a.keeps(t, e, cells)
+	}
+}
+
+// committed checks that an entry leads to whatever a record above the watermark makes garbage: what
+// lies beneath it, or itself where it deletes. J7 keeps the entry of each such record.
+func (a *auditor) committed(c *auditedCell, entries []journalEntry) {
+	ack := strings.HasPrefix(c.column, "\x00ack\x00")
+	for i, r := range c.records {
+		if r.Commit <= a.report.GCWatermark || r.Start <= a.since || i == 0 && (r.Kind == 'P' || ack) {
+			continue
+		}
+		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return e.start == r.Start }) {
+			a.findCell(c, RuleEntry, "no entry names the record of transaction %d at %d", r.Start, r.Commit)
+		}
 	}
 }
 
@@ -196,9 +213,7 @@ func (a *auditor) notified(c *auditedCell, entries []journalEntry, cells map[str
 		if parked(cells, c.column) >= ts {
 			continue
 		}
-		if !slices.ContainsFunc(entries, func(e journalEntry) bool {
-			return e.start <= ts && !e.settled || !e.primary && (e.start <= ts || e.weak)
-		}) {
+		if !slices.ContainsFunc(entries, func(e journalEntry) bool { return !e.settled && (e.start <= ts || !e.primary && e.weak) }) {
 			a.findCell(c, RuleEntry, "nothing in the journal leads to the notification at %d", ts)
 		}
 	}
@@ -287,8 +302,11 @@ func (a *auditor) unjournaled() {
 	}
 }
 
-// journalBuilding reads whether the journal is still being built.
-func journalBuilding(b []byte) bool {
-	var st struct{ Building string }
-	return json.Unmarshal(b, &st) != nil || st.Building != ""
+// journalState reads whether the journal is still being built, and what it is complete from.
+func journalState(b []byte) (building bool, since tso.Timestamp) {
+	var st struct {
+		Building string
+		Since    tso.Timestamp
+	}
+	return json.Unmarshal(b, &st) != nil || st.Building != "", st.Since
 }

@@ -32,6 +32,9 @@ type shown struct {
 
 // eraseShare takes a share and erases all of it. errShareLost: another collector has it.
 func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, keep func(context.Context) error) error {
+	if err := g.checkShare(ctx, sh); err != nil {
+		return err
+	}
 	if err := g.saveShare(ctx, sh, name); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ const maxErasures = 20_000
 type rowGarbage struct {
 	erasures   []erasure
 	tombstones []tombstone
-	postponed  int // columns left alone because of an old lock, and erasures beyond the limit
+	postponed  int // columns left alone because of a lock, and erasures beyond the limit
 	corrupt    []string
 }
 
@@ -102,19 +102,31 @@ func collectible(row layout.RowVersions, watermark tso.Timestamp) rowGarbage {
 			if slices.ContainsFunc(acks[col], func(a string) bool { return cells[a].left }) {
 				// An observer has run since the watermark. Only the deletion shows an export that the
 				// observer was behind before.
+				g.await(row, acks[col]...)
 				continue
 			}
 			g.tombstones = append(g.tombstones, tombstoneOf(col, cells, acks[col]))
+			if len(acks[col]) > 0 {
+				g.await(row, col)
+			}
 		}
 	}
 	for of, columns := range acks {
-		if _, there := row[of]; !there { // an earlier cycle removed the cell
+		if c := cells[of]; c.last == nil && !c.left { // nothing of the cell stays, or an earlier cycle removed it
 			if v := tombstoneOf(of, cells, columns); len(v.erasures) > 0 {
 				g.tombstones = append(g.tombstones, v)
 			}
 		}
 	}
 	return g
+}
+
+// await postpones the row while a cell that keeps garbage of another one does so by a lock: of a
+// transaction that never commits nobody else leads back here (J8).
+func (g *rowGarbage) await(row layout.RowVersions, columns ...string) {
+	if slices.ContainsFunc(columns, func(c string) bool { return len(row[c].Locks) > 0 }) {
+		g.postponed++
+	}
 }
 
 // limit leaves to the next cycle what is too much for one request. Any part of the erasures is as

@@ -30,3 +30,20 @@ func TestMarkerAboveTheNewestRunIsNeverCollected(t *testing.T) {
 		t.Errorf("%d versions are counted: %s", n, describe(g))
 	}
 }
+
+// A lock without an entry (J8) keeps an acknowledgment, or the deletion that it acknowledges, for a
+// while. The row has to be looked at again afterwards, which no other entry may lead to.
+func TestLockKeepsGarbageOfAnotherColumn(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"c del@5=3 lock@40\nack:O:c lck@10=8":   1,
+		"c del@5=3\nack:O:c lck@10=8 lock@40":   1,
+		"c del@5=3\nack:O:c lck@10=8":           0,
+		"c del@5=3 lock@40":                     0,
+		"c del@5=3\nack:O:c lck@10=8 lck@50=40": 0, // by the entry of the later run
+	} {
+		if g := collectible(parseRow(t, text), 30); g.postponed != want {
+			t.Errorf("%q: %s", text, describe(g))
+		}
+	}
+}

@@ -218,6 +218,20 @@ func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, 
 // errShareLost says that another collector was faster, or has taken over.
 var errShareLost = errors.New("percolator: collection: another collector has the share")
 
+// checkShare makes sure that this client knows every table of a share's cycle, and that its watermark
+// was published: nothing newer is ever removed, whatever the row of the lease holds.
+func (g *Collector) checkShare(ctx context.Context, sh *heldShare) error {
+	m, _ := g.e.Meta.Snapshot()
+	if sh.Watermark <= m.Watermark {
+		return nil
+	}
+	m, err := g.e.Meta.Refresh(ctx)
+	if err == nil && sh.Watermark > m.Watermark {
+		err = fmt.Errorf("percolator: %w: column %q of row %q in %s tells of the watermark %d, which was not published; erase the row to start afresh", model.ErrCorrupt, sh.column, collectorRow, model.MetaTable, sh.Watermark)
+	}
+	return err
+}
+
 // saveShare writes what is left of a share and extends its lease; without a holder it gives it up.
 func (g *Collector) saveShare(ctx context.Context, sh *heldShare, holder string) error {
 	sh.saved = time.Now()

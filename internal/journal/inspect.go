@@ -146,9 +146,11 @@ func InspectRows(ctx context.Context, s *store.Store, id StreamID, from uint64) 
 			}
 			for _, row := range page.Rows {
 				var in InspectedRow
-				_, in.Seq, _ = parseKey(row.Key)
-				in.Bytes = row.Size()
-				in.Entries, in.Corrupt = batchOf(row)
+				_, seq, ok := parseKey(row.Key)
+				in.Seq, in.Bytes = seq, row.Size()
+				if in.Entries, in.Corrupt = batchOf(row); !ok {
+					in.Entries, in.Corrupt = nil, foreign(row.Key)
+				}
 				if !yield(in, nil) {
 					return
 				}

@@ -54,7 +54,10 @@ func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, m
 		return nil, false, err
 	}
 	for _, row := range page.Rows {
-		_, seq, _ := parseKey(row.Key)
+		_, seq, ok := parseKey(row.Key)
+		if !ok {
+			return nil, false, foreign(row.Key)
+		}
 		entries, err := batchOf(row)
 		if err != nil {
 			return nil, false, err
@@ -155,7 +158,7 @@ func firstRows(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error]
 func streamOf(row layout.Row) (Stream, error) {
 	id, seq, ok := parseKey(row.Key)
 	if !ok {
-		return Stream{}, fmt.Errorf("percolator: %w: row %q of %s is of no stream", model.ErrCorrupt, row.Key, model.JournalTable)
+		return Stream{}, foreign(row.Key)
 	}
 	st := Stream{ID: id, Low: 1}
 	for _, it := range row.Of(layout.JournalFamily) {
@@ -189,6 +192,10 @@ func batchOf(row layout.Row) ([]Entry, error) {
 		}
 	}
 	return nil, corrupt(row.Key, errBatch)
+}
+
+func foreign(key string) error {
+	return fmt.Errorf("percolator: %w: row %q of %s is of no stream", model.ErrCorrupt, key, model.JournalTable)
 }
 
 func corrupt(key string, err error) error {

@@ -10,13 +10,16 @@ import (
 
 // A survey reads what the journal says to be unfinished, whoever owns it: the entries of every
 // stream from its low position on, and the locks and notifications of their rows. It decides
-// nothing. That it saw nothing counts only if nothing was appended meanwhile, and if a second one saw
-// nothing either: it does not read all rows at once, and a run whose entry is older may have
-// committed in between, after the rows that it writes were read and before the row it ran for was.
+// nothing. That it saw nothing counts only if nothing was appended meanwhile, if the journal is the
+// one that this client knew of – turned off, or emptied by a repair, it names nothing either –, and
+// if a second one saw nothing too: it does not read all rows at once, and a run whose entry is older
+// may have committed in between, after the rows that it writes were read and before the row it ran
+// for was.
 
 // Survey is how far the streams were read.
 type Survey struct {
-	ends map[journal.StreamID]uint64 // behind the last row of each stream
+	ends    map[journal.StreamID]uint64 // behind the last row of each stream
+	version uint64                      // of the schema, as this client knew it
 
 	// Twice says that entries named rows: that nothing was seen takes a second survey.
 	Twice bool
@@ -28,7 +31,8 @@ type RowID struct{ Table, Key string }
 // Survey has visit called for the rows that unfinished entries name and that hold locks or
 // notifications, each once. Memory: some 16 MiB of names, however many there are.
 func (l *Looker) Survey(ctx context.Context, visit func(layout.Pending)) (*Survey, error) {
-	s := &Survey{ends: map[journal.StreamID]uint64{}}
+	m, _ := l.Meta.Snapshot()
+	s := &Survey{ends: map[journal.StreamID]uint64{}, version: m.Version}
 	sel := journal.Selection{
 		Knows: func(table string) (bool, error) { return l.Meta.HasTable(ctx, table) },
 		Wants: func(journal.Entry, journal.Row) bool { s.Twice = true; return true },
@@ -45,7 +49,7 @@ func (l *Looker) Survey(ctx context.Context, visit func(layout.Pending)) (*Surve
 	return s, nil
 }
 
-// Moved reports whether anything was appended since the survey.
+// Moved reports whether anything was appended since the survey, or the journal may be another one.
 func (l *Looker) Moved(ctx context.Context, s *Survey) (bool, error) {
 	streams, err := journal.Streams(ctx, l.Store)
 	if err != nil {
@@ -57,5 +61,6 @@ func (l *Looker) Moved(ctx context.Context, s *Survey) (bool, error) {
 			return true, err
 		}
 	}
-	return false, nil
+	m, err := l.Meta.Refresh(ctx)
+	return m.Version != s.version || !l.Meta.ByJournal(), err
 }

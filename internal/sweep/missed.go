@@ -2,10 +2,12 @@ package sweep
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 )
 
@@ -43,13 +45,26 @@ func (s *sweeping) lookAgain(ctx context.Context) error {
 	}
 	list = slices.DeleteFunc(list, func(f finding) bool { return unnamed(f, names).empty() })
 	list, err := s.still(ctx, list)
-	if err != nil {
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if err := s.sameJournal(ctx); err != nil {
 		return err
 	}
 	for i, f := range list {
 		list[i] = unnamed(f, names)
 	}
 	return s.deal(ctx, slices.DeleteFunc(list, finding.empty))
+}
+
+// sameJournal makes sure that the journal which is checked was not turned off, or is built again,
+// since the sweep began: it lacks entries then, and nothing is missed by it.
+func (s *sweeping) sameJournal(ctx context.Context) error {
+	m, err := s.e.Meta.Refresh(ctx)
+	if err == nil && (m.Journal.Building != s.state.Building || m.Schema.DisableJournal) {
+		err = fmt.Errorf("percolator: %w: the journal was turned off, or is built again, since the sweep began", model.ErrConflict)
+	}
+	return err
 }
 
 // unnamed is what of a finding no entry leads to.

@@ -144,6 +144,9 @@ func ExportWeak(ctx context.Context, e *engine.Engine, ts tso.Timestamp, table s
 	}
 	x := &exporter{e: e, ts: ts, info: info}
 	rows := x.passed(ctx, r, store.Weak(x.ts))
+	if _, err := e.Meta.Refresh(ctx); err != nil { // who knows that there is no journal any more notifies without entries
+		return failedExport(err)
+	}
 	if e.Meta.ByJournal() {
 		rows = x.named(ctx, r, store.Weak(x.ts))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/bigtable"
 
@@ -265,4 +266,41 @@ func randomGarbage(t *testing.T, env *percolatortest.Env, seed uint64) {
 	if rows, _ := streamsLeft(t, ctx, env); rows != 0 { // a living client may have written a header again
 		t.Errorf("%d rows of the journal are left", rows)
 	}
+}
+
+// A row that stands among those of a stream and has no number stops a cycle before the watermark is
+// published, like one that cannot be decoded; once it has gone collection goes on.
+func TestForeignRowAmongThoseOfAStream(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	fixture.Put(t, ctx, c, "r", "c", "2")
+	fixture.Must(t, c.Flush(ctx))
+	env.Clock.Advance(afterwards)
+	table := env.Store().Open("percolator_journal")
+	var foreign string
+	var batch []byte
+	fixture.Must(t, table.ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {
+		for _, it := range r["journal"] {
+			if it.Column == "journal:batch" {
+				foreign, batch = r.Key()+"x", it.Value
+			}
+		}
+		return true
+	}))
+	mut := bigtable.NewMutation()
+	mut.Set("journal", "batch", 1000, batch)
+	fixture.Must(t, table.Apply(ctx, foreign, mut))
+	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	col, err := collector(t, c, admin.CollectorConfig{}).Collect(limited)
+	if fixture.WantErr(t, err, percolator.ErrCorrupt); col.Phase != admin.CollectionResolve {
+		t.Errorf("stopped at %+v", col)
+	}
+	mut = bigtable.NewMutation()
+	mut.DeleteRow()
+	fixture.Must(t, table.Apply(ctx, foreign, mut))
+	collect(t, ctx, c)
+	wantCells(t, ctx, env, "collected", 1, 0, 1, 0)
 }

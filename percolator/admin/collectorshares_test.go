@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"cloud.google.com/go/bigtable"
 
 	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
@@ -293,5 +295,40 @@ func TestCollectionCostsTheChange(t *testing.T) {
 	t.Logf("%d changed rows: read %d rows in %d requests among %d, %d rows in %d requests among %d", changed, few, fewRequests, 10*changed, many, manyRequests, *manyRows)
 	if few != 2*changed || many != few || max(fewRequests, manyRequests) > min(fewRequests, manyRequests)+4 { // shared streams differ
 		t.Error("the cost follows the table")
+	}
+}
+
+// A share of a watermark that was never published, as a row of the lease may hold it that is newer
+// than the meta row, erases nothing.
+func TestShareAboveTheWatermark(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	fixture.Put(t, ctx, c, "r", "c", "2")
+	fixture.Must(t, c.Flush(ctx))
+	streams, err := journal.Streams(ctx, c.Engine().Store)
+	fixture.Must(t, err)
+	now, err := env.Oracle.Next(ctx)
+	fixture.Must(t, err)
+	type rows struct {
+		ID   []byte
+		Rows []uint64
+	}
+	var list []rows
+	for _, st := range streams {
+		list = append(list, rows{[]byte(st.ID), []uint64{1, 9}})
+	}
+	share, err := json.Marshal(map[string]any{"Watermark": now, "Asked": now, "Streams": list})
+	fixture.Must(t, err)
+	state, err := json.Marshal(map[string]any{"Phase": admin.CollectionErase, "Safepoint": now, "ByJournal": true, "Holder": "another", "Expires": now.Add(time.Hour)})
+	fixture.Must(t, err)
+	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "share-00", 1000, string(share))
+	fixture.Plant(t, ctx, env, "percolator_meta", "collector", "meta", "state", 1000, string(state))
+	_, err = collector(t, c, admin.CollectorConfig{}).Collect(ctx)
+	fixture.WantErr(t, err, percolator.ErrCorrupt)
+	wantCells(t, ctx, env, "above the watermark", 2, 0, 2, 0)
+	if rows, _ := streamsLeft(t, ctx, env); rows == 0 {
+		t.Error("the entries have gone")
 	}
 }

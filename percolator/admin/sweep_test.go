@@ -325,3 +325,39 @@ func TestNoSweepBesideARepair(t *testing.T) {
 	fixture.WantErr(t, fixture.ErrOf(w.Sweep(s.ctx)), admin.ErrRepairing)
 	s.repair()
 }
+
+// A sweep that checks ends when the journal is turned off, or built again, meanwhile: what commits
+// without an entry then is not missed by the journal.
+func TestSweepWhileTheJournalIsTurnedOff(t *testing.T) {
+	t.Parallel()
+	s := journalSchema(false)
+	s.Tables = append(s.Tables, percolator.Table{Name: "z"})
+	env := percolatortest.New(t, s)
+	ctx, c := fixture.Context(t), env.Client
+	fixture.Put(t, ctx, c, "r", "c", "1")
+	fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+		return tx.Set(percolator.Cell{Table: "z", Row: "r", Column: "c"}, []byte("1"))
+	}))
+	off, pages := *s, 0
+	off.DisableJournal = true
+	w, err := admin.New(c).NewSweeper(admin.SweepConfig{Progress: func(p admin.Sweep) {
+		if pages++; pages != 1 {
+			return
+		}
+		mustApply(t, ctx, env, &off)
+		fixture.Eventually(t, "the client knows that there is no journal", func() bool { return !c.Engine().Meta.Journaled() })
+		fixture.Put(t, ctx, c, "s", "seen", "1")
+		fixture.Must(t, c.Flush(ctx))
+		env.Clock.Advance(2 * time.Hour)
+		mustApply(t, ctx, env, s)
+		fixture.Eventually(t, "the client knows of the journal", c.Engine().Meta.Journaled)
+	}})
+	fixture.Must(t, err)
+	done, err := w.Sweep(ctx)
+	if !errors.Is(err, percolator.ErrConflict) || done.Missed.Sum() != 0 || c.Engine().Store.Count.FoundBySweep.Load() != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if done := sweep(t, ctx, c, admin.SweepConfig{}); done.Building == "" || done.Missed.Sum() != 0 || done.Notifications != 1 {
+		t.Errorf("the one that builds: %+v", done)
+	}
+}
