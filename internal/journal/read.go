@@ -23,6 +23,7 @@ type Stream struct {
 	ID      StreamID
 	Session string // of its client; "": the oracle keeps none
 	Low     uint64 // every row below it is settled, or appended again above
+	Header  bool   // its client's header is there; else only a position that came late, or nothing
 }
 
 // ReadRows reads rows of a stream by their numbers; those that are gone are missing.
@@ -169,7 +170,7 @@ func streamOf(row layout.Row) (Stream, error) {
 			if err != nil {
 				return st, corrupt(row.Key, err)
 			}
-			st.Session = h.Session
+			st.Session, st.Header = h.Session, true
 		case it.Column == lowColumn:
 			low, err := layout.FromCell(it.Timestamp)
 			if err != nil {
