@@ -142,7 +142,7 @@ func TestCollectorPaceKeepsTheDeadline(t *testing.T) {
 // A slow pace outlasts the lease, which is kept meanwhile.
 func TestCollectorLeaseIsKeptWhileItWaits(t *testing.T) {
 	t.Parallel()
-	env := newCollectorEnv(t)
+	env := newCollectorEnv(t, byPasses)
 	ctx, c := fixture.Context(t), env.Client
 	tx := fixture.MustBegin(t, ctx, c)
 	for i := range 516 {
