@@ -120,3 +120,47 @@ func TestBulkWriterLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestFlushOutlastsCallers: a caller that gives up leaves its rows on their way. Flush returns only
+// when none of them can be applied any more.
+func TestFlushOutlastsCallers(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		seed := rand.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			backend := &fickleBackend{random: rand.New(rand.NewPCG(seed, 1)), applied: map[string]bool{}}
+			s := New(context.Background(), backend, &telemetry.Counters{})
+			w := NewBulkWriter(s.Background, s)
+			var callers sync.WaitGroup
+			for c := range 8 {
+				callers.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+					defer cancel()
+					var muts []RowMutation
+					for i := range 300 {
+						mut := NewMutation(1)
+						mut.Put(layout.DataFamily, "c", 1, nil)
+						muts = append(muts, RowMutation{Table: "t", Row: fmt.Sprintf("%d-%d-%d", i%10, c, i), Mut: mut, Deadline: time.Now().Add(10 * time.Second)})
+					}
+					_ = w.Do(ctx, muts) // most have to give up
+				})
+			}
+			callers.Wait()
+			if err := w.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			backend.mu.Lock()
+			flushed := len(backend.applied)
+			backend.mu.Unlock()
+			time.Sleep(time.Minute)
+			backend.mu.Lock()
+			if later := len(backend.applied); later != flushed || flushed == 0 {
+				t.Errorf("%d rows were applied when Flush returned, %d a minute later", flushed, later)
+			}
+			backend.mu.Unlock()
+			s.Stop()
+			w.Close()
+		})
+	}
+}

@@ -117,6 +117,24 @@ func (s *torn) dead() *percolator.Client {
 	return c
 }
 
+// seenOnly is the observed column, without the weak one.
+var seenOnly = []observers.Column{{Table: "t", Name: "seen"}}
+
+// work runs a worker that does not collect, until stop has returned.
+func (s *torn) work(c *percolator.Client, registry *observers.Registry, cfg observers.Config) (w *observers.Worker, stop func()) {
+	s.Helper()
+	cfg.DisableCollection = true
+	w, err := observers.NewWorker(c, registry, cfg)
+	fixture.Must(s, err)
+	ctx, cancel := context.WithCancel(s.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	return w, func() {
+		cancel()
+		fixture.Must(s, <-done)
+	}
+}
+
 func (s *torn) wants(a, b string) {
 	s.Helper()
 	fixture.WantNow(s, s.ctx, s.Client, u("a"), a)
@@ -272,14 +290,9 @@ func TestRepairNotifiesAgain(t *testing.T) {
 	})
 	work := func(want ...string) {
 		t.Helper()
-		w, err := observers.NewWorker(s.Client, registry, observers.Config{DisableCollection: true})
-		fixture.Must(t, err)
-		ctx, stop := context.WithCancel(s.ctx)
-		done := make(chan error, 1)
-		go func() { done <- w.Run(ctx) }()
+		w, stop := s.work(s.Client, registry, observers.Config{})
 		fixture.Must(t, w.WaitIdle(s.ctx))
 		stop()
-		fixture.Must(t, <-done)
 		var got []string
 		for len(ran) > 0 {
 			got = append(got, <-ran)

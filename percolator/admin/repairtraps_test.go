@@ -302,18 +302,13 @@ func TestRepairBesideAWorker(t *testing.T) {
 	})
 	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
 	s.now()
-	w, err := observers.NewWorker(s.Client, registry, observers.Config{DisableCollection: true, Columns: []observers.Column{{Table: "t", Name: "seen"}}})
-	fixture.Must(t, err)
-	ctx, stop := context.WithCancel(s.ctx)
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	w, stop := s.work(s.Client, registry, observers.Config{Columns: seenOnly})
 	fixture.Must(t, w.WaitIdle(s.ctx))
 	if r := s.repair(); r.Renotified != 1 || len(ran) != 1 {
 		t.Errorf("%+v after %d runs", r, len(ran))
 	}
 	fixture.Must(t, w.WaitIdle(s.ctx))
 	stop()
-	fixture.Must(t, <-done)
 	if len(ran) != 2 {
 		t.Errorf("%d runs, want one before the repair and one after", len(ran))
 	}
@@ -337,17 +332,12 @@ func TestRepairBesideAWorkerThatParks(t *testing.T) {
 	})
 	fixture.Put(t, s.ctx, s.Client, "1", "seen", "a")
 	s.now()
-	w, err := observers.NewWorker(s.Client, registry, observers.Config{DisableCollection: true, MaxAttempts: 1, Columns: []observers.Column{{Table: "t", Name: "seen"}}})
-	fixture.Must(t, err)
-	ctx, stop := context.WithCancel(s.ctx)
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	w, stop := s.work(s.Client, registry, observers.Config{MaxAttempts: 1, Columns: seenOnly})
 	<-tried
 	s.repair()
 	close(repaired)
 	fixture.Must(t, w.WaitIdle(s.ctx))
 	stop()
-	fixture.Must(t, <-done)
 	if len(ran) != 2 {
 		t.Errorf("%d runs, want one before the repair and one after", len(ran))
 	}
