@@ -18,7 +18,7 @@ import (
 )
 
 // withoutJournal is the last commit of a version that knows no journal.
-const withoutJournal = "6799912478d6bf724ccccc1fcb8954ebf33170cf"
+const withoutJournal = "5a3bff4e301f3f0e41ce38228c699046740eaf57"
 
 // formerVersion builds testdata/formerversion together with that version.
 func formerVersion(t *testing.T) (program string) {
