@@ -117,11 +117,11 @@ func (b *bigTable) write(c *percolator.Client, value string) {
 // passes runs f, which needs so many passes over the table, and checks what it costs.
 func (b *bigTable) passes(what string, least, most float64, f func()) {
 	b.Helper()
-	bytes, reads := b.disks.Passed("big"), b.disks.Reads("big")
+	bytes, reads, begun := b.disks.Passed("big"), b.disks.Reads("big"), time.Now()
 	f()
 	bytes, reads = b.disks.Passed("big")-bytes, b.disks.Reads("big")-reads
 	passed := float64(bytes) / terabyte
-	b.Logf("%-20s %5.2f TB in %5d requests, %5.2f h of one node at %.0f MB/s", what, passed, reads, float64(bytes)/scanSpeed/3600, scanSpeed/1e6)
+	b.Logf("%-20s %5.2f TB in %5d requests, %5.2f h of one node at %.0f MB/s; %5.1f s here", what, passed, reads, float64(bytes)/scanSpeed/3600, scanSpeed/1e6, time.Since(begun).Seconds())
 	if passed < least || passed > most {
 		b.Errorf("%s passed over %.2f TB, want %v to %v", what, passed, least, most)
 	}

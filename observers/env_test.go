@@ -30,13 +30,13 @@ type env struct {
 
 func newEnv(t testing.TB, tables ...percolator.Table) *env {
 	t.Helper()
-	return newEnvOf(t, byJournal, tables...)
+	return newEnvOf(t, byJournal, tables)
 }
 
 // newScanEnv is newEnv without a journal: workers scan the tables.
 func newScanEnv(t testing.TB, tables ...percolator.Table) *env {
 	t.Helper()
-	return newEnvOf(t, byScans, tables...)
+	return newEnvOf(t, byScans, tables)
 }
 
 // finding is how workers find what nobody has told them of.
@@ -57,11 +57,11 @@ func eachFinding(t *testing.T, name string, f func(t *testing.T, by finding)) {
 	}
 }
 
-func newEnvOf(t testing.TB, by finding, tables ...percolator.Table) *env {
+func newEnvOf(t testing.TB, by finding, tables []percolator.Table, opts ...percolatortest.Option) *env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
-	e := percolatortest.New(t, &percolator.Schema{Tables: tables, DisableJournal: by == byScans})
+	e := percolatortest.New(t, &percolator.Schema{Tables: tables, DisableJournal: by == byScans}, opts...)
 	e.Clock.Stop()
 	return &env{t, e, ctx, e.Client, by}
 }

@@ -26,7 +26,7 @@ type parkEnv struct {
 }
 
 func newParkEnv(t *testing.T, by finding) *parkEnv {
-	e := &parkEnv{env: newEnvOf(t, by, percolator.Table{Name: "t", Observed: []string{"in"}, Weak: []string{"w"}}), registry: observers.NewRegistry()}
+	e := &parkEnv{env: newEnvOf(t, by, []percolator.Table{{Name: "t", Observed: []string{"in"}, Weak: []string{"w"}}}), registry: observers.NewRegistry()}
 	e.broken.Store(true)
 	for _, column := range []string{"in", "w"} {
 		e.registry.Observe("good "+column, "t", column, func(context.Context, *percolator.Txn, observers.Change) error {

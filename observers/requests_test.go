@@ -67,7 +67,7 @@ func TestRequestsOfRuns(t *testing.T) {
 			"31 × CheckAndMutateRow, 1 × MutateRows, 22 × Oracle, 10 × ReadRows"},
 	} {
 		eachFinding(t, rc.name, func(t *testing.T, by finding) {
-			e := newEnvOf(t, by, percolator.Table{Name: "t", Observed: []string{"in", "hop"}, Weak: []string{"poke"}})
+			e := newEnvOf(t, by, []percolator.Table{{Name: "t", Observed: []string{"in", "hop"}, Weak: []string{"poke"}}})
 			r, cfg := observers.NewRegistry(), observers.Config{Concurrency: 1, Scanners: 1, DisableCollection: true, ReportInterval: -1}
 			columns := map[string]string{"hop": "hop", "weak": "poke"}
 			for name, f := range rc.observers {
