@@ -119,7 +119,9 @@ func (a *Adopter) Run(ctx context.Context) {
 	ctx = store.InBackground(ctx)
 	for ctx.Err() == nil {
 		if !a.started() || a.Watch.Load() || a.elected(ctx) {
-			if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
+			err := a.Turn(ctx)
+			a.Looker.Store.Count.Turned(err)
+			if err != nil && ctx.Err() == nil {
 				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
 			}
 			a.report(a.backlog(), true)

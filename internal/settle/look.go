@@ -308,7 +308,9 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
 			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
 			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest(items), versions), 0, func(row layout.Row) bool {
-				rows[RowID{table, row.Key}] = layout.DecodePending(table, row)
+				p := layout.DecodePending(table, row)
+				rows[RowID{table, row.Key}] = p
+				l.Store.Count.Undecodable.Add(int64(len(p.Corrupt)))
 				return true
 			})
 			if err != nil {
