@@ -10,7 +10,7 @@ type Unsettled struct {
 
 	// What looks at the entries that are remembered have found and nobody has dealt with; 0: nothing.
 	Notified tso.Timestamp // the earliest notification
-	Expired  tso.Timestamp // the earliest end of a lock's time to live
+	Expired  tso.Timestamp // the earliest end of the time to live of a lock that could not be resolved
 }
 
 // Found notes what a look at an entry has found in place of what the look before it had; 0: nothing.

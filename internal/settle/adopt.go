@@ -71,7 +71,7 @@ type Adopter struct {
 // Backlog is what an adopter has found and nobody has dealt with; 0: nothing.
 type Backlog struct {
 	Notified tso.Timestamp // the earliest notification
-	Expired  tso.Timestamp // the earliest end of a lock's time to live
+	Expired  tso.Timestamp // the earliest end of the time to live of a lock that could not be resolved
 }
 
 func (b Backlog) with(o Backlog) Backlog {

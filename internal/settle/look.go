@@ -116,7 +116,7 @@ type Item struct {
 
 	// What the look found; 0: nothing.
 	Notified tso.Timestamp // the earliest notification that nobody has dealt with
-	Expired  tso.Timestamp // the earliest end of a lock's time to live
+	Expired  tso.Timestamp // the earliest end of the time to live of a lock that it could not resolve
 
 	decided bool          // its rows may be looked at
 	early   bool          // it may still notify: that nothing is found proves nothing
@@ -350,10 +350,11 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pend
 				continue
 			}
 			clean = false
-			it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
 			r, err := l.Locks.ResolveLock(ctx, lock)
 			if failed = errors.Join(failed, err); err == nil && r != model.LockAlive {
 				l.Resolved.Add(1)
+			} else {
+				it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
 			}
 		}
 		if (r.Observed || r.Weak) && l.owed(ctx, p, it, found) {
