@@ -94,12 +94,15 @@ func (w *Worker) ageOf(left settle.Backlog) (m met) {
 	return m
 }
 
-// behind is how far behind the work is: what scanners and adopter have met, and what this process's
-// own client has notified and nobody is known to have dealt with.
+// behind is how far behind the work is: what scanners and adopter have met, what this process's own
+// client has notified and nobody is known to have dealt with, and what looks at its entries, those
+// that it has taken over from the dead among them, have found.
 func (w *Worker) behind() met {
 	m := w.backlog.seen()
 	if w.engine.Meta.Journaled() {
+		own := w.engine.Journal.Own.Unsettled()
 		m = m.max(w.ageOf(settle.Backlog{Notified: w.engine.Journal.Own.OldestNotified()}))
+		m = m.max(w.ageOf(settle.Backlog{Notified: own.Notified, Expired: own.Expired}))
 	}
 	return m
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/gopercolator/percolator/internal/telemetry"
@@ -22,7 +20,12 @@ func (e *Engine) journalMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	unsettled := o.Gauge("percolator.journal.unsettled", "{row}", "Rows of the journal with unsettled entries: in this client's streams, and in those that it adopts")
 	behind := o.Gauge("percolator.journal.behind", "{row}", "Rows from the low positions of this client's streams on, settled or not")
 	oldest := o.Seconds("percolator.journal.oldest.age", "Age of the oldest unsettled entry in this client's streams, and in those that it adopts")
+	notified := o.Seconds("percolator.journal.notified.age", "Age of the oldest notification that looks at this client's own entries have found and nobody has dealt with")
+	expired := o.Seconds("percolator.journal.expired.age", "How long the oldest lock that looks at this client's own entries could not resolve has been past its time to live")
+	turns := o.Counter("percolator.journal.turns", "{turn}", "Turns of the worker that adopts streams, by outcome")
+	corrupt := o.Counter("percolator.journal.corrupt", "{cell}", "Cells that looks could not decode, each time that they met them")
 	acknowledged, failed := labelled(telemetry.AttrOutcome, "acknowledged"), labelled(telemetry.AttrOutcome, "failed")
+	done := labelled(telemetry.AttrOutcome, "done")
 	byCollector, bySweep := labelled(telemetry.AttrOutcome, "collector"), labelled(telemetry.AttrOutcome, "sweep")
 	n := e.Store.Count
 	return func(to metric.Observer) {
@@ -37,17 +40,22 @@ func (e *Engine) journalMetrics(o *telemetry.Gauges) func(metric.Observer) {
 		own := e.Journal.Own.Unsettled()
 		to.ObserveInt64(unsettled, int64(own.Rows)+n.Adopted.Load())
 		to.ObserveInt64(behind, int64(own.Behind))
-		to.ObserveFloat64(oldest, e.entryAge(own.Oldest).Seconds())
+		to.ObserveFloat64(oldest, e.ageOf(own.Oldest, tso.Timestamp(n.AdoptedOldest.Load())))
+		to.ObserveFloat64(notified, e.ageOf(own.Notified))
+		to.ObserveFloat64(expired, e.ageOf(own.Expired))
+		to.ObserveInt64(turns, n.Turns.Load(), done)
+		to.ObserveInt64(turns, n.TurnsFailed.Load(), failed)
+		to.ObserveInt64(corrupt, n.Undecodable.Load())
 	}
 }
 
-// entryAge is the age of the oldest unsettled entry that this client knows of.
-func (e *Engine) entryAge(own tso.Timestamp) time.Duration {
+// ageOf is how many seconds ago the earliest of some timestamps was, as far as the client can tell;
+// 0: all are, or it lies ahead.
+func (e *Engine) ageOf(timestamps ...tso.Timestamp) (age float64) {
 	now, ok := e.Clock.EstimatedTime()
-	age := time.Duration(0)
-	for _, ts := range []tso.Timestamp{own, tso.Timestamp(e.Store.Count.AdoptedOldest.Load())} {
+	for _, ts := range timestamps {
 		if ok && ts != 0 {
-			age = max(age, now.Sub(ts))
+			age = max(age, now.Sub(ts).Seconds())
 		}
 	}
 	return age

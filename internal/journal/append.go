@@ -106,6 +106,8 @@ type Append struct {
 	cells    []model.Cell  // that carry its notifications, as far as is known
 	settled  bool
 	copied   int // how often the entry was appended before
+
+	notified, expired tso.Timestamp // what the last look has found, as in Unsettled
 }
 
 // NewAppender appends until ctx ends.

@@ -256,9 +256,7 @@ func (o *Owner) OldestNotified() (oldest tso.Timestamp) {
 	defer o.mu.Unlock()
 	for _, waiting := range o.cells {
 		for _, w := range waiting {
-			if oldest == 0 || w.commitTS < oldest {
-				oldest = w.commitTS
-			}
+			oldest = earliest(oldest, w.commitTS)
 		}
 	}
 	return oldest

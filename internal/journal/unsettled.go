@@ -7,6 +7,25 @@ type Unsettled struct {
 	Rows   int           // of the journal
 	Oldest tso.Timestamp // the least start timestamp of an entry that is remembered; 0: there is none
 	Behind uint64        // rows from the low positions on, settled ones among them
+
+	// What looks at the entries that are remembered have found and nobody has dealt with; 0: nothing.
+	Notified tso.Timestamp // the earliest notification
+	Expired  tso.Timestamp // the earliest end of the time to live of a lock that could not be resolved
+}
+
+// Found notes what a look at an entry has found in place of what the look before it had; 0: nothing.
+func (o *Owner) Found(w *Append, notified, expired tso.Timestamp) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w.notified, w.expired = notified, expired
+}
+
+// earliest is the lesser of two timestamps of which 0 stands for none.
+func earliest(a, b tso.Timestamp) tso.Timestamp {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // Unsettled is for gauges: it says how things stand now.
@@ -21,9 +40,9 @@ func (o *Owner) Unsettled() (u Unsettled) {
 		u.Behind += s.next - s.rows[0].Seq
 		for _, row := range s.rows {
 			for _, w := range row.open {
-				if u.Oldest == 0 || w.entry.StartTS < u.Oldest {
-					u.Oldest = w.entry.StartTS
-				}
+				u.Oldest = earliest(u.Oldest, w.entry.StartTS)
+				u.Notified = earliest(u.Notified, w.notified)
+				u.Expired = earliest(u.Expired, w.expired)
 			}
 		}
 	}

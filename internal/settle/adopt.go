@@ -71,7 +71,7 @@ type Adopter struct {
 // Backlog is what an adopter has found and nobody has dealt with; 0: nothing.
 type Backlog struct {
 	Notified tso.Timestamp // the earliest notification
-	Expired  tso.Timestamp // the earliest end of a lock's time to live
+	Expired  tso.Timestamp // the earliest end of the time to live of a lock that could not be resolved
 }
 
 func (b Backlog) with(o Backlog) Backlog {
@@ -119,7 +119,9 @@ func (a *Adopter) Run(ctx context.Context) {
 	ctx = store.InBackground(ctx)
 	for ctx.Err() == nil {
 		if !a.started() || a.Watch.Load() || a.elected(ctx) {
-			if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
+			err := a.Turn(ctx)
+			a.Looker.Store.Count.Turned(err)
+			if err != nil && ctx.Err() == nil {
 				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
 			}
 			a.report(a.backlog(), true)

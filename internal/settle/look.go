@@ -116,7 +116,7 @@ type Item struct {
 
 	// What the look found; 0: nothing.
 	Notified tso.Timestamp // the earliest notification that nobody has dealt with
-	Expired  tso.Timestamp // the earliest end of a lock's time to live
+	Expired  tso.Timestamp // the earliest end of the time to live of a lock that it could not resolve
 
 	decided bool          // its rows may be looked at
 	early   bool          // it may still notify: that nothing is found proves nothing
@@ -308,7 +308,9 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
 			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
 			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest(items), versions), 0, func(row layout.Row) bool {
-				rows[RowID{table, row.Key}] = layout.DecodePending(table, row)
+				p := layout.DecodePending(table, row)
+				rows[RowID{table, row.Key}] = p
+				l.Store.Count.Undecodable.Add(int64(len(p.Corrupt)))
 				return true
 			})
 			if err != nil {
@@ -348,10 +350,11 @@ func (l *Looker) clean(ctx context.Context, it *Item, rows map[RowID]layout.Pend
 				continue
 			}
 			clean = false
-			it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
 			r, err := l.Locks.ResolveLock(ctx, lock)
 			if failed = errors.Join(failed, err); err == nil && r != model.LockAlive {
 				l.Resolved.Add(1)
+			} else {
+				it.Expired = earliest(it.Expired, lock.Placed.Add(lock.TTL))
 			}
 		}
 		if (r.Observed || r.Weak) && l.owed(ctx, p, it, found) {

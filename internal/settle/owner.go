@@ -133,6 +133,9 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 		case it.w == nil:
 			left[it.of] = append(left[it.of], it.Entry)
 		default:
+			if lerr == nil || it.Notified != 0 || it.Expired != 0 { // else it was not looked at
+				o.Journal.Own.Found(it.w, it.Notified, it.Expired)
+			}
 			stubborn = append(stubborn, it.w)
 		}
 	}

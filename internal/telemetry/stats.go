@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,8 @@ type Counters struct {
 
 	Appends, AppendsFailed, Hedges atomic.Int64 // rows of the journal
 	Looks, RowsLooked              atomic.Int64 // at what entries name
+	Undecodable                    atomic.Int64 // cells in rows that were looked at
+	Turns, TurnsFailed             atomic.Int64 // of an adopter
 	FoundByCollector, FoundBySweep atomic.Int64 // work that the journal should have led to before
 	Streams, Adopted               atomic.Int64 // gauges of who adopts: streams, and unsettled rows in those of the dead
 	AdoptedOldest                  atomic.Int64 // the oldest start timestamp in these; 0: none
@@ -43,6 +46,15 @@ func (n *Counters) Ended(err error) {
 	default:
 		n.Aborts.Add(1)
 	}
+}
+
+// Turned counts a turn of an adopter.
+func (n *Counters) Turned(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		n.TurnsFailed.Add(1)
+		return
+	}
+	n.Turns.Add(1)
 }
 
 // Stats is a reading of a client's counters since NewClient.

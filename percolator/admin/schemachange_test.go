@@ -57,7 +57,8 @@ func TestTableAddedMeanwhile(t *testing.T) {
 // or not at all.
 func TestColumnObservedAfterTheWriteWasBuffered(t *testing.T) {
 	t.Parallel()
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "old"}}})
+	timing := percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: time.Second} // the client learns of schemas soon
+	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "old"}}, Timing: timing})
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	tx, err := env.Client.Begin(ctx)
@@ -67,7 +68,7 @@ func TestColumnObservedAfterTheWriteWasBuffered(t *testing.T) {
 	if err := tx.Set(percolator.Cell{Table: "old", Row: "r", Column: "c"}, []byte("1")); err != nil {
 		t.Fatal(err)
 	}
-	bigger := &percolator.Schema{Tables: []percolator.Table{{Name: "old", Observed: []string{"c"}}}}
+	bigger := &percolator.Schema{Tables: []percolator.Table{{Name: "old", Observed: []string{"c"}}}, Timing: timing}
 	if err := percolator.CreateSchema(ctx, env.Project, env.Instance, bigger, env.Options()...); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,10 @@ func changesOf(t *testing.T, ctx context.Context, env *percolatortest.Env, s *pe
 func TestPlanSchema(t *testing.T) {
 	t.Parallel()
 	index := percolator.Index{Name: "i", Column: "c"}
-	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "t", Observed: []string{"a"}, Weak: []string{"w"}, Indexes: []percolator.Index{index}}}})
+	env := percolatortest.New(t, &percolator.Schema{
+		Tables: []percolator.Table{{Name: "t", Observed: []string{"a"}, Weak: []string{"w"}, Indexes: []percolator.Index{index}}},
+		Timing: percolator.Timing{RequestLifetime: 5 * time.Second, MetaMaxAge: time.Second}, // CreateSchema waits until all know
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	stored := env.Client.Schema()

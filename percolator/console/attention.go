@@ -68,7 +68,7 @@ func pendingConcerns(st *state, now time.Time) (list []concern) {
 	}
 	if n, oldest := p.expired(now); n > 0 {
 		list = append(list, concern{false, fmt.Sprintf("%s older than the time to live, the oldest %s.", plural(n, "lock is", "locks are"), formatDuration(oldest)),
-			"The next reader of the cell resolves it, and workers do for observed tables; percolator locks resolve does it now.", pageLocks})
+			"The next reader of the cell resolves it, and so do the client that left it and workers; percolator locks resolve does it now.", pageLocks})
 	}
 	if n := len(p.Corrupt); n > 0 {
 		list = append(list, concern{true, plural(n, "notification or lock", "notifications or locks") + " cannot be decoded.",
@@ -125,6 +125,7 @@ func (st *state) sources() []sourceState {
 		{"collection", st.Storage.At, st.Storage.Failed},
 		{"notifications", st.Pending.At, st.Pending.Failed},
 		{"locks", st.Locks.At, st.Locks.Failed},
+		{"the journal", st.Journal.At, st.Journal.Failed},
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	pageObservers = "observers"
 	pageWorkers   = "workers"
 	pageOracle    = "oracle"
+	pageJournal   = "journal"
 	pageStorage   = "storage"
 )
 
@@ -34,6 +35,7 @@ var tabs = []tab{
 	{pageObservers, "Observers", "observers", "n"},
 	{pageWorkers, "Workers", "workers", "w"},
 	{pageOracle, "Oracle", "oracle", "t"},
+	{pageJournal, "Journal", "journal", "j"},
 	{pageStorage, "Storage", "storage", "s"},
 }
 

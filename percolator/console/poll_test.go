@@ -67,6 +67,9 @@ func (f *fakeSource) pending(ctx context.Context) (pending, error) {
 func (f *fakeSource) locks(ctx context.Context) (lockList, error) {
 	return lockList{}, f.ask(ctx, "locks")
 }
+func (f *fakeSource) journal(ctx context.Context) (journalState, error) {
+	return journalState{}, f.ask(ctx, "journal")
+}
 func (f *fakeSource) oracle(ctx context.Context) ([]oracleServer, error) {
 	return []oracleServer{{Address: "a:1", Leading: true}}, f.ask(ctx, "oracle")
 }
@@ -160,7 +163,7 @@ func TestOnePollForAllViewers(t *testing.T) {
 				if alone == nil {
 					alone = asked
 				}
-				if !maps.Equal(asked, alone) || asked["oracle"] != 31 || asked["pending"] != 7 || asked["locks"] != 0 {
+				if !maps.Equal(asked, alone) || asked["oracle"] != 31 || asked["pending"] != 7 || asked["locks"] != 0 || asked["journal"] != 0 {
 					t.Errorf("%d viewers: asked %v, for one %v", viewers, asked, alone)
 				}
 				for _, v := range all {

@@ -65,6 +65,7 @@ func newProbes(src source, interval time.Duration) []*probe {
 		newProbe(3*interval, "", src.InspectWorkers, func(st *state) *reading[admin.Workers] { return &st.Workers }),
 		newProbe(3*interval, "", src.storage, func(st *state) *reading[storage] { return &st.Storage }),
 		walking(newProbe(5*interval, "", src.pending, func(st *state) *reading[pending] { return &st.Pending })),
+		walking(newProbe(3*interval, pageJournal, src.journal, func(st *state) *reading[journalState] { return &st.Journal })),
 		walking(newProbe(3*interval, pageLocks, src.locks, func(st *state) *reading[lockList] { return &st.Locks })),
 	}
 }

@@ -35,6 +35,7 @@ type state struct {
 	Pending   reading[pending]
 	Oracle    reading[[]oracleServer]
 	Locks     reading[lockList]
+	Journal   reading[journalState]
 }
 
 // now is the present by the oracle's clock, which stamps cells; by the local one until that is

@@ -40,7 +40,7 @@ func get(t *testing.T, h http.Handler, path string) string {
 }
 
 var everyPage = map[string]string{
-	"/": "Transactions", "/row": "Look at a row", "/locks": "Locks", "/observers": "Parked", "/workers": "Processes", "/oracle": "High-water mark", "/storage": "Holds",
+	"/": "Transactions", "/row": "Look at a row", "/locks": "Locks", "/observers": "Parked", "/workers": "Processes", "/oracle": "High-water mark", "/storage": "Holds", "/journal": "Last sweep",
 }
 
 func TestEveryPage(t *testing.T) {

@@ -24,6 +24,9 @@ func (p *poller) publish(turn int64) {
 	if !p.watched(pageLocks) {
 		next.State.Locks.Failed = nil // nobody asks any more, so it may be over
 	}
+	if !p.watched(pageJournal) {
+		next.State.Journal.Failed = nil
+	}
 	next.State.Processes.Value = withOwn(own, p.src.works(), p.state.Processes.Value)
 	p.history.add(p.sample(next))
 	next.Samples = p.history.last()

@@ -21,6 +21,7 @@ type source interface {
 	storage(ctx context.Context) (storage, error)
 	pending(ctx context.Context) (pending, error)
 	locks(ctx context.Context) (lockList, error)
+	journal(ctx context.Context) (journalState, error)
 	oracle(ctx context.Context) ([]oracleServer, error)
 }
 

@@ -1,0 +1,29 @@
+package journal
+
+import "testing"
+
+// The earliest of what looks have found is told until its entry is settled, also while a copy stands
+// for that.
+func TestWhatLooksFindIsTold(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(3)
+	wantFound := func(what string, notified, expired int) {
+		t.Helper()
+		if u := o.Unsettled(); int(u.Notified) != notified || int(u.Expired) != expired {
+			t.Errorf("%s: notified %d, want %d; expired %d, want %d", what, u.Notified, notified, u.Expired, expired)
+		}
+	}
+	wantFound("before any look", 0, 0)
+	o.Found(entries[0], 7, 0)
+	o.Found(entries[1], 5, 9)
+	o.Found(entries[2], 0, 8)
+	wantFound("after looks", 5, 8)
+	to := &Append{entry: entries[1].entry}
+	o.sent("stream", 4, []*part{{entry: to.entry, of: to}})
+	o.Copied(entries[1], to)
+	wantFound("appended again", 5, 8)
+	o.Found(entries[2], 0, 0)
+	wantFound("a look that found nothing", 5, 9)
+	o.RolledBack(to)
+	wantFound("settled", 7, 0)
+}
