@@ -174,9 +174,8 @@ func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[Stream
 			from = st.Low
 		}
 		from = max(from, ends[st.ID])
-		for more := true; more; {
-			var rows []StreamRow
-			if rows, more, err = ReadStream(ctx, s, st.ID, from, namedRows); err != nil {
+		for rows, err := range ReadStream(ctx, s, st.ID, from, namedRows) {
+			if err != nil {
 				return err
 			}
 			for _, row := range rows {

@@ -312,22 +312,36 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 	if !st.ended && !st.fresh {
 		pace = a.more
 	}
-	for more := !time.Now().Before(st.more); more && a.unsettled < maxUnsettled && pace.Tokens() > 0; {
-		rows, others, err := journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows)
-		if err != nil {
+	if !time.Now().Before(st.more) {
+		if err := a.readOn(ctx, st, pace); err != nil {
 			return err
 		}
-		if err := a.look(ctx, st, rows, pace); err != nil {
+	}
+	return a.writeLow(ctx, st)
+}
+
+// readOn looks at the rows of a stream that were not read yet, as far as the pace goes.
+func (a *Adopter) readOn(ctx context.Context, st *adopted, pace *rate.Limiter) error {
+	room := func() bool { return a.unsettled < maxUnsettled && pace.Tokens() > 0 }
+	if !room() {
+		return nil
+	}
+	for rows, err := range journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows) {
+		if err == nil {
+			err = a.look(ctx, st, rows, pace)
+		}
+		if err != nil {
 			return err
 		}
 		if len(rows) > 0 {
 			st.quiet = 0
 		}
-		if more = others; !more {
-			a.through(st)
+		if !room() {
+			return nil
 		}
 	}
-	return a.writeLow(ctx, st)
+	a.through(st)
+	return nil
 }
 
 // due is the numbers of rows to look at again, in order.
