@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/model"
@@ -35,6 +37,7 @@ const (
 	rarestAdopt  = 5 * time.Minute
 	watchEvery   = 30 * time.Second // of a stream whose owner lives, while its position stands still
 	adoptTimeout = 30 * time.Second // of one turn at a stream
+	standAside   = 10 * time.Second // whoever was refused access; long enough for others to be elected
 
 	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
 	// time OwnerRows is the limit.
@@ -64,7 +67,9 @@ type Adopter struct {
 	nextList    time.Time
 	unsettled   int // in all streams
 	first, more *rate.Limiter
-	begun       bool // the streams were listed once
+	begun       bool      // the streams were listed once
+	aside       time.Time // it is not elected before
+	denied      bool      // it has stood aside before
 	report      func(left Backlog, mine bool)
 }
 
@@ -120,7 +125,7 @@ func (a *Adopter) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !a.started() || a.Watch.Load() || a.elected(ctx) {
 			if err := a.Turn(ctx); err != nil && ctx.Err() == nil {
-				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
+				a.failed(ctx, err)
 			}
 			a.report(a.backlog(), true)
 			a.count(a.known)
@@ -130,6 +135,45 @@ func (a *Adopter) Run(ctx context.Context) {
 		}
 		_ = retry.Sleep(ctx, adoptEvery)
 	}
+	a.resign(ctx)
+}
+
+// failed has an adopter stand aside that has no right to what it adopts: another one may have it.
+func (a *Adopter) failed(ctx context.Context, err error) {
+	log, why := a.Looker.Config.Logger, denied(err)
+	if why == nil {
+		log.Debug("journal: an adoption failed, and is repeated", "err", err)
+		return
+	}
+	if !a.denied {
+		a.denied = true
+		log.Warn("journal: this worker lacks a right to adopt what clients that died have left, and stands aside for another one", "reason", why.Message())
+	}
+	a.aside = time.Now().Add(standAside)
+	a.resign(ctx)
+}
+
+// denied is the first refusal of access among the errors that err wraps; nil: there is none.
+func denied(err error) *status.Status {
+	switch e := err.(type) {
+	case interface{ GRPCStatus() *status.Status }:
+		if s := e.GRPCStatus(); s.Code() == codes.PermissionDenied {
+			return s
+		}
+	case interface{ Unwrap() error }:
+		return denied(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if s := denied(err); s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// resign gives the lock up.
+func (a *Adopter) resign(ctx context.Context) {
 	if a.locks != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -176,6 +220,9 @@ func (a *Adopter) started() bool {
 
 // elected reports whether no other worker adopts, as far as the oracle knows.
 func (a *Adopter) elected(ctx context.Context) bool {
+	if time.Now().Before(a.aside) {
+		return false
+	}
 	if a.locks == nil {
 		return true
 	}
@@ -198,7 +245,7 @@ func (a *Adopter) Turn(ctx context.Context) error {
 		if !st.ended && !st.fresh && !a.watches(st) {
 			continue
 		}
-		if err := a.adopt(ctx, st); err != nil {
+		if err := a.adopt(ctx, st); err != nil && denied(failed) == nil {
 			failed = err // the other streams go on
 		}
 	}
