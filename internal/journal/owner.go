@@ -43,6 +43,7 @@ type ownStream struct {
 	settled int       // of rows
 	next    uint64    // above every acknowledged row
 	low     uint64    // as it was written last
+	over    bool      // nothing will be appended to it
 }
 
 // OwnRow is a row of an own stream that was not settled when it was acknowledged.
@@ -215,7 +216,7 @@ func (s *ownStream) trim() {
 }
 
 // Low returns the position below which all of a stream is settled, for streams in which it has
-// moved since the last call.
+// moved since the last call. One caller at a time writes them, and reports those that are lost.
 func (o *Owner) Low() map[StreamID]uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,11 +226,23 @@ func (o *Owner) Low() map[StreamID]uint64 {
 		if len(s.rows) > 0 {
 			low = s.rows[0].Seq
 		}
-		if low > s.low {
+		switch {
+		case low > s.low:
 			s.low, moved[id] = low, low
+		case s.over && len(s.rows) == 0:
+			delete(o.streams, id) // its position was written by the last call's caller
 		}
 	}
 	return moved
+}
+
+// ended says that nothing more will be appended to a stream.
+func (o *Owner) ended(id StreamID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.streams[id]; s != nil {
+		s.over = true
+	}
 }
 
 // LowLost has low positions written again that may not have arrived.
@@ -241,7 +254,7 @@ func (o *Owner) LowLost(low map[StreamID]uint64) {
 	}
 }
 
-// Owns reports whether this client has appended to a stream.
+// Owns reports whether this client appends to a stream, or has not settled it.
 func (o *Owner) Owns(id StreamID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
