@@ -35,6 +35,9 @@ type Owner struct {
 	cells   map[model.Cell][]*Append // that wait for the end of a notification
 	owned   int                      // transactions in rows
 	due     dueRows
+
+	appended uint64 // rows of tables that entries have named
+	named    int    // of these by what is not settled
 }
 
 // ownStream is a stream that this client has appended to.
@@ -55,6 +58,7 @@ type OwnRow struct {
 	open    []*Append // its entries that are not settled, if known
 	known   bool      // else the row has to be read
 	settled bool
+	unread  int       // rows of tables that its entries name, if it is not known
 	looks   int       // how often its client has looked at its rows
 	due     time.Time // for the next look
 	index   int       // in Owner.due; -1: somebody looks at it
@@ -77,6 +81,10 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	s.next = seq + 1
 	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now(), known: o.owned < MaxOwned}
 	for _, p := range parts {
+		o.appended += uint64(len(p.entry.Rows))
+		if !row.known {
+			row.unread += len(p.entry.Rows)
+		}
 		if n := len(row.open); row.known && !p.of.settled && (n == 0 || row.open[n-1] != p.of) { // another part of it
 			o.hold(row, p.of)
 		}
@@ -84,12 +92,16 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	if row.known && len(row.open) == 0 {
 		return
 	}
+	o.named += row.unread
 	s.rows = append(s.rows, row)
 	o.schedule(row, row.Sent)
 }
 
 // hold notes that a row holds an unsettled entry. The caller holds o.mu.
 func (o *Owner) hold(row *OwnRow, w *Append) {
+	if len(w.in) == 0 {
+		o.named += len(w.entry.Rows)
+	}
 	row.open = append(row.open, w)
 	w.in = append(w.in, row)
 	o.owned++
@@ -175,6 +187,9 @@ func (o *Owner) settle(w *Append) {
 		return
 	}
 	w.settled = true
+	if len(w.in) > 0 {
+		o.named -= len(w.entry.Rows)
+	}
 	for _, c := range slices.Clone(w.cells) {
 		o.clear(w, c)
 	}
@@ -196,6 +211,7 @@ func (o *Owner) remove(row *OwnRow) {
 		return
 	}
 	row.settled = true
+	o.named -= row.unread
 	o.due.remove(row)
 	o.streams[row.Stream].trim()
 }
@@ -252,6 +268,13 @@ func (o *Owner) LowLost(low map[StreamID]uint64) {
 	for id := range low {
 		o.streams[id].low = 0
 	}
+}
+
+// Appended is how many rows of tables the entries have named that were appended so far.
+func (o *Owner) Appended() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.appended
 }
 
 // Owns reports whether this client appends to a stream, or has not settled it.

@@ -134,7 +134,7 @@ func TestCopiesLetTheLowPositionPass(t *testing.T) {
 		}
 		to := &Append{entry: stubborn.entry}
 		o.sent("stream", uint64(2*copies+2), []*part{{entry: to.entry, of: to}})
-		o.sent("stream", uint64(2*copies+3), []*part{{entry: &Entry{}, of: &Append{}}})
+		o.sent("stream", uint64(2*copies+3), []*part{{entry: &Entry{}, of: &Append{entry: &Entry{}}}})
 		o.Copied(stubborn, to)
 		if copies == 1 && low(o) != 3 {
 			t.Error("the copied entry holds the low position")

@@ -40,7 +40,7 @@ const (
 	standAside   = 10 * time.Second // whoever was refused access; long enough for others to be elected
 
 	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
-	// time OwnerRows is the limit.
+	// time journal.OwnerRows is the limit.
 	AdoptRows = 20_000
 	// maxUnsettled is how many unsettled rows of streams an adopter remembers. It reads no further
 	// until some of them are settled, or it has appended them to a stream of its own.
@@ -115,7 +115,7 @@ func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine
 	}
 	return &Adopter{
 		Looker: l, own: own, locks: locks, holder: uuid.NewString(), report: report,
-		known: map[journal.StreamID]*adopted{}, first: newPace(AdoptRows), more: newPace(OwnerRows),
+		known: map[journal.StreamID]*adopted{}, first: newPace(AdoptRows), more: newPace(journal.OwnerRows),
 	}
 }
 
@@ -449,10 +449,21 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 			left[i], found[i] = append(left[i], it.Entry), found[i].with(Backlog{it.Notified, it.Expired})
 		}
 	}
+	var stale []uint64
+	var entries []journal.Entry
 	for i, row := range rows {
-		a.looked(ctx, st, row.Seq, left[i], now)
-		if u := st.rows[row.Seq]; u != nil {
-			u.found, u.begun = found[i], firstOf(left[i])
+		u := a.looked(st, row.Seq, len(left[i]) > 0, now)
+		if u == nil {
+			continue
+		}
+		u.found, u.begun = found[i], firstOf(left[i])
+		if st.ended && now.Sub(u.read) > takeOverAfter {
+			stale, entries = append(stale, row.Seq), append(entries, left[i]...)
+		}
+	}
+	if a.takeOver(ctx, entries) {
+		for _, seq := range stale {
+			a.drop(st, seq)
 		}
 	}
 	return err
@@ -466,38 +477,38 @@ func firstOf(entries []journal.Entry) (ts tso.Timestamp) {
 	return ts
 }
 
-// looked notes what is left of a row.
-func (a *Adopter) looked(ctx context.Context, st *adopted, seq uint64, left []journal.Entry, asked time.Time) {
+// looked notes that a row was looked at, and whether anything is left of it; nil: nothing.
+func (a *Adopter) looked(st *adopted, seq uint64, left bool, asked time.Time) *unsettled {
 	st.next = max(st.next, seq+1)
-	u := st.rows[seq]
-	switch {
-	case len(left) == 0:
+	if !left {
 		a.drop(st, seq)
-		return
-	case u == nil:
+		return nil
+	}
+	u := st.rows[seq]
+	if u == nil {
 		u = &unsettled{read: asked}
 		st.rows[seq] = u
 		a.unsettled++
-	case st.ended && asked.Sub(u.read) > takeOverAfter && a.takeOver(ctx, left):
-		a.drop(st, seq)
-		return
 	}
 	u.due = time.Now().Add(rest(u.looks))
 	u.looks++
+	return u
 }
 
 // rest is how long to rest after so many looks that led to nothing.
 func rest(looks int) time.Duration { return min(adoptEvery<<min(looks, 12), rarestAdopt) }
 
-// takeOver appends entries to a stream of this client, which looks at them from then on.
+// takeOver appends entries to streams of this client, which looks at them from then on.
 func (a *Adopter) takeOver(ctx context.Context, left []journal.Entry) bool {
+	copies := make([]*journal.Append, len(left))
 	for i := range left {
 		w, err := a.own.Append(ctx, &left[i])
-		if err != nil || w.Wait(ctx) != nil {
+		if err != nil {
 			return false
 		}
+		copies[i] = w
 	}
-	return true
+	return !slices.ContainsFunc(copies, func(w *journal.Append) bool { return w.Wait(ctx) != nil })
 }
 
 // writeLow stores how far a stream is settled, if its owner is dead.

@@ -12,13 +12,14 @@ import (
 )
 
 // A client looks at its own entries that nothing in this process has settled: phase two of others
-// failed, or another process works on their notifications (J4). It reads at most OwnerRows rows a
-// second, those first that have been due longest.
+// failed, or another process works on their notifications (J4). It reads, a second, at most
+// journal.OwnerRows rows and twice those that it has appended lately: the looks at what it appends
+// keep up with it, and so do repeated ones, which become rarer the more there is to look at.
 const (
 	lowEvery = time.Second // how often the low positions are written at most
 
-	// OwnerRows is how many rows a second a client looks at.
-	OwnerRows = 2000
+	// lately is over how many turns what a client appends is averaged.
+	lately = 10
 	// lookRows is how many rows a look reads, unless one row of a stream names more.
 	lookRows = 1000
 	// lookTimeout bounds a look whose finds wait for room in the queue of a worker.
@@ -30,13 +31,15 @@ type Owner struct {
 	Looker  *Looker
 	Journal *journal.Appender
 
-	pace *rate.Limiter
-	now  func() time.Time
+	pace     *rate.Limiter
+	now      func() time.Time
+	appended uint64  // rows, as of the last turn
+	rate     float64 // of that lately, a second
 }
 
 // NewOwner settles what is appended to own.
 func NewOwner(l *Looker, own *journal.Appender) *Owner {
-	return &Owner{Looker: l, Journal: own, pace: newPace(OwnerRows), now: time.Now}
+	return &Owner{Looker: l, Journal: own, pace: newPace(journal.OwnerRows), now: time.Now}
 }
 
 // Run looks at entries and writes low positions until ctx ends.
@@ -51,6 +54,7 @@ func (o *Owner) Run(ctx context.Context) {
 		case <-o.Journal.Own.Hurried:
 			o.turn(ctx)
 		case <-tick.C:
+			o.follow()
 			o.turn(ctx)
 			o.writeLow(ctx)
 		}
@@ -65,6 +69,16 @@ func (o *Owner) writeLow(ctx context.Context) {
 	if err := journal.WriteLow(ctx, o.Looker.Store, low); err != nil {
 		o.Journal.Own.LowLost(low)
 	}
+}
+
+// follow sets the pace by what was appended, once in lowEvery.
+func (o *Owner) follow() {
+	n := o.Journal.Own.Appended()
+	o.rate += (float64(n-o.appended)/lowEvery.Seconds() - o.rate) / lately
+	o.appended = n
+	rows := journal.OwnerRows + int(2*o.rate)
+	o.pace.SetLimit(rate.Limit(rows))
+	o.pace.SetBurst(rows)
 }
 
 // turn looks at what is due, as far as the budget goes.
