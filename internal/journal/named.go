@@ -147,8 +147,7 @@ func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)
 	if err := sel.readOn(ctx, s, ends, add); err != nil || !sel.Parked {
 		return err
 	}
-	for from, more := "", true; more; more = from != "" {
-		list, next, err := ListParked(ctx, s, from)
+	for list, err := range ListParked(ctx, s) {
 		if err != nil {
 			return err
 		}
@@ -157,7 +156,6 @@ func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)
 				return err
 			}
 		}
-		from = next
 	}
 	return sel.readOn(ctx, s, ends, add)
 }
