@@ -114,7 +114,7 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 	if len(rows) == 0 {
 		return nil
 	}
-	spend(pace, named)
+	spend(pace, now, named)
 	done, err := a.Looker.Look(ctx, items)
 	if ctx.Err() != nil {
 		return ctx.Err()

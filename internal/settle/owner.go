@@ -77,13 +77,13 @@ func (o *Owner) follow() {
 	o.rate += (float64(n-o.appended)/lowEvery.Seconds() - o.rate) / lately
 	o.appended = n
 	rows := journal.OwnerRows + int(2*o.rate)
-	o.pace.SetLimit(rate.Limit(rows))
-	o.pace.SetBurst(rows)
+	o.pace.SetLimitAt(o.now(), rate.Limit(rows))
+	o.pace.SetBurstAt(o.now(), rows)
 }
 
 // turn looks at what is due, as far as the budget goes.
 func (o *Owner) turn(ctx context.Context) {
-	for ctx.Err() == nil && o.pace.Tokens() > 0 {
+	for ctx.Err() == nil && o.pace.TokensAt(o.now()) > 0 {
 		more, err := o.look(ctx)
 		if err != nil {
 			o.Looker.Config.Logger.Debug("journal: a look at own entries failed, and is repeated", "err", err)
@@ -123,7 +123,7 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 		}
 		named++ // the row itself
 	}
-	spend(o.pace, named)
+	spend(o.pace, o.now(), named)
 	if len(due) == 0 {
 		return false, err
 	}
@@ -202,8 +202,8 @@ func (o *Owner) again(ctx context.Context, stubborn []*journal.Append) {
 func newPace(rows int) *rate.Limiter { return rate.NewLimiter(rate.Limit(rows), rows) }
 
 // spend takes rows from a pace, which may go into debt.
-func spend(p *rate.Limiter, rows int) {
+func spend(p *rate.Limiter, now time.Time, rows int) {
 	for ; rows > 0; rows -= p.Burst() {
-		p.ReserveN(time.Now(), min(rows, p.Burst()))
+		p.ReserveN(now, min(rows, p.Burst()))
 	}
 }
