@@ -67,29 +67,31 @@ func (x *shareEraser) erase(ctx context.Context) error {
 
 // stream erases what the rows of a stream name. It takes from the share what is decided.
 func (x *shareEraser) stream(ctx context.Context, st *streamRows) error {
+	if len(st.Rows) == 0 { // but for an error it was over
+		return nil
+	}
 	id := journal.StreamID(st.ID)
-	for len(st.Rows) > 0 {
-		rows, more, err := journal.ReadStream(ctx, x.e.Store, id, st.Rows[0], journalRows)
+	for rows, err := range journal.ReadStream(ctx, x.e.Store, id, st.Rows[0], journalRows) {
 		if err != nil {
 			return err
 		}
-		through := st.Rows.last()
-		switch {
-		case more && len(rows) == 0:
-			through = 0
-		case more:
-			through = min(through, rows[len(rows)-1].Seq)
+		through := uint64(0)
+		if len(rows) > 0 {
+			through = rows[len(rows)-1].Seq
 		}
 		rows = slices.DeleteFunc(rows, func(r journal.StreamRow) bool { return !st.Rows.contains(r.Seq) })
 		if err := x.batch(ctx, id, rows); err != nil {
 			return err
 		}
-		st.Rows = st.Rows.after(through)
+		if st.Rows = st.Rows.after(through); len(st.Rows) == 0 {
+			break
+		}
 		if err := x.keep(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	st.Rows = nil // what is left of them is gone
+	return x.keep(ctx)
 }
 
 // batch erases the garbage of the rows that some entries name, and then the rows of the journal

@@ -94,19 +94,22 @@ func (s *collecting) resolveStreams(ctx context.Context) (resolved []streamRows,
 }
 
 func (s *collecting) resolveStream(ctx context.Context, id journal.StreamID, seen map[rowID]bool) (resolved seqs, err error) {
-	for from, more := uint64(1), true; more; {
-		var rows []journal.StreamRow
-		if rows, more, err = journal.ReadStream(ctx, s.e.Store, id, from, journalRows); err != nil {
+	for rows, err := range journal.ReadStream(ctx, s.e.Store, id, 1, journalRows) {
+		if err != nil {
 			return nil, err
 		}
-		if n := slices.IndexFunc(rows, s.above); n >= 0 {
-			rows, more = rows[:n], false
+		end := slices.IndexFunc(rows, s.above)
+		if end >= 0 {
+			rows = rows[:end]
 		}
 		if err := s.resolveEntries(ctx, rows, seen); err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
-			resolved, from = resolved.with(row.Seq), row.Seq+1
+			resolved = resolved.with(row.Seq)
+		}
+		if end >= 0 {
+			break
 		}
 	}
 	return resolved, nil
@@ -219,8 +222,8 @@ func (s *collecting) forgetStreams(ctx context.Context) error {
 		if st.Header && (st.Session == "" || !s.e.Locks.SessionEnded(ctx, st.Session)) {
 			continue
 		}
-		rows, _, err := journal.ReadStream(ctx, s.e.Store, st.ID, 1, 1)
-		if err == nil && len(rows) == 0 {
+		more, err := journal.HasRows(ctx, s.e.Store, st.ID, 1)
+		if err == nil && !more {
 			err = s.e.Meta.CheckRepairing(ctx)
 			if err == nil {
 				err = s.forget(ctx, st.ID, []uint64{0})

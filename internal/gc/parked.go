@@ -18,8 +18,7 @@ const parkedVersions = 64
 // watermark alone are judged, since none can come there any more. A sign of parking that is left in
 // the row of the cell means nothing then (I19), and goes first.
 func (s *collecting) forgetParked(ctx context.Context) error {
-	for from := ""; ; {
-		list, next, err := journal.ListParked(ctx, s.e.Store, from)
+	for list, err := range journal.ListParked(ctx, s.e.Store) {
 		if err != nil {
 			return err
 		}
@@ -34,11 +33,11 @@ func (s *collecting) forgetParked(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := s.keep(ctx); err != nil || next == "" {
+		if err := s.keep(ctx); err != nil {
 			return err
 		}
-		from = next
 	}
+	return nil
 }
 
 func (s *collecting) forgetParkedOf(ctx context.Context, table string, states []layout.ObserverState) error {

@@ -32,9 +32,6 @@ func (s seqs) after(seq uint64) seqs {
 	return s
 }
 
-// last is the greatest; s is not empty.
-func (s seqs) last() uint64 { return s[len(s)-1] }
-
 // valid reports whether s is what with makes of growing numbers.
 func (s seqs) valid() bool {
 	if len(s)%2 != 0 || len(s) > 0 && s[0] == 0 {

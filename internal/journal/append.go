@@ -149,6 +149,7 @@ func (a *Appender) Append(ctx context.Context, e *Entry) (*Append, error) {
 // sendAlone appends the parts of one entry to a stream that holds nothing else.
 func (a *Appender) sendAlone(parts []*part) {
 	s := &stream{id: newStreamID(), busy: true, alone: true}
+	defer func() { a.Own.ended(s.id) }()
 	for batch := range slices.Chunk(parts, MaxBatchBytes/partBytes-1) {
 		a.mu.Lock()
 		over := batch[0].of.over
@@ -329,6 +330,7 @@ func (a *Appender) open(s *stream, batch []*part) error {
 
 // rename makes s another stream, without a header. Whoever opens one more reads its id.
 func (a *Appender) rename(s *stream) {
+	a.Own.ended(s.id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.id, s.next = newStreamID(s.id), 0
@@ -432,6 +434,7 @@ func (a *Appender) answered(s *stream, batch []*part, err error) bool {
 	s.stuck = false
 	a.stuck--
 	if len(a.streams) == MaxStreams {
+		a.Own.ended(s.id)
 		return false
 	}
 	a.streams = append(a.streams, s)

@@ -258,6 +258,15 @@ func TestAppendsToStreamsOfThePresentSession(t *testing.T) {
 		if n := of(); n["first"] != 5 || n["second"] != 3 {
 			t.Errorf("rows by session: %v", n)
 		}
+		ended := 0
+		for _, s := range a.Own.streams {
+			if s.over {
+				ended++
+			}
+		}
+		if ended != 1 || len(a.Own.streams) != 2 {
+			t.Errorf("%d of %d streams have ended", ended, len(a.Own.streams))
+		}
 	})
 }
 
@@ -394,6 +403,14 @@ func TestLongEntryHasAStreamOfItsOwn(t *testing.T) {
 		}
 		if len(streams) != 1 || len(rows) != len(long.Rows) {
 			t.Errorf("%d streams hold %d of %d rows", len(streams), len(rows), len(long.Rows))
+		}
+		synctest.Wait()
+		a.Own.RolledBack(w)
+		for range 2 {
+			a.Own.Low()
+		}
+		if n := len(a.Own.streams); n != 1 {
+			t.Errorf("%d streams are remembered, want that of the other entry", n)
 		}
 	})
 }

@@ -9,12 +9,16 @@ import (
 )
 
 // When a client looks at the rows of its own streams (J4): late, since most settle by themselves,
-// then ever more rarely. An entry that stays unsettled for minutes is appended again, at ever
-// longer intervals, so that one stubborn cell does not hold the low position below all that is
-// settled; the original stays for collection (J6, J7).
+// then ever more rarely, and so rarely that what is looked at again is at most OwnerRows rows of
+// tables a second. An entry that stays unsettled for minutes is appended again, at ever longer
+// intervals, so that one stubborn cell does not hold the low position below all that is settled;
+// the original stays for collection (J6, J7).
 const (
 	firstLook  = 5 * time.Second
 	rarestLook = 5 * time.Minute
+
+	// OwnerRows is how many rows of tables a second a client looks at again.
+	OwnerRows = 2000
 
 	againAfter = 2 * time.Minute
 	maxDoubled = 8 // times that the interval doubles: to about eight hours
@@ -62,6 +66,8 @@ func (o *Owner) Looked(l Looking, settled []*Append, left []Entry) {
 		return
 	case !row.known && o.owned+len(left) <= MaxOwned:
 		row.known = true
+		o.named -= row.unread
+		row.unread = 0
 		for i := range left {
 			o.hold(row, &Append{entry: &left[i]})
 		}
@@ -136,7 +142,11 @@ func (o *Owner) Hurry() {
 
 // schedule has a row looked at some time after from. The caller holds o.mu.
 func (o *Owner) schedule(row *OwnRow, from time.Time) {
-	row.due = from.Add(lookAfter(row.looks))
+	after := lookAfter(row.looks)
+	if row.looks > 0 {
+		after = max(after, time.Duration(o.named)*time.Second/OwnerRows)
+	}
+	row.due = from.Add(after)
 	heap.Push(&o.due, row)
 }
 

@@ -137,20 +137,14 @@ type InspectedRow struct {
 // InspectRows streams the rows of a stream from a number on.
 func InspectRows(ctx context.Context, s *store.Store, id StreamID, from uint64) iter.Seq2[InspectedRow, error] {
 	return func(yield func(InspectedRow, error) bool) {
-		rows := model.Between(id.key(max(from, 1)), id.end())
-		size := store.PageSize{First: 1, Rows: namedRows, Bytes: store.PassBytes}
-		for page, err := range s.NewPass(model.JournalTable, rows, store.JournalCells(), size).Pages(ctx) {
+		for page, err := range streamPages(ctx, s, id, from, store.PageSize{First: 1, Rows: namedRows}) {
 			if err != nil {
 				yield(InspectedRow{}, err)
 				return
 			}
 			for _, row := range page.Rows {
-				var in InspectedRow
-				_, seq, ok := parseKey(row.Key)
-				in.Seq, in.Bytes = seq, row.Size()
-				if in.Entries, in.Corrupt = batchOf(row); !ok {
-					in.Entries, in.Corrupt = nil, foreign(row.Key)
-				}
+				in := InspectedRow{Bytes: row.Size()}
+				in.StreamRow, in.Corrupt = decodeRow(row)
 				if !yield(in, nil) {
 					return
 				}

@@ -76,6 +76,13 @@ func parseKey(key string) (id StreamID, seq uint64, ok bool) {
 	return StreamID(key[:streamBytes]), seq, seq > 0
 }
 
+// HoldsEntries reports whether a row of percolator_journal, by its key, holds a batch of entries:
+// it is no header, and no cell for which observers are parked.
+func HoldsEntries(key string) bool {
+	_, seq, ok := parseKey(key)
+	return ok && seq > 0
+}
+
 // parkedKey is the row of a cell for which observers are parked. The name of a cell may be longer
 // than a row key.
 func parkedKey(c model.Cell) string {

@@ -147,8 +147,7 @@ func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)
 	if err := sel.readOn(ctx, s, ends, add); err != nil || !sel.Parked {
 		return err
 	}
-	for from, more := "", true; more; more = from != "" {
-		list, next, err := ListParked(ctx, s, from)
+	for list, err := range ListParked(ctx, s) {
 		if err != nil {
 			return err
 		}
@@ -157,7 +156,6 @@ func (sel Selection) read(ctx context.Context, s *store.Store, add func(RowName)
 				return err
 			}
 		}
-		from = next
 	}
 	return sel.readOn(ctx, s, ends, add)
 }
@@ -174,9 +172,8 @@ func (sel Selection) readOn(ctx context.Context, s *store.Store, ends map[Stream
 			from = st.Low
 		}
 		from = max(from, ends[st.ID])
-		for more := true; more; {
-			var rows []StreamRow
-			if rows, more, err = ReadStream(ctx, s, st.ID, from, namedRows); err != nil {
+		for rows, err := range ReadStream(ctx, s, st.ID, from, namedRows) {
+			if err != nil {
 				return err
 			}
 			for _, row := range rows {

@@ -35,6 +35,9 @@ type Owner struct {
 	cells   map[model.Cell][]*Append // that wait for the end of a notification
 	owned   int                      // transactions in rows
 	due     dueRows
+
+	appended uint64 // rows of tables that entries have named
+	named    int    // of these by what is not settled
 }
 
 // ownStream is a stream that this client has appended to.
@@ -43,6 +46,7 @@ type ownStream struct {
 	settled int       // of rows
 	next    uint64    // above every acknowledged row
 	low     uint64    // as it was written last
+	over    bool      // nothing will be appended to it
 }
 
 // OwnRow is a row of an own stream that was not settled when it was acknowledged.
@@ -54,6 +58,7 @@ type OwnRow struct {
 	open    []*Append // its entries that are not settled, if known
 	known   bool      // else the row has to be read
 	settled bool
+	unread  int       // rows of tables that its entries name, if it is not known
 	looks   int       // how often its client has looked at its rows
 	due     time.Time // for the next look
 	index   int       // in Owner.due; -1: somebody looks at it
@@ -76,6 +81,10 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	s.next = seq + 1
 	row := &OwnRow{Stream: id, Seq: seq, Sent: time.Now(), known: o.owned < MaxOwned}
 	for _, p := range parts {
+		o.appended += uint64(len(p.entry.Rows))
+		if !row.known {
+			row.unread += len(p.entry.Rows)
+		}
 		if n := len(row.open); row.known && !p.of.settled && (n == 0 || row.open[n-1] != p.of) { // another part of it
 			o.hold(row, p.of)
 		}
@@ -83,12 +92,16 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	if row.known && len(row.open) == 0 {
 		return
 	}
+	o.named += row.unread
 	s.rows = append(s.rows, row)
 	o.schedule(row, row.Sent)
 }
 
 // hold notes that a row holds an unsettled entry. The caller holds o.mu.
 func (o *Owner) hold(row *OwnRow, w *Append) {
+	if len(w.in) == 0 {
+		o.named += len(w.entry.Rows)
+	}
 	row.open = append(row.open, w)
 	w.in = append(w.in, row)
 	o.owned++
@@ -174,6 +187,9 @@ func (o *Owner) settle(w *Append) {
 		return
 	}
 	w.settled = true
+	if len(w.in) > 0 {
+		o.named -= len(w.entry.Rows)
+	}
 	for _, c := range slices.Clone(w.cells) {
 		o.clear(w, c)
 	}
@@ -195,6 +211,7 @@ func (o *Owner) remove(row *OwnRow) {
 		return
 	}
 	row.settled = true
+	o.named -= row.unread
 	o.due.remove(row)
 	o.streams[row.Stream].trim()
 }
@@ -215,7 +232,7 @@ func (s *ownStream) trim() {
 }
 
 // Low returns the position below which all of a stream is settled, for streams in which it has
-// moved since the last call.
+// moved since the last call. One caller at a time writes them, and reports those that are lost.
 func (o *Owner) Low() map[StreamID]uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,11 +242,23 @@ func (o *Owner) Low() map[StreamID]uint64 {
 		if len(s.rows) > 0 {
 			low = s.rows[0].Seq
 		}
-		if low > s.low {
+		switch {
+		case low > s.low:
 			s.low, moved[id] = low, low
+		case s.over && len(s.rows) == 0:
+			delete(o.streams, id) // its position was written by the last call's caller
 		}
 	}
 	return moved
+}
+
+// ended says that nothing more will be appended to a stream.
+func (o *Owner) ended(id StreamID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.streams[id]; s != nil {
+		s.over = true
+	}
 }
 
 // LowLost has low positions written again that may not have arrived.
@@ -241,7 +270,14 @@ func (o *Owner) LowLost(low map[StreamID]uint64) {
 	}
 }
 
-// Owns reports whether this client has appended to a stream.
+// Appended is how many rows of tables the entries have named that were appended so far.
+func (o *Owner) Appended() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.appended
+}
+
+// Owns reports whether this client appends to a stream, or has not settled it.
 func (o *Owner) Owns(id StreamID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -43,6 +43,27 @@ func TestLowFollowsTheFirstUnsettledRow(t *testing.T) {
 	}
 }
 
+// A stream that gets no more rows is forgotten once it is settled and its low position was written.
+func TestStreamsThatEndAreForgotten(t *testing.T) {
+	t.Parallel()
+	o, entries := owned(2)
+	o.ended("stream")
+	o.RolledBack(entries[0])
+	for range 3 {
+		o.Low()
+	}
+	if o.RolledBack(entries[1]); len(o.streams) != 1 || low(o) != 3 {
+		t.Error("the last position is never written")
+	}
+	o.LowLost(map[StreamID]uint64{"stream": 3})
+	if low(o) != 3 || !o.Owns("stream") {
+		t.Error("a position that was lost is not written again")
+	}
+	if len(o.Low()) != 0 || len(o.streams) != 0 {
+		t.Errorf("%d streams are remembered", len(o.streams))
+	}
+}
+
 // A transaction settles with the last row of its phase two. One that failed is left to a look (J4).
 func TestPhaseTwoSettles(t *testing.T) {
 	t.Parallel()
@@ -113,7 +134,7 @@ func TestCopiesLetTheLowPositionPass(t *testing.T) {
 		}
 		to := &Append{entry: stubborn.entry}
 		o.sent("stream", uint64(2*copies+2), []*part{{entry: to.entry, of: to}})
-		o.sent("stream", uint64(2*copies+3), []*part{{entry: &Entry{}, of: &Append{}}})
+		o.sent("stream", uint64(2*copies+3), []*part{{entry: &Entry{}, of: &Append{entry: &Entry{}}}})
 		o.Copied(stubborn, to)
 		if copies == 1 && low(o) != 3 {
 			t.Error("the copied entry holds the low position")

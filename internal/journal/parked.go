@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/gopercolator/percolator/internal/layout"
@@ -49,28 +50,33 @@ func Unparked(s layout.ObserverState) (row string, mut *store.Mutation) {
 	return parkedKey(s.Cell), mut
 }
 
-// ListParked reads what the journal lists as parked, from a position on ("": the beginning), and
-// the position behind it ("": the end). The order is nobody's.
-func ListParked(ctx context.Context, s *store.Store, from string) (list []layout.ObserverState, next string, err error) {
-	r := model.Prefix(string([]byte{parkedShard}))
-	r.Start = max(r.Start, from)
-	page, err := s.ReadPage(ctx, model.JournalTable, r, store.JournalCells(), store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes})
-	if err != nil {
-		return nil, "", err
+// ListParked streams what the journal lists as parked, many at once. The order is nobody's.
+func ListParked(ctx context.Context, s *store.Store) iter.Seq2[[]layout.ObserverState, error] {
+	return func(yield func([]layout.ObserverState, error) bool) {
+		size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
+		for page, err := range s.NewPass(model.JournalTable, model.Prefix(string([]byte{parkedShard})), store.JournalCells(), size).Pages(ctx) {
+			var list []layout.ObserverState
+			if err == nil {
+				list, err = decodeAllParked(page.Rows)
+			}
+			if !yield(list, err) || err != nil {
+				return
+			}
+		}
 	}
-	for _, row := range page.Rows {
+}
+
+func decodeAllParked(rows []layout.Row) (list []layout.ObserverState, err error) {
+	for _, row := range rows {
 		for _, it := range row.Of(layout.JournalFamily) {
 			state, err := decodeParked(row.Key, it)
 			if err != nil {
-				return nil, "", corrupt(row.Key, err)
+				return nil, corrupt(row.Key, err)
 			}
 			list = append(list, state)
 		}
 	}
-	if page.More {
-		next = page.Rest.Start
-	}
-	return list, next, nil
+	return list, nil
 }
 
 func encodeParked(s layout.ObserverState) []byte {

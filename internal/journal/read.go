@@ -35,9 +35,8 @@ func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (
 		}
 		var bad error
 		err := s.ReadRows(ctx, model.JournalTable, store.Rows{Keys: keys}, store.JournalCells(), 0, func(row layout.Row) bool {
-			_, seq, _ := parseKey(row.Key)
-			entries, err := batchOf(row)
-			rows, bad = append(rows, StreamRow{seq, entries}), errors.Join(bad, err)
+			r, err := decodeRow(row)
+			rows, bad = append(rows, r), errors.Join(bad, err)
 			return true
 		})
 		if err = errors.Join(err, bad); err != nil {
@@ -47,25 +46,49 @@ func ReadRows(ctx context.Context, s *store.Store, id StreamID, seqs []uint64) (
 	return rows, nil
 }
 
-// ReadStream reads the rows of a stream from a number on, at most most of them.
-func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, most int) (rows []StreamRow, more bool, err error) {
-	size := store.PageSize{Rows: most, Bytes: store.PassBytes}
-	page, err := s.ReadPage(ctx, model.JournalTable, model.Between(id.key(max(from, 1)), id.end()), store.JournalCells(), size)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, row := range page.Rows {
-		_, seq, ok := parseKey(row.Key)
-		if !ok {
-			return nil, false, foreign(row.Key)
+// ReadStream streams the rows of a stream from a number on, at most most at once. There may be none
+// at once where many were deleted.
+func ReadStream(ctx context.Context, s *store.Store, id StreamID, from uint64, most int) iter.Seq2[[]StreamRow, error] {
+	return func(yield func([]StreamRow, error) bool) {
+		for page, err := range streamPages(ctx, s, id, from, store.PageSize{Rows: most}) {
+			rows := make([]StreamRow, len(page.Rows))
+			for i, row := range page.Rows {
+				if err == nil {
+					rows[i], err = decodeRow(row)
+				}
+			}
+			if err != nil {
+				rows = nil
+			}
+			if !yield(rows, err) || err != nil {
+				return
+			}
 		}
-		entries, err := batchOf(row)
-		if err != nil {
-			return nil, false, err
-		}
-		rows = append(rows, StreamRow{seq, entries})
 	}
-	return rows, page.More, nil
+}
+
+func streamPages(ctx context.Context, s *store.Store, id StreamID, from uint64, size store.PageSize) iter.Seq2[store.Page, error] {
+	size.Bytes = store.PassBytes
+	return s.NewPass(model.JournalTable, model.Between(id.key(max(from, 1)), id.end()), store.JournalCells(), size).Pages(ctx)
+}
+
+// HasRows reports whether a stream has rows from a number on.
+func HasRows(ctx context.Context, s *store.Store, id StreamID, from uint64) (bool, error) {
+	for page, err := range streamPages(ctx, s, id, from, store.PageSize{Rows: 1}) {
+		if err != nil || len(page.Rows) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func decodeRow(row layout.Row) (StreamRow, error) {
+	_, seq, ok := parseKey(row.Key)
+	if !ok {
+		return StreamRow{}, foreign(row.Key)
+	}
+	entries, err := batchOf(row)
+	return StreamRow{seq, entries}, err
 }
 
 // Streams reads the headers of all streams. ErrCorrupt: one cannot be decoded, and the list has the

@@ -35,9 +35,10 @@ const (
 	rarestAdopt  = 5 * time.Minute
 	watchEvery   = 30 * time.Second // of a stream whose owner lives, while its position stands still
 	adoptTimeout = 30 * time.Second // of one turn at a stream
+	standAside   = 10 * time.Second // whoever was refused access; long enough for others to be elected
 
 	// AdoptRows is how many rows a second an adopter looks at for the first time. For every further
-	// time OwnerRows is the limit.
+	// time journal.OwnerRows is the limit.
 	AdoptRows = 20_000
 	// maxUnsettled is how many unsettled rows of streams an adopter remembers. It reads no further
 	// until some of them are settled, or it has appended them to a stream of its own.
@@ -45,9 +46,6 @@ const (
 	// takeOverAfter is how long a row stays unsettled before the adopter does so: the stream can go.
 	takeOverAfter = 2 * time.Minute
 )
-
-// adoptLock is the name of the advisory lock: no row of a table is called so.
-const adoptLock = 0x6a6f75726e616c00
 
 // Adopter adopts streams whose owners have died. It is for one goroutine.
 type Adopter struct {
@@ -64,7 +62,9 @@ type Adopter struct {
 	nextList    time.Time
 	unsettled   int // in all streams
 	first, more *rate.Limiter
-	begun       bool // the streams were listed once
+	begun       bool      // the streams were listed once
+	aside       time.Time // it is not elected before
+	denied      bool      // it has stood aside before
 	report      func(left Backlog, mine bool)
 }
 
@@ -110,7 +110,7 @@ func NewAdopter(l *Looker, own *journal.Appender, report func(left Backlog, mine
 	}
 	return &Adopter{
 		Looker: l, own: own, locks: locks, holder: uuid.NewString(), report: report,
-		known: map[journal.StreamID]*adopted{}, first: newPace(AdoptRows), more: newPace(OwnerRows),
+		known: map[journal.StreamID]*adopted{}, first: newPace(AdoptRows), more: newPace(journal.OwnerRows),
 	}
 }
 
@@ -122,7 +122,7 @@ func (a *Adopter) Run(ctx context.Context) {
 			err := a.Turn(ctx)
 			a.Looker.Store.Count.Turned(err)
 			if err != nil && ctx.Err() == nil {
-				a.Looker.Config.Logger.Debug("journal: an adoption failed, and is repeated", "err", err)
+				a.failed(ctx, err)
 			}
 			a.report(a.backlog(), true)
 			a.count(a.known)
@@ -132,11 +132,7 @@ func (a *Adopter) Run(ctx context.Context) {
 		}
 		_ = retry.Sleep(ctx, adoptEvery)
 	}
-	if a.locks != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = a.locks.UnlockRows(ctx, a.holder, []uint64{adoptLock}) // else it runs out
-	}
+	a.resign(ctx)
 }
 
 // backlog is what is left in all streams.
@@ -176,17 +172,6 @@ func (a *Adopter) started() bool {
 	return a.begun
 }
 
-// elected reports whether no other worker adopts, as far as the oracle knows.
-func (a *Adopter) elected(ctx context.Context) bool {
-	if a.locks == nil {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	locked, err := a.locks.LockRows(ctx, a.holder, adoptTTL, []uint64{adoptLock})
-	return err != nil || locked == 1
-}
-
 // Turn looks at the streams whose owners have died, as far as the budget goes.
 func (a *Adopter) Turn(ctx context.Context) error {
 	if err := a.Looker.Meta.CheckRepairing(ctx); err != nil {
@@ -200,7 +185,7 @@ func (a *Adopter) Turn(ctx context.Context) error {
 		if !st.ended && !st.fresh && !a.watches(st) {
 			continue
 		}
-		if err := a.adopt(ctx, st); err != nil {
+		if err := a.adopt(ctx, st); err != nil && denied(failed) == nil {
 			failed = err // the other streams go on
 		}
 	}
@@ -288,171 +273,4 @@ func (a *Adopter) judge(ctx context.Context) (failed error) {
 		}
 	}
 	return failed
-}
-
-// adopt looks at the rows of a stream that are due, then at those that it has not read, and moves
-// the low position.
-func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
-	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
-	defer cancel()
-	for due := st.due(time.Now()); len(due) > 0 && a.more.Tokens() > 0; due = due[min(len(due), adoptRows):] {
-		seqs := due[:min(len(due), adoptRows)]
-		rows, err := journal.ReadRows(ctx, a.Looker.Store, st.stream.ID, seqs)
-		if err != nil {
-			return err
-		}
-		for _, seq := range seqs {
-			if !slices.ContainsFunc(rows, func(r journal.StreamRow) bool { return r.Seq == seq }) {
-				a.drop(st, seq) // collected
-			}
-		}
-		if err := a.look(ctx, st, rows, a.more); err != nil {
-			return err
-		}
-	}
-	pace := a.first
-	if !st.ended && !st.fresh {
-		pace = a.more
-	}
-	for more := !time.Now().Before(st.more); more && a.unsettled < maxUnsettled && pace.Tokens() > 0; {
-		rows, others, err := journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows)
-		if err != nil {
-			return err
-		}
-		if err := a.look(ctx, st, rows, pace); err != nil {
-			return err
-		}
-		if len(rows) > 0 {
-			st.quiet = 0
-		}
-		if more = others; !more {
-			a.through(st)
-		}
-	}
-	return a.writeLow(ctx, st)
-}
-
-// due is the numbers of rows to look at again, in order.
-func (st *adopted) due(now time.Time) (seqs []uint64) {
-	for seq, row := range st.rows {
-		if !now.Before(row.due) {
-			seqs = append(seqs, seq)
-		}
-	}
-	slices.Sort(seqs)
-	return seqs
-}
-
-// through is called at the end of a stream. It ends the look with which a worker begins: an owner
-// that lives looks again. One whose session has ended appends nothing more, or hardly.
-func (a *Adopter) through(st *adopted) {
-	if st.fresh = false; st.ended {
-		st.more = time.Now().Add(rest(st.quiet))
-		st.quiet++
-		return
-	}
-	if a.Watch.Load() {
-		return
-	}
-	st.watch = time.Now().Add(watchEvery)
-	a.unsettled -= len(st.rows)
-	st.next, st.rows = st.stream.Low, map[uint64]*unsettled{}
-}
-
-// look looks at the entries of some rows of a stream. An error concerns some of them: what could
-// not be looked at is not settled.
-func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRow, pace *rate.Limiter) error {
-	var items []*Item
-	var of []int
-	now, named := time.Now(), len(rows)
-	for i, row := range rows {
-		read := now
-		if u := st.rows[row.Seq]; u != nil {
-			read = u.read
-		}
-		for _, e := range row.Entries {
-			items = append(items, &Item{Entry: e, Session: st.stream.Session, Alive: !st.ended, Read: read})
-			of = append(of, i)
-			named += len(e.Rows)
-		}
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	spend(pace, named)
-	done, err := a.Looker.Look(ctx, items)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	left, found := make([][]journal.Entry, len(rows)), make([]Backlog, len(rows))
-	for j, ok := range done {
-		if i, it := of[j], items[j]; !ok {
-			left[i], found[i] = append(left[i], it.Entry), found[i].with(Backlog{it.Notified, it.Expired})
-		}
-	}
-	for i, row := range rows {
-		a.looked(ctx, st, row.Seq, left[i], now)
-		if u := st.rows[row.Seq]; u != nil {
-			u.found, u.begun = found[i], firstOf(left[i])
-		}
-	}
-	return err
-}
-
-// firstOf is the least start timestamp of entries; 0: there are none.
-func firstOf(entries []journal.Entry) (ts tso.Timestamp) {
-	for _, e := range entries {
-		ts = earliest(ts, e.StartTS)
-	}
-	return ts
-}
-
-// looked notes what is left of a row.
-func (a *Adopter) looked(ctx context.Context, st *adopted, seq uint64, left []journal.Entry, asked time.Time) {
-	st.next = max(st.next, seq+1)
-	u := st.rows[seq]
-	switch {
-	case len(left) == 0:
-		a.drop(st, seq)
-		return
-	case u == nil:
-		u = &unsettled{read: asked}
-		st.rows[seq] = u
-		a.unsettled++
-	case st.ended && asked.Sub(u.read) > takeOverAfter && a.takeOver(ctx, left):
-		a.drop(st, seq)
-		return
-	}
-	u.due = time.Now().Add(rest(u.looks))
-	u.looks++
-}
-
-// rest is how long to rest after so many looks that led to nothing.
-func rest(looks int) time.Duration { return min(adoptEvery<<min(looks, 12), rarestAdopt) }
-
-// takeOver appends entries to a stream of this client, which looks at them from then on.
-func (a *Adopter) takeOver(ctx context.Context, left []journal.Entry) bool {
-	for i := range left {
-		w, err := a.own.Append(ctx, &left[i])
-		if err != nil || w.Wait(ctx) != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// writeLow stores how far a stream is settled, if its owner is dead.
-func (a *Adopter) writeLow(ctx context.Context, st *adopted) error {
-	low := st.next
-	for seq := range st.rows {
-		low = min(low, seq)
-	}
-	if !st.ended || low <= st.stream.Low {
-		return nil
-	}
-	if err := journal.WriteLow(ctx, a.Looker.Store, map[journal.StreamID]uint64{st.stream.ID: low}); err != nil {
-		return err
-	}
-	st.stream.Low, st.idle.low = low, low
-	return nil
 }

@@ -22,15 +22,13 @@ func (i *idleness) over(ctx context.Context, l *Looker, s journal.Stream) (bool,
 		return i.given, nil
 	}
 	end := max(i.end, s.Low)
-	for more := true; more; {
-		rows, rest, err := journal.ReadStream(ctx, l.Store, s.ID, end, adoptRows)
+	for rows, err := range journal.ReadStream(ctx, l.Store, s.ID, end, adoptRows) {
 		if err != nil {
 			return false, err
 		}
 		if len(rows) > 0 {
 			end = rows[len(rows)-1].Seq + 1
 		}
-		more = rest
 	}
 	*i = idleness{s.Low, end, time.Now(), !i.since.IsZero() && end == i.end && s.Low == i.low}
 	return i.given, nil

@@ -140,10 +140,8 @@ func (l *Looker) Look(ctx context.Context, items []*Item) (settled []bool, err e
 	}
 	failed := l.decideAll(ctx, items, asked, now, known)
 	found := l.found()
-	rows, err := l.readRows(ctx, items, known, lookVersions)
-	if err != nil {
-		return settled, err
-	}
+	rows, err := l.readRows(ctx, items, known)
+	failed = errors.Join(failed, err)
 	if err := l.learnColumns(ctx, rows); err != nil {
 		return settled, err
 	}
@@ -286,8 +284,9 @@ func highest(items []*Item) (ts tso.Timestamp) {
 	return ts
 }
 
-// readRows reads locks and notifications of all rows of the items that are decided.
-func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]bool, versions int) (map[RowID]layout.Pending, error) {
+// readRows reads locks and notifications of all rows of the items that are decided. A table that
+// cannot be read leaves those that name it for later.
+func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]bool) (rows map[RowID]layout.Pending, failed error) {
 	keys := map[string]map[string]bool{}
 	for _, it := range items {
 		if !it.decided {
@@ -303,22 +302,27 @@ func (l *Looker) readRows(ctx context.Context, items []*Item, known map[string]b
 			keys[r.Table][r.Key] = true
 		}
 	}
-	rows := map[RowID]layout.Pending{}
+	rows = map[RowID]layout.Pending{}
+	upTo := highest(items)
 	for table, names := range keys {
 		for chunk := range store.KeyChunks(slices.Sorted(maps.Keys(names))) {
 			l.Store.Count.RowsLooked.Add(int64(len(chunk)))
-			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(highest(items), versions), 0, func(row layout.Row) bool {
+			err := l.Store.ReadRows(store.InBackground(ctx), table, store.Rows{Keys: chunk}, store.PendingUpTo(upTo, lookVersions), 0, func(row layout.Row) bool {
 				p := layout.DecodePending(table, row)
 				rows[RowID{table, row.Key}] = p
 				l.Store.Count.Undecodable.Add(int64(len(p.Corrupt)))
 				return true
 			})
 			if err != nil {
-				return nil, err
+				failed = errors.Join(failed, err)
+				for _, it := range items {
+					it.decided = it.decided && !slices.Contains(tablesOf(it.Rows), table)
+				}
+				break
 			}
 		}
 	}
-	return rows, nil
+	return rows, failed
 }
 
 // forget erases the observer states beside which no notification stands, at or below theirs: their

@@ -18,10 +18,11 @@ func (w *world) item(session string) *settle.Item {
 	streams, err := journal.Streams(w.ctx, s)
 	fixture.Must(w, err)
 	for _, st := range streams {
-		rows, _, err := journal.ReadStream(w.ctx, s, st.ID, 1, 1)
-		fixture.Must(w, err)
-		if st.Session == session && len(rows) > 0 {
-			return &settle.Item{Entry: rows[0].Entries[0], Session: session, Read: time.Now()}
+		for rows, err := range journal.ReadStream(w.ctx, s, st.ID, 1, 1) {
+			fixture.Must(w, err)
+			if st.Session == session && len(rows) > 0 {
+				return &settle.Item{Entry: rows[0].Entries[0], Session: session, Read: time.Now()}
+			}
 		}
 	}
 	w.Fatal("the session has no entry")

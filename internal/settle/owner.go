@@ -12,13 +12,14 @@ import (
 )
 
 // A client looks at its own entries that nothing in this process has settled: phase two of others
-// failed, or another process works on their notifications (J4). It reads at most OwnerRows rows a
-// second, those first that have been due longest.
+// failed, or another process works on their notifications (J4). It reads, a second, at most
+// journal.OwnerRows rows and twice those that it has appended lately: the looks at what it appends
+// keep up with it, and so do repeated ones, which become rarer the more there is to look at.
 const (
 	lowEvery = time.Second // how often the low positions are written at most
 
-	// OwnerRows is how many rows a second a client looks at.
-	OwnerRows = 2000
+	// lately is over how many turns what a client appends is averaged.
+	lately = 10
 	// lookRows is how many rows a look reads, unless one row of a stream names more.
 	lookRows = 1000
 	// lookTimeout bounds a look whose finds wait for room in the queue of a worker.
@@ -30,13 +31,15 @@ type Owner struct {
 	Looker  *Looker
 	Journal *journal.Appender
 
-	pace *rate.Limiter
-	now  func() time.Time
+	pace     *rate.Limiter
+	now      func() time.Time
+	appended uint64  // rows, as of the last turn
+	rate     float64 // of that lately, a second
 }
 
 // NewOwner settles what is appended to own.
 func NewOwner(l *Looker, own *journal.Appender) *Owner {
-	return &Owner{Looker: l, Journal: own, pace: newPace(OwnerRows), now: time.Now}
+	return &Owner{Looker: l, Journal: own, pace: newPace(journal.OwnerRows), now: time.Now}
 }
 
 // Run looks at entries and writes low positions until ctx ends.
@@ -51,6 +54,7 @@ func (o *Owner) Run(ctx context.Context) {
 		case <-o.Journal.Own.Hurried:
 			o.turn(ctx)
 		case <-tick.C:
+			o.follow()
 			o.turn(ctx)
 			o.writeLow(ctx)
 		}
@@ -67,9 +71,19 @@ func (o *Owner) writeLow(ctx context.Context) {
 	}
 }
 
+// follow sets the pace by what was appended, once in lowEvery.
+func (o *Owner) follow() {
+	n := o.Journal.Own.Appended()
+	o.rate += (float64(n-o.appended)/lowEvery.Seconds() - o.rate) / lately
+	o.appended = n
+	rows := journal.OwnerRows + int(2*o.rate)
+	o.pace.SetLimitAt(o.now(), rate.Limit(rows))
+	o.pace.SetBurstAt(o.now(), rows)
+}
+
 // turn looks at what is due, as far as the budget goes.
 func (o *Owner) turn(ctx context.Context) {
-	for ctx.Err() == nil && o.pace.Tokens() > 0 {
+	for ctx.Err() == nil && o.pace.TokensAt(o.now()) > 0 {
 		more, err := o.look(ctx)
 		if err != nil {
 			o.Looker.Config.Logger.Debug("journal: a look at own entries failed, and is repeated", "err", err)
@@ -109,7 +123,7 @@ func (o *Owner) look(ctx context.Context) (more bool, err error) {
 		}
 		named++ // the row itself
 	}
-	spend(o.pace, named)
+	spend(o.pace, o.now(), named)
 	if len(due) == 0 {
 		return false, err
 	}
@@ -191,8 +205,8 @@ func (o *Owner) again(ctx context.Context, stubborn []*journal.Append) {
 func newPace(rows int) *rate.Limiter { return rate.NewLimiter(rate.Limit(rows), rows) }
 
 // spend takes rows from a pace, which may go into debt.
-func spend(p *rate.Limiter, rows int) {
+func spend(p *rate.Limiter, now time.Time, rows int) {
 	for ; rows > 0; rows -= p.Burst() {
-		p.ReserveN(time.Now(), min(rows, p.Burst()))
+		p.ReserveN(now, min(rows, p.Burst()))
 	}
 }

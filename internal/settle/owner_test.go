@@ -31,11 +31,39 @@ func TestOwnersBudget(t *testing.T) {
 	o.Turn(w.ctx, time.Hour)
 	// The look that exceeds the budget goes into debt: the next turn comes too soon.
 	n := w.rowsRead(c)
-	if most := settle.OwnerRows + 1300; n < 1200 || n > most {
+	if most := journal.OwnerRows + 1300; n < 1200 || n > most {
 		t.Errorf("%d rows in a turn, want at most %d", n, most)
 	}
 	if o.Turn(w.ctx, time.Hour); w.rowsRead(c) != n {
 		t.Errorf("%d more rows in a turn at once", w.rowsRead(c)-n)
+	}
+}
+
+// A client that appends more than OwnerRows rows a second, which nobody else deals with, looks at
+// more than it appends, and at no more than OwnerRows afterwards.
+func TestOwnersPaceFollowsItsClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, _ := w.client()
+	o := settle.NewOwner(c.Engine().Looker, c.Engine().Journal)
+	e := &journal.Entry{Primary: fixture.Cell("p", "plain")}
+	const each = 2 * journal.OwnerRows
+	for i := range each {
+		e.Rows = append(e.Rows, journal.Row{Table: "t", Key: row(i), Observed: true})
+	}
+	pace := 0.0
+	for second := range 30 {
+		next := *e
+		w.appendEntries(c, &next)
+		if pace = o.Follow(); second >= 10 && pace < each || pace > journal.OwnerRows+2*each {
+			t.Errorf("%.0f rows a second after %d s, while %d are appended", pace, second+1, each)
+		}
+	}
+	for range 60 {
+		pace = o.Follow()
+	}
+	if pace < journal.OwnerRows || pace > 1.1*journal.OwnerRows {
+		t.Errorf("%.0f rows a second long after", pace)
 	}
 }
 

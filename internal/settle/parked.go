@@ -45,15 +45,13 @@ func (l *Looker) Parked(ctx context.Context, tables ...string) iter.Seq2[layout.
 // listParked is the rows that the journal lists as parked, by table.
 func (l *Looker) listParked(ctx context.Context) (map[string][]string, error) {
 	keys := map[string][]string{}
-	for from, more := "", true; more; more = from != "" {
-		list, next, err := journal.ListParked(ctx, l.Store, from)
+	for list, err := range journal.ListParked(ctx, l.Store) {
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range list {
 			keys[s.Cell.Table] = append(keys[s.Cell.Table], s.Cell.Row)
 		}
-		from = next
 	}
 	return keys, nil
 }
@@ -62,15 +60,13 @@ func (l *Looker) listParked(ctx context.Context) (map[string][]string, error) {
 // or nobody has forgotten yet, are among them.
 func (l *Looker) CountParked(ctx context.Context) (n int, err error) {
 	seen := map[model.Cell]bool{}
-	for from, more := "", true; more; more = from != "" {
-		list, next, err := journal.ListParked(ctx, l.Store, from)
+	for list, err := range journal.ListParked(ctx, l.Store) {
 		if err != nil {
 			return 0, err
 		}
 		for _, s := range list {
 			seen[s.Cell] = true
 		}
-		from = next
 	}
 	return len(seen), nil
 }

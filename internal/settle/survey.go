@@ -56,8 +56,7 @@ func (l *Looker) Moved(ctx context.Context, s *Survey) (bool, error) {
 		return false, err
 	}
 	for _, st := range streams {
-		rows, _, err := journal.ReadStream(ctx, l.Store, st.ID, s.ends[st.ID], 1)
-		if err != nil || len(rows) > 0 {
+		if more, err := journal.HasRows(ctx, l.Store, st.ID, s.ends[st.ID]); err != nil || more {
 			return true, err
 		}
 	}

@@ -85,13 +85,11 @@ func (s *sweeping) readNames(ctx context.Context, names map[row]named) error {
 		return err
 	}
 	for _, st := range streams {
-		for from, more := uint64(1), true; more; {
-			var rows []journal.StreamRow
-			if rows, more, err = journal.ReadStream(ctx, s.e.Store, st.ID, from, namedRows); err != nil {
+		for rows, err := range journal.ReadStream(ctx, s.e.Store, st.ID, 1, namedRows) {
+			if err != nil {
 				return err
 			}
 			for _, r := range rows {
-				from = r.Seq + 1
 				for _, e := range r.Entries {
 					note(names, e.Rows, r.Seq >= st.Low)
 				}

@@ -176,11 +176,12 @@ func TestCollectionReadsRowsOfMixedAge(t *testing.T) {
 	fixture.Must(t, err)
 	mixed := false
 	for _, st := range streams {
-		rows, _, err := journal.ReadStream(ctx, c.Engine().Store, st.ID, 1, 100)
-		fixture.Must(t, err)
-		for _, row := range rows {
-			at := slices.IndexFunc(row.Entries, func(e journal.Entry) bool { return e.StartTS == old })
-			mixed = mixed || at > 0
+		for rows, err := range journal.ReadStream(ctx, c.Engine().Store, st.ID, 1, 100) {
+			fixture.Must(t, err)
+			for _, row := range rows {
+				at := slices.IndexFunc(row.Entries, func(e journal.Entry) bool { return e.StartTS == old })
+				mixed = mixed || at > 0
+			}
 		}
 	}
 	if !mixed {

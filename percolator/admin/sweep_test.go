@@ -33,12 +33,9 @@ func namedInJournal(t testing.TB, ctx context.Context, c *percolator.Client) (ke
 	streams, err := journal.Streams(ctx, c.Engine().Store)
 	fixture.Must(t, err)
 	for _, st := range streams {
-		for from, more := uint64(1), true; more; {
-			var rows []journal.StreamRow
-			rows, more, err = journal.ReadStream(ctx, c.Engine().Store, st.ID, from, 100)
+		for rows, err := range journal.ReadStream(ctx, c.Engine().Store, st.ID, 1, 100) {
 			fixture.Must(t, err)
 			for _, row := range rows {
-				from = row.Seq + 1
 				for _, e := range row.Entries {
 					for _, r := range e.Rows {
 						keys = append(keys, r.Key)

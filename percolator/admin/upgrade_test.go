@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -202,8 +203,11 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	for _, n := range []int{0, 10, 11, 12, 20, 21} {
 		fixture.WantValue(t, ctx, s, fixture.Cell(fmt.Sprintf("crash-%d-too", n), "c"), "crashed")
 	}
-	parked, _, err := journal.ListParked(ctx, env.Client.Engine().Store, "")
-	fixture.Must(t, err)
+	var parked []layout.ObserverState
+	for list, err := range journal.ListParked(ctx, env.Client.Engine().Store) {
+		fixture.Must(t, err)
+		parked = append(parked, list...)
+	}
 	if len(parked) != 1 || parked[0].Cell.Row != "poison" || parked[0].Observer != "copy" {
 		t.Errorf("parked: %+v", parked)
 	}
