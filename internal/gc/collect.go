@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
@@ -103,20 +101,35 @@ func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
 
 // wait calls keep as often as a lease needs it.
 func (g *Collector) wait(ctx context.Context, whole time.Duration, keep func(context.Context) error) error {
-	begun := time.Now()
-	for left := whole; left > 0; left = whole - time.Since(begun) {
-		timer := time.NewTimer(min(left, g.cfg.Lease/keepsPerLease))
+	if whole <= 0 {
+		return nil
+	}
+	return g.keeping(ctx, keep, func(ctx context.Context) error { return retry.Sleep(ctx, whole) })
+}
+
+// keeping does some work, and keeps a lease meanwhile and at the end.
+func (g *Collector) keeping(ctx context.Context, keep, work func(context.Context) error) error {
+	working, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- work(working) }()
+	tick := time.NewTicker(g.cfg.Lease / keepsPerLease)
+	defer tick.Stop()
+	for {
 		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		if err := keep(ctx); err != nil {
+		case err := <-done:
+			if err == nil {
+				err = keep(ctx)
+			}
 			return err
+		case <-tick.C:
+			if err := keep(ctx); err != nil {
+				cancel()
+				<-done
+				return err
+			}
 		}
 	}
-	return nil
 }
 
 // finish does what is left of a cycle after its drain. A cycle ends as it began, by the journal or
@@ -154,28 +167,20 @@ func (s *collecting) finish(ctx context.Context) error {
 // resolveLocks resolves every lock of some rows up to the safepoint.
 func (s *collecting) resolveLocks(ctx context.Context, table string, rows []layout.Row) error {
 	var resolved atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(collectParallel)
-	for _, row := range rows {
-		for col, v := range layout.DecodeRow(table, row) {
-			if v.Corrupt != nil {
-				g.Go(func() error { return v.Corrupt })
-			}
-			for _, l := range v.Locks {
-				g.Go(func() error {
-					return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l, &resolved)
-				})
-			}
+	err := eachLock(ctx, table, rows, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
+		err := s.resolveLock(ctx, cell, l)
+		if err == nil {
+			resolved.Add(1)
 		}
-	}
-	err := g.Wait()
+		return err
+	})
 	s.state.Locks += resolved.Load()
 	return err
 }
 
 // resolveLock resolves one lock. It waits for a transaction that is alive: older than the
 // retention, it will soon refuse to commit.
-func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, resolved *atomic.Int64) error {
+func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord) error {
 	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // resolveLock does not renew the lease
 	defer cancel()
 	pause := retry.New(locks.MinLockWait, time.Second)
@@ -185,7 +190,6 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 			return err
 		}
 		if became.Resolution != model.LockAlive {
-			resolved.Add(1)
 			return nil
 		}
 		if pause.Wait(ctx) != nil {

@@ -19,12 +19,18 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// slowly delivers every request of a client 5 ms late, and has heard hear of it first.
-func slowly(env *percolatortest.Env, c *percolator.Client, heard func(percolatortest.Request)) {
+// slowly delivers every request of a client 5 ms late. heard hears of it first, and what it returns,
+// if not nil, of the delivery.
+func slowly(env *percolatortest.Env, c *percolator.Client, heard func(percolatortest.Request) (delivered func())) {
 	slow := func(r percolatortest.Request) percolatortest.Action {
-		heard(r)
+		delivered := heard(r)
 		h := percolatortest.NewHold()
-		time.AfterFunc(5*time.Millisecond, h.Release)
+		time.AfterFunc(5*time.Millisecond, func() {
+			if delivered != nil {
+				delivered()
+			}
+			h.Release()
+		})
 		return h
 	}
 	env.FaultsOf(c).Handle(slow)
@@ -82,10 +88,11 @@ func TestCollectorsShareTheErasing(t *testing.T) {
 				c := env.NewClient(percolatortest.Configure(shortRetention))
 				claimed := make(chan struct{})
 				var once sync.Once
-				slowly(env, c, func(r percolatortest.Request) {
+				slowly(env, c, func(r percolatortest.Request) func() {
 					if r.Method == percolatortest.CheckAndMutateRow && r.Row == "collector" {
 						once.Do(func() { close(claimed) })
 					}
+					return nil
 				})
 				helpers.Go(func() {
 					col, err := collector(t, c, admin.CollectorConfig{}).Collect(ctx)
@@ -99,7 +106,7 @@ func TestCollectorsShareTheErasing(t *testing.T) {
 				<-claimed
 			}
 			leader := env.NewClient(percolatortest.Configure(shortRetention))
-			slowly(env, leader, func(percolatortest.Request) {})
+			slowly(env, leader, func(percolatortest.Request) func() { return nil })
 			var once sync.Once
 			col, err := collector(t, leader, admin.CollectorConfig{Progress: func(col admin.Collection) {
 				if col.Phase == admin.CollectionErase {
