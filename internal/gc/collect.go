@@ -30,6 +30,10 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	holder, expires := s.state.Holder, s.state.Expires
+	s.state.Unjournaled = 0
+	if m, _ := s.e.Meta.Snapshot(); m.Schema.DisableJournal {
+		s.state.Unjournaled = m.Version
+	}
 	s.state.Collection = Collection{Safepoint: safepoint, Started: now, Holder: holder, Expires: expires}
 	if err := s.enter(ctx, CollectionDrain, nil); err != nil {
 		return false, err
@@ -161,7 +165,10 @@ func (s *collecting) finish(ctx context.Context) error {
 	if err := s.eachPage(ctx, store.Garbage(), s.eraseRows); err != nil {
 		return err
 	}
-	return s.enter(ctx, CollectionDone, nil)
+	if err := s.optional(s.emptyJournal(ctx)); err != nil {
+		return err
+	}
+	return s.enter(ctx, CollectionDone, map[string][]byte{})
 }
 
 // resolveLocks resolves every lock of some rows up to the safepoint.

@@ -60,12 +60,19 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 	if err := s.forgetStreams(ctx); err != nil {
 		return err
 	}
-	if err := s.forgetParked(ctx); errors.Is(err, model.ErrCorrupt) { // which nothing here depends on
-		s.e.Config.Logger.Warn("collection: what the journal lists as parked was left as it is", "err", err)
-	} else if err != nil {
+	if err := s.optional(s.forgetParked(ctx)); err != nil {
 		return err
 	}
 	return s.enter(ctx, CollectionDone, map[string][]byte{})
+}
+
+// optional is the error of something that a cycle does without if it finds what it cannot decode.
+func (s *collecting) optional(err error) error {
+	if errors.Is(err, model.ErrCorrupt) {
+		s.e.Config.Logger.Warn("collection: rows of the journal were left as they are", "err", err)
+		return nil
+	}
+	return err
 }
 
 // delay is how long the pace has a collector wait before it reads n rows.
@@ -106,10 +113,15 @@ func (s *collecting) forgetStreams(ctx context.Context) error {
 	}
 	over := map[journal.StreamID]bool{}
 	for _, st := range headers {
-		over[st.ID] = !st.Header || st.Session != "" && s.e.Locks.SessionEnded(ctx, st.Session)
+		if !st.Header || st.Session != "" && s.e.Locks.SessionEnded(ctx, st.Session) {
+			over[st.ID] = true
+		}
 		if err := s.keep(ctx); err != nil {
 			return err
 		}
+	}
+	if len(over) == 0 {
+		return nil
 	}
 	var streams []journal.Stream // what has rows is asked when their owners append no more
 	err = s.keeping(ctx, s.keep, func(ctx context.Context) (err error) {

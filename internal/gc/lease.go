@@ -30,6 +30,8 @@ type collectorCell struct {
 	RowKey    []byte                   // Collection.Row, which JSON would damage
 	Tables    map[string]tablePosition `json:",omitempty"` // of tables after Collection.Table; without: not begun
 	ByJournal bool                     `json:",omitempty"` // the locks were resolved by the journal, and the shares are what to erase
+
+	Unjournaled uint64 `json:",omitempty"` // the version of the schema before the drain, if it disabled the journal
 }
 
 func (st collectorCell) encode() []byte {
