@@ -73,6 +73,7 @@ type sweeping struct {
 	saved  time.Time // before it was last written
 
 	found []finding // to be looked at again; only of a sweep that checks
+	held  int       // rows passed over since the position was noted last
 }
 
 // acquire takes the lease if it is free. ErrLocked: another process has it.
