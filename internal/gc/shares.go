@@ -43,10 +43,11 @@ import (
 const (
 	sharePrefix = "share-"
 	// shareBytes bounds a share; rows beyond it are left to the next cycle.
-	shareBytes = 64 << 10
-	spanBytes  = 2 * 21      // of a range of rows, at most
-	shareCount = 64          // shards of the journal
-	shareWait  = time.Second // between two looks at shares that others hold
+	shareBytes    = 64 << 10
+	spanBytes     = 2 * 21      // of a range of rows, at most
+	shareCount    = 64          // shards of the journal
+	streamIDBytes = 17          // shard and id
+	shareWait     = time.Second // between two looks at shares that others hold
 )
 
 // share is some streams of a cycle, for one collector at a time.
@@ -77,7 +78,7 @@ func (sh *share) encode() []byte {
 func decodeShare(column string, b []byte) (sh share, err error) {
 	err = json.Unmarshal(b, &sh)
 	for _, st := range sh.Streams {
-		if !st.Rows.valid() || len(st.Rows) == 0 {
+		if len(st.ID) != streamIDBytes || !st.Rows.valid() || len(st.Rows) == 0 {
 			err = fmt.Errorf("rows of stream %x", st.ID)
 		}
 	}
