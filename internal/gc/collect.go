@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -100,40 +101,7 @@ func (s *collecting) drain(ctx context.Context) error {
 
 // rest waits and keeps the lease meanwhile.
 func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
-	return s.wait(ctx, whole, s.keep)
-}
-
-// wait calls keep as often as a lease needs it.
-func (g *Collector) wait(ctx context.Context, whole time.Duration, keep func(context.Context) error) error {
-	if whole <= 0 {
-		return nil
-	}
-	return g.keeping(ctx, keep, func(ctx context.Context) error { return retry.Sleep(ctx, whole) })
-}
-
-// keeping does some work, and keeps a lease meanwhile and at the end.
-func (g *Collector) keeping(ctx context.Context, keep, work func(context.Context) error) error {
-	working, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- work(working) }()
-	tick := time.NewTicker(g.cfg.Lease / keepsPerLease)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			if err == nil {
-				err = keep(ctx)
-			}
-			return err
-		case <-tick.C:
-			if err := keep(ctx); err != nil {
-				cancel()
-				<-done
-				return err
-			}
-		}
-	}
+	return lease.Wait(ctx, s.cfg.Lease, whole, s.keep)
 }
 
 // finish does what is left of a cycle after its drain. A cycle ends as it began, by the journal or

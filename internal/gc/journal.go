@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -124,7 +125,7 @@ func (s *collecting) forgetStreams(ctx context.Context) error {
 		return nil
 	}
 	var streams []journal.Stream // what has rows is asked when their owners append no more
-	err = s.keeping(ctx, s.keep, func(ctx context.Context) (err error) {
+	err = lease.While(ctx, s.cfg.Lease, s.keep, func(ctx context.Context) (err error) {
 		streams, err = journal.AllStreams(ctx, s.e.Store)
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/retry"
 	"github.com/gopercolator/percolator/internal/store"
@@ -42,7 +43,7 @@ func (s *collecting) resolveStreams(ctx context.Context) (resolved []streamRows,
 		s.state.Locks = before + r.locks.Load()
 		return s.keep(ctx)
 	}
-	err = s.keeping(ctx, keep, func(ctx context.Context) (err error) {
+	err = lease.While(ctx, s.cfg.Lease, keep, func(ctx context.Context) (err error) {
 		resolved, err = r.streams(ctx)
 		return err
 	})

@@ -28,8 +28,13 @@ func TestSweepThatDiesWithFindings(t *testing.T) {
 	emptyJournal(t, ctx, env)
 	env.Clock.Advance(2 * time.Hour)
 	dying := env.NewClient()
-	w, err := admin.New(dying).NewSweeper(admin.SweepConfig{Lease: time.Second, RowsPerSecond: 600, Progress: func(p admin.Sweep) {
-		if p.Rows >= rows {
+	var page time.Time
+	w, err := admin.New(dying).NewSweeper(admin.SweepConfig{Lease: time.Second, RowsPerSecond: 200, Progress: func(p admin.Sweep) {
+		switch {
+		case p.Rows < 512:
+		case page.IsZero():
+			page = time.Now()
+		case time.Since(page) > 600*time.Millisecond: // it has saved its position, and waits
 			env.FaultsOf(dying).Crash()
 		}
 	}})
