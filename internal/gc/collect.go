@@ -142,13 +142,7 @@ func (s *collecting) finish(ctx context.Context) error {
 // resolveLocks resolves every lock of some rows up to the safepoint.
 func (s *collecting) resolveLocks(ctx context.Context, table string, rows []layout.Row) error {
 	var resolved atomic.Int64
-	err := eachLock(ctx, table, rows, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
-		err := s.resolveLock(ctx, cell, l)
-		if err == nil {
-			resolved.Add(1)
-		}
-		return err
-	})
+	err := eachLock(ctx, table, rows, &resolved, s.resolveLock)
 	s.state.Locks += resolved.Load()
 	return err
 }

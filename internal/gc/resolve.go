@@ -145,12 +145,8 @@ func (r *resolving) rows(ctx context.Context, table string, keys []string) error
 	if err != nil {
 		return err
 	}
-	return eachLock(ctx, table, locked, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
-		err := r.request(ctx, func() error { return r.e.Locks.ResolveDrained(ctx, cell, l) })
-		if err == nil {
-			r.locks.Add(1)
-		}
-		return err
+	return eachLock(ctx, table, locked, &r.locks, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
+		return r.request(ctx, func() error { return r.e.Locks.ResolveDrained(ctx, cell, l) })
 	})
 }
 
@@ -163,8 +159,9 @@ func (r *resolving) request(ctx context.Context, send func() error) error {
 	return send()
 }
 
-// eachLock calls resolve for the locks of some rows, collectParallel at a time.
-func eachLock(ctx context.Context, table string, rows []layout.Row, resolve func(context.Context, model.Cell, layout.LockRecord) error) error {
+// eachLock calls resolve for the locks of some rows, collectParallel at a time, and counts those for
+// which it succeeds.
+func eachLock(ctx context.Context, table string, rows []layout.Row, resolved *atomic.Int64, resolve func(context.Context, model.Cell, layout.LockRecord) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(collectParallel)
 	for _, row := range rows {
@@ -173,7 +170,13 @@ func eachLock(ctx context.Context, table string, rows []layout.Row, resolve func
 				g.Go(func() error { return v.Corrupt })
 			}
 			for _, l := range v.Locks {
-				g.Go(func() error { return resolve(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l) })
+				g.Go(func() error {
+					err := resolve(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l)
+					if err == nil {
+						resolved.Add(1)
+					}
+					return err
+				})
 			}
 		}
 	}
