@@ -76,6 +76,9 @@ func parseKey(key string) (id StreamID, seq uint64, ok bool) {
 	return StreamID(key[:streamBytes]), seq, seq > 0
 }
 
+// NoHeaders is all rows but headers: entries, and what is parked.
+func NoHeaders() model.Range { return model.Between("", string([]byte{headerShard})) }
+
 // parkedKey is the row of a cell for which observers are parked. The name of a cell may be longer
 // than a row key.
 func parkedKey(c model.Cell) string {
