@@ -61,6 +61,9 @@ func (id StreamID) key(seq uint64) string {
 // end is behind the last row of a stream.
 func (id StreamID) end() string { return string(id) + strings.Repeat("\xff", 8) }
 
+// NoHeaders is all rows but headers: entries, and what is parked.
+func NoHeaders() model.Range { return model.Between("", string([]byte{headerShard})) }
+
 // lowTimestamp is the timestamp of a low position: the newest version of its cell is the greatest.
 func lowTimestamp(seq uint64) tso.Timestamp { return tso.Timestamp(seq) }
 
@@ -75,9 +78,6 @@ func parseKey(key string) (id StreamID, seq uint64, ok bool) {
 	seq = binary.BigEndian.Uint64([]byte(key[streamBytes:]))
 	return StreamID(key[:streamBytes]), seq, seq > 0
 }
-
-// NoHeaders is all rows but headers: entries, and what is parked.
-func NoHeaders() model.Range { return model.Between("", string([]byte{headerShard})) }
 
 // parkedKey is the row of a cell for which observers are parked. The name of a cell may be longer
 // than a row key.
