@@ -29,7 +29,7 @@ func FuzzSeqs(f *testing.F) {
 		if !s.valid() || !rest.valid() || !slices.Equal(s, before) {
 			t.Fatalf("%v, after %d: %v; before: %v", s, through, rest, before)
 		}
-		if len(s) > 0 && s.last() != at {
+		if len(s) > 0 && s[len(s)-1] != at {
 			t.Errorf("the last of %v is not %d", s, at)
 		}
 		for n := range at + 2 {
