@@ -5,6 +5,7 @@ package audit
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -170,7 +171,9 @@ type auditor struct {
 	journaled bool          // it is complete, and was read
 	journal   []*journalRow
 	entries   map[rowName][]journalEntry
-	parked    map[string]tso.Timestamp // by row of the journal and column
+	headers   map[string]*journalHeader // by stream
+	listed    map[string]*listedParked  // by row of the journal and column
+	listedIn  map[rowName][]*listedParked
 	stray     []strayLock
 }
 
@@ -206,9 +209,15 @@ func (a *auditor) know() {
 	}
 }
 
-// bounds takes the safepoint and the GC watermark from the meta row.
+// bounds takes the safepoint and the GC watermark from the meta row, and checks that of the
+// collector.
 func (a *auditor) bounds(row layout.Row) {
-	if row.Key != "meta" {
+	switch row.Key {
+	case "collector":
+		a.shares(row)
+		return
+	case "meta":
+	default:
 		return
 	}
 	for _, it := range row.Of("meta") {
@@ -222,6 +231,25 @@ func (a *auditor) bounds(row layout.Row) {
 	}
 	if a.report.GCWatermark > a.report.Safepoint {
 		a.find(RuleWatermark, "percolator_meta", "meta", "mark", "the GC watermark %d is above the safepoint %d", a.report.GCWatermark, a.report.Safepoint)
+	}
+}
+
+// shares checks that what is left to erase of a cycle belongs to one that erases.
+func (a *auditor) shares(row layout.Row) {
+	var cycle struct {
+		Phase     string
+		Safepoint tso.Timestamp
+	}
+	for _, it := range row.Of("meta") {
+		if it.Column == "state" && json.Unmarshal(it.Value, &cycle) != nil {
+			a.find(RuleDecodable, model.MetaTable, row.Key, it.Column, "the state of collection at Bigtable's timestamp %d cannot be decoded", it.Timestamp)
+			return
+		}
+	}
+	for _, it := range row.Of("meta") {
+		if strings.HasPrefix(it.Column, "share-") && cycle.Phase != "erase" {
+			a.find(RuleGarbage, model.MetaTable, row.Key, it.Column, "a share of a cycle that does not erase, but is in phase %q of safepoint %d", cycle.Phase, cycle.Safepoint)
+		}
 	}
 }
 

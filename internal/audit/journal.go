@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -49,20 +48,13 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 	if a.journaled = !a.cfg.SkipJournal && !a.cfg.Schema.DisableJournal && !a.building; !a.journaled {
 		return nil
 	}
-	a.entries, a.parked = map[rowName][]journalEntry{}, map[string]tso.Timestamp{}
-	low := map[string]uint64{}
+	a.entries, a.headers, a.listed = map[rowName][]journalEntry{}, map[string]*journalHeader{}, map[string]*listedParked{}
 	err := read(ctx, model.JournalTable, func(r layout.Row) {
 		switch {
 		case len(r.Key) == 33 && r.Key[0] == 0x40:
-			for _, it := range r.Items {
-				a.parked[r.Key+it.Column] = max(a.parked[r.Key+it.Column], tso.Timestamp(it.Timestamp/1000))
-			}
+			a.parkedRow(r)
 		case len(r.Key) == 18 && r.Key[0] == 0x41:
-			for _, it := range r.Items {
-				if it.Column == "low" {
-					low[r.Key[1:]] = max(low[r.Key[1:]], uint64(it.Timestamp/1000))
-				}
-			}
+			a.header(r)
 		case len(r.Key) != 25 || r.Key[0] >= 0x40:
 			a.findJournal(r, "its key is of no stream")
 		default:
@@ -78,9 +70,16 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 	if err != nil {
 		return fmt.Errorf("audit: table %q: %w", model.JournalTable, err)
 	}
+	a.listedIn = map[rowName][]*listedParked{}
+	for _, l := range a.listed {
+		name := rowName{l.cell.Table, l.cell.Row}
+		a.listedIn[name] = append(a.listedIn[name], l)
+	}
 	for _, list := range a.entries {
 		for i, e := range list {
-			list[i].settled = e.row.seq < low[e.row.key[:17]]
+			if h := a.headers[e.row.key[:17]]; h != nil {
+				list[i].settled = e.row.seq < h.low
+			}
 		}
 	}
 	return nil
@@ -88,6 +87,31 @@ func (a *auditor) readJournal(ctx context.Context, read Source) error {
 
 func (a *auditor) findJournal(r layout.Row, text string) {
 	a.find(RuleDecodable, model.JournalTable, r.Key, "", "the row at Bigtable's timestamp %d: "+text, r.Items[0].Timestamp)
+}
+
+// journalHeader is the header of a stream: where the entries begin that are not settled, and
+// whether it names a client, even if none with a session.
+type journalHeader struct {
+	low   uint64
+	owned bool
+	at    tso.Timestamp
+}
+
+func (a *auditor) header(r layout.Row) {
+	h := &journalHeader{}
+	for _, it := range r.Items {
+		h.at = max(h.at, tso.Timestamp(it.Timestamp/1000))
+		switch it.Column {
+		case "low":
+			h.low = max(h.low, uint64(it.Timestamp/1000))
+		case "session":
+			var v struct{ Session string }
+			if h.owned = json.Unmarshal(it.Value, &v) == nil; !h.owned {
+				a.findJournal(r, "the header cannot be decoded")
+			}
+		}
+	}
+	a.headers[r.Key[1:]] = h
 }
 
 // namedRow is a row that an entry names.
@@ -186,6 +210,7 @@ func (a *auditor) journalOf(t *auditedTable, key string, cells map[string]*audit
 			a.notified(c, entries, cells)
 		}
 	}
+	a.besideListed(t.name, key, cells)
 	for _, e := range entries {
 		e.row.needed = e.row.needed || a.keeps(t, e, cells)
 	}
@@ -231,33 +256,6 @@ func parked(cells map[string]*auditedCell, column string) (through tso.Timestamp
 	return through
 }
 
-// parkedOf checks that the journal lists an observer that c says to be parked for a notification.
-func (a *auditor) parkedOf(t *auditedTable, key string, c *auditedCell, cells map[string]*auditedCell) {
-	rest, ok := strings.CutPrefix(c.column, "\x00park\x00")
-	if !ok {
-		return
-	}
-	observer, of, _ := strings.Cut(rest, "\x00")
-	n := cells[of]
-	if n == nil || !t.notifies(of) || !slices.ContainsFunc(n.notify, func(ts tso.Timestamp) bool { return ts <= c.state }) {
-		return // it means nothing (I19)
-	}
-	if a.parked[parkedRow(t.name, key, of)+"parked:"+observer] < c.state {
-		a.findCell(c, RuleParked, "the journal does not list the observer that is parked up to %d", c.state)
-	}
-}
-
-// parkedRow is the row of the journal for a cell: 0x40, and the SHA-256 of its names, each after
-// its length.
-func parkedRow(names ...string) string {
-	h := sha256.New()
-	for _, s := range names {
-		h.Write(binary.AppendUvarint(nil, uint64(len(s))))
-		h.Write([]byte(s))
-	}
-	return string(h.Sum([]byte{0x40}))
-}
-
 // keeps reports whether a row may keep an entry from going (J7).
 func (a *auditor) keeps(t *auditedTable, e journalEntry, cells map[string]*auditedCell) bool {
 	watermark := a.report.GCWatermark
@@ -295,11 +293,19 @@ func (a *auditor) unjournaled() {
 			a.find(RuleEntry, l.cell.Table, l.cell.Row, l.cell.Column, "no entry names the lock of transaction %d, which committed at %d", l.start, t.commit)
 		}
 	}
+	rows := map[string]bool{}
 	for _, row := range a.journal {
+		rows[row.key[:17]] = true
 		if a.cfg.Collected && row.newest <= a.report.GCWatermark && !row.needed {
 			a.find(RuleGarbage, model.JournalTable, row.key, "", "a row of the journal whose newest entry is at %d, and needed for nothing", row.newest)
 		}
 	}
+	for id, h := range a.headers {
+		if a.cfg.Collected && !h.owned && !rows[id] {
+			a.find(RuleGarbage, model.JournalTable, "\x41"+id, "low", "the position %d of a stream without a client and without rows", h.at)
+		}
+	}
+	a.unparked()
 }
 
 // journalState reads whether the journal is still being built, and what it is complete from.

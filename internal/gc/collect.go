@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/locks"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
@@ -32,6 +31,10 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	holder, expires := s.state.Holder, s.state.Expires
+	s.state.Unjournaled = 0
+	if m, _ := s.e.Meta.Snapshot(); m.Schema.DisableJournal {
+		s.state.Unjournaled = m.Version
+	}
 	s.state.Collection = Collection{Safepoint: safepoint, Started: now, Holder: holder, Expires: expires}
 	if err := s.enter(ctx, CollectionDrain, nil); err != nil {
 		return false, err
@@ -98,25 +101,7 @@ func (s *collecting) drain(ctx context.Context) error {
 
 // rest waits and keeps the lease meanwhile.
 func (s *collecting) rest(ctx context.Context, whole time.Duration) error {
-	return s.wait(ctx, whole, s.keep)
-}
-
-// wait calls keep as often as a lease needs it.
-func (g *Collector) wait(ctx context.Context, whole time.Duration, keep func(context.Context) error) error {
-	begun := time.Now()
-	for left := whole; left > 0; left = whole - time.Since(begun) {
-		timer := time.NewTimer(min(left, g.cfg.Lease/keepsPerLease))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		if err := keep(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lease.Wait(ctx, s.cfg.Lease, whole, s.keep)
 }
 
 // finish does what is left of a cycle after its drain. A cycle ends as it began, by the journal or
@@ -148,34 +133,23 @@ func (s *collecting) finish(ctx context.Context) error {
 	if err := s.eachPage(ctx, store.Garbage(), s.eraseRows); err != nil {
 		return err
 	}
-	return s.enter(ctx, CollectionDone, nil)
+	if err := s.optional(s.emptyJournal(ctx)); err != nil {
+		return err
+	}
+	return s.enter(ctx, CollectionDone, map[string][]byte{})
 }
 
 // resolveLocks resolves every lock of some rows up to the safepoint.
 func (s *collecting) resolveLocks(ctx context.Context, table string, rows []layout.Row) error {
 	var resolved atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(collectParallel)
-	for _, row := range rows {
-		for col, v := range layout.DecodeRow(table, row) {
-			if v.Corrupt != nil {
-				g.Go(func() error { return v.Corrupt })
-			}
-			for _, l := range v.Locks {
-				g.Go(func() error {
-					return s.resolveLock(ctx, model.Cell{Table: table, Row: row.Key, Column: col}, l, &resolved)
-				})
-			}
-		}
-	}
-	err := g.Wait()
+	err := eachLock(ctx, table, rows, &resolved, s.resolveLock)
 	s.state.Locks += resolved.Load()
 	return err
 }
 
 // resolveLock resolves one lock. It waits for a transaction that is alive: older than the
 // retention, it will soon refuse to commit.
-func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord, resolved *atomic.Int64) error {
+func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layout.LockRecord) error {
 	ctx, cancel := context.WithTimeout(parent, min(aliveWait, s.cfg.Lease/2)) // resolveLock does not renew the lease
 	defer cancel()
 	pause := retry.New(locks.MinLockWait, time.Second)
@@ -185,7 +159,6 @@ func (s *collecting) resolveLock(parent context.Context, cell model.Cell, l layo
 			return err
 		}
 		if became.Resolution != model.LockAlive {
-			resolved.Add(1)
 			return nil
 		}
 		if pause.Wait(ctx) != nil {

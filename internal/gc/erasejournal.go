@@ -8,6 +8,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -40,7 +41,7 @@ func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, 
 	}
 	x := &shareEraser{eraser: g.eraser(sh.Watermark), share: sh, catalog: g.e.Meta.Catalog.Load(), rows: map[rowID]shown{}}
 	x.keep = func(ctx context.Context) error {
-		if err := keep(ctx); err != nil || time.Since(sh.saved) < g.cfg.Lease/3 {
+		if err := keep(ctx); err != nil || !sh.cell.Due() {
 			return err
 		}
 		return g.saveShare(ctx, sh, name)
@@ -126,7 +127,7 @@ func (x *shareEraser) batch(ctx context.Context, id journal.StreamID, rows []jou
 // some erases the garbage of the first rows of keys, in order, and returns how many it has dealt
 // with: those that have few cells, or one.
 func (x *shareEraser) some(ctx context.Context, table string, keys []string) (n int, err error) {
-	if err := x.wait(ctx, x.delay(len(keys)), x.keep); err != nil {
+	if err := lease.Wait(ctx, x.cfg.Lease, x.delay(len(keys)), x.keep); err != nil {
 		return 0, err
 	}
 	var page []layout.Row

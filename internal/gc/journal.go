@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/gopercolator/percolator/internal/journal"
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -65,96 +61,19 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 	if err := s.forgetStreams(ctx); err != nil {
 		return err
 	}
-	if err := s.forgetParked(ctx); errors.Is(err, model.ErrCorrupt) { // which nothing here depends on
-		s.e.Config.Logger.Warn("collection: what the journal lists as parked was left as it is", "err", err)
-	} else if err != nil {
+	if err := s.optional(s.forgetParked(ctx)); err != nil {
 		return err
 	}
 	return s.enter(ctx, CollectionDone, map[string][]byte{})
 }
 
-// resolveStreams resolves the locks of all entries up to the safepoint, and returns which rows of
-// the journal hold them. A row that cannot be decoded stops the cycle: what it names may be needed.
-func (s *collecting) resolveStreams(ctx context.Context) (resolved []streamRows, err error) {
-	streams, err := journal.AllStreams(ctx, s.e.Store)
-	if err != nil {
-		return nil, err
+// optional is the error of something that a cycle does without if it finds what it cannot decode.
+func (s *collecting) optional(err error) error {
+	if errors.Is(err, model.ErrCorrupt) {
+		s.e.Config.Logger.Warn("collection: rows of the journal were left as they are", "err", err)
+		return nil
 	}
-	seen := map[rowID]bool{}
-	for _, st := range streams {
-		rows, err := s.resolveStream(ctx, st.ID, seen)
-		if err != nil {
-			return nil, err
-		}
-		if len(rows) > 0 {
-			resolved = append(resolved, streamRows{[]byte(st.ID), rows})
-		}
-	}
-	return resolved, nil
-}
-
-func (s *collecting) resolveStream(ctx context.Context, id journal.StreamID, seen map[rowID]bool) (resolved seqs, err error) {
-	for rows, err := range journal.ReadStream(ctx, s.e.Store, id, 1, journalRows) {
-		if err != nil {
-			return nil, err
-		}
-		end := slices.IndexFunc(rows, s.above)
-		if end >= 0 {
-			rows = rows[:end]
-		}
-		if err := s.resolveEntries(ctx, rows, seen); err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			resolved = resolved.with(row.Seq)
-		}
-		if end >= 0 {
-			break
-		}
-	}
-	return resolved, nil
-}
-
-// above reports whether every entry of a row is above the safepoint.
-func (s *collecting) above(row journal.StreamRow) bool {
-	return !slices.ContainsFunc(row.Entries, func(e journal.Entry) bool { return e.StartTS <= s.state.Safepoint })
-}
-
-// resolveEntries resolves every lock up to the safepoint in the rows of some entries. A lock that
-// cannot be judged stops the cycle: what it depends on must not be erased.
-func (s *collecting) resolveEntries(ctx context.Context, rows []journal.StreamRow, seen map[rowID]bool) error {
-	if err := s.e.Meta.CheckRepairing(ctx); err != nil {
-		return err
-	}
-	if len(seen) > rememberedRows {
-		clear(seen)
-	}
-	catalog := s.e.Meta.Catalog.Load()
-	for table, keys := range named(rows, s.state.Safepoint, catalog, func(id rowID) bool { return seen[id] }) {
-		for _, key := range keys {
-			seen[rowID{table, key}] = true
-		}
-		for chunk := range store.KeyChunks(keys) {
-			if err := s.rest(ctx, s.delay(len(chunk))); err != nil {
-				return err
-			}
-			var locked []layout.Row
-			err := s.e.Store.ReadRows(ctx, table, store.Rows{Keys: chunk}, store.Locks(s.state.Safepoint), 0, func(row layout.Row) bool {
-				locked = append(locked, row)
-				return true
-			})
-			if err == nil {
-				err = s.resolveRows(ctx, table, locked)
-			}
-			if err == nil {
-				err = s.keep(ctx)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return s.keep(ctx)
+	return err
 }
 
 // delay is how long the pace has a collector wait before it reads n rows.
@@ -185,58 +104,46 @@ func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *model.Catalog,
 	return keys
 }
 
-func (s *collecting) resolveRows(ctx context.Context, table string, rows []layout.Row) error {
-	var resolved atomic.Int64
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(collectParallel)
-	for _, row := range rows {
-		for col, v := range layout.DecodeRow(table, row) {
-			if v.Corrupt != nil {
-				g.Go(func() error { return v.Corrupt })
-			}
-			for _, l := range v.Locks {
-				g.Go(func() error {
-					err := s.e.Locks.ResolveDrained(gctx, model.Cell{Table: table, Row: row.Key, Column: col}, l)
-					if err == nil {
-						resolved.Add(1)
-					}
-					return err
-				})
-			}
-		}
-	}
-	err := g.Wait()
-	s.state.Locks += resolved.Load()
-	return err
-}
-
 // forgetStreams deletes the headers of streams that have no row left, once the session of their
 // owner has ended. One that names no session stays, as its owner may be alive and append again: an
 // oracle without sessions, as in tests, leaves some hundred bytes for each client.
 func (s *collecting) forgetStreams(ctx context.Context) error {
-	streams, err := journal.AllStreams(ctx, s.e.Store)
+	headers, err := journal.Streams(ctx, s.e.Store)
 	if err != nil {
 		return err
 	}
+	over := map[journal.StreamID]bool{}
+	for _, st := range headers {
+		if !st.Header || st.Session != "" && s.e.Locks.SessionEnded(ctx, st.Session) {
+			over[st.ID] = true
+		}
+		if err := s.keep(ctx); err != nil {
+			return err
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	var streams []journal.Stream // what has rows is asked when their owners append no more
+	err = lease.While(ctx, s.cfg.Lease, s.keep, func(ctx context.Context) (err error) {
+		streams, err = journal.AllStreams(ctx, s.e.Store)
+		return err
+	})
 	for _, st := range streams {
-		if st.Header && (st.Session == "" || !s.e.Locks.SessionEnded(ctx, st.Session)) {
+		if !over[st.ID] || st.Rows {
 			continue
 		}
-		more, err := journal.HasRows(ctx, s.e.Store, st.ID, 1)
-		if err == nil && !more {
+		if err == nil {
 			err = s.e.Meta.CheckRepairing(ctx)
-			if err == nil {
-				err = s.forget(ctx, st.ID, []uint64{0})
-			}
+		}
+		if err == nil {
+			err = s.forget(ctx, st.ID, []uint64{0})
 		}
 		if err == nil {
 			err = s.keep(ctx)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
 // forget deletes rows of a stream.

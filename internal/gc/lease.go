@@ -1,24 +1,21 @@
 package gc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 )
 
-// The collector's lease and its position are one cell, which CheckAndMutateRow replaces on its
-// former value: a collector that finds it changed has lost the lease. The successor of a dead
-// collector continues at the position saved last.
+// The collector's lease and its position are one cell: the successor of a dead collector continues
+// at the position saved last.
 const (
 	collectorRow   = meta.CollectorRow
 	collectorState = "state"
@@ -30,6 +27,8 @@ type collectorCell struct {
 	RowKey    []byte                   // Collection.Row, which JSON would damage
 	Tables    map[string]tablePosition `json:",omitempty"` // of tables after Collection.Table; without: not begun
 	ByJournal bool                     `json:",omitempty"` // the locks were resolved by the journal, and the shares are what to erase
+
+	Unjournaled uint64 `json:",omitempty"` // the version of the schema before the drain, if it disabled the journal
 }
 
 func (st collectorCell) encode() []byte {
@@ -50,12 +49,10 @@ func decodeCollectorCell(b []byte) (st collectorCell, err error) {
 }
 
 func readCollectorState(ctx context.Context, e *engine.Engine) (st collectorCell, stored []byte, err error) {
-	row, err := e.Store.ReadRow(ctx, model.MetaTable, collectorRow, store.Cells(collectorState, 0))
-	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
-		return st, nil, err
+	cell := lease.Cell{Store: e.Store, Row: collectorRow, Column: collectorState}
+	if stored, err = cell.Read(ctx); err == nil && stored != nil {
+		st, err = decodeCollectorCell(stored)
 	}
-	stored = row.Of(layout.MetaFamily)[0].Value
-	st, err = decodeCollectorCell(stored)
 	return st, stored, err
 }
 
@@ -65,8 +62,7 @@ type collecting struct {
 	name   string // in the lease; a new one for each time that it is taken
 	state  collectorCell
 	tables map[string]tablePosition // of all tables in this phase
-	stored []byte                   // what the cell holds as far as we know; nil: nothing
-	saved  time.Time                // before it was last written
+	cell   lease.Cell
 }
 
 // acquire takes the lease if it is free. ErrLocked: another collector has it.
@@ -82,8 +78,13 @@ func (g *Collector) acquire(ctx context.Context) (*collecting, error) {
 	if st.Holder != "" && st.Expires > now {
 		return nil, g.taken(st)
 	}
-	s := &collecting{Collector: g, name: uuid.NewString(), state: st, stored: stored}
+	s := &collecting{Collector: g, name: uuid.NewString(), state: st, cell: g.cell(collectorState, stored)}
 	return s, s.save(ctx)
+}
+
+// cell is a cell with a lease of this collector's length.
+func (g *Collector) cell(column string, stored []byte) lease.Cell {
+	return lease.Cell{Store: g.e.Store, Row: collectorRow, Column: column, TTL: g.cfg.Lease, Stored: stored}
 }
 
 func (g *Collector) taken(st collectorCell) error {
@@ -94,62 +95,31 @@ func (g *Collector) taken(st collectorCell) error {
 func (s *collecting) save(ctx context.Context) error { return s.saveWith(ctx, nil) }
 
 func (s *collecting) saveWith(ctx context.Context, shares map[string][]byte) error {
-	s.saved = time.Now()
-	now, err := s.e.Clock.Next(ctx)
+	now, expires, err := s.cell.Extend(ctx, s.e.Clock.Next)
 	if err != nil {
 		return err
 	}
-	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, now.Add(s.cfg.Lease)
+	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, expires
 	return s.store(ctx, shares)
 }
 
 // store writes the state, and shares in the same request if not nil (putShares).
 func (s *collecting) store(ctx context.Context, shares map[string][]byte) error {
-	next := s.state.encode()
-	replaced, err := s.replace(ctx, collectorState, s.stored, next, shares)
+	replaced, err := s.cell.Replace(ctx, s.state.encode(), func(mut *store.Mutation) { putShares(mut, shares) })
+	if err != nil || replaced {
+		return err
+	}
+	now, _, err := readCollectorState(ctx, s.e)
 	if err != nil {
 		return err
 	}
-	if !replaced {
-		now, _, err := readCollectorState(ctx, s.e)
-		if err != nil {
-			return err
-		}
-		return s.taken(now)
-	}
-	s.stored = next
-	return nil
+	return s.taken(now)
 }
-
-// replace puts next in place of old, which another collector may have replaced. It makes attempts
-// of a sixth of the lease, and of a quarter of the request lifetime, which bounds them all. As keep
-// begins when a third of the lease has passed, two attempts without an answer leave time for a
-// third.
-func (g *Collector) replace(ctx context.Context, column string, old, next []byte, shares map[string][]byte) (bool, error) {
-	timeout := min(g.cfg.Lease/6, g.e.Store.Timing.RequestLifetime/4)
-	swapped, err := g.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		mut := store.NewMutation(1)
-		mut.Put(layout.MetaFamily, column, store.MetaTimestamp, next)
-		putShares(mut, shares)
-		return g.e.Store.CompareAndMutate(ctx, collectorRow, column, old, mut)
-	})
-	if err != nil || swapped {
-		return swapped, err
-	}
-	row, err := g.e.Store.ReadRow(ctx, model.MetaTable, collectorRow, store.Cells(column, 0)) // an answer may have been lost
-	cells := row.Of(layout.MetaFamily)
-	return err == nil && len(cells) > 0 && bytes.Equal(cells[0].Value, next), err
-}
-
-// keepsPerLease is how often a wait calls keep at least: a renewal is then hardly late.
-const keepsPerLease = 12
 
 // keep saves the state when a third of the lease has passed.
 func (s *collecting) keep(ctx context.Context) error {
 	s.cfg.Progress(s.state.Collection)
-	if time.Since(s.saved) < s.cfg.Lease/3 {
+	if !s.cell.Due() {
 		return nil
 	}
 	return s.save(ctx)

@@ -101,7 +101,7 @@ func TestLeaseSurvivesTwoLostRenewalsOverAndOver(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					s := &collecting{Collector: g, name: "c", stored: []byte("{}")}
+					s := &collecting{Collector: g, name: "c", cell: g.cell(collectorState, []byte("{}"))}
 					if err := s.save(t.Context()); err != nil {
 						t.Fatal(err)
 					}

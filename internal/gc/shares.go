@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
 	"github.com/gopercolator/percolator/tso"
@@ -43,10 +44,11 @@ import (
 const (
 	sharePrefix = "share-"
 	// shareBytes bounds a share; rows beyond it are left to the next cycle.
-	shareBytes = 64 << 10
-	spanBytes  = 2 * 21      // of a range of rows, at most
-	shareCount = 64          // shards of the journal
-	shareWait  = time.Second // between two looks at shares that others hold
+	shareBytes    = 64 << 10
+	spanBytes     = 2 * 21      // of a range of rows, at most
+	shareCount    = 64          // shards of the journal
+	streamIDBytes = 17          // shard and id
+	shareWait     = time.Second // between two looks at shares that others hold
 )
 
 // share is some streams of a cycle, for one collector at a time.
@@ -77,7 +79,7 @@ func (sh *share) encode() []byte {
 func decodeShare(column string, b []byte) (sh share, err error) {
 	err = json.Unmarshal(b, &sh)
 	for _, st := range sh.Streams {
-		if !st.Rows.valid() || len(st.Rows) == 0 {
+		if len(st.ID) != streamIDBytes || !st.Rows.valid() || len(st.Rows) == 0 {
 			err = fmt.Errorf("rows of stream %x", st.ID)
 		}
 	}
@@ -130,9 +132,7 @@ func putShares(mut *store.Mutation, shares map[string][]byte) {
 // heldShare is a share as it was read, or as its holder last wrote it.
 type heldShare struct {
 	share
-	column string
-	stored []byte
-	saved  time.Time
+	cell lease.Cell
 }
 
 func (g *Collector) readShares(ctx context.Context) (list []*heldShare, err error) {
@@ -145,7 +145,7 @@ func (g *Collector) readShares(ctx context.Context) (list []*heldShare, err erro
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, &heldShare{share: sh, column: it.Column, stored: it.Value})
+		list = append(list, &heldShare{sh, g.cell(it.Column, it.Value)})
 	}
 	return list, nil
 }
@@ -168,7 +168,7 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 		if err != nil || !left {
 			return err
 		}
-		if err := s.rest(ctx, min(shareWait, s.cfg.Lease/keepsPerLease)); err != nil {
+		if err := s.rest(ctx, shareWait); err != nil {
 			return err
 		}
 	}
@@ -227,29 +227,23 @@ func (g *Collector) checkShare(ctx context.Context, sh *heldShare) error {
 	}
 	m, err := g.e.Meta.Refresh(ctx)
 	if err == nil && sh.Watermark > m.Watermark {
-		err = fmt.Errorf("percolator: %w: column %q of row %q in %s tells of the watermark %d, which was not published; erase the row to start afresh", model.ErrCorrupt, sh.column, collectorRow, model.MetaTable, sh.Watermark)
+		err = fmt.Errorf("percolator: %w: column %q of row %q in %s tells of the watermark %d, which was not published; erase the row to start afresh", model.ErrCorrupt, sh.cell.Column, collectorRow, model.MetaTable, sh.Watermark)
 	}
 	return err
 }
 
 // saveShare writes what is left of a share and extends its lease; without a holder it gives it up.
 func (g *Collector) saveShare(ctx context.Context, sh *heldShare, holder string) error {
-	sh.saved = time.Now()
-	now, err := g.e.Clock.Next(ctx)
+	_, expires, err := sh.cell.Extend(ctx, g.e.Clock.Next)
 	if err != nil {
 		return err
 	}
-	if sh.Holder, sh.Expires = holder, now.Add(g.cfg.Lease); holder == "" {
+	if sh.Holder, sh.Expires = holder, expires; holder == "" {
 		sh.Expires = 0
 	}
-	next := sh.encode()
-	replaced, err := g.replace(ctx, sh.column, sh.stored, next, nil)
-	switch {
-	case err != nil:
-		return err
-	case !replaced:
-		return errShareLost
+	replaced, err := sh.cell.Replace(ctx, sh.encode(), nil)
+	if err == nil && !replaced {
+		err = errShareLost
 	}
-	sh.stored = next
-	return nil
+	return err
 }

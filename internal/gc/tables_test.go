@@ -1,10 +1,14 @@
 package gc
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/lease"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // TestPositionsOfTables: a successor goes on in each table where the collector was, and one that
@@ -13,7 +17,12 @@ func TestPositionsOfTables(t *testing.T) {
 	t.Parallel()
 	tables := slices.Values([]string{"a", "b", "c", "d", "e"})
 	newCollecting := func() *collecting {
-		return &collecting{Collector: &Collector{cfg: CollectorConfig{Lease: time.Hour, Progress: func(Collection) {}}}, saved: time.Now()}
+		s := &collecting{Collector: &Collector{cfg: CollectorConfig{Progress: func(Collection) {}}}, cell: lease.Cell{TTL: time.Hour}}
+		_, _, err := s.cell.Extend(t.Context(), func(context.Context) (tso.Timestamp, error) { return 1, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
 	s := newCollecting()
 	s.startTables(tables)

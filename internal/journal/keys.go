@@ -61,6 +61,9 @@ func (id StreamID) key(seq uint64) string {
 // end is behind the last row of a stream.
 func (id StreamID) end() string { return string(id) + strings.Repeat("\xff", 8) }
 
+// NoHeaders is all rows but headers: entries, and what is parked.
+func NoHeaders() model.Range { return model.Between("", string([]byte{headerShard})) }
+
 // lowTimestamp is the timestamp of a low position: the newest version of its cell is the greatest.
 func lowTimestamp(seq uint64) tso.Timestamp { return tso.Timestamp(seq) }
 

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
@@ -24,6 +27,7 @@ type Stream struct {
 	Session string // of its client; "": the oracle keeps none
 	Low     uint64 // every row below it is settled, or appended again above
 	Header  bool   // its client's header is there; else only a position that came late, or nothing
+	Rows    bool   // it has rows with entries; only AllStreams knows
 }
 
 // ReadRows reads rows of a stream by their numbers; those that are gone are missing.
@@ -108,29 +112,46 @@ func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
 }
 
 // AllStreams is Streams with those that have rows and no header (J6). It sends a request for each
-// stream that has rows.
+// stream that has rows, shardsAtOnce at a time.
 func AllStreams(ctx context.Context, s *store.Store) (list []Stream, err error) {
 	if list, err = Streams(ctx, s); err != nil {
 		return nil, err
 	}
-	has := map[StreamID]bool{}
-	for _, st := range list {
-		has[st.ID] = true
+	at := map[StreamID]int{}
+	for i, st := range list {
+		at[st.ID] = i
 	}
-	for row, err := range firstRows(ctx, s) {
-		if err != nil {
-			return nil, err
-		}
-		st, err := streamOf(row)
-		if err != nil {
-			return nil, err
-		}
-		if !has[st.ID] {
-			list = append(list, st)
-		}
+	var mu sync.Mutex
+	g, gctx := errgroup.WithContext(ctx)
+	for from := byte(0); from < shards; from += shards / shardsAtOnce {
+		g.Go(func() error {
+			for row, err := range firstRows(gctx, s, model.Between(string([]byte{from}), string([]byte{from + shards/shardsAtOnce}))) {
+				if err != nil {
+					return err
+				}
+				st, err := streamOf(row)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				if i, known := at[st.ID]; known {
+					list[i].Rows = true
+				} else {
+					st.Rows, list = true, append(list, st)
+				}
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
 	return list, nil
 }
+
+// shardsAtOnce is how many parts of the table are searched for streams at once.
+const shardsAtOnce = 8
 
 // headers reads the headers of streams.
 func headers(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
@@ -151,12 +172,12 @@ func headers(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
 	}
 }
 
-// firstRows reads the first row of each stream that has rows. It skips from one to the next: what
-// is read grows with the streams, not with their rows.
-func firstRows(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
+// firstRows reads the first row of each stream in a range that has rows. It skips from one to the
+// next: what is read grows with the streams, not with their rows.
+func firstRows(ctx context.Context, s *store.Store, rest model.Range) iter.Seq2[layout.Row, error] {
 	return func(yield func(layout.Row, error) bool) {
-		for from := ""; ; {
-			page, err := s.ReadPage(ctx, model.JournalTable, model.Between(from, string([]byte{parkedShard})), store.JournalCells(), store.PageSize{Rows: 1})
+		for {
+			page, err := s.ReadPage(ctx, model.JournalTable, rest, store.JournalCells(), store.PageSize{Rows: 1})
 			switch {
 			case err != nil:
 				yield(layout.Row{}, err)
@@ -165,12 +186,12 @@ func firstRows(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error]
 				if !yield(page.Rows[0], nil) {
 					return
 				}
-				from = page.Rows[0].Key + "\x00"
+				rest = page.Rest
 				if id, _, ok := parseKey(page.Rows[0].Key); ok {
-					from = id.end()
+					rest.Start = id.end()
 				}
 			case page.More:
-				from = page.Rest.Start
+				rest = page.Rest
 			default:
 				return
 			}

@@ -9,15 +9,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gopercolator/percolator/internal/engine"
-	"github.com/gopercolator/percolator/internal/layout"
+	"github.com/gopercolator/percolator/internal/lease"
 	"github.com/gopercolator/percolator/internal/meta"
 	"github.com/gopercolator/percolator/internal/model"
-	"github.com/gopercolator/percolator/internal/store"
 )
 
-// The lease of a sweep and its position are one cell, which CheckAndMutateRow replaces on its
-// former value, as the collector's: a process that finds it changed has lost the lease. The
-// successor of a dead one continues at the position that was saved last.
+// The lease of a sweep and its position are one cell, as the collector's: the successor of a dead
+// process continues at the position that was saved last.
 const (
 	stateRow    = meta.SweepRow
 	stateColumn = "state"
@@ -55,24 +53,22 @@ func decodeCell(b []byte) (c cell, err error) {
 }
 
 func readState(ctx context.Context, e *engine.Engine) (c cell, stored []byte, err error) {
-	row, err := e.Store.ReadRow(ctx, model.MetaTable, stateRow, store.Cells("", 0))
-	if err != nil || len(row.Of(layout.MetaFamily)) == 0 {
-		return c, nil, err
+	at := lease.Cell{Store: e.Store, Row: stateRow, Column: stateColumn}
+	if stored, err = at.Read(ctx); err == nil && stored != nil {
+		c, err = decodeCell(stored)
 	}
-	stored = row.Of(layout.MetaFamily)[0].Value
-	c, err = decodeCell(stored)
 	return c, stored, err
 }
 
 // sweeping is a sweep under way, by the holder of the lease.
 type sweeping struct {
 	*Sweeper
-	name   string // in the lease; a new one for each time that it is taken
-	state  cell
-	stored []byte    // what the cell holds as far as we know; nil: nothing
-	saved  time.Time // before it was last written
+	name  string // in the lease; a new one for each time that it is taken
+	state cell
+	cell  lease.Cell
 
 	found []finding // to be looked at again; only of a sweep that checks
+	held  int       // rows passed over since the position was noted last
 }
 
 // acquire takes the lease if it is free. ErrLocked: another process has it.
@@ -88,7 +84,7 @@ func (w *Sweeper) acquire(ctx context.Context) (*sweeping, error) {
 	if st.Holder != "" && st.Expires > now {
 		return nil, taken(st)
 	}
-	s := &sweeping{Sweeper: w, name: uuid.NewString(), state: st, stored: stored}
+	s := &sweeping{Sweeper: w, name: uuid.NewString(), state: st, cell: lease.Cell{Store: w.e.Store, Row: stateRow, Column: stateColumn, TTL: w.cfg.Lease, Stored: stored}}
 	return s, s.save(ctx)
 }
 
@@ -98,44 +94,30 @@ func taken(st cell) error {
 
 // save writes the state and extends the lease, from now on and not from the answer.
 func (s *sweeping) save(ctx context.Context) error {
-	s.saved = time.Now()
-	now, err := s.e.Clock.Next(ctx)
+	now, expires, err := s.cell.Extend(ctx, s.e.Clock.Next)
 	if err != nil {
 		return err
 	}
-	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, now.Add(s.cfg.Lease)
+	s.state.Holder, s.state.Updated, s.state.Expires = s.name, now, expires
 	return s.store(ctx)
 }
 
-// store makes attempts as short as those of the collector, so that two without an answer leave time
-// for a third before the lease ends.
 func (s *sweeping) store(ctx context.Context) error {
-	next, timeout := s.state.encode(), min(s.cfg.Lease/6, s.e.Store.Timing.RequestLifetime/4)
-	swapped, err := s.e.Store.Retry(ctx, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		return s.e.Store.CompareAndSet(ctx, stateRow, stateColumn, s.stored, next)
-	})
+	replaced, err := s.cell.Replace(ctx, s.state.encode(), nil)
+	if err != nil || replaced {
+		return err
+	}
+	now, _, err := readState(ctx, s.e)
 	if err != nil {
 		return err
 	}
-	if !swapped { // another process was faster, or an answer was lost
-		now, stored, err := readState(ctx, s.e)
-		if err != nil {
-			return err
-		}
-		if string(stored) != string(next) {
-			return taken(now)
-		}
-	}
-	s.stored = next
-	return nil
+	return taken(now)
 }
 
 // keep saves the state when a third of the lease has passed.
 func (s *sweeping) keep(ctx context.Context) error {
 	s.cfg.Progress(s.state.Sweep)
-	if time.Since(s.saved) < s.cfg.Lease/3 {
+	if !s.cell.Due() {
 		return nil
 	}
 	return s.save(ctx)
@@ -143,21 +125,7 @@ func (s *sweeping) keep(ctx context.Context) error {
 
 // rest waits and keeps the lease meanwhile.
 func (s *sweeping) rest(ctx context.Context, whole time.Duration) error {
-	const keepsPerLease = 12 // a renewal is then hardly late
-	begun := time.Now()
-	for left := whole; left > 0; left = whole - time.Since(begun) {
-		timer := time.NewTimer(min(left, s.cfg.Lease/keepsPerLease))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		if err := s.keep(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lease.Wait(ctx, s.cfg.Lease, whole, s.keep)
 }
 
 // release gives the lease up. If that fails it expires.

@@ -9,11 +9,15 @@ import (
 	"github.com/gopercolator/percolator/internal/layout"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
+	"github.com/gopercolator/percolator/tso"
 )
 
-// What a sweep that checks has found counts only if no entry names the row, and if it is still
-// there afterwards: somebody may have dealt with it meanwhile. The streams are read twice, since an
-// entry that is appended again moves from one to another.
+// What a sweep that checks has found counts only if no entry leads to it, and if it is still there
+// afterwards: somebody may have dealt with it meanwhile. The streams are read twice, since an entry
+// that is appended again moves from one to another.
+//
+// One limit: when an open transaction may notify a row, whose commit timestamp is not known here,
+// all notifications of the row wait for a sweep that meets none.
 
 // namedRows is how many rows of a stream are read at once.
 const namedRows = 64
@@ -21,10 +25,11 @@ const namedRows = 64
 // row names a row.
 type row struct{ table, key string }
 
-// named says which entries name a row.
+// named says what of a row entries lead to. From the low position of their stream on they are open.
 type named struct {
-	open bool // one from the low position of its stream on, which leads to its locks and notifications
-	any  bool // one at all, which leads to its garbage
+	any      bool                   // one at all names it, which leads to its garbage
+	notified bool                   // an open one, for its notifications
+	locks    map[tso.Timestamp]bool // of transactions: an open one of theirs, or one that was announced
 }
 
 // lookAgain deals with those findings that the journal does not lead to.
@@ -34,9 +39,13 @@ func (s *sweeping) lookAgain(ctx context.Context) error {
 	if len(list) == 0 {
 		return nil
 	}
-	names := map[row]named{}
+	names := map[row]*named{}
 	for _, f := range list {
-		names[row{f.table, f.key}] = named{}
+		n := &named{locks: map[tso.Timestamp]bool{}}
+		for _, l := range f.locks {
+			n.locks[l.StartTS] = false
+		}
+		names[row{f.table, f.key}] = n
 	}
 	for range 2 {
 		if err := s.readNames(ctx, names); err != nil {
@@ -67,19 +76,22 @@ func (s *sweeping) sameJournal(ctx context.Context) error {
 	return err
 }
 
-// unnamed is what of a finding no entry leads to.
-func unnamed(f finding, names map[row]named) finding {
-	switch n := names[row{f.table, f.key}]; {
-	case n.open:
-		return finding{table: f.table, key: f.key}
-	case n.any:
+// unnamed is what of a finding no entry leads to. What came later than the entries were read is for
+// the next sweep.
+func unnamed(f finding, names map[row]*named) finding {
+	n := names[row{f.table, f.key}]
+	f.locks = slices.DeleteFunc(f.locks, func(l model.Lock) bool { led, asked := n.locks[l.StartTS]; return led || !asked })
+	if n.notified {
+		f.owed = nil
+	}
+	if n.any {
 		f.garbage, f.stray = false, false
 	}
 	return f
 }
 
 // readNames notes which of the rows the streams name.
-func (s *sweeping) readNames(ctx context.Context, names map[row]named) error {
+func (s *sweeping) readNames(ctx context.Context, names map[row]*named) error {
 	streams, err := journal.AllStreams(ctx, s.e.Store)
 	if err != nil {
 		return err
@@ -91,7 +103,7 @@ func (s *sweeping) readNames(ctx context.Context, names map[row]named) error {
 			}
 			for _, r := range rows {
 				for _, e := range r.Entries {
-					note(names, e.Rows, r.Seq >= st.Low)
+					note(names, e, r.Seq >= st.Low)
 				}
 			}
 			if err := s.keep(ctx); err != nil {
@@ -102,11 +114,21 @@ func (s *sweeping) readNames(ctx context.Context, names map[row]named) error {
 	return nil
 }
 
-func note(names map[row]named, rows []journal.Row, open bool) {
-	for _, r := range rows {
-		id := row{r.Table, r.Key}
-		if n, wanted := names[id]; wanted {
-			names[id] = named{n.open || open, true}
+// note notes what an entry leads to. That of a transaction leads to its locks, one that was announced
+// has the collector resolve all (J2), and either leads to notifications in rows that it flags.
+func note(names map[row]*named, e journal.Entry, open bool) {
+	for _, r := range e.Rows {
+		n := names[row{r.Table, r.Key}]
+		if n == nil {
+			continue
+		}
+		n.any = true
+		if !open {
+			continue
+		}
+		n.notified = n.notified || r.Observed || r.Weak
+		for start := range n.locks {
+			n.locks[start] = n.locks[start] || start == e.StartTS || e.Primary == (model.Cell{}) && r.Weak
 		}
 	}
 }

@@ -129,10 +129,14 @@ func (s *sweeping) parts() (list []part) {
 	return list
 }
 
+// maxHeld is how many rows are passed over before findings are looked at again, however few: the
+// position that a successor continues from stays before them.
+const maxHeld = 1 << 20
+
 // pass passes over a part.
 func (s *sweeping) pass(ctx context.Context, p part) error {
 	if s.state.Table != p.table || s.state.Last != p.last {
-		s.state.Table, s.state.Row, s.state.Last = p.table, p.rows.Start, p.last
+		s.passed(p, p.rows.Start)
 	}
 	lim, err := s.limits(ctx)
 	if err != nil {
@@ -146,7 +150,7 @@ func (s *sweeping) pass(ctx context.Context, p part) error {
 			return err
 		}
 		if page.More {
-			s.state.Row = page.Rest.Start
+			s.passed(p, page.Rest.Start)
 		}
 		if err := s.rest(ctx, s.pace.ReserveN(time.Now(), min(len(page.Rows), s.pace.Burst())).Delay()); err != nil {
 			return err
@@ -156,4 +160,12 @@ func (s *sweeping) pass(ctx context.Context, p part) error {
 		}
 	}
 	return nil
+}
+
+// passed notes that the rows of a part before one are done, unless there are findings to look at
+// again: a successor does not know them.
+func (s *sweeping) passed(p part, row string) {
+	if len(s.found) == 0 {
+		s.state.Table, s.state.Row, s.state.Last, s.held = p.table, row, p.last, 0
+	}
 }

@@ -75,7 +75,8 @@ func (s *sweeping) page(ctx context.Context, table string, lim limits, rows []la
 	if !lim.checks {
 		return s.deal(ctx, list)
 	}
-	if s.found = append(s.found, list...); len(s.found) < maxFound {
+	s.found, s.held = append(s.found, list...), s.held+len(rows)
+	if len(s.found) < maxFound && s.held < maxHeld {
 		return nil
 	}
 	return s.lookAgain(ctx)

@@ -2,6 +2,7 @@ package percolatortest
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -264,6 +265,18 @@ func TestAuditFinds(t *testing.T) {
 		"a row of no stream": {RuleDecodable, func(s stored) {
 			s.set(percolator.Cell{Table: "percolator_journal", Row: "x", Column: "batch"}, "journal", 1, []byte{1})
 		}, false},
+		"a record without an entry": {RuleEntry, func(s stored) {
+			s.set(cell("z", "c"), "write", future+1, writeBytes(future, 'D'))
+		}, false},
+		"a header that is none": {RuleDecodable, func(s stored) {
+			s.set(percolator.Cell{Table: "percolator_journal", Row: "\x41" + s.journal()[0][:17], Column: "session"}, "journal", 1, []byte("{"))
+		}, false},
+		"a list of the parked that is none": {RuleDecodable, func(s stored) {
+			s.set(percolator.Cell{Table: "percolator_journal", Row: "\x40" + strings.Repeat("h", 32), Column: "parked:o"}, "journal", 5, []byte{1, 1})
+		}, false},
+		"a state of collection that is none": {RuleDecodable, func(s stored) {
+			s.set(percolator.Cell{Table: "percolator_meta", Row: "collector", Column: "state"}, "meta", 1, []byte("{"))
+		}, false},
 		"parked, and not listed": {RuleParked, func(s stored) {
 			s.set(cell("r", "\x00park\x00o\x00watched"), "notify", s.newest(watched).Commit, []byte("{}"))
 		}, false},
@@ -278,6 +291,23 @@ func TestAuditFinds(t *testing.T) {
 			s.watermark(10)
 			s.set(cell("z", "c"), "lock", 5, lockBytes(5, rc))
 		}, true},
+		"listed, and not parked": {RuleGarbage, func(s stored) {
+			s.watermark(s.newest(watched).Commit)
+			s.list(watched, s.newest(watched).Commit-1)
+		}, true},
+		"listed, of a table that is gone": {RuleGarbage, func(s stored) {
+			s.watermark(10)
+			s.list(percolator.Cell{Table: "gone", Row: "r", Column: "watched"}, 5)
+		}, true},
+		"a position without a client": {RuleGarbage, func(s stored) {
+			s.set(percolator.Cell{Table: "percolator_journal", Row: "\x41" + strings.Repeat("\x01", 17), Column: "low"}, "journal", 7, nil)
+		}, true},
+		"a share of a cycle that is over": {RuleGarbage, func(s stored) {
+			collector := percolator.Cell{Table: "percolator_meta", Row: "collector", Column: "state"}
+			s.set(collector, "meta", 1, []byte(`{"Phase":"done","Safepoint":9}`))
+			collector.Column = "share-07"
+			s.set(collector, "meta", 1, []byte(`{"Watermark":9}`))
+		}, false},
 		"a deleted cell": {RuleGarbage, func(s stored) {
 			s.watermark(10)
 			s.set(cell("z", "c"), "write", 5, writeBytes(4, 'D'))
@@ -308,6 +338,17 @@ func TestAuditFinds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// list has the journal list observer o of a cell as parked, as docs/PROTOCOL.md describes it.
+func (s stored) list(at percolator.Cell, through tso.Timestamp) {
+	var names []byte
+	for _, n := range []string{at.Table, at.Row, at.Column} {
+		names = append(binary.AppendUvarint(names, uint64(len(n))), n...)
+	}
+	hash := sha256.Sum256(names)
+	value := append(append([]byte{1}, names...), 2, '{', '}')
+	s.set(percolator.Cell{Table: "percolator_journal", Row: "\x40" + string(hash[:]), Column: "parked:o"}, "journal", through, value)
 }
 
 // journal lists the rows of the journal that hold entries.

@@ -1,0 +1,65 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gopercolator/percolator/internal/journal"
+	"github.com/gopercolator/percolator/internal/model"
+	"github.com/gopercolator/percolator/internal/store"
+)
+
+// Once the journal is turned off nobody reads what it holds, and no cycle by the journal deletes
+// it: the cycles by passes do. It is not relied on when the schema that disables it was stored
+// before the drain of the cycle, and nobody has stored another one since. The schema is read again
+// after each page, and before its rows are erased. So when the journal is turned on meanwhile,
+//
+//	entries   of that time are in rows that were not read
+//	parked    is listed again by the sweep that builds it: whoever lists an observer just before its
+//	          row is erased here says so in the row of the cell before the sweep begins
+//	headers   stay as long as the sessions of their owners, who go on in their streams (J3)
+//
+// What was erased is gone, so a cycle that is broken off is continued by itself.
+
+// emptyJournal deletes what a journal holds that was turned off before the cycle drained.
+func (s *collecting) emptyJournal(ctx context.Context) error {
+	if s.state.Unjournaled == 0 {
+		return nil
+	}
+	size := store.PageSize{Rows: collectRows}
+	for page, err := range s.e.Store.NewPass(model.JournalTable, journal.NoHeaders(), store.Anything(), size).Pages(ctx) {
+		if errors.Is(err, model.ErrSchemaMismatch) {
+			return nil // there never was one
+		}
+		if err != nil {
+			return err
+		}
+		deadline := time.Now().Add(min(s.e.Store.Timing.RequestLifetime, s.e.Store.Timing.MetaMaxAge)) // before the schema is read
+		if off, err := s.unjournaled(ctx); err != nil || !off {
+			return err
+		}
+		var over []store.RowMutation
+		for _, row := range page.Rows {
+			mut := store.NewMutation(1)
+			mut.EraseRow()
+			over = append(over, store.RowMutation{Table: model.JournalTable, Row: row.Key, Mut: mut, Deadline: deadline})
+		}
+		if err := s.e.Sweeping.Do(ctx, over); err != nil {
+			return err
+		}
+		if err := s.rest(ctx, s.delay(len(over))); err != nil {
+			return err
+		}
+	}
+	return s.forgetStreams(ctx)
+}
+
+// unjournaled reports whether the schema is still the one that disabled the journal.
+func (s *collecting) unjournaled(ctx context.Context) (bool, error) {
+	m, err := s.e.Meta.Refresh(ctx)
+	if err == nil {
+		err = m.RefuseRepair()
+	}
+	return m.Schema != nil && m.Schema.DisableJournal && m.Version == s.state.Unjournaled, err
+}
