@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gopercolator/percolator/internal/journal"
 	"github.com/gopercolator/percolator/internal/model"
 	"github.com/gopercolator/percolator/internal/store"
@@ -29,8 +32,8 @@ func (s *collecting) emptyJournal(ctx context.Context) error {
 	}
 	size := store.PageSize{Rows: collectRows}
 	for page, err := range s.e.Store.NewPass(model.JournalTable, journal.NoHeaders(), store.Anything(), size).Pages(ctx) {
-		if errors.Is(err, model.ErrSchemaMismatch) {
-			return nil // there never was one
+		if errors.Is(err, model.ErrSchemaMismatch) || status.Code(err) == codes.PermissionDenied {
+			return nil // there never was one, or this client has no right to it any more
 		}
 		if err != nil {
 			return err

@@ -266,7 +266,9 @@ func (o *Owner) LowLost(low map[StreamID]uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id := range low {
-		o.streams[id].low = 0
+		if s := o.streams[id]; s != nil { // Close writes positions too
+			s.low = 0
+		}
 	}
 }
 
