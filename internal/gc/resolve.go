@@ -56,6 +56,9 @@ func (r *resolving) streams(ctx context.Context) ([]streamRows, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.listed(ctx, streams); err != nil {
+		return nil, err
+	}
 	streams = slices.DeleteFunc(streams, func(st journal.Stream) bool { return !st.Rows }) // none of an earlier entry can come
 	resolved := make([]streamRows, len(streams))
 	g, ctx := errgroup.WithContext(ctx)
@@ -69,6 +72,18 @@ func (r *resolving) streams(ctx context.Context) ([]streamRows, error) {
 	}
 	err = g.Wait()
 	return slices.DeleteFunc(resolved, func(st streamRows) bool { return len(st.Rows) == 0 }), err
+}
+
+// listed has streams adopted whose owner appended to them while their header was deleted: adopters
+// look for headers, and a low position is enough of one.
+func (r *resolving) listed(ctx context.Context, streams []journal.Stream) error {
+	low := map[journal.StreamID]uint64{}
+	for _, st := range streams {
+		if st.Rows && !st.Header && st.Low == 1 {
+			low[st.ID] = 1
+		}
+	}
+	return journal.WriteLow(ctx, r.e.Store, low)
 }
 
 func (r *resolving) stream(ctx context.Context, id journal.StreamID) (resolved seqs, err error) {

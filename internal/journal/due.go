@@ -144,10 +144,30 @@ func (o *Owner) Hurry() {
 func (o *Owner) schedule(row *OwnRow, from time.Time) {
 	after := lookAfter(row.looks)
 	if row.looks > 0 {
-		after = max(after, time.Duration(o.named)*time.Second/OwnerRows)
+		after = max(after, o.leastRest())
+		o.rested = max(o.rested, o.named)
 	}
 	row.due = from.Add(after)
 	heap.Push(&o.due, row)
+}
+
+// leastRest is how long rows rest between looks, so that these do not exceed OwnerRows.
+func (o *Owner) leastRest() time.Duration { return time.Duration(o.named) * time.Second / OwnerRows }
+
+// unname notes that n names need no look any more. Once that is most of those for which rows rest,
+// they rest for less. The caller holds o.mu.
+func (o *Owner) unname(n int) {
+	if o.named -= n; o.named > o.rested/2 {
+		return
+	}
+	o.rested = o.named
+	now := time.Now()
+	for _, row := range o.due {
+		if latest := now.Add(max(lookAfter(row.looks), o.leastRest())); row.looks > 0 && row.due.After(latest) {
+			row.due = latest
+		}
+	}
+	heap.Init(&o.due)
 }
 
 // lookAfter is how long a row rests that was looked at so often.

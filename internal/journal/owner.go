@@ -38,6 +38,7 @@ type Owner struct {
 
 	appended uint64 // rows of tables that entries have named
 	named    int    // of these by what is not settled
+	rested   int    // named, at most, when a row was scheduled; since most of it was settled
 }
 
 // ownStream is a stream that this client has appended to.
@@ -188,7 +189,7 @@ func (o *Owner) settle(w *Append) {
 	}
 	w.settled = true
 	if len(w.in) > 0 {
-		o.named -= len(w.entry.Rows)
+		o.unname(len(w.entry.Rows))
 	}
 	for _, c := range slices.Clone(w.cells) {
 		o.clear(w, c)
@@ -211,8 +212,8 @@ func (o *Owner) remove(row *OwnRow) {
 		return
 	}
 	row.settled = true
-	o.named -= row.unread
 	o.due.remove(row)
+	o.unname(row.unread)
 	o.streams[row.Stream].trim()
 }
 

@@ -133,11 +133,12 @@ func AllStreams(ctx context.Context, s *store.Store) (list []Stream, err error) 
 				if err != nil {
 					return err
 				}
+				st.Rows = true
 				mu.Lock()
 				if i, known := at[st.ID]; known {
 					list[i].Rows = true
 				} else {
-					st.Rows, list = true, append(list, st)
+					list = append(list, st)
 				}
 				mu.Unlock()
 			}

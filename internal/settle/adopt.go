@@ -261,16 +261,27 @@ func (a *Adopter) judge(ctx context.Context) (failed error) {
 	ended := a.Looker.Locks.EndedAmong(ctx, ask)
 	for _, st := range a.known {
 		switch {
+		case !st.stream.Header: // it was deleted when the session had ended
+			st.end(true)
 		case st.stream.Session != "":
-			st.ended = st.ended || ended[st.stream.Session]
+			st.end(st.ended || ended[st.stream.Session])
 		default:
 			over, err := st.idle.over(ctx, a.Looker, st.stream)
 			if err != nil {
 				failed = err
 				continue
 			}
-			st.ended = over
+			st.end(over)
 		}
 	}
 	return failed
+}
+
+// end notes whether the owner of a stream is dead. If so, the stream is read from its low position
+// again: a row that was on its way may be below those that were read.
+func (st *adopted) end(over bool) {
+	if over && !st.ended {
+		st.next = st.stream.Low
+	}
+	st.ended = over
 }

@@ -12,10 +12,16 @@ import (
 )
 
 // adopt looks at the rows of a stream that are due, then at those that it has not read, and moves
-// the low position.
-func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
+// the low position. A look that fails, for lack of a right to one table perhaps, holds up no other.
+func (a *Adopter) adopt(ctx context.Context, st *adopted) (failed error) {
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
+	look := func(rows []journal.StreamRow, pace *rate.Limiter) error {
+		if err := a.look(ctx, st, rows, pace); err != nil {
+			failed = err
+		}
+		return ctx.Err()
+	}
 	for due := st.due(time.Now()); len(due) > 0 && a.more.Tokens() > 0; due = due[min(len(due), adoptRows):] {
 		seqs := due[:min(len(due), adoptRows)]
 		rows, err := journal.ReadRows(ctx, a.Looker.Store, st.stream.ID, seqs)
@@ -27,7 +33,7 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 				a.drop(st, seq) // collected
 			}
 		}
-		if err := a.look(ctx, st, rows, a.more); err != nil {
+		if err := look(rows, a.more); err != nil {
 			return err
 		}
 	}
@@ -36,22 +42,25 @@ func (a *Adopter) adopt(ctx context.Context, st *adopted) error {
 		pace = a.more
 	}
 	if !time.Now().Before(st.more) {
-		if err := a.readOn(ctx, st, pace); err != nil {
+		if err := a.readOn(ctx, st, pace, look); err != nil {
 			return err
 		}
 	}
-	return a.writeLow(ctx, st)
+	if err := a.writeLow(ctx, st); err != nil {
+		return err
+	}
+	return failed
 }
 
 // readOn looks at the rows of a stream that were not read yet, as far as the pace goes.
-func (a *Adopter) readOn(ctx context.Context, st *adopted, pace *rate.Limiter) error {
+func (a *Adopter) readOn(ctx context.Context, st *adopted, pace *rate.Limiter, look func([]journal.StreamRow, *rate.Limiter) error) error {
 	room := func() bool { return a.unsettled < maxUnsettled && pace.Tokens() > 0 }
 	if !room() {
 		return nil
 	}
 	for rows, err := range journal.ReadStream(ctx, a.Looker.Store, st.stream.ID, st.next, adoptRows) {
 		if err == nil {
-			err = a.look(ctx, st, rows, pace)
+			err = look(rows, pace)
 		}
 		if err != nil {
 			return err

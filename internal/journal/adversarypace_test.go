@@ -1,0 +1,36 @@
+package journal
+
+import (
+	"testing"
+	"time"
+)
+
+// What rests for long because there was much to look at is looked at soon once that is settled.
+func TestAStragglerIsLookedAtSoonOnceTheOthersAreSettled(t *testing.T) {
+	t.Parallel()
+	o := NewOwner()
+	names := make([]Row, 50_000)
+	var entries []*Append
+	for i := range 1001 {
+		e := &Entry{StartTS: 1, Rows: names}
+		if i == 1000 {
+			e.Rows = names[:1]
+		}
+		w := &Append{entry: e}
+		entries = append(entries, w)
+		o.sent("stream", uint64(i+1), []*part{{entry: e, of: w}})
+	}
+	now := time.Now()
+	for _, l := range o.Due(now.Add(2*firstLook), 2000) {
+		o.Looked(l, nil, nil)
+	}
+	for _, w := range entries[:1000] {
+		o.RolledBack(w)
+	}
+	if o.named != 1 || len(o.due) != 1 {
+		t.Fatalf("%d names, %d rows are due", o.named, len(o.due))
+	}
+	if after := o.due[0].due.Sub(now); after > rarestLook+time.Minute {
+		t.Errorf("the only row that is left is looked at in %v, want at most %v", after, rarestLook)
+	}
+}
