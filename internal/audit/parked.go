@@ -73,8 +73,8 @@ func (a *auditor) unparked() {
 	}
 }
 
-// parkedKey is the row of the journal for a cell: 0x40, and the SHA-256 of its names, each after its
-// length.
+// parkedKey is the row of the journal for a cell: 0x40, and the SHA-256 of its names, each after
+// its length.
 func parkedKey(names ...string) string {
 	h := sha256.New()
 	for _, s := range names {

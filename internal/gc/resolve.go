@@ -177,8 +177,8 @@ func (r *resolving) request(ctx context.Context, send func() error) error {
 	return send()
 }
 
-// eachLock calls resolve for the locks of some rows, collectParallel at a time, and counts those for
-// which it succeeds.
+// eachLock calls resolve for the locks of some rows, collectParallel at a time, and counts those
+// for which it succeeds.
 func eachLock(ctx context.Context, table string, rows []layout.Row, resolved *atomic.Int64, resolve func(context.Context, model.Cell, layout.LockRecord) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(collectParallel)

@@ -218,8 +218,8 @@ func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, 
 // errShareLost says that another collector was faster, or has taken over.
 var errShareLost = errors.New("percolator: collection: another collector has the share")
 
-// checkShare makes sure that this client knows every table of a share's cycle, and that its watermark
-// was published: nothing newer is ever removed, whatever the row of the lease holds.
+// checkShare makes sure that this client knows every table of a share's cycle, and that its
+// watermark was published: nothing newer is ever removed, whatever the row of the lease holds.
 func (g *Collector) checkShare(ctx context.Context, sh *heldShare) error {
 	m, _ := g.e.Meta.Snapshot()
 	if sh.Watermark <= m.Watermark {

@@ -13,7 +13,7 @@ type Unsettled struct {
 	Expired  tso.Timestamp // the earliest end of the time to live of a lock that could not be resolved
 }
 
-// Found notes what a look at an entry has found in place of what the look before it had; 0: nothing.
+// Found notes what a look at an entry has found, in place of what the last one had; 0: nothing.
 func (o *Owner) Found(w *Append, notified, expired tso.Timestamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -393,8 +393,8 @@ func (l *Looker) owed(ctx context.Context, p layout.Pending, it *Item, found Fou
 	return owed
 }
 
-// learnColumns reads the schema again if one of rows, which were read before, is notified in a column
-// that is not known to be observed: it may have become so.
+// learnColumns reads the schema again if one of rows, which were read before, is notified in a
+// column that is not known to be observed: it may have become so.
 func (l *Looker) learnColumns(ctx context.Context, rows map[RowID]layout.Pending) error {
 	for _, p := range rows {
 		if slices.ContainsFunc(p.Notified, func(n model.Notification) bool { return !l.observed(n.Cell) }) {

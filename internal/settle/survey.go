@@ -10,11 +10,12 @@ import (
 
 // A survey reads what the journal says to be unfinished, whoever owns it: the entries of every
 // stream from its low position on, and the locks and notifications of their rows. It decides
-// nothing. That it saw nothing counts only if nothing was appended meanwhile, if the journal is the
-// one that this client knew of – turned off, or emptied by a repair, it names nothing either –, and
-// if a second one saw nothing too: it does not read all rows at once, and a run whose entry is older
-// may have committed in between, after the rows that it writes were read and before the row it ran
-// for was.
+// nothing. That it saw nothing counts only if
+//
+//	nothing was appended meanwhile
+//	the journal is the one that this client knew of: one that is off or was repaired names nothing
+//	a second one saw nothing too: a run whose entry is older may have committed after the rows that
+//	it writes were read, and before the row it ran for was
 
 // Survey is how far the streams were read.
 type Survey struct {

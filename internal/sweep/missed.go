@@ -114,8 +114,9 @@ func (s *sweeping) readNames(ctx context.Context, names map[row]*named) error {
 	return nil
 }
 
-// note notes what an entry leads to. That of a transaction leads to its locks, one that was announced
-// has the collector resolve all (J2), and either leads to notifications in rows that it flags.
+// note notes what an entry leads to. That of a transaction leads to its locks, one that was
+// announced has the collector resolve all (J2), and either leads to notifications in rows that it
+// flags.
 func note(names map[row]*named, e journal.Entry, open bool) {
 	for _, r := range e.Rows {
 		n := names[row{r.Table, r.Key}]
