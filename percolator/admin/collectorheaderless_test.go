@@ -1,0 +1,65 @@
+package admin_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gopercolator/percolator/internal/fixture"
+	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
+	"github.com/gopercolator/percolator/percolator/percolatortest"
+)
+
+// Clients commit and die before phase two, their primaries are overwritten, and the headers of all
+// streams are lost with their low positions. Two collectors at once remove the primaries' records:
+// every secondary was resolved before, so each transaction is there as a whole (J6).
+func TestCollectionKeepsTransactionsOfHeaderlessStreamsWhole(t *testing.T) {
+	t.Parallel()
+	env := newCollectorEnv(t)
+	ctx := fixture.Context(t)
+	const clients, secondaries = 8, 5
+	primary := func(i int) percolator.Cell { return fixture.Cell(fmt.Sprint("primary-", i), "c") }
+	secondary := func(i, j int) percolator.Cell { return fixture.Cell(fmt.Sprint("secondary-", i, "-", j), "c") }
+	for i := range clients {
+		c := env.NewClient(percolatortest.Configure(shortRetention))
+		env.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
+			if r.Method == percolatortest.MutateRows {
+				return percolatortest.Crash
+			}
+			return percolatortest.Pass
+		})
+		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
+			err := tx.Set(primary(i), []byte("1"))
+			for j := range secondaries {
+				if err == nil {
+					err = tx.Set(secondary(i, j), []byte("1"))
+				}
+			}
+			return err
+		}))
+		fixture.Eventually(t, "the death", func() bool { _ = c.Flush(ctx); return env.FaultsOf(c).Crashed() })
+	}
+	loseHeaders(t, ctx, env)
+	for i := range clients {
+		fixture.Put(t, ctx, env.Client, primary(i).Row, "c", "2")
+	}
+	env.Clock.Advance(afterwards)
+	done := make(chan error, 2)
+	for range cap(done) {
+		g := collector(t, env.NewClient(percolatortest.Configure(shortRetention)), admin.CollectorConfig{})
+		go func() { _, err := g.Collect(ctx); done <- err }()
+	}
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Logf("a collector: %v", err)
+		}
+	}
+	collect(t, ctx, env.NewClient(percolatortest.Configure(shortRetention)))
+	for i := range clients {
+		fixture.WantNow(t, ctx, env.Client, primary(i), "2")
+		for j := range secondaries {
+			fixture.WantNow(t, ctx, env.Client, secondary(i, j), "1")
+		}
+	}
+	env.Audit(t, collected)
+}
