@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,4 +237,41 @@ func TestAWorkerFollowsTheJournal(t *testing.T) {
 	e.until("scanners search", func() bool { return w.Stats().Searches > 2 })
 	e.set(e.client, "b", "in", "1")
 	e.await(j, "o", 2)
+}
+
+// A row of the journal is not answered for seconds, so its entry is appended to another stream; the
+// client dies after its commit point, and the row arrives after all. The observer runs, once.
+func TestLostWithTwoCopiesOfItsEntry(t *testing.T) {
+	t.Parallel()
+	l := newLost(t, 100)
+	l.work()
+	late := percolatortest.NewHold()
+	var appends atomic.Int64
+	l.FaultsOf(l.dying).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
+		if len(r.Row) != 25 { // no row of a stream with entries
+			return percolatortest.Pass
+		}
+		if appends.Add(1) == 1 {
+			return late
+		}
+		return percolatortest.Pass
+	})
+	l.FaultsOf(l.dying).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if r.Method == percolatortest.MutateRows {
+			return percolatortest.Crash
+		}
+		return percolatortest.Pass
+	})
+	if err := l.set2(l.dying, 20); err != nil {
+		t.Fatal(err)
+	}
+	if appends.Load() < 2 {
+		t.Fatalf("%d appends", appends.Load())
+	}
+	l.until("the death", func() bool { _ = l.dying.Flush(l.ctx); return l.FaultsOf(l.dying).Crashed() })
+	late.Release()
+	l.found(20)
+	if n := l.j.count("o"); n != 20 {
+		t.Errorf("%d runs for 20 rows", n)
+	}
 }
