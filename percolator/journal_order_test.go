@@ -1,11 +1,13 @@
 package percolator_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/fixture"
 	"github.com/gopercolator/percolator/percolator"
@@ -134,4 +136,38 @@ func TestOwnRollBackBelowTheSafepoint(t *testing.T) {
 	if at := slices.IndexFunc(faults.Requests(), func(r percolatortest.Request) bool { return r.Sets("write") || r.Erases("lock") }); at >= 0 {
 		t.Error(fmt.Sprint("it sent ", faults.Requests()[at]))
 	}
+}
+
+// While the journal does not answer no commit point is passed: a commit fails within the lifetime of
+// a request, definitely, names the table, and leaves nothing (J1).
+func TestCommitsWithoutTheJournalAbort(t *testing.T) {
+	t.Parallel()
+	env := percolatortest.New(t, &percolator.Schema{
+		Tables: []percolator.Table{{Name: "t", Observed: []string{"seen"}}},
+		Timing: percolator.Timing{RequestLifetime: time.Second},
+	})
+	ctx, dead := fixture.Context(t), env.NewClient()
+	commits := 0
+	env.FaultsOf(dead).Handle(func(r percolatortest.Request) percolatortest.Action {
+		if fixture.IsCommit(r) {
+			commits++
+		}
+		return percolatortest.Pass
+	})
+	env.FaultsOf(dead).HandleJournal(func(percolatortest.Request) percolatortest.Action { return percolatortest.LoseRequest })
+	tx := fixture.MustBegin(t, ctx, dead)
+	fixture.Must(t, tx.Set(fixture.Cell("a", "seen"), []byte("1")))
+	fixture.Must(t, tx.Set(fixture.Cell("b", "c"), []byte("1")))
+	_, err := tx.Commit(ctx)
+	if err == nil || errors.Is(err, percolator.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "percolator_journal") {
+		t.Errorf("a commit: %v", err)
+	}
+	if commits > 0 {
+		t.Errorf("%d commit requests", commits)
+	}
+	env.FaultsOf(dead).HandleJournal(nil)
+	fixture.Put(t, ctx, env.Client, "a", "seen", "2")
+	fixture.Put(t, ctx, dead, "b", "c", "2")
+	fixture.WantNow(t, ctx, env.Client, fixture.Cell("b", "c"), "2")
+	env.Audit(t)
 }
