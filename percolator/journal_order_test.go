@@ -138,8 +138,8 @@ func TestOwnRollBackBelowTheSafepoint(t *testing.T) {
 	}
 }
 
-// While the journal does not answer no commit point is passed: a commit fails within the lifetime of
-// a request, definitely, names the table, and leaves nothing (J1).
+// While the journal does not answer no commit point is passed: a commit fails within the lifetime
+// of a request, definitely, names the table, and leaves nothing (J1).
 func TestCommitsWithoutTheJournalAbort(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{
